@@ -1,0 +1,180 @@
+"""The protocol of every backbone: an image tower and a text tower that share one space.
+
+In: RGB images and strings. Out: float32 rows of unit length. Preprocessing and tokenisation are steps of
+their own, so that `capscore.embedding` can decode in parallel, sort by length and pad to the batch.
+"""
+
+from __future__ import annotations
+
+import difflib
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import CapscoreError
+
+if TYPE_CHECKING:
+    import torch
+    from PIL import Image
+
+DTYPES = {
+    "float32": "fp32",
+    "bfloat16": "bf16",
+    "float16": "fp16",
+}
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """Tokenised texts.
+
+    Attributes:
+        ids: one list of token ids per text, special tokens included, without padding, at most
+            `Backbone.max_tokens` long.
+        truncated: bool (n,), True where the text was longer than the context and was cut. A cut text
+            keeps its end-of-text token.
+    """
+
+    ids: list[list[int]]
+    truncated: np.ndarray
+
+
+class Backbone(ABC):
+    """An image tower and a text tower in one embedding space.
+
+    Attributes:
+        name: what a signature calls it, such as "xlm-roberta-base-ViT-B-32/laion5b_s13b_b90k".
+        revision: Hub commit if known, else a digest of the weights ("w" and eight hexadecimal digits).
+        dim: length d of an embedding.
+        prefix: text put before every candidate and reference; "" for none.
+        max_tokens: context length, special tokens included.
+        logit_scale: factor (not its logarithm) the model was trained with on cosines.
+        languages: BCP 47 primary subtags the text tower was trained on, or None if not known.
+        dtype: "float32", "bfloat16" or "float16".
+        device: where the towers are, such as "cpu" or "cuda:0".
+        fingerprint: changes whenever an embedding could: weights, dtype, preprocessing, context length.
+    """
+
+    name: str
+    revision: str
+    dim: int
+    prefix: str = ""
+    max_tokens: int
+    logit_scale: float
+    languages: frozenset[str] | None = None
+    dtype: str = "float32"
+    device: str = "cpu"
+    fingerprint: str
+
+    @abstractmethod
+    def preprocess(self, image: Image.Image) -> torch.Tensor:
+        """One RGB image → the pixels that the image tower eats, float32, any shape the tower knows.
+
+        Called from several threads at once.
+        """
+
+    @abstractmethod
+    def encode_pixels(self, pixels: Sequence[torch.Tensor]) -> np.ndarray:
+        """A batch of what `preprocess` returned → float32 (n, d), rows of unit length."""
+
+    @abstractmethod
+    def tokenize(self, texts: Sequence[str]) -> Tokens:
+        """Texts (already prefixed) → token ids without padding, and which texts were cut."""
+
+    @abstractmethod
+    def encode_tokens(self, ids: Sequence[Sequence[int]]) -> np.ndarray:
+        """A batch of `Tokens.ids` → float32 (n, d), rows of unit length.
+
+        Pads to the longest of the batch wherever the tower gives the same numbers for it.
+        """
+
+    def encode_images(self, images: Sequence[Image.Image]) -> np.ndarray:
+        """RGB images, one batch → float32 (n, d), rows of unit length."""
+        if not len(images):
+            return np.zeros((0, self.dim), np.float32)
+        return self.encode_pixels([self.preprocess(image) for image in images])
+
+    def encode_texts(self, texts: Sequence[str]) -> np.ndarray:
+        """Texts as they are (no prefix is added), one batch → float32 (n, d), rows of unit length."""
+        if not len(texts):
+            return np.zeros((0, self.dim), np.float32)
+        return self.encode_tokens(self.tokenize(texts).ids)
+
+
+def resolve_device(device: str | torch.device | None) -> str:
+    """None → "cuda" where there is one, else "cpu"; anything else is checked and passed on."""
+    import torch
+
+    if device is None:
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        resolved = torch.device(device)
+    except RuntimeError as error:
+        raise CapscoreError(f"device={device!r} is not a torch device: {error}") from None
+    if resolved.type == "cuda" and not torch.cuda.is_available():
+        raise CapscoreError(f"device={str(device)!r} was asked for, but torch sees no CUDA device here")
+    return str(resolved)
+
+
+def resolve_dtype(dtype: Any) -> str:
+    """None, a name, a short name ("bf16") or a torch dtype → "float32", "bfloat16" or "float16"."""
+    if dtype is None:
+        return "float32"
+    name = str(dtype).removeprefix("torch.")
+    for full, short in DTYPES.items():
+        if name in (full, short):
+            return full
+    known = [*DTYPES, *DTYPES.values()]
+    close = difflib.get_close_matches(name, known, n=1)
+    hint = f"; did you mean {close[0]!r}?" if close else ""
+    raise CapscoreError(f"dtype={dtype!r} is not one of {', '.join(known)}{hint}")
+
+
+def weights_digest(*modules: torch.nn.Module) -> str:
+    """Digest (32 hexadecimal digits) of every parameter and buffer that the modules hold.
+
+    Taken from what was really loaded, so that two files with the same name never pass for each other.
+    Call it before the weights are cast to another dtype.
+    """
+    import torch
+    import xxhash
+
+    digest = xxhash.xxh3_128()
+    for module in modules:
+        for key, tensor in sorted(module.state_dict().items()):
+            digest.update(f"{key}|{tensor.dtype}|{tuple(tensor.shape)}|".encode())
+            flat = tensor.detach().cpu().contiguous().flatten()
+            if flat.numel():
+                digest.update(memoryview(flat.view(torch.uint8).numpy()))
+    return digest.hexdigest()
+
+
+def fingerprint_of(*parts: object) -> str:
+    """One digest (32 hexadecimal digits) of everything that an embedding depends on."""
+    import xxhash
+
+    return xxhash.xxh3_128("\x1f".join(map(str, parts)).encode()).hexdigest()
+
+
+def to_unit_rows(embeddings: torch.Tensor) -> np.ndarray:
+    """Any-dtype (n, d) tensor → float32 NumPy rows of unit length."""
+    import torch
+
+    rows = embeddings.detach().to(torch.float32)
+    return torch.nn.functional.normalize(rows, dim=-1).cpu().numpy()
+
+
+def pad_batch(ids: Sequence[Sequence[int]], pad_id: int, length: int | None = None) -> tuple[Any, Any]:
+    """Token ids → int64 tensors (n, L) of ids and of mask (1 token, 0 padding); L is the longest, or `length`."""
+    import torch
+
+    width = length or max(map(len, ids))
+    padded = torch.full((len(ids), width), pad_id, dtype=torch.long)
+    mask = torch.zeros((len(ids), width), dtype=torch.long)
+    for row, sequence in enumerate(ids):
+        padded[row, : len(sequence)] = torch.as_tensor(sequence, dtype=torch.long)
+        mask[row, : len(sequence)] = 1
+    return padded, mask
