@@ -28,6 +28,10 @@ class InputError(CapscoreError, ValueError):
             place.append(self.field)
         return f"{', '.join(place)}: {self.message}" if place else self.message
 
+    def message_with_field(self) -> str:
+        """The message with the field before it, for lists that name the row themselves."""
+        return f"{self.field}: {self.message}" if self.field else self.message
+
     def at(self, row: int, field: str | None = None) -> InputError:
         """The same error, placed at a row."""
         return type(self)(self.message, row=row, field=field or self.field)

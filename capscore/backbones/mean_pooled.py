@@ -1,0 +1,86 @@
+"""The text tower of multilingual CLIP students: encoder → mean over the tokens → Linear.
+
+In: ids and mask. Out: embeddings in a teacher's space, not normalised. M-CLIP's checkpoints and capscore's
+own students are of this make.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from .checkpoint import load_strictly, refuse_incomplete
+from .paired import TextTower
+
+
+class MeanPooledTower(TextTower):
+    """A transformers encoder, the attention-masked mean of all its tokens (special ones too), a Linear with bias.
+
+    Args:
+        encoder: a model as `transformers.AutoModel` makes them; its pooler, unused here, is taken off.
+        projection: from the encoder's width to the embedding's.
+        tokenizer: the encoder's.
+        max_tokens: context length, special tokens included.
+    """
+
+    def __init__(self, encoder: Any, projection: nn.Linear, tokenizer: Any, max_tokens: int):
+        super().__init__()
+        if getattr(encoder, "pooler", None) is not None:
+            encoder.pooler = None
+        self.encoder, self.projection = encoder, projection
+        self.tokenizer, self.max_tokens = tokenizer, max_tokens
+        self.dim = projection.out_features
+
+    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+        """int64 (n, L) ids and mask (1 token, 0 padding) → (n, dim), not normalised."""
+        hidden = self.encoder(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
+        weights = attention_mask.unsqueeze(-1).float()
+        mean = (hidden.float() * weights).sum(dim=1) / weights.sum(dim=1)
+        return self.projection(mean.to(self.projection.weight.dtype))
+
+
+def load_encoder_and_projection(
+    folder: Path, config: Any, state: dict[str, torch.Tensor], *, encoder_prefix: str, projection_prefix: str
+) -> tuple[Any, nn.Linear]:
+    """Encoder and projection from one state dict that holds both.
+
+    Args:
+        folder: where it was read; named in errors.
+        config: the encoder's config.
+        state: the tensors.
+        encoder_prefix: what the names of the encoder's tensors begin with, such as "transformer.".
+        projection_prefix: the same of weight and bias of the projection.
+
+    Raises:
+        BackboneUnavailable: tensors are missing, too many, or of another shape than the config says.
+    """
+    import transformers
+
+    encoder_state = {
+        key.removeprefix(encoder_prefix): t for key, t in state.items() if key.startswith(encoder_prefix)
+    }
+    names = {f"{projection_prefix}weight", f"{projection_prefix}bias"}
+    others = [key for key in state if not key.startswith(encoder_prefix) and key not in names]
+    refuse_incomplete(folder, names - state.keys(), others)
+    weight, bias = (state[f"{projection_prefix}{part}"] for part in ("weight", "bias"))
+    if weight.ndim != 2 or weight.shape[1] != config.hidden_size or bias.shape != weight.shape[:1]:
+        refuse_incomplete(
+            folder,
+            (),
+            (),
+            [
+                f"{projection_prefix}weight {tuple(weight.shape)} with bias {tuple(bias.shape)} "
+                f"(encoder of width {config.hidden_size})"
+            ],
+        )
+    encoder = load_strictly(
+        transformers.MODEL_MAPPING[type(config)], config, folder, encoder_state, without_pooler=True
+    )
+    projection = nn.Linear(weight.shape[1], weight.shape[0])
+    with torch.no_grad():
+        projection.weight.copy_(weight)
+        projection.bias.copy_(bias)
+    return encoder, projection

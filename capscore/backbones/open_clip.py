@@ -1,0 +1,604 @@
+"""An open_clip model (architecture and tag, Hub id, or local folder) → a Backbone.
+
+Texts are padded only as far as the tower gives the same numbers for it: see `padding_is_free`.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+import re
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterable, Sequence
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import open_clip
+import torch
+import xxhash
+from open_clip.hf_configs import arch_dict
+from open_clip.hf_model import HFTextEncoder
+from open_clip.model import CLIP, CustomTextCLIP, set_model_preprocess_cfg
+from open_clip.pretrained import get_pretrained_cfg
+from open_clip.tokenizer import (
+    HFTokenizer,
+    SigLipTokenizer,
+    SimpleTokenizer,
+    basic_clean,
+    canonicalize_text,
+    get_clean_fn,
+)
+from open_clip.transform import PreprocessCfg, image_transform_v2, merge_preprocess_dict
+from open_clip.transformer import text_global_pool
+from PIL import Image
+from safetensors import SafetensorError
+
+from ..errors import BackboneUnavailable, CapscoreError
+from .base import (
+    Backbone,
+    Tokens,
+    fingerprint_of,
+    resolve_device,
+    resolve_dtype,
+    to_unit_rows,
+    weights_digest,
+)
+from .download import CONFIGURATION, OPEN_CLIP_CONFIG, fetch, needed_files, open_clip_weights
+
+HUB_PREFIX = "hf-hub:"
+
+# Shapes of the published text towers, so that LAION's repositories, which hold weights and a tokenizer but
+# no config.json, are enough by themselves. Everything else is transformers' default for the model type.
+_ROBERTA = {"bos_token_id": 0, "pad_token_id": 1, "eos_token_id": 2, "layer_norm_eps": 1e-5}
+_ROBERTA |= {"max_position_embeddings": 514, "type_vocab_size": 1}
+_BASE = {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072}
+_LARGE = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096}
+TEXT_CONFIGS = {
+    "roberta-base": {"model_type": "roberta", "vocab_size": 50265, **_ROBERTA, **_BASE},
+    "xlm-roberta-base": {"model_type": "xlm-roberta", "vocab_size": 250002, **_ROBERTA, **_BASE},
+    "xlm-roberta-large": {"model_type": "xlm-roberta", "vocab_size": 250002, **_ROBERTA, **_LARGE},
+}
+
+
+class OpenClipBackbone(Backbone):
+    """A model of open_clip as a Backbone; made by `load_open_clip`, `load_folder` or `from_model`."""
+
+    @classmethod
+    def from_model(
+        cls,
+        model: torch.nn.Module,
+        tokenizer: Any,
+        preprocess: Callable[[Image.Image], torch.Tensor] | None = None,
+        *,
+        name: str,
+        revision: str = "",
+        prefix: str = "",
+        languages: Iterable[str] | None = None,
+        device: str | None = None,
+        dtype: str | None = None,
+    ) -> OpenClipBackbone:
+        """Wrap a model that open_clip has made. The model is moved and cast in place, and set to eval.
+
+        Args:
+            model: CLIP, CustomTextCLIP or CoCa of open_clip.
+            tokenizer: what `open_clip.get_tokenizer` returns for it.
+            preprocess: its transform for evaluation; None builds it from the model's own settings.
+            name: what a signature calls it.
+            revision: "" for a digest of the weights.
+
+        >>> model, _, preprocess = open_clip.create_model_and_transforms("ViT-B-32")  # doctest: +SKIP
+        >>> OpenClipBackbone.from_model(
+        ...     model, open_clip.get_tokenizer("ViT-B-32"), preprocess, name="ViT-B-32/random"
+        ... ).dim  # doctest: +SKIP
+        512
+        """
+        backbone = cls()
+        model.eval()
+        digest = weights_digest(model)
+        backbone._transform = preprocess or image_transform_v2(
+            PreprocessCfg(**model.visual.preprocess_cfg), is_train=False
+        )
+        backbone._tokenizer = _wrap_tokenizer(tokenizer)
+        backbone._tight = padding_is_free(model, backbone._tokenizer)
+        backbone.name = name
+        backbone.revision = revision or f"w{digest[:8]}"
+        backbone.dim = _embedding_length(model)
+        backbone.prefix = prefix
+        backbone.max_tokens = backbone._tokenizer.context_length
+        backbone.logit_scale = float(model.logit_scale.detach().float().exp())
+        backbone.languages = frozenset(languages) if languages else None
+        backbone.dtype = resolve_dtype(dtype)
+        backbone.device = resolve_device(device)
+        # A function prints with its address, which is another one in every process.
+        description = re.sub(r" at 0x[0-9a-f]+", "", repr(backbone._transform))
+        backbone.fingerprint = fingerprint_of(
+            digest, backbone.dtype, description, backbone.max_tokens, backbone._tokenizer.description
+        )
+        backbone._model = model.to(device=backbone.device, dtype=getattr(torch, backbone.dtype))
+        return backbone
+
+    def preprocess(self, image: Image.Image) -> torch.Tensor:
+        return self._transform(image)
+
+    def encode_pixels(self, pixels: Sequence[torch.Tensor]) -> np.ndarray:
+        with torch.inference_mode():
+            batch = torch.stack(list(pixels)).to(device=self.device, dtype=getattr(torch, self.dtype))
+            return to_unit_rows(self._model.encode_image(batch))
+
+    def tokenize(self, texts: Sequence[str]) -> Tokens:
+        return self._tokenizer(list(texts))
+
+    def encode_tokens(self, ids: Sequence[Sequence[int]]) -> np.ndarray:
+        width = max(map(len, ids)) if self._tight else self.max_tokens
+        batch = torch.full((len(ids), width), self._tokenizer.pad_id)
+        for row, sequence in enumerate(ids):
+            where = slice(width - len(sequence), width) if self._tokenizer.pads_left else slice(len(sequence))
+            batch[row, where] = torch.as_tensor(sequence)
+        batch = batch.to(self.device)
+        with torch.inference_mode():
+            if width < self.max_tokens and not isinstance(getattr(self._model, "text", None), HFTextEncoder):
+                return to_unit_rows(_causal_text_features(self._model, batch))
+            return to_unit_rows(self._model.encode_text(batch))
+
+
+def padding_is_free(model: torch.nn.Module, tokenizer: _Tokenizer) -> bool:
+    """Whether padding to the longest of a batch gives what padding to the whole context gives.
+
+    It does where padding is masked (transformers' towers) and where it only follows what is read (causal
+    attention, pooled at a token of the text). It does not where padding is attended to (SigLIP), where the
+    last place is pooled, nor where a class token sits at the end of the context (CoCa).
+    """
+    if tokenizer.pads_left or tokenizer.fills_context:
+        return False
+    tower = getattr(model, "text", model)
+    if isinstance(tower, HFTextEncoder):
+        # The tower masks by its own padding id; another one would be attended to.
+        return tokenizer.pad_id == tower.config.pad_token_id
+    causal = getattr(tower, "attn_mask", None) is not None and getattr(tower, "cls_emb", None) is None
+    pool = _pooling(tower)[0]
+    # "argmax" pools at the highest id: padding must not be higher than the end of text.
+    reads_the_text = pool in ("first", "eos") or (pool == "argmax" and tokenizer.pad_id <= tokenizer.end_id)
+    return causal and reads_the_text
+
+
+def _causal_text_features(model: torch.nn.Module, ids: torch.Tensor) -> torch.Tensor:
+    """open_clip's causal text tower on fewer places than its context: positions and mask are cut to fit."""
+    tower = getattr(model, "text", model)
+    width = ids.shape[1]
+    cast = tower.transformer.get_cast_dtype()
+    x = tower.token_embedding(ids).to(cast) + tower.positional_embedding[:width].to(cast)
+    x = tower.ln_final(tower.transformer(x, attn_mask=tower.attn_mask[:width, :width]))
+    pool, end_id = _pooling(tower)
+    x = text_global_pool(x, ids, pool, eos_token_id=end_id)
+    projection = tower.text_projection
+    if projection is None:
+        return x
+    return projection(x) if isinstance(projection, torch.nn.Linear) else x @ projection
+
+
+def _pooling(tower: torch.nn.Module) -> tuple[str, int | None]:
+    if isinstance(tower, CLIP):
+        return tower.text_pool_type, tower.text_eos_id
+    return tower.pool_type, tower.eos_id
+
+
+def _embedding_length(model: torch.nn.Module) -> int:
+    tower = getattr(model, "text", model)
+    if isinstance(tower, HFTextEncoder):
+        return tower.output_dim
+    projection = tower.text_projection
+    if projection is None:
+        return tower.ln_final.weight.shape[0]
+    return projection.out_features if isinstance(projection, torch.nn.Linear) else projection.shape[1]
+
+
+class _Tokenizer:
+    """Texts → `Tokens`, as open_clip's own tokenizers do it but without padding."""
+
+    context_length: int
+    pad_id: int
+    end_id: int
+    pads_left = False
+    fills_context = False  # ids come padded already, since their last place is not padding
+    description: str  # changes with the vocabulary and with the cleaning
+
+    def __call__(self, texts: list[str]) -> Tokens:
+        raise NotImplementedError
+
+
+class _ClipTokenizer(_Tokenizer):
+    """CLIP's English byte-pair encoding."""
+
+    def __init__(self, tokenizer: SimpleTokenizer):
+        if tokenizer.reduction_fn is not None:
+            raise CapscoreError("a tokenizer with a reduction_mask drops tokens: it cannot score captions")
+        self._encode = tokenizer.encode
+        self.start_id, self.end_id, self.pad_id = tokenizer.sot_token_id, tokenizer.eot_token_id, 0
+        self.context_length = tokenizer.context_length
+        self.description = f"clip-bpe {tokenizer.vocab_size} {tokenizer.clean_fn.__name__}"
+
+    def __call__(self, texts: list[str]) -> Tokens:
+        bodies = [self._encode(text) for text in texts]
+        room = self.context_length - 2
+        ids = [[self.start_id, *body[:room], self.end_id] for body in bodies]
+        return Tokens(ids, np.array([len(body) > room for body in bodies], bool))
+
+
+class _HubTokenizer(_Tokenizer):
+    """A tokenizer of transformers, with open_clip's cleaning before it."""
+
+    def __init__(
+        self,
+        tokenizer: Any,
+        clean: Callable[[str], str],
+        context_length: int,
+        *,
+        strip_sep: bool = False,
+        clips_mode: bool = False,
+    ):
+        self._tokenizer, self._clean = tokenizer, clean
+        self._strip_sep, self.fills_context = strip_sep, clips_mode
+        self.context_length = context_length
+        self.pad_id = tokenizer.pad_token_id
+        if self.pad_id is None:
+            raise CapscoreError("the tokenizer names no padding token, and open_clip's towers need one")
+        self.end_id = tokenizer.eos_token_id if tokenizer.eos_token_id is not None else -1
+        self.pads_left = tokenizer.padding_side == "left" and not clips_mode
+        parts = (_vocabulary_digest(tokenizer), clean.__name__, strip_sep, clips_mode)
+        self.description = " ".join(map(str, parts))
+
+    def __call__(self, texts: list[str]) -> Tokens:
+        if not texts:
+            return Tokens([], np.zeros(0, bool))
+        clean = [self._clean(text) for text in texts]
+        if self.fills_context:
+            return self._with_class_token(clean)
+        ids = self._tokenizer(clean, padding=False, truncation=False, verbose=False).input_ids
+        truncated = np.array([len(sequence) > self.context_length for sequence in ids], bool)
+        for row in np.flatnonzero(truncated):
+            # Its own truncation keeps the special tokens.
+            ids[row] = self._tokenizer(clean[row], truncation=True, max_length=self.context_length).input_ids
+        if self._strip_sep:
+            sep = self._tokenizer.sep_token_id
+            ids = [[0 if token == sep else token for token in sequence] for sequence in ids]
+        return Tokens([list(sequence) for sequence in ids], truncated)
+
+    def _with_class_token(self, texts: list[str]) -> Tokens:
+        """CLIPS: start, text, end, padding, and the class token in the last place of the context."""
+        tokenizer, room = self._tokenizer, self.context_length - 3
+        bodies = tokenizer(texts, add_special_tokens=False, truncation=False, verbose=False).input_ids
+        ids = []
+        for body in bodies:
+            start = [tokenizer.bos_token_id, *body[:room], tokenizer.eos_token_id]
+            filling = [self.pad_id] * (self.context_length - 1 - len(start))
+            ids.append([*start, *filling, tokenizer.cls_token_id])
+        return Tokens(ids, np.array([len(body) > room for body in bodies], bool))
+
+
+def _vocabulary_digest(tokenizer: Any) -> str:
+    fast = getattr(tokenizer, "backend_tokenizer", None)
+    if fast is None:
+        return xxhash.xxh3_128(json.dumps(tokenizer.get_vocab(), sort_keys=True).encode()).hexdigest()
+    # Both are left over from the last call, and set anew by the next.
+    fast.no_truncation()
+    fast.no_padding()
+    return xxhash.xxh3_128(fast.to_str().encode()).hexdigest()
+
+
+def _siglip_clean(text: str) -> str:
+    return canonicalize_text(basic_clean(text))
+
+
+def _wrap_tokenizer(tokenizer: Any) -> _Tokenizer:
+    if isinstance(tokenizer, _Tokenizer):
+        return tokenizer
+    if isinstance(tokenizer, SimpleTokenizer):
+        return _ClipTokenizer(tokenizer)
+    if isinstance(tokenizer, HFTokenizer):
+        return _HubTokenizer(
+            tokenizer.tokenizer,
+            tokenizer.clean_fn,
+            tokenizer.context_length,
+            strip_sep=tokenizer.strip_sep_token,
+            clips_mode=tokenizer.tokenizer_mode == "clips",
+        )
+    if isinstance(tokenizer, SigLipTokenizer):
+        return _HubTokenizer(tokenizer.tokenizer, _siglip_clean, tokenizer.context_length)
+    raise CapscoreError(
+        f"tokenizer is a {type(tokenizer).__name__}; expected what open_clip.get_tokenizer(…) returns"
+    )
+
+
+def recognises(folder: Path) -> bool:
+    """Whether a folder holds an open_clip model: its configuration, or at least its weights."""
+    return (folder / OPEN_CLIP_CONFIG).is_file() or any(
+        name.startswith("open_clip_") for name in open_clip_weights(_names(folder))
+    )
+
+
+def load_folder(
+    folder: Path,
+    *,
+    name: str,
+    revision: str,
+    prefix: str,
+    languages: Iterable[str] | None,
+    device: str | None,
+    dtype: str | None,
+    image_tower: str | None = None,
+    trust_remote_code: bool = False,
+) -> Backbone:
+    """Load what `open_clip.push_to_hf_hub.save_for_hf` writes, or a downloaded repository of that form.
+
+    The folder has open_clip_config.json, the weights and, for towers that are not CLIP's own, the tokenizer;
+    the configuration of such a tower may be beside them (config.json) or in a subfolder of its name.
+
+    Args:
+        image_tower: must be None: these models bring their own.
+        trust_remote_code: nothing to allow here; open_clip's towers run no code from a folder.
+
+    Raises:
+        BackboneUnavailable: a file is missing, torn, or does not fit; the message names it.
+    """
+    if image_tower:
+        raise CapscoreError(f"image_tower={image_tower!r}: {name} is an open_clip model and has its own")
+    path = folder / OPEN_CLIP_CONFIG
+    if not path.is_file():
+        raise BackboneUnavailable(
+            f"{folder} has open_clip weights but no {OPEN_CLIP_CONFIG}; name their architecture: "
+            f"backbone='open_clip:ARCHITECTURE/{folder}' (`open_clip.list_models()` lists them)"
+        )
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+        model_cfg, preprocess_cfg = config["model_cfg"], config.get("preprocess_cfg", {})
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise BackboneUnavailable(f"{path} is not an open_clip configuration: {error!r}") from None
+    return _build(
+        folder,
+        _weights_in(folder),
+        model_cfg,
+        preprocess_cfg,
+        name=name,
+        revision=revision,
+        prefix=prefix,
+        languages=languages,
+        device=device,
+        dtype=dtype,
+    )
+
+
+def load_open_clip(
+    model: str,
+    pretrained: str = "",
+    *,
+    name: str | None = None,
+    revision: str = "",
+    prefix: str = "",
+    languages: Iterable[str] | None = None,
+    device: str | None = None,
+    dtype: str | None = None,
+) -> OpenClipBackbone:
+    """Load an open_clip model.
+
+    Args:
+        model: an architecture ("ViT-B-32-quickgelu"), with `pretrained`; or "hf-hub:org/name", "@revision"
+            after it if wanted; or a local folder.
+        pretrained: a tag of open_clip's ("openai"), or a file or folder with weights for the architecture.
+            A tag that says its weights were trained with QuickGELU gets QuickGELU, whatever the
+            architecture's name says: without it the numbers are wrong.
+        name: what a signature calls it; None for the model's own name.
+        revision: commit, branch or tag of the weights' repository on the Hub; "" for `main`.
+
+    Raises:
+        BackboneUnavailable: the weights cannot be had, with the reason.
+        CapscoreError: no such architecture or tag.
+    """
+    options = {"prefix": prefix, "languages": languages, "device": device, "dtype": dtype}
+    if model.startswith(HUB_PREFIX):
+        repo, _, at = model.removeprefix(HUB_PREFIX).partition("@")
+        if at and revision and at != revision:
+            raise CapscoreError(f"model={model!r} and revision={revision!r} ask for two revisions")
+        folder, commit = fetch(repo, at or revision, needed_files)
+        return load_folder(folder, name=name or repo, revision=commit, **options)
+    if not pretrained:
+        folder = Path(model).expanduser()
+        if not folder.is_dir():
+            raise CapscoreError(f"model={model!r} is no folder, and without pretrained=… it says no weights")
+        return load_folder(folder, name=name or folder.resolve().name, revision=revision, **options)
+
+    model_cfg = open_clip.get_model_config(model)
+    if model_cfg is None:
+        raise CapscoreError(f"open_clip has no architecture {model!r}; `open_clip.list_models()` lists them")
+    local = Path(pretrained).expanduser()
+    if local.exists():
+        folder = local if local.is_dir() else local.parent
+        weights = _weights_in(local) if local.is_dir() else local
+        name = name or f"{model}/{local.resolve().name}"
+        return _build(folder, weights, model_cfg, {}, name=name, revision=revision, **options)
+    tag = get_pretrained_cfg(model, pretrained)
+    if not tag:
+        known = ", ".join(open_clip.list_pretrained_tags_by_model(model)) or "none"
+        raise CapscoreError(
+            f"open_clip has no weights {pretrained!r} for {model}, nor is it a file here; its tags: {known}"
+        )
+    repo, _, file = tag["hf_hub"].rpartition("/")
+    folder, commit = fetch(repo, revision, lambda names: _files_of_tag(names, file))
+    weights = folder / file if file and (folder / file).is_file() else _weights_in(folder)
+    model_cfg["quick_gelu"] = bool(tag.get("quick_gelu", False))
+    return _build(
+        folder, weights, model_cfg, tag, name=name or f"{model}/{pretrained}", revision=commit, **options
+    )
+
+
+def _files_of_tag(names: Sequence[str], file: str) -> list[str]:
+    """Of a tag's repository: the weights once, safetensors first, and the small files beside them."""
+    safe = str(Path(file).with_suffix(".safetensors"))
+    best = [name for name in (safe, file) if file and name in names] or open_clip_weights(names)
+    return [name for name in names if name in best[:1] or ("/" not in name and name.endswith(CONFIGURATION))]
+
+
+def _names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir() if path.is_file())
+
+
+def _weights_in(folder: Path) -> Path:
+    names = open_clip_weights(_names(folder))
+    if not names:
+        raise BackboneUnavailable(
+            f"{folder} has no open_clip weights (open_clip_model.safetensors or "
+            f"open_clip_pytorch_model.bin); it has {', '.join(_names(folder)) or 'no files'}"
+        )
+    return folder / names[0]
+
+
+def _build(
+    folder: Path,
+    weights: Path,
+    model_cfg: dict[str, Any],
+    preprocess_cfg: dict[str, Any],
+    *,
+    name: str,
+    revision: str,
+    prefix: str,
+    languages: Iterable[str] | None,
+    device: str | None,
+    dtype: str | None,
+) -> OpenClipBackbone:
+    """Architecture, weights and tokenizer, all from files on this disk wherever they are there."""
+    model_cfg = deepcopy(model_cfg)
+    text_cfg = model_cfg["text_cfg"]
+    tokenizer = _tokenizer_for(folder, text_cfg)
+    with tempfile.TemporaryDirectory() as scratch:
+        if text_cfg.get("hf_model_name"):
+            place = _text_config_folder(folder, text_cfg["hf_model_name"], Path(scratch))
+            text_cfg["hf_model_name"] = str(place)
+            text_cfg["hf_model_pretrained"] = False
+        if "timm_model_name" in model_cfg["vision_cfg"]:
+            model_cfg["vision_cfg"]["timm_model_pretrained"] = False
+        custom = model_cfg.pop("custom_text", False) or "hf_model_name" in text_cfg
+        kind = CLIP if not custom else open_clip.CoCa if "multimodal_cfg" in model_cfg else CustomTextCLIP
+        try:
+            model = kind(**model_cfg)
+        except (TypeError, ValueError, RuntimeError, AssertionError) as error:
+            raise BackboneUnavailable(f"open_clip cannot build {name}: {error}") from error
+    _fill(model, weights)
+    settings = merge_preprocess_dict(PreprocessCfg(), preprocess_cfg)
+    set_model_preprocess_cfg(model, {**settings, "size": model.visual.image_size})
+    return OpenClipBackbone.from_model(
+        model,
+        tokenizer,
+        name=name,
+        revision=revision,
+        prefix=prefix,
+        languages=languages,
+        device=device,
+        dtype=dtype,
+    )
+
+
+def _fill(model: torch.nn.Module, weights: Path) -> None:
+    """Load weights; a pickle is opened for tensors only."""
+    try:
+        if weights.suffix != ".safetensors":
+            # Refuse before open_clip reads it: its loader would, on some torch versions, unpickle anything.
+            torch.load(weights, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(weights))
+        open_clip.load_checkpoint(model, str(weights), strict=True, weights_only=True)
+    except SafetensorError as error:
+        raise BackboneUnavailable(f"{weights} is torn or is no safetensors file: {error}") from None
+    except (pickle.UnpicklingError, EOFError) as error:
+        raise BackboneUnavailable(
+            f"{weights} is torn, or holds more than tensors and is not opened for safety: "
+            f"{str(error).splitlines()[0] if str(error) else 'it is empty'}"
+        ) from None
+    except (RuntimeError, KeyError, AttributeError, StopIteration) as error:
+        first = " ".join(str(error).split())[:400]
+        raise BackboneUnavailable(f"{weights} does not fit the architecture: {first}") from error
+    except OSError as error:
+        raise BackboneUnavailable(f"{weights} cannot be read: {error}") from error
+
+
+def _text_config_folder(folder: Path, wanted: str, scratch: Path) -> Path:
+    """Where config.json of a transformers' text tower is: beside the weights, known, or on the Hub."""
+    short = wanted.rpartition("/")[2]
+    for place in (folder / wanted, folder / short, folder):
+        file = place / "config.json"
+        if file.is_file() and _model_type(file) in arch_dict:
+            return place
+    if short in TEXT_CONFIGS and wanted.partition("/")[0] in (short, "FacebookAI"):
+        (scratch / "config.json").write_text(json.dumps(TEXT_CONFIGS[short]))
+        return scratch
+    try:
+        return fetch(wanted, "", lambda names: [name for name in names if name == "config.json"])[0]
+    except BackboneUnavailable as error:
+        raise BackboneUnavailable(
+            f"the text tower needs the config.json of {wanted!r}, which is neither in {folder} nor in "
+            f"{folder / short}: {error}"
+        ) from None
+
+
+def _model_type(config: Path) -> str | None:
+    try:
+        return json.loads(config.read_text(encoding="utf-8")).get("model_type")
+    except (ValueError, AttributeError):
+        return None
+
+
+def _tokenizer_for(folder: Path, text_cfg: dict[str, Any]) -> _Tokenizer:
+    """CLIP's own tokenizer, or the one whose files are in the folder, or the one that the config names."""
+    context_length = text_cfg.get("context_length") or open_clip.tokenizer.DEFAULT_CONTEXT_LENGTH
+    settings = dict(text_cfg.get("tokenizer_kwargs") or {})
+    wanted = text_cfg.get("hf_tokenizer_name")
+    if not wanted:
+        return _ClipTokenizer(SimpleTokenizer(context_length=context_length, **settings))
+    places = (folder, folder / wanted, folder / wanted.rpartition("/")[2])
+    source = next((place for place in places if _has_tokenizer(place)), None)
+    if source is None:
+        try:
+            source, _ = fetch(wanted, "", _tokenizer_files)
+        except BackboneUnavailable as error:
+            raise BackboneUnavailable(
+                f"{folder} has no tokenizer (tokenizer.json, or sentencepiece.bpe.model with "
+                f"tokenizer_config.json), and that of {wanted!r} cannot be had either: {error}"
+            ) from None
+    clean = get_clean_fn(settings.pop("clean", "whitespace"))
+    strip_sep = settings.pop("strip_sep_token", False)
+    language = settings.pop("language", None)
+    tokenizer = _open_tokenizer(source, settings)
+    if language is not None:
+        tokenizer.set_src_lang_special_tokens(language)
+    return _HubTokenizer(
+        tokenizer,
+        clean,
+        context_length,
+        strip_sep=strip_sep,
+        clips_mode=text_cfg.get("tokenizer_mode") == "clips",
+    )
+
+
+def _has_tokenizer(folder: Path) -> bool:
+    return (folder / "tokenizer.json").is_file() or (folder / "tokenizer_config.json").is_file()
+
+
+def _tokenizer_files(names: Sequence[str]) -> list[str]:
+    return [name for name in names if "/" not in name and name.endswith(CONFIGURATION)]
+
+
+def _open_tokenizer(folder: Path, settings: dict[str, Any]) -> Any:
+    from transformers import AutoTokenizer, PreTrainedTokenizerFast
+
+    try:
+        if (folder / "tokenizer_config.json").is_file() or (folder / "config.json").is_file():
+            return AutoTokenizer.from_pretrained(str(folder), **settings)
+        # LAION's repositories have tokenizer.json alone; its special tokens are RoBERTa's.
+        tokenizer = PreTrainedTokenizerFast(
+            tokenizer_file=str(folder / "tokenizer.json"), bos_token="<s>", eos_token="</s>", **settings
+        )
+    except (OSError, ValueError, KeyError, TypeError, ImportError) as error:
+        raise BackboneUnavailable(f"the tokenizer in {folder} cannot be opened: {error}") from error
+    for role, token in {"pad_token": "<pad>", "sep_token": "</s>", "cls_token": "<s>"}.items():
+        if tokenizer.convert_tokens_to_ids(token) is not None:
+            setattr(tokenizer, role, token)
+    return tokenizer

@@ -1,0 +1,145 @@
+"""A text tower of one checkpoint with the image tower of another backbone.
+
+In: a `TextTower` and a backbone (or the name of one). Out: a `Backbone` with the texts of the first and the
+images of the second.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from ..errors import CapscoreError
+from .base import Backbone, Tokens, fingerprint_of, pad_batch, to_unit_rows, weights_digest
+from .registry import find
+from .transformers_tokenizer import pad_id_of, tokenize_texts
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+
+class TextTower(nn.Module):
+    """A text tower that reads masked batches, whose embedding of a text does not depend on the padding.
+
+    Attributes:
+        tokenizer: of transformers.
+        dim: length of an embedding.
+        max_tokens: context length, special tokens included.
+    """
+
+    tokenizer: Any
+    dim: int
+    max_tokens: int
+
+    @abstractmethod
+    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+        """int64 (n, L) ids and mask (1 token, 0 padding) → (n, dim), rows of any length."""
+
+    def tokenize(self, texts: Sequence[str]) -> Tokens:
+        """Texts → ids without padding, at most `max_tokens` each, and which texts were cut."""
+        return tokenize_texts(self.tokenizer, texts, self.max_tokens)
+
+
+class PairedBackbone(Backbone):
+    """The texts of a `TextTower` with the images of another backbone.
+
+    Its `revision` names both towers' weights, "text+image", since a score depends on both; where the image
+    tower is not the one that the text tower was made for, its name is part of `name` as well.
+
+    Args:
+        text: the text tower, in float32.
+        image_tower: what the images go through: a backbone, or what `load_backbone` takes; None for `made_for`.
+        made_for: the image tower that the text tower was made for; "" if that is not known.
+        name: what signatures call the backbone.
+        revision: commit of the text tower's weights; "" for a digest of them.
+        text_digest: digest of what else an embedding of a text depends on, such as the tokenizer.
+        prefix, languages, device, dtype: as of `Backbone`.
+        logit_scale: None for that of the image tower.
+
+    Raises:
+        CapscoreError: no image tower is given, or the two towers do not share one space.
+        BackboneUnavailable: the image tower cannot be had.
+    """
+
+    def __init__(
+        self,
+        text: TextTower,
+        image_tower: str | Backbone | None,
+        *,
+        made_for: str = "",
+        name: str,
+        revision: str,
+        text_digest: str,
+        prefix: str,
+        languages: frozenset[str] | None,
+        device: str,
+        dtype: str,
+        logit_scale: float | None = None,
+    ):
+        image_tower = image_tower or made_for
+        if not image_tower:
+            raise CapscoreError(
+                f"{name} is a text tower only; say whose image tower goes with it (its embeddings have "
+                f"{text.dim} numbers), such as image_tower='ViT-B-32-quickgelu/openai'"
+            )
+        image = _load_image_tower(image_tower, device, dtype)
+        if text.dim != image.dim:
+            raise CapscoreError(
+                f"the towers do not share one space: {name} gives {text.dim} numbers for a text, "
+                f"{image.name} gives {image.dim} for an image"
+            )
+        digest = weights_digest(text)
+        as_made = isinstance(image_tower, str) and _official(image_tower) == _official(made_for)
+        self.name = name if as_made else f"{name}+{image.name}"
+        self.revision = f"{revision or 'w' + digest[:8]}+{image.revision}"
+        self.dim, self.prefix, self.languages = text.dim, prefix, languages
+        self.max_tokens = text.max_tokens
+        self.logit_scale = image.logit_scale if logit_scale is None else logit_scale
+        self.device, self.dtype = device, dtype
+        self.fingerprint = fingerprint_of(
+            "paired", digest, text_digest, dtype, text.max_tokens, image.fingerprint
+        )
+        self._image = image
+        self._pad_id = pad_id_of(text.tokenizer)
+        self._text = text.to(device=device, dtype=getattr(torch, dtype)).eval().requires_grad_(False)
+
+    def preprocess(self, image: Image.Image) -> torch.Tensor:
+        return self._image.preprocess(image)
+
+    def encode_pixels(self, pixels: Sequence[torch.Tensor]) -> np.ndarray:
+        return self._image.encode_pixels(pixels)
+
+    def tokenize(self, texts: Sequence[str]) -> Tokens:
+        return self._text.tokenize(texts)
+
+    @torch.inference_mode()
+    def encode_tokens(self, ids: Sequence[Sequence[int]]) -> np.ndarray:
+        if not len(ids):
+            return np.zeros((0, self.dim), np.float32)
+        tokens, mask = pad_batch(ids, self._pad_id)
+        return to_unit_rows(self._text(tokens.to(self.device), mask.to(self.device)))
+
+
+def registered_image_tower(name: str) -> str:
+    """The image tower that the registry names for a text tower; "" where it names none."""
+    known = find(name)
+    return known.image_tower if known else ""
+
+
+def _official(spec: str) -> str:
+    known = find(spec)
+    return known.name if known else spec
+
+
+def _load_image_tower(image_tower: str | Backbone, device: str, dtype: str) -> Backbone:
+    if isinstance(image_tower, Backbone):
+        return image_tower
+    from . import load_backbone  # not at the top: loading.py imports this file
+
+    # Trust in the text tower's code is none in that of the image tower which it happens to name.
+    return load_backbone(image_tower, device=device, dtype=dtype, trust_remote_code=False)

@@ -1,0 +1,172 @@
+"""Text towers of sentence-transformers, such as clip-ViT-B-32-multilingual-v1, from a folder.
+
+In: a folder with modules.json (Transformer → Pooling → Dense), and whose image tower goes with it. Out: a
+`Backbone`. The modules are the library's own; tokenising and padding are ours.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ..errors import BackboneUnavailable, CapscoreError, MissingExtraError
+from .base import Backbone, fingerprint_of
+from .checkpoint import load_strictly, quiet_transformers, read_json, weight_files
+from .paired import PairedBackbone, TextTower, registered_image_tower
+from .transformers_tokenizer import context_length, tokenizer_digest
+
+# Modules after the first that see nothing but embeddings and the mask.
+_AFTER_TRANSFORMER = ("Pooling", "Dense", "Normalize", "LayerNorm")
+
+
+class SentenceTransformerTower(TextTower):
+    """The modules of a SentenceTransformer, from ids and mask to the sentence's embedding.
+
+    Args:
+        model: a `sentence_transformers.SentenceTransformer` whose first module is a Transformer.
+    """
+
+    def __init__(self, model: Any):
+        super().__init__()
+        self.model = model
+        self.tokenizer = model.tokenizer
+        encoder = model[0].auto_model
+        longest = context_length(encoder.config, encoder, self.tokenizer)
+        self.max_tokens = min(model.max_seq_length or longest, longest)
+        with torch.inference_mode():
+            probe = torch.tensor([self.tokenize(["a"]).ids[0]])
+            self.dim = self(probe, torch.ones_like(probe)).shape[1]
+
+    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+        """int64 (n, L) ids and mask (1 token, 0 padding) → (n, dim)."""
+        return self.model({"input_ids": input_ids, "attention_mask": attention_mask})["sentence_embedding"]
+
+
+def recognises(folder: Path) -> bool:
+    """Whether a folder has the modules.json of sentence-transformers."""
+    return (folder / "modules.json").is_file()
+
+
+def load_folder(
+    folder: Path,
+    *,
+    name: str,
+    revision: str,
+    prefix: str,
+    languages: frozenset[str] | None,
+    device: str,
+    dtype: str,
+    image_tower: str | Backbone | None,
+    trust_remote_code: bool,
+) -> Backbone:
+    """Load a text tower of sentence-transformers, and the image tower of another backbone.
+
+    Args:
+        folder: modules.json and the folders of the modules that it names.
+        name: what signatures call the backbone.
+        revision: commit of the weights; "" for a digest of them.
+        prefix: text put before every candidate and reference; the folder's default prompt is put there too.
+        languages: what the text tower was trained on, or None if not known.
+        device: as of `resolve_device`.
+        dtype: "float32", "bfloat16" or "float16".
+        image_tower: what the images go through; None for what the registry names.
+        trust_remote_code: run code that the checkpoint brings.
+
+    Raises:
+        MissingExtraError: sentence-transformers is not installed.
+        BackboneUnavailable: a file is missing or torn, or the weights are not those the config describes.
+        CapscoreError: modules that are no text tower, no image tower, or one of another dimension.
+    """
+    folder = Path(folder)
+    modules = _check_modules(folder, trust_remote_code)
+    model = _load_model(folder, modules, trust_remote_code)
+    settings = [read_json(file) for file in sorted(folder.glob("**/*.json")) if "config" in file.name]
+    return PairedBackbone(
+        SentenceTransformerTower(model),
+        image_tower,
+        made_for=registered_image_tower(name),
+        name=name,
+        revision=revision,
+        text_digest=fingerprint_of(
+            tokenizer_digest(folder / modules[0]["path"]), json.dumps(modules), settings
+        ),
+        prefix=prefix + _default_prompt(model),
+        languages=languages,
+        device=device,
+        dtype=dtype,
+    )
+
+
+def _read_modules(folder: Path) -> list[dict[str, Any]]:
+    path = folder / "modules.json"
+    try:
+        modules = json.loads(path.read_text(encoding="utf-8"))
+        return [{"path": str(module["path"]), "type": str(module["type"])} for module in modules]
+    except FileNotFoundError:
+        raise BackboneUnavailable(f"{folder} has no modules.json") from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise BackboneUnavailable(f"{path} cannot be read as a list of modules: {error!r}") from None
+
+
+def _check_modules(folder: Path, trust_remote_code: bool) -> list[dict[str, Any]]:
+    modules = _read_modules(folder)
+    foreign = [
+        module["type"] for module in modules if not module["type"].startswith("sentence_transformers.")
+    ]
+    if foreign and not trust_remote_code:
+        raise CapscoreError(
+            f"{folder / 'modules.json'} names code of its own ({', '.join(foreign)}), which runs only with "
+            "trust_remote_code=True: pass it if you have read that code and trust it"
+        )
+    kinds = [module["type"].rsplit(".", 1)[-1] for module in modules if module["type"] not in foreign]
+    if not foreign and (kinds[:1] != ["Transformer"] or not set(kinds[1:]) <= set(_AFTER_TRANSFORMER)):
+        raise CapscoreError(
+            f"{folder / 'modules.json'} lists {' → '.join(kinds) or 'no modules'}; a text tower is a Transformer "
+            f"followed by any of {', '.join(_AFTER_TRANSFORMER)}"
+        )
+    for module, kind in zip(modules, kinds, strict=False):
+        if kind in ("Transformer", "Dense"):
+            weight_files(folder / module["path"])
+    return modules
+
+
+def _load_model(folder: Path, modules: list[dict[str, Any]], trust_remote_code: bool) -> Any:
+    try:
+        from sentence_transformers import SentenceTransformer
+    except ImportError:
+        raise MissingExtraError(
+            "sentence-transformers", "sentence-transformers", f"the text tower in {folder}"
+        ) from None
+    safe = weight_files(folder / modules[0]["path"])[0].suffix == ".safetensors"
+    try:
+        with quiet_transformers():
+            model = SentenceTransformer(
+                str(folder),
+                device="cpu",
+                local_files_only=True,
+                trust_remote_code=trust_remote_code,
+                # Above what the folder's own files ask for.
+                model_kwargs={"dtype": torch.float32, "use_safetensors": safe, "weights_only": True},
+            )
+    except Exception as error:  # every module has its own way to fail
+        raise BackboneUnavailable(f"the modules in {folder} cannot be loaded: {error}") from error
+    _refuse_random_weights(model, folder / modules[0]["path"])
+    return model.eval()
+
+
+def _refuse_random_weights(model: Any, folder: Path) -> None:
+    # The library does not tell which weights of the encoder it found none for and drew at random. So load
+    # them a second time, and put the encoder whose weights are known to be the folder's in place of its own.
+    encoder = model[0].auto_model
+    strict = load_strictly(type(encoder), encoder.config, folder, without_pooler=True)
+    if getattr(encoder, "pooler", None) is not None:
+        encoder.pooler = None
+    encoder.load_state_dict(strict.state_dict())
+
+
+def _default_prompt(model: Any) -> str:
+    name = getattr(model, "default_prompt_name", None)
+    return model.prompts.get(name, "") if name else ""

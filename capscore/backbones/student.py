@@ -1,0 +1,230 @@
+"""capscore's own multilingual text towers: a student of a CLIP text tower, saved to and loaded from a folder.
+
+In: a transformers encoder and a tokenizer, or the folder of a saved student. Out: a module that training moves,
+or a `Backbone` of that text tower and its teacher's image tower.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import save_file
+from torch import nn
+
+from ..errors import BackboneUnavailable, CapscoreError, ResultWriteError
+from .base import Backbone
+from .checkpoint import read_json, read_state_dict
+from .mean_pooled import MeanPooledTower, load_encoder_and_projection
+from .paired import PairedBackbone
+from .transformers_tokenizer import context_length, load_tokenizer, tokenizer_digest
+
+_MARKER = "capscore_student.json"
+_FORMAT = 1
+# What the marker must hold, and of which types.
+_FIELDS: dict[str, tuple[type, ...]] = {
+    "dim": (int,),
+    "max_tokens": (int,),
+    "image_tower": (str,),
+    "prefix": (str,),
+    "languages": (list, type(None)),
+    "teacher": (str,),
+    "logit_scale": (float, int, type(None)),
+}
+
+
+class StudentTextTower(MeanPooledTower):
+    """A transformers encoder → attention-masked mean over all tokens → Linear(hidden, dim), not normalised.
+
+    Args:
+        encoder: a model as `transformers.AutoModel` makes them.
+        tokenizer: the encoder's.
+        dim: length of the teacher's embeddings.
+        max_tokens: context length, special tokens included; None for the longest that the encoder allows.
+        image_tower: what `load_backbone` takes for the image tower that goes with it, the teacher's.
+        prefix: text put before every candidate and reference.
+        languages: primary subtags it is trained on; None if not known.
+        teacher: what the teacher was, for the record.
+        logit_scale: factor on cosines it was trained with; None for that of the image tower.
+
+    Raises:
+        CapscoreError: `max_tokens` is more than the encoder allows.
+    """
+
+    def __init__(
+        self,
+        encoder: Any,
+        tokenizer: Any,
+        *,
+        dim: int,
+        max_tokens: int | None = None,
+        image_tower: str = "",
+        prefix: str = "",
+        languages: Iterable[str] | None = None,
+        teacher: str = "",
+        logit_scale: float | None = None,
+    ):
+        longest = context_length(encoder.config, encoder, tokenizer) if max_tokens is None else max_tokens
+        super().__init__(encoder, nn.Linear(encoder.config.hidden_size, dim), tokenizer, longest)
+        self.image_tower, self.prefix, self.teacher = image_tower, prefix, teacher
+        self.languages = None if languages is None else frozenset(languages)
+        self.logit_scale = logit_scale
+        if max_tokens is not None:
+            self._check_context(max_tokens)
+
+    def _check_context(self, max_tokens: int) -> None:
+        # Without the tokenizer's own limit, which the encoder may well exceed.
+        unlimited = type("", (), {"model_max_length": 10**6})
+        allowed = context_length(self.encoder.config, self.encoder, unlimited)
+        if not 2 < max_tokens <= allowed:
+            raise CapscoreError(
+                f"max_tokens={max_tokens} was given, but the encoder reads from 3 to {allowed}"
+            )
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Write the tower to a folder: capscore_student.json, model.safetensors, config.json, the tokenizer.
+
+        Everything is written beside the folder first; capscore_student.json, without which a folder is no
+        student, comes last. Other files in the folder stay.
+
+        Raises:
+            ResultWriteError: the files could not be written; a student saved there before is still whole,
+                unless it was the very last step, renaming, that failed.
+        """
+        folder = Path(folder)
+        staging = None
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            staging = Path(tempfile.mkdtemp(prefix=f".{folder.name}.partial-", dir=folder.parent))
+            self._write(staging)
+            (folder / _MARKER).unlink(missing_ok=True)
+            for file in sorted(staging.iterdir(), key=lambda file: file.name == _MARKER):
+                os.replace(file, folder / file.name)
+        except (OSError, SafetensorError) as error:
+            raise ResultWriteError(f"the student could not be saved to {folder}: {error}") from error
+        finally:
+            if staging is not None:
+                shutil.rmtree(staging, ignore_errors=True)
+
+    def _write(self, folder: Path) -> None:
+        self.encoder.config.save_pretrained(folder)
+        self.tokenizer.save_pretrained(folder)
+        tensors = {key: tensor.detach().cpu().contiguous() for key, tensor in self.state_dict().items()}
+        save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+        marker = {
+            "format": _FORMAT,
+            "dim": self.dim,
+            "max_tokens": self.max_tokens,
+            "image_tower": self.image_tower,
+            "prefix": self.prefix,
+            "languages": None if self.languages is None else sorted(self.languages),
+            "teacher": self.teacher,
+            "logit_scale": self.logit_scale,
+        }
+        (folder / _MARKER).write_text(
+            json.dumps(marker, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
+        )
+
+    @classmethod
+    def from_pretrained(cls, folder: str | Path) -> StudentTextTower:
+        """Load a saved student, in float32, on the CPU, in eval mode.
+
+        Raises:
+            BackboneUnavailable: a file is missing or torn, or the weights are not of the encoder in config.json.
+        """
+        folder = Path(folder)
+        marker = _read_marker(folder)
+        state = read_state_dict(folder)
+        config = _encoder_config(folder)
+        encoder, projection = load_encoder_and_projection(
+            folder, config, state, encoder_prefix="encoder.", projection_prefix="projection."
+        )
+        if projection.out_features != marker["dim"]:
+            raise BackboneUnavailable(
+                f"{folder / _MARKER} says dim {marker['dim']}, but projection.weight has {projection.out_features}"
+            )
+        tower = cls(encoder, load_tokenizer(folder, config), **marker)
+        tower.projection = projection
+        return tower.eval()
+
+
+def recognises(folder: Path) -> bool:
+    """Whether a folder holds a student that `StudentTextTower.save_pretrained` finished."""
+    return (folder / _MARKER).is_file()
+
+
+def load_folder(
+    folder: Path,
+    *,
+    name: str,
+    revision: str,
+    prefix: str,
+    languages: frozenset[str] | None,
+    device: str,
+    dtype: str,
+    image_tower: str | Backbone | None,
+    trust_remote_code: bool,
+) -> Backbone:
+    """Load a saved student, and the image tower that it was made for or another one.
+
+    Args:
+        folder: what `StudentTextTower.save_pretrained` wrote.
+        name: what signatures call the backbone.
+        revision: commit of the weights; "" for a digest of them.
+        prefix: text put before every candidate and reference; "" for what the student was trained with.
+        languages: what it was trained on; None for what the folder says.
+        device: as of `resolve_device`.
+        dtype: "float32", "bfloat16" or "float16".
+        image_tower: what the images go through; None for what the folder says.
+        trust_remote_code: has no effect: no code comes with a student.
+
+    Raises:
+        BackboneUnavailable: a file is missing or torn, or the image tower cannot be had.
+        CapscoreError: no image tower, or one of another dimension.
+    """
+    folder = Path(folder)
+    tower = StudentTextTower.from_pretrained(folder)
+    return PairedBackbone(
+        tower,
+        image_tower,
+        made_for=tower.image_tower,
+        name=name,
+        revision=revision,
+        text_digest=tokenizer_digest(folder),
+        prefix=prefix or tower.prefix,
+        languages=tower.languages if languages is None else languages,
+        device=device,
+        dtype=dtype,
+        logit_scale=tower.logit_scale,
+    )
+
+
+def _read_marker(folder: Path) -> dict[str, Any]:
+    path = folder / _MARKER
+    marker = read_json(path)
+    if marker.pop("format", None) != _FORMAT:
+        raise BackboneUnavailable(
+            f"{path} is not of format {_FORMAT}, the one that this version of capscore reads"
+        )
+    for field, types in _FIELDS.items():
+        if field not in marker or isinstance(marker[field], bool) or not isinstance(marker[field], types):
+            raise BackboneUnavailable(
+                f"{path}: {field!r} should be there, as {' or '.join(t.__name__ for t in types)}"
+            )
+    return {field: marker[field] for field in _FIELDS}
+
+
+def _encoder_config(folder: Path) -> Any:
+    from transformers import AutoConfig
+
+    read_json(folder / "config.json")
+    try:
+        return AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    except ValueError as error:
+        raise BackboneUnavailable(f"{folder / 'config.json'} is no config of an encoder: {error}") from None

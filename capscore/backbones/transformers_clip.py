@@ -1,0 +1,329 @@
+"""transformers' CLIP family: CLIP, AltCLIP, Chinese-CLIP, SigLIP, SigLIP 2 and MetaCLIP 2.
+
+In: a checkpoint folder. Out: a `Backbone` with both towers of it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from ..errors import BackboneUnavailable, CapscoreError
+from .base import Backbone, Tokens, fingerprint_of, pad_batch, to_unit_rows, weights_digest
+from .checkpoint import load_strictly, quiet_transformers, read_json, refuse_incomplete, weight_files
+from .transformers_tokenizer import (
+    context_length,
+    load_tokenizer,
+    pad_id_of,
+    pad_to_length,
+    tokenize_texts,
+    tokenizer_digest,
+)
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """How a kind of text tower reads a batch.
+
+    Attributes:
+        masked: it looks both ways, so that padding must be masked. A causal tower pools at the end token,
+            which padding comes after and cannot reach.
+        full: it was trained on texts padded to the whole context, and reads the padding as well.
+        lowercase: it was trained on lower-cased texts.
+    """
+
+    masked: bool = False
+    full: bool = False
+    lowercase: bool = False
+
+
+_FAMILY = {
+    "clip": _Reading(),
+    "metaclip_2": _Reading(),
+    "altclip": _Reading(masked=True),
+    "chinese_clip": _Reading(masked=True),
+    "siglip": _Reading(full=True, lowercase=True),
+    "siglip2": _Reading(full=True, lowercase=True),
+}
+# A tower that brings its own code: nothing is known of it, so padding is always the same, and masked.
+_FOREIGN = _Reading(masked=True, full=True)
+_CAUSAL = ("clip", "metaclip_2")
+
+
+def recognises(folder: Path) -> bool:
+    """Whether a folder's config.json is one of transformers'. Ask the more particular kinds of folder first."""
+    if not (folder / "config.json").is_file():
+        return False
+    return not {"model_type", "auto_map"}.isdisjoint(read_json(folder / "config.json"))
+
+
+def load_folder(
+    folder: Path,
+    *,
+    name: str,
+    revision: str,
+    prefix: str,
+    languages: frozenset[str] | None,
+    device: str,
+    dtype: str,
+    image_tower: str | None,
+    trust_remote_code: bool,
+) -> Backbone:
+    """Load a checkpoint folder of the family.
+
+    Args:
+        folder: config.json, model.safetensors (or pytorch_model.bin), tokenizer, preprocessor_config.json.
+        name: what signatures call the backbone.
+        revision: commit of the weights; "" for a digest of them.
+        prefix: text put before every candidate and reference.
+        languages: what the text tower was trained on, or None if not known.
+        device: as of `resolve_device`.
+        dtype: "float32", "bfloat16" or "float16".
+        image_tower: must be None or "": these checkpoints have their own.
+        trust_remote_code: run code that the checkpoint brings.
+
+    Raises:
+        BackboneUnavailable: a file is missing or torn, or the weights are not those the config describes.
+        CapscoreError: another kind of model, or one whose code was not trusted.
+    """
+    folder = Path(folder)
+    if image_tower:
+        raise CapscoreError(
+            f"image_tower={image_tower!r} was given, but {name} has an image tower of its own"
+        )
+    kind, model, tokenizer = _load_model(folder, trust_remote_code)
+    return TransformersClip(
+        model,
+        tokenizer,
+        _load_image_processor(folder, trust_remote_code),
+        kind=kind,
+        tokenizer_digest=tokenizer_digest(folder),
+        name=name,
+        revision=revision,
+        prefix=prefix,
+        languages=languages,
+        device=device,
+        dtype=dtype,
+    )
+
+
+def _load_model(folder: Path, trust_remote_code: bool) -> tuple[str, Any, Any]:
+    """Kind ("" for foreign code), model in float32, tokenizer."""
+    import transformers
+
+    raw = read_json(folder / "config.json")
+    kind = raw.get("model_type", "")
+    if kind in _FAMILY:
+        weight_files(folder)  # a missing file is a clearer complaint than a config's
+        config = _load_config(folder, kind)
+        model = load_strictly(transformers.MODEL_MAPPING[type(config)], config, folder)
+        return kind, model, load_tokenizer(folder, config)
+
+    if not raw.get("auto_map"):
+        raise CapscoreError(
+            f"{folder / 'config.json'} describes a model of type {kind!r}; the types that can be scored with are "
+            f"{', '.join(sorted(_FAMILY))}"
+        )
+    if not trust_remote_code:
+        raise CapscoreError(
+            f"{folder} brings code of its own ({raw['auto_map']}), which runs only with trust_remote_code=True: "
+            "pass it if you have read that code and trust it"
+        )
+    model = _load_foreign(folder)
+    return "", model, load_tokenizer(folder, model.config, trust_remote_code=True)
+
+
+def _load_config(folder: Path, kind: str) -> Any:
+    from transformers import AutoConfig
+
+    try:
+        with quiet_transformers():
+            return AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    except Exception as error:  # each model type validates its config in its own way
+        raise CapscoreError(f"{folder / 'config.json'} is no config of a {kind!r} model: {error}") from error
+
+
+def _load_foreign(folder: Path) -> Any:
+    from transformers import AutoModel
+
+    files = weight_files(folder)
+    with quiet_transformers():
+        model, report = AutoModel.from_pretrained(
+            folder,
+            local_files_only=True,
+            trust_remote_code=True,
+            use_safetensors=files[0].suffix == ".safetensors",
+            weights_only=True,
+            dtype=torch.float32,
+            output_loading_info=True,
+        )
+    refuse_incomplete(folder, report["missing_keys"], report["unexpected_keys"])
+    absent = [method for method in ("get_text_features", "get_image_features") if not hasattr(model, method)]
+    if absent:
+        raise CapscoreError(f"{type(model).__name__} in {folder} has no {' and no '.join(absent)}")
+    return model.eval()
+
+
+def _load_image_processor(folder: Path, trust_remote_code: bool) -> Any:
+    from transformers import AutoImageProcessor
+
+    if not any((folder / file).is_file() for file in ("preprocessor_config.json", "processor_config.json")):
+        raise BackboneUnavailable(
+            f"{folder} has no preprocessor_config.json, which says how images are prepared for its image tower"
+        )
+    try:
+        with quiet_transformers():
+            return AutoImageProcessor.from_pretrained(
+                folder, local_files_only=True, trust_remote_code=trust_remote_code
+            )
+    except Exception as error:  # OSError, ValueError or TypeError, after what is wrong in the file
+        raise BackboneUnavailable(f"the image processor in {folder} cannot be loaded: {error}") from error
+
+
+class TransformersClip(Backbone):
+    """A model of transformers with `get_text_features` and `get_image_features`.
+
+    Args:
+        model: the model, in float32.
+        tokenizer: its tokenizer.
+        image_processor: its image processor, of either kind (torchvision or PIL).
+        kind: its `model_type`; "" for one with its own code.
+        tokenizer_digest: digest of the tokenizer's files.
+        name, revision, prefix, languages, device, dtype: as of `Backbone`; revision "" means a digest.
+
+    Raises:
+        CapscoreError: tokenizer and text tower disagree on which token ends a text.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        image_processor: Any,
+        *,
+        kind: str,
+        tokenizer_digest: str,
+        name: str,
+        revision: str,
+        prefix: str,
+        languages: frozenset[str] | None,
+        device: str,
+        dtype: str,
+    ):
+        self._kind, self._reading = kind, _FAMILY.get(kind, _FOREIGN)
+        self._tokenizer, self._image_processor = tokenizer, image_processor
+        self._pad_id = pad_id_of(tokenizer)
+        digest = weights_digest(model)
+        text_config = getattr(model.config, "text_config", model.config)
+        self.name, self.prefix, self.languages = name, prefix, languages
+        self.revision = revision or f"w{digest[:8]}"
+        self.device, self.dtype = device, dtype
+        self.max_tokens = context_length(text_config, getattr(model, "text_model", model), tokenizer)
+        self.logit_scale = (
+            float(model.logit_scale.detach().float().exp()) if hasattr(model, "logit_scale") else 1.0
+        )
+        if kind in _CAUSAL:
+            self._check_end_token(text_config.eos_token_id)
+        self._model = model.to(device=device, dtype=getattr(torch, dtype)).eval().requires_grad_(False)
+        self.dim = self._text_features(self.tokenize(["a photo"]).ids).shape[1]
+        self.fingerprint = fingerprint_of(
+            "transformers_clip",
+            digest,
+            tokenizer_digest,
+            dtype,
+            self.max_tokens,
+            self._describe_preprocessing(),
+        )
+
+    def _check_end_token(self, pooled_id: int) -> None:
+        # A causal tower is read out at its end token, and at the first token where it finds none:
+        # with the wrong id every text would get the same embedding.
+        ids = self._tokenizer(["a photo"])["input_ids"][0]
+        legacy = self._kind == "clip" and pooled_id == 2  # then it is read out at the highest id
+        where = ids.index(max(ids)) if legacy else ids.index(pooled_id) if pooled_id in ids else -1
+        if where != len(ids) - 1:
+            raise CapscoreError(
+                f"{self.name}: the config reads texts out at token {'with the highest id' if legacy else pooled_id}, "
+                f"but the tokenizer ends them with {ids[-1]} (of {ids})"
+            )
+
+    def _describe_preprocessing(self) -> str:
+        settings = self._image_processor.to_dict()
+        drop = ("_processor_class", "processor_class", "image_processor_type", "feature_extractor_type")
+        settings = {key: value for key, value in settings.items() if key not in drop}
+        return type(self._image_processor).__name__ + json.dumps(settings, sort_keys=True, default=str)
+
+    def preprocess(self, image: Image.Image) -> torch.Tensor:
+        """One RGB image → (3, height, width); for SigLIP 2 NaFlex → (patches + 1, values of a patch).
+
+        The first row of the latter begins with height and width in patches.
+        """
+        batch = self._image_processor(images=image, return_tensors="pt")
+        pixels = batch["pixel_values"][0].float()
+        if "spatial_shapes" not in batch:
+            return pixels
+        head = torch.zeros(1, pixels.shape[1])
+        head[0, :2] = batch["spatial_shapes"][0]
+        return torch.cat([head, pixels])
+
+    @torch.inference_mode()
+    def encode_pixels(self, pixels: Sequence[torch.Tensor]) -> np.ndarray:
+        if not len(pixels):
+            return np.zeros((0, self.dim), np.float32)
+        batch = torch.stack(list(pixels))
+        inputs: dict[str, torch.Tensor] = {}
+        if self._kind == "siglip2":
+            shapes, batch = batch[:, 0, :2].long(), batch[:, 1:]
+            patches = torch.arange(batch.shape[1])
+            inputs["spatial_shapes"] = shapes.to(self.device)
+            inputs["pixel_attention_mask"] = (
+                (patches < shapes.prod(dim=1, keepdim=True)).int().to(self.device)
+            )
+        inputs["pixel_values"] = batch.to(self.device, getattr(torch, self.dtype))
+        return to_unit_rows(_tensor(self._model.get_image_features(**inputs)))
+
+    def tokenize(self, texts: Sequence[str]) -> Tokens:
+        if self._reading.lowercase and type(self._tokenizer).__name__ != "SiglipTokenizer":  # that one knows
+            texts = [_lowercase(text) for text in texts]
+        return tokenize_texts(self._tokenizer, texts, self.max_tokens)
+
+    def encode_tokens(self, ids: Sequence[Sequence[int]]) -> np.ndarray:
+        if not len(ids):
+            return np.zeros((0, self.dim), np.float32)
+        return to_unit_rows(self._text_features(ids))
+
+    @torch.inference_mode()
+    def _text_features(self, ids: Sequence[Sequence[int]]) -> torch.Tensor:
+        masked = self._reading.masked
+        if self._reading.full:
+            # SigLIP was trained without a mask; its tokenizers say so by not naming one.
+            masked = masked or "attention_mask" in self._tokenizer.model_input_names
+            tokens, mask = pad_to_length(ids, self._pad_id, self.max_tokens, self._tokenizer.padding_side)
+        else:
+            tokens, mask = pad_batch(ids, self._pad_id)
+        inputs = {"input_ids": tokens.to(self.device)}
+        if masked:
+            inputs["attention_mask"] = mask.to(self.device)
+        return _tensor(self._model.get_text_features(**inputs))
+
+
+def _lowercase(text: str) -> str:
+    # The checkpoints of SigLIP 2 name Gemma's tokenizer, which keeps capitals, though the tower was trained
+    # on lower-cased texts; this is what transformers' own Siglip2Tokenizer does before anything else.
+    from tokenizers.normalizers import Lowercase
+
+    return Lowercase().normalize_str(text)
+
+
+def _tensor(features: Any) -> torch.Tensor:
+    # transformers 4 returns the tensor, 5 an output object that holds it.
+    return features if isinstance(features, torch.Tensor) else features.pooler_output

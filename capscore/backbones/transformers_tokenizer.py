@@ -1,0 +1,142 @@
+"""Texts through a tokenizer of transformers: ids without padding, cut so that the last special token stays.
+
+In: a checkpoint folder, then texts. Out: a tokenizer, then `Tokens`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from ..errors import BackboneUnavailable, CapscoreError, MissingExtraError
+from .base import Tokens, fingerprint_of, pad_batch
+from .checkpoint import quiet_transformers
+
+# Any one of these holds a vocabulary.
+_VOCABULARIES = (
+    "tokenizer.json",
+    "vocab.txt",
+    "vocab.json",
+    "sentencepiece.bpe.model",
+    "spiece.model",
+    "tokenizer.model",
+)
+_SETTINGS = ("merges.txt", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json")
+
+
+def load_tokenizer(folder: Path, config: Any = None, *, trust_remote_code: bool = False) -> Any:
+    """The tokenizer of a checkpoint folder.
+
+    Args:
+        folder: where tokenizer.json or another vocabulary is.
+        config: the model's config, where config.json is not one that transformers knows.
+        trust_remote_code: let transformers run a tokenizer's own code.
+
+    Raises:
+        BackboneUnavailable: no vocabulary is there (transformers would make one up), or it is torn.
+        MissingExtraError: the vocabulary is a SentencePiece model and that library is not installed.
+    """
+    from transformers import AutoTokenizer
+
+    if not any((folder / name).is_file() for name in _VOCABULARIES):
+        raise BackboneUnavailable(f"{folder} has no tokenizer: none of {', '.join(_VOCABULARIES)} is there")
+    try:
+        with quiet_transformers():
+            return AutoTokenizer.from_pretrained(
+                folder,
+                local_files_only=True,
+                trust_remote_code=trust_remote_code,
+                **({} if config is None else {"config": config}),
+            )
+    except ImportError as error:
+        for package in ("sentencepiece", "protobuf"):  # what SiglipTokenizer is made of
+            if f"requires the {package}" in str(error).lower():
+                raise MissingExtraError(package, "siglip", f"the tokenizer in {folder}") from None
+        raise
+    except Exception as error:  # the tokenizers library raises bare Exception for a torn file
+        raise BackboneUnavailable(f"the tokenizer in {folder} cannot be loaded: {error}") from error
+
+
+def tokenizer_digest(folder: Path) -> str:
+    """Digest (32 hexadecimal digits) of the files that decide how a folder's tokenizer cuts texts."""
+    import xxhash
+
+    files = [folder / name for name in (*_VOCABULARIES, *_SETTINGS)]
+    return fingerprint_of(
+        *(f"{file.name}|{xxhash.xxh3_128_hexdigest(file.read_bytes())}" for file in files if file.is_file())
+    )
+
+
+def context_length(text_config: Any, text_model: nn.Module, tokenizer: Any) -> int:
+    """Longest sequence of tokens, special ones included, that tower and tokenizer both allow.
+
+    RoBERTa's kin count positions from the padding index on, so that many of them are never used.
+
+    Raises:
+        CapscoreError: neither of them sets a limit.
+    """
+    limits = [tokenizer.model_max_length]  # about 1e30 where the tokenizer sets none
+    positions = getattr(text_config, "max_position_embeddings", None)
+    if isinstance(positions, int) and positions > 0:
+        tables = (getattr(module, "position_embeddings", None) for module in text_model.modules())
+        unused = [
+            t.padding_idx + 1 for t in tables if isinstance(t, nn.Embedding) and t.padding_idx is not None
+        ]
+        limits.append(positions - max(unused, default=0))
+    if min(limits) > 10**6:
+        raise CapscoreError(
+            "neither the model's config nor its tokenizer says how many tokens a text may have"
+        )
+    return int(min(limits))
+
+
+def tokenize_texts(tokenizer: Any, texts: Sequence[str], max_tokens: int) -> Tokens:
+    """Texts → ids with special tokens, without padding, at most `max_tokens` each; a cut text keeps its end token."""
+    texts = list(texts)
+    if not texts:
+        return Tokens(ids=[], truncated=np.zeros(0, bool))
+    ids = _ids(tokenizer, texts)
+    truncated = np.array([len(sequence) > max_tokens for sequence in ids])
+    too_long = np.flatnonzero(truncated)
+    if len(too_long):
+        cut = _ids(tokenizer, [texts[row] for row in too_long], truncation=True, max_length=max_tokens)
+        for row, sequence in zip(too_long, cut, strict=True):
+            ids[row] = sequence
+    return Tokens(ids=ids, truncated=truncated)
+
+
+def _ids(
+    tokenizer: Any, texts: list[str], truncation: bool = False, max_length: int | None = None
+) -> list[list[int]]:
+    return tokenizer(
+        texts,
+        padding=False,
+        truncation=truncation,
+        max_length=max_length,
+        return_attention_mask=False,
+        return_token_type_ids=False,
+        verbose=False,  # no warning about long texts: `Tokens.truncated` reports them
+    )["input_ids"]
+
+
+def pad_id_of(tokenizer: Any) -> int:
+    """The id to pad with; the end token's where the tokenizer names no padding token."""
+    for token_id in (tokenizer.pad_token_id, tokenizer.eos_token_id):
+        if token_id is not None:
+            return token_id
+    raise CapscoreError(f"{type(tokenizer).__name__} has neither a padding nor an end-of-text token")
+
+
+def pad_to_length(
+    ids: Sequence[Sequence[int]], pad_id: int, length: int, side: str
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Token ids → int64 tensors (n, length) of ids and of mask (1 token, 0 padding), padded on "left" or "right"."""
+    if side == "left":
+        padded, mask = pad_batch([sequence[::-1] for sequence in ids], pad_id, length)
+        return padded.flip(1), mask.flip(1)
+    return pad_batch(ids, pad_id, length)

@@ -1,0 +1,333 @@
+"""Images and texts → embeddings: each distinct thing once, in full batches, from the cache where it can be.
+
+In: sequences with one item a row, in which the same image or text may come many times. Out: a matrix of the
+distinct embeddings and, per row, which of them is its own.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from .backbones.base import Backbone
+from .errors import ImageError
+from .images import check_images, content_key, load_image
+
+if TYPE_CHECKING:
+    from .cache import EmbeddingCache
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+# Records (embedding and flag) that stay in memory from one call to the next: 32 MB at 512 dimensions.
+MEMORY_ENTRIES = 16_384
+# How many fresh records are gathered before they are written to disk in one transaction.
+WRITE_EVERY = 512
+
+
+@dataclass(frozen=True)
+class EmbeddedRows:
+    """What became of the rows.
+
+    Attributes:
+        matrix: float32 (u, d), the distinct embeddings, rows of unit length.
+        index: int64 (n,), for each row its place in `matrix`; −1 where the row failed.
+        keys: content key per row; "" where the row failed.
+        truncated: bool (u,), True where a text was cut to the context length.
+        failures: row → what was wrong with it.
+    """
+
+    matrix: np.ndarray
+    index: np.ndarray
+    keys: list[str]
+    truncated: np.ndarray
+    failures: dict[int, ImageError]
+
+
+class Embedder:
+    """Embeds rows with one backbone.
+
+    Args:
+        backbone: the towers.
+        batch_size: images or texts a batch; None takes 32 images and 64 texts on a CPU, 256 and 512 on a GPU.
+        cache: embeddings on disk, or None to keep none.
+        allow_urls: whether an http(s) URL may be fetched as an image.
+        progress: show a progress bar; None shows one on long work if stderr is a terminal.
+    """
+
+    def __init__(
+        self,
+        backbone: Backbone,
+        *,
+        batch_size: int | None = None,
+        cache: EmbeddingCache | None = None,
+        allow_urls: bool = False,
+        progress: bool | None = None,
+    ):
+        if batch_size is not None and (not isinstance(batch_size, int) or batch_size < 1):
+            raise ValueError(f"batch_size={batch_size!r}: expected a whole number of at least 1, or None")
+        on_gpu = not backbone.device.startswith("cpu")
+        self.backbone = backbone
+        self.image_batch = batch_size or (256 if on_gpu else 32)
+        self.text_batch = batch_size or (512 if on_gpu else 64)
+        self.cache = cache
+        self.allow_urls = allow_urls
+        self.progress = progress
+        self.workers = min(8, os.cpu_count() or 1)
+        self._memory: OrderedDict[str, np.ndarray] = OrderedDict()
+
+    def images(self, images: Any, *, on_error: str = "raise") -> EmbeddedRows:
+        """Embed one image a row.
+
+        Args:
+            images: what `capscore.images.check_images` lets pass, n rows.
+            on_error: "raise" (default), or "skip" to list bad images in `failures`.
+
+        Raises:
+            ImageError: an image cannot be read; names the first row that has it.
+        """
+        rows = check_images(images)
+        failures: dict[int, ImageError] = {}
+
+        def fail(row: int, error: ImageError) -> None:
+            if on_error == "raise":
+                raise error.at(row, "image") from error
+            failures[row] = error.at(row, "image")
+
+        with ThreadPoolExecutor(self.workers, thread_name_prefix="capscore") as pool:
+            keys = self._image_keys(rows, pool, fail)
+            first: dict[str, int] = {}
+            for row, key in enumerate(keys):
+                if key:
+                    first.setdefault(key, row)
+            records = self._known(list(first))
+            missing = [(key, row) for key, row in first.items() if key not in records]
+            broken = self._embed_images(rows, missing, records, pool, fail)
+        for row, key in enumerate(keys):
+            if key in broken and row not in failures:
+                failures[row] = broken[key].at(row, "image")
+        return self._gather(["" if row in failures else key for row, key in enumerate(keys)], records, failures)
+
+    def texts(self, texts: Sequence[str], *, prefix: str = "") -> EmbeddedRows:
+        """Embed one text a row, each with `prefix` before it."""
+        import xxhash
+
+        keys = {
+            text: f"text:{xxhash.xxh3_128_hexdigest((prefix + text).encode('utf-8', 'surrogatepass'))}"
+            for text in dict.fromkeys(texts)
+        }
+        records = self._known(list(keys.values()))
+        missing = [text for text, key in keys.items() if key not in records]
+        if missing:
+            self._embed_texts([prefix + text for text in missing], [keys[text] for text in missing], records)
+        return self._gather([keys[text] for text in texts], records, {})
+
+    # ------------------------------------------------------------------ images
+
+    def _image_keys(
+        self, rows: Sequence[Any], pool: ThreadPoolExecutor, fail: Callable[[int, ImageError], None]
+    ) -> list[str]:
+        """Content key per row, each path and each object read once."""
+        keys = [""] * len(rows)
+        # Objects can be told apart by identity only while somebody holds on to them.
+        held = isinstance(rows, (list, tuple))
+        same: dict[Any, list[int]] = {}
+
+        def distinct() -> Iterator[tuple[int, Any]]:
+            for row in range(len(rows)):
+                image = rows[row]
+                if isinstance(image, (str, os.PathLike)):
+                    name = ("path", os.fspath(image))
+                else:
+                    name = ("object", id(image) if held else row)
+                if name in same:
+                    same[name].append(row)
+                else:
+                    same[name] = [row]
+                    yield row, image
+
+        def key_of(item: tuple[int, Any]) -> tuple[int, str | ImageError]:
+            row, image = item
+            try:
+                return row, content_key(image, allow_urls=self.allow_urls)
+            except ImageError as error:
+                return row, error
+
+        errors: dict[int, ImageError] = {}
+        with self._bar("Reading images", len(rows)) as advance:
+            for row, key in _bounded_map(pool, key_of, distinct(), 8 * self.workers):
+                advance(1)
+                if isinstance(key, ImageError):
+                    errors[row] = key
+                    fail(row, key)
+                else:
+                    keys[row] = key
+        for repeated in same.values():
+            leader, *others = repeated
+            for row in others:
+                keys[row] = keys[leader]
+                if leader in errors:
+                    fail(row, errors[leader])
+        return keys
+
+    def _embed_images(
+        self,
+        rows: Sequence[Any],
+        missing: list[tuple[str, int]],
+        records: dict[str, np.ndarray],
+        pool: ThreadPoolExecutor,
+        fail: Callable[[int, ImageError], None],
+    ) -> dict[str, ImageError]:
+        """Decode and embed what no cache had; returns the images that could not be decoded."""
+        broken: dict[str, ImageError] = {}
+
+        def decode(item: tuple[str, int]) -> tuple[str, int, Any]:
+            key, row = item
+            try:
+                image = load_image(rows[row], allow_urls=self.allow_urls, expected_key=key)
+                return key, row, self.backbone.preprocess(image)
+            except ImageError as error:
+                return key, row, error
+
+        # Two batches are decoded ahead while the tower works on one: memory is that of three batches.
+        decoded = _bounded_map(pool, decode, missing, 2 * self.image_batch)
+        with self._bar("Embedding images", len(missing)) as advance, self._writer(records) as write:
+            keys, pixels = [], []
+            for key, row, result in decoded:
+                if isinstance(result, ImageError):
+                    broken[key] = result
+                    fail(row, result)
+                    advance(1)
+                else:
+                    keys.append(key)
+                    pixels.append(result)
+                if len(keys) == self.image_batch:
+                    write(keys, self.backbone.encode_pixels(pixels), None)
+                    advance(len(keys))
+                    keys, pixels = [], []
+            if keys:
+                write(keys, self.backbone.encode_pixels(pixels), None)
+                advance(len(keys))
+        return broken
+
+    # ------------------------------------------------------------------- texts
+
+    def _embed_texts(self, texts: list[str], keys: list[str], records: dict[str, np.ndarray]) -> None:
+        tokens = self.backbone.tokenize(texts)
+        # Texts of like length share a batch, so that there is next to nothing to pad.
+        order = sorted(range(len(texts)), key=lambda row: len(tokens.ids[row]))
+        with self._bar("Embedding texts", len(texts)) as advance, self._writer(records) as write:
+            for start in range(0, len(order), self.text_batch):
+                batch = order[start : start + self.text_batch]
+                rows = self.backbone.encode_tokens([tokens.ids[row] for row in batch])
+                write([keys[row] for row in batch], rows, tokens.truncated[batch])
+                advance(len(batch))
+
+    # ----------------------------------------------------- memory, disk, result
+
+    def _known(self, keys: list[str]) -> dict[str, np.ndarray]:
+        """Records of the keys that memory or disk has. A record is the embedding and its `truncated` flag."""
+        records = {}
+        for key in keys:
+            record = self._memory.get(key)
+            if record is not None:
+                self._memory.move_to_end(key)
+                records[key] = record
+        absent = [key for key in keys if key not in records]
+        if self.cache is not None and absent:
+            found = self.cache.get(self.backbone.fingerprint, self.backbone.dim + 1, absent)
+            records.update(found)
+            self._remember(found)
+        return records
+
+    def _remember(self, records: dict[str, np.ndarray]) -> None:
+        for key, record in records.items():
+            self._memory[key] = record
+        while len(self._memory) > MEMORY_ENTRIES:
+            self._memory.popitem(last=False)
+
+    @contextmanager
+    def _writer(self, records: dict[str, np.ndarray]) -> Iterator[Callable[..., None]]:
+        """Takes fresh embeddings batch by batch; what was made is on disk even if the work breaks off."""
+        waiting: dict[str, np.ndarray] = {}
+
+        def flush() -> None:
+            if waiting and self.cache is not None:
+                self.cache.put(
+                    self.backbone.fingerprint,
+                    list(waiting),
+                    np.stack(list(waiting.values())),
+                    name=f"{self.backbone.name}@{self.backbone.revision}",
+                )
+            waiting.clear()
+
+        def write(keys: list[str], rows: np.ndarray, truncated: np.ndarray | None) -> None:
+            flags = np.zeros(len(keys)) if truncated is None else truncated
+            fresh = np.column_stack([rows, flags]).astype(np.float32)
+            bad = ~np.isfinite(fresh).all(axis=1)
+            if bad.any():
+                raise ValueError(
+                    f"{self.backbone.name} gave NaN or infinite embeddings for {int(bad.sum())} of "
+                    f"{len(keys)} items in {self.backbone.dtype}; try dtype='float32'"
+                )
+            # copies, so that a record does not hold its whole batch in memory
+            batch = {key: record.copy() for key, record in zip(keys, fresh, strict=True)}
+            records.update(batch)
+            waiting.update(batch)
+            self._remember(batch)
+            if len(waiting) >= WRITE_EVERY:
+                flush()
+
+        try:
+            yield write
+        finally:
+            flush()
+
+    def _gather(
+        self, keys: list[str], records: dict[str, np.ndarray], failures: dict[int, ImageError]
+    ) -> EmbeddedRows:
+        place = {key: position for position, key in enumerate(dict.fromkeys(key for key in keys if key))}
+        table = np.zeros((len(place), self.backbone.dim + 1), np.float32)
+        for key, position in place.items():
+            table[position] = records[key]
+        index = np.array([place.get(key, -1) for key in keys], dtype=np.int64)
+        return EmbeddedRows(table[:, :-1], index, keys, table[:, -1] > 0.5, failures)
+
+    @contextmanager
+    def _bar(self, label: str, total: int) -> Iterator[Callable[[int], None]]:
+        long = total > 4 * self.image_batch
+        if not (self.progress if self.progress is not None else long and sys.stderr.isatty()):
+            yield lambda count: None
+            return
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
+            task = shown.add_task(label, total=total)
+            yield lambda count: shown.advance(task, count)
+
+
+def _bounded_map(
+    pool: ThreadPoolExecutor, work: Callable[[Item], Result], items: Iterable[Item], ahead: int
+) -> Iterator[Result]:
+    """Like `pool.map`, in order, but with at most `ahead` results waiting: memory stays bounded."""
+    waiting: deque[Future[Result]] = deque()
+    try:
+        for item in items:
+            waiting.append(pool.submit(work, item))
+            if len(waiting) >= ahead:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        for future in waiting:
+            future.cancel()

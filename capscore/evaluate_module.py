@@ -1,0 +1,292 @@
+"""The abstract base that joins a scorer to `evaluate`: rows come in by `add`, `add_batch` or `compute`.
+
+Rows are checked and scored as they come, in the process they come to; what waits for `compute` is one short
+row of numbers each. So memory does not grow with the images, every process of a distributed run does its own
+share of the model's work, and no image goes through a data set's encoder, which would change its pixels.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+import datasets
+import evaluate
+import numpy as np
+from datasets import Features, Value
+
+from .errors import InputError
+from .scorers import load, scorer_class
+from .scorers.base import Scorer, Scores
+
+INPUTS = """
+Args:
+    predictions (list of str): candidate captions.
+    images (list): an image each: path, bytes, PIL image, uint8 array (height, width, channels), or
+        `datasets.Image` dict.
+{references}
+    language (str or list of str, optional): language code of the captions; named in the signature.
+    on_error (str): "raise" (default), or "skip" to leave bad rows out and list them under "failures".
+
+Returns:
+    dict of plain floats, lists and strings: "{metric}" (mean), "scores" (None for a skipped row){components},
+    "n_items", "n_unique_images", "n_truncated", "n_failed", "failures", "signature".
+"""
+
+
+class CaptionModule(evaluate.Metric, ABC):
+    """Base of the modules in `metrics/`; a module names its `metric` and describes itself.
+
+    Extra arguments of `evaluate.load` go to `capscore.load`: backbone, device, dtype, batch_size, cache,
+    prefix, revision, image_tower, trust_remote_code, allow_urls, progress. `revision` of `evaluate.load` is
+    that of the module; for the weights write `backbone="org/name@revision"`.
+    """
+
+    metric: ClassVar[str]
+
+    def __init__(
+        self,
+        config_name: str | None = None,
+        keep_in_memory: bool = False,
+        cache_dir: str | None = None,
+        num_process: int = 1,
+        process_id: int = 0,
+        seed: int | None = None,
+        experiment_id: str | None = None,
+        hash: str | None = None,
+        max_concurrent_cache_files: int = 10000,
+        timeout: int | float = 100,
+        *,
+        backbone: Any = None,
+        device: str | None = None,
+        dtype: str | None = None,
+        batch_size: int | None = None,
+        cache: Any = None,
+        prefix: str | None = None,
+        image_tower: str | None = None,
+        trust_remote_code: bool = False,
+        allow_urls: bool = False,
+        progress: bool | None = None,
+    ):
+        self._scorer: Scorer | None = None
+        self._load_options = {
+            "backbone": backbone,
+            "device": device,
+            "dtype": dtype,
+            "batch_size": batch_size,
+            "cache": cache,
+            "prefix": prefix,
+            "image_tower": image_tower,
+            "trust_remote_code": trust_remote_code,
+            "allow_urls": allow_urls,
+            "progress": progress,
+        }
+        self._storing = False
+        self._rows_here = 0
+        super().__init__(
+            config_name=config_name,
+            keep_in_memory=keep_in_memory,
+            cache_dir=cache_dir,
+            num_process=num_process,
+            process_id=process_id,
+            seed=seed,
+            experiment_id=experiment_id,
+            hash=hash,
+            max_concurrent_cache_files=max_concurrent_cache_files,
+            timeout=timeout,
+        )
+
+    # ------------------------------------------------- what a module says of itself
+
+    @classmethod
+    @abstractmethod
+    def describe(cls) -> tuple[str, str]:
+        """(description, citation) of the metric."""
+
+    def _info(self) -> evaluate.MetricInfo:
+        kind = scorer_class(self.metric)
+        description, citation = self.describe()
+        names = {"predictions": Value("string"), "images": datasets.Image(decode=False)}
+        references = ""
+        if kind.needs_references:
+            names["references"] = datasets.Sequence(Value("string"))
+            references = "    references (list of lists of str): at least one reference a row."
+        components = "".join(f', "{name}", "mean_{name}"' for name in kind.component_names)
+        return evaluate.MetricInfo(
+            description=description,
+            citation=citation,
+            inputs_description=INPUTS.format(
+                references=references, metric=self.metric, components=components
+            ).replace("\n\n    language", "\n    language"),
+            features=Features(names),
+            homepage="https://huggingface.co/docs/evaluate",
+            codebase_urls=[],
+            reference_urls=["https://aclanthology.org/2021.emnlp-main.595"],
+        )
+
+    @property
+    def scorer(self) -> Scorer:
+        """The scorer, loaded when first needed."""
+        if self._scorer is None:
+            self._scorer = load(self.metric, **self._load_options)
+        return self._scorer
+
+    def _download_and_prepare(self, dl_manager: Any) -> None:
+        # evaluate.load promises that what a module needs is there when it returns
+        _ = self.scorer
+
+    # ----------------------------------------------------------------- rows come in
+
+    def add_batch(
+        self,
+        *,
+        predictions: Sequence[str] | None = None,
+        images: Sequence[Any] | None = None,
+        references: Sequence[Sequence[str]] | None = None,
+        language: str | Sequence[str] | None = None,
+        on_error: str = "raise",
+    ) -> None:
+        """Score a batch of rows and keep their scores for `compute`."""
+        if predictions is None:
+            raise InputError("predictions=None: expected a list of captions", field="predictions")
+        scores = self._score(predictions, images, references, language, on_error)
+        with self._row_storage():
+            super().add_batch(**self._to_columns(scores))
+        self._rows_here += len(scores)
+
+    def add(
+        self,
+        *,
+        prediction: str | None = None,
+        image: Any = None,
+        reference: Sequence[str] | None = None,
+        language: str | None = None,
+        on_error: str = "raise",
+        predictions: str | None = None,
+        images: Any = None,
+        references: Sequence[str] | None = None,
+    ) -> None:
+        """Score one row and keep its score for `compute`; takes singular and plural names."""
+        caption = _one_of("prediction", prediction, "predictions", predictions)
+        photo = _one_of("image", image, "images", images)
+        refs = _one_of("reference", reference, "references", references)
+        self.add_batch(
+            predictions=[caption],
+            images=None if photo is None else [photo],
+            references=None if refs is None else [refs],
+            language=language,
+            on_error=on_error,
+        )
+
+    def compute(
+        self,
+        *,
+        predictions: Sequence[str] | None = None,
+        images: Sequence[Any] | None = None,
+        references: Sequence[Sequence[str]] | None = None,
+        language: str | Sequence[str] | None = None,
+        on_error: str = "raise",
+    ) -> dict[str, Any] | None:
+        """Score rows (those given here, and those added before) and return means, scores, counts, signature."""
+        if predictions is not None or images is not None or references is not None:
+            self.add_batch(
+                predictions=predictions,
+                images=images,
+                references=references,
+                language=language,
+                on_error=on_error,
+            )
+        elif language is not None or on_error != "raise":
+            raise InputError(
+                "language and on_error belong to the rows: give them to add or add_batch, or pass the rows here"
+            )
+        if self.writer is None:
+            raise InputError(
+                f"{self.metric} has no rows to compute: pass predictions and images, or call add or add_batch first",
+                field="predictions",
+            )
+        with self._row_storage():
+            result = super().compute()
+        self._rows_here = 0
+        return result
+
+    def _compute(self, **columns: Any) -> dict[str, Any]:
+        return self._to_scores(columns).to_dict()
+
+    def _score(self, captions: Any, images: Any, references: Any, language: Any, on_error: str) -> Scores:
+        try:
+            return self.scorer.score(captions, images, references, language, on_error=on_error)
+        except InputError as error:
+            if error.row is not None and self._rows_here:
+                # rows are counted from the first that this process was given
+                raise error.at(self._rows_here + error.row) from error
+            raise
+
+    # ------------------------------------------- what waits for compute, a row each
+
+    def _row_features(self) -> Features:
+        numbers = ("score", *scorer_class(self.metric).component_names)
+        return Features(
+            {
+                **{name: Value("float64") for name in numbers},
+                "image_key": Value("string"),
+                "truncated": Value("bool"),
+                "n_references": Value("int64"),
+                "row_language": Value("string"),
+                "error": Value("string"),
+            }
+        )
+
+    def _to_columns(self, scores: Scores) -> dict[str, list[Any]]:
+        return {
+            "score": scores.scores.tolist(),
+            **{name: values.tolist() for name, values in scores.components.items()},
+            "image_key": scores.image_keys,
+            "truncated": scores.truncated.tolist(),
+            "n_references": scores.n_references.tolist(),
+            "row_language": scores.languages,
+            "error": [scores.failures.get(row, "") for row in range(len(scores))],
+        }
+
+    def _to_scores(self, columns: dict[str, list[Any]]) -> Scores:
+        return Scores(
+            metric=self.metric,
+            scores=np.array(columns["score"], dtype=np.float64),
+            components={
+                name: np.array(columns[name], dtype=np.float64) for name in self.scorer.component_names
+            },
+            settings=self.scorer.settings,
+            image_keys=list(columns["image_key"]),
+            truncated=np.array(columns["truncated"], dtype=bool),
+            n_references=np.array(columns["n_references"], dtype=np.int64),
+            languages=list(columns["row_language"]),
+            failures={row: error for row, error in enumerate(columns["error"]) if error},
+        )
+
+    # `evaluate` writes, gathers and reads back rows of the declared inputs. Inside `_row_storage` it sees the
+    # columns above instead, so that its own machinery (files, locks, processes) is used as it is.
+
+    @contextmanager
+    def _row_storage(self) -> Iterator[None]:
+        self._storing = True
+        try:
+            yield
+        finally:
+            self._storing = False
+
+    def _feature_names(self) -> list[str]:
+        return list(self._row_features()) if self._storing else super()._feature_names()
+
+    def _infer_feature_from_batch(self, batch: dict[str, Any]) -> Features:
+        return self._row_features()
+
+    def _infer_feature_from_example(self, example: dict[str, Any]) -> Features:
+        return self._row_features()
+
+
+def _one_of(name: str, value: Any, other: str, other_value: Any) -> Any:
+    if value is not None and other_value is not None:
+        raise InputError(f"both {name} and {other} were given: pass one of them", field=name)
+    return value if value is not None else other_value

@@ -1,0 +1,74 @@
+"""Language codes as people write them → the primary subtag that backbones and signatures use."""
+
+from __future__ import annotations
+
+import difflib
+from functools import lru_cache
+
+from .errors import InputError
+
+# Names that people write where a code is expected, and the code they mean.
+NAMES = {
+    "arabic": "ar",
+    "chinese": "zh",
+    "czech": "cs",
+    "dutch": "nl",
+    "english": "en",
+    "french": "fr",
+    "german": "de",
+    "hindi": "hi",
+    "indonesian": "id",
+    "italian": "it",
+    "japanese": "ja",
+    "korean": "ko",
+    "polish": "pl",
+    "portuguese": "pt",
+    "russian": "ru",
+    "spanish": "es",
+    "swahili": "sw",
+    "tamil": "ta",
+    "thai": "th",
+    "turkish": "tr",
+    "vietnamese": "vi",
+}
+# Country codes that get mistaken for the language spoken there.
+COUNTRIES = {"jp": "ja", "cn": "zh", "kr": "ko", "cz": "cs", "gb": "en", "us": "en", "gr": "el", "dk": "da"}
+
+
+@lru_cache(maxsize=1024)
+def language_code(language: str) -> str:
+    """A language tag → its primary subtag in the shortest form.
+
+    Args:
+        language: a BCP 47 or ISO 639 code ("de", "pt-BR", "zh_TW", "deu").
+
+    Raises:
+        InputError: not a string, or a code nobody knows; says what it may have been meant for.
+
+    >>> [language_code(tag) for tag in ("de", "pt-BR", "zh_TW", "jpn", "EN")]
+    ['de', 'pt', 'zh', 'ja', 'en']
+    """
+    import langcodes
+
+    if not isinstance(language, str) or not language.strip():
+        raise InputError(f"{language!r} is not a language code such as 'de' or 'pt-BR'", field="language")
+    tag = language.strip().replace("_", "-")
+    lowered = tag.lower()
+    meant = NAMES.get(lowered) or COUNTRIES.get(lowered)
+    if meant is None:
+        try:
+            if langcodes.tag_is_valid(tag):
+                primary = langcodes.Language.get(tag).language
+                if primary and primary not in ("und", "mul", "zxx", "mis"):
+                    # macro languages: what people call Chinese is filed under Mandarin in some data sets
+                    return "zh" if primary in ("cmn", "zho") else primary
+        except langcodes.LanguageTagError:
+            pass
+        close = difflib.get_close_matches(lowered, NAMES, n=1)
+        meant = NAMES[close[0]] if close else None
+    hint = f"; did you mean {meant!r}?" if meant else ""
+    raise InputError(
+        f"{language!r} is not a language code that anybody knows (expected BCP 47 or ISO 639, such as "
+        f"'de' or 'pt-BR'){hint}",
+        field="language",
+    )

@@ -1,0 +1,48 @@
+"""RefCLIPScore (Hessel et al. 2021): harmonic mean of CLIPScore and the best reference's cosine, per row.
+
+In: captions, images, and a list of references a row. Out: one score a row, and their mean.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .base import Scorer
+from .clip_score import W, clip_score
+
+
+def ref_clip_score(image_cosines: np.ndarray, text_cosines: np.ndarray, w: float = W) -> np.ndarray:
+    """The formula on arrays (004 App. A): H-mean of w · max(cos, 0) and max(best reference's cosine, 0).
+
+    The text term is not multiplied by w. A row scores 0 where either term is 0, its limit (the reference code
+    divides 0 by 0). Range [0, 2w / (w + 1)]: 1.4286 for w = 2.5.
+
+    >>> ref_clip_score(np.array([0.4, 0.4, -0.1]), np.array([1.0, -0.2, 0.9])).tolist()
+    [1.0, 0.0, 0.0]
+    """
+    image_term = clip_score(image_cosines, w)
+    text_term = np.maximum(np.asarray(text_cosines, dtype=np.float64), 0.0)
+    total = image_term + text_term
+    # where one term is 0 the product is 0 too; only 0 / 0 needs a safe divisor
+    return 2.0 * image_term * text_term / np.where(total > 0.0, total, 1.0)
+
+
+class RefCLIPScore(Scorer):
+    """RefCLIPScore. Components: "clip_score", w · max(cos, 0); "text_score", max over references, at least 0."""
+
+    metric = "ref_clip_score"
+    component_names = ("clip_score", "text_score")
+    needs_references = True
+
+    def constants(self) -> dict[str, object]:
+        return {"w": W}
+
+    def combine(
+        self, image_cosines: np.ndarray, text_cosines: np.ndarray | None
+    ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        if text_cosines is None:
+            raise ValueError("RefCLIPScore needs the cosines with the references")
+        return ref_clip_score(image_cosines, text_cosines), {
+            "clip_score": clip_score(image_cosines),
+            "text_score": np.maximum(text_cosines, 0.0),
+        }

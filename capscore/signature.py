@@ -1,0 +1,46 @@
+"""What a result depends on, as one short string: same signature, same numbers.
+
+In: an ordered mapping of settings. Out: `mcs|backbone:embedded@w4bda8c0e|w:2.5|prefix:none|refs:0|…`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from urllib.parse import quote, unquote
+
+# what stays readable inside a value; "|", ":" and blanks would break the string apart
+_SAFE = "/.@+-_,=()"
+
+
+def format_signature(metric: str, settings: Mapping[str, object]) -> str:
+    """One line: the metric's name, then `key:value` for every setting, in the order given.
+
+    >>> format_signature("mcs", {"w": 2.5, "prefix": "A photo depicts "})
+    'mcs|w:2.5|prefix:A%20photo%20depicts%20'
+    """
+    parts = [f"{key}:{quote(_plain(value), safe=_SAFE)}" for key, value in settings.items()]
+    return "|".join([metric, *parts])
+
+
+def parse_signature(signature: str) -> tuple[str, dict[str, str]]:
+    """The metric's name and its settings, as text.
+
+    >>> parse_signature("mcs|w:2.5|prefix:none")
+    ('mcs', {'w': '2.5', 'prefix': 'none'})
+    """
+    metric, *parts = signature.split("|")
+    settings = {}
+    for part in parts:
+        key, separator, value = part.partition(":")
+        if not separator:
+            raise ValueError(f"{part!r} in signature {signature!r} is not key:value")
+        settings[key] = unquote(value)
+    return metric, settings
+
+
+def _plain(value: object) -> str:
+    if value is True or value is False:
+        return "yes" if value else "no"
+    if value is None or value == "":
+        return "none"
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,25 @@
+"""RefCLIPScore as an `evaluate` module. The work is done by the library capscore."""
+
+import capscore  # From: capscore
+
+_DESCRIPTION = """\
+RefCLIPScore scores captions against their images and against references: per row the harmonic mean of CLIPScore,
+2.5 · max(cos(caption, image), 0), and the largest cosine with a reference (at least 0), averaged over the rows.
+"""
+
+_CITATION = """\
+@inproceedings{hessel-etal-2021-clipscore,
+  title = {{CLIPScore}: A Reference-free Evaluation Metric for Image Captioning},
+  author = {Hessel, Jack and Holtzman, Ari and Forbes, Maxwell and Le Bras, Ronan and Choi, Yejin},
+  booktitle = {Proceedings of EMNLP}, year = {2021}}
+"""
+
+
+class RefCLIPScore(capscore.CaptionModule):
+    """RefCLIPScore; `evaluate.load(…, backbone=…, device=…)` chooses the towers."""
+
+    metric = "ref_clip_score"
+
+    @classmethod
+    def describe(cls):
+        return _DESCRIPTION, _CITATION
