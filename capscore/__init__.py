@@ -33,6 +33,7 @@ _LAZY = {
     "load": "scorers",
     "load_backbone": "backbones",
     "load_image": "images",
+    "module_folder": "shipped",
 }
 _MODULES = (
     "backbones",
@@ -44,6 +45,7 @@ _MODULES = (
     "languages",
     "report",
     "scorers",
+    "shipped",
     "signature",
 )
 
@@ -68,6 +70,7 @@ if TYPE_CHECKING:
     from .images import load_image
     from .scorers import load
     from .scorers.base import Scorer, Scores
+    from .shipped import module_folder
 
 
 def __getattr__(name: str) -> Any:

@@ -346,7 +346,7 @@ class EmbeddingCache:
                 try:
                     result = job(self._connection(fingerprint, path))
                 except BaseException as error:
-                    self._drop(fingerprint)  # what was half done is undone
+                    self._drop(fingerprint)  # undoes what was half done, lets go of a damaged file
                     if not isinstance(error, sqlite3.Error):
                         raise
                     if path.exists():

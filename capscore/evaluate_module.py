@@ -17,7 +17,7 @@ import evaluate
 import numpy as np
 from datasets import Features, Value
 
-from .errors import InputError
+from .errors import CapscoreError, InputError
 from .scorers import load, scorer_class
 from .scorers.base import Scorer, Scores
 
@@ -40,11 +40,21 @@ class CaptionModule(evaluate.Metric, ABC):
     """Base of the modules in `metrics/`; a module names its `metric` and describes itself.
 
     Extra arguments of `evaluate.load` go to `capscore.load`: backbone, device, dtype, batch_size, cache,
-    prefix, revision, image_tower, trust_remote_code, allow_urls, progress. `revision` of `evaluate.load` is
-    that of the module; for the weights write `backbone="org/name@revision"`.
+    prefix, image_tower, trust_remote_code, allow_urls, progress. `revision` of `evaluate.load` is that of the
+    module; for the weights write `backbone="org/name@revision"`.
+
+    With `num_process > 1` every process needs the same `experiment_id` and `cache_dir` (a shared folder), its
+    own `process_id`, and a call of `compute`, also where it was given no rows. `timeout` is how many seconds
+    one may keep another waiting. Process 0 gets the result of all rows, in the order of `process_id`; the
+    others get None.
+
+    Attributes:
+        metric: name of the scorer.
+        papers: addresses of the papers that define the metric.
     """
 
     metric: ClassVar[str]
+    papers: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
         self,
@@ -121,9 +131,7 @@ class CaptionModule(evaluate.Metric, ABC):
                 references=references, metric=self.metric, components=components
             ).replace("\n\n    language", "\n    language"),
             features=Features(names),
-            homepage="https://huggingface.co/docs/evaluate",
-            codebase_urls=[],
-            reference_urls=["https://aclanthology.org/2021.emnlp-main.595"],
+            reference_urls=list(self.papers),
         )
 
     @property
@@ -148,9 +156,20 @@ class CaptionModule(evaluate.Metric, ABC):
         language: str | Sequence[str] | None = None,
         on_error: str = "raise",
     ) -> None:
-        """Score a batch of rows and keep their scores for `compute`."""
+        """Score a batch of rows and keep their scores for `compute`: all of it, or on an error none."""
+        if self._is_closed():
+            raise CapscoreError(
+                f"the last compute of {self.metric} broke off, and the rows added before it wait: "
+                "call compute() again before adding others"
+            )
         if predictions is None:
             raise InputError("predictions=None: expected a list of captions", field="predictions")
+        if self.num_process > 1:
+            if self.writer is None:
+                # Processes meet before the work, not after: nobody waits while another one scores.
+                self._open_storage()
+            if hasattr(predictions, "__len__") and len(predictions) == 0:
+                return  # an uneven share
         scores = self._score(predictions, images, references, language, on_error)
         with self._row_storage():
             super().add_batch(**self._to_columns(scores))
@@ -172,10 +191,11 @@ class CaptionModule(evaluate.Metric, ABC):
         caption = _one_of("prediction", prediction, "predictions", predictions)
         photo = _one_of("image", image, "images", images)
         refs = _one_of("reference", reference, "references", references)
+        takes_references = refs is not None or scorer_class(self.metric).needs_references
         self.add_batch(
             predictions=[caption],
-            images=None if photo is None else [photo],
-            references=None if refs is None else [refs],
+            images=[photo],
+            references=[refs] if takes_references else None,
             language=language,
             on_error=on_error,
         )
@@ -189,31 +209,63 @@ class CaptionModule(evaluate.Metric, ABC):
         language: str | Sequence[str] | None = None,
         on_error: str = "raise",
     ) -> dict[str, Any] | None:
-        """Score rows (those given here, and those added before) and return means, scores, counts, signature."""
+        """Score rows (those given here, and those added before) and return means, scores, counts, signature.
+
+        References for a metric that takes none are left out here, as `evaluate` does, because
+        `evaluate.combine` hands the same rows to all its modules; the signature then says `refs:0`.
+        """
         if predictions is not None or images is not None or references is not None:
             self.add_batch(
                 predictions=predictions,
                 images=images,
-                references=references,
+                references=references if scorer_class(self.metric).needs_references else None,
                 language=language,
                 on_error=on_error,
             )
         elif language is not None or on_error != "raise":
             raise InputError(
-                "language and on_error belong to the rows: give them to add or add_batch, or pass the rows here"
+                "language and on_error belong to the rows: give them to add or add_batch, or pass rows here"
             )
-        if self.writer is None:
-            raise InputError(
-                f"{self.metric} has no rows to compute: pass predictions and images, or call add or add_batch first",
-                field="predictions",
-            )
-        with self._row_storage():
-            result = super().compute()
-        self._rows_here = 0
-        return result
+        if self.writer is None and not self._is_closed() and self.num_process > 1:
+            self._open_storage()  # without rows: the others count on this process
+        if self.writer is not None or self._is_closed():
+            try:
+                with self._row_storage():
+                    result = super().compute()
+            finally:
+                if not self._is_closed():
+                    self._rows_here = 0
+            if result is None or result["scores"]:
+                return result
+        raise InputError(
+            f"{self.metric} has no rows to compute: pass predictions and images, or call add or add_batch",
+            field="predictions",
+        )
 
-    def _compute(self, **columns: Any) -> dict[str, Any]:
-        return self._to_scores(columns).to_dict()
+    def _compute(
+        self,
+        *,
+        score: list[float],
+        components: list[list[float]],
+        image_key: list[str],
+        truncated: list[bool],
+        n_references: list[int],
+        row_language: list[str],
+        error: list[str],
+    ) -> dict[str, Any]:
+        names = self.scorer.component_names
+        table = np.array(components, dtype=np.float64).reshape(len(score), len(names))
+        return Scores(
+            metric=self.metric,
+            scores=np.array(score, dtype=np.float64),
+            components=dict(zip(names, table.T, strict=True)),
+            settings=self.scorer.settings,
+            image_keys=list(image_key),
+            truncated=np.array(truncated, dtype=bool),
+            n_references=np.array(n_references, dtype=np.int64),
+            languages=list(row_language),
+            failures={row: message for row, message in enumerate(error) if message},
+        ).to_dict()
 
     def _score(self, captions: Any, images: Any, references: Any, language: Any, on_error: str) -> Scores:
         try:
@@ -221,16 +273,16 @@ class CaptionModule(evaluate.Metric, ABC):
         except InputError as error:
             if error.row is not None and self._rows_here:
                 # rows are counted from the first that this process was given
-                raise error.at(self._rows_here + error.row) from error
+                raise error.at(self._rows_here + error.row) from error.__cause__
             raise
 
     # ------------------------------------------- what waits for compute, a row each
 
     def _row_features(self) -> Features:
-        numbers = ("score", *scorer_class(self.metric).component_names)
         return Features(
             {
-                **{name: Value("float64") for name in numbers},
+                "score": Value("float64"),
+                "components": datasets.Sequence(Value("float64")),
                 "image_key": Value("string"),
                 "truncated": Value("bool"),
                 "n_references": Value("int64"),
@@ -240,9 +292,10 @@ class CaptionModule(evaluate.Metric, ABC):
         )
 
     def _to_columns(self, scores: Scores) -> dict[str, list[Any]]:
+        components = [scores.components[name] for name in self.scorer.component_names]
         return {
             "score": scores.scores.tolist(),
-            **{name: values.tolist() for name, values in scores.components.items()},
+            "components": [[float(values[row]) for values in components] for row in range(len(scores))],
             "image_key": scores.image_keys,
             "truncated": scores.truncated.tolist(),
             "n_references": scores.n_references.tolist(),
@@ -250,20 +303,13 @@ class CaptionModule(evaluate.Metric, ABC):
             "error": [scores.failures.get(row, "") for row in range(len(scores))],
         }
 
-    def _to_scores(self, columns: dict[str, list[Any]]) -> Scores:
-        return Scores(
-            metric=self.metric,
-            scores=np.array(columns["score"], dtype=np.float64),
-            components={
-                name: np.array(columns[name], dtype=np.float64) for name in self.scorer.component_names
-            },
-            settings=self.scorer.settings,
-            image_keys=list(columns["image_key"]),
-            truncated=np.array(columns["truncated"], dtype=bool),
-            n_references=np.array(columns["n_references"], dtype=np.int64),
-            languages=list(columns["row_language"]),
-            failures={row: error for row, error in enumerate(columns["error"]) if error},
-        )
+    def _is_closed(self) -> bool:
+        """Whether rows wait in a file that a compute has closed and could not read to the end."""
+        return self.writer is None and self.cache_file_name is not None
+
+    def _open_storage(self) -> None:
+        self.selected_feature_format = self._row_features()
+        self._init_writer()
 
     # `evaluate` writes, gathers and reads back rows of the declared inputs. Inside `_row_storage` it sees the
     # columns above instead, so that its own machinery (files, locks, processes) is used as it is.

@@ -194,12 +194,15 @@ class _Encoded:
             return open(self.path, "rb")
         except FileNotFoundError:
             place = "" if self.path.is_absolute() else f" in {os.getcwd()}"
-            raise _error(f"no such file: {self.name}{place}") from None
+            raise _error(f"no such file: {self.name}{place}{self._base64_hint()}") from None
         except OSError as error:
-            hint = ""
-            if len(str(self.path)) > 255 and re.fullmatch(r"[A-Za-z0-9+/=\s]+", str(self.path)):
-                hint = "; if it is base64, pass the decoded bytes or a data URI (data:image/jpeg;base64,…)"
-            raise _error(f"{self.name} cannot be read: {error.strerror or error}{hint}") from None
+            reason = error.strerror or error
+            raise _error(f"{self.name} cannot be read: {reason}{self._base64_hint()}") from None
+
+    def _base64_hint(self) -> str:
+        if len(str(self.path)) > 255 and re.fullmatch(r"[A-Za-z0-9+/=\s]+", str(self.path)):
+            return "; if it is base64, pass the decoded bytes or a data URI (data:image/jpeg;base64,…)"
+        return ""
 
     def _checked(self, read: Callable[[], bytes]) -> bytes:
         try:

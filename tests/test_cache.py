@@ -536,7 +536,7 @@ def test_a_pickled_cache_opens_its_own_files(cache):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 def test_after_a_fork_both_sides_go_on(tmp_path):
     body = """
-import os, warnings
+import os, threading, warnings
 warnings.simplefilter("ignore", DeprecationWarning)  # forking beside NumPy's own threads
 cache = EmbeddingCache(folder)
 cache.put("f00d", ["text:0"], row(0)[None])
@@ -544,6 +544,11 @@ children = []
 for child in range(1, 4):
     pid = os.fork()
     if pid == 0:
+        assert not cache._open  # the parent's connections are out of reach
+        thread = threading.Thread(target=cache.get, args=("f00d", 64, ["text:0"]), daemon=True)
+        thread.start()
+        thread.join(20)
+        assert not thread.is_alive()  # and no lock of the parent's is held
         for turn in range(20):
             numbers = [0, child, 10 * child + turn]
             cache.put("f00d", [f"text:{n}" for n in numbers], np.stack([row(n) for n in numbers]))
@@ -763,11 +768,12 @@ def test_import_brings_no_torch():
 
 def test_network_file_systems_are_told_by_their_mount(monkeypatch, tmp_path):
     table = "/dev/sda1 / ext4 rw 0 0\nserver:/home /home nfs4 rw 0 0\nx /home/my\\040disk xfs rw 0 0\n"
+    table += "pod /pod fuse.sshfs rw 0 0\n"
     monkeypatch.setattr(Path, "read_text", lambda self, **_: table)
     monkeypatch.setattr(os.path, "realpath", str)
     told = {
         place: capscore.cache._on_network(Path(place))
-        for place in ("/", "/homes/x", "/home", "/home/x/cache", "/home/my disk/cache", "/home/my")
+        for place in ("/", "/homes/x", "/home", "/home/x/cache", "/home/my disk/cache", "/home/my", "/pod")
     }
     assert told == {
         "/": False,
@@ -776,4 +782,5 @@ def test_network_file_systems_are_told_by_their_mount(monkeypatch, tmp_path):
         "/home/x/cache": True,
         "/home/my disk/cache": False,
         "/home/my": True,
+        "/pod": True,
     }

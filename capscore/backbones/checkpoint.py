@@ -22,6 +22,17 @@ from ..errors import BackboneUnavailable
 
 # Buffers that old versions of transformers saved and that new ones rebuild from the config.
 _REBUILT = re.compile(r"(^|\.)(position_ids|token_type_ids)$")
+# What torn or unsafe weights raise.
+_UNREADABLE = (
+    SafetensorError,
+    pickle.UnpicklingError,
+    RuntimeError,
+    EOFError,
+    OSError,
+    ValueError,
+    TypeError,
+)
+_POOLER = re.compile(r"(^|\.)pooler\.")
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -90,23 +101,17 @@ def read_state_dict(folder: Path) -> dict[str, torch.Tensor]:
                 state.update(load_file(file))
             else:
                 state.update(torch.load(file, map_location="cpu", weights_only=True))
-        except (
-            SafetensorError,
-            pickle.UnpicklingError,
-            RuntimeError,
-            EOFError,
-            OSError,
-            ValueError,
-        ) as error:
-            first_line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-            raise BackboneUnavailable(f"{file} cannot be read (safely): {first_line}") from None
+        except _UNREADABLE as error:
+            raise BackboneUnavailable(f"{file} cannot be read (safely): {in_one_line(error)}") from None
     return state
 
 
-def refuse_incomplete(
+def refuse_misfit(
     folder: Path, missing: Iterable[str], unexpected: Iterable[str], mismatched: Iterable[str] = ()
 ) -> None:
     """Raise unless the weights of a folder are exactly those that its model has.
+
+    Weights of a pooler that the model is built without are no misfit.
 
     Raises:
         BackboneUnavailable: names up to three weights of each sort that do not fit.
@@ -114,7 +119,7 @@ def refuse_incomplete(
     complaints = []
     for what, names in (
         ("are missing", missing),
-        ("belong to no part of the model", unexpected),
+        ("belong to no part of the model", (name for name in unexpected if not _POOLER.search(name))),
         ("have another shape than the config says", mismatched),
     ):
         names = sorted(name for name in names if not _REBUILT.search(name))
@@ -123,6 +128,16 @@ def refuse_incomplete(
             complaints.append(f"{', '.join(names[:3])}{more} {what}")
     if complaints:
         raise BackboneUnavailable(f"the weights in {folder} do not fit its config: {'; '.join(complaints)}")
+
+
+def refuse_misreport(folder: Path, report: dict[str, Any], *, without_pooler: bool = False) -> None:
+    """`refuse_misfit` on the report that `from_pretrained(..., output_loading_info=True)` makes."""
+    shapes = [
+        f"{name} (stored {tuple(stored)}, config {tuple(expected)})"
+        for name, stored, expected in report["mismatched_keys"]
+    ]
+    missing = [name for name in report["missing_keys"] if not (without_pooler and _POOLER.search(name))]
+    refuse_misfit(folder, missing, report["unexpected_keys"], shapes)
 
 
 def load_strictly(
@@ -156,20 +171,15 @@ def load_strictly(
             ignore_mismatched_sizes=True,  # they come back in the report, and are refused below
             output_loading_info=True,
         )
-    missing, unexpected = set(report["missing_keys"]), set(report["unexpected_keys"])
-    if without_pooler:
-        missing, unexpected = (
-            {name for name in names if not re.search(r"(^|\.)pooler\.", name)}
-            for names in (missing, unexpected)
-        )
-        if getattr(model, "pooler", None) is not None:
-            model.pooler = None
-    mismatched = [
-        f"{name} (stored {tuple(stored)}, config {tuple(expected)})"
-        for name, stored, expected in report["mismatched_keys"]
-    ]
-    refuse_incomplete(folder, missing, unexpected, mismatched)
+    refuse_misreport(folder, report, without_pooler=without_pooler)
+    if without_pooler and getattr(model, "pooler", None) is not None:
+        model.pooler = None
     return model.eval()
+
+
+def in_one_line(error: Exception) -> str:
+    """What an error says, or else its type, without line breaks."""
+    return " ".join(str(error).split()) or type(error).__name__
 
 
 @contextmanager

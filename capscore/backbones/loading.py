@@ -228,9 +228,9 @@ def _repository(known: Known) -> str:
 
 
 def _split_revision(asked: str, revision: str | None) -> tuple[str, str]:
-    """ "name@revision" → both; a folder may have an "@" in its name."""
+    """ "name@revision" → both; a folder or an alias may have an "@" of its own."""
     name, separator, at = asked.rpartition("@")
-    if not separator or Path(asked).expanduser().exists():
+    if not separator or find(asked) is not None or Path(asked).expanduser().exists():
         return asked, revision or ""
     if not name or not at:
         raise CapscoreError(f"backbone={asked!r}: expected name@revision")

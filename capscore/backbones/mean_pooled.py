@@ -12,12 +12,12 @@ from typing import Any
 import torch
 from torch import nn
 
-from .checkpoint import load_strictly, refuse_incomplete
+from .checkpoint import load_strictly, refuse_misfit
 from .paired import TextTower
 
 
 class MeanPooledTower(TextTower):
-    """A transformers encoder, the attention-masked mean of all its tokens (special ones too), a Linear with bias.
+    """A transformers encoder, the attention-masked mean of all its tokens, a Linear with bias.
 
     Args:
         encoder: a model as `transformers.AutoModel` makes them; its pooler, unused here, is taken off.
@@ -64,18 +64,13 @@ def load_encoder_and_projection(
     }
     names = {f"{projection_prefix}weight", f"{projection_prefix}bias"}
     others = [key for key in state if not key.startswith(encoder_prefix) and key not in names]
-    refuse_incomplete(folder, names - state.keys(), others)
+    refuse_misfit(folder, names - state.keys(), others)
     weight, bias = (state[f"{projection_prefix}{part}"] for part in ("weight", "bias"))
     if weight.ndim != 2 or weight.shape[1] != config.hidden_size or bias.shape != weight.shape[:1]:
-        refuse_incomplete(
-            folder,
-            (),
-            (),
-            [
-                f"{projection_prefix}weight {tuple(weight.shape)} with bias {tuple(bias.shape)} "
-                f"(encoder of width {config.hidden_size})"
-            ],
+        shapes = (
+            f"weight {tuple(weight.shape)}, bias {tuple(bias.shape)}, encoder of width {config.hidden_size}"
         )
+        refuse_misfit(folder, (), (), [f"{projection_prefix}* ({shapes})"])
     encoder = load_strictly(
         transformers.MODEL_MAPPING[type(config)], config, folder, encoder_state, without_pooler=True
     )

@@ -14,7 +14,7 @@ from typing import Any
 
 from ..errors import BackboneUnavailable, CapscoreError
 from .base import Backbone
-from .checkpoint import read_json, read_state_dict
+from .checkpoint import in_one_line, read_json, read_state_dict
 from .mean_pooled import MeanPooledTower, load_encoder_and_projection
 from .paired import PairedBackbone, registered_image_tower
 from .transformers_tokenizer import context_length, load_tokenizer, tokenizer_digest
@@ -39,7 +39,7 @@ _BERT = {
     **_BASE,
 }
 
-# By the last part of `modelBase`, lower-cased: "FacebookAI/xlm-roberta-large" and "xlm-roberta-large" are one.
+# By the last part of `modelBase`, lower-cased: "FacebookAI/xlm-roberta-large" is "xlm-roberta-large".
 _ENCODERS: dict[str, dict[str, Any]] = {
     "xlm-roberta-base": {**_XLM_ROBERTA, **_BASE},
     "xlm-roberta-large": {**_XLM_ROBERTA, **_LARGE},
@@ -126,7 +126,8 @@ def _load_tower(folder: Path, settings: dict[str, Any], trust_remote_code: bool)
     ):
         if settings.get(key, stored) != stored:
             raise BackboneUnavailable(
-                f"{folder / 'config.json'} says {key} {settings[key]!r}, but LinearTransformation.weight has {stored}"
+                f"{folder / 'config.json'} says {key} {settings[key]!r}, "
+                f"but LinearTransformation.weight has {stored}"
             )
     tokenizer = load_tokenizer(folder, config, trust_remote_code=trust_remote_code)
     return MeanPooledTower(encoder, projection, tokenizer, context_length(config, encoder, tokenizer))
@@ -150,5 +151,5 @@ def _encoder_config(folder: Path, model_base: str) -> Any:
         return AutoConfig.for_model(kind, **raw)
     except ValueError as error:
         raise CapscoreError(
-            f"{folder / _OWN_CONFIG} describes an encoder of type {kind!r}: {error}"
+            f"{folder / _OWN_CONFIG} describes an encoder of type {kind!r}: {in_one_line(error)}"
         ) from None

@@ -425,18 +425,21 @@ def load_open_clip(
             f"open_clip has no weights {pretrained!r} for {model}, nor is it a file here; its tags: {known}"
         )
     repo, _, file = tag["hf_hub"].rpartition("/")
-    folder, commit = fetch(repo, revision, lambda names: _files_of_tag(names, file))
-    weights = folder / file if file and (folder / file).is_file() else _weights_in(folder)
+    # Most tags name no file: then it is open_clip's usual one.
+    named = (str(Path(file).with_suffix(".safetensors")), file) if file else ()
+    folder, commit = fetch(repo, revision, lambda names: _files_of_tag(names, named))
+    weights = next((folder / name for name in named if (folder / name).is_file()), None) or _weights_in(
+        folder
+    )
     model_cfg["quick_gelu"] = bool(tag.get("quick_gelu", False))
     return _build(
         folder, weights, model_cfg, tag, name=name or f"{model}/{pretrained}", revision=commit, **options
     )
 
 
-def _files_of_tag(names: Sequence[str], file: str) -> list[str]:
+def _files_of_tag(names: Sequence[str], named: Sequence[str]) -> list[str]:
     """Of a tag's repository: the weights once, safetensors first, and the small files beside them."""
-    safe = str(Path(file).with_suffix(".safetensors"))
-    best = [name for name in (safe, file) if file and name in names] or open_clip_weights(names)
+    best = [name for name in named if name in names] or open_clip_weights(names)
     return [name for name in names if name in best[:1] or ("/" not in name and name.endswith(CONFIGURATION))]
 
 

@@ -53,7 +53,8 @@ class PairedBackbone(Backbone):
 
     Args:
         text: the text tower, in float32.
-        image_tower: what the images go through: a backbone, or what `load_backbone` takes; None for `made_for`.
+        image_tower: what the images go through: a backbone, or what `load_backbone` takes; None for
+            `made_for`.
         made_for: the image tower that the text tower was made for; "" if that is not known.
         name: what signatures call the backbone.
         revision: commit of the text tower's weights; "" for a digest of them.

@@ -14,9 +14,9 @@ import torch
 
 from ..errors import BackboneUnavailable, CapscoreError, MissingExtraError
 from .base import Backbone, fingerprint_of
-from .checkpoint import load_strictly, quiet_transformers, read_json, weight_files
+from .checkpoint import in_one_line, load_strictly, quiet_transformers, read_json, weight_files
 from .paired import PairedBackbone, TextTower, registered_image_tower
-from .transformers_tokenizer import context_length, tokenizer_digest
+from .transformers_tokenizer import context_length, require_vocabulary, tokenizer_digest
 
 # Modules after the first that see nothing but embeddings and the mask.
 _AFTER_TRANSFORMER = ("Pooling", "Dense", "Normalize", "LayerNorm")
@@ -124,12 +124,22 @@ def _check_modules(folder: Path, trust_remote_code: bool) -> list[dict[str, Any]
     kinds = [module["type"].rsplit(".", 1)[-1] for module in modules if module["type"] not in foreign]
     if not foreign and (kinds[:1] != ["Transformer"] or not set(kinds[1:]) <= set(_AFTER_TRANSFORMER)):
         raise CapscoreError(
-            f"{folder / 'modules.json'} lists {' → '.join(kinds) or 'no modules'}; a text tower is a Transformer "
-            f"followed by any of {', '.join(_AFTER_TRANSFORMER)}"
+            f"{folder / 'modules.json'} lists {' → '.join(kinds) or 'no modules'}; a text tower is a "
+            f"Transformer followed by any of {', '.join(_AFTER_TRANSFORMER)}"
         )
     for module, kind in zip(modules, kinds, strict=False):
         if kind in ("Transformer", "Dense"):
             weight_files(folder / module["path"])
+        if kind == "Transformer":
+            require_vocabulary(folder / module["path"])
+        if kind == "Dense" and not trust_remote_code:
+            # The library would use Tanh in place of a function that it does not trust, with but a warning.
+            path = folder / module["path"] / "config.json"
+            function = read_json(path).get("activation_function", "torch.")
+            if not str(function).startswith("torch."):
+                raise CapscoreError(
+                    f"{path} names the function {function!r}, which runs only with trust_remote_code=True"
+                )
     return modules
 
 
@@ -149,10 +159,17 @@ def _load_model(folder: Path, modules: list[dict[str, Any]], trust_remote_code: 
                 local_files_only=True,
                 trust_remote_code=trust_remote_code,
                 # Above what the folder's own files ask for.
-                model_kwargs={"dtype": torch.float32, "use_safetensors": safe, "weights_only": True},
+                model_kwargs={
+                    "dtype": torch.float32,
+                    "use_safetensors": safe,
+                    "weights_only": True,
+                    "ignore_mismatched_sizes": True,  # refused below, by name
+                },
             )
     except Exception as error:  # every module has its own way to fail
-        raise BackboneUnavailable(f"the modules in {folder} cannot be loaded: {error}") from error
+        raise BackboneUnavailable(
+            f"the modules in {folder} cannot be loaded: {in_one_line(error)}"
+        ) from error
     _refuse_random_weights(model, folder / modules[0]["path"])
     return model.eval()
 
@@ -169,4 +186,7 @@ def _refuse_random_weights(model: Any, folder: Path) -> None:
 
 def _default_prompt(model: Any) -> str:
     name = getattr(model, "default_prompt_name", None)
-    return model.prompts.get(name, "") if name else ""
+    prompt = model.prompts.get(name, "") if name else ""
+    if prompt and not all(getattr(module, "include_prompt", True) for module in model):
+        raise CapscoreError(f"its prompt {prompt!r} is left out of the pooling, which is not supported here")
+    return prompt

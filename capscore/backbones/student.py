@@ -1,29 +1,27 @@
-"""capscore's own multilingual text towers: a student of a CLIP text tower, saved to and loaded from a folder.
+"""capscore's own multilingual text towers: students of a CLIP text tower, saved to and loaded from a folder.
 
-In: a transformers encoder and a tokenizer, or the folder of a saved student. Out: a module that training moves,
-or a `Backbone` of that text tower and its teacher's image tower.
+In: a transformers encoder and a tokenizer, or the folder of a saved student. Out: a module that training
+moves, or a `Backbone` of that text tower and its teacher's image tower.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import nn
 
 from ..errors import BackboneUnavailable, CapscoreError, ResultWriteError
 from .base import Backbone
-from .checkpoint import read_json, read_state_dict
+from .checkpoint import in_one_line, read_json, read_state_dict
 from .mean_pooled import MeanPooledTower, load_encoder_and_projection
 from .paired import PairedBackbone
-from .transformers_tokenizer import context_length, load_tokenizer, tokenizer_digest
+from .transformers_tokenizer import context_length, load_tokenizer, position_limit, tokenizer_digest
 
 _MARKER = "capscore_student.json"
 _FORMAT = 1
@@ -70,47 +68,39 @@ class StudentTextTower(MeanPooledTower):
         teacher: str = "",
         logit_scale: float | None = None,
     ):
-        longest = context_length(encoder.config, encoder, tokenizer) if max_tokens is None else max_tokens
-        super().__init__(encoder, nn.Linear(encoder.config.hidden_size, dim), tokenizer, longest)
+        allowed = position_limit(encoder.config, encoder)
+        if max_tokens is None:
+            max_tokens = context_length(encoder.config, encoder, tokenizer)
+        elif max_tokens < 3 or (allowed is not None and max_tokens > allowed):
+            raise CapscoreError(
+                f"max_tokens={max_tokens} was given, but the encoder reads 3 to {allowed} tokens"
+            )
+        super().__init__(encoder, nn.Linear(encoder.config.hidden_size, dim), tokenizer, max_tokens)
         self.image_tower, self.prefix, self.teacher = image_tower, prefix, teacher
         self.languages = None if languages is None else frozenset(languages)
         self.logit_scale = logit_scale
-        if max_tokens is not None:
-            self._check_context(max_tokens)
-
-    def _check_context(self, max_tokens: int) -> None:
-        # Without the tokenizer's own limit, which the encoder may well exceed.
-        unlimited = type("", (), {"model_max_length": 10**6})
-        allowed = context_length(self.encoder.config, self.encoder, unlimited)
-        if not 2 < max_tokens <= allowed:
-            raise CapscoreError(
-                f"max_tokens={max_tokens} was given, but the encoder reads from 3 to {allowed}"
-            )
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write the tower to a folder: capscore_student.json, model.safetensors, config.json, the tokenizer.
 
-        Everything is written beside the folder first; capscore_student.json, without which a folder is no
-        student, comes last. Other files in the folder stay.
+        All of it is written aside first and then renamed, capscore_student.json last: a folder without that
+        file is no student. Other files in the folder stay.
 
         Raises:
-            ResultWriteError: the files could not be written; a student saved there before is still whole,
-                unless it was the very last step, renaming, that failed.
+            ResultWriteError: it could not be written; a student that was there before is still whole.
         """
         folder = Path(folder)
-        staging = None
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            staging = Path(tempfile.mkdtemp(prefix=f".{folder.name}.partial-", dir=folder.parent))
-            self._write(staging)
-            (folder / _MARKER).unlink(missing_ok=True)
-            for file in sorted(staging.iterdir(), key=lambda file: file.name == _MARKER):
-                os.replace(file, folder / file.name)
-        except (OSError, SafetensorError) as error:
-            raise ResultWriteError(f"the student could not be saved to {folder}: {error}") from error
-        finally:
-            if staging is not None:
-                shutil.rmtree(staging, ignore_errors=True)
+            with tempfile.TemporaryDirectory(prefix=".partial-", dir=folder) as aside:
+                self._write(Path(aside))
+                (folder / _MARKER).unlink(missing_ok=True)
+                for file in sorted(Path(aside).iterdir(), key=lambda file: file.name == _MARKER):
+                    os.replace(file, folder / file.name)
+        except Exception as error:  # on a full disk every library raises its own
+            raise ResultWriteError(
+                f"the student could not be saved to {folder}: {in_one_line(error)}"
+            ) from error
 
     def _write(self, folder: Path) -> None:
         self.encoder.config.save_pretrained(folder)
@@ -136,7 +126,7 @@ class StudentTextTower(MeanPooledTower):
         """Load a saved student, in float32, on the CPU, in eval mode.
 
         Raises:
-            BackboneUnavailable: a file is missing or torn, or the weights are not of the encoder in config.json.
+            BackboneUnavailable: a file is missing or torn, or the weights are not those of config.json.
         """
         folder = Path(folder)
         marker = _read_marker(folder)
@@ -147,7 +137,8 @@ class StudentTextTower(MeanPooledTower):
         )
         if projection.out_features != marker["dim"]:
             raise BackboneUnavailable(
-                f"{folder / _MARKER} says dim {marker['dim']}, but projection.weight has {projection.out_features}"
+                f"{folder / _MARKER} says dim {marker['dim']}, "
+                f"but projection.weight has {projection.out_features}"
             )
         tower = cls(encoder, load_tokenizer(folder, config), **marker)
         tower.projection = projection
@@ -209,9 +200,7 @@ def _read_marker(folder: Path) -> dict[str, Any]:
     path = folder / _MARKER
     marker = read_json(path)
     if marker.pop("format", None) != _FORMAT:
-        raise BackboneUnavailable(
-            f"{path} is not of format {_FORMAT}, the one that this version of capscore reads"
-        )
+        raise BackboneUnavailable(f"{path} is not of format {_FORMAT}, which this version of capscore reads")
     for field, types in _FIELDS.items():
         if field not in marker or isinstance(marker[field], bool) or not isinstance(marker[field], types):
             raise BackboneUnavailable(
@@ -227,4 +216,6 @@ def _encoder_config(folder: Path) -> Any:
     try:
         return AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except ValueError as error:
-        raise BackboneUnavailable(f"{folder / 'config.json'} is no config of an encoder: {error}") from None
+        raise BackboneUnavailable(
+            f"{folder / 'config.json'} is no config of an encoder: {in_one_line(error)}"
+        ) from None

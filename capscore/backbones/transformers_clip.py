@@ -13,10 +13,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from tokenizers.normalizers import Lowercase
 
 from ..errors import BackboneUnavailable, CapscoreError
 from .base import Backbone, Tokens, fingerprint_of, pad_batch, to_unit_rows, weights_digest
-from .checkpoint import load_strictly, quiet_transformers, read_json, refuse_incomplete, weight_files
+from .checkpoint import (
+    in_one_line,
+    load_strictly,
+    quiet_transformers,
+    read_json,
+    refuse_misreport,
+    weight_files,
+)
 from .transformers_tokenizer import (
     context_length,
     load_tokenizer,
@@ -57,10 +65,13 @@ _FAMILY = {
 # A tower that brings its own code: nothing is known of it, so padding is always the same, and masked.
 _FOREIGN = _Reading(masked=True, full=True)
 _CAUSAL = ("clip", "metaclip_2")
+# SigLIP 2 was trained on lower-cased texts, yet its checkpoints name Gemma's tokenizer, which keeps capitals.
+# This is what transformers' own Siglip2Tokenizer does before anything else.
+_LOWERCASE = Lowercase()
 
 
 def recognises(folder: Path) -> bool:
-    """Whether a folder's config.json is one of transformers'. Ask the more particular kinds of folder first."""
+    """Whether a folder's config.json is one of transformers'; ask the more particular kinds first."""
     if not (folder / "config.json").is_file():
         return False
     return not {"model_type", "auto_map"}.isdisjoint(read_json(folder / "config.json"))
@@ -130,13 +141,13 @@ def _load_model(folder: Path, trust_remote_code: bool) -> tuple[str, Any, Any]:
 
     if not raw.get("auto_map"):
         raise CapscoreError(
-            f"{folder / 'config.json'} describes a model of type {kind!r}; the types that can be scored with are "
-            f"{', '.join(sorted(_FAMILY))}"
+            f"{folder / 'config.json'} describes a model of type {kind!r}; "
+            f"the types that can be scored with are {', '.join(sorted(_FAMILY))}"
         )
     if not trust_remote_code:
         raise CapscoreError(
-            f"{folder} brings code of its own ({raw['auto_map']}), which runs only with trust_remote_code=True: "
-            "pass it if you have read that code and trust it"
+            f"{folder} brings code of its own ({raw['auto_map']}), which runs only with "
+            "trust_remote_code=True: pass it if you have read that code and trust it"
         )
     model = _load_foreign(folder)
     return "", model, load_tokenizer(folder, model.config, trust_remote_code=True)
@@ -149,7 +160,9 @@ def _load_config(folder: Path, kind: str) -> Any:
         with quiet_transformers():
             return AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except Exception as error:  # each model type validates its config in its own way
-        raise CapscoreError(f"{folder / 'config.json'} is no config of a {kind!r} model: {error}") from error
+        raise CapscoreError(
+            f"{folder / 'config.json'} is no config of a {kind!r} model: {in_one_line(error)}"
+        ) from error
 
 
 def _load_foreign(folder: Path) -> Any:
@@ -164,9 +177,10 @@ def _load_foreign(folder: Path) -> Any:
             use_safetensors=files[0].suffix == ".safetensors",
             weights_only=True,
             dtype=torch.float32,
+            ignore_mismatched_sizes=True,
             output_loading_info=True,
         )
-    refuse_incomplete(folder, report["missing_keys"], report["unexpected_keys"])
+    refuse_misreport(folder, report)
     absent = [method for method in ("get_text_features", "get_image_features") if not hasattr(model, method)]
     if absent:
         raise CapscoreError(f"{type(model).__name__} in {folder} has no {' and no '.join(absent)}")
@@ -178,7 +192,7 @@ def _load_image_processor(folder: Path, trust_remote_code: bool) -> Any:
 
     if not any((folder / file).is_file() for file in ("preprocessor_config.json", "processor_config.json")):
         raise BackboneUnavailable(
-            f"{folder} has no preprocessor_config.json, which says how images are prepared for its image tower"
+            f"{folder} has no preprocessor_config.json, which says how its image tower wants images"
         )
     try:
         with quiet_transformers():
@@ -186,7 +200,9 @@ def _load_image_processor(folder: Path, trust_remote_code: bool) -> Any:
                 folder, local_files_only=True, trust_remote_code=trust_remote_code
             )
     except Exception as error:  # OSError, ValueError or TypeError, after what is wrong in the file
-        raise BackboneUnavailable(f"the image processor in {folder} cannot be loaded: {error}") from error
+        raise BackboneUnavailable(
+            f"the image processor in {folder} cannot be loaded: {in_one_line(error)}"
+        ) from error
 
 
 class TransformersClip(Backbone):
@@ -252,8 +268,8 @@ class TransformersClip(Backbone):
         where = ids.index(max(ids)) if legacy else ids.index(pooled_id) if pooled_id in ids else -1
         if where != len(ids) - 1:
             raise CapscoreError(
-                f"{self.name}: the config reads texts out at token {'with the highest id' if legacy else pooled_id}, "
-                f"but the tokenizer ends them with {ids[-1]} (of {ids})"
+                f"{self.name}: the config reads texts out at {'the highest id' if legacy else pooled_id}, but"
+                f" the tokenizer ends them with {ids[-1]} (of {ids})"
             )
 
     def _describe_preprocessing(self) -> str:
@@ -292,8 +308,9 @@ class TransformersClip(Backbone):
         return to_unit_rows(_tensor(self._model.get_image_features(**inputs)))
 
     def tokenize(self, texts: Sequence[str]) -> Tokens:
-        if self._reading.lowercase and type(self._tokenizer).__name__ != "SiglipTokenizer":  # that one knows
-            texts = [_lowercase(text) for text in texts]
+        # SigLIP's own tokenizer knows what to do with capitals.
+        if self._reading.lowercase and type(self._tokenizer).__name__ != "SiglipTokenizer":
+            texts = [_LOWERCASE.normalize_str(text) for text in texts]
         return tokenize_texts(self._tokenizer, texts, self.max_tokens)
 
     def encode_tokens(self, ids: Sequence[Sequence[int]]) -> np.ndarray:
@@ -314,14 +331,6 @@ class TransformersClip(Backbone):
         if masked:
             inputs["attention_mask"] = mask.to(self.device)
         return _tensor(self._model.get_text_features(**inputs))
-
-
-def _lowercase(text: str) -> str:
-    # The checkpoints of SigLIP 2 name Gemma's tokenizer, which keeps capitals, though the tower was trained
-    # on lower-cased texts; this is what transformers' own Siglip2Tokenizer does before anything else.
-    from tokenizers.normalizers import Lowercase
-
-    return Lowercase().normalize_str(text)
 
 
 def _tensor(features: Any) -> torch.Tensor:

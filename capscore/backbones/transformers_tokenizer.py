@@ -15,7 +15,7 @@ from torch import nn
 
 from ..errors import BackboneUnavailable, CapscoreError, MissingExtraError
 from .base import Tokens, fingerprint_of, pad_batch
-from .checkpoint import quiet_transformers
+from .checkpoint import in_one_line, quiet_transformers
 
 # Any one of these holds a vocabulary.
 _VOCABULARIES = (
@@ -29,6 +29,12 @@ _VOCABULARIES = (
 _SETTINGS = ("merges.txt", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json")
 
 
+def require_vocabulary(folder: Path) -> None:
+    """Raise `BackboneUnavailable` where a folder has no vocabulary: transformers would make a tiny one up."""
+    if not any((folder / name).is_file() for name in _VOCABULARIES):
+        raise BackboneUnavailable(f"{folder} has no tokenizer: none of {', '.join(_VOCABULARIES)} is there")
+
+
 def load_tokenizer(folder: Path, config: Any = None, *, trust_remote_code: bool = False) -> Any:
     """The tokenizer of a checkpoint folder.
 
@@ -38,13 +44,12 @@ def load_tokenizer(folder: Path, config: Any = None, *, trust_remote_code: bool 
         trust_remote_code: let transformers run a tokenizer's own code.
 
     Raises:
-        BackboneUnavailable: no vocabulary is there (transformers would make one up), or it is torn.
+        BackboneUnavailable: no vocabulary is there, or it is torn.
         MissingExtraError: the vocabulary is a SentencePiece model and that library is not installed.
     """
     from transformers import AutoTokenizer
 
-    if not any((folder / name).is_file() for name in _VOCABULARIES):
-        raise BackboneUnavailable(f"{folder} has no tokenizer: none of {', '.join(_VOCABULARIES)} is there")
+    require_vocabulary(folder)
     try:
         with quiet_transformers():
             return AutoTokenizer.from_pretrained(
@@ -59,7 +64,9 @@ def load_tokenizer(folder: Path, config: Any = None, *, trust_remote_code: bool 
                 raise MissingExtraError(package, "siglip", f"the tokenizer in {folder}") from None
         raise
     except Exception as error:  # the tokenizers library raises bare Exception for a torn file
-        raise BackboneUnavailable(f"the tokenizer in {folder} cannot be loaded: {error}") from error
+        raise BackboneUnavailable(
+            f"the tokenizer in {folder} cannot be loaded: {in_one_line(error)}"
+        ) from error
 
 
 def tokenizer_digest(folder: Path) -> str:
@@ -72,31 +79,37 @@ def tokenizer_digest(folder: Path) -> str:
     )
 
 
-def context_length(text_config: Any, text_model: nn.Module, tokenizer: Any) -> int:
-    """Longest sequence of tokens, special ones included, that tower and tokenizer both allow.
+def position_limit(text_config: Any, text_model: nn.Module) -> int | None:
+    """Longest sequence of tokens, special ones included, that a text model has positions for; None for any.
 
-    RoBERTa's kin count positions from the padding index on, so that many of them are never used.
+    RoBERTa's kin count positions from the padding index on, so that the first ones are never used.
+    """
+    positions = getattr(text_config, "max_position_embeddings", None)
+    if not isinstance(positions, int) or positions <= 0:
+        return None
+    tables = (getattr(module, "position_embeddings", None) for module in text_model.modules())
+    paddings = [table.padding_idx for table in tables if isinstance(table, nn.Embedding)]
+    return positions - max((index + 1 for index in paddings if index is not None), default=0)
+
+
+def context_length(text_config: Any, text_model: nn.Module, tokenizer: Any) -> int:
+    """Longest sequence of tokens, special ones included, that text model and tokenizer both allow.
 
     Raises:
         CapscoreError: neither of them sets a limit.
     """
-    limits = [tokenizer.model_max_length]  # about 1e30 where the tokenizer sets none
-    positions = getattr(text_config, "max_position_embeddings", None)
-    if isinstance(positions, int) and positions > 0:
-        tables = (getattr(module, "position_embeddings", None) for module in text_model.modules())
-        unused = [
-            t.padding_idx + 1 for t in tables if isinstance(t, nn.Embedding) and t.padding_idx is not None
-        ]
-        limits.append(positions - max(unused, default=0))
-    if min(limits) > 10**6:
-        raise CapscoreError(
-            "neither the model's config nor its tokenizer says how many tokens a text may have"
-        )
-    return int(min(limits))
+    limits = [tokenizer.model_max_length, position_limit(text_config, text_model)]
+    limit = min(limit for limit in limits if limit is not None)
+    if limit > 10**6:  # a tokenizer without a limit says about 1e30
+        raise CapscoreError("neither the model's config nor its tokenizer says how long a text may be")
+    return int(limit)
 
 
 def tokenize_texts(tokenizer: Any, texts: Sequence[str], max_tokens: int) -> Tokens:
-    """Texts → ids with special tokens, without padding, at most `max_tokens` each; a cut text keeps its end token."""
+    """Texts → ids with special tokens, without padding, at most `max_tokens` each.
+
+    A text that is cut keeps its end token.
+    """
     texts = list(texts)
     if not texts:
         return Tokens(ids=[], truncated=np.zeros(0, bool))
@@ -135,7 +148,10 @@ def pad_id_of(tokenizer: Any) -> int:
 def pad_to_length(
     ids: Sequence[Sequence[int]], pad_id: int, length: int, side: str
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Token ids → int64 tensors (n, length) of ids and of mask (1 token, 0 padding), padded on "left" or "right"."""
+    """Token ids → int64 tensors (n, length) of ids and of mask (1 token, 0 padding), padded on one side.
+
+    `side` is "left" or "right".
+    """
     if side == "left":
         padded, mask = pad_batch([sequence[::-1] for sequence in ids], pad_id, length)
         return padded.flip(1), mask.flip(1)

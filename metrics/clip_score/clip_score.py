@@ -3,8 +3,9 @@
 import capscore  # From: capscore
 
 _DESCRIPTION = """\
-CLIPScore scores how well English captions fit their images, without references: 2.5 · max(cos(caption, image), 0)
-with OpenAI's ViT-B/32 and the prefix "A photo depicts ", averaged over the rows.
+CLIPScore scores how well English captions fit their images, without references:
+2.5 · max(cos(caption, image), 0) with OpenAI's ViT-B/32 and the prefix "A photo depicts ",
+averaged over the rows.
 """
 
 _CITATION = """\
@@ -19,6 +20,7 @@ class CLIPScore(capscore.CaptionModule):
     """CLIPScore; `evaluate.load(…, backbone=…, device=…)` chooses the towers."""
 
     metric = "clip_score"
+    papers = ("https://aclanthology.org/2021.emnlp-main.595",)
 
     @classmethod
     def describe(cls):

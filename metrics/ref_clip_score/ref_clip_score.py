@@ -3,8 +3,9 @@
 import capscore  # From: capscore
 
 _DESCRIPTION = """\
-RefCLIPScore scores captions against their images and against references: per row the harmonic mean of CLIPScore,
-2.5 · max(cos(caption, image), 0), and the largest cosine with a reference (at least 0), averaged over the rows.
+RefCLIPScore scores captions against their images and against references: per row the harmonic mean of
+2.5 · max(cos(caption, image), 0) and of the largest cosine with a reference (at least 0),
+averaged over the rows.
 """
 
 _CITATION = """\
@@ -19,6 +20,7 @@ class RefCLIPScore(capscore.CaptionModule):
     """RefCLIPScore; `evaluate.load(…, backbone=…, device=…)` chooses the towers."""
 
     metric = "ref_clip_score"
+    papers = ("https://aclanthology.org/2021.emnlp-main.595",)
 
     @classmethod
     def describe(cls):

@@ -1,4 +1,4 @@
-"""Writers of tiny checkpoints, laid out as the Hub has the real ones; their vocabularies are built from scratch.
+"""Writers of tiny checkpoints, laid out as the Hub has the real ones, with vocabularies built from scratch.
 
 In: a folder. Out: the folder, with config, random weights, tokenizer and image processor in it.
 """
@@ -55,12 +55,12 @@ def randomise(model: nn.Module, seed: int = 0) -> nn.Module:
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            if parameter.ndim > 1 and "logit" not in name:
-                parameter.normal_(0, 0.25, generator=generator)
-            elif name.endswith("bias") and "logit" not in name:
-                parameter.normal_(0, 0.1, generator=generator)
-            elif "logit_scale" in name:
+            if "logit" in name:
                 parameter.fill_(1.5)
+            elif parameter.ndim > 1:
+                parameter.normal_(0, 0.25, generator=generator)
+            elif not (parameter == 1).all():  # a LayerNorm's scale stays
+                parameter.normal_(0, 0.1, generator=generator)
     return model.eval()
 
 
@@ -145,7 +145,9 @@ def bert_tokenizer(folder: Path, max_length: int = 512, lowercase: bool = False)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = decoders.WordPiece()
     tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
     )
     _write_tokenizer(
         tokenizer,
@@ -164,7 +166,7 @@ def bert_tokenizer(folder: Path, max_length: int = 512, lowercase: bool = False)
 
 
 def gemma_tokenizer(folder: Path, tokenizer_class: str, max_length: int | None = None) -> int:
-    """Gemma's BPE with bytes to fall back on, ending in <eos>, as SigLIP 2 has it; returns the vocabulary's size."""
+    """Gemma's BPE with bytes to fall back on, ending in <eos> as SigLIP 2 has it; returns its size."""
     special = ["<pad>", "<eos>", "<bos>", "<unk>", "<mask>"]
     pieces = special + [f"<0x{byte:02X}>" for byte in range(256)] + ["▁", *_CHARACTERS]
     merges = [("c", "a"), ("ca", "t"), ("d", "o"), ("do", "g")]
@@ -241,9 +243,7 @@ def _write_tokenizer(
     tokenizer.add_special_tokens(sorted(special))
     tokenizer.save(str(folder / "tokenizer.json"))
     limit = {} if max_length is None else {"model_max_length": max_length}
-    write_json(
-        folder / "tokenizer_config.json", {"tokenizer_class": tokenizer_class, **limit, **settings}
-    )
+    write_json(folder / "tokenizer_config.json", {"tokenizer_class": tokenizer_class, **limit, **settings})
 
 
 # Image processors
@@ -293,7 +293,9 @@ _TEXT = {
 _VISION = {**_TEXT, "image_size": SIDE, "patch_size": 8}
 
 
-def write_clip(folder: Path, *, legacy_eos: bool = True, pad_token: str = "<|endoftext|>", seed: int = 0) -> Path:
+def write_clip(
+    folder: Path, *, legacy_eos: bool = True, pad_token: str = "<|endoftext|>", seed: int = 0
+) -> Path:
     """OpenAI's CLIP: the config of the real checkpoint says, wrongly, eos_token_id 2 (`legacy_eos`)."""
     from transformers import CLIPConfig, CLIPModel
 
@@ -401,7 +403,7 @@ def write_siglip_2_naflex(folder: Path) -> Path:
 
 
 def tiny_encoder(folder: Path, kind: str = "xlm-roberta", seed: int = 0) -> nn.Module:
-    """An encoder ("xlm-roberta", "bert" or "distilbert"); writes its tokenizer to the folder, nothing else."""
+    """An encoder ("xlm-roberta", "bert", "distilbert"); writes its tokenizer to the folder, nothing else."""
     from transformers import AutoConfig, AutoModel
 
     size = xlm_roberta_tokenizer(folder) if kind == "xlm-roberta" else bert_tokenizer(folder)
@@ -459,7 +461,11 @@ def write_sentence_transformer(folder: Path, *, dim: int = DIM, prompt: str = ""
     write_json(folder / "modules.json", modules)
     write_json(
         folder / "1_Pooling" / "config.json",
-        {"word_embedding_dimension": WIDTH, "pooling_mode_mean_tokens": True, "pooling_mode_cls_token": False},
+        {
+            "word_embedding_dimension": WIDTH,
+            "pooling_mode_mean_tokens": True,
+            "pooling_mode_cls_token": False,
+        },
     )
     write_json(
         folder / "2_Dense" / "config.json",

@@ -1,0 +1,54 @@
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+COMPAT := $(VENV)/datasets-3.6
+
+# Nothing below asks a model hub for anything, whatever the machine's own settings are.
+OFFLINE := HF_HUB_OFFLINE=1 HF_DATASETS_OFFLINE=1 HF_EVALUATE_OFFLINE=1 TRANSFORMERS_OFFLINE=1 \
+	HF_HUB_DISABLE_TELEMETRY=1 GRADIO_ANALYTICS_ENABLED=False TOKENIZERS_PARALLELISM=false
+
+.PHONY: help demo test test-datasets-3.6 lint format bench wheel clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z][a-z0-9.-]*:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(VENV)/.installed: pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "capscore needs Python 3.10 or newer; try make PYTHON=python3.12")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+$(COMPAT)/.installed: tests/requirements-datasets-3.6.txt $(VENV)/.installed
+	rm -rf $(COMPAT)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target $(COMPAT) \
+		--requirement tests/requirements-datasets-3.6.txt
+	@touch $@
+
+demo: $(VENV)/.installed ## score real photos in eight languages; table here, page in demo.html
+	$(OFFLINE) CAPSCORE_BACKBONE=embedded $(BIN)/python docs/demo.py
+
+test: test-datasets-3.6 ## run every test: modules on datasets 3.6 first, then all on the newest
+	$(OFFLINE) $(BIN)/python -m pytest
+
+test-datasets-3.6: $(COMPAT)/.installed ## run the module contract on datasets 3.6
+	$(OFFLINE) PYTHONPATH=$(COMPAT) CAPSCORE_EXPECT_DATASETS=3.6.0 $(BIN)/python -m pytest tests/modules
+
+lint: $(VENV)/.installed ## check style and formatting
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: $(VENV)/.installed ## mend style and formatting
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.installed ## measure speed and memory; prints ratios
+	$(OFFLINE) $(BIN)/python -m benchmarks
+
+wheel: $(VENV)/.installed ## build the wheel into dist/
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+
+clean: ## remove what make made, the environment too
+	rm -rf $(VENV) build dist *.egg-info demo.html .pytest_cache .ruff_cache .hypothesis

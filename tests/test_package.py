@@ -1,0 +1,63 @@
+"""What importing capscore costs and offers; docstring examples."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import pickle
+import pkgutil
+import subprocess
+import sys
+
+import pytest
+
+import capscore
+from capscore.errors import ImageError, MissingExtraError
+
+HEAVY = ("torch", "transformers", "datasets", "evaluate", "open_clip", "PIL", "pandas", "pyarrow", "timm", "scipy")
+
+
+def test_importing_capscore_imports_nothing_heavy():
+    code = f"import sys, capscore; print([name for name in {HEAVY!r} if name in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
+
+
+def test_public_names_resolve_and_are_listed():
+    for name in capscore.__all__:
+        assert getattr(capscore, name) is not None
+        assert name in dir(capscore)
+    with pytest.raises(AttributeError, match="no attribute 'lod'"):
+        _ = capscore.lod
+
+
+def test_module_folder():
+    for metric in ("mcs", "clip_score", "ref_clip_score"):
+        assert capscore.module_folder(metric).endswith(metric)
+    with pytest.raises(capscore.CapscoreError, match=r"no module 'msc'.*did you mean 'mcs'"):
+        capscore.module_folder("msc")
+
+
+def test_errors_say_where_and_survive_other_processes():
+    error = ImageError("photo.jpg is empty", row=3, field="image")
+    assert str(error) == "row 3, image: photo.jpg is empty"
+    copy = pickle.loads(pickle.dumps(error))
+    assert (type(copy), str(copy), copy.row) == (ImageError, str(error), 3)
+    missing = MissingExtraError("gradio", "app", "the demo app")
+    assert str(missing) == (
+        "the demo app needs the package 'gradio', which is not installed: pip install 'capscore[app]'"
+    )
+
+
+def modules():
+    for found in pkgutil.walk_packages(capscore.__path__, "capscore."):
+        if not found.name.endswith("__main__"):
+            yield found.name
+
+
+@pytest.mark.parametrize("name", ["capscore", *modules()])
+def test_docstring_examples(name):
+    module = importlib.import_module(name)
+    assert module.__doc__, f"{name} does not say what comes in and what goes out"
+    failed, _ = doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
+    assert failed == 0
