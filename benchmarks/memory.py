@@ -16,8 +16,8 @@ from .figures import Figure, peak_memory
 ROOT = Path(__file__).resolve().parents[1]
 FEW, MANY, BATCH = 1_000, 10_000, 256
 DOORS = {
-    "score": "scorer.score of all rows at once",
-    "add_batch": f"evaluate module, add_batch of {BATCH} rows",
+    "score": "one scorer.score",
+    "add_batch": f"module, add_batch of {BATCH}",
 }
 
 
@@ -30,9 +30,9 @@ def measure(quick: bool) -> list[Figure]:
         for door, label in DOORS.items():
             low, high = (_peak(door, Path(folder), count) for count in (few, many))
             figures += [
-                Figure(f"peak memory, {few:,} image paths: {label}", low, "{:,.0f} MB"),
-                Figure(f"… {many:,} image paths", high, "{:,.0f} MB"),
-                Figure("… difference", high - low, "{:,.0f} MB", 150, at_most=True),
+                Figure(f"{label}: {few:,} images", low, "{:,.0f} MB"),
+                Figure(f"  {many:,} images", high, "{:,.0f} MB"),
+                Figure("  difference", high - low, "{:,.0f} MB", 150, at_most=True),
             ]
     return figures
 

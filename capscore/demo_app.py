@@ -6,14 +6,16 @@
 from __future__ import annotations
 
 import html
+import math
 import threading
 from importlib.resources import files
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .errors import CapscoreError, MissingExtraError
 from .languages import NAMES, language_code
 from .scorers import load, scorer_class
+from .scorers.clip_score import W
 
 if TYPE_CHECKING:
     import gradio
@@ -27,30 +29,32 @@ ABOUT = {
     "from 0 to 2.5, without references.",
     "clip_score": "How well does an English caption fit a photo? **2.5 · max(cos(caption, photo), 0)**, "
     "from 0 to 2.5, without references.",
-    "ref_clip_score": "How well does a caption fit a photo and what others wrote about it? The harmonic mean of "
-    "**2.5 · max(cos(caption, photo), 0)** and the **largest cosine with a reference**, from 0 to 1.43.",
+    "ref_clip_score": "How well does a caption fit a photo, and what others wrote about it? The harmonic mean "
+    "of **2.5 · max(cos(caption, photo), 0)** and the **largest cosine with a reference**, from 0 to 1.43.",
 }
 
 READING = (
-    "Compare scores of captions under the same signature only; a score alone is no grade, and no percentage. "
-    "Towers of the CLIP kind keep most cosines small, so that even an excellent caption stays far below the maximum."
+    "Compare scores under the same signature only. A score alone is no grade and no percentage: towers of the "
+    "CLIP kind give small cosines, so that even an excellent caption stays far below the maximum."
 )
 
-# language, photo (as scikit-image ships it), a right and a wrong caption, two references
+# language, its name, photo (as scikit-image ships it), a right and a wrong caption, two references
 EXAMPLES = (
-    ("en", "astronaut.png", "An astronaut in an orange suit smiles in front of a flag.", "A plate of spaghetti.",
+    ("en", "English", "astronaut.png", "An astronaut in an orange suit.", "A plate of spaghetti.",
      "A woman in a space suit.", "Portrait of a smiling astronaut."),
-    ("de", "chelsea.png", "Eine getigerte Katze schaut in die Kamera.", "Zwei Männer spielen Fußball.",
+    ("de", "Deutsch", "chelsea.png", "Eine getigerte Katze schaut in die Kamera.", "Zwei Männer spielen Fußball.",
      "Nahaufnahme einer Katze.", "Das Gesicht einer Katze mit grünen Augen."),
-    ("fr", "coffee.png", "Une tasse de café avec une cuillère sur une table.", "Un train entre en gare.",
+    ("fr", "Français", "coffee.png", "Une tasse de café avec une cuillère.", "Un train entre en gare.",
      "Une tasse et sa soucoupe.", "Un café noir sur une table en bois."),
-    ("es", "motorcycle_left.png", "Una motocicleta aparcada en un garaje.", "Un plato de ensalada.",
+    ("es", "Español", "motorcycle_left.png", "Una motocicleta aparcada en un garaje.", "Un plato de ensalada.",
      "Una moto roja en un taller.", "Una motocicleta junto a una pared."),
-    ("ja", "rocket.jpg", "ロケットが発射台から打ち上げられる。", "猫がソファで寝ている。",
+    ("ja", "日本語", "rocket.jpg", "ロケットが発射台から打ち上げられる。", "猫がソファで寝ている。",
      "夜に打ち上げられるロケット。", "炎を上げて飛び立つロケット。"),
-    ("zh", "coffee.png", "桌上放着一杯咖啡。", "一个人在海边冲浪。", "一杯咖啡和一把勺子。", "木桌上的咖啡杯。"),
-    ("ar", "chelsea.png", "قطة تنظر إلى الكاميرا.", "طائرة في السماء.", "وجه قطة.", "صورة قريبة لقطة."),
-    ("ru", "rocket.jpg", "Ракета взлетает со стартовой площадки.", "Кошка спит на диване.",
+    ("zh", "中文", "coffee.png", "桌上放着一杯咖啡。", "一个人在海边冲浪。",
+     "一杯咖啡和一把勺子。", "木桌上的咖啡杯。"),
+    ("ar", "العربية", "chelsea.png", "قطة تنظر إلى الكاميرا.", "طائرة في السماء.",
+     "وجه قطة.", "صورة قريبة لقطة."),
+    ("ru", "Русский", "rocket.jpg", "Ракета взлетает со стартовой площадки.", "Кошка спит на диване.",
      "Запуск ракеты.", "Ракета поднимается в небо."),
 )  # fmt: skip
 
@@ -83,12 +87,13 @@ def build_app(metric: str, *, backbone: str | None = None, device: str | None = 
         try:
             return _score(loaded, photo, captions, references if needs_references else None, language)
         except CapscoreError as error:
-            raise gr.Error(html.escape(str(error)), title="Not scored", duration=None) from error
+            raise gr.Error(html.escape(str(error), quote=False), title="Not scored", duration=None) from error
 
     with gr.Blocks(title=TITLES[metric]) as app:
         gr.Markdown(f"# {TITLES[metric]}\n{ABOUT[metric]}\n\nBackbone: `{name}`")
         with gr.Row():
             with gr.Column():
+                above = gr.Column()  # the examples' place; they need the inputs, which come below
                 # the file as it was uploaded: no conversion, so the score is that of the library
                 photo = gr.Image(type="filepath", image_mode=None, label="Photo", height=280)
                 captions = gr.Textbox(label="Captions, one a line", lines=2, max_lines=12)
@@ -103,20 +108,16 @@ def build_app(metric: str, *, backbone: str | None = None, device: str | None = 
                     info="Or type any code. It is named in the signature, and changes no number.",
                 )
                 button = gr.Button("Score", variant="primary")
+                inputs = [photo, captions, references, language]
+                with above:
+                    _show_examples(gr, metric, inputs)
             with gr.Column():
                 bars = gr.HTML(_empty(), label="Scores")
                 signature = gr.Textbox(
                     label="Signature: quote it with the numbers", interactive=False, lines=2, max_lines=6
                 )
                 gr.Markdown(READING)
-        inputs = [photo, captions, references, language]
         button.click(score, inputs, [bars, signature], api_name="score")
-        rows = _examples(metric)
-        if rows:
-            kept = inputs if needs_references else [photo, captions, language]
-            gr.Examples([row if needs_references else [*row[:2], row[3]] for row in rows], kept)
-        else:
-            gr.Markdown("Example photos come with `pip install 'capscore[demo]'`.")
     return app
 
 
@@ -159,17 +160,13 @@ def _lines(text: str | None) -> list[str]:
 
 
 def _bars(captions: list[str], scores: Scores) -> str:
-    """One bar a caption; all on one scale, from 0 to 1 or to the highest score."""
-    top = max(1.0, *scores.scores)
-    best = max(scores.scores)
+    """One bar a caption, all on one scale: from 0 to 1, or further in steps of a half."""
+    best = float(max(scores.scores))
+    top = max(1.0, math.ceil(2 * best) / 2)
     parts = []
     for row, (caption, score) in enumerate(zip(captions, scores.scores, strict=True)):
         colour = "var(--color-accent, #f97316)" if score == best else "var(--neutral-400, #9ca3af)"
-        terms = "".join(
-            f"<span>{label} {scores.components[name][row]:.3f}</span>"
-            for name, label in (("clip_score", "with the photo"), ("text_score", "with the best reference"))
-            if name in scores.components
-        )
+        terms = "".join(f"<span>{term}</span>" for term in _terms(scores, row))
         parts.append(
             '<div style="margin-bottom:1.1em">'
             '<div style="display:flex;gap:1em;justify-content:space-between;align-items:baseline">'
@@ -180,8 +177,19 @@ def _bars(captions: list[str], scores: Scores) -> str:
             "</div></div>"
             f'<div style="display:flex;gap:1.5em;opacity:.7;font-size:.85em">{terms}</div></div>'
         )
-    scale = f'<div style="opacity:.7;font-size:.85em">Bars: 0 to {top:.2f}.</div>'
+    scale = f'<div style="opacity:.7;font-size:.85em">Bars reach from 0 to {top:.1f}.</div>'
     return "".join(parts) + scale
+
+
+def _terms(scores: Scores, row: int) -> list[str]:
+    """What a score is made of."""
+    if "text_score" in scores.components:
+        return [
+            f"with the photo {scores.components['clip_score'][row]:.3f}",
+            f"with the nearest reference {scores.components['text_score'][row]:.3f}",
+        ]
+    cosine = scores.scores[row] / W
+    return [f"{W:g} × cosine {cosine:.3f}" if cosine > 0 else "cosine 0 or below"]
 
 
 def _notes(scorer: Scorer, scores: Scores, code: str | None) -> str:
@@ -194,23 +202,32 @@ def _notes(scorer: Scorer, scores: Scores, code: str | None) -> str:
         )
     if scores.n_truncated:
         notes.append(
-            f"{scores.n_truncated} of {len(scores)} rows have a text longer than {scorer.backbone.max_tokens} "
-            "tokens; the rest of it was not seen."
+            f"{scores.n_truncated} of {len(scores)} rows have a text longer than "
+            f"{scorer.backbone.max_tokens} tokens; the rest of it was not seen."
         )
     return "".join(f'<p style="margin-top:.6em">⚠️ {html.escape(note)}</p>' for note in notes)
 
 
 def _empty() -> str:
-    return '<div style="opacity:.7">Upload a photo, or click an example below; then press Score.</div>'
+    return '<div style="opacity:.7">Upload a photo, or click an example; then press Score.</div>'
 
 
-def _examples(metric: str) -> list[list[str]]:
-    """Rows of photo, captions, references, language; none where scikit-image is not installed."""
+def _examples(metric: str) -> list[tuple[str, list[str]]]:
+    """Names and rows of photo, captions, references, language; none where scikit-image is not installed."""
     if find_spec("skimage") is None:
         return []
     photos = files("skimage.data")
     return [
-        [str(photos / photo), f"{right}\n{wrong}", f"{first}\n{second}", language]
-        for language, photo, right, wrong, first, second in EXAMPLES
+        (name, [str(photos / photo), f"{right}\n{wrong}", f"{first}\n{second}", language])
+        for language, name, photo, right, wrong, first, second in EXAMPLES
         if metric != "clip_score" or language == "en"  # its text tower reads English
     ]
+
+
+def _show_examples(gr: Any, metric: str, inputs: list[Any]) -> None:
+    examples = _examples(metric)
+    if examples:
+        names, rows = zip(*examples, strict=True)
+        gr.Examples(list(rows), inputs, example_labels=list(names))
+    else:
+        gr.Markdown("Example photos come with `pip install 'capscore[demo]'`.")

@@ -145,13 +145,12 @@ def check_images(images: Any) -> Sequence[Any]:
         return column
     if hasattr(images, "to_pylist"):
         return _ArrowColumn(images)
-    if hasattr(images, "to_list"):  # pandas and polars, whose [i] goes by label or copies
-        return images.to_list()
     if isinstance(images, Sequence) or (
         hasattr(images, "__len__") and hasattr(images, "__getitem__") and not hasattr(images, "ndim")
     ):
         return images
-    return list(images)  # the rows of an array are views, so this copies no pixels
+    # The rows of an array are views, so this copies no pixels; and [i] of a pandas column would go by label.
+    return list(images)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .errors import ImageError, InputError
-from .rows import Chunk, Rows, UsageError
+from .rows import ArrowRows, Chunk, Rows, UsageError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -111,11 +111,14 @@ def _find(field: str, given: str | None, columns: Sequence[str], *, required: bo
         return groups[0]
     if not required:
         return ()
-    expected = ", ".join(FAMILIAR[field]) + (", or reference_1, reference_2, …" if field == "references" else "")
+    expected = ", ".join(FAMILIAR[field]) + (
+        ", or reference_1, reference_2, …" if field == "references" else ""
+    )
     alike = _alike(field, columns)
     hint = f"; did you mean {option} {alike}?" if alike else f"; {option} names another"
     raise UsageError(
-        f"no column is known to hold the {_what(field)}: found {_listed(columns)}; expected one of {expected}{hint}"
+        f"no column is known to hold the {_what(field)}: found {_listed(columns)}; "
+        f"expected one of {expected}{hint}"
     )
 
 
@@ -180,7 +183,7 @@ def find_images(
 
     An image that is not found is None, which no scorer takes, and told in `problems`.
     """
-    if chunk.table is not None and _stores_images(chunk.table.schema.field(column).type):
+    if chunk.table is not None and _holds_images(chunk.table.schema.field(column).type):
         return _stored_images(chunk.table.column(column), folder, problems)
     images = chunk.values(column)
     for row, image in enumerate(images):
@@ -191,13 +194,20 @@ def find_images(
     return images
 
 
-def _stores_images(kind: pa.DataType) -> bool:
+def stores_images(source: Rows, fields: Fields) -> bool:
+    """Whether the image column holds images, or could, rather than their names."""
+    return isinstance(source, ArrowRows) and _holds_images(source.schema().field(fields.image).type)
+
+
+def _holds_images(kind: pa.DataType) -> bool:
     import pyarrow as pa
 
     return pa.types.is_struct(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
 
 
-def _stored_images(column: pa.ChunkedArray, folder: ImageFolder, problems: dict[int, InputError]) -> Sequence[Any]:
+def _stored_images(
+    column: pa.ChunkedArray, folder: ImageFolder, problems: dict[int, InputError]
+) -> Sequence[Any]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -235,8 +245,8 @@ class ImageFolder:
     """Where the images that rows name are.
 
     Args:
-        folder: what relative names start from. A name without its suffix, or a number, is found as well if one
-            image only is called so.
+        folder: what relative names start from. A name without its suffix, or a number, is found as well if
+            one image only is called so.
         allow_urls: whether http(s) addresses may be fetched.
 
     Raises:
@@ -324,8 +334,8 @@ def _from_cell(text: str, row: int, problems: dict[int, InputError]) -> Any:
     problems.setdefault(
         row,
         InputError(
-            f'the cell holds {text!r:.60}; expected a JSON list such as ["A cat.", "A small cat."], or one column '
-            "for each: reference_1, reference_2, …",
+            f'the cell holds {text!r:.60}; expected a JSON list such as ["A cat.", "A small cat."], or one '
+            "column for each: reference_1, reference_2, …",
             field="references",
         ),
     )

@@ -47,6 +47,7 @@ _BOMS = (
     (codecs.BOM_UTF16_BE, "UTF-16"),
 )
 _DATA_FILE = "data-00000-of-00001.arrow"
+_STREAM = "rows.arrow"
 
 
 class UsageError(CapscoreError):
@@ -138,7 +139,7 @@ def open_rows(path: str | Path, *, split: str | None = None) -> Rows:
         split: which split of a saved data set with several.
 
     Raises:
-        UsageError: no such file, a kind nobody knows, a folder that is no data set, a split that is not there.
+        UsageError: no such file, an unknown kind, a folder that is no data set, a split that is not there.
         InputError: the content is not what its kind should be; names the line.
     """
     path = Path(path)
@@ -233,8 +234,8 @@ class _Text(Rows):
                     found[name] = pa.unify_schemas(both, promote_options="permissive").field("x").type
                 except (pa.ArrowException, OverflowError) as error:
                     raise UsageError(
-                        f"the column {name!r} of {self.path} holds values of several types, and a Parquet file "
-                        f"or a data set has one type a column ({error}); write a .jsonl file instead"
+                        f"the column {name!r} of {self.path} holds values of several types, and a Parquet "
+                        f"file or a data set has one type a column ({error}); write a .jsonl file instead"
                     ) from None
         return pa.schema(list(found.items()))
 
@@ -243,7 +244,7 @@ def _lines(lines: list[int | None]) -> list[int] | None:
     return None if lines[0] is None else lines
 
 
-class _Arrow(Rows):
+class ArrowRows(Rows):
     """Rows that are Arrow tables already."""
 
     _schema: pa.Schema
@@ -270,7 +271,7 @@ class _Arrow(Rows):
             raise UsageError(f"{self.path} has two columns with the name {twice[0]!r}")
 
 
-class _Parquet(_Arrow):
+class _Parquet(ArrowRows):
     def __init__(self, path: Path):
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -297,13 +298,14 @@ class _Parquet(_Arrow):
             raise InputError(f"{self.path} cannot be read to its end: {error}") from None
 
 
-class _SavedDataset(_Arrow):
+class _SavedDataset(ArrowRows):
     def __init__(self, path: Path, split: str | None):
         if not (path / "dataset_dict.json").is_file() and not (path / "state.json").is_file():
             inside = sorted(child for child in path.iterdir() if child.suffix.lower() in KINDS)
             hint = f"; did you mean {inside[0]}?" if inside else ""
             raise UsageError(
-                f"{path} is a folder, but no data set that was saved with save_to_disk; expected {EXPECTED}{hint}"
+                f"{path} is a folder, but no data set that was saved with save_to_disk; expected "
+                f"{EXPECTED}{hint}"
             )
         import datasets
 
@@ -384,8 +386,8 @@ def _read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             row = json.loads(line)
         except json.JSONDecodeError as error:
             raise InputError(
-                f"{place}, column {error.colno}: not valid JSON: {error.msg}. Expected one object a line, such as "
-                '{"image": "cat.jpg", "caption": "A cat."}, or one list of objects in the whole file'
+                f"{place}, column {error.colno}: not valid JSON: {error.msg}. Expected one object a "
+                'line, such as {"image": "cat.jpg", "caption": "A cat."}, or one list of objects in the file'
             ) from None
         except RecursionError:
             raise InputError(f"{place}: JSON that is nested too deeply") from None
@@ -397,7 +399,9 @@ def _read_json(path: Path) -> Iterator[tuple[None, dict[str, Any]]]:
     try:
         rows = json.loads(text)
     except json.JSONDecodeError as error:
-        raise InputError(f"{path}, line {error.lineno}, column {error.colno}: not valid JSON: {error.msg}") from None
+        raise InputError(
+            f"{path}, line {error.lineno}, column {error.colno}: not valid JSON: {error.msg}"
+        ) from None
     except RecursionError:
         raise InputError(f"{path}: JSON that is nested too deeply") from None
     for number, row in enumerate(rows):
@@ -428,8 +432,8 @@ def _read_csv(path: Path, kind: str) -> Iterator[tuple[int, dict[str, Any]]]:
             cells = next(reader, None)
         except csv.Error as error:
             raise InputError(
-                f"{path}, line {begin}: not valid {kind.upper()}: {error} (a quotation mark at the start of a cell "
-                'must be closed at its end, and written twice inside: """Stop"" sign")'
+                f"{path}, line {begin}: not valid {kind.upper()}: {error} (a quotation mark at the start of "
+                'a cell must be closed at its end, and written twice inside: """Stop"" sign")'
             ) from None
         line, begin = begin, reader.line_num + 1
         if cells is None:
@@ -445,8 +449,8 @@ def _read_csv(path: Path, kind: str) -> Iterator[tuple[int, dict[str, Any]]]:
         if len(cells) != len(header):
             name = {"\t": "tab", ";": "semicolon"}.get(delimiter, "comma")
             raise InputError(
-                f"{path}, line {line}: {len(cells)} cells, but the header has {len(header)} columns (a {name} "
-                'inside a cell needs quotation marks around the cell: "A cat, asleep")'
+                f"{path}, line {line}: {len(cells)} cells, but the header has {len(header)} columns (a "
+                f'{name} inside a cell needs quotation marks around the cell: "A cat, asleep")'
             )
         yield line, dict(zip(header, cells, strict=True))
 
@@ -467,7 +471,7 @@ class Writer(ABC):
         self.path = path
         self.partial = partial_path(path)
         self.written = 0
-        self._broken = False
+        self._broken = self._closed = False
 
     def write(self, chunk: Chunk, columns: dict[str, list[Any]]) -> None:
         """Add the rows of a chunk, each with its values of the new columns.
@@ -479,25 +483,37 @@ class Writer(ABC):
             self._write(chunk, columns)
         self.written += len(chunk)
 
-    def finish(self, about: dict[str, Any]) -> None:
-        """Close the file and give it its name, replacing what had it.
+    def finish(self, about: dict[str, Any], summary: str) -> None:
+        """Close the file and give it its name, replacing what had it; the summary goes beside it.
 
         Args:
             about: JSON-ready, kept in the file where its kind can: what the numbers depend on.
+            summary: what `summary_path` of the result holds then.
 
         Raises:
             ResultWriteError: it cannot be written; nothing has the result's name.
         """
+        place = summary_path(self.path)
+        beside = place.with_name(f"{place.name}.partial")
         with self._errors_named():
-            self._close(about)
-            self._rename()
+            try:
+                self._close(about)
+                self._closed = True
+                beside.write_text(summary, encoding="utf-8")
+                self._rename()
+                os.replace(beside, place)
+            except OSError:
+                with suppress(OSError):
+                    beside.unlink()
+                raise
 
     def stop(self) -> Path | None:
         """Close what was written so far; returns where it is, or None if there is nothing to keep."""
         try:
             if not self._broken and self.written:
-                self._close({})
-                return self.partial
+                if not self._closed:
+                    self._close({})
+                return self.partial if self.partial.exists() else None
         except Exception:  # no room even for the last bytes: a file that cannot be opened helps nobody
             self._broken = True
         self._discard()
@@ -542,8 +558,8 @@ def output_kind(path: Path) -> str:
     if not suffix or path.is_dir():
         return "dataset"
     raise UsageError(
-        f"--output {path}: {suffix} is not a kind that can be written; expected {', '.join(KINDS)}, or a name "
-        "without a suffix for a saved data set"
+        f"--output {path}: {suffix} is not a kind that can be written; expected {', '.join(KINDS)}, or a "
+        "name without a suffix for a saved data set"
     )
 
 
@@ -566,8 +582,8 @@ def check_output(path: str | Path, source: Rows, *, force: bool = False) -> Path
         The path, links followed.
 
     Raises:
-        UsageError: it exists (and not `force`), is the input, is of an unknown kind or cannot hold the columns,
-            or its folder cannot be written to.
+        UsageError: it exists (and not `force`), is the input, is of an unknown kind or cannot hold the
+            columns, or its folder cannot be written to.
     """
     target = Path(os.path.realpath(Path(path).expanduser()))
     kind = output_kind(target)
@@ -582,7 +598,12 @@ def check_output(path: str | Path, source: Rows, *, force: bool = False) -> Path
             raise UsageError(f"--output {path} exists and is not a regular file")
     taken = [place for place in (target, summary_path(target)) if place.exists()]
     if taken and not force:
-        raise UsageError(f"{taken[0]} exists already; --force overwrites it")
+        what = "" if taken[0] == target else " (the summary of a result)"
+        raise UsageError(f"{taken[0]}{what} exists already; --force overwrites it")
+    partial = partial_path(target)
+    ours = partial.is_dir() and any((partial / name).is_file() for name in ("state.json", _STREAM))
+    if partial.exists() and (not ours if kind == "dataset" else not partial.is_file()):
+        raise UsageError(f"{partial}, where the result is written at first, is something else; rename it")
     if kind not in ("parquet", "dataset"):
         _refuse_bytes(source, target)
     try:
@@ -590,7 +611,9 @@ def check_output(path: str | Path, source: Rows, *, force: bool = False) -> Path
         with tempfile.TemporaryFile(dir=target.parent) as probe:
             probe.write(b"capscore")
     except OSError as error:
-        raise UsageError(f"--output {path}: {target.parent} cannot be written to: {error.strerror or error}") from None
+        raise UsageError(
+            f"--output {path}: {target.parent} cannot be written to: {error.strerror or error}"
+        ) from None
     return target
 
 
@@ -615,24 +638,8 @@ def open_writer(path: Path, source: Rows, columns: dict[str, type]) -> Writer:
     return _JsonWriter(path, as_list=kind == "json")
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Write a small text file beside its name, then rename it.
-
-    Raises:
-        ResultWriteError: it cannot be written.
-    """
-    partial = path.with_name(f"{path.name}.partial")
-    try:
-        partial.write_text(text, encoding="utf-8")
-        os.replace(partial, path)
-    except OSError as error:
-        with suppress(OSError):
-            partial.unlink()
-        raise ResultWriteError(f"{path} could not be written: {error.strerror or error}") from error
-
-
 class _TextWriter(Writer):
-    """Text whose bytes go out a chunk at once; after an error the file is cut back to the last whole chunk."""
+    """Text that goes out a chunk at once; after an error the file is cut back to the last whole chunk."""
 
     _tail = b""
 
@@ -693,9 +700,14 @@ class _CsvWriter(_TextWriter):
         super().__init__(path, self._encode([header]))
 
     def _encode(self, rows: Sequence[Sequence[str]]) -> bytes:
-        text = io.StringIO(newline="")
-        csv.writer(text, delimiter=self._delimiter, lineterminator="\n").writerows(rows)
-        return text.getvalue().encode("utf-8", "surrogatepass")
+        lines = (self._delimiter.join(map(self._quoted, row)) + "\n" for row in rows)
+        return "".join(lines).encode("utf-8", "surrogatepass")
+
+    def _quoted(self, cell: str) -> str:
+        # Not csv.writer: before Python 3.13 it leaves a cell with a carriage return without quotation marks.
+        if any(sign in cell for sign in (self._delimiter, '"', "\n", "\r")):
+            return '"' + cell.replace('"', '""') + '"'
+        return cell
 
     def _write(self, chunk: Chunk, columns: dict[str, list[Any]]) -> None:
         rows = []
@@ -753,7 +765,7 @@ class _DatasetWriter(Writer):
             if self.partial.exists():
                 shutil.rmtree(self.partial)
             self.partial.mkdir()
-            self._stream = self.partial / "rows.arrow"
+            self._stream = self.partial / _STREAM
             self._file = open(self._stream, "xb")
             self._writer = pa.ipc.new_stream(self._file, after)
 
@@ -809,9 +821,7 @@ class _DatasetWriter(Writer):
         shutil.rmtree(self.partial, ignore_errors=True)
 
 
-def _joined(
-    chunk: Chunk, columns: dict[str, list[Any]], before: pa.Schema, after: pa.Schema
-) -> pa.Table:
+def _joined(chunk: Chunk, columns: dict[str, list[Any]], before: pa.Schema, after: pa.Schema) -> pa.Table:
     import pyarrow as pa
 
     table = chunk.arrow(before)
@@ -832,19 +842,22 @@ def _with_columns(schema: pa.Schema, columns: dict[str, type]) -> pa.Schema:
         features = noted.get("info", {}).get("features")
         if features is not None:
             for name in columns:
-                features[name] = {"dtype": str(schema.field(name).type).replace("double", "float64"), "_type": "Value"}
+                features[name] = {
+                    "dtype": str(schema.field(name).type).replace("double", "float64"),
+                    "_type": "Value",
+                }
             metadata[b"huggingface"] = json.dumps(noted).encode()
     return schema.with_metadata(metadata or None)
 
 
 def _refuse_bytes(source: Rows, target: Path) -> None:
-    if not isinstance(source, _Arrow):
+    if not isinstance(source, ArrowRows):
         return
     for field in source.schema():
         if _holds_bytes(field.type):
             raise UsageError(
-                f"the column {field.name!r} of {source.path} holds bytes (images?), which {target.suffix} cannot; "
-                "write a .parquet file, or a data set (a name without a suffix)"
+                f"the column {field.name!r} of {source.path} holds bytes (images?), which {target.suffix} "
+                "cannot; write a .parquet file, or a data set (a name without a suffix)"
             )
 
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from .errors import InputError, LanguageWarning, TruncationWarning
-from .row_fields import Fields, ImageFolder, find_images, read_inputs
+from .row_fields import Fields, ImageFolder, find_images, read_inputs, stores_images
 from .rows import Chunk, Rows, UsageError, Writer
 
 if TYPE_CHECKING:
@@ -26,7 +26,9 @@ ERROR_COLUMN = "capscore_error"
 CHUNK_ROWS = 1024
 
 
-def result_columns(metrics: Sequence[str], inputs: Sequence[str], *, on_error: str) -> dict[str, tuple[str, str]]:
+def result_columns(
+    metrics: Sequence[str], inputs: Sequence[str], *, on_error: str
+) -> dict[str, tuple[str, str]]:
     """The new columns: name → (metric, component), with "" as the component for the score itself.
 
     A component whose name is taken gets its metric's name before it. With on_error="skip" the last column is
@@ -51,7 +53,8 @@ def result_columns(metrics: Sequence[str], inputs: Sequence[str], *, on_error: s
     twice = [name for name in columns if name in inputs]
     if twice:
         raise UsageError(
-            f"the input has a column {twice[0]!r} already, which the result needs for its own; rename or drop it"
+            f"the input has a column {twice[0]!r} already, which the result needs for its own; "
+            "rename or drop it"
         )
     return columns
 
@@ -71,11 +74,13 @@ def load_scorers(
 
 
 def check_images_exist(source: Rows, fields: Fields, folder: ImageFolder) -> None:
-    """See that every image that is named is there, before hours of work.
+    """See that every image that is named is there, before hours of work; stored images are not read here.
 
     Raises:
         InputError: the first that is not; names its row.
     """
+    if stores_images(source, fields):
+        return
     for chunk in source.chunks(CHUNK_ROWS):
         problems: dict[int, InputError] = {}
         find_images(chunk, fields.image, folder, problems)
@@ -200,9 +205,10 @@ class ScoringRun:
         for scorer, scores in zip(self.scorers, self.scores().values(), strict=True):
             if scores.n_truncated:
                 first = int(scores.truncated.argmax())
+                backbone = scorer.backbone
                 self.say(
-                    f"{scorer.metric}: {scores.n_truncated:,} of {len(scores):,} rows have a text longer than the "
-                    f"{scorer.backbone.max_tokens} tokens of {scorer.backbone.name}; the rest of it was not seen "
+                    f"{scorer.metric}: {scores.n_truncated:,} of {len(scores):,} rows have a text longer "
+                    f"than the {backbone.max_tokens} tokens of {backbone.name}; the rest of it was not seen "
                     f"(first such row: {first}, counted from 0)"
                 )
 
@@ -275,8 +281,8 @@ class Signals:
             raise Interrupted(number)
 
     @contextmanager
-    def held(self) -> Iterator[None]:
-        """A signal that comes in here waits until the end of it."""
+    def held(self, *, drop: bool = False) -> Iterator[None]:
+        """A signal that comes in here waits until the end of it; with `drop`, it is forgotten then."""
         self._holding += 1
         try:
             yield
@@ -284,4 +290,5 @@ class Signals:
             self._holding -= 1
         if self._waiting is not None and not self._holding:
             number, self._waiting = self._waiting, None
-            raise Interrupted(number)
+            if not drop:
+                raise Interrupted(number)

@@ -91,10 +91,10 @@ def load_backbone(
         return _load(name, revision, device, dtype, image_tower, trust_remote_code)
     except BackboneUnavailable as error:
         # The first line only: an image tower's error has its own list of alternatives.
-        reason = str(error).partition("\n")[0]
+        reason, cause = str(error).partition("\n")[0], error
     except (OSError, json.JSONDecodeError) as error:
-        reason = " ".join(str(error).split())
-    raise BackboneUnavailable(f"backbone {asked!r} cannot be had: {reason}\n{_instead(name)}")
+        reason, cause = " ".join(str(error).split()), error
+    raise BackboneUnavailable(f"backbone {asked!r} cannot be had: {reason}\n{_instead(name)}") from cause
 
 
 def _load(

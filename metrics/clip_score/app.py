@@ -8,4 +8,4 @@ from capscore.demo_app import build_app
 demo = build_app("clip_score")
 
 if __name__ == "__main__":
-    demo.launch()
+    demo.launch(show_error=True)

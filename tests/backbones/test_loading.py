@@ -1,4 +1,4 @@
-"""Whatever a person says of a backbone: found and loaded, or an error that says why and what else there is."""
+"""Whatever a person says of a backbone: loaded, or an error that says why and what else there is."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def test_a_folder_of_no_known_kind(tmp_path):
 
 @pytest.mark.parametrize("spec", ["./gone", "/gone/too", "~/gone", "a/b/c"])
 def test_a_path_that_is_not_there_is_not_taken_for_a_hub_id(spec, dead_port):
-    with pytest.raises(BackboneUnavailable, match="no folder .*gone|no folder a/b/c"):
+    with pytest.raises(BackboneUnavailable, match=r"no folder .*gone|no folder a/b/c"):
         load_backbone(spec)
 
 
@@ -357,6 +357,21 @@ def test_a_pair_that_only_open_clip_knows(known_pair, monkeypatch, hub):
     backbone = load_backbone("tiny/good", device="cpu")
     assert (backbone.name, backbone.prefix, backbone.languages) == ("tiny/good", "", None)
     assert backbone.revision == hub.commit_of("org/tiny", "main")
+
+
+def test_a_tag_may_name_its_file(known_pair, hub, tiny, tmp_path):
+    """The safetensors of that name come before the pickle, and nothing else of the repository comes along."""
+    import open_clip
+
+    folder = tmp_path / "named"
+    folder.mkdir()
+    shutil.copy(tiny[1] / "open_clip_model.safetensors", folder / "epoch_3.safetensors")
+    for name in ("epoch_3.pt", "open_clip_model.safetensors"):
+        (folder / name).write_bytes(b"never opened")
+    hub.add("org/named", folder)
+    open_clip.pretrained._PRETRAINED["tiny"]["named"] = {"hf_hub": "org/named/epoch_3.pt"}
+    assert load_backbone("tiny/named", device="cpu").dim == 16
+    assert hub.served == ["org/named/epoch_3.safetensors"]
 
 
 def test_a_known_hub_id_passes_its_image_tower_on(hub, tiny, monkeypatch):
