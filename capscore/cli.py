@@ -594,13 +594,18 @@ def cache_clear(
     entries = sum(stored.entries for stored in chosen)
     what = f"{entries:,} embeddings ({_size(size)}) in {held.folder}"
     if not yes:
-        if not sys.stdin.isatty():
+        if not _asks():
             raise UsageError(f"this would remove {what}; --yes says that you mean it")
         if not typer.confirm(f"Remove {what}?"):
             print("nothing was removed")
             return
     removed = cache.clear(None if fingerprint is None else chosen[0].fingerprint)
     print(f"removed {removed:,} embeddings from {held.folder}")
+
+
+def _asks() -> bool:
+    """Whether somebody is there to answer."""
+    return sys.stdin.isatty()
 
 
 @app.command(help="The backbones that are known by name.")

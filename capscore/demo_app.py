@@ -29,33 +29,34 @@ ABOUT = {
     "from 0 to 2.5, without references.",
     "clip_score": "How well does an English caption fit a photo? **2.5 · max(cos(caption, photo), 0)**, "
     "from 0 to 2.5, without references.",
-    "ref_clip_score": "How well does a caption fit a photo, and what others wrote about it? The harmonic mean "
-    "of **2.5 · max(cos(caption, photo), 0)** and the **largest cosine with a reference**, from 0 to 1.43.",
+    "ref_clip_score": "How well does a caption fit a photo, and what others wrote about it? "
+    "The harmonic mean of **2.5 · max(cos(caption, photo), 0)** and the **largest cosine with a reference**, "
+    "from 0 to 1.43.",
 }
 
 READING = (
-    "Compare scores under the same signature only. A score alone is no grade and no percentage: towers of the "
-    "CLIP kind give small cosines, so that even an excellent caption stays far below the maximum."
+    "Compare scores under the same signature only. A score alone is no grade and no percentage: towers of "
+    "the CLIP kind give small cosines, so that even an excellent caption stays far below the maximum."
 )
 
 # language, its name, photo (as scikit-image ships it), a right and a wrong caption, two references
 EXAMPLES = (
     ("en", "English", "astronaut.png", "An astronaut in an orange suit.", "A plate of spaghetti.",
      "A woman in a space suit.", "Portrait of a smiling astronaut."),
-    ("de", "Deutsch", "chelsea.png", "Eine getigerte Katze schaut in die Kamera.", "Zwei Männer spielen Fußball.",
+    ("de", "Deutsch", "chelsea.png", "Eine Katze schaut in die Kamera.", "Zwei Männer spielen Fußball.",
      "Nahaufnahme einer Katze.", "Das Gesicht einer Katze mit grünen Augen."),
     ("fr", "Français", "coffee.png", "Une tasse de café avec une cuillère.", "Un train entre en gare.",
      "Une tasse et sa soucoupe.", "Un café noir sur une table en bois."),
-    ("es", "Español", "motorcycle_left.png", "Una motocicleta aparcada en un garaje.", "Un plato de ensalada.",
-     "Una moto roja en un taller.", "Una motocicleta junto a una pared."),
-    ("ja", "日本語", "rocket.jpg", "ロケットが発射台から打ち上げられる。", "猫がソファで寝ている。",
-     "夜に打ち上げられるロケット。", "炎を上げて飛び立つロケット。"),
+    ("es", "Español", "motorcycle_left.png", "Una motocicleta en un garaje.", "Un plato de ensalada.",
+     "Una moto roja en un taller.", "Una motocicleta roja aparcada."),
+    ("ja", "日本語", "rocket.jpg", "発射台に立つロケット。", "猫がソファで寝ている。",
+     "打ち上げを待つロケット。", "夕暮れの発射台とロケット。"),
     ("zh", "中文", "coffee.png", "桌上放着一杯咖啡。", "一个人在海边冲浪。",
      "一杯咖啡和一把勺子。", "木桌上的咖啡杯。"),
     ("ar", "العربية", "chelsea.png", "قطة تنظر إلى الكاميرا.", "طائرة في السماء.",
      "وجه قطة.", "صورة قريبة لقطة."),
-    ("ru", "Русский", "rocket.jpg", "Ракета взлетает со стартовой площадки.", "Кошка спит на диване.",
-     "Запуск ракеты.", "Ракета поднимается в небо."),
+    ("ru", "Русский", "rocket.jpg", "Ракета стоит на стартовой площадке.", "Кошка спит на диване.",
+     "Ракета перед запуском.", "Ракета на фоне вечернего неба."),
 )  # fmt: skip
 
 
@@ -87,7 +88,7 @@ def build_app(metric: str, *, backbone: str | None = None, device: str | None = 
         try:
             return _score(loaded, photo, captions, references if needs_references else None, language)
         except CapscoreError as error:
-            raise gr.Error(html.escape(str(error), quote=False), title="Not scored", duration=None) from error
+            raise gr.Error(html.escape(str(error), quote=False)) from error
 
     with gr.Blocks(title=TITLES[metric]) as app:
         gr.Markdown(f"# {TITLES[metric]}\n{ABOUT[metric]}\n\nBackbone: `{name}`")
@@ -95,7 +96,7 @@ def build_app(metric: str, *, backbone: str | None = None, device: str | None = 
             with gr.Column():
                 above = gr.Column()  # the examples' place; they need the inputs, which come below
                 # the file as it was uploaded: no conversion, so the score is that of the library
-                photo = gr.Image(type="filepath", image_mode=None, label="Photo", height=280)
+                photo = gr.Image(type="filepath", image_mode=None, label="Photo", height=230)
                 captions = gr.Textbox(label="Captions, one a line", lines=2, max_lines=12)
                 references = gr.Textbox(
                     label="References, one a line", lines=2, max_lines=12, visible=needs_references

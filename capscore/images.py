@@ -19,7 +19,6 @@ import stat
 import sys
 import threading
 import urllib.parse
-import urllib.request
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -260,7 +259,9 @@ def _encoded_text(text: str, allow_urls: bool) -> _Encoded:
         parts = urllib.parse.urlsplit(text)
         if parts.netloc not in ("", "localhost"):
             raise _error(f"{_describe(text)} names the host {parts.netloc!r}; expected file:///path")
-        return _encoded_path(urllib.request.url2pathname(parts.path))
+        from urllib.request import url2pathname  # slow to import, and file:// is rare
+
+        return _encoded_path(url2pathname(parts.path))
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", text):
         raise _error(
             f"{_describe(text)}: addresses with {scheme}:// cannot be read; "
@@ -696,10 +697,11 @@ def _describe(image: Any) -> str:
     return f"an object of type {type(image).__name__}"
 
 
+_UNREADABLE = "is cut short, damaged, or of a kind that Pillow cannot read"
 _SIGNATURES = [
-    (rb"\xff\xd8\xff", "it begins like a JPEG, but its header is cut short or damaged"),
-    (rb"\x89PNG", "it begins like a PNG, but its header is cut short or damaged"),
-    (rb"GIF8|RIFF....WEBP|II\*\0|MM\0\*", "it begins like an image, but its header is cut short or damaged"),
+    (rb"\xff\xd8\xff", "it begins like a JPEG, but " + _UNREADABLE),
+    (rb"\x89PNG", "it begins like a PNG, but " + _UNREADABLE),
+    (rb"GIF8|RIFF....WEBP|II\*\0|MM\0\*", "it begins like an image, but " + _UNREADABLE),
     (rb"(?i)\s*(<!doctype html|<html|<head|<body)", "it looks like HTML (an error page saved as an image?)"),
     (rb"(?s)\s*(<\?xml.*?)?(<!--.*?-->\s*)?<svg", "it looks like SVG, a drawing; convert it to PNG"),
     (rb"\s*<\?xml", "it looks like XML"),

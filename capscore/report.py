@@ -248,7 +248,7 @@ class _Page:
         if not facts:
             return ""
         tiles = "".join(
-            f"<div><dd>{_text(number)}</dd><dt>{_text(counted)}</dt></div>\n" for number, counted in facts
+            f"<div><dt>{_text(counted)}</dt><dd>{_text(number)}</dd></div>\n" for number, counted in facts
         )
         return f'<dl class="facts">\n{tiles}</dl>\n'
 
@@ -269,7 +269,8 @@ class _Page:
                 link = f'<a href="#photo-{number}">{_text(photo.title)}</a>'
                 rows.append(f'<tr><th scope="row">{link}</th>{cells}</tr>\n')
             tables.append(
-                f'<div class="sheet"><table>\n<caption><b>{_text(metric.label)}</b> '
+                f'<div class="sheet" role="region" aria-label="{_plain(metric.label)}" tabindex="0"><table>\n'
+                f"<caption><b>{_text(metric.label)}</b> "
                 f"{_text(metric.explanation)}</caption>\n"
                 f'<thead><tr><th scope="col"><span class="unseen">Photo</span></th>{heads}</tr></thead>\n'
                 f"<tbody>\n{''.join(rows)}</tbody>\n</table></div>\n"
@@ -282,7 +283,8 @@ class _Page:
             f" {_FLAG} marks a cell in which a caption scores above a better one." if self.misordered else ""
         )
         return (
-            '<section class="overview" aria-labelledby="at-a-glance">\n<h2 id="at-a-glance">At a glance</h2>\n'
+            '<section class="overview" aria-labelledby="at-a-glance">\n'
+            '<h2 id="at-a-glance">At a glance</h2>\n'
             f'<p class="legend">{swatches}</p>\n<div class="sheets">\n{"".join(tables)}</div>\n'
             f'<p class="soft">In every cell, from the left: {note}. The higher the bar, the higher the score.'
             f"{flag}</p>\n</section>\n"
@@ -370,12 +372,12 @@ class _Page:
             count = len(photo.references[tag])
             references = (
                 f"<details><summary>{count} reference{'s' if count > 1 else ''}</summary>"
-                f"<ul>{items}</ul></details>\n"
+                f'<ul role="list">{items}</ul></details>\n'
             )
         return (
             f'<section class="block l{self.languages.index(tag)}">\n'
             f"<h3><span{attributes}>{_text(own)}</span>{second}</h3>\n"
-            f'<ul class="captions">\n{rows}</ul>\n{references}</section>\n'
+            f'<ul class="captions" role="list">\n{rows}</ul>\n{references}</section>\n'
         )
 
     def _caption(self, caption: ReportCaption, attributes: str, flags: Mapping[str, bool]) -> str:
@@ -396,7 +398,8 @@ class _Page:
         score = _score(caption, metric.key)
         shown = "no score" if score is None else f"{score:.3f}"
         flag = (
-            f' <span class="flag" title="scores above a better caption"><span aria-hidden="true">{_FLAG}</span>'
+            ' <span class="flag" title="scores above a better caption">'
+            f'<span aria-hidden="true">{_FLAG}</span>'
             '<span class="unseen">scores above a better caption</span></span>'
             if flagged
             else ""
@@ -410,7 +413,8 @@ class _Page:
 
     def _foot(self, reproduce: str) -> str:
         commands = (
-            f'<h2 id="again">The same numbers again</h2>\n<pre tabindex="0"><code>{_text(reproduce)}</code></pre>\n'
+            '<h2 id="again">The same numbers again</h2>\n'
+            f'<pre tabindex="0"><code>{_text(reproduce)}</code></pre>\n'
             if reproduce
             else ""
         )
@@ -420,7 +424,8 @@ class _Page:
         )
         return (
             f'<footer>\n{commands}<h2 id="signatures">Signatures</h2>\n'
-            '<p class="soft">A signature names everything a score depends on: same signature, same numbers.</p>\n'
+            '<p class="soft">A signature names everything that a score depends on: same signature, same '
+            "numbers.</p>\n"
             f"<dl>\n{signatures}</dl>\n"
             '<p class="soft">This page is one file: photos, style and text are all in it.</p>\n</footer>\n'
         )
@@ -476,7 +481,7 @@ def _language_name(tag: str) -> str:
 
 
 def _attributes(tag: str) -> str:
-    """` lang="ar" dir="rtl"` for an element in that language; the text decides where no language is stated."""
+    """` lang="ar" dir="rtl"` for an element in that language; without one, the text decides its direction."""
     if not tag:
         return ' dir="auto"'
     return f' lang="{_plain(tag.replace("_", "-"))}" dir="{_direction(tag)}"'
@@ -569,121 +574,340 @@ def _write_whole(path: str | Path, parts: Iterable[str]) -> Path:
 # Blue, orange and vermilion are told apart with every kind of colour vision; full, striped and hollow bars
 # without any.
 _STYLE = """\
-:root{color-scheme:light dark;--page:#f5f4f1;--card:#fff;--ink:#1b1d21;--soft:#565c66;--line:#dcdcd8;
---track:#ecebe7;--right:#0067a5;--half:#b36b00;--wrong:#c2410c;--chip-right:#e2eff8;--chip-half:#fdf0d5;
---chip-wrong:#fde6dc;--link:#00558a}
-@media (prefers-color-scheme:dark){:root{--page:#131519;--card:#1d2026;--ink:#e9eaed;--soft:#a9afba;
---line:#343942;--track:#2b2f37;--right:#5cb8f2;--half:#f0b94a;--wrong:#ff8b57;--chip-right:#12324a;
---chip-half:#3d2e0b;--chip-wrong:#46210f;--link:#8ecbf5}}
-*{box-sizing:border-box}
-html{scroll-behavior:smooth;scroll-padding-top:4.5rem;-webkit-text-size-adjust:100%}
-body{margin:0;background:var(--page);color:var(--ink);line-height:1.5;
-font-family:system-ui,-apple-system,"Segoe UI",Roboto,"Noto Sans","Helvetica Neue",Arial,sans-serif}
-:lang(ja){font-family:system-ui,"Hiragino Sans","Yu Gothic UI",Meiryo,"Noto Sans CJK JP","Noto Sans JP",sans-serif}
-:lang(zh){font-family:system-ui,"PingFang SC","Microsoft YaHei UI","Noto Sans CJK SC","Noto Sans SC",sans-serif}
-:lang(zh-TW),:lang(zh-HK),:lang(zh-Hant){font-family:system-ui,"PingFang TC","Microsoft JhengHei UI",
-"Noto Sans CJK TC","Noto Sans TC",sans-serif}
-:lang(ko){font-family:system-ui,"Apple SD Gothic Neo","Malgun Gothic","Noto Sans CJK KR","Noto Sans KR",sans-serif}
-:lang(ar),:lang(fa),:lang(ur){font-family:"Segoe UI","Geeza Pro","Noto Sans Arabic","Noto Naskh Arabic",Tahoma,sans-serif}
-header.top,section.overview,main,footer{max-width:82rem;margin:0 auto;padding:0 1.25rem}
-header.top{padding-top:2.5rem}
-h1{font-size:clamp(1.7rem,4vw,2.6rem);line-height:1.15;letter-spacing:-.02em;margin:0 0 .75rem;text-wrap:balance}
-h2{font-size:1.25rem;line-height:1.25;margin:0}
-h3{font-size:.95rem;margin:0 0 .35rem;font-weight:650}
-h3 .soft{font-weight:400}
-header.top p{max-width:46rem;margin:0 0 .75rem;font-size:1.05rem;overflow-wrap:anywhere}
-a{color:var(--link)}
-.soft{color:var(--soft);font-size:.88rem}
-.unseen{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%);white-space:nowrap}
-.facts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(13rem,100%),1fr));gap:.75rem;margin:1.5rem 0}
-.facts div{display:flex;flex-direction:column;background:var(--card);border:1px solid var(--line);
-border-radius:.75rem;padding:.8rem 1rem}
-.facts dd{margin:0;font-size:1.7rem;font-weight:700;line-height:1.2;letter-spacing:-.01em;
-font-variant-numeric:tabular-nums}
-.facts dt{color:var(--soft);font-size:.9rem}
-.overview{margin-top:1.5rem}
-.overview p{margin:.4rem 0}
-.legend{display:flex;flex-wrap:wrap;align-items:center;gap:.1rem .45rem;font-size:.9rem}
-.swatch{display:inline-block;width:.8rem;height:.8rem;border-radius:2px}
-.swatch:not(:first-child){margin-left:.8rem}
-.sheets{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(30rem,100%),1fr));gap:1rem;margin:.75rem 0}
-.sheet{background:var(--card);border:1px solid var(--line);border-radius:.75rem;padding:.6rem .8rem;overflow-x:auto}
-table{border-collapse:collapse;width:100%}
-caption{text-align:start;padding:.1rem .2rem .4rem;font-size:.88rem;color:var(--soft)}
-caption b{color:var(--ink);font-size:1rem;margin-inline-end:.3rem}
-thead th{font-size:.8rem;font-weight:600;color:var(--soft);text-align:center}
-thead abbr{text-decoration:none}
-tbody th{font-weight:500;text-align:start;font-size:.9rem;padding:.3rem .4rem .3rem .2rem}
-td{text-align:center;padding:.35rem .1rem;border-top:1px solid var(--line);position:relative;vertical-align:bottom}
-tbody th{border-top:1px solid var(--line)}
-.minis{display:inline-flex;align-items:flex-end;gap:2px;height:2.1rem;border-bottom:1px solid var(--soft)}
-.minis i{display:block;width:7px;border-radius:1.5px 1.5px 0 0}
-td .flag{position:absolute;top:.1rem;inset-inline-end:.1rem}
-.flag{color:var(--wrong);font-size:.7em}
-.right{background:var(--right)}
-.half{background:repeating-linear-gradient(135deg,var(--half) 0 2.5px,transparent 2.5px 4.5px);
-box-shadow:inset 0 0 0 1px var(--half)}
-.wrong{box-shadow:inset 0 0 0 1.5px var(--wrong)}
-.plain{background:var(--right)}
-.filter{position:sticky;top:0;z-index:2;background:color-mix(in srgb,var(--page) 92%,transparent);
-backdrop-filter:blur(6px);border-bottom:1px solid var(--line);margin-top:1.75rem}
-.filter fieldset{max-width:82rem;margin:0 auto;padding:.6rem 1.25rem;border:0;display:flex;flex-wrap:wrap;gap:.4rem}
-.filter label{position:relative;cursor:pointer}
-.filter input{position:absolute;opacity:0;inset:0;margin:0;cursor:pointer}
-.filter label>span{display:block;padding:.2rem .75rem;border:1px solid var(--line);border-radius:99px;
-background:var(--card);font-size:.92rem}
-.filter label:hover>span{border-color:var(--soft)}
-.filter input:checked+span{background:var(--ink);color:var(--page);border-color:var(--ink)}
-.filter input:focus-visible+span{outline:3px solid var(--link);outline-offset:2px}
-@supports not selector(:has(a)){.filter{display:none}}
-.scale{margin:1rem 0 0}
-.card{display:grid;grid-template-columns:minmax(0,21rem) minmax(0,1fr);gap:1.5rem;background:var(--card);
-border:1px solid var(--line);border-radius:1rem;padding:1.25rem;margin:1.25rem 0}
-figure{margin:0;align-self:start;position:sticky;top:4.5rem}
-figure img{display:block;width:100%;height:auto;border-radius:.6rem}
-.no-picture{display:grid;place-items:center;margin:0;aspect-ratio:3/2;border:1px dashed var(--soft);
-border-radius:.6rem;color:var(--soft)}
-figcaption{margin-top:.7rem;overflow-wrap:anywhere}
-.blocks{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(23rem,100%),1fr));gap:1.5rem 1.75rem;
-align-content:start}
-.captions,details ul{list-style:none;margin:0;padding:0}
-.captions li{display:grid;grid-template-columns:6.3rem minmax(0,1fr);gap:.15rem .6rem;align-items:start;
-padding:.5rem 0;border-top:1px solid var(--line)}
-.captions li>:not(.mark):nth-child(1),.scores,.problem{grid-column:1/-1}
-.mark+.text~.scores,.mark+.text~.problem{grid-column:2}
-.mark{font-size:.8rem;font-weight:600;border-radius:99px;padding:.1rem .55rem;justify-self:start;margin-top:.12rem;
-white-space:nowrap;box-shadow:none}
-.mark.right{background:var(--chip-right)}
-.mark.half{background:var(--chip-half)}
-.mark.wrong{background:var(--chip-wrong)}
-.text{margin:0;overflow-wrap:anywhere;unicode-bidi:isolate}
-.text:lang(ar),.text:lang(fa),.text:lang(ur){font-size:1.08em}
-.scores{display:grid;grid-template-columns:max-content minmax(3rem,1fr) max-content;gap:.1rem .6rem;align-items:center}
-.score{display:contents;font-size:.8rem}
-.score .name{color:var(--soft);font-size:.8rem}
-.score b{font-weight:600;font-variant-numeric:tabular-nums;font-size:.85rem;min-width:3.4rem}
-.track{height:.6rem;border-radius:3px;background:var(--track);overflow:hidden}
-.track i{display:block;height:100%;border-radius:3px}
-.problem{margin:0;font-size:.88rem;color:var(--wrong)}
-.control{font:600 .72em ui-monospace,Consolas,monospace;border:1px solid var(--soft);border-radius:3px;
-padding:0 .25em;margin:0 .1em;unicode-bidi:isolate}
-details{font-size:.9rem;border-top:1px solid var(--line);padding-top:.4rem}
-summary{cursor:pointer;color:var(--soft)}
-details li{padding:.2rem 0;overflow-wrap:anywhere;unicode-bidi:isolate}
-footer{padding-top:1rem;padding-bottom:3rem}
-footer h2{margin-top:1.5rem}
-footer dl{margin:.5rem 0}
-footer dt{font-weight:600;margin-top:.5rem}
-footer dd{margin:0}
-pre,code{font-family:ui-monospace,SFMono-Regular,Consolas,"Liberation Mono",monospace;font-size:.88rem}
-footer dd code{overflow-wrap:anywhere}
-pre{background:var(--card);border:1px solid var(--line);border-radius:.6rem;padding:.8rem 1rem;overflow-x:auto}
-@media (max-width:56rem){.card{grid-template-columns:minmax(0,1fr)}figure{position:static}
-figure img{max-height:22rem;width:auto;max-width:100%;margin:0 auto}}
-@media (max-width:34rem){header.top,section.overview,main,footer{padding-left:.8rem;padding-right:.8rem}
-header.top{padding-top:1.5rem}.card{padding:.9rem;border-radius:.8rem}.filter{position:static}
-.filter fieldset{padding:.6rem .8rem}.captions li{grid-template-columns:minmax(0,1fr)}
-.mark+.text~.scores,.mark+.text~.problem{grid-column:1}.sheet{padding:.5rem}.minis i{width:6px}}
-@media (prefers-reduced-motion:reduce){html{scroll-behavior:auto}}
-@media print{.filter{display:none}.card{break-inside:avoid-page}figure{position:static}}
+:root {
+  color-scheme: light dark;
+  --page: #f5f4f1;
+  --card: #fff;
+  --ink: #1b1d21;
+  --soft: #565c66;
+  --line: #dcdcd8;
+  --track: #ecebe7;
+  --right: #0067a5;
+  --half: #b36b00;
+  --wrong: #c2410c;
+  --chip-right: #e2eff8;
+  --chip-half: #fdf0d5;
+  --chip-wrong: #fde6dc;
+  --link: #00558a;
+}
+@media (prefers-color-scheme: dark) {
+  :root {
+    --page: #131519;
+    --card: #1d2026;
+    --ink: #e9eaed;
+    --soft: #a9afba;
+    --line: #343942;
+    --track: #2b2f37;
+    --right: #5cb8f2;
+    --half: #f0b94a;
+    --wrong: #ff8b57;
+    --chip-right: #12324a;
+    --chip-half: #3d2e0b;
+    --chip-wrong: #46210f;
+    --link: #8ecbf5;
+  }
+}
+* { box-sizing: border-box }
+html { scroll-behavior: smooth; scroll-padding-top: 4.5rem; -webkit-text-size-adjust: 100% }
+body {
+  margin: 0;
+  background: var(--page);
+  color: var(--ink);
+  line-height: 1.5;
+  font-family: system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "Helvetica Neue", Arial, sans-serif;
+}
+:lang(ja) {
+  font-family: system-ui, "Hiragino Sans", "Yu Gothic UI", Meiryo,
+    "Noto Sans CJK JP", "Noto Sans JP", sans-serif;
+}
+:lang(zh) {
+  font-family: system-ui, "PingFang SC", "Microsoft YaHei UI",
+    "Noto Sans CJK SC", "Noto Sans SC", sans-serif;
+}
+:lang(zh-TW), :lang(zh-HK), :lang(zh-Hant) {
+  font-family: system-ui, "PingFang TC", "Microsoft JhengHei UI",
+    "Noto Sans CJK TC", "Noto Sans TC", sans-serif;
+}
+:lang(ko) {
+  font-family: system-ui, "Apple SD Gothic Neo", "Malgun Gothic",
+    "Noto Sans CJK KR", "Noto Sans KR", sans-serif;
+}
+:lang(ar), :lang(fa), :lang(ur) {
+  font-family: "Segoe UI", "Geeza Pro", "Noto Sans Arabic", "Noto Naskh Arabic", Tahoma, sans-serif;
+}
+header.top, section.overview, main, footer { max-width: 82rem; margin: 0 auto; padding: 0 1.25rem }
+header.top { padding-top: 2.5rem }
+h1 {
+  font-size: clamp(1.7rem, 4vw, 2.6rem);
+  line-height: 1.15;
+  letter-spacing: -0.02em;
+  margin: 0 0 0.75rem;
+  text-wrap: balance;
+}
+h2 { font-size: 1.25rem; line-height: 1.25; margin: 0 }
+h3 { font-size: 0.95rem; margin: 0 0 0.35rem; font-weight: 650 }
+h3 .soft { font-weight: 400 }
+header.top p { max-width: 46rem; margin: 0 0 0.75rem; font-size: 1.05rem; overflow-wrap: anywhere }
+a { color: var(--link) }
+.soft { color: var(--soft); font-size: 0.88rem }
+.unseen {
+  position: absolute;
+  width: 1px;
+  height: 1px;
+  overflow: hidden;
+  clip-path: inset(50%);
+  white-space: nowrap;
+}
+.facts {
+  display: grid;
+  grid-template-columns: repeat(auto-fit, minmax(min(13rem, 100%), 1fr));
+  gap: 0.75rem;
+  margin: 1.5rem 0;
+}
+.facts div {
+  display: flex;
+  flex-direction: column-reverse;
+  justify-content: flex-end;
+  background: var(--card);
+  border: 1px solid var(--line);
+  border-radius: 0.75rem;
+  padding: 0.8rem 1rem;
+}
+.facts dd {
+  margin: 0;
+  font-size: 1.7rem;
+  font-weight: 700;
+  line-height: 1.2;
+  letter-spacing: -0.01em;
+  font-variant-numeric: tabular-nums;
+}
+.facts dt { color: var(--soft); font-size: 0.9rem }
+.overview { margin-top: 1.5rem }
+.overview p { margin: 0.4rem 0 }
+.legend {
+  display: flex;
+  flex-wrap: wrap;
+  align-items: center;
+  gap: 0.1rem 0.45rem;
+  font-size: 0.9rem;
+}
+.swatch { display: inline-block; width: 0.8rem; height: 0.8rem; border-radius: 2px }
+.swatch:not(:first-child) { margin-left: 0.8rem }
+.sheets {
+  display: grid;
+  grid-template-columns: repeat(auto-fit, minmax(min(30rem, 100%), 1fr));
+  gap: 1rem;
+  margin: 0.75rem 0;
+}
+.sheet {
+  background: var(--card);
+  border: 1px solid var(--line);
+  border-radius: 0.75rem;
+  padding: 0.6rem 0.8rem;
+  overflow-x: auto;
+}
+table { border-collapse: collapse; width: 100% }
+caption { text-align: start; padding: 0.1rem 0.2rem 0.4rem; font-size: 0.88rem; color: var(--soft) }
+caption b { color: var(--ink); font-size: 1rem; margin-inline-end: 0.3rem }
+thead th { font-size: 0.8rem; font-weight: 600; color: var(--soft); text-align: center }
+thead abbr { text-decoration: none }
+tbody th {
+  font-weight: 500;
+  text-align: start;
+  font-size: 0.9rem;
+  padding: 0.3rem 0.4rem 0.3rem 0.2rem;
+}
+td {
+  text-align: center;
+  padding: 0.35rem 0.1rem;
+  border-top: 1px solid var(--line);
+  position: relative;
+  vertical-align: bottom;
+}
+tbody th { border-top: 1px solid var(--line) }
+.minis {
+  display: inline-flex;
+  align-items: flex-end;
+  gap: 2px;
+  height: 2.4rem;
+  border-bottom: 1px solid var(--soft);
+}
+.minis i { display: block; width: 7px; border-radius: 1.5px 1.5px 0 0 }
+td .flag { position: absolute; top: 0.1rem; inset-inline-end: 0.1rem }
+.flag { color: var(--wrong); font-size: 0.7em }
+.right { background: var(--right) }
+.half {
+  background: repeating-linear-gradient(135deg, var(--half) 0 2.5px, transparent 2.5px 4.5px);
+  box-shadow: inset 0 0 0 1px var(--half);
+}
+.wrong { box-shadow: inset 0 0 0 1.5px var(--wrong) }
+.plain { background: var(--right) }
+.filter {
+  position: sticky;
+  top: 0;
+  z-index: 2;
+  background: color-mix(in srgb, var(--page) 92%, transparent);
+  backdrop-filter: blur(6px);
+  border-bottom: 1px solid var(--line);
+  margin-top: 1.75rem;
+}
+.filter fieldset {
+  max-width: 82rem;
+  margin: 0 auto;
+  padding: 0.6rem 1.25rem;
+  border: 0;
+  display: flex;
+  flex-wrap: wrap;
+  gap: 0.4rem;
+}
+.filter label { position: relative; cursor: pointer }
+.filter input {
+  position: absolute;
+  opacity: 0;
+  inset: 0;
+  margin: 0;
+  cursor: pointer;
+}
+.filter label > span {
+  display: block;
+  padding: 0.2rem 0.75rem;
+  border: 1px solid var(--line);
+  border-radius: 99px;
+  background: var(--card);
+  font-size: 0.92rem;
+}
+.filter label:hover > span { border-color: var(--soft) }
+.filter input:checked + span {
+  background: var(--ink);
+  color: var(--page);
+  border-color: var(--ink);
+}
+.filter input:focus-visible + span { outline: 3px solid var(--link); outline-offset: 2px }
+@supports not selector(:has(a)) {
+  .filter { display: none }
+}
+.scale { margin: 1rem 0 0 }
+.card {
+  display: grid;
+  grid-template-columns: minmax(0, 21rem) minmax(0, 1fr);
+  gap: 1.5rem;
+  background: var(--card);
+  border: 1px solid var(--line);
+  border-radius: 1rem;
+  padding: 1.25rem;
+  margin: 1.25rem 0;
+}
+figure { margin: 0; align-self: start; position: sticky; top: 4.5rem }
+figure img { display: block; width: 100%; height: auto; border-radius: 0.6rem }
+.no-picture {
+  display: grid;
+  place-items: center;
+  margin: 0;
+  aspect-ratio: 3/2;
+  border: 1px dashed var(--soft);
+  border-radius: 0.6rem;
+  color: var(--soft);
+}
+figcaption { margin-top: 0.7rem; overflow-wrap: anywhere }
+.blocks {
+  display: grid;
+  grid-template-columns: repeat(auto-fit, minmax(min(23rem, 100%), 1fr));
+  gap: 1.5rem 1.75rem;
+  align-content: start;
+}
+.captions, details ul { list-style: none; margin: 0; padding: 0 }
+.captions li {
+  display: grid;
+  grid-template-columns: 6.3rem minmax(0, 1fr);
+  gap: 0.15rem 0.6rem;
+  align-items: start;
+  padding: 0.5rem 0;
+  border-top: 1px solid var(--line);
+}
+.captions li > :not(.mark):nth-child(1), .scores, .problem { grid-column: 1/-1 }
+.mark + .text ~ .scores, .mark + .text ~ .problem { grid-column: 2 }
+.mark {
+  font-size: 0.8rem;
+  font-weight: 600;
+  border-radius: 99px;
+  padding: 0.1rem 0.55rem;
+  justify-self: start;
+  margin-top: 0.12rem;
+  white-space: nowrap;
+  box-shadow: none;
+}
+.mark.right { background: var(--chip-right) }
+.mark.half { background: var(--chip-half) }
+.mark.wrong { background: var(--chip-wrong) }
+.text { margin: 0; overflow-wrap: anywhere; unicode-bidi: isolate }
+.text:lang(ar), .text:lang(fa), .text:lang(ur) { font-size: 1.08em }
+.scores {
+  display: grid;
+  grid-template-columns: max-content minmax(3rem, 1fr) max-content;
+  gap: 0.1rem 0.6rem;
+  align-items: center;
+}
+.score { display: contents; font-size: 0.8rem }
+.score .name { color: var(--soft); font-size: 0.8rem }
+.score b {
+  font-weight: 600;
+  font-variant-numeric: tabular-nums;
+  font-size: 0.85rem;
+  min-width: 3.4rem;
+}
+.track { height: 0.6rem; border-radius: 3px; background: var(--track); overflow: hidden }
+.track i { display: block; height: 100%; border-radius: 3px }
+.problem { margin: 0; font-size: 0.88rem; color: var(--wrong) }
+.control {
+  font: 600 0.72em ui-monospace, Consolas, monospace;
+  border: 1px solid var(--soft);
+  border-radius: 3px;
+  padding: 0 0.25em;
+  margin: 0 0.1em;
+  unicode-bidi: isolate;
+}
+details { font-size: 0.9rem; border-top: 1px solid var(--line); padding-top: 0.4rem }
+summary { cursor: pointer; color: var(--soft) }
+details li { padding: 0.2rem 0; overflow-wrap: anywhere; unicode-bidi: isolate }
+footer { padding-top: 1rem; padding-bottom: 3rem }
+footer h2 { margin-top: 1.5rem }
+footer dl { margin: 0.5rem 0 }
+footer dt { font-weight: 600; margin-top: 0.5rem }
+footer dd { margin: 0 }
+pre, code {
+  font-family: ui-monospace, SFMono-Regular, Consolas, "Liberation Mono", monospace;
+  font-size: 0.88rem;
+}
+footer dd code { overflow-wrap: anywhere }
+pre {
+  background: var(--card);
+  border: 1px solid var(--line);
+  border-radius: 0.6rem;
+  padding: 0.8rem 1rem;
+  overflow-x: auto;
+}
+@media (max-width: 56rem) {
+  .card { grid-template-columns: minmax(0, 1fr) }
+  figure { position: static }
+  figure img { max-height: 22rem; width: auto; max-width: 100%; margin: 0 auto }
+}
+@media (max-width: 34rem) {
+  header.top, section.overview, main, footer { padding-left: 0.8rem; padding-right: 0.8rem }
+  header.top { padding-top: 1.5rem }
+  .card { padding: 0.9rem; border-radius: 0.8rem }
+  .filter { position: static }
+  .filter fieldset { padding: 0.6rem 0.8rem }
+  .captions li { grid-template-columns: minmax(0, 1fr) }
+  .mark + .text ~ .scores, .mark + .text ~ .problem { grid-column: 1 }
+  .sheet { padding: 0.5rem }
+  .minis i { width: 6px }
+}
+@media (prefers-reduced-motion: reduce) {
+  html { scroll-behavior: auto }
+}
+@media print {
+  .filter { display: none }
+  .card { break-inside: avoid-page }
+  figure { position: static }
+}
 """

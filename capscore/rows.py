@@ -586,7 +586,9 @@ def check_output(path: str | Path, source: Rows, *, force: bool = False) -> Path
             columns, or its folder cannot be written to.
     """
     target = Path(os.path.realpath(Path(path).expanduser()))
-    kind = output_kind(target)
+    kind = output_kind(Path(path))
+    if output_kind(target) != kind:
+        raise UsageError(f"--output {path} is a link to {target}, whose name asks for another kind of file")
     if target == Path(os.path.realpath(source.path)):
         raise UsageError(f"--output {path} is the input; the result needs a name of its own")
     if target.exists():
@@ -701,7 +703,7 @@ class _CsvWriter(_TextWriter):
 
     def _encode(self, rows: Sequence[Sequence[str]]) -> bytes:
         lines = (self._delimiter.join(map(self._quoted, row)) + "\n" for row in rows)
-        return "".join(lines).encode("utf-8", "surrogatepass")
+        return "".join(lines).encode("utf-8", "backslashreplace")
 
     def _quoted(self, cell: str) -> str:
         # Not csv.writer: before Python 3.13 it leaves a cell with a carriage return without quotation marks.

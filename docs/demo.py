@@ -154,15 +154,15 @@ def print_table(photos: list[ReportPhoto], metric: str, console: Any) -> None:
     table = Table(
         title=f"{label}: {explanation}",
         title_justify="left",
+        title_style="bold",
         box=box.SIMPLE_HEAD,
-        pad_edge=False,
-        padding=(0, 1),
+        padding=0,
     )
     table.add_column("photo", no_wrap=True)
     table.add_column("caption", no_wrap=True)
     languages = list(by_language(photos[0]))
     for language in languages:
-        table.add_column(language, justify="right", no_wrap=True)
+        table.add_column(f"{language} ", justify="right", no_wrap=True)
     styles = {"right": "bold", "half": "", "wrong": "dim"}
     for photo in photos:
         groups = by_language(photo)
@@ -172,7 +172,7 @@ def print_table(photos: list[ReportPhoto], metric: str, console: Any) -> None:
         }
         for mark, (symbol, name) in MARKS.items():
             cells = [
-                f"{groups[language][mark].scores[metric]:.2f}{'*' if flags[language][mark] else ''}"
+                f"{groups[language][mark].scores[metric]:.2f}{'*' if flags[language][mark] else ' '}"
                 for language in languages
             ]
             title = photo.title if mark == "right" else ""

@@ -642,12 +642,17 @@ def test_a_text_bomb_in_a_png():
 
 
 class SlowFile(io.BytesIO):
-    """Lets another thread in between finding a place and reading there."""
+    """Lets other threads in between going to a place, reading there and going back."""
 
     def seek(self, *place):
         found = super().seek(*place)
         time.sleep(0.001)
         return found
+
+    def read(self, *size):
+        data = super().read(*size)
+        time.sleep(0.001)
+        return data
 
 
 def test_one_object_in_many_threads():

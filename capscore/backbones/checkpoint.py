@@ -133,8 +133,10 @@ def refuse_misfit(
 def refuse_misreport(folder: Path, report: dict[str, Any], *, without_pooler: bool = False) -> None:
     """`refuse_misfit` on the report that `from_pretrained(..., output_loading_info=True)` makes."""
     shapes = [
-        f"{name} (stored {tuple(stored)}, config {tuple(expected)})"
-        for name, stored, expected in report["mismatched_keys"]
+        entry  # transformers 4 gives the name only, 5 the two shapes as well
+        if isinstance(entry, str)
+        else f"{entry[0]} (stored {tuple(entry[1])}, config {tuple(entry[2])})"
+        for entry in report["mismatched_keys"]
     ]
     missing = [name for name in report["missing_keys"] if not (without_pooler and _POOLER.search(name))]
     refuse_misfit(folder, missing, report["unexpected_keys"], shapes)
@@ -159,18 +161,23 @@ def load_strictly(
             their own do not use it, and a missing one would be filled with random numbers.
 
     Raises:
-        BackboneUnavailable: weights are missing, too many, or of another shape.
+        BackboneUnavailable: weights are missing, too many, or of another shape; or no such model can be made.
     """
     state = read_state_dict(folder) if state is None else state
-    with quiet_transformers():
-        model, report = model_class.from_pretrained(
-            None,
-            config=config,
-            state_dict=state,
-            dtype=torch.float32,
-            ignore_mismatched_sizes=True,  # they come back in the report, and are refused below
-            output_loading_info=True,
-        )
+    try:
+        with quiet_transformers():
+            model, report = model_class.from_pretrained(
+                None,
+                config=config,
+                state_dict=state,
+                dtype=torch.float32,
+                ignore_mismatched_sizes=True,  # they come back in the report, and are refused below
+                output_loading_info=True,
+            )
+    except Exception as error:  # a config can ask for what is not there, or make no sense, in many ways
+        raise BackboneUnavailable(
+            f"{folder} makes no {model_class.__name__}: {in_one_line(error)}"
+        ) from error
     refuse_misreport(folder, report, without_pooler=without_pooler)
     if without_pooler and getattr(model, "pooler", None) is not None:
         model.pooler = None

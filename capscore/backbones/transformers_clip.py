@@ -283,7 +283,10 @@ class TransformersClip(Backbone):
 
         The first row of the latter begins with height and width in patches.
         """
-        batch = self._image_processor(images=image, return_tensors="pt")
+        # As an array whose layout is said: some processors take an image 3 pixels high for channels first.
+        batch = self._image_processor(
+            images=np.array(image), input_data_format="channels_last", return_tensors="pt"
+        )
         pixels = batch["pixel_values"][0].float()
         if "spatial_shapes" not in batch:
             return pixels

@@ -16,6 +16,7 @@ import torch
 import transformers
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from PIL import Image
 from safetensors.torch import load_file, save_file
 
 from capscore.backbones import base, transformers_clip
@@ -61,7 +62,12 @@ needs_sentencepiece = pytest.mark.skipif(
     not all(importlib.util.find_spec(name) for name in ("sentencepiece", "google.protobuf")),
     reason="SigLIP's tokenizer needs sentencepiece and protobuf",
 )
-KINDS = [pytest.param(kind, marks=needs_sentencepiece if kind == "siglip" else ()) for kind in WRITERS]
+HAS_SIGLIP_2_TOKENIZER = hasattr(transformers, "Siglip2Tokenizer")  # since transformers 5
+MARKS = {
+    "siglip": needs_sentencepiece,
+    "siglip_2_own_tokenizer": pytest.mark.skipif(not HAS_SIGLIP_2_TOKENIZER, reason="needs transformers 5"),
+}
+KINDS = [pytest.param(kind, marks=MARKS.get(kind, ())) for kind in WRITERS]
 TIGHT = ["clip", "clip_new_eos", "metaclip_2", "altclip", "chinese_clip"]
 
 
@@ -138,7 +144,8 @@ def test_texts_are_the_models_own_features_through_its_processor(kind, checkpoin
     processor = transformers.AutoProcessor.from_pretrained(folder)
     model = transformers.AutoModel.from_pretrained(folder)
     # Gemma's tokenizer keeps capitals, which SigLIP 2 was not trained on.
-    theirs = [text.lower() for text in texts] if kind == "siglip_2" else texts
+    keeps_capitals = kind == "siglip_2" or (kind == "siglip_2_naflex" and not HAS_SIGLIP_2_TOKENIZER)
+    theirs = [text.lower() for text in texts] if keeps_capitals else texts
     inputs = processor(
         text=theirs, padding="max_length", truncation=True, max_length=CONTEXTS[kind], return_tensors="pt"
     )
@@ -155,14 +162,14 @@ def test_texts_are_the_models_own_features_through_its_processor(kind, checkpoin
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_images_are_the_models_own_features_through_its_processor(kind, checkpoint, backbone):
-    folder, photos = checkpoint(kind), tiny.random_photos()
+    folder, photos = checkpoint(kind), tiny.random_photos()[:4]
     processor = transformers.AutoProcessor.from_pretrained(folder)
     model = transformers.AutoModel.from_pretrained(folder)
     expected = unit(model.get_image_features(**processor(images=photos, return_tensors="pt")))
 
     rows = backbone(kind).encode_images(photos)
 
-    assert rows.dtype == np.float32 and rows.shape == (5, backbone(kind).dim)
+    assert rows.dtype == np.float32 and rows.shape == (4, backbone(kind).dim)
     np.testing.assert_allclose(rows, expected, atol=1e-5)
     np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1, atol=1e-6)
 
@@ -183,7 +190,7 @@ def test_siglip_reads_the_whole_context(kind, backbone, monkeypatch):
     assert shapes == [(2, CONTEXTS[kind])]
 
 
-@pytest.mark.parametrize("kind", ["siglip_2", "siglip_2_own_tokenizer", "siglip_2_naflex"])
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.values[0].startswith("siglip_2")])
 def test_siglip_2_reads_lower_case(kind, backbone):
     assert backbone(kind).tokenize(["A CAT"]).ids == backbone(kind).tokenize(["a cat"]).ids
 
@@ -306,6 +313,7 @@ def test_fingerprint_follows_what_an_embedding_depends_on(clip, backbone):
 # Pixels
 
 
+@pytest.mark.skipif(not hasattr(transformers, "CLIPImageProcessorPil"), reason="needs transformers 5")
 def test_both_sorts_of_image_processor_work(clip, backbone):
     tower, photos = load(clip), tiny.random_photos()
     tower._image_processor = transformers.AutoImageProcessor.from_pretrained(clip, backend="pil")
@@ -325,6 +333,17 @@ def test_preprocessing_by_hand(backbone):
     mean, std = [0.48145466, 0.4578275, 0.40821073], [0.26862954, 0.26130258, 0.27577711]
     expected = (np.asarray(photo) / 255 - mean) / std
     np.testing.assert_allclose(backbone("clip").preprocess(photo), expected.transpose(2, 0, 1), atol=1e-5)
+
+
+def test_an_image_three_pixels_high_has_its_channels_last(backbone):
+    thin = tiny.random_photos()[4]
+    assert thin.size == (50, 3)
+    resized = thin.resize((int(50 * 32 / 3), 32), Image.Resampling.BICUBIC)
+    left = (resized.width - 32) // 2
+    by_hand = backbone("clip").preprocess(resized.crop((left, 0, left + 32, 32)))
+    difference = (backbone("clip").preprocess(thin) - by_hand).abs()
+    assert difference.mean() < 0.03  # the crop may begin a pixel further on
+    assert difference.max() < 0.3
 
 
 @pytest.mark.parametrize("kind", ["clip", "siglip_2", "siglip_2_naflex"])
@@ -398,7 +417,7 @@ def test_buffers_of_old_checkpoints_are_no_harm(clip, backbone):
         ),
         (
             lambda state: state.update({"visual_projection.weight": torch.zeros(8, 32)}),
-            r"visual_projection\.weight \(stored \(8, 32\), config \(16, 32\)\) have another shape",
+            r"visual_projection\.weight( \(stored \(8, 32\), config \(16, 32\)\))? have another shape",
         ),
     ],
 )
@@ -464,7 +483,7 @@ def test_a_config_with_nonsense_in_it_is_refused(clip):
     config = json.loads((clip / "config.json").read_text())
     config["text_config"]["hidden_size"] = "wide"
     tiny.write_json(clip / "config.json", config)
-    with pytest.raises(CapscoreError, match="is no config of a 'clip' model"):
+    with pytest.raises(CapscoreError, match="is no config of a 'clip' model|makes no CLIPModel"):
         load(clip)
 
 

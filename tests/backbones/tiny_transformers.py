@@ -135,7 +135,9 @@ def xlm_roberta_tokenizer(folder: Path, max_length: int = 512) -> int:
     return len(pieces)
 
 
-def bert_tokenizer(folder: Path, max_length: int = 512, lowercase: bool = False) -> int:
+def bert_tokenizer(
+    folder: Path, max_length: int = 512, lowercase: bool = False, tokenizer_class: str = "BertTokenizer"
+) -> int:
     """BERT's WordPiece; returns the size of the vocabulary."""
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     pieces = special + _CHARACTERS + [f"##{character}" for character in _CHARACTERS] + _WORDS
@@ -152,7 +154,7 @@ def bert_tokenizer(folder: Path, max_length: int = 512, lowercase: bool = False)
     _write_tokenizer(
         tokenizer,
         folder,
-        "BertTokenizer",
+        tokenizer_class,
         max_length,
         do_lower_case=lowercase,
         strip_accents=False,
@@ -249,14 +251,14 @@ def _write_tokenizer(
 # Image processors
 
 
-def clip_image_processor(folder: Path, kind: str = "CLIPImageProcessor") -> None:
-    """preprocessor_config.json of CLIP's sort: resize the short side, crop the centre."""
+def clip_image_processor(folder: Path, kind: str = "CLIPImageProcessor", squeeze: bool = False) -> None:
+    """preprocessor_config.json of CLIP's sort: resize the short side and crop the centre, or squeeze."""
     settings = {
         "image_processor_type": kind,
         "do_resize": True,
-        "size": {"shortest_edge": SIDE},
+        "size": {"height": SIDE, "width": SIDE} if squeeze else {"shortest_edge": SIDE},
         "resample": 3,
-        "do_center_crop": True,
+        "do_center_crop": not squeeze,
         "crop_size": {"height": SIDE, "width": SIDE},
         "do_convert_rgb": True,
         "do_rescale": True,
@@ -357,7 +359,7 @@ def write_chinese_clip(folder: Path) -> Path:
     size = bert_tokenizer(folder, max_length=512, lowercase=True)
     text = {**_TEXT, "vocab_size": size, "max_position_embeddings": 26, "pad_token_id": 0}
     config = ChineseCLIPConfig(text_config=text, vision_config=_VISION, projection_dim=DIM)
-    clip_image_processor(folder, "ChineseCLIPImageProcessor")
+    clip_image_processor(folder, "ChineseCLIPImageProcessor", squeeze=True)
     return _save(ChineseCLIPModel(config), folder)
 
 
@@ -406,7 +408,12 @@ def tiny_encoder(folder: Path, kind: str = "xlm-roberta", seed: int = 0) -> nn.M
     """An encoder ("xlm-roberta", "bert", "distilbert"); writes its tokenizer to the folder, nothing else."""
     from transformers import AutoConfig, AutoModel
 
-    size = xlm_roberta_tokenizer(folder) if kind == "xlm-roberta" else bert_tokenizer(folder)
+    if kind == "xlm-roberta":
+        size = xlm_roberta_tokenizer(folder)
+    else:
+        size = bert_tokenizer(
+            folder, tokenizer_class="BertTokenizer" if kind == "bert" else "DistilBertTokenizer"
+        )
     settings = {**_TEXT, "vocab_size": size, "max_position_embeddings": 40, "pad_token_id": 0}
     if kind == "xlm-roberta":
         settings |= {"pad_token_id": 1, "type_vocab_size": 1}
