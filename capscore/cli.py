@@ -262,7 +262,7 @@ def score(
 ) -> None:
     if debug:
         os.environ["CAPSCORE_DEBUG"] = "1"
-    from .row_fields import ImageFolder, find_fields
+    from .row_fields import FAMILIAR, ImageFolder, find_fields
     from .rows import UsageError, check_output, open_rows, open_writer
     from .score_file import CHUNK_ROWS, ScoringRun, Signals, check_images_exist, load_scorers, result_columns
 
@@ -286,6 +286,9 @@ def score(
             with_references=_need_references(metrics),
             with_language=language is None,
         )
+        unread = [name for name in FAMILIAR["language"] if name in source.columns]
+        if language is not None and unread and not quiet:
+            _say(f"note: --language {language} is taken for every row; the column {unread[0]!r} is not read")
         folder = ImageFolder(images if images is not None else source.path.parent, allow_urls=allow_urls)
         columns = result_columns(metrics, source.columns if output else (), on_error=on_error)
         target = check_output(output, source, force=force) if output is not None else None
@@ -638,9 +641,7 @@ def backbones(as_json: Annotated[bool, typer.Option("--json", help="Print them a
     console = _console()
     console.print(table)
     _print_line(console, "τ_c: published agreement with people on Flickr8k-Expert, in percent.")
-    _print_line(
-        console, "here: the weights are on this machine; the others come from the Hub when asked for."
-    )
+    _print_line(console, "here: the weights are on this machine; others come from the Hub when asked for.")
 
 
 def _described(known: Known) -> dict[str, Any]:

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from .backbones.base import Backbone
+from .backbones.base import Backbone, fingerprint_of
 from .errors import ImageError
-from .images import check_images, content_key, load_image
+from .images import DECODING, check_images, content_key, load_image
 
 if TYPE_CHECKING:
     from .cache import EmbeddingCache
@@ -82,6 +82,8 @@ class Embedder:
         self.allow_urls = allow_urls
         self.progress = progress
         self.workers = min(8, os.cpu_count() or 1)
+        # an embedding depends on how images are decoded as much as on the towers
+        self.fingerprint = fingerprint_of(backbone.fingerprint, DECODING)
         self._memory: OrderedDict[str, np.ndarray] = OrderedDict()
 
     def images(self, images: Any, *, on_error: str = "raise") -> EmbeddedRows:
@@ -243,7 +245,7 @@ class Embedder:
                 records[key] = record
         absent = [key for key in keys if key not in records]
         if self.cache is not None and absent:
-            found = self.cache.get(self.backbone.fingerprint, self.backbone.dim + 1, absent)
+            found = self.cache.get(self.fingerprint, self.backbone.dim + 1, absent)
             records.update(found)
             self._remember(found)
         return records
@@ -262,7 +264,7 @@ class Embedder:
         def flush() -> None:
             if waiting and self.cache is not None:
                 self.cache.put(
-                    self.backbone.fingerprint,
+                    self.fingerprint,
                     list(waiting),
                     np.stack(list(waiting.values())),
                     name=f"{self.backbone.name}@{self.backbone.revision}",

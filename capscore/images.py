@@ -36,6 +36,9 @@ MAX_DOWNLOAD_BYTES = 32 * 2**20
 TIMEOUT = (10, 30)
 """Seconds to wait for a connection, and for the next bytes of an answer."""
 
+DECODING = 1
+"""Raised whenever the same bytes would give other pixels; part of every cached embedding's address."""
+
 EXPECTED = (
     "expected a path, bytes, an open binary file, a PIL image, a uint8 array (height, width, channels), "
     'or a datasets.Image dict {"path": …, "bytes": …}'

@@ -549,7 +549,7 @@ def _thumbnail(image: Any) -> tuple[str, int, int]:
 def _write_whole(path: str | Path, parts: Iterable[str]) -> Path:
     path = Path(path).expanduser()
     target = Path(os.path.realpath(path))  # a link stays a link
-    partial = target.with_name(f".{uuid.uuid4().hex[:12]}.part")
+    partial = target.with_name(f".{uuid.uuid4().hex[:12]}.partial")
     try:
         with open(partial, "x", encoding="utf-8", newline="\n") as file:
             for part in parts:

@@ -38,7 +38,7 @@ KINDS = {
     ".parquet": "parquet",
 }
 EXPECTED = "JSONL (.jsonl), JSON (.json), CSV, TSV, Parquet, or the folder of a saved data set"
-CHUNK_BYTES = 64 * 2**20  # of Arrow data in memory at once: rows that hold photos come in smaller chunks
+CHUNK_BYTES = 32 * 2**20  # of Arrow data in memory at once: rows that hold photos come in smaller chunks
 
 _BOMS = (
     (codecs.BOM_UTF32_LE, "UTF-32"),
@@ -278,7 +278,7 @@ class _Parquet(ArrowRows):
 
         self.path = path
         try:
-            self._file = pq.ParquetFile(path)
+            self._file = pq.ParquetFile(path, pre_buffer=False)
         except (pa.ArrowException, OSError) as error:
             raise InputError(f"{path} is not a Parquet file that can be read: {error}") from None
         about = self._file.metadata

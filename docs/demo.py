@@ -180,28 +180,19 @@ def print_table(photos: list[ReportPhoto], metric: str, console: Any) -> None:
     console.print(table)
 
 
-def main(arguments: Sequence[str] | None = None, *, backbone: Any = None) -> int:
-    """Run the demo; `backbone` is one that is loaded already."""
-    parser = argparse.ArgumentParser(description="Score real photos in eight languages and write a page.")
-    parser.add_argument("--output", default="demo.html", help="the page (default: demo.html)")
-    output = parser.parse_args(arguments).output
-
+def run(output: str, backbone: Any, console: Any) -> None:
+    """Score, print and write; `backbone` is None or one that is loaded already."""
     started = time.perf_counter()
-    os.environ.update(SETTINGS)
-    from rich.console import Console
-
-    console = Console(highlight=False)
-    console.print(BACKBONE_NOTE + "\n")
+    console.print(f"{BACKBONE_NOTE}\n")
     photos = json.loads(CAPTIONS.read_text(encoding="utf-8"))
-    if backbone is None:
-        with console.status("Loading the backbone and scoring …"):
-            backbone = capscore.load_backbone(os.environ["CAPSCORE_BACKBONE"])
-    rows, results = score(photos, backbone)
+    with console.status("Loading the backbone and scoring …"):
+        backbone = backbone or capscore.load_backbone(os.environ["CAPSCORE_BACKBONE"])
+        rows, results = score(photos, backbone)
     shown = report_photos(photos, rows, results)
 
-    facts = []
     for metric in results:
         print_table(shown, metric, console)
+    facts = []
     for metric in results:
         label = EXPLANATIONS[metric][0]
         n_pairs, above, ordered = count_pairs(shown, metric)
@@ -214,24 +205,41 @@ def main(arguments: Sequence[str] | None = None, *, backbone: Any = None) -> int
             (f"{ordered} of {n_pairs}", f"{label}: right ≥ half right ≥ wrong"),
         ]
     console.print("* scores above a better caption\n")
+
+    metrics = []
+    for metric, result in results.items():
+        label, explanation = EXPLANATIONS[metric]
+        metrics.append(ReportMetric(metric, label, result["signature"], explanation))
+        console.print(f"{label} signature: {result['signature']}", soft_wrap=True, style="dim")
     page = write_html(
         output,
         title="Captions of six photos, scored in eight languages",
         intro=INTRO,
         photos=shown,
-        metrics=[
-            ReportMetric(metric, *EXPLANATIONS[metric][:1], result["signature"], EXPLANATIONS[metric][1])
-            for metric, result in results.items()
-        ],
+        metrics=metrics,
         facts=facts,
         reproduce=REPRODUCE,
     )
-    for metric, result in results.items():
-        console.print(
-            f"{EXPLANATIONS[metric][0]} signature: {result['signature']}", soft_wrap=True, style="dim"
-        )
     seconds = time.perf_counter() - started
     console.print(f"\nPage: {page.resolve()} ({seconds:.1f} s in all)", soft_wrap=True)
+
+
+def main(arguments: Sequence[str] | None = None, *, backbone: Any = None) -> int:
+    """The command; returns its exit code."""
+    parser = argparse.ArgumentParser(description="Score real photos in eight languages and write a page.")
+    parser.add_argument("--output", default="demo.html", help="the page (default: demo.html)")
+    output = parser.parse_args(arguments).output
+
+    os.environ.update(SETTINGS)
+    from rich.console import Console
+
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="replace")  # a terminal without ✓ shows ? instead of failing
+    try:
+        run(output, backbone, Console(highlight=False))
+    except capscore.CapscoreError as error:
+        print(f"demo: {error}", file=sys.stderr)
+        return 1
     return 0
 
 

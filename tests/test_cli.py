@@ -6,6 +6,7 @@ import csv
 import json
 import math
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 import capscore
+from capscore.backbones import registry
 from capscore.cache import EmbeddingCache
 from capscore.cli import app
 from capscore.scorers import load
@@ -110,7 +112,7 @@ def test_two_metrics_share_one_backbone_and_its_embeddings(preds, tmp_path, colo
 
     assert max(map(len, result.stdout.split("mcs|")[0].splitlines())) <= 80
     assert "mcs              1.4226      3        3        0           0" in result.stdout
-    assert "ref_clip_score   0.7063      3        3        0           0" in result.stdout
+    assert "ref_clip_score   0.7042      3        3        0           0" in result.stdout
     signatures = [
         f"mcs|backbone:colours@w00000000|w:2.5|prefix:none|refs:0|lang:de|dtype:fp32|exif:yes|"
         f"version:{capscore.__version__}",
@@ -247,6 +249,15 @@ def test_the_default_backbone_is_that_of_the_metric_or_the_variable(preds, colou
     ]
 
 
+def test_one_language_for_all_rows_is_not_mixed_with_a_column(tmp_path, photos, colours):
+    source = write_jsonl(tmp_path / "p.jsonl", [{**ROWS[0], "language": "sw"}])
+    result = score(source, "--language", "de")
+    assert "|lang:de|" in result.stdout
+    assert result.stderr == (
+        "capscore: note: --language de is taken for every row; the column 'language' is not read\n"
+    )
+
+
 def test_the_cache_is_used_unless_it_is_not_wanted(preds, tmp_path, colours):
     folder = tmp_path / "kept"
     for _ in range(2):
@@ -325,15 +336,18 @@ def test_a_bad_row_is_named_with_its_line_and_what_came_before_is_whole(
     assert not (tmp_path / "o.jsonl").exists() and not (tmp_path / "o.summary.json").exists()
 
 
+AT = "line 3 (row 2 counted from 0): "
+
+
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({"image": "rde.png"}, r"line 3 (row 2 counted from 0): image: no such file: {0}/rde.png; did you mean 'red.png'?"),
-        ({"references": "red"}, "line 3 (row 2 counted from 0): references: expected a list of references, got the bare"),
+        ({"image": "rde.png"}, AT + "image: no such file: {0}/rde.png; did you mean 'red.png'?"),
+        ({"references": "red"}, AT + "references: expected a list of references, got the bare"),
         ({"references": []}, "references: expected at least one reference, got an empty list"),
         ({"caption": None}, "candidate: expected a caption, got None"),
         ({"caption": float("nan")}, "candidate: expected a caption, got NaN (a missing value)"),
-        ({"image": "https://example.org/a.jpg"}, "image: 'https://example.org/a.jpg' is a URL, and none is fetched without --allow-urls"),
+        ({"image": "https://x.org/a.jpg"}, "is a URL, and none is fetched without --allow-urls"),
         ({"image": "text.png"}, "text.png' is not an image that can be read: it looks like text"),
         ({"language": "xx-nobody"}, "language: 'xx-nobody' is not a language code that anybody knows"),
     ],
@@ -352,7 +366,7 @@ def test_every_bad_row_stops_or_is_skipped(tmp_path, photos, colours, row, messa
     rows = read_jsonl(tmp_path / "o.jsonl")
     assert [row["ref_clip_score"] for row in rows] == [*(pytest.approx(x, abs=1e-6) for x in REF[:2]), None]
     assert [row["capscore_error"] for row in rows[:2]] == [None, None]
-    assert rows[2]["capscore_error"].split(":")[0] in message
+    assert rows[2]["capscore_error"] in result.stderr
     summary = json.loads((tmp_path / "o.summary.json").read_text())
     assert [(entry["row"], entry["line"]) for entry in summary["failures"]] == [(2, 3)]
     assert summary["metrics"]["ref_clip_score"]["mean"] == pytest.approx(sum(REF[:2]) / 2)
@@ -409,7 +423,7 @@ def test_an_image_elsewhere_is_not_taken_for_one_that_is_missing(tmp_path, photo
         (["--output", "there.jsonl"], "there.jsonl exists already; --force overwrites it"),
         (["--images", "none"], "--images none is not there"),
         (["--split", "test"], "--split test goes with the folder of a saved data set"),
-        (["--batch-size", "0"], "0 is not in the range x>=1"),
+        (["--batch-size", "0"], "--batch-size"),
         (["--imagess", "x"], "No such option: --imagess"),
     ],
 )
@@ -562,18 +576,15 @@ def test_a_disk_that_fills_leaves_no_half_result(tmp_path, photos, output):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["many.jsonl", partial.name, "photos"]
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["score", "--help"], ["--version"], ["backbones"]])
+@pytest.mark.parametrize("arguments", [["--help"], ["score", "--help"], ["--version"]])
 def test_help_imports_nothing_heavy(arguments):
     program = (
         "import sys; from capscore.cli import app\n"
         "try: app(sys.argv[1:])\n"
         "except SystemExit as end: assert not end.code\n"
-        "heavy = {'torch', 'datasets', 'pyarrow', 'transformers', 'PIL', 'evaluate', 'numpy'} & set(sys.modules)\n"
-        "assert not heavy, heavy\n"
+        "heavy = {'torch', 'datasets', 'pyarrow', 'transformers', 'PIL', 'evaluate', 'numpy'}\n"
+        "assert not heavy & set(sys.modules), heavy & set(sys.modules)\n"
     )
-    if arguments == ["backbones"]:
-        program = program.replace("'torch', ", "").replace("'PIL', ", "").replace("'numpy'", "'pandas'")
-        pytest.skip("open_clip is imported to know where its weights are")
     done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout
@@ -610,14 +621,15 @@ def test_cache_info_and_clear(preds, tmp_path, colours):
     assert not folder.exists()
     assert score(preds, *arguments).exit_code == 0
     shown = capscore_("cache", "info", *arguments).stdout
-    assert "colours@w00000000   colours-1            5" in shown
+    (stored,) = EmbeddingCache(folder).info().backbones
+    assert re.search(rf"colours@w00000000 +{stored.fingerprint[:12]} +5 ", shown)
     assert json.loads(capscore_("cache", "info", "--json", *arguments).stdout)["entries"] == 5
 
     result = capscore_("cache", "clear", *arguments)
     assert result.exit_code == 2
     assert "this would remove 5 embeddings" in result.stderr and "--yes" in result.stderr
-    assert "no backbone in" in capscore_("cache", "clear", "f00", "--yes", *arguments).stderr
-    assert capscore_("cache", "clear", "colours", "--yes", *arguments).stdout.startswith(
+    assert "no backbone in" in capscore_("cache", "clear", "zz", "--yes", *arguments).stderr
+    assert capscore_("cache", "clear", stored.fingerprint[:6], "--yes", *arguments).stdout.startswith(
         "removed 5 embeddings"
     )
     assert EmbeddingCache(folder).info().entries == 0
@@ -639,15 +651,27 @@ def test_cache_clear_asks_in_a_terminal(preds, tmp_path, colours, monkeypatch):
 def test_backbones_fit_the_terminal_and_tell_what_is_known(monkeypatch, tmp_path):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     shown = capscore_("backbones").stdout
-    assert max(map(len, shown.splitlines())) <= 82  # the last lines are prose
+    assert max(map(len, shown.splitlines())) <= 80
+
+    def here(name):
+        return next(
+            entry["here"]
+            for entry in json.loads(capscore_("backbones", "--json").stdout)
+            if entry["name"] == name
+        )
+
     known = {entry["name"]: entry for entry in json.loads(capscore_("backbones", "--json").stdout)}
     assert known["embedded"]["here"] is True
     laion = known["xlm-roberta-base-ViT-B-32/laion5b_s13b_b90k"]
     assert (laion["flickr8k_expert_tau_c"], laion["here"]) == (52.8, False)
-    assert known["BAAI/AltCLIP"]["here"] is False
-    snapshot = tmp_path / "models--BAAI--AltCLIP" / "snapshots" / "0" * 40
+    assert known["BAAI/AltCLIP-m9"]["here"] is False
+    commit = registry()["BAAI/AltCLIP-m9"].revision or "0" * 40
+    snapshot = tmp_path / "models--BAAI--AltCLIP-m9" / "snapshots" / commit
     snapshot.mkdir(parents=True)
+    (snapshot / "config.json").write_text("{}")
+    assert not here("BAAI/AltCLIP-m9")
     (snapshot / "model.safetensors").write_bytes(b"weights")
+    assert here("BAAI/AltCLIP-m9")
 
 
 def test_nothing_is_said_of_arrow_or_torch(preds, tmp_path, colours):

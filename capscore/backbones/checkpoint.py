@@ -22,16 +22,8 @@ from ..errors import BackboneUnavailable
 
 # Buffers that old versions of transformers saved and that new ones rebuild from the config.
 _REBUILT = re.compile(r"(^|\.)(position_ids|token_type_ids)$")
-# What torn or unsafe weights raise.
-_UNREADABLE = (
-    SafetensorError,
-    pickle.UnpicklingError,
-    RuntimeError,
-    EOFError,
-    OSError,
-    ValueError,
-    TypeError,
-)
+# What torn weights raise.
+_UNREADABLE = (SafetensorError, RuntimeError, EOFError, OSError, ValueError, TypeError)
 _POOLER = re.compile(r"(^|\.)pooler\.")
 
 
@@ -101,8 +93,12 @@ def read_state_dict(folder: Path) -> dict[str, torch.Tensor]:
                 state.update(load_file(file))
             else:
                 state.update(torch.load(file, map_location="cpu", weights_only=True))
+        except pickle.UnpicklingError:  # which would advise to load it all the same
+            raise BackboneUnavailable(
+                f"{file} cannot be read safely: it is torn, or holds more than tensors"
+            ) from None
         except _UNREADABLE as error:
-            raise BackboneUnavailable(f"{file} cannot be read (safely): {in_one_line(error)}") from None
+            raise BackboneUnavailable(f"{file} cannot be read: {in_one_line(error)}") from None
     return state
 
 

@@ -14,7 +14,14 @@ import torch
 
 from ..errors import BackboneUnavailable, CapscoreError, MissingExtraError
 from .base import Backbone, fingerprint_of
-from .checkpoint import in_one_line, load_strictly, quiet_transformers, read_json, weight_files
+from .checkpoint import (
+    in_one_line,
+    load_strictly,
+    quiet_transformers,
+    read_json,
+    read_state_dict,
+    weight_files,
+)
 from .paired import PairedBackbone, TextTower, registered_image_tower
 from .transformers_tokenizer import context_length, require_vocabulary, tokenizer_digest
 
@@ -113,26 +120,21 @@ def _read_modules(folder: Path) -> list[dict[str, Any]]:
 
 def _check_modules(folder: Path, trust_remote_code: bool) -> list[dict[str, Any]]:
     modules = _read_modules(folder)
-    foreign = [
-        module["type"] for module in modules if not module["type"].startswith("sentence_transformers.")
-    ]
+    foreign = [module["type"] for module in modules if _is_foreign(module)]
     if foreign and not trust_remote_code:
         raise CapscoreError(
             f"{folder / 'modules.json'} names code of its own ({', '.join(foreign)}), which runs only with "
             "trust_remote_code=True: pass it if you have read that code and trust it"
         )
-    kinds = [module["type"].rsplit(".", 1)[-1] for module in modules if module["type"] not in foreign]
-    if not foreign and (kinds[:1] != ["Transformer"] or not set(kinds[1:]) <= set(_AFTER_TRANSFORMER)):
+    known = all(_is_foreign(module) or _kind(module) in _AFTER_TRANSFORMER for module in modules[1:])
+    if not modules or _is_foreign(modules[0]) or _kind(modules[0]) != "Transformer" or not known:
         raise CapscoreError(
-            f"{folder / 'modules.json'} lists {' → '.join(kinds) or 'no modules'}; a text tower is a "
-            f"Transformer followed by any of {', '.join(_AFTER_TRANSFORMER)}"
+            f"{folder / 'modules.json'} lists {' → '.join(map(_kind, modules)) or 'no modules'}; a text "
+            f"tower is a Transformer followed by any of {', '.join(_AFTER_TRANSFORMER)}"
         )
-    for module, kind in zip(modules, kinds, strict=False):
-        if kind in ("Transformer", "Dense"):
-            weight_files(folder / module["path"])
-        if kind == "Transformer":
-            require_vocabulary(folder / module["path"])
-        if kind == "Dense" and not trust_remote_code:
+    require_vocabulary(folder / modules[0]["path"])
+    for module in modules:
+        if _kind(module) == "Dense" and not trust_remote_code:
             # The library would use Tanh in place of a function that it does not trust, with but a warning.
             path = folder / module["path"] / "config.json"
             function = read_json(path).get("activation_function", "torch.")
@@ -143,6 +145,14 @@ def _check_modules(folder: Path, trust_remote_code: bool) -> list[dict[str, Any]
     return modules
 
 
+def _kind(module: dict[str, Any]) -> str:
+    return module["type"].rsplit(".", 1)[-1]
+
+
+def _is_foreign(module: dict[str, Any]) -> bool:
+    return not module["type"].startswith("sentence_transformers.")
+
+
 def _load_model(folder: Path, modules: list[dict[str, Any]], trust_remote_code: bool) -> Any:
     try:
         from sentence_transformers import SentenceTransformer
@@ -150,6 +160,12 @@ def _load_model(folder: Path, modules: list[dict[str, Any]], trust_remote_code: 
         raise MissingExtraError(
             "sentence-transformers", "sentence-transformers", f"the text tower in {folder}"
         ) from None
+    # Read here first: a file that is torn or that would run code is refused before the library sees it.
+    state, *_ = [
+        read_state_dict(folder / module["path"])
+        for module in modules
+        if _kind(module) in ("Transformer", "Dense")
+    ]
     safe = weight_files(folder / modules[0]["path"])[0].suffix == ".safetensors"
     try:
         with quiet_transformers():
@@ -170,15 +186,15 @@ def _load_model(folder: Path, modules: list[dict[str, Any]], trust_remote_code: 
         raise BackboneUnavailable(
             f"the modules in {folder} cannot be loaded: {in_one_line(error)}"
         ) from error
-    _refuse_random_weights(model, folder / modules[0]["path"])
+    _refuse_random_weights(model, folder / modules[0]["path"], state)
     return model.eval()
 
 
-def _refuse_random_weights(model: Any, folder: Path) -> None:
-    # The library does not tell which weights of the encoder it found none for and drew at random. So load
-    # them a second time, and put the encoder whose weights are known to be the folder's in place of its own.
+def _refuse_random_weights(model: Any, folder: Path, state: dict[str, torch.Tensor]) -> None:
+    # The library does not tell which weights of the encoder it found none for and drew at random. So make
+    # an encoder whose weights are known to be the folder's, and put them in place of the library's.
     encoder = model[0].auto_model
-    strict = load_strictly(type(encoder), encoder.config, folder, without_pooler=True)
+    strict = load_strictly(type(encoder), encoder.config, folder, state, without_pooler=True)
     if getattr(encoder, "pooler", None) is not None:
         encoder.pooler = None
     encoder.load_state_dict(strict.state_dict())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 import shutil
@@ -59,7 +58,7 @@ END_TOKENS = {
     "siglip_2_naflex": "<eos>",
 }
 needs_sentencepiece = pytest.mark.skipif(
-    not all(importlib.util.find_spec(name) for name in ("sentencepiece", "google.protobuf")),
+    not transformers.utils.is_sentencepiece_available() or not transformers.utils.is_protobuf_available(),
     reason="SigLIP's tokenizer needs sentencepiece and protobuf",
 )
 HAS_SIGLIP_2_TOKENIZER = hasattr(transformers, "Siglip2Tokenizer")  # since transformers 5
@@ -382,7 +381,7 @@ class Malicious:
 def test_a_pickle_that_runs_code_is_refused(clip, tmp_path):
     (clip / "model.safetensors").unlink()
     torch.save({"logit_scale": Malicious(tmp_path / "it_ran")}, clip / "pytorch_model.bin")
-    with pytest.raises(BackboneUnavailable, match=r"pytorch_model\.bin cannot be read \(safely\)"):
+    with pytest.raises(BackboneUnavailable, match=r"pytorch_model\.bin cannot be read safely"):
         load(clip)
     assert not (tmp_path / "it_ran").exists()
 
@@ -483,7 +482,7 @@ def test_a_config_with_nonsense_in_it_is_refused(clip):
     config = json.loads((clip / "config.json").read_text())
     config["text_config"]["hidden_size"] = "wide"
     tiny.write_json(clip / "config.json", config)
-    with pytest.raises(CapscoreError, match="is no config of a 'clip' model|makes no CLIPModel"):
+    with pytest.raises(CapscoreError, match=r"is no config of a 'clip' model|makes no CLIPModel"):
         load(clip)
 
 

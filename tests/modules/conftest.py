@@ -1,0 +1,57 @@
+"""What the tests of the modules share: where the modules are, how they are loaded, a tiny real checkpoint."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import datasets
+import evaluate
+import pytest
+
+from capscore.evaluate_module import CaptionModule
+
+from ..backbones.tiny_transformers import write_clip
+from ..toy import ColourBackbone
+
+METRICS = Path(__file__).resolve().parents[2] / "metrics"
+SLUGS = sorted(folder.name for folder in METRICS.iterdir() if folder.is_dir() and folder.name[0] not in "._")
+
+
+def pytest_report_header() -> str:
+    return f"evaluate {evaluate.__version__} on datasets {datasets.__version__} ({Path(datasets.__file__).parent})"
+
+
+@pytest.fixture(autouse=True)
+def _own_modules_cache(tmp_path_factory, monkeypatch):
+    """`evaluate` copies a module's file before it loads it; not to the home folder of whoever runs the tests."""
+    monkeypatch.setattr(evaluate.config, "HF_MODULES_CACHE", tmp_path_factory.getbasetemp() / "hf-modules")
+    monkeypatch.setattr(evaluate.config, "HF_METRICS_CACHE", tmp_path_factory.mktemp("hf-metrics"))
+
+
+@pytest.fixture
+def load() -> Callable[..., CaptionModule]:
+    """Loads a module by its slug as a user does; on the toy backbone unless told otherwise."""
+
+    def load(slug: str, **options: Any) -> CaptionModule:
+        return evaluate.load(str(METRICS / slug), **{"backbone": ColourBackbone(), "cache": False, **options})
+
+    return load
+
+
+@pytest.fixture(params=SLUGS)
+def slug(request) -> str:
+    return request.param
+
+
+@pytest.fixture(scope="session")
+def checkpoint(tmp_path_factory) -> Path:
+    """A CLIP checkpoint as the Hub has them, with random weights."""
+    return write_clip(tmp_path_factory.mktemp("tiny-clip"))
+
+
+@pytest.fixture(scope="session")
+def datasets_expected() -> str:
+    return os.environ.get("CAPSCORE_EXPECT_DATASETS", "")
