@@ -49,7 +49,27 @@ _MODULES = (
     "signature",
 )
 
-__all__ = ["__version__", *sorted(_LAZY)]
+__all__ = [
+    "Backbone",
+    "BackboneUnavailable",
+    "CacheWarning",
+    "CapscoreError",
+    "CaptionModule",
+    "EmbeddingCache",
+    "ImageError",
+    "InputError",
+    "LanguageWarning",
+    "MissingExtraError",
+    "ResultWriteError",
+    "Scorer",
+    "Scores",
+    "TruncationWarning",
+    "__version__",
+    "load",
+    "load_backbone",
+    "load_image",
+    "module_folder",
+]
 
 if TYPE_CHECKING:
     from .backbones import load_backbone

@@ -116,7 +116,8 @@ class Embedder:
         for row, key in enumerate(keys):
             if key in broken and row not in failures:
                 failures[row] = broken[key].at(row, "image")
-        return self._gather(["" if row in failures else key for row, key in enumerate(keys)], records, failures)
+        kept = ["" if row in failures else key for row, key in enumerate(keys)]
+        return self._gather(kept, records, failures)
 
     def texts(self, texts: Sequence[str], *, prefix: str = "") -> EmbeddedRows:
         """Embed one text a row, each with `prefix` before it."""

@@ -24,7 +24,7 @@ def module_folder(metric: str) -> str:
         if (home / metric / f"{metric}.py").is_file():
             return str(home / metric)
         if home.is_dir():
-            names = sorted(folder.name for folder in home.iterdir() if (folder / f"{folder.name}.py").is_file())
+            names = sorted(path.parent.name for path in home.glob("*/*.py") if path.stem == path.parent.name)
             close = difflib.get_close_matches(metric, names, n=1)
             hint = f"; did you mean {close[0]!r}?" if close else ""
             raise CapscoreError(f"there is no module {metric!r}: expected one of {', '.join(names)}{hint}")

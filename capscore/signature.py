@@ -1,6 +1,6 @@
 """What a result depends on, as one short string: same signature, same numbers.
 
-In: an ordered mapping of settings. Out: `mcs|backbone:embedded@w4bda8c0e|w:2.5|prefix:none|refs:0|…`.
+In: an ordered mapping of settings. Out: `mcs|backbone:embedded@w90e71b91|w:2.5|prefix:none|refs:0|…`.
 """
 
 from __future__ import annotations

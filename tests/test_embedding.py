@@ -58,7 +58,9 @@ def test_prefix_is_part_of_the_text():
 
 
 @given(
-    texts=st.lists(st.lists(st.sampled_from(["red", "green", "blue", "cat"]), min_size=1, max_size=8), min_size=1),
+    texts=st.lists(
+        st.lists(st.sampled_from(["red", "green", "blue", "cat"]), min_size=1, max_size=8), min_size=1
+    ),
     batch_size=st.integers(1, 7),
     data=st.data(),
 )
@@ -72,7 +74,9 @@ def test_order_duplicates_and_batch_size_do_not_matter(texts, batch_size, data):
 
 
 @given(
-    colours=st.lists(st.sampled_from([(255, 0, 0), (0, 255, 0), (9, 9, 9), (0, 0, 0)]), min_size=1, max_size=12),
+    colours=st.lists(
+        st.sampled_from([(255, 0, 0), (0, 255, 0), (9, 9, 9), (0, 0, 0)]), min_size=1, max_size=12
+    ),
     batch_size=st.integers(1, 5),
 )
 def test_images_come_back_in_order(colours, batch_size):

@@ -261,7 +261,9 @@ def test_one_bad_language_code_among_rows():
 
 
 def test_a_language_the_backbone_does_not_know_is_warned_about_once():
-    with pytest.warns(LanguageWarning, match=r"'colours' was not trained on ja, th \(it knows de, en\)") as caught:
+    with pytest.warns(
+        LanguageWarning, match=r"'colours' was not trained on ja, th \(it knows de, en\)"
+    ) as caught:
         make(MCS).score(["red", "red", "red"], [RED] * 3, language=["ja", "th", "de"])
     assert len(caught) == 1
     with warnings.catch_warnings():
@@ -274,7 +276,9 @@ def test_a_language_the_backbone_does_not_know_is_warned_about_once():
 
 
 def test_load_by_name():
-    assert capscore.load("clip_score", backbone=ColourBackbone(), cache=False).score(["red"], [RED]).mean == 2.5
+    assert (
+        capscore.load("clip_score", backbone=ColourBackbone(), cache=False).score(["red"], [RED]).mean == 2.5
+    )
     assert type(capscore.load("clip_score", backbone=ColourBackbone(), cache=False)) is CLIPScore
 
 

@@ -48,7 +48,8 @@ class ColourBackbone(Backbone):
     def tokenize(self, texts):
         # 0 starts, 4 ends, 1–3 are the colours, 9 any other word
         ids = [
-            [0, *(WORDS.index(word) + 1 if word in WORDS else 9 for word in text.split()), 4] for text in texts
+            [0, *(WORDS.index(word) + 1 if word in WORDS else 9 for word in text.split()), 4]
+            for text in texts
         ]
         truncated = np.array([len(sequence) > self.max_tokens for sequence in ids], dtype=bool)
         return Tokens(

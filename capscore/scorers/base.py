@@ -19,7 +19,7 @@ from ..signature import format_signature
 
 if TYPE_CHECKING:
     from ..backbones.base import Backbone
-    from ..embedding import EmbeddedRows, Embedder
+    from ..embedding import Embedder
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class Scores:
             raise ValueError("there are no scores to put together")
         first = parts[0]
         if any((part.metric, part.settings) != (first.metric, first.settings) for part in parts):
-            raise ValueError("scores with different settings cannot be put together: compare their signatures")
+            raise ValueError("scores with different settings cannot be put together: see their signatures")
         failures, start = {}, 0
         for part in parts:
             failures.update({start + row: message for row, message in part.failures.items()})
@@ -190,7 +190,7 @@ class Scorer(ABC):
     def combine(
         self, image_cosines: np.ndarray, text_cosines: np.ndarray | None
     ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        """The formula: cosines of candidate with image and with best reference, (n,) each → scores, components."""
+        """The formula: cosines of candidate with image and best reference, (n,) → scores, components."""
 
     def score(
         self,
@@ -276,14 +276,17 @@ class Scorer(ABC):
         if truncated.any():
             rows = np.flatnonzero(truncated)
             warnings.warn(
-                f"{len(rows)} of {len(truncated)} rows have a text longer than the {self.backbone.max_tokens} "
-                f"tokens of {self.backbone.name!r}; the rest of it was not seen (first such row: {rows[0]})",
+                f"{len(rows)} of {len(truncated)} rows have a text longer than the "
+                f"{self.backbone.max_tokens} tokens of {self.backbone.name!r}; the rest of it was not seen "
+                f"(first such row: {rows[0]})",
                 TruncationWarning,
                 stacklevel=3,
             )
 
 
-def _cosines(left: np.ndarray, left_rows: np.ndarray, right: np.ndarray, right_rows: np.ndarray) -> np.ndarray:
+def _cosines(
+    left: np.ndarray, left_rows: np.ndarray, right: np.ndarray, right_rows: np.ndarray
+) -> np.ndarray:
     """Row by row cosine of two sets of unit rows → float64 (n,); in slices, so that memory stays bounded."""
     out = np.empty(len(left_rows))
     for start in range(0, len(out), 16_384):

@@ -28,7 +28,7 @@ def ref_clip_score(image_cosines: np.ndarray, text_cosines: np.ndarray, w: float
 
 
 class RefCLIPScore(Scorer):
-    """RefCLIPScore. Components: "clip_score", w · max(cos, 0); "text_score", max over references, at least 0."""
+    """RefCLIPScore. Components: "clip_score", w · max(cos, 0); "text_score", best reference, at least 0."""
 
     metric = "ref_clip_score"
     component_names = ("clip_score", "text_score")

@@ -10,11 +10,13 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
+from safetensors import safe_open
 
 from capscore import MissingExtraError, load_backbone
 from capscore.backbones import embedded as embedded_module
 from capscore.backbones import use_text
 from capscore.errors import BackboneUnavailable
+from training.embedded_classes import class_descriptions
 
 CAPTIONS = [
     "A little girl in a pink dress is climbing the stairs .",
@@ -51,7 +53,10 @@ def test_text_equals_the_package(package):
     ids = tokenizer(CAPTIONS)
     assert ids == [package._tokenizer.encode(caption) for caption in CAPTIONS]
     width = max(map(len, ids))
-    batch, mask = torch.zeros(len(ids), width, dtype=torch.long), torch.zeros(len(ids), width, dtype=torch.long)
+    batch, mask = (
+        torch.zeros(len(ids), width, dtype=torch.long),
+        torch.zeros(len(ids), width, dtype=torch.long),
+    )
     for row, sequence in enumerate(ids):
         batch[row, : len(sequence)] = torch.tensor(sequence)
         mask[row, : len(sequence)] = 1
@@ -107,7 +112,9 @@ def test_a_cut_text_keeps_its_end_piece(embedded):
 def photos():
     from skimage import data
 
-    return {name: Image.fromarray(getattr(data, name)()).convert("RGB") for name in ("cat", "coffee", "rocket")}
+    return {
+        name: Image.fromarray(getattr(data, name)()).convert("RGB") for name in ("cat", "coffee", "rocket")
+    }
 
 
 def test_real_photos_score_highest_under_their_own_caption(embedded, photos):
@@ -138,12 +145,8 @@ def test_images_do_not_depend_on_their_batch(embedded, photos):
 def test_image_tower_by_its_formula(embedded, photos):
     """ConSE once more, by hand: probabilities at temperature 2 weigh centred class embeddings."""
     photo = photos["cat"]
-    names, defined = embedded_module.class_descriptions()
-    assert len(names) == len(defined) == 1000 and names[281].startswith("tabby")
-    raw = [
-        embedded._embed_in_batches(texts, size=250).numpy().astype(np.float64) for texts in (names, defined)
-    ]
-    classes = (raw[0] + raw[1]) / 2
+    classes = safe_open(embedded_module.CLASSES_FILE, framework="np").get_tensor("classes").astype(np.float64)
+    assert classes.shape == (1000, 512)
     pixels = np.asarray(photo.resize((260, 260), Image.Resampling.BICUBIC), dtype=np.float32) / 255
     batch = torch.from_numpy(((pixels - 0.5) / 0.5).transpose(2, 0, 1))[None]
     with torch.no_grad():
@@ -152,6 +155,20 @@ def test_image_tower_by_its_formula(embedded, photos):
     expected = (weights / weights.sum()) @ (classes - classes.mean(axis=0))
     expected /= np.linalg.norm(expected)
     np.testing.assert_allclose(embedded.encode_images([photo])[0], expected, atol=1e-5)
+
+
+def test_shipped_class_embeddings_are_those_of_their_texts(embedded):
+    """A few classes by hand: the mean of names, and of names with definition, by the text network."""
+    classes = safe_open(embedded_module.CLASSES_FILE, framework="np").get_tensor("classes")
+    names, defined = class_descriptions()
+    assert names[281] == "tabby, tabby cat" and defined[281].startswith("tabby, tabby cat: ")
+    for index in (0, 281, 657, 999):
+        ids = embedded.tokenizer([names[index], defined[index]])
+        with torch.no_grad():
+            rows = [
+                embedded.text(torch.tensor([one]), torch.ones(1, len(one), dtype=torch.long)) for one in ids
+            ]
+        np.testing.assert_allclose(classes[index], (torch.cat(rows).mean(dim=0)).numpy(), atol=2e-4)
 
 
 def test_half_precision_is_near_and_named():

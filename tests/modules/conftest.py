@@ -21,12 +21,13 @@ SLUGS = sorted(folder.name for folder in METRICS.iterdir() if folder.is_dir() an
 
 
 def pytest_report_header() -> str:
-    return f"evaluate {evaluate.__version__} on datasets {datasets.__version__} ({Path(datasets.__file__).parent})"
+    where = Path(datasets.__file__).parent
+    return f"evaluate {evaluate.__version__} on datasets {datasets.__version__} ({where})"
 
 
 @pytest.fixture(autouse=True)
 def _own_modules_cache(tmp_path_factory, monkeypatch):
-    """`evaluate` copies a module's file before it loads it; not to the home folder of whoever runs the tests."""
+    """`evaluate` copies a module's file before it loads it; not to the home folder of who runs the tests."""
     monkeypatch.setattr(evaluate.config, "HF_MODULES_CACHE", tmp_path_factory.getbasetemp() / "hf-modules")
     monkeypatch.setattr(evaluate.config, "HF_METRICS_CACHE", tmp_path_factory.mktemp("hf-metrics"))
 

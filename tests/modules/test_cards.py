@@ -1,0 +1,190 @@
+"""Each folder of `metrics/` is a whole Space, and its card says what is so: its examples are run here."""
+
+from __future__ import annotations
+
+import doctest
+import importlib.util
+import inspect
+import re
+from importlib.metadata import metadata, requires
+
+import evaluate
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.version import Version
+
+import capscore
+from capscore.backbones.loading import DEFAULTS
+from capscore.backbones.registry import find
+from capscore.scorers import METRICS as SCORERS
+from capscore.scorers.clip_score import W
+
+from ..photos import encode, noise
+from ..toy import RED, ColourBackbone
+from .conftest import METRICS, SLUGS
+
+COLOURS = {"red", "yellow", "green", "blue", "indigo", "purple", "pink", "gray"}
+SECTIONS = [
+    "Description",
+    "How to use",
+    "Values from papers",
+    "Why do packages give different CLIPScores?",
+    "Examples",
+    "Limitations and bias",
+    "Citation",
+    "Changelog",
+]
+
+
+def card(slug: str) -> tuple[dict, str]:
+    """Front matter and body."""
+    text = (METRICS / slug / "README.md").read_text(encoding="utf-8")
+    _, front, body = re.split(r"^---\n", text, maxsplit=2, flags=re.MULTILINE)
+    return yaml.safe_load(front), body
+
+
+def section(body: str, title: str) -> str:
+    return re.search(rf"^## {re.escape(title)}\n(.*?)(?=^## |\Z)", body, re.DOTALL | re.MULTILINE)[1]
+
+
+def test_every_metric_is_a_module_and_every_module_a_metric():
+    assert SLUGS == sorted(SCORERS)
+
+
+def test_a_folder_is_named_as_its_files(slug):
+    names = {path.name for path in (METRICS / slug).iterdir() if path.name != "__pycache__"}
+    assert names == {f"{slug}.py", "README.md", "app.py", "requirements.txt"}
+    assert re.fullmatch(r"[a-z]+(_[a-z]+)*", slug)
+
+
+def test_front_matter(slug, load):
+    front, _ = card(slug)
+    assert set(front) == {
+        *("title", "emoji", "colorFrom", "colorTo", "sdk", "sdk_version", "app_file", "pinned"),
+        *("license", "tags", "description"),
+    }
+    assert front["sdk"] == "gradio"
+    assert (METRICS / slug / front["app_file"]).is_file()
+    assert {front["colorFrom"], front["colorTo"]} <= COLOURS
+    assert {"evaluate", "metric"} <= set(front["tags"])
+    assert front["pinned"] is False
+    assert front["license"].lower() == metadata("capscore")["License-Expression"].lower()
+    assert front["description"] == " ".join(load(slug).description.split())
+    bounds = [Requirement(line) for line in requires("capscore")]
+    gradio = next(requirement for requirement in bounds if requirement.name == "gradio")
+    assert gradio.specifier.contains(Version(front["sdk_version"]))
+
+
+def test_sections(slug, load):
+    front, body = card(slug)
+    assert re.findall(r"^## (.*)$", body, re.MULTILINE) == SECTIONS
+    assert re.search(r"^# Metric: (\w+)", body, re.MULTILINE)[1] == front["title"]
+    assert load(slug).citation.strip() in section(body, "Citation")
+    versions = re.findall(r"^- \*\*(.+?)\*\*", section(body, "Changelog"), re.MULTILINE)
+    assert versions[0] == capscore.__version__
+
+
+def test_requirements(slug):
+    lines = (METRICS / slug / "requirements.txt").read_text().splitlines()
+    requirements = [Requirement(line) for line in lines if line and not line.startswith("#")]
+    library = requirements[0]
+    assert library.name == "capscore"
+    assert library.specifier.contains(capscore.__version__)
+    assert {specifier.operator for specifier in library.specifier} == {">=", "<"}
+    assert (
+        {"embedded", "app", "demo"} <= library.extras <= set(metadata("capscore").get_all("Provides-Extra"))
+    )
+
+
+def test_outputs_in_the_card_are_those_of_the_module(slug, load):
+    rows = {"predictions": ["red"], "images": [RED]}
+    if slug == "ref_clip_score":
+        rows["references"] = [["red"]]
+    _, body = card(slug)
+    table = section(body, "How to use").partition("### Output values")[2].partition("###")[0]
+    cells = re.findall(r"^\| (`.*?) \|", table, re.MULTILINE)
+    named = [name for cell in cells for name in re.findall(r"`(\w+)`", cell)]
+    assert set(named) == set(load(slug).compute(**rows))
+    highest = {"ref_clip_score": 2 * W / (W + 1)}.get(slug, W)
+    assert f"`{slug}` | `float`, 0 to {highest:.5g} " in table
+
+
+def test_options_in_the_card_are_those_of_the_module(slug):
+    _, body = card(slug)
+    listed = section(body, "How to use").partition("### Options")[2].partition("**Backbone.**")[0]
+    names = [name for name in re.findall(r"`(\w+)`", listed) if name != "capscore"]
+    parameters = inspect.signature(capscore.CaptionModule.__init__).parameters.values()
+    assert names == [p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY]
+
+
+def test_backbones_in_the_card(slug, embedded):
+    _, body = card(slug)
+    default = re.search(r"The default is `(.+?)`", body)[1]
+    assert default == DEFAULTS[slug]
+    prefix = find(default).prefix
+    assert re.findall(r"with the prefix `(.+?)`", body) == ([prefix] if prefix else [])
+    assert f"knows\n{len(embedded.languages)} languages" in body
+
+
+@pytest.mark.parametrize("slug", ["mcs", "clip_score"])
+def test_agreement_in_the_card_is_that_of_the_registry(slug):
+    """Both were copied from the same table, by hand, at different times."""
+    _, body = card(slug)
+    lines = re.findall(r"^\| `(\S+)` \|(.*)\|$", section(body, "Values from papers"), re.MULTILINE)
+    compared = 0
+    for name, cells in lines:
+        known = find(name)
+        if known is None or not known.agreement:
+            continue
+        published = [f"{v['tau_b']} / {v['tau_c']} / {v['rho']}" for v in known.agreement.values()]
+        assert list(known.agreement) == ["VICR", "Flickr8k-Expert", "Flickr8k-CF", "Composite"]
+        assert [cell.strip() for cell in cells.split("|")] == published, name
+        compared += 1
+    assert compared >= (5 if slug == "mcs" else 1)
+    assert find(DEFAULTS[slug]) in [find(name) for name, _ in lines]
+
+
+def test_examples_in_the_card_run(slug, embedded, tmp_path, monkeypatch):
+    """In the folder of someone who has a checkout and some photos; results as printed in the card."""
+    (tmp_path / "metrics").symlink_to(METRICS)
+    (tmp_path / "photos").mkdir()
+    for seed, name in enumerate(("dog", "cat")):
+        (tmp_path / "photos" / f"{name}.jpg").write_bytes(encode(noise(seed=seed), "JPEG"))
+    monkeypatch.chdir(tmp_path)
+    # both say "embedded"; loaded once for all of them
+    monkeypatch.setenv("CAPSCORE_BACKBONE", "embedded")
+    monkeypatch.setattr("capscore.backbones.embedded.load_embedded", lambda **options: embedded)
+
+    _, body = card(slug)
+    blocks = re.findall(r"^```python\n(.*?)^```$", body, re.DOTALL | re.MULTILINE)
+    shared: dict = {}
+    ran = 0
+    for number, block in enumerate(blocks):
+        if not block.startswith(">>>"):
+            exec(compile(block, f"{slug}/README.md, block {number}", "exec"), {})
+            ran += 1
+    dialogue = "\n".join(block for block in blocks if block.startswith(">>>"))
+    test = doctest.DocTestParser().get_doctest(dialogue, shared, f"{slug}/README.md", None, None)
+    report: list[str] = []
+    outcome = doctest.DocTestRunner().run(test, out=report.append)
+    assert outcome.failed == 0, "".join(report)
+    assert ran == 1 and outcome.attempted >= 5
+
+
+def test_app_imports_and_builds(slug, monkeypatch):
+    gradio = pytest.importorskip("gradio")
+    monkeypatch.setenv("CAPSCORE_BACKBONE", "embedded")
+    spec = importlib.util.spec_from_file_location(f"app_of_{slug}", METRICS / slug / "app.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert isinstance(module.demo, gradio.Blocks)
+    assert module.demo.title == card(slug)[0]["title"]
+
+
+def test_the_module_shows_no_library_class_to_evaluate(slug):
+    """`evaluate` takes the first class it finds; a name imported from the library would be in its way."""
+    module = evaluate.load(str(METRICS / slug), backbone=ColourBackbone(), cache=False)
+    namespace = vars(importlib.import_module(type(module).__module__))
+    classes = [value for value in namespace.values() if isinstance(value, type)]
+    assert classes == [type(module)]

@@ -1,0 +1,169 @@
+"""The demo answers with the library's scores, and with its errors."""
+
+from __future__ import annotations
+
+import html
+import re
+import sys
+
+import pytest
+
+import capscore
+from capscore import demo_app
+from capscore.demo_app import EXAMPLES, build_app
+from capscore.errors import CapscoreError, MissingExtraError
+from capscore.languages import language_code
+
+from ..photos import encode
+from ..toy import BLUE, RED, ColourBackbone
+
+gr = pytest.importorskip("gradio")
+
+
+@pytest.fixture
+def photo(tmp_path) -> str:
+    path = tmp_path / "red.png"
+    path.write_bytes(encode(RED))
+    return str(path)
+
+
+def answer(metric: str, *values, backbone=None):
+    """What a click on Score gives: the HTML of the bars, and the signature."""
+    app = build_app(metric, backbone=backbone or ColourBackbone(), device="cpu")
+    function = next(function for function in app.fns.values() if function.api_name == "score")
+    return function.fn(*values)
+
+
+def shown(bars: str) -> list[float]:
+    return [float(number) for number in re.findall(r"<strong[^>]*>([\d.]+)</strong>", bars)]
+
+
+def test_scores_and_signature(photo):
+    bars, signature = answer("mcs", photo, "red\n\n  red blue  \ngreen\n", "", "de")
+    assert shown(bars) == [2.5, 1.768, 0.0]
+    assert "2.5 × cosine 1.000" in bars and "2.5 × cosine 0.707" in bars and "cosine 0 or below" in bars
+    assert "Bars reach from 0 to 2.5." in bars
+    assert re.findall(r"width:([\d.]+)%", bars) == ["100.0", "70.7", "0.0"]
+    assert "|lang:de|" in signature and signature.startswith("mcs|backbone:colours@")
+    direct = capscore.load("mcs", backbone=ColourBackbone(), cache=False)
+    assert signature == direct.score(["red"], [photo], language="de").signature
+
+
+def test_references(photo):
+    bars, signature = answer("ref_clip_score", photo, "red\nred blue", "green\nred", "")
+    assert shown(bars) == [1.429, 1.010]
+    assert "with the photo 1.768" in bars and "with the nearest reference 0.707" in bars
+    assert "|refs:2|lang:unstated|" in signature
+
+
+def test_a_metric_without_references_ignores_the_hidden_box(photo):
+    assert "|refs:0|" in answer("clip_score", photo, "red", "some reference", None)[1]
+
+
+def test_a_caption_is_text_not_html(photo):
+    bars, _ = answer("mcs", photo, "<img src=x onerror=alert(1)> red", "", "")
+    assert "<img" not in bars and "&lt;img" in bars
+
+
+def test_what_is_off_is_noted(photo):
+    bars, _ = answer("mcs", photo, "red red red red red red red", "", "ru")
+    assert "was not trained on &#x27;ru&#x27; (it knows de, en)" in bars
+    assert "1 of 1 rows have a text longer than 6 tokens" in bars
+    assert "⚠️" not in answer("mcs", photo, "red", "", "de")[0]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({0: None}, "there is no photo"),
+        ({1: " \n"}, "there is no caption"),
+        ({2: ""}, "there is no reference"),
+        ({3: "klingonish"}, "'klingonish' is not a language code"),
+        ({0: __file__}, "row 0, image: .*test_demo_app.py"),
+    ],
+)
+def test_errors_are_shown(photo, change, message):
+    values = [photo, "red", "red", ""]
+    for place, value in change.items():
+        values[place] = value
+    with pytest.raises(gr.Error, match=message):
+        answer("ref_clip_score", *values)
+
+
+def test_a_backbone_that_cannot_be_had_is_shown_at_the_click(photo):
+    with pytest.raises(gr.Error, match="backbone") as caught:
+        answer("mcs", photo, "red", "", "", backbone="./nowhere")
+    assert "&lt;" not in caught.value.message and "embedded" in caught.value.message
+
+
+def test_the_backbone_is_loaded_once_and_late(photo, monkeypatch):
+    loads = []
+
+    def counted(*arguments, **options):
+        loads.append(options)
+        return capscore.load(*arguments, **{**options, "backbone": ColourBackbone()})
+
+    monkeypatch.setattr(demo_app, "load", counted)
+    app = build_app("mcs", backbone="embedded")
+    function = next(function for function in app.fns.values() if function.api_name == "score").fn
+    assert loads == []
+    function(photo, "red", "", "")
+    function(photo, "blue", "", "")
+    assert [options["backbone"] for options in loads] == ["embedded"]
+
+
+def test_the_environment_chooses_the_backbone(monkeypatch):
+    monkeypatch.setenv("CAPSCORE_BACKBONE", "embedded")
+    assert "Backbone: `embedded`" in str(build_app("mcs").get_config_file())
+    monkeypatch.delenv("CAPSCORE_BACKBONE")
+    assert "Backbone: `xlm-roberta-base-ViT-B-32/laion5b_s13b_b90k`" in str(
+        build_app("mcs").get_config_file()
+    )
+
+
+def test_without_gradio(monkeypatch):
+    monkeypatch.setitem(sys.modules, "gradio", None)
+    with pytest.raises(MissingExtraError, match=r"capscore\[app\]"):
+        build_app("mcs")
+
+
+def test_an_unknown_metric():
+    with pytest.raises(CapscoreError, match="did you mean 'mcs'"):
+        build_app("mcss")
+
+
+def test_examples_are_in_order(embedded):
+    """On the embedded backbone the right caption of every example scores above the wrong one."""
+    pytest.importorskip("skimage")
+    assert len({code for code, *_ in EXAMPLES}) == len(EXAMPLES) >= 8
+    both = {metric: capscore.load(metric, backbone=embedded) for metric in ("mcs", "ref_clip_score")}
+    for name, (path, captions, references, code) in demo_app._examples("mcs"):
+        assert language_code(code) in embedded.languages
+        pair = captions.splitlines()
+        right, wrong = both["mcs"].score(pair, [path] * 2, language=code).scores
+        assert right > wrong + 0.2, name
+        lists = [references.splitlines()] * 2
+        right, wrong = both["ref_clip_score"].score(pair, [path] * 2, lists, code).scores
+        assert right > wrong + 0.2, name
+    assert [name for name, _ in demo_app._examples("clip_score")] == ["English"]
+
+
+def test_the_server_answers(photo, monkeypatch, tmp_path):
+    """As a browser would ask, over HTTP on this machine."""
+    client = pytest.importorskip("gradio_client")
+    monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path / "gradio"))
+    (tmp_path / "blue.png").write_bytes(encode(BLUE))
+    app = build_app("mcs", backbone=ColourBackbone())
+    _, address, _ = app.launch(
+        server_name="127.0.0.1", prevent_thread_lock=True, quiet=True, share=False, inbrowser=False
+    )
+    try:
+        browser = client.Client(address, verbose=False)
+        bars, signature = browser.predict(client.handle_file(photo), "red\nblue", "", "en", api_name="/score")
+        assert shown(bars) == [2.5, 0.0]
+        assert "|lang:en|" in signature
+        with pytest.raises(Exception, match="there is no caption") as caught:
+            browser.predict(client.handle_file(photo), "", "", "en", api_name="/score")
+        assert html.unescape(str(caught.value)) == str(caught.value)
+    finally:
+        app.close()

@@ -1,0 +1,1 @@
+"""Recipes that make the weights which capscore loads."""
