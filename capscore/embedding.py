@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from .backbones.base import Backbone, fingerprint_of
+from .columns import check_images
 from .errors import ImageError
-from .images import DECODING, check_images, content_key, load_image
+from .images import DECODING, content_key, load_image
 
 if TYPE_CHECKING:
     from .cache import EmbeddingCache
@@ -90,7 +91,7 @@ class Embedder:
         """Embed one image a row.
 
         Args:
-            images: what `capscore.images.check_images` lets pass, n rows.
+            images: what `capscore.columns.check_images` lets pass, n rows.
             on_error: "raise" (default), or "skip" to list bad images in `failures`.
 
         Raises:

@@ -16,10 +16,9 @@ import io
 import os
 import re
 import stat
-import sys
 import threading
 import urllib.parse
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,7 @@ import numpy as np
 import xxhash
 from PIL import Image, ImageFile, UnidentifiedImageError
 
-from .errors import ImageError, InputError
+from .errors import ImageError
 
 MAX_DOWNLOAD_BYTES = 32 * 2**20
 """Largest image that is fetched from a URL."""
@@ -115,7 +114,7 @@ def load_image(image: Any, *, allow_urls: bool = False, expected_key: str | None
     """
     encoded = _encoded(image, allow_urls)
     if encoded is None:
-        rgb, name = _pixels(image), _describe(image)
+        rgb, name = _pixels(image), describe(image)
         changed = expected_key is not None and _pixel_key(rgb) != expected_key
     else:
         data, name = encoded.read(), encoded.name
@@ -123,36 +122,6 @@ def load_image(image: Any, *, allow_urls: bool = False, expected_key: str | None
     if changed:
         raise _error(f"{name} changed while being scored")
     return rgb if encoded is None else _decode(data, name)
-
-
-def check_images(images: Any) -> Sequence[Any]:
-    """What a scorer was given for all rows → something with a length and cheap access by number.
-
-    Nothing is decoded or read from disk. A column of a `datasets.Dataset` is read row by row as it is stored
-    (its Image feature is not decoded), an Arrow column likewise; iterators and streams become lists.
-
-    Args:
-        images: list, tuple, array (N, H, W, C), 1-D object array, pandas or Arrow column, a column of a data
-            set, any sequence, or an iterator.
-
-    Raises:
-        InputError: one image, a folder, a table or something without order was given instead.
-
-    >>> check_images(["a.jpg", "b.jpg"])
-    ['a.jpg', 'b.jpg']
-    """
-    _refuse_what_is_no_list(images)
-    column = _dataset_column(images)
-    if column is not None:
-        return column
-    if hasattr(images, "to_pylist"):
-        return _ArrowColumn(images)
-    if isinstance(images, Sequence) or (
-        hasattr(images, "__len__") and hasattr(images, "__getitem__") and not hasattr(images, "ndim")
-    ):
-        return images
-    # The rows of an array are views, so this copies no pixels; and [i] of a pandas column would go by label.
-    return list(images)
 
 
 @dataclass(frozen=True)
@@ -223,9 +192,9 @@ def _encoded(image: Any, allow_urls: bool) -> _Encoded | None:
     if isinstance(image, os.PathLike):
         return _encoded_path(os.fsdecode(image))
     if isinstance(image, (bytes, bytearray, memoryview)):
-        return _Encoded(_describe(image), fetch=lambda: bytes(image))
+        return _Encoded(describe(image), fetch=lambda: bytes(image))
     if hasattr(image, "read") and hasattr(image, "seek"):
-        return _Encoded(_describe(image), fetch=lambda: _read_open_file(image))
+        return _Encoded(describe(image), fetch=lambda: _read_open_file(image))
     return None
 
 
@@ -240,11 +209,11 @@ def _encoded_dict(image: dict, allow_urls: bool) -> _Encoded:
         raise _error('the dict has neither "path" nor "bytes": the image is missing')
     if data is None:
         if not isinstance(path, (str, os.PathLike)):
-            raise _error(f'"path" in the dict is {_describe(path)}; expected a str')
+            raise _error(f'"path" in the dict is {describe(path)}; expected a str')
         return _encoded(path, allow_urls)
     if not isinstance(data, (bytes, bytearray, memoryview)):
-        raise _error(f'"bytes" in the dict is {_describe(data)}; expected bytes')
-    name = _describe(data) if path is None else _describe(path)
+        raise _error(f'"bytes" in the dict is {describe(data)}; expected bytes')
+    name = describe(data) if path is None else describe(path)
     return _Encoded(name, fetch=lambda: bytes(data))
 
 
@@ -253,7 +222,7 @@ def _encoded_text(text: str, allow_urls: bool) -> _Encoded:
     if not text.strip():
         raise _error("an empty string is not an image path")
     if scheme == "data":
-        return _Encoded(_describe(text), fetch=lambda: _read_data_uri(text))
+        return _Encoded(describe(text), fetch=lambda: _read_data_uri(text))
     if scheme in ("http", "https") and text[len(scheme) :].startswith("://"):
         if not allow_urls:
             raise _error(f"{_url_name(text)} is a URL, and none is fetched unless you pass allow_urls=True")
@@ -261,13 +230,13 @@ def _encoded_text(text: str, allow_urls: bool) -> _Encoded:
     if scheme == "file" and text[4:].startswith("://"):
         parts = urllib.parse.urlsplit(text)
         if parts.netloc not in ("", "localhost"):
-            raise _error(f"{_describe(text)} names the host {parts.netloc!r}; expected file:///path")
+            raise _error(f"{describe(text)} names the host {parts.netloc!r}; expected file:///path")
         from urllib.request import url2pathname  # slow to import, and file:// is rare
 
         return _encoded_path(url2pathname(parts.path))
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", text):
         raise _error(
-            f"{_describe(text)}: addresses with {scheme}:// cannot be read; "
+            f"{describe(text)}: addresses with {scheme}:// cannot be read; "
             "download the file, or pass its bytes"
         )
     return _encoded_path(text)
@@ -276,13 +245,13 @@ def _encoded_text(text: str, allow_urls: bool) -> _Encoded:
 def _encoded_path(path: str) -> _Encoded:
     if "\0" in path:
         raise _error(
-            f"{_describe(path)} holds a NUL character, which no path can; pass encoded bytes as bytes"
+            f"{describe(path)} holds a NUL character, which no path can; pass encoded bytes as bytes"
         )
     try:
         expanded = Path(path).expanduser()
     except RuntimeError:  # "~nobody/…": no such user, so the file really has to be called that
         expanded = Path(path)
-    return _Encoded(_describe(path), path=expanded)
+    return _Encoded(describe(path), path=expanded)
 
 
 def _read_open_file(file: Any) -> bytes:
@@ -294,23 +263,23 @@ def _read_open_file(file: Any) -> bytes:
             data = file.read()
             file.seek(position)
         except (OSError, ValueError) as error:  # closed, or a pipe
-            raise _error(f"{_describe(file)} cannot be read: {error}; pass its path or bytes") from None
+            raise _error(f"{describe(file)} cannot be read: {error}; pass its path or bytes") from None
     if isinstance(data, str):
-        raise _error(f'{_describe(file)} is open as text; open it with mode "rb"')
+        raise _error(f'{describe(file)} is open as text; open it with mode "rb"')
     return data
 
 
 def _read_data_uri(uri: str) -> bytes:
     header, comma, payload = uri.partition(",")
     if not comma:
-        raise _error(f"{_describe(uri)}: a data URI without a comma; expected data:image/…;base64,…")
+        raise _error(f"{describe(uri)}: a data URI without a comma; expected data:image/…;base64,…")
     payload = urllib.parse.unquote_to_bytes(payload)
     if not header.lower().endswith(";base64"):
         return payload
     try:
         return base64.b64decode(b"".join(payload.split()), validate=True)
     except binascii.Error as error:
-        raise _error(f"{_describe(uri)}: its base64 cannot be decoded: {error}") from None
+        raise _error(f"{describe(uri)}: its base64 cannot be decoded: {error}") from None
 
 
 def _download(url: str) -> bytes:
@@ -406,16 +375,16 @@ def _pixels(image: Any) -> Image.Image:
         return _pil_pixels(image)
     array = _as_array(image)
     if array is None:
-        raise _error(f"{_describe(image)} is not an image; {EXPECTED}")
+        raise _error(f"{describe(image)} is not an image; {EXPECTED}")
     _check_array(array)
-    _check_size((array.shape[1], array.shape[0]), _describe(image))
+    _check_size((array.shape[1], array.shape[0]), describe(image))
     if array.shape[2:] == (1,):
         array = array[..., 0]
-    return _upright_rgb(Image.fromarray(array), _describe(image))
+    return _upright_rgb(Image.fromarray(array), describe(image))
 
 
 def _pil_pixels(image: Image.Image) -> Image.Image:
-    name = _describe(image)
+    name = describe(image)
     if not image.width or not image.height:
         raise _error(f"{name} has no pixels")
     _check_size(image.size, name)
@@ -500,12 +469,12 @@ def _as_array(image: Any) -> np.ndarray | None:
             return image.detach().cpu().numpy()
         return np.asarray(image) if hasattr(image, "__array__") else None
     except TypeError:  # bfloat16 and the like, which NumPy lacks
-        given = _describe(image)
+        given = describe(image)
         raise _error(f"{given} does not hold uint8; scale it to 0…255 and convert to uint8") from None
 
 
 def _check_array(array: np.ndarray) -> None:
-    given = _describe(array)
+    given = describe(array)
     shape = array.shape
     if array.ndim == 1 and array.dtype == np.uint8:
         raise _error(f"{given} has one dimension; if it is an encoded file, pass array.tobytes()")
@@ -547,114 +516,6 @@ def _how_to_uint8(array: np.ndarray) -> str:
     return values + "undo the normalisation and scale to 0…255 first"
 
 
-class _ArrowColumn(Sequence):
-    """A pyarrow Array or ChunkedArray; a row becomes a Python object when it is asked for."""
-
-    def __init__(self, column: Any):
-        self._column = column
-
-    def __len__(self) -> int:
-        return len(self._column)
-
-    def __getitem__(self, index: int | slice) -> Any:
-        if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(len(self)))]
-        return self._column[index].as_py()
-
-
-class _DatasetColumn(Sequence):
-    """A column of a `datasets.Dataset` as it is stored: paths and encoded bytes, nothing decoded.
-
-    Args:
-        dataset: the data set, with its row order.
-        names: the column, then the fields inside it.
-    """
-
-    def __init__(self, dataset: Any, names: Sequence[str]):
-        self._rows = dataset.select_columns([names[0]]).with_format("arrow")
-        self._names = tuple(names)
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def __getitem__(self, index: int | slice) -> Any:
-        if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(len(self)))]
-        value = self._rows[int(index)].column(0)[0].as_py()
-        for name in self._names[1:]:
-            value = None if value is None else value[name]
-        return value
-
-
-def _dataset_column(images: Any) -> Sequence[Any] | None:
-    """A column of `datasets` → its stored rows; None for anything else."""
-    datasets = sys.modules.get("datasets")  # whoever holds a column has imported it
-    if datasets is None:
-        return None
-    names, source = [], images
-    while hasattr(source, "column_name") and type(source).__module__.startswith("datasets."):
-        names.insert(0, source.column_name)
-        source = source.source
-    if not names:
-        return None
-    if isinstance(source, datasets.IterableDataset):
-        stream = source if source.features is None else source.decode(False)
-        for name in names:
-            stream = stream[name]
-        return list(stream)
-    feature = source.features
-    for name in names:
-        feature = feature[name]
-    # A transform, or a mode asked of the feature, is what the user wants to be scored. Then the column
-    # itself, a sequence too, decodes a row when it is asked for.
-    if source.format["type"] == "custom" or not _is_stored_whole(feature, datasets):
-        return images
-    return _DatasetColumn(source, names)
-
-
-def _is_stored_whole(feature: Any, datasets: Any) -> bool:
-    """Whether a stored value is what a row means: an encoded image, a path, or bytes."""
-    if isinstance(feature, datasets.Image):
-        return feature.mode in (None, "RGB")
-    texts = ("string", "large_string", "binary", "large_binary")
-    return isinstance(feature, datasets.Value) and feature.dtype in texts
-
-
-def _refuse_what_is_no_list(images: Any) -> None:
-    given = _describe(images)
-    datasets = sys.modules.get("datasets")
-    if images is None:
-        raise InputError("images=None; expected a list with one image per candidate")
-    if isinstance(images, (str, os.PathLike)):
-        path = os.fsdecode(images)
-        if "\0" not in path and os.path.isdir(os.path.expanduser(path)):
-            raise InputError(
-                f"images={given} is a folder; expected a list with one image per candidate, in their order, "
-                f"such as [pathlib.Path({path!r}) / name for name in names]"
-            )
-    if datasets is not None and isinstance(images, (datasets.Dataset, datasets.IterableDataset)):
-        columns = images.column_names or []
-        raise InputError(f"images={given} is a whole data set; pass one of its columns: {columns}")
-    if hasattr(images, "columns"):
-        raise InputError(f"images={given} is a table; pass one of its columns")
-    if isinstance(images, dict) and not images.keys() & {"path", "bytes"}:
-        keys = sorted(map(str, images))
-        raise InputError(f"images is a dict with the keys {keys}; pass the list inside it")
-    if isinstance(images, (set, frozenset)):
-        raise InputError("images is a set, which has no order; pass a list with one image per candidate")
-    is_column = hasattr(images, "to_pylist") or hasattr(images, "to_list")
-    dimensions = None if is_column else getattr(images, "ndim", None)
-    if (
-        isinstance(images, (str, os.PathLike, bytes, bytearray, memoryview, dict, Image.Image))
-        or dimensions in (0, 2, 3)
-        or (dimensions == 1 and getattr(images.dtype, "kind", "u") not in "OUST")
-        or (hasattr(images, "read") and hasattr(images, "seek"))
-    ):
-        raise InputError(f"images={given} is one image; pass a list with one image per candidate")
-    if not isinstance(images, Iterable) and not hasattr(images, "__getitem__"):
-        raise InputError(f"images={given}; expected a list with one image per candidate")
-
-
 def _bytes_key(data: bytes) -> str:
     return f"file:{xxhash.xxh3_128(data).hexdigest()}"
 
@@ -680,10 +541,10 @@ def _url_name(url: str) -> str:
         url = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
     except ValueError:  # no address at all; requests will say so
         pass
-    return _describe(url)
+    return describe(url)
 
 
-def _describe(image: Any) -> str:
+def describe(image: Any) -> str:
     """What was given, short enough for an error message."""
     if isinstance(image, (str, os.PathLike)):
         text = os.fsdecode(image)

@@ -13,7 +13,11 @@ os.environ["TOKENIZERS_PARALLELISM"] = "false"
 os.environ.pop("CAPSCORE_BACKBONE", None)
 
 import pytest
+import torch
 from hypothesis import settings
+
+# Tiny towers gain nothing from threads, and on a busy machine waiting threads cost a hundred times the work.
+torch.set_num_threads(1)
 
 # On two shared cores a first example may take long without anything being wrong.
 settings.register_profile("capscore", deadline=None, max_examples=30)

@@ -325,7 +325,7 @@ class _Rows:
         language: str | Iterable[str] | None,
         on_error: str,
     ) -> _Rows:
-        from ..images import check_images
+        from ..columns import check_images
 
         captions = _as_list(candidates, "candidates", "captions")
         if not captions:
