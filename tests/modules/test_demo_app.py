@@ -15,7 +15,7 @@ from capscore.errors import CapscoreError, MissingExtraError
 from capscore.languages import language_code
 
 from ..photos import encode
-from ..toy import BLUE, RED, ColourBackbone
+from ..toy import RED, ColourBackbone
 
 gr = pytest.importorskip("gradio")
 
@@ -148,11 +148,9 @@ def test_examples_are_in_order(embedded):
     assert [name for name, _ in demo_app._examples("clip_score")] == ["English"]
 
 
-def test_the_server_answers(photo, monkeypatch, tmp_path):
+def test_the_server_answers(photo):
     """As a browser would ask, over HTTP on this machine."""
     client = pytest.importorskip("gradio_client")
-    monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path / "gradio"))
-    (tmp_path / "blue.png").write_bytes(encode(BLUE))
     app = build_app("mcs", backbone=ColourBackbone())
     _, address, _ = app.launch(
         server_name="127.0.0.1", prevent_thread_lock=True, quiet=True, share=False, inbrowser=False
