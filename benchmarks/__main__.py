@@ -20,8 +20,9 @@ from typing import Any
 from .figures import Figure, cores
 
 ROOT = Path(__file__).resolve().parents[1]
+# part (a module of this package with `measure`) → its heading
 PARTS = {
-    "flickr": "RefCLIPScore, ViT-B/32, rows like Flickr8k-Expert",
+    "flickr": "Rows like Flickr8k-Expert's, ViT-B/32",
     "embedded": "The embedded backbone",
     "startup": "Start",
     "memory": "Peak memory of a process",
@@ -105,7 +106,7 @@ def _print(parts: dict[str, list[Figure]], machine: dict[str, object]) -> None:
     if machine["quick"]:
         console.print("Quick run: fewer rows, photos and repetitions than the targets are meant for.")
     if noisy:
-        console.print(f"Noise above {NOISY:.0%} in {noisy} rows: something else was using the machine.")
+        console.print(f"Noise above {NOISY:.0%} in {noisy} of {len(figures)} lines.")
 
 
 def _table(title: str, figures: list[Figure]) -> Any:

@@ -50,12 +50,12 @@ def repeat(works: dict[str, Callable[[], object]], times: int) -> dict[str, list
     """Each work's seconds, `times` of them, the shortest first.
 
     The works take turns, so that whatever else the machine does falls on all of them. A run in which other
-    programs had more than a twentieth of the cores is done again, up to three times as often as asked for;
+    programs had more than a twentieth of the cores is done again, for as many rounds as were asked for;
     disturbed runs stand only where there was no other.
     """
     calm: dict[str, list[float]] = {name: [] for name in works}
     disturbed: dict[str, list[float]] = {name: [] for name in works}
-    for _ in range(4 * times):
+    for _ in range(2 * times):
         for name, work in works.items():
             if len(calm[name]) < times:
                 others = _others_seconds()

@@ -25,12 +25,14 @@ from .figures import Figure, noise, repeat
 
 MODEL = "ViT-B-32"
 PREFIX = "A photo depicts "
-IMAGE_BATCH, TEXT_BATCH = 32, 64  # capscore's own on a CPU, for the bare encoding too
 LOOPED = 3  # rows of the loop that are timed at once
 
 
 class Bare:
-    """The model with nothing around it: what there is to gain on, and how a plain script scores."""
+    """The model with nothing around it: the least there is to do, and how a plain script scores."""
+
+    image_batch: int  # the two are capscore's own
+    text_batch: int
 
     def __init__(self) -> None:
         torch.manual_seed(0)
@@ -45,7 +47,7 @@ class Bare:
 
     def encode_images(self, paths: list[str]) -> torch.Tensor:
         """Batches as they come: decode, preprocess, encode."""
-        batches = [paths[start : start + IMAGE_BATCH] for start in range(0, len(paths), IMAGE_BATCH)]
+        batches = [paths[at : at + self.image_batch] for at in range(0, len(paths), self.image_batch)]
         return unit(torch.cat([self.model.encode_image(self.pixels(batch)) for batch in batches]))
 
     def encode_texts(self, texts: list[str]) -> torch.Tensor:
@@ -54,8 +56,8 @@ class Bare:
         lengths = ids.argmax(dim=1) + 1  # the end of text has the highest id
         order = lengths.argsort()
         out = torch.empty(len(texts), 512)
-        for start in range(0, len(texts), TEXT_BATCH):
-            rows = order[start : start + TEXT_BATCH]
+        for start in range(0, len(texts), self.text_batch):
+            rows = order[start : start + self.text_batch]
             out[rows] = self.encode_cut(ids[rows, : lengths[rows].max()])
         return unit(out)
 
@@ -111,6 +113,8 @@ def measure(quick: bool) -> list[Figure]:
         backbone = OpenClipBackbone.from_model(
             bare.model, bare.tokenizer, bare.transform, name=f"{MODEL}/random", prefix=PREFIX, device="cpu"
         )
+        embedder = Embedder(backbone)
+        bare.image_batch, bare.text_batch = embedder.image_batch, embedder.text_batch
         repeats = 2 if quick else 7
         return _against_bare(bare, backbone, rows, repeats) + _from_cache(
             backbone, rows, Path(folder), repeats

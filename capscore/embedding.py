@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
+import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+import xxhash
 
 from .backbones.base import Backbone, fingerprint_of
 from .columns import check_images
-from .errors import ImageError
-from .images import DECODING, content_key, load_image
+from .errors import CapscoreError, ImageError, InputError
+from .images import DECODING, Downloads, content_key, load_image
 
 if TYPE_CHECKING:
     from .cache import EmbeddingCache
@@ -32,9 +35,15 @@ Result = TypeVar("Result")
 MEMORY_ENTRIES = 16_384
 # How many fresh records are gathered before they are written to disk in one transaction.
 WRITE_EVERY = 512
+# Texts are tokenised and sorted this many batches at a time.
+TEXT_BATCHES_A_SLAB = 256
+# A file older than this is taken for the same as long as its size and time are.
+SETTLED_NS = 2_000_000_000
+# Raised whenever the same weights would give other embeddings through this library.
+ENCODING = 1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class EmbeddedRows:
     """What became of the rows.
 
@@ -53,8 +62,33 @@ class EmbeddedRows:
     failures: dict[int, ImageError]
 
 
+class _Distinct:
+    """The distinct things of one call: a place each, filled from memory, from disk, or by the towers."""
+
+    def __init__(self, keys: Iterable[str], dim: int):
+        self.place = {key: position for position, key in enumerate(dict.fromkeys(keys))}
+        self.matrix = np.zeros((len(self.place), dim), np.float32)
+        self.truncated = np.zeros(len(self.place), dtype=bool)
+        self.missing = dict(self.place)
+
+    def fill(self, key: str, record: np.ndarray) -> None:
+        """A record is an embedding and, after it, its `truncated` flag."""
+        position = self.place[key]
+        self.matrix[position] = record[:-1]
+        self.truncated[position] = record[-1] > 0.5
+        self.missing.pop(key, None)
+
+    def rows(self, keys: list[str], failures: dict[int, ImageError]) -> EmbeddedRows:
+        place, filled = self.place, slice(None)
+        if self.missing:  # images that could not be decoded: their places go
+            filled = [position for key, position in place.items() if key not in self.missing]
+            place = {key: new for new, key in enumerate(key for key in place if key not in self.missing)}
+        index = np.array([place.get(key, -1) for key in keys], dtype=np.int64)
+        return EmbeddedRows(self.matrix[filled], index, keys, self.truncated[filled], failures)
+
+
 class Embedder:
-    """Embeds rows with one backbone.
+    """Embeds rows with one backbone. Several threads may share it; they take turns.
 
     Args:
         backbone: the towers.
@@ -62,6 +96,9 @@ class Embedder:
         cache: embeddings on disk, or None to keep none.
         allow_urls: whether an http(s) URL may be fetched as an image.
         progress: show a progress bar; None shows one on long work if stderr is a terminal.
+
+    Raises:
+        InputError: a batch size that is none.
     """
 
     def __init__(
@@ -74,7 +111,7 @@ class Embedder:
         progress: bool | None = None,
     ):
         if batch_size is not None and (not isinstance(batch_size, int) or batch_size < 1):
-            raise ValueError(f"batch_size={batch_size!r}: expected a whole number of at least 1, or None")
+            raise InputError(f"batch_size={batch_size!r}: expected a whole number of at least 1, or None")
         on_gpu = not backbone.device.startswith("cpu")
         self.backbone = backbone
         self.image_batch = batch_size or (256 if on_gpu else 32)
@@ -83,20 +120,27 @@ class Embedder:
         self.allow_urls = allow_urls
         self.progress = progress
         self.workers = min(8, os.cpu_count() or 1)
-        # an embedding depends on how images are decoded as much as on the towers
-        self.fingerprint = fingerprint_of(backbone.fingerprint, DECODING)
+        # an embedding depends on how images are decoded and towers are run as much as on the weights
+        self.fingerprint = fingerprint_of(backbone.fingerprint, DECODING, ENCODING)
+        self._turn = threading.RLock()
         self._memory: OrderedDict[str, np.ndarray] = OrderedDict()
+        self._path_keys: OrderedDict[str, tuple[int, int, str]] = OrderedDict()
 
-    def images(self, images: Any, *, on_error: str = "raise") -> EmbeddedRows:
+    def images(
+        self, images: Any, *, on_error: str = "raise", skip: Collection[int] = frozenset()
+    ) -> EmbeddedRows:
         """Embed one image a row.
 
         Args:
             images: what `capscore.columns.check_images` lets pass, n rows.
             on_error: "raise" (default), or "skip" to list bad images in `failures`.
+            skip: rows to leave alone; their index is −1.
 
         Raises:
             ImageError: an image cannot be read; names the first row that has it.
         """
+        if on_error not in ("raise", "skip"):
+            raise InputError(f"on_error={on_error!r}: expected 'raise' or 'skip'")
         rows = check_images(images)
         failures: dict[int, ImageError] = {}
 
@@ -105,39 +149,47 @@ class Embedder:
                 raise error.at(row, "image") from error
             failures[row] = error.at(row, "image")
 
-        with ThreadPoolExecutor(self.workers, thread_name_prefix="capscore") as pool:
-            keys = self._image_keys(rows, pool, fail)
+        with (
+            self._turn,
+            Downloads(self.allow_urls) as downloads,
+            ThreadPoolExecutor(self.workers, thread_name_prefix="capscore") as pool,
+        ):
+            keys = self._image_keys(rows, skip, downloads, pool, fail)
             first: dict[str, int] = {}
             for row, key in enumerate(keys):
                 if key:
                     first.setdefault(key, row)
-            records = self._known(list(first))
-            missing = [(key, row) for key, row in first.items() if key not in records]
-            broken = self._embed_images(rows, missing, records, pool, fail)
+            distinct = self._look_up(first)
+            broken = self._embed_images(rows, first, distinct, downloads, pool, fail)
         for row, key in enumerate(keys):
             if key in broken and row not in failures:
                 failures[row] = broken[key].at(row, "image")
-        kept = ["" if row in failures else key for row, key in enumerate(keys)]
-        return self._gather(kept, records, failures)
+        return distinct.rows(["" if row in failures else key for row, key in enumerate(keys)], failures)
 
     def texts(self, texts: Sequence[str], *, prefix: str = "") -> EmbeddedRows:
         """Embed one text a row, each with `prefix` before it."""
-        import xxhash
-
         keys = {
             text: f"text:{xxhash.xxh3_128_hexdigest((prefix + text).encode('utf-8', 'surrogatepass'))}"
             for text in dict.fromkeys(texts)
         }
-        records = self._known(list(keys.values()))
-        missing = [text for text, key in keys.items() if key not in records]
-        if missing:
-            self._embed_texts([prefix + text for text in missing], [keys[text] for text in missing], records)
-        return self._gather([keys[text] for text in texts], records, {})
+        with self._turn:
+            distinct = self._look_up(keys.values())
+            missing = [text for text, key in keys.items() if key in distinct.missing]
+            if missing:
+                self._embed_texts(
+                    [prefix + text for text in missing], [keys[text] for text in missing], distinct
+                )
+        return distinct.rows([keys[text] for text in texts], {})
 
     # ------------------------------------------------------------------ images
 
     def _image_keys(
-        self, rows: Sequence[Any], pool: ThreadPoolExecutor, fail: Callable[[int, ImageError], None]
+        self,
+        rows: Sequence[Any],
+        skip: Collection[int],
+        downloads: Downloads,
+        pool: ThreadPoolExecutor,
+        fail: Callable[[int, ImageError], None],
     ) -> list[str]:
         """Content key per row, each path and each object read once."""
         keys = [""] * len(rows)
@@ -147,6 +199,8 @@ class Embedder:
 
         def distinct() -> Iterator[tuple[int, Any]]:
             for row in range(len(rows)):
+                if row in skip:
+                    continue
                 image = rows[row]
                 if isinstance(image, (str, os.PathLike)):
                     name = ("path", os.fspath(image))
@@ -161,7 +215,7 @@ class Embedder:
         def key_of(item: tuple[int, Any]) -> tuple[int, str | ImageError]:
             row, image = item
             try:
-                return row, content_key(image, allow_urls=self.allow_urls)
+                return row, self._content_key(downloads.local(image))
             except ImageError as error:
                 return row, error
 
@@ -182,28 +236,50 @@ class Embedder:
                     fail(row, errors[leader])
         return keys
 
+    def _content_key(self, image: Any) -> str:
+        """The key of an image; a file that has not been touched since is not read again."""
+        if not isinstance(image, (str, os.PathLike)):
+            return content_key(image)
+        path = os.fspath(image)
+        try:
+            before = os.stat(path)
+        except (OSError, ValueError):
+            return content_key(image)  # it may be a URL or "~/…"; content_key says what is wrong
+        size, touched, key = self._path_keys.get(path, (0, 0, ""))
+        if key and (size, touched) == (before.st_size, before.st_mtime_ns):
+            return key
+        key = content_key(image)
+        # A file written a moment ago may be written again without its time moving.
+        if time.time_ns() - before.st_mtime_ns > SETTLED_NS:
+            self._path_keys[path] = (before.st_size, before.st_mtime_ns, key)
+            while len(self._path_keys) > MEMORY_ENTRIES:
+                self._path_keys.popitem(last=False)
+        return key
+
     def _embed_images(
         self,
         rows: Sequence[Any],
-        missing: list[tuple[str, int]],
-        records: dict[str, np.ndarray],
+        first: dict[str, int],
+        distinct: _Distinct,
+        downloads: Downloads,
         pool: ThreadPoolExecutor,
         fail: Callable[[int, ImageError], None],
     ) -> dict[str, ImageError]:
         """Decode and embed what no cache had; returns the images that could not be decoded."""
         broken: dict[str, ImageError] = {}
+        missing = [(key, first[key]) for key in distinct.missing]
 
         def decode(item: tuple[str, int]) -> tuple[str, int, Any]:
             key, row = item
             try:
-                image = load_image(rows[row], allow_urls=self.allow_urls, expected_key=key)
+                image = load_image(downloads.local(rows[row]), expected_key=key)
                 return key, row, self.backbone.preprocess(image)
             except ImageError as error:
                 return key, row, error
 
         # Two batches are decoded ahead while the tower works on one: memory is that of three batches.
         decoded = _bounded_map(pool, decode, missing, 2 * self.image_batch)
-        with self._bar("Embedding images", len(missing)) as advance, self._writer(records) as write:
+        with self._bar("Embedding images", len(missing)) as advance, self._writer(distinct) as write:
             keys, pixels = [], []
             for key, row, result in decoded:
                 if isinstance(result, ImageError):
@@ -224,33 +300,36 @@ class Embedder:
 
     # ------------------------------------------------------------------- texts
 
-    def _embed_texts(self, texts: list[str], keys: list[str], records: dict[str, np.ndarray]) -> None:
-        tokens = self.backbone.tokenize(texts)
-        # Texts of like length share a batch, so that there is next to nothing to pad.
-        order = sorted(range(len(texts)), key=lambda row: len(tokens.ids[row]))
-        with self._bar("Embedding texts", len(texts)) as advance, self._writer(records) as write:
-            for start in range(0, len(order), self.text_batch):
-                batch = order[start : start + self.text_batch]
-                rows = self.backbone.encode_tokens([tokens.ids[row] for row in batch])
-                write([keys[row] for row in batch], rows, tokens.truncated[batch])
-                advance(len(batch))
+    def _embed_texts(self, texts: list[str], keys: list[str], distinct: _Distinct) -> None:
+        with self._bar("Embedding texts", len(texts)) as advance, self._writer(distinct) as write:
+            # Token ids of all texts at once would weigh more than their embeddings.
+            for slab in range(0, len(texts), TEXT_BATCHES_A_SLAB * self.text_batch):
+                here = slice(slab, slab + TEXT_BATCHES_A_SLAB * self.text_batch)
+                tokens, names = self.backbone.tokenize(texts[here]), keys[here]
+                # Texts of like length share a batch, so that there is next to nothing to pad.
+                order = sorted(range(len(names)), key=lambda row: len(tokens.ids[row]))
+                for start in range(0, len(order), self.text_batch):
+                    batch = order[start : start + self.text_batch]
+                    rows = self.backbone.encode_tokens([tokens.ids[row] for row in batch])
+                    write([names[row] for row in batch], rows, tokens.truncated[batch])
+                    advance(len(batch))
 
-    # ----------------------------------------------------- memory, disk, result
+    # ------------------------------------------------------------ memory, disk
 
-    def _known(self, keys: list[str]) -> dict[str, np.ndarray]:
-        """Records of the keys that memory or disk has. A record is the embedding and its `truncated` flag."""
-        records = {}
-        for key in keys:
+    def _look_up(self, keys: Iterable[str]) -> _Distinct:
+        """A place for each key, filled where memory or disk has the embedding."""
+        distinct = _Distinct(keys, self.backbone.dim)
+        for key in distinct.place:
             record = self._memory.get(key)
             if record is not None:
                 self._memory.move_to_end(key)
-                records[key] = record
-        absent = [key for key in keys if key not in records]
-        if self.cache is not None and absent:
-            found = self.cache.get(self.fingerprint, self.backbone.dim + 1, absent)
-            records.update(found)
+                distinct.fill(key, record)
+        if self.cache is not None and distinct.missing:
+            found = self.cache.get(self.fingerprint, self.backbone.dim + 1, list(distinct.missing))
+            for key, record in found.items():
+                distinct.fill(key, record)
             self._remember(found)
-        return records
+        return distinct
 
     def _remember(self, records: dict[str, np.ndarray]) -> None:
         for key, record in records.items():
@@ -259,7 +338,7 @@ class Embedder:
             self._memory.popitem(last=False)
 
     @contextmanager
-    def _writer(self, records: dict[str, np.ndarray]) -> Iterator[Callable[..., None]]:
+    def _writer(self, distinct: _Distinct) -> Iterator[Callable[..., None]]:
         """Takes fresh embeddings batch by batch; what was made is on disk even if the work breaks off."""
         waiting: dict[str, np.ndarray] = {}
 
@@ -278,13 +357,14 @@ class Embedder:
             fresh = np.column_stack([rows, flags]).astype(np.float32)
             bad = ~np.isfinite(fresh).all(axis=1)
             if bad.any():
-                raise ValueError(
+                raise CapscoreError(
                     f"{self.backbone.name} gave NaN or infinite embeddings for {int(bad.sum())} of "
                     f"{len(keys)} items in {self.backbone.dtype}; try dtype='float32'"
                 )
             # copies, so that a record does not hold its whole batch in memory
             batch = {key: record.copy() for key, record in zip(keys, fresh, strict=True)}
-            records.update(batch)
+            for key, record in batch.items():
+                distinct.fill(key, record)
             waiting.update(batch)
             self._remember(batch)
             if len(waiting) >= WRITE_EVERY:
@@ -294,16 +374,6 @@ class Embedder:
             yield write
         finally:
             flush()
-
-    def _gather(
-        self, keys: list[str], records: dict[str, np.ndarray], failures: dict[int, ImageError]
-    ) -> EmbeddedRows:
-        place = {key: position for position, key in enumerate(dict.fromkeys(key for key in keys if key))}
-        table = np.zeros((len(place), self.backbone.dim + 1), np.float32)
-        for key, position in place.items():
-            table[position] = records[key]
-        index = np.array([place.get(key, -1) for key in keys], dtype=np.int64)
-        return EmbeddedRows(table[:, :-1], index, keys, table[:, -1] > 0.5, failures)
 
     @contextmanager
     def _bar(self, label: str, total: int) -> Iterator[Callable[[int], None]]:

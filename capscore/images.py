@@ -16,6 +16,7 @@ import io
 import os
 import re
 import stat
+import tempfile
 import threading
 import urllib.parse
 from collections.abc import Callable
@@ -124,6 +125,58 @@ def load_image(image: Any, *, allow_urls: bool = False, expected_key: str | None
     return rgb if encoded is None else _decode(data, name)
 
 
+class Downloads:
+    """Fetches every URL once: what was keyed is what is decoded. The files go when it is closed.
+
+    Args:
+        allow_urls: whether http(s) addresses may be fetched; otherwise they pass through, to be refused.
+    """
+
+    def __init__(self, allow_urls: bool):
+        self._allowed = allow_urls
+        self._folder: tempfile.TemporaryDirectory | None = None
+        self._fetched: dict[str, _Encoded | ImageError] = {}
+        self._lock = threading.Lock()
+        self._turns: dict[str, threading.Lock] = {}
+
+    def __enter__(self) -> Downloads:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._folder is not None:
+            self._folder.cleanup()
+
+    def local(self, image: Any) -> Any:
+        """An image as it is; in place of a URL (also as a dict's path), what was fetched from it.
+
+        Raises:
+            ImageError: the URL could not be fetched.
+        """
+        url = image.get("path") if isinstance(image, dict) and image.get("bytes") is None else image
+        if (
+            not self._allowed
+            or not isinstance(url, str)
+            or not url.lower().startswith(("http://", "https://"))
+        ):
+            return image
+        with self._lock:
+            if self._folder is None:
+                self._folder = tempfile.TemporaryDirectory(prefix="capscore-")
+            place = Path(self._folder.name, xxhash.xxh3_128_hexdigest(url.encode()))
+            turn = self._turns.setdefault(url, threading.Lock())
+        with turn:
+            if url not in self._fetched:
+                try:
+                    place.write_bytes(_download(url))
+                    self._fetched[url] = _Encoded(_url_name(url), path=place)
+                except ImageError as error:
+                    self._fetched[url] = error
+        fetched = self._fetched[url]
+        if isinstance(fetched, ImageError):
+            raise fetched
+        return fetched
+
+
 @dataclass(frozen=True)
 class _Encoded:
     """An image that is not decoded yet: how errors call it, and the file it is in or how to get its bytes."""
@@ -183,6 +236,8 @@ class _Encoded:
 
 def _encoded(image: Any, allow_urls: bool) -> _Encoded | None:
     """Where the encoded bytes of an image are, or None if it is pixels (or no image at all)."""
+    if isinstance(image, _Encoded):  # from Downloads
+        return image
     if hasattr(image, "as_py"):  # a scalar of an Arrow column
         image = image.as_py()
     if isinstance(image, dict):

@@ -35,12 +35,12 @@ NAMES = {
 COUNTRIES = {"jp": "ja", "cn": "zh", "kr": "ko", "cz": "cs", "gb": "en", "us": "en", "gr": "el", "dk": "da"}
 
 
-@lru_cache(maxsize=1024)
 def language_code(language: str) -> str:
     """A language tag → its primary subtag in the shortest form.
 
     Args:
-        language: a BCP 47 or ISO 639 code ("de", "pt-BR", "zh_TW", "deu").
+        language: a BCP 47 or ISO 639 code ("de", "pt-BR", "zh_TW", "deu"). A variety that shares its macro
+            language's captions goes by that ("arb" → "ar", "cmn" → "zh", "nb" → "no").
 
     Raises:
         InputError: not a string, or a code nobody knows; says what it may have been meant for.
@@ -48,20 +48,24 @@ def language_code(language: str) -> str:
     >>> [language_code(tag) for tag in ("de", "pt-BR", "zh_TW", "jpn", "EN")]
     ['de', 'pt', 'zh', 'ja', 'en']
     """
-    import langcodes
-
     if not isinstance(language, str) or not language.strip():
         raise InputError(f"{language!r} is not a language code such as 'de' or 'pt-BR'", field="language")
+    return _code(language)
+
+
+@lru_cache(maxsize=1024)
+def _code(language: str) -> str:
+    import langcodes
+
     tag = language.strip().replace("_", "-")
     lowered = tag.lower()
     meant = NAMES.get(lowered) or COUNTRIES.get(lowered)
     if meant is None:
         try:
             if langcodes.tag_is_valid(tag):
-                primary = langcodes.Language.get(tag).language
+                primary = langcodes.Language.get(tag).prefer_macrolanguage().language
                 if primary and primary not in ("und", "mul", "zxx", "mis"):
-                    # macro languages: what people call Chinese is filed under Mandarin in some data sets
-                    return "zh" if primary in ("cmn", "zho") else primary
+                    return "no" if primary in ("nb", "nn") else primary
         except langcodes.LanguageTagError:
             pass
         close = difflib.get_close_matches(lowered, NAMES, n=1)

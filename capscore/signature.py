@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from urllib.parse import quote, unquote
 
+# a value that is the word itself, not the lack of one; quoted it reads back as the word
+_LITERAL_NONE = "%6eone"
 # what stays readable inside a value; "|", ":" and blanks would break the string apart
 _SAFE = "/.@+-_,=()"
 
@@ -18,8 +20,7 @@ def format_signature(metric: str, settings: Mapping[str, object]) -> str:
     >>> format_signature("mcs", {"w": 2.5, "prefix": "A photo depicts "})
     'mcs|w:2.5|prefix:A%20photo%20depicts%20'
     """
-    parts = [f"{key}:{quote(_plain(value), safe=_SAFE)}" for key, value in settings.items()]
-    return "|".join([metric, *parts])
+    return "|".join([metric, *(f"{key}:{_quoted(value)}" for key, value in settings.items())])
 
 
 def parse_signature(signature: str) -> tuple[str, dict[str, str]]:
@@ -38,9 +39,11 @@ def parse_signature(signature: str) -> tuple[str, dict[str, str]]:
     return metric, settings
 
 
-def _plain(value: object) -> str:
-    if value is True or value is False:
-        return "yes" if value else "no"
+def _quoted(value: object) -> str:
+    if value == "none":
+        return _LITERAL_NONE
     if value is None or value == "":
         return "none"
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return quote(f"{value:g}" if isinstance(value, float) else str(value), safe=_SAFE)

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import io
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 import pytest
@@ -10,9 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
+from capscore import embedding
 from capscore.cache import EmbeddingCache
 from capscore.embedding import Embedder
-from capscore.errors import ImageError
+from capscore.errors import CapscoreError, ImageError, InputError
 
 from .toy import BLUE, GREEN, RED, ColourBackbone, plain
 
@@ -152,13 +157,13 @@ def test_an_image_that_changes_between_reading_and_decoding_is_an_error(tmp_path
     path = tmp_path / "photo.png"
     path.write_bytes(png(RED))
     embedder = Embedder(ColourBackbone())
-    known = embedder._known
+    look_up = embedder._look_up
 
     def overwritten(keys):
         path.write_bytes(png(GREEN))
-        return known(keys)
+        return look_up(keys)
 
-    embedder._known = overwritten
+    embedder._look_up = overwritten
     with pytest.raises(ImageError, match="changed while"):
         embedder.images([path])
 
@@ -168,14 +173,94 @@ def test_nan_embeddings_are_an_error_not_a_score():
         def encode_tokens(self, ids):
             return np.full((len(ids), 3), np.nan, np.float32)
 
-    with pytest.raises(ValueError, match=r"colours gave NaN.*1 of 1"):
+    with pytest.raises(CapscoreError, match=r"colours gave NaN.*1 of 1"):
         Embedder(Broken()).texts(["red"])
 
 
 @pytest.mark.parametrize("batch_size", [0, -1, 2.5, "8"])
 def test_batch_size_is_checked(batch_size):
-    with pytest.raises(ValueError, match="batch_size="):
+    with pytest.raises(InputError, match="batch_size="):
         Embedder(ColourBackbone(), batch_size=batch_size)
+
+
+def test_on_error_is_checked():
+    with pytest.raises(InputError, match="on_error='bogus'"):
+        Embedder(ColourBackbone()).images([RED], on_error="bogus")
+
+
+def test_texts_in_slabs_are_the_same(monkeypatch):
+    texts = [" ".join(["red"] * (n % 4 + 1) + ["blue"] * (n % 3)) + f" {n}" for n in range(40)]
+    whole = Embedder(ColourBackbone(), batch_size=3).texts(texts)
+    monkeypatch.setattr("capscore.embedding.TEXT_BATCHES_A_SLAB", 2)
+    backbone = ColourBackbone()
+    slabs = Embedder(backbone, batch_size=3).texts(texts)
+    np.testing.assert_array_equal(slabs.matrix[slabs.index], whole.matrix[whole.index])
+    assert max(map(len, backbone.text_batches)) == 3 and backbone.encoded_texts == 40
+
+
+def test_threads_take_turns(monkeypatch):
+    monkeypatch.setattr("capscore.embedding.MEMORY_ENTRIES", 5)
+    embedder = Embedder(ColourBackbone(), batch_size=2)
+    captions = [f"red {'blue ' * (n % 5)}{n}" for n in range(30)]
+    expected = Embedder(ColourBackbone()).texts(captions)
+
+    def work(turn: int):
+        rows = embedder.texts(captions[turn % 7 :])
+        np.testing.assert_array_equal(rows.matrix[rows.index], expected.matrix[expected.index][turn % 7 :])
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(work, range(80)))
+
+
+def test_an_untouched_file_is_read_once(tmp_path, monkeypatch):
+    path = tmp_path / "red.png"
+    path.write_bytes(png(RED))
+    os.utime(path, (1_000_000_000, 1_000_000_000))
+    read = []
+    original = embedding.content_key
+    monkeypatch.setattr(embedding, "content_key", lambda image: read.append(image) or original(image))
+    embedder = Embedder(ColourBackbone())
+    first = embedder.images([path]).keys
+    assert embedder.images([str(path)]).keys == first and len(read) == 1
+    # other content under the same name, with another time
+    path.write_bytes(png(GREEN))
+    assert embedder.images([path]).keys != first and len(read) == 2
+    # written a moment ago: it may be written again within the same tick, so it is read again
+    embedder.images([path])
+    assert len(read) == 3
+
+
+class Answers(BaseHTTPRequestHandler):
+    """Serves another picture at every request; /gone is not there."""
+
+    count = 0
+
+    def do_GET(self):
+        Answers.count += 1
+        body = png(plain((Answers.count, 255, 0)))
+        self.send_response(503 if self.path == "/gone" else 200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+def test_a_url_is_fetched_once():
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_address[1]}"
+        Answers.count = 0
+        rows = Embedder(ColourBackbone(), allow_urls=True).images(
+            [f"{url}/a", f"{url}/a", {"path": f"{url}/a", "bytes": None}, f"{url}/gone"], on_error="skip"
+        )
+        assert Answers.count == 2
+        assert rows.index.tolist() == [0, 0, 0, -1]
+        assert "/gone' answered HTTP 503" in str(rows.failures[3])
+        with pytest.raises(ImageError, match="allow_urls=True"):
+            Embedder(ColourBackbone()).images([f"{url}/a"])
+        server.shutdown()
 
 
 def test_no_rows():

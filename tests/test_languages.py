@@ -22,8 +22,16 @@ from capscore.languages import language_code
         ("deu", "de"),
         ("ger", "de"),
         ("fil", "fil"),
-        ("quz", "quz"),
+        ("quz", "qu"),
         ("mi", "mi"),
+        ("arb", "ar"),
+        ("swh", "sw"),
+        ("pes", "fa"),
+        ("nb", "no"),
+        ("nn-NO", "no"),
+        ("tl", "fil"),
+        ("hr", "hr"),
+        ("sr-Latn", "sr"),
     ],
 )
 def test_code(given, code):
@@ -39,7 +47,7 @@ def test_near_misses_are_explained(given, meant):
         language_code(given)
 
 
-@pytest.mark.parametrize("given", ["", "  ", None, 7, "xx-yy-zz!", "qqq1", "und", "x"])
+@pytest.mark.parametrize("given", ["", "  ", None, 7, ["de"], "xx-yy-zz!", "qqq1", "und", "x"])
 def test_nobody_knows_it(given):
     with pytest.raises(InputError, match="language"):
         language_code(given)

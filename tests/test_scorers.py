@@ -138,7 +138,7 @@ def test_scores_with_other_settings_are_not_put_together():
 
 
 def test_counts_and_signature():
-    with pytest.warns(TruncationWarning, match=r"1 of 3 rows .* 6 tokens of 'colours'.*first such row: 2"):
+    with pytest.warns(TruncationWarning, match=r"1 of 3 rows .* 6 tokens .*first such row of these: 2"):
         scores = make(MCS).score(["red", "red", "a b c d e f"], [RED, RED, GREEN], language="de-AT")
     assert (scores.n_items, scores.n_unique_images, scores.n_truncated, scores.n_failed) == (3, 2, 1, 0)
     assert scores.signature == (
@@ -242,6 +242,34 @@ def test_rows_that_do_not_fit_together_are_never_skipped(arguments, said, on_err
 def test_references_where_none_are_used():
     with pytest.raises(InputError, match="mcs takes no references"):
         make(MCS).score(["red"], [RED], [["red"]])
+
+
+def test_a_set_has_no_order():
+    with pytest.raises(InputError, match="candidates is a set, which has no order"):
+        make(MCS).score({"red", "green"}, [RED, GREEN])
+
+
+def test_rows_may_have_no_language():
+    scores = make(MCS).score(["red"] * 4, [RED] * 4, language=["de", None, "", float("nan")])
+    assert scores.languages == ["de", "", "", ""] and scores.n_failed == 0
+    assert "|lang:de+unstated|" in scores.signature
+
+
+def test_a_language_that_is_no_text_names_the_row():
+    with pytest.raises(InputError, match=r"^row 1, language: \['de'\] is not a language code"):
+        make(MCS).score(["red"] * 2, [RED] * 2, language=["de", ["de"]])
+
+
+def test_prefix_is_checked():
+    with pytest.raises(InputError, match="prefix=5: expected a string"):
+        MCS(Embedder(ColourBackbone()), prefix=5)
+
+
+def test_images_of_rows_with_a_bad_text_are_left_alone():
+    scorer = make(MCS)
+    scores = scorer.score(["red", ""], [RED, GREEN], on_error="skip")
+    assert scorer.backbone.encoded_images == 1
+    assert scores.n_unique_images == 1
 
 
 def test_on_error_is_checked():

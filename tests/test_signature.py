@@ -21,6 +21,10 @@ def test_any_value_comes_back(value):
     assert "\n" not in signature and " " not in signature
 
 
+def test_no_prefix_is_not_the_prefix_none():
+    assert format_signature("mcs", {"prefix": ""}) != format_signature("mcs", {"prefix": "none"})
+
+
 def test_torn_signature():
     with pytest.raises(ValueError, match="'w' in signature"):
         parse_signature("mcs|w")

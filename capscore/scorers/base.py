@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..embedding import Embedder
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Scores:
     """Scores of n rows, and what they depend on.
 
@@ -81,7 +81,8 @@ class Scores:
         """Everything the numbers depend on, in one line."""
         scored = [row for row in range(len(self)) if row not in self.failures]
         counts = {int(self.n_references[row]) for row in scored}
-        languages = sorted({self.languages[row] for row in scored} or set(self.languages))
+        named = {self.languages[row] for row in scored} or set(self.languages)
+        languages = sorted(named, key=lambda language: (not language, language))
         settings: dict[str, object] = {}
         for key, value in self.settings.items():
             settings[key] = value
@@ -116,23 +117,36 @@ class Scores:
             failures=failures,
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain floats, lists and strings, ready for JSON; None stands for the score of a failed row.
+    def summary(self) -> dict[str, Any]:
+        """Means, counts and signature, ready for JSON, without anything that grows with the rows.
 
-        Keys: the metric's name (mean), "scores", one list per component and its mean under
-        "mean_<component>", the counts, "failures" (a list of row and error) and "signature".
+        Keys: the metric's name (mean), "mean_<component>", "n_items", "n_unique_images", "n_truncated",
+        "n_failed" and "signature"; None stands for a mean of nothing.
         """
         return {
             self.metric: _plain(self.mean),
-            "scores": [_plain(score) for score in self.scores],
-            **{name: [_plain(value) for value in values] for name, values in self.components.items()},
             **{f"mean_{name}": _plain(_mean(values)) for name, values in self.components.items()},
             "n_items": self.n_items,
             "n_unique_images": self.n_unique_images,
             "n_truncated": self.n_truncated,
             "n_failed": self.n_failed,
-            "failures": [{"row": row, "error": error} for row, error in sorted(self.failures.items())],
             "signature": self.signature,
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain floats, lists and strings, ready for JSON; None stands for the score of a failed row.
+
+        Keys: those of `summary`, "scores", one list per component under its name, and "failures" (a list of
+        row and error).
+        """
+        summary = self.summary()
+        signature = summary.pop("signature")
+        return {
+            **summary,
+            "scores": [_plain(score) for score in self.scores],
+            **{name: [_plain(value) for value in values] for name, values in self.components.items()},
+            "failures": [{"row": row, "error": error} for row, error in sorted(self.failures.items())],
+            "signature": signature,
         }
 
     def __repr__(self) -> str:
@@ -163,6 +177,8 @@ class Scorer(ABC):
 
     def __init__(self, embedder: Embedder, *, prefix: str | None = None):
         self.embedder = embedder
+        if prefix is not None and not isinstance(prefix, str):
+            raise InputError(f"prefix={prefix!r}: expected a string, or None for the backbone's own")
         self.prefix = embedder.backbone.prefix if prefix is None else prefix
 
     @property
@@ -210,8 +226,9 @@ class Scorer(ABC):
             references: n lists of at least one reference, for metrics that use them.
             language: one language code for all rows, or n of them. It is checked against the backbone's
                 languages and named in the signature; the numbers do not depend on it.
-            on_error: "raise" (default) stops at the first bad row; "skip" gives it NaN, leaves it out of the
-                mean, and lists it in `failures`.
+            on_error: "raise" (default) stops at the first problem found, in the texts of all rows, then in
+                the images; "skip" gives bad rows NaN, leaves them out of the mean, and lists them in
+                `failures`.
 
         Raises:
             InputError: lists of different lengths, a bad row, an unknown language code.
@@ -222,7 +239,7 @@ class Scorer(ABC):
         rows = _Rows.check(self, candidates, images, references, language, on_error)
         self._warn_about_languages(rows.languages)
 
-        embedded = self.embedder.images(rows.images, on_error=on_error)
+        embedded = self.embedder.images(rows.images, on_error=on_error, skip=rows.failures)
         failures = {**embedded.failures, **rows.failures}
         image_rows = embedded.index.copy()
         kept = np.array([row not in failures for row in range(len(rows))], dtype=bool)
@@ -278,7 +295,7 @@ class Scorer(ABC):
             warnings.warn(
                 f"{len(rows)} of {len(truncated)} rows have a text longer than the "
                 f"{self.backbone.max_tokens} tokens of {self.backbone.name!r}; the rest of it was not seen "
-                f"(first such row: {rows[0]})",
+                f"(first such row of these: {rows[0]})",
                 TruncationWarning,
                 stacklevel=3,
             )
@@ -289,8 +306,8 @@ def _cosines(
 ) -> np.ndarray:
     """Row by row cosine of two sets of unit rows → float64 (n,); in slices, so that memory stays bounded."""
     out = np.empty(len(left_rows))
-    for start in range(0, len(out), 16_384):
-        part = slice(start, start + 16_384)
+    for start in range(0, len(out), 1024):
+        part = slice(start, start + 1024)
         out[part] = np.einsum("nd,nd->n", left[left_rows[part]], right[right_rows[part]], optimize=False)
     return out
 
@@ -387,8 +404,9 @@ class _Rows:
 def _as_list(values: Any, name: str, what: str) -> list[Any]:
     if isinstance(values, (str, bytes)):
         raise InputError(f"{name}={values!r:.60} is one string; pass a list of {what}", field=name)
-    if isinstance(values, Mapping) or not hasattr(values, "__iter__"):
-        raise InputError(f"{name} is a {type(values).__name__}; pass a list of {what}", field=name)
+    if isinstance(values, (Mapping, Set)) or not hasattr(values, "__iter__"):
+        order = ", which has no order" if isinstance(values, Set) else ""
+        raise InputError(f"{name} is a {type(values).__name__}{order}; pass a list of {what}", field=name)
     return list(values)
 
 
@@ -453,8 +471,9 @@ def _languages(language: Any, captions: list[Any], fail: Any) -> list[str]:
         )
     codes = []
     for row, tag in enumerate(given):
+        missing = tag is None or tag == "" or (isinstance(tag, float) and math.isnan(tag))
         try:
-            codes.append("" if tag is None else language_code(tag))
+            codes.append("" if missing else language_code(tag))
         except InputError as error:
             fail(row, error)
             codes.append("")
