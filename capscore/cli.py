@@ -14,6 +14,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,6 +22,7 @@ import typer
 
 from . import __version__
 from .errors import BackboneUnavailable, CapscoreError, MissingExtraError
+from .progress import progress_bar
 
 if TYPE_CHECKING:
     from .backbones.base import Backbone
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from .scorers.base import Scores
 
 FAILED, USAGE, SKIPPED, INTERRUPTED = 1, 2, 3, 130
+_DEBUG = ContextVar("debug", default=False)
 
 # How the library's errors put it → how it is put on the command line.
 _SPELLINGS = {
@@ -95,7 +98,7 @@ def _command(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def _failed(error: Exception, code: int) -> typer.Exit:
-    if os.environ.get("CAPSCORE_DEBUG", "") not in ("", "0"):
+    if _DEBUG.get() or os.environ.get("CAPSCORE_DEBUG", "") not in ("", "0"):
         import traceback
 
         traceback.print_exception(error)
@@ -260,8 +263,7 @@ def score(
         bool, typer.Option("--no-cache", help="Keep no embeddings on disk.", rich_help_panel="Model")
     ] = False,
 ) -> None:
-    if debug:
-        os.environ["CAPSCORE_DEBUG"] = "1"
+    _DEBUG.set(debug)
     from .row_fields import FAMILIAR, ImageFolder, find_fields
     from .rows import UsageError, check_output, open_rows, open_writer
     from .score_file import CHUNK_ROWS, ScoringRun, Signals, check_images_exist, load_scorers, result_columns
@@ -320,10 +322,12 @@ def score(
         )
         kinds = {name: float if metric else str for name, (metric, _) in columns.items()}
         writer = open_writer(target, source, kinds) if target is not None else None
-        with _progress(source.n_rows, shown=in_chunks and not quiet) as advance:
+        with progress_bar(
+            "Scoring", source.n_rows, shown=None if in_chunks and not quiet else False
+        ) as advance:
             scores, summary = _run_and_write(run, writer, columns, signals, advance)
 
-    run.tell_about_truncation()
+    run.tell_about_truncation(scores)
     if as_json:
         print(json.dumps(summary, indent=2, ensure_ascii=not _speaks_unicode()))
     elif not quiet:
@@ -446,15 +450,8 @@ def _summary(run: ScoringRun, scores: dict[str, Scores], target: Path | None) ->
 
     metrics = {}
     for name, part in scores.items():
-        whole = part.to_dict()
-        metrics[name] = {
-            "mean": whole[name],
-            **{key: whole[key] for key in whole if key.startswith("mean_")},
-            **{
-                key: whole[key]
-                for key in ("n_items", "n_unique_images", "n_failed", "n_truncated", "signature")
-            },
-        }
+        whole = part.summary()
+        metrics[name] = {"mean": whole.pop(name), **whole}
     return {
         "input": str(run.source.path),
         "output": None if target is None else str(target),
@@ -500,23 +497,6 @@ def _tell_failures(run: ScoringRun, most: int = 5) -> None:
         print(f"  {place}: {error}", file=sys.stderr)
     if len(run.failures) > most:
         print(f"  and {len(run.failures) - most:,} more, which the summary lists", file=sys.stderr)
-
-
-@contextmanager
-def _progress(total: int, *, shown: bool) -> Iterator[Callable[[int], None]]:
-    if not shown or not sys.stderr.isatty():
-        yield lambda count: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn, TimeRemainingColumn
-
-    bar = Progress(
-        "Scoring", BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), "left:", TimeRemainingColumn(),
-        console=Console(stderr=True), transient=True,
-    )  # fmt: skip
-    with bar:
-        task = bar.add_task("", total=total)
-        yield lambda count: bar.advance(task, count)
 
 
 @cache_app.command("info", help="What the cache holds, by backbone.")

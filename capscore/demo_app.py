@@ -102,7 +102,7 @@ def build_app(metric: str, *, backbone: str | None = None, device: str | None = 
                     label="References, one a line", lines=2, max_lines=12, visible=needs_references
                 )
                 language = gr.Dropdown(
-                    [("not stated", ""), *((word.title(), code) for word, code in sorted(NAMES.items()))],
+                    [("not stated", ""), *sorted((english, code) for code, (_, english) in NAMES.items())],
                     value="",
                     allow_custom_value=True,
                     label="Language of the captions",

@@ -7,13 +7,12 @@ distinct embeddings and, per row, which of them is its own.
 from __future__ import annotations
 
 import os
-import sys
 import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -24,6 +23,7 @@ from .backbones.base import Backbone, fingerprint_of
 from .columns import check_images
 from .errors import CapscoreError, ImageError, InputError
 from .images import DECODING, Downloads, content_key, load_image
+from .progress import progress_bar
 
 if TYPE_CHECKING:
     from .cache import EmbeddingCache
@@ -375,19 +375,9 @@ class Embedder:
         finally:
             flush()
 
-    @contextmanager
-    def _bar(self, label: str, total: int) -> Iterator[Callable[[int], None]]:
-        long = total > 4 * self.image_batch
-        if not (self.progress if self.progress is not None else long and sys.stderr.isatty()):
-            yield lambda count: None
-            return
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
-            task = shown.add_task(label, total=total)
-            yield lambda count: shown.advance(task, count)
+    def _bar(self, label: str, total: int) -> AbstractContextManager[Callable[[int], None]]:
+        quick = self.progress is None and total <= 4 * self.image_batch
+        return progress_bar(label, total, shown=False if quick else self.progress)
 
 
 def _bounded_map(

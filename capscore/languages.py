@@ -7,30 +7,48 @@ from functools import lru_cache
 
 from .errors import InputError
 
-# Names that people write where a code is expected, and the code they mean.
+# primary subtag → what its speakers call it, and what it is called in English
 NAMES = {
-    "arabic": "ar",
-    "chinese": "zh",
-    "czech": "cs",
-    "dutch": "nl",
-    "english": "en",
-    "french": "fr",
-    "german": "de",
-    "hindi": "hi",
-    "indonesian": "id",
-    "italian": "it",
-    "japanese": "ja",
-    "korean": "ko",
-    "polish": "pl",
-    "portuguese": "pt",
-    "russian": "ru",
-    "spanish": "es",
-    "swahili": "sw",
-    "tamil": "ta",
-    "thai": "th",
-    "turkish": "tr",
-    "vietnamese": "vi",
+    "ar": ("العربية", "Arabic"),
+    "bn": ("বাংলা", "Bengali"),
+    "cs": ("čeština", "Czech"),
+    "da": ("dansk", "Danish"),
+    "de": ("Deutsch", "German"),
+    "el": ("ελληνικά", "Greek"),
+    "en": ("English", "English"),
+    "es": ("español", "Spanish"),
+    "fa": ("فارسی", "Persian"),
+    "fi": ("suomi", "Finnish"),
+    "fil": ("Filipino", "Filipino"),
+    "fr": ("français", "French"),
+    "he": ("עברית", "Hebrew"),
+    "hi": ("हिन्दी", "Hindi"),
+    "hr": ("hrvatski", "Croatian"),
+    "hu": ("magyar", "Hungarian"),
+    "id": ("Indonesia", "Indonesian"),
+    "it": ("italiano", "Italian"),
+    "ja": ("日本語", "Japanese"),
+    "ko": ("한국어", "Korean"),
+    "mi": ("Māori", "Maori"),
+    "nl": ("Nederlands", "Dutch"),
+    "no": ("norsk", "Norwegian"),
+    "pl": ("polski", "Polish"),
+    "pt": ("português", "Portuguese"),
+    "qu": ("Runa Simi", "Quechua"),
+    "ro": ("română", "Romanian"),
+    "ru": ("русский", "Russian"),
+    "sv": ("svenska", "Swedish"),
+    "sw": ("Kiswahili", "Swahili"),
+    "ta": ("தமிழ்", "Tamil"),
+    "te": ("తెలుగు", "Telugu"),
+    "th": ("ไทย", "Thai"),
+    "tr": ("Türkçe", "Turkish"),
+    "uk": ("українська", "Ukrainian"),
+    "vi": ("Tiếng Việt", "Vietnamese"),
+    "zh": ("中文", "Chinese"),
 }
+# Names that people write where a code is expected, and the code they mean.
+_BY_NAME = {name.lower(): code for code, names in NAMES.items() for name in names}
 # Country codes that get mistaken for the language spoken there.
 COUNTRIES = {"jp": "ja", "cn": "zh", "kr": "ko", "cz": "cs", "gb": "en", "us": "en", "gr": "el", "dk": "da"}
 
@@ -59,7 +77,7 @@ def _code(language: str) -> str:
 
     tag = language.strip().replace("_", "-")
     lowered = tag.lower()
-    meant = NAMES.get(lowered) or COUNTRIES.get(lowered)
+    meant = _BY_NAME.get(lowered) or COUNTRIES.get(lowered)
     if meant is None:
         try:
             if langcodes.tag_is_valid(tag):
@@ -68,8 +86,8 @@ def _code(language: str) -> str:
                     return "no" if primary in ("nb", "nn") else primary
         except langcodes.LanguageTagError:
             pass
-        close = difflib.get_close_matches(lowered, NAMES, n=1)
-        meant = NAMES[close[0]] if close else None
+        close = difflib.get_close_matches(lowered, _BY_NAME, n=1)
+        meant = _BY_NAME[close[0]] if close else None
     hint = f"; did you mean {meant!r}?" if meant else ""
     raise InputError(
         f"{language!r} is not a language code that anybody knows (expected BCP 47 or ISO 639, such as "

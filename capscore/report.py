@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from .errors import CapscoreError, ResultWriteError
+from .languages import NAMES
 
 THUMBNAIL_SIDE = 640
 JPEG_QUALITY = 85
@@ -28,47 +29,6 @@ JPEG_QUALITY = 85
 # mark → symbol, label; from best to worst
 MARKS = {"right": ("✓", "right"), "half": ("~", "half right"), "wrong": ("✗", "wrong")}
 RIGHT_TO_LEFT = frozenset(("Adlm", "Arab", "Hebr", "Mand", "Nkoo", "Rohg", "Syrc", "Thaa"))
-
-# primary subtag → what its speakers call it, and what it is called in English
-LANGUAGE_NAMES = {
-    "ar": ("العربية", "Arabic"),
-    "bn": ("বাংলা", "Bengali"),
-    "cs": ("čeština", "Czech"),
-    "da": ("dansk", "Danish"),
-    "de": ("Deutsch", "German"),
-    "el": ("ελληνικά", "Greek"),
-    "en": ("English", "English"),
-    "es": ("español", "Spanish"),
-    "fa": ("فارسی", "Persian"),
-    "fi": ("suomi", "Finnish"),
-    "fil": ("Filipino", "Filipino"),
-    "fr": ("français", "French"),
-    "he": ("עברית", "Hebrew"),
-    "hi": ("हिन्दी", "Hindi"),
-    "hr": ("hrvatski", "Croatian"),
-    "hu": ("magyar", "Hungarian"),
-    "id": ("Indonesia", "Indonesian"),
-    "it": ("italiano", "Italian"),
-    "ja": ("日本語", "Japanese"),
-    "ko": ("한국어", "Korean"),
-    "mi": ("Māori", "Maori"),
-    "nl": ("Nederlands", "Dutch"),
-    "no": ("norsk", "Norwegian"),
-    "pl": ("polski", "Polish"),
-    "pt": ("português", "Portuguese"),
-    "quz": ("Qusqu qhichwa", "Cusco Quechua"),
-    "ro": ("română", "Romanian"),
-    "ru": ("русский", "Russian"),
-    "sv": ("svenska", "Swedish"),
-    "sw": ("Kiswahili", "Swahili"),
-    "ta": ("தமிழ்", "Tamil"),
-    "te": ("తెలుగు", "Telugu"),
-    "th": ("ไทย", "Thai"),
-    "tr": ("Türkçe", "Turkish"),
-    "uk": ("українська", "Ukrainian"),
-    "vi": ("Tiếng Việt", "Vietnamese"),
-    "zh": ("中文", "Chinese"),
-}
 
 
 @dataclass(frozen=True)
@@ -469,7 +429,7 @@ def _names(tag: str) -> tuple[str, str]:
     if not tag:
         return "Language not stated", "Language not stated"
     primary, _, rest = tag.replace("_", "-").partition("-")
-    own, english = LANGUAGE_NAMES.get(primary.lower(), (tag, tag))
+    own, english = NAMES.get(primary.lower(), (tag, tag))
     if rest and own != tag:
         own, english = f"{own} ({rest})", f"{english} ({rest})"
     return own, english

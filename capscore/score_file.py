@@ -200,9 +200,9 @@ class ScoringRun:
                 f"{', '.join(sorted(backbone.languages))}): scores in these languages mean little"
             )
 
-    def tell_about_truncation(self) -> None:
-        """Say how many rows have a text that was cut, for each metric."""
-        for scorer, scores in zip(self.scorers, self.scores().values(), strict=True):
+    def tell_about_truncation(self, found: dict[str, Scores]) -> None:
+        """Say how many rows have a text that was cut, for each metric of the scores of all rows."""
+        for scorer, scores in zip(self.scorers, found.values(), strict=True):
             if scores.n_truncated:
                 first = int(scores.truncated.argmax())
                 backbone = scorer.backbone

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from capscore import CapscoreError, ImageError, ResultWriteError
+from capscore.languages import NAMES
 from capscore.report import (
-    LANGUAGE_NAMES,
     ReportCaption,
     ReportMetric,
     ReportPhoto,
@@ -418,8 +418,8 @@ def test_one_language_leaves_nothing_to_choose(tmp_path):
 
 
 def test_language_names_are_complete():
-    assert all(own and english for own, english in LANGUAGE_NAMES.values())
-    assert LANGUAGE_NAMES["ja"] == ("日本語", "Japanese")
+    assert all(own and english for own, english in NAMES.values())
+    assert NAMES["ja"] == ("日本語", "Japanese")
 
 
 def luminance(colour: str) -> float:

@@ -1,0 +1,28 @@
+"""A progress bar on stderr for long work, and nothing at all where nobody would see it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def progress_bar(label: str, total: int, *, shown: bool | None = None) -> Iterator[Callable[[int], None]]:
+    """Gives a function that is told how many more are done.
+
+    Args:
+        label: what is being done.
+        total: how many there are to do.
+        shown: True or False; None shows it if stderr is a terminal.
+    """
+    if not (sys.stderr.isatty() if shown is None else shown):
+        yield lambda count: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(label, total=total)
+        yield lambda count: bar.advance(task, count)
