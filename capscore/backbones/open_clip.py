@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import pickle
-import re
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterable, Sequence
@@ -40,11 +39,15 @@ from ..errors import BackboneUnavailable, CapscoreError
 from .base import (
     Backbone,
     Tokens,
+    architecture_digest,
+    exact_convolutions,
     fingerprint_of,
     resolve_device,
     resolve_dtype,
+    settings_digest,
     to_unit_rows,
     weights_digest,
+    without_addresses,
 )
 from .download import CONFIGURATION, OPEN_CLIP_CONFIG, fetch, needed_files, open_clip_weights
 
@@ -75,6 +78,7 @@ class OpenClipBackbone(Backbone):
         *,
         name: str,
         revision: str = "",
+        folder: Path | None = None,
         prefix: str = "",
         languages: Iterable[str] | None = None,
         device: str | None = None,
@@ -87,7 +91,8 @@ class OpenClipBackbone(Backbone):
             tokenizer: what `open_clip.get_tokenizer` returns for it.
             preprocess: its transform for evaluation; None builds it from the model's own settings.
             name: what a signature calls it.
-            revision: "" for a digest of the weights.
+            revision: "" for a digest of the weights, and of the files in `folder`.
+            folder: where configuration and tokenizer were read from, if from files.
 
         >>> model, _, preprocess = open_clip.create_model_and_transforms("ViT-B-32")  # doctest: +SKIP
         >>> OpenClipBackbone.from_model(
@@ -97,14 +102,15 @@ class OpenClipBackbone(Backbone):
         """
         backbone = cls()
         model.eval()
-        digest = weights_digest(model)
+        digest, architecture = weights_digest(model), architecture_digest(model)
+        settings = settings_digest(folder) if folder is not None else architecture
         backbone._transform = preprocess or image_transform_v2(
             PreprocessCfg(**model.visual.preprocess_cfg), is_train=False
         )
         backbone._tokenizer = _wrap_tokenizer(tokenizer)
         backbone._tight = padding_is_free(model, backbone._tokenizer)
         backbone.name = name
-        backbone.revision = revision or f"w{digest[:8]}"
+        backbone.revision = revision or f"w{fingerprint_of(digest, settings)[:8]}"
         backbone.dim = _embedding_length(model)
         backbone.prefix = prefix
         backbone.max_tokens = backbone._tokenizer.context_length
@@ -112,10 +118,13 @@ class OpenClipBackbone(Backbone):
         backbone.languages = frozenset(languages) if languages else None
         backbone.dtype = resolve_dtype(dtype)
         backbone.device = resolve_device(device)
-        # A function prints with its address, which is another one in every process.
-        description = re.sub(r" at 0x[0-9a-f]+", "", repr(backbone._transform))
         backbone.fingerprint = fingerprint_of(
-            digest, backbone.dtype, description, backbone.max_tokens, backbone._tokenizer.description
+            digest,
+            architecture,
+            backbone.dtype,
+            without_addresses(repr(backbone._transform)),
+            backbone.max_tokens,
+            backbone._tokenizer.description,
         )
         backbone._model = model.to(device=backbone.device, dtype=getattr(torch, backbone.dtype))
         return backbone
@@ -126,7 +135,8 @@ class OpenClipBackbone(Backbone):
     def encode_pixels(self, pixels: Sequence[torch.Tensor]) -> np.ndarray:
         with torch.inference_mode():
             batch = torch.stack(list(pixels)).to(device=self.device, dtype=getattr(torch, self.dtype))
-            return to_unit_rows(self._model.encode_image(batch))
+            with exact_convolutions(self.dtype):
+                return to_unit_rows(self._model.encode_image(batch))
 
     def tokenize(self, texts: Sequence[str]) -> Tokens:
         return self._tokenizer(list(texts))
@@ -493,6 +503,7 @@ def _build(
     return OpenClipBackbone.from_model(
         model,
         tokenizer,
+        folder=folder,
         name=name,
         revision=revision,
         prefix=prefix,
@@ -549,6 +560,12 @@ def _model_type(config: Path) -> str | None:
         return None
 
 
+# What a checkpoint's own file must not decide: where things come from, and whether its code runs.
+_OURS_TO_SAY = frozenset(
+    ("trust_remote_code", "local_files_only", "code_revision", "cache_dir", "token", "revision", "subfolder")
+)
+
+
 def _tokenizer_for(folder: Path, text_cfg: dict[str, Any]) -> _Tokenizer:
     """CLIP's own tokenizer, or the one whose files are in the folder, or the one that the config names."""
     context_length = text_cfg.get("context_length") or open_clip.tokenizer.DEFAULT_CONTEXT_LENGTH
@@ -566,6 +583,11 @@ def _tokenizer_for(folder: Path, text_cfg: dict[str, Any]) -> _Tokenizer:
                 f"{folder} has no tokenizer (tokenizer.json, or sentencepiece.bpe.model with "
                 f"tokenizer_config.json), and that of {wanted!r} cannot be had either: {error}"
             ) from None
+    refused = sorted(settings.keys() & _OURS_TO_SAY)
+    if refused:
+        raise BackboneUnavailable(
+            f"{folder / OPEN_CLIP_CONFIG}: tokenizer_kwargs may not set {', '.join(refused)}"
+        )
     clean = get_clean_fn(settings.pop("clean", "whitespace"))
     strip_sep = settings.pop("strip_sep_token", False)
     language = settings.pop("language", None)
@@ -594,7 +616,10 @@ def _open_tokenizer(folder: Path, settings: dict[str, Any]) -> Any:
 
     try:
         if (folder / "tokenizer_config.json").is_file() or (folder / "config.json").is_file():
-            return AutoTokenizer.from_pretrained(str(folder), **settings)
+            # Said outright: left open, transformers asks on the terminal whether it may run foreign code.
+            return AutoTokenizer.from_pretrained(
+                str(folder), local_files_only=True, trust_remote_code=False, **settings
+            )
         # LAION's repositories have tokenizer.json alone; its special tokens are RoBERTa's.
         tokenizer = PreTrainedTokenizerFast(
             tokenizer_file=str(folder / "tokenizer.json"), bos_token="<s>", eos_token="</s>", **settings

@@ -15,7 +15,15 @@ import torch
 from torch import nn
 
 from ..errors import CapscoreError
-from .base import Backbone, Tokens, fingerprint_of, pad_batch, to_unit_rows, weights_digest
+from .base import (
+    Backbone,
+    Tokens,
+    architecture_digest,
+    fingerprint_of,
+    pad_batch,
+    to_unit_rows,
+    weights_digest,
+)
 from .registry import find
 from .transformers_tokenizer import pad_id_of, tokenize_texts
 
@@ -58,7 +66,7 @@ class PairedBackbone(Backbone):
         made_for: the image tower that the text tower was made for; "" if that is not known.
         name: what signatures call the backbone.
         revision: commit of the text tower's weights; "" for a digest of them.
-        text_digest: digest of what else an embedding of a text depends on, such as the tokenizer.
+        settings: digest of the files that say how the text tower is used.
         prefix, languages, device, dtype: as of `Backbone`.
         logit_scale: None for that of the image tower.
 
@@ -75,7 +83,7 @@ class PairedBackbone(Backbone):
         made_for: str = "",
         name: str,
         revision: str,
-        text_digest: str,
+        settings: str,
         prefix: str,
         languages: frozenset[str] | None,
         device: str,
@@ -94,7 +102,7 @@ class PairedBackbone(Backbone):
                 f"the towers do not share one space: {name} gives {text.dim} numbers for a text, "
                 f"{image.name} gives {image.dim} for an image"
             )
-        digest = weights_digest(text)
+        digest = fingerprint_of(weights_digest(text), settings)
         as_made = isinstance(image_tower, str) and _official(image_tower) == _official(made_for)
         self.name = name if as_made else f"{name}+{image.name}"
         self.revision = f"{revision or 'w' + digest[:8]}+{image.revision}"
@@ -103,7 +111,7 @@ class PairedBackbone(Backbone):
         self.logit_scale = image.logit_scale if logit_scale is None else logit_scale
         self.device, self.dtype = device, dtype
         self.fingerprint = fingerprint_of(
-            "paired", digest, text_digest, dtype, text.max_tokens, image.fingerprint
+            "paired", digest, architecture_digest(text), dtype, text.max_tokens, image.fingerprint
         )
         self._image = image
         self._pad_id = pad_id_of(text.tokenizer)

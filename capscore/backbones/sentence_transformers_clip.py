@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from ..errors import BackboneUnavailable, CapscoreError, MissingExtraError
-from .base import Backbone, fingerprint_of
+from .base import Backbone, settings_digest
 from .checkpoint import (
     in_one_line,
     load_strictly,
@@ -23,7 +23,7 @@ from .checkpoint import (
     weight_files,
 )
 from .paired import PairedBackbone, TextTower, registered_image_tower
-from .transformers_tokenizer import context_length, require_vocabulary, tokenizer_digest
+from .transformers_tokenizer import context_length, require_vocabulary
 
 # Modules after the first that see nothing but embeddings and the mask.
 _AFTER_TRANSFORMER = ("Pooling", "Dense", "Normalize", "LayerNorm")
@@ -90,16 +90,13 @@ def load_folder(
     folder = Path(folder)
     modules = _check_modules(folder, trust_remote_code)
     model = _load_model(folder, modules, trust_remote_code)
-    settings = [read_json(file) for file in sorted(folder.glob("**/*.json")) if "config" in file.name]
     return PairedBackbone(
         SentenceTransformerTower(model),
         image_tower,
         made_for=registered_image_tower(name),
         name=name,
         revision=revision,
-        text_digest=fingerprint_of(
-            tokenizer_digest(folder / modules[0]["path"]), json.dumps(modules), settings
-        ),
+        settings=settings_digest(folder, code=trust_remote_code),
         prefix=prefix + _default_prompt(model),
         languages=languages,
         device=device,
@@ -137,8 +134,8 @@ def _check_modules(folder: Path, trust_remote_code: bool) -> list[dict[str, Any]
         if _kind(module) == "Dense" and not trust_remote_code:
             # The library would use Tanh in place of a function that it does not trust, with but a warning.
             path = folder / module["path"] / "config.json"
-            function = read_json(path).get("activation_function", "torch.")
-            if not str(function).startswith("torch."):
+            function = read_json(path).get("activation_function", "torch.nn.")
+            if not str(function).startswith("torch.nn."):
                 raise CapscoreError(
                     f"{path} names the function {function!r}, which runs only with trust_remote_code=True"
                 )

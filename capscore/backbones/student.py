@@ -17,11 +17,11 @@ from safetensors.torch import save_file
 from torch import nn
 
 from ..errors import BackboneUnavailable, CapscoreError, ResultWriteError
-from .base import Backbone
+from .base import Backbone, settings_digest
 from .checkpoint import in_one_line, read_json, read_state_dict
 from .mean_pooled import MeanPooledTower, load_encoder_and_projection
 from .paired import PairedBackbone
-from .transformers_tokenizer import context_length, load_tokenizer, position_limit, tokenizer_digest
+from .transformers_tokenizer import context_length, load_tokenizer, position_limit
 
 _MARKER = "capscore_student.json"
 _FORMAT = 1
@@ -187,7 +187,7 @@ def load_folder(
         made_for=tower.image_tower,
         name=name,
         revision=revision,
-        text_digest=tokenizer_digest(folder),
+        settings=settings_digest(folder),
         prefix=prefix or tower.prefix,
         languages=tower.languages if languages is None else languages,
         device=device,

@@ -16,7 +16,17 @@ import torch
 from tokenizers.normalizers import Lowercase
 
 from ..errors import BackboneUnavailable, CapscoreError
-from .base import Backbone, Tokens, fingerprint_of, pad_batch, to_unit_rows, weights_digest
+from .base import (
+    Backbone,
+    Tokens,
+    architecture_digest,
+    exact_convolutions,
+    fingerprint_of,
+    pad_batch,
+    settings_digest,
+    to_unit_rows,
+    weights_digest,
+)
 from .checkpoint import (
     in_one_line,
     load_strictly,
@@ -31,7 +41,6 @@ from .transformers_tokenizer import (
     pad_id_of,
     pad_to_length,
     tokenize_texts,
-    tokenizer_digest,
 )
 
 if TYPE_CHECKING:
@@ -117,7 +126,7 @@ def load_folder(
         tokenizer,
         _load_image_processor(folder, trust_remote_code),
         kind=kind,
-        tokenizer_digest=tokenizer_digest(folder),
+        settings=settings_digest(folder, code=trust_remote_code),
         name=name,
         revision=revision,
         prefix=prefix,
@@ -196,13 +205,22 @@ def _load_image_processor(folder: Path, trust_remote_code: bool) -> Any:
         )
     try:
         with quiet_transformers():
+            # Named, because the default differs between versions, and the two resize up to one level of
+            # 255 differently.
+            fast = {"backend": "torchvision"} if _version() >= 5 else {"use_fast": True}
             return AutoImageProcessor.from_pretrained(
-                folder, local_files_only=True, trust_remote_code=trust_remote_code
+                folder, local_files_only=True, trust_remote_code=trust_remote_code, **fast
             )
     except Exception as error:  # OSError, ValueError or TypeError, after what is wrong in the file
         raise BackboneUnavailable(
             f"the image processor in {folder} cannot be loaded: {in_one_line(error)}"
         ) from error
+
+
+def _version() -> int:
+    import transformers
+
+    return int(transformers.__version__.partition(".")[0])
 
 
 class TransformersClip(Backbone):
@@ -213,7 +231,7 @@ class TransformersClip(Backbone):
         tokenizer: its tokenizer.
         image_processor: its image processor, of either kind (torchvision or PIL).
         kind: its `model_type`; "" for one with its own code.
-        tokenizer_digest: digest of the tokenizer's files.
+        settings: digest of the files that say how the weights are used.
         name, revision, prefix, languages, device, dtype: as of `Backbone`; revision "" means a digest.
 
     Raises:
@@ -227,7 +245,7 @@ class TransformersClip(Backbone):
         image_processor: Any,
         *,
         kind: str,
-        tokenizer_digest: str,
+        settings: str,
         name: str,
         revision: str,
         prefix: str,
@@ -238,7 +256,7 @@ class TransformersClip(Backbone):
         self._kind, self._reading = kind, _FAMILY.get(kind, _FOREIGN)
         self._tokenizer, self._image_processor = tokenizer, image_processor
         self._pad_id = pad_id_of(tokenizer)
-        digest = weights_digest(model)
+        digest = fingerprint_of(weights_digest(model), settings)
         text_config = getattr(model.config, "text_config", model.config)
         self.name, self.prefix, self.languages = name, prefix, languages
         self.revision = revision or f"w{digest[:8]}"
@@ -254,7 +272,7 @@ class TransformersClip(Backbone):
         self.fingerprint = fingerprint_of(
             "transformers_clip",
             digest,
-            tokenizer_digest,
+            architecture_digest(model),
             dtype,
             self.max_tokens,
             self._describe_preprocessing(),
@@ -308,7 +326,8 @@ class TransformersClip(Backbone):
                 (patches < shapes.prod(dim=1, keepdim=True)).int().to(self.device)
             )
         inputs["pixel_values"] = batch.to(self.device, getattr(torch, self.dtype))
-        return to_unit_rows(_tensor(self._model.get_image_features(**inputs)))
+        with exact_convolutions(self.dtype):
+            return to_unit_rows(_tensor(self._model.get_image_features(**inputs)))
 
     def tokenize(self, texts: Sequence[str]) -> Tokens:
         # SigLIP's own tokenizer knows what to do with capitals.

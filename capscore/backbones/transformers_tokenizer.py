@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from ..errors import BackboneUnavailable, CapscoreError, MissingExtraError
-from .base import Tokens, fingerprint_of, pad_batch
+from .base import Tokens, pad_batch
 from .checkpoint import in_one_line, quiet_transformers
 
 # Any one of these holds a vocabulary.
@@ -67,16 +67,6 @@ def load_tokenizer(folder: Path, config: Any = None, *, trust_remote_code: bool 
         raise BackboneUnavailable(
             f"the tokenizer in {folder} cannot be loaded: {in_one_line(error)}"
         ) from error
-
-
-def tokenizer_digest(folder: Path) -> str:
-    """Digest (32 hexadecimal digits) of the files that decide how a folder's tokenizer cuts texts."""
-    import xxhash
-
-    files = [folder / name for name in (*_VOCABULARIES, *_SETTINGS)]
-    return fingerprint_of(
-        *(f"{file.name}|{xxhash.xxh3_128_hexdigest(file.read_bytes())}" for file in files if file.is_file())
-    )
 
 
 def position_limit(text_config: Any, text_model: nn.Module) -> int | None:

@@ -121,7 +121,6 @@ class UniversalSentenceEncoder(nn.Module):
         self.up = nn.Linear(320, DIM, bias=False)
         self.last = nn.Linear(DIM, DIM, bias=False)
         self.last_skip = nn.Linear(320, DIM, bias=False)
-        self.eps = 1e-12
 
     @classmethod
     def from_npz(cls, path: Path) -> UniversalSentenceEncoder:
@@ -165,7 +164,7 @@ class UniversalSentenceEncoder(nn.Module):
             state[f"second.{branch}.weight"] = weight(f"w2_{size}")
             state[f"second.{branch}.bias"] = vector(f"b2_{size}")
         net.load_state_dict(state)
-        net.eps = net.project_norm.eps = net.token_norm.eps = float(raw["eps"])
+        net.project_norm.eps = net.token_norm.eps = float(raw["eps"])
         return net
 
     def embed(self, ids: torch.Tensor) -> torch.Tensor:
