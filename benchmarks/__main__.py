@@ -29,7 +29,6 @@ PARTS = {
 }
 # Nothing is looked for on the Hub, and no display of progress is drawn into the table.
 QUIET = {"HF_HUB_OFFLINE": "1", "HF_EVALUATE_OFFLINE": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
-NOISY = 0.15
 
 
 def main() -> None:
@@ -100,13 +99,12 @@ def _print(parts: dict[str, list[Figure]], machine: dict[str, object]) -> None:
         console.print(_table(PARTS[part], figures))
     figures = [figure for some in parts.values() for figure in some]
     aims = sum(figure.met is not None for figure in figures)
-    noisy = sum((figure.noise or 0) > NOISY for figure in figures)
     console.print(f"{sum(figure.met is True for figure in figures)} of {aims} targets met.")
     console.print(_named(machine))
     if machine["quick"]:
         console.print("Quick run: fewer rows, photos and repetitions than the targets are meant for.")
-    if noisy:
-        console.print(f"Noise above {NOISY:.0%} in {noisy} of {len(figures)} lines.")
+    if any(figure.disturbed for figure in figures):
+        console.print("* Other programs were at work in every repetition: measure again on a quiet machine.")
 
 
 def _table(title: str, figures: list[Figure]) -> Any:
@@ -121,7 +119,7 @@ def _table(title: str, figures: list[Figure]) -> Any:
         sign = "≤" if figure.at_most else "≥"
         table.add_row(
             figure.what,
-            figure.unit.format(figure.value),
+            figure.unit.format(figure.value) + ("*" if figure.disturbed else " "),
             "" if figure.target is None else f"{sign} {figure.unit.format(figure.target)}",
             {True: "yes", False: "[red]NO[/red]", None: ""}[figure.met],
             "" if figure.noise is None else f"{figure.noise:.0%}",

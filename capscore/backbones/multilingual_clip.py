@@ -13,50 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import BackboneUnavailable, CapscoreError
-from .base import Backbone, settings_digest
+from .base import Backbone, LoadOptions, settings_digest
 from .checkpoint import in_one_line, read_json, read_state_dict
+from .encoder_configs import ENCODERS, encoder_config
 from .mean_pooled import MeanPooledTower, load_encoder_and_projection
 from .paired import PairedBackbone, registered_image_tower
 from .transformers_tokenizer import context_length, load_tokenizer
 
-_XLM_ROBERTA = {
-    "model_type": "xlm-roberta",
-    "vocab_size": 250002,
-    "max_position_embeddings": 514,
-    "type_vocab_size": 1,
-    "layer_norm_eps": 1e-5,
-    "pad_token_id": 1,
-    "bos_token_id": 0,
-    "eos_token_id": 2,
-}
-_BASE = {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072}
-_LARGE = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096}
-_BERT = {
-    "model_type": "bert",
-    "max_position_embeddings": 512,
-    "type_vocab_size": 2,
-    "layer_norm_eps": 1e-12,
-    **_BASE,
-}
-
-# By the last part of `modelBase`, lower-cased: "FacebookAI/xlm-roberta-large" is "xlm-roberta-large".
-_ENCODERS: dict[str, dict[str, Any]] = {
-    "xlm-roberta-base": {**_XLM_ROBERTA, **_BASE},
-    "xlm-roberta-large": {**_XLM_ROBERTA, **_LARGE},
-    "labse": {**_BERT, "vocab_size": 501153},
-    "bert-base-multilingual-cased": {**_BERT, "vocab_size": 119547},
-    "bert-base-multilingual-uncased": {**_BERT, "vocab_size": 105879},
-    "distilbert-base-multilingual-cased": {
-        "model_type": "distilbert",
-        "vocab_size": 119547,
-        "max_position_embeddings": 512,
-        "dim": 768,
-        "n_layers": 6,
-        "n_heads": 12,
-        "hidden_dim": 3072,
-        "sinusoidal_pos_embds": False,
-    },
-}
 _OWN_CONFIG = "encoder_config.json"
 
 
@@ -67,50 +30,25 @@ def recognises(folder: Path) -> bool:
     return {"modelBase", "numDims"} <= read_json(folder / "config.json").keys()
 
 
-def load_folder(
-    folder: Path,
-    *,
-    name: str,
-    revision: str,
-    prefix: str,
-    languages: frozenset[str] | None,
-    device: str,
-    dtype: str,
-    image_tower: str | Backbone | None,
-    trust_remote_code: bool,
-) -> Backbone:
+def load_folder(folder: Path, options: LoadOptions) -> Backbone:
     """Load an M-CLIP text tower, and the image tower of another backbone.
 
     Args:
         folder: config.json (modelBase, numDims), model.safetensors or pytorch_model.bin, the tokenizer; where
             `modelBase` is an encoder that is not built in, its config as encoder_config.json.
-        name: what signatures call the backbone.
-        revision: commit of the weights; "" for a digest of them.
-        prefix: text put before every candidate and reference; M-CLIP was trained without.
-        languages: what the text tower was trained on, or None if not known.
-        device: as of `resolve_device`.
-        dtype: "float32", "bfloat16" or "float16".
-        image_tower: what the images go through; None for what the registry names.
-        trust_remote_code: let a tokenizer's own code run; the towers' code is here.
+        options: no image tower means what the registry names; only a tokenizer's own code can need trust,
+            as the towers' code is here.
 
     Raises:
         BackboneUnavailable: a file is missing or torn, or the weights are not of the encoder that is named.
         CapscoreError: an encoder that nobody knows, no image tower, or one of another dimension.
     """
     folder = Path(folder)
-    settings = read_json(folder / "config.json")
-    tower = _load_tower(folder, settings, trust_remote_code)
     return PairedBackbone(
-        tower,
-        image_tower,
-        made_for=registered_image_tower(name),
-        name=name,
-        revision=revision,
-        settings=settings_digest(folder, code=trust_remote_code),
-        prefix=prefix,
-        languages=languages,
-        device=device,
-        dtype=dtype,
+        _load_tower(folder, read_json(folder / "config.json"), options.trust_remote_code),
+        options,
+        settings=settings_digest(folder, code=options.trust_remote_code),
+        made_for=registered_image_tower(options.name),
     )
 
 
@@ -139,11 +77,11 @@ def _encoder_config(folder: Path, model_base: str) -> Any:
     if (folder / _OWN_CONFIG).is_file():
         raw = read_json(folder / _OWN_CONFIG)
     else:
-        raw = _ENCODERS.get(model_base.rsplit("/", 1)[-1].lower())
+        raw = encoder_config(model_base)
         if raw is None:
             raise CapscoreError(
                 f"{folder / 'config.json'} names the encoder {model_base!r}, which is not one of "
-                f"{', '.join(sorted(_ENCODERS))}: put that encoder's config.json there as {_OWN_CONFIG}"
+                f"{', '.join(sorted(ENCODERS))}: put that encoder's config.json there as {_OWN_CONFIG}"
             )
     raw = dict(raw)
     kind = raw.pop("model_type", "")

@@ -6,18 +6,19 @@ Texts are padded only as far as the tower gives the same numbers for it: see `pa
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import open_clip
 import torch
-import xxhash
 from open_clip.hf_configs import arch_dict
 from open_clip.hf_model import HFTextEncoder
 from open_clip.model import CLIP, CustomTextCLIP, set_model_preprocess_cfg
@@ -36,8 +37,10 @@ from PIL import Image
 from safetensors import SafetensorError
 
 from ..errors import BackboneUnavailable, CapscoreError
+from ..languages import language_code
 from .base import (
     Backbone,
+    LoadOptions,
     Tokens,
     architecture_digest,
     exact_convolutions,
@@ -49,25 +52,13 @@ from .base import (
     weights_digest,
     without_addresses,
 )
-from .download import CONFIGURATION, OPEN_CLIP_CONFIG, fetch, needed_files, open_clip_weights
-
-HUB_PREFIX = "hf-hub:"
-
-# Shapes of the published text towers, so that LAION's repositories, which hold weights and a tokenizer but
-# no config.json, are enough by themselves. Everything else is transformers' default for the model type.
-_ROBERTA = {"bos_token_id": 0, "pad_token_id": 1, "eos_token_id": 2, "layer_norm_eps": 1e-5}
-_ROBERTA |= {"max_position_embeddings": 514, "type_vocab_size": 1}
-_BASE = {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072}
-_LARGE = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096}
-TEXT_CONFIGS = {
-    "roberta-base": {"model_type": "roberta", "vocab_size": 50265, **_ROBERTA, **_BASE},
-    "xlm-roberta-base": {"model_type": "xlm-roberta", "vocab_size": 250002, **_ROBERTA, **_BASE},
-    "xlm-roberta-large": {"model_type": "xlm-roberta", "vocab_size": 250002, **_ROBERTA, **_LARGE},
-}
+from .download import CONFIGURATION, OPEN_CLIP_CONFIG, fetch, open_clip_weights
+from .encoder_configs import encoder_config
+from .transformers_tokenizer import has_vocabulary, load_tokenizer, tokenize_texts, vocabulary_digest
 
 
 class OpenClipBackbone(Backbone):
-    """A model of open_clip as a Backbone; made by `load_open_clip`, `load_folder` or `from_model`."""
+    """A model of open_clip as a Backbone; made by `load_folder`, `load_open_clip` or `from_model`."""
 
     @classmethod
     def from_model(
@@ -78,7 +69,6 @@ class OpenClipBackbone(Backbone):
         *,
         name: str,
         revision: str = "",
-        folder: Path | None = None,
         prefix: str = "",
         languages: Iterable[str] | None = None,
         device: str | None = None,
@@ -91,8 +81,8 @@ class OpenClipBackbone(Backbone):
             tokenizer: what `open_clip.get_tokenizer` returns for it.
             preprocess: its transform for evaluation; None builds it from the model's own settings.
             name: what a signature calls it.
-            revision: "" for a digest of the weights, and of the files in `folder`.
-            folder: where configuration and tokenizer were read from, if from files.
+            revision: "" for a digest of the weights and the architecture.
+            prefix, languages, device, dtype: as of `load_backbone` and `Backbone`.
 
         >>> model, _, preprocess = open_clip.create_model_and_transforms("ViT-B-32")  # doctest: +SKIP
         >>> OpenClipBackbone.from_model(
@@ -100,31 +90,47 @@ class OpenClipBackbone(Backbone):
         ... ).dim  # doctest: +SKIP
         512
         """
+        options = LoadOptions(
+            name=name,
+            revision=revision,
+            prefix=prefix,
+            languages=frozenset(map(language_code, languages)) if languages else None,
+            device=resolve_device(device),
+            dtype=resolve_dtype(dtype),
+        )
+        return cls._of(model, _wrap_tokenizer(tokenizer), preprocess, options)
+
+    @classmethod
+    def _of(
+        cls,
+        model: torch.nn.Module,
+        tokenizer: _Tokenizer,
+        preprocess: Callable[[Image.Image], torch.Tensor] | None,
+        options: LoadOptions,
+        settings: str = "",
+    ) -> OpenClipBackbone:
+        """`settings`: digest of what says how the weights are used; "" for the architecture's."""
         backbone = cls()
         model.eval()
         digest, architecture = weights_digest(model), architecture_digest(model)
-        settings = settings_digest(folder) if folder is not None else architecture
         backbone._transform = preprocess or image_transform_v2(
             PreprocessCfg(**model.visual.preprocess_cfg), is_train=False
         )
-        backbone._tokenizer = _wrap_tokenizer(tokenizer)
-        backbone._tight = padding_is_free(model, backbone._tokenizer)
-        backbone.name = name
-        backbone.revision = revision or f"w{fingerprint_of(digest, settings)[:8]}"
+        backbone._tokenizer = tokenizer
+        backbone._tight = padding_is_free(model, tokenizer)
+        backbone.name, backbone.prefix, backbone.languages = options.name, options.prefix, options.languages
+        backbone.device, backbone.dtype = options.device, options.dtype
+        backbone.revision = options.revision or f"w{fingerprint_of(digest, settings or architecture)[:8]}"
         backbone.dim = _embedding_length(model)
-        backbone.prefix = prefix
-        backbone.max_tokens = backbone._tokenizer.context_length
+        backbone.max_tokens = tokenizer.context_length
         backbone.logit_scale = float(model.logit_scale.detach().float().exp())
-        backbone.languages = frozenset(languages) if languages else None
-        backbone.dtype = resolve_dtype(dtype)
-        backbone.device = resolve_device(device)
         backbone.fingerprint = fingerprint_of(
             digest,
             architecture,
             backbone.dtype,
             without_addresses(repr(backbone._transform)),
             backbone.max_tokens,
-            backbone._tokenizer.description,
+            tokenizer.description,
         )
         backbone._model = model.to(device=backbone.device, dtype=getattr(torch, backbone.dtype))
         return backbone
@@ -257,27 +263,25 @@ class _HubTokenizer(_Tokenizer):
             raise CapscoreError("the tokenizer names no padding token, and open_clip's towers need one")
         self.end_id = tokenizer.eos_token_id if tokenizer.eos_token_id is not None else -1
         self.pads_left = tokenizer.padding_side == "left" and not clips_mode
-        parts = (_vocabulary_digest(tokenizer), clean.__name__, strip_sep, clips_mode)
+        special = (self.pad_id, self.end_id, self.pads_left)
+        parts = (vocabulary_digest(tokenizer), clean.__name__, strip_sep, clips_mode, *special)
         self.description = " ".join(map(str, parts))
 
     def __call__(self, texts: list[str]) -> Tokens:
-        if not texts:
-            return Tokens([], np.zeros(0, bool))
         clean = [self._clean(text) for text in texts]
         if self.fills_context:
             return self._with_class_token(clean)
-        ids = self._tokenizer(clean, padding=False, truncation=False, verbose=False).input_ids
-        truncated = np.array([len(sequence) > self.context_length for sequence in ids], bool)
-        for row in np.flatnonzero(truncated):
-            # Its own truncation keeps the special tokens.
-            ids[row] = self._tokenizer(clean[row], truncation=True, max_length=self.context_length).input_ids
+        tokens = tokenize_texts(self._tokenizer, clean, self.context_length)
         if self._strip_sep:
             sep = self._tokenizer.sep_token_id
-            ids = [[0 if token == sep else token for token in sequence] for sequence in ids]
-        return Tokens([list(sequence) for sequence in ids], truncated)
+            ids = [[0 if token == sep else token for token in sequence] for sequence in tokens.ids]
+            return Tokens(ids, tokens.truncated)
+        return tokens
 
     def _with_class_token(self, texts: list[str]) -> Tokens:
         """CLIPS: start, text, end, padding, and the class token in the last place of the context."""
+        if not texts:
+            return Tokens([], np.zeros(0, bool))
         tokenizer, room = self._tokenizer, self.context_length - 3
         bodies = tokenizer(texts, add_special_tokens=False, truncation=False, verbose=False).input_ids
         ids = []
@@ -288,23 +292,11 @@ class _HubTokenizer(_Tokenizer):
         return Tokens(ids, np.array([len(body) > room for body in bodies], bool))
 
 
-def _vocabulary_digest(tokenizer: Any) -> str:
-    fast = getattr(tokenizer, "backend_tokenizer", None)
-    if fast is None:
-        return xxhash.xxh3_128(json.dumps(tokenizer.get_vocab(), sort_keys=True).encode()).hexdigest()
-    # Both are left over from the last call, and set anew by the next.
-    fast.no_truncation()
-    fast.no_padding()
-    return xxhash.xxh3_128(fast.to_str().encode()).hexdigest()
-
-
 def _siglip_clean(text: str) -> str:
     return canonicalize_text(basic_clean(text))
 
 
 def _wrap_tokenizer(tokenizer: Any) -> _Tokenizer:
-    if isinstance(tokenizer, _Tokenizer):
-        return tokenizer
     if isinstance(tokenizer, SimpleTokenizer):
         return _ClipTokenizer(tokenizer)
     if isinstance(tokenizer, HFTokenizer):
@@ -329,32 +321,22 @@ def recognises(folder: Path) -> bool:
     )
 
 
-def load_folder(
-    folder: Path,
-    *,
-    name: str,
-    revision: str,
-    prefix: str,
-    languages: Iterable[str] | None,
-    device: str | None,
-    dtype: str | None,
-    image_tower: str | None = None,
-    trust_remote_code: bool = False,
-) -> Backbone:
+def load_folder(folder: Path, options: LoadOptions) -> Backbone:
     """Load what `open_clip.push_to_hf_hub.save_for_hf` writes, or a downloaded repository of that form.
 
-    The folder has open_clip_config.json, the weights and, for towers that are not CLIP's own, the tokenizer;
-    the configuration of such a tower may be beside them (config.json) or in a subfolder of its name.
-
     Args:
-        image_tower: must be None: these models bring their own.
-        trust_remote_code: nothing to allow here; open_clip's towers run no code from a folder.
+        folder: open_clip_config.json, the weights and, for towers that are not CLIP's own, the tokenizer; the
+            configuration of such a tower may be beside them (config.json) or in a subfolder of its name.
+        options: without an image tower, as these models have their own. They run no code from a folder,
+            whether it is trusted or not.
 
     Raises:
         BackboneUnavailable: a file is missing, torn, or does not fit; the message names it.
     """
-    if image_tower:
-        raise CapscoreError(f"image_tower={image_tower!r}: {name} is an open_clip model and has its own")
+    if options.image_tower:
+        raise CapscoreError(
+            f"image_tower={options.image_tower!r}: {options.name} is an open_clip model and has its own"
+        )
     path = folder / OPEN_CLIP_CONFIG
     if not path.is_file():
         raise BackboneUnavailable(
@@ -366,68 +348,38 @@ def load_folder(
         model_cfg, preprocess_cfg = config["model_cfg"], config.get("preprocess_cfg", {})
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise BackboneUnavailable(f"{path} is not an open_clip configuration: {error!r}") from None
-    return _build(
-        folder,
-        _weights_in(folder),
-        model_cfg,
-        preprocess_cfg,
-        name=name,
-        revision=revision,
-        prefix=prefix,
-        languages=languages,
-        device=device,
-        dtype=dtype,
-    )
+    weights = _weights_in(folder)
+    return _build(folder, weights, model_cfg, preprocess_cfg, options, settings_digest(folder))
 
 
-def load_open_clip(
-    model: str,
-    pretrained: str = "",
-    *,
-    name: str | None = None,
-    revision: str = "",
-    prefix: str = "",
-    languages: Iterable[str] | None = None,
-    device: str | None = None,
-    dtype: str | None = None,
-) -> OpenClipBackbone:
-    """Load an open_clip model.
+def load_open_clip(model: str, pretrained: str, options: LoadOptions) -> OpenClipBackbone:
+    """Load an architecture that open_clip knows, with weights.
 
     Args:
-        model: an architecture ("ViT-B-32-quickgelu"), with `pretrained`; or "hf-hub:org/name", "@revision"
-            after it if wanted; or a local folder.
+        model: an architecture ("ViT-B-32-quickgelu").
         pretrained: a tag of open_clip's ("openai"), or a file or folder with weights for the architecture.
             A tag that says its weights were trained with QuickGELU gets QuickGELU, whatever the
             architecture's name says: without it the numbers are wrong.
-        name: what a signature calls it; None for the model's own name.
-        revision: commit, branch or tag of the weights' repository on the Hub; "" for `main`.
+        options: a revision is a commit, branch or tag of the repository on the Hub that a tag's weights are
+            in; "" for `main`. The name is not read: it is MODEL/TAG, or of a file or folder its last part.
 
     Raises:
         BackboneUnavailable: the weights cannot be had, with the reason.
         CapscoreError: no such architecture or tag.
     """
-    options = {"prefix": prefix, "languages": languages, "device": device, "dtype": dtype}
-    if model.startswith(HUB_PREFIX):
-        repo, _, at = model.removeprefix(HUB_PREFIX).partition("@")
-        if at and revision and at != revision:
-            raise CapscoreError(f"model={model!r} and revision={revision!r} ask for two revisions")
-        folder, commit = fetch(repo, at or revision, needed_files)
-        return load_folder(folder, name=name or repo, revision=commit, **options)
-    if not pretrained:
-        folder = Path(model).expanduser()
-        if not folder.is_dir():
-            raise CapscoreError(f"model={model!r} is no folder, and without pretrained=… it says no weights")
-        return load_folder(folder, name=name or folder.resolve().name, revision=revision, **options)
-
     model_cfg = open_clip.get_model_config(model)
     if model_cfg is None:
         raise CapscoreError(f"open_clip has no architecture {model!r}; `open_clip.list_models()` lists them")
-    local = Path(pretrained).expanduser()
-    if local.exists():
+    local = Path(os.path.expanduser(pretrained))
+    if pretrained and local.exists():
+        if options.revision:
+            raise CapscoreError(
+                f"revision={options.revision!r} does not go with weights on this disk: {local}"
+            )
         folder = local if local.is_dir() else local.parent
         weights = _weights_in(local) if local.is_dir() else local
-        name = name or f"{model}/{local.resolve().name}"
-        return _build(folder, weights, model_cfg, {}, name=name, revision=revision, **options)
+        options = replace(options, name=f"{model}/{local.resolve().name}")
+        return _build(folder, weights, model_cfg, {}, options)
     tag = get_pretrained_cfg(model, pretrained)
     if not tag:
         known = ", ".join(open_clip.list_pretrained_tags_by_model(model)) or "none"
@@ -437,14 +389,12 @@ def load_open_clip(
     repo, _, file = tag["hf_hub"].rpartition("/")
     # Most tags name no file: then it is open_clip's usual one.
     named = (str(Path(file).with_suffix(".safetensors")), file) if file else ()
-    folder, commit = fetch(repo, revision, lambda names: _files_of_tag(names, named))
-    weights = next((folder / name for name in named if (folder / name).is_file()), None) or _weights_in(
-        folder
-    )
+    folder, commit = fetch(repo, options.revision, lambda names: _files_of_tag(names, named))
+    present = (folder / name for name in named if (folder / name).is_file())
+    weights = next(present, None) or _weights_in(folder)
     model_cfg["quick_gelu"] = bool(tag.get("quick_gelu", False))
-    return _build(
-        folder, weights, model_cfg, tag, name=name or f"{model}/{pretrained}", revision=commit, **options
-    )
+    options = replace(options, name=f"{model}/{pretrained}", revision=commit)
+    return _build(folder, weights, model_cfg, tag, options)
 
 
 def _files_of_tag(names: Sequence[str], named: Sequence[str]) -> list[str]:
@@ -472,18 +422,17 @@ def _build(
     weights: Path,
     model_cfg: dict[str, Any],
     preprocess_cfg: dict[str, Any],
-    *,
-    name: str,
-    revision: str,
-    prefix: str,
-    languages: Iterable[str] | None,
-    device: str | None,
-    dtype: str | None,
+    options: LoadOptions,
+    settings: str = "",
 ) -> OpenClipBackbone:
-    """Architecture, weights and tokenizer, all from files on this disk wherever they are there."""
+    """Architecture, weights and tokenizer, all from files on this disk wherever they are there.
+
+    `settings` is the digest of those files; "" where the folder has none that describe the model.
+    """
+    tokenizer = _tokenizer_for(folder, model_cfg["text_cfg"])
+    settings = settings or fingerprint_of(json.dumps(model_cfg, sort_keys=True), tokenizer.description)
     model_cfg = deepcopy(model_cfg)
     text_cfg = model_cfg["text_cfg"]
-    tokenizer = _tokenizer_for(folder, text_cfg)
     with tempfile.TemporaryDirectory() as scratch:
         if text_cfg.get("hf_model_name"):
             place = _text_config_folder(folder, text_cfg["hf_model_name"], Path(scratch))
@@ -496,21 +445,11 @@ def _build(
         try:
             model = kind(**model_cfg)
         except (TypeError, ValueError, RuntimeError, AssertionError) as error:
-            raise BackboneUnavailable(f"open_clip cannot build {name}: {error}") from error
+            raise BackboneUnavailable(f"open_clip cannot build {options.name}: {error}") from error
     _fill(model, weights)
-    settings = merge_preprocess_dict(PreprocessCfg(), preprocess_cfg)
-    set_model_preprocess_cfg(model, {**settings, "size": model.visual.image_size})
-    return OpenClipBackbone.from_model(
-        model,
-        tokenizer,
-        folder=folder,
-        name=name,
-        revision=revision,
-        prefix=prefix,
-        languages=languages,
-        device=device,
-        dtype=dtype,
-    )
+    preprocess = merge_preprocess_dict(PreprocessCfg(), preprocess_cfg)
+    set_model_preprocess_cfg(model, {**preprocess, "size": model.visual.image_size})
+    return OpenClipBackbone._of(model, tokenizer, None, options, settings)
 
 
 def _fill(model: torch.nn.Module, weights: Path) -> None:
@@ -541,8 +480,10 @@ def _text_config_folder(folder: Path, wanted: str, scratch: Path) -> Path:
         file = place / "config.json"
         if file.is_file() and _model_type(file) in arch_dict:
             return place
-    if short in TEXT_CONFIGS and wanted.partition("/")[0] in (short, "FacebookAI"):
-        (scratch / "config.json").write_text(json.dumps(TEXT_CONFIGS[short]))
+    # LAION's repositories hold weights and a tokenizer, but no config.json.
+    published = encoder_config(wanted) if wanted.partition("/")[0] in (short, "FacebookAI") else None
+    if published is not None:
+        (scratch / "config.json").write_text(json.dumps(published))
         return scratch
     try:
         return fetch(wanted, "", lambda names: [name for name in names if name == "config.json"])[0]
@@ -570,11 +511,19 @@ def _tokenizer_for(folder: Path, text_cfg: dict[str, Any]) -> _Tokenizer:
     """CLIP's own tokenizer, or the one whose files are in the folder, or the one that the config names."""
     context_length = text_cfg.get("context_length") or open_clip.tokenizer.DEFAULT_CONTEXT_LENGTH
     settings = dict(text_cfg.get("tokenizer_kwargs") or {})
+    refused = sorted(settings.keys() & _OURS_TO_SAY)
+    if refused:
+        raise BackboneUnavailable(
+            f"{folder / OPEN_CLIP_CONFIG}: tokenizer_kwargs may not set {', '.join(refused)}"
+        )
     wanted = text_cfg.get("hf_tokenizer_name")
     if not wanted:
-        return _ClipTokenizer(SimpleTokenizer(context_length=context_length, **settings))
+        try:
+            return _ClipTokenizer(SimpleTokenizer(context_length=context_length, **settings))
+        except TypeError as error:
+            raise BackboneUnavailable(f"{folder / OPEN_CLIP_CONFIG}: tokenizer_kwargs: {error}") from None
     places = (folder, folder / wanted, folder / wanted.rpartition("/")[2])
-    source = next((place for place in places if _has_tokenizer(place)), None)
+    source = next(filter(has_vocabulary, places), None)
     if source is None:
         try:
             source, _ = fetch(wanted, "", _tokenizer_files)
@@ -583,16 +532,16 @@ def _tokenizer_for(folder: Path, text_cfg: dict[str, Any]) -> _Tokenizer:
                 f"{folder} has no tokenizer (tokenizer.json, or sentencepiece.bpe.model with "
                 f"tokenizer_config.json), and that of {wanted!r} cannot be had either: {error}"
             ) from None
-    refused = sorted(settings.keys() & _OURS_TO_SAY)
-    if refused:
-        raise BackboneUnavailable(
-            f"{folder / OPEN_CLIP_CONFIG}: tokenizer_kwargs may not set {', '.join(refused)}"
-        )
     clean = get_clean_fn(settings.pop("clean", "whitespace"))
     strip_sep = settings.pop("strip_sep_token", False)
     language = settings.pop("language", None)
-    tokenizer = _open_tokenizer(source, settings)
+    tokenizer = load_tokenizer(source, settings=settings)
     if language is not None:
+        if not hasattr(tokenizer, "set_src_lang_special_tokens"):
+            raise BackboneUnavailable(
+                f"{folder / OPEN_CLIP_CONFIG}: tokenizer_kwargs set language={language!r}, but "
+                f"{type(tokenizer).__name__} does not mark languages"
+            )
         tokenizer.set_src_lang_special_tokens(language)
     return _HubTokenizer(
         tokenizer,
@@ -603,30 +552,5 @@ def _tokenizer_for(folder: Path, text_cfg: dict[str, Any]) -> _Tokenizer:
     )
 
 
-def _has_tokenizer(folder: Path) -> bool:
-    return (folder / "tokenizer.json").is_file() or (folder / "tokenizer_config.json").is_file()
-
-
 def _tokenizer_files(names: Sequence[str]) -> list[str]:
     return [name for name in names if "/" not in name and name.endswith(CONFIGURATION)]
-
-
-def _open_tokenizer(folder: Path, settings: dict[str, Any]) -> Any:
-    from transformers import AutoTokenizer, PreTrainedTokenizerFast
-
-    try:
-        if (folder / "tokenizer_config.json").is_file() or (folder / "config.json").is_file():
-            # Said outright: left open, transformers asks on the terminal whether it may run foreign code.
-            return AutoTokenizer.from_pretrained(
-                str(folder), local_files_only=True, trust_remote_code=False, **settings
-            )
-        # LAION's repositories have tokenizer.json alone; its special tokens are RoBERTa's.
-        tokenizer = PreTrainedTokenizerFast(
-            tokenizer_file=str(folder / "tokenizer.json"), bos_token="<s>", eos_token="</s>", **settings
-        )
-    except (OSError, ValueError, KeyError, TypeError, ImportError) as error:
-        raise BackboneUnavailable(f"the tokenizer in {folder} cannot be opened: {error}") from error
-    for role, token in {"pad_token": "<pad>", "sep_token": "</s>", "cls_token": "<s>"}.items():
-        if tokenizer.convert_tokens_to_ids(token) is not None:
-            setattr(tokenizer, role, token)
-    return tokenizer

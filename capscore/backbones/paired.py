@@ -17,6 +17,7 @@ from torch import nn
 from ..errors import CapscoreError
 from .base import (
     Backbone,
+    LoadOptions,
     Tokens,
     architecture_digest,
     fingerprint_of,
@@ -61,13 +62,10 @@ class PairedBackbone(Backbone):
 
     Args:
         text: the text tower, in float32.
-        image_tower: what the images go through: a backbone, or what `load_backbone` takes; None for
-            `made_for`.
-        made_for: the image tower that the text tower was made for; "" if that is not known.
-        name: what signatures call the backbone.
-        revision: commit of the text tower's weights; "" for a digest of them.
+        options: as they are; the languages are the text tower's.
         settings: digest of the files that say how the text tower is used.
-        prefix, languages, device, dtype: as of `Backbone`.
+        made_for: the image tower that the text tower was made for, taken where the options name none; "" if
+            that is not known.
         logit_scale: None for that of the image tower.
 
     Raises:
@@ -78,19 +76,14 @@ class PairedBackbone(Backbone):
     def __init__(
         self,
         text: TextTower,
-        image_tower: str | Backbone | None,
+        options: LoadOptions,
         *,
-        made_for: str = "",
-        name: str,
-        revision: str,
         settings: str,
-        prefix: str,
-        languages: frozenset[str] | None,
-        device: str,
-        dtype: str,
+        made_for: str = "",
         logit_scale: float | None = None,
     ):
-        image_tower = image_tower or made_for
+        name, device, dtype = options.name, options.device, options.dtype
+        image_tower = options.image_tower or made_for
         if not image_tower:
             raise CapscoreError(
                 f"{name} is a text tower only; say whose image tower goes with it (its embeddings have "
@@ -105,8 +98,8 @@ class PairedBackbone(Backbone):
         digest = fingerprint_of(weights_digest(text), settings)
         as_made = isinstance(image_tower, str) and _official(image_tower) == _official(made_for)
         self.name = name if as_made else f"{name}+{image.name}"
-        self.revision = f"{revision or 'w' + digest[:8]}+{image.revision}"
-        self.dim, self.prefix, self.languages = text.dim, prefix, languages
+        self.revision = f"{options.revision or 'w' + digest[:8]}+{image.revision}"
+        self.dim, self.prefix, self.languages = text.dim, options.prefix, options.languages
         self.max_tokens = text.max_tokens
         self.logit_scale = image.logit_scale if logit_scale is None else logit_scale
         self.device, self.dtype = device, dtype

@@ -7,13 +7,14 @@ In: a folder with modules.json (Transformer → Pooling → Dense), and whose im
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from ..errors import BackboneUnavailable, CapscoreError, MissingExtraError
-from .base import Backbone, settings_digest
+from .base import Backbone, LoadOptions, settings_digest
 from .checkpoint import (
     in_one_line,
     load_strictly,
@@ -57,30 +58,13 @@ def recognises(folder: Path) -> bool:
     return (folder / "modules.json").is_file()
 
 
-def load_folder(
-    folder: Path,
-    *,
-    name: str,
-    revision: str,
-    prefix: str,
-    languages: frozenset[str] | None,
-    device: str,
-    dtype: str,
-    image_tower: str | Backbone | None,
-    trust_remote_code: bool,
-) -> Backbone:
+def load_folder(folder: Path, options: LoadOptions) -> Backbone:
     """Load a text tower of sentence-transformers, and the image tower of another backbone.
 
     Args:
         folder: modules.json and the folders of the modules that it names.
-        name: what signatures call the backbone.
-        revision: commit of the weights; "" for a digest of them.
-        prefix: text put before every candidate and reference; the folder's default prompt is put there too.
-        languages: what the text tower was trained on, or None if not known.
-        device: as of `resolve_device`.
-        dtype: "float32", "bfloat16" or "float16".
-        image_tower: what the images go through; None for what the registry names.
-        trust_remote_code: run code that the checkpoint brings.
+        options: the folder's default prompt is put before texts too, after the prefix; no image tower means
+            what the registry names.
 
     Raises:
         MissingExtraError: sentence-transformers is not installed.
@@ -88,19 +72,13 @@ def load_folder(
         CapscoreError: modules that are no text tower, no image tower, or one of another dimension.
     """
     folder = Path(folder)
-    modules = _check_modules(folder, trust_remote_code)
-    model = _load_model(folder, modules, trust_remote_code)
+    modules = _check_modules(folder, options.trust_remote_code)
+    model = _load_model(folder, modules, options.trust_remote_code)
     return PairedBackbone(
         SentenceTransformerTower(model),
-        image_tower,
-        made_for=registered_image_tower(name),
-        name=name,
-        revision=revision,
-        settings=settings_digest(folder, code=trust_remote_code),
-        prefix=prefix + _default_prompt(model),
-        languages=languages,
-        device=device,
-        dtype=dtype,
+        replace(options, prefix=options.prefix + _default_prompt(model)),
+        settings=settings_digest(folder, code=options.trust_remote_code),
+        made_for=registered_image_tower(options.name),
     )
 
 

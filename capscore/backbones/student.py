@@ -10,14 +10,16 @@ import json
 import os
 import tempfile
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from safetensors.torch import save_file
 from torch import nn
 
-from ..errors import BackboneUnavailable, CapscoreError, ResultWriteError
-from .base import Backbone, settings_digest
+from ..errors import BackboneUnavailable, CapscoreError, InputError, ResultWriteError
+from ..languages import language_code
+from .base import Backbone, LoadOptions, settings_digest
 from .checkpoint import in_one_line, read_json, read_state_dict
 from .mean_pooled import MeanPooledTower, load_encoder_and_projection
 from .paired import PairedBackbone
@@ -47,12 +49,12 @@ class StudentTextTower(MeanPooledTower):
         max_tokens: context length, special tokens included; None for the longest that the encoder allows.
         image_tower: what `load_backbone` takes for the image tower that goes with it, the teacher's.
         prefix: text put before every candidate and reference.
-        languages: primary subtags it is trained on; None if not known.
+        languages: codes of those it is trained on, kept as `language_code` gives them; None if not known.
         teacher: what the teacher was, for the record.
         logit_scale: factor on cosines it was trained with; None for that of the image tower.
 
     Raises:
-        CapscoreError: `max_tokens` is more than the encoder allows.
+        CapscoreError: `max_tokens` is more than the encoder allows, or a language is none.
     """
 
     def __init__(
@@ -77,7 +79,7 @@ class StudentTextTower(MeanPooledTower):
             )
         super().__init__(encoder, nn.Linear(encoder.config.hidden_size, dim), tokenizer, max_tokens)
         self.image_tower, self.prefix, self.teacher = image_tower, prefix, teacher
-        self.languages = None if languages is None else frozenset(languages)
+        self.languages = None if languages is None else frozenset(map(language_code, languages))
         self.logit_scale = logit_scale
 
     def save_pretrained(self, folder: str | Path) -> None:
@@ -150,30 +152,13 @@ def recognises(folder: Path) -> bool:
     return (folder / _MARKER).is_file()
 
 
-def load_folder(
-    folder: Path,
-    *,
-    name: str,
-    revision: str,
-    prefix: str,
-    languages: frozenset[str] | None,
-    device: str,
-    dtype: str,
-    image_tower: str | Backbone | None,
-    trust_remote_code: bool,
-) -> Backbone:
+def load_folder(folder: Path, options: LoadOptions) -> Backbone:
     """Load a saved student, and the image tower that it was made for or another one.
 
     Args:
         folder: what `StudentTextTower.save_pretrained` wrote.
-        name: what signatures call the backbone.
-        revision: commit of the weights; "" for a digest of them.
-        prefix: text put before every candidate and reference; "" for what the student was trained with.
-        languages: what it was trained on; None for what the folder says.
-        device: as of `resolve_device`.
-        dtype: "float32", "bfloat16" or "float16".
-        image_tower: what the images go through; None for what the folder says.
-        trust_remote_code: has no effect: no code comes with a student.
+        options: whatever is left out of prefix, languages and image tower is as the folder says. No code
+            comes with a student, so that trust has no effect.
 
     Raises:
         BackboneUnavailable: a file is missing or torn, or the image tower cannot be had.
@@ -181,17 +166,12 @@ def load_folder(
     """
     folder = Path(folder)
     tower = StudentTextTower.from_pretrained(folder)
+    languages = tower.languages if options.languages is None else options.languages
     return PairedBackbone(
         tower,
-        image_tower,
-        made_for=tower.image_tower,
-        name=name,
-        revision=revision,
+        replace(options, prefix=options.prefix or tower.prefix, languages=languages),
         settings=settings_digest(folder),
-        prefix=prefix or tower.prefix,
-        languages=tower.languages if languages is None else languages,
-        device=device,
-        dtype=dtype,
+        made_for=tower.image_tower,
         logit_scale=tower.logit_scale,
     )
 
@@ -206,6 +186,11 @@ def _read_marker(folder: Path) -> dict[str, Any]:
             raise BackboneUnavailable(
                 f"{path}: {field!r} should be there, as {' or '.join(t.__name__ for t in types)}"
             )
+    try:
+        for language in marker["languages"] or ():
+            language_code(language)
+    except InputError as error:
+        raise BackboneUnavailable(f"{path}: {error}") from None
     return {field: marker[field] for field in _FIELDS}
 
 

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+import transformers
 from tokenizers.normalizers import Lowercase
 
 from ..errors import BackboneUnavailable, CapscoreError
 from .base import (
     Backbone,
+    LoadOptions,
     Tokens,
     architecture_digest,
     exact_convolutions,
@@ -77,6 +79,10 @@ _CAUSAL = ("clip", "metaclip_2")
 # SigLIP 2 was trained on lower-cased texts, yet its checkpoints name Gemma's tokenizer, which keeps capitals.
 # This is what transformers' own Siglip2Tokenizer does before anything else.
 _LOWERCASE = Lowercase()
+# An image processor comes in two makes, torchvision's and PIL's, which differ by up to one level of 255. Left
+# open, the versions of transformers choose differently; torchvision's is what 5 chooses for most, and what 4
+# has as well, under another name. The class is part of the fingerprint.
+_TORCHVISION = {"use_fast": True} if transformers.__version__.startswith("4.") else {"backend": "torchvision"}
 
 
 def recognises(folder: Path) -> bool:
@@ -86,60 +92,35 @@ def recognises(folder: Path) -> bool:
     return not {"model_type", "auto_map"}.isdisjoint(read_json(folder / "config.json"))
 
 
-def load_folder(
-    folder: Path,
-    *,
-    name: str,
-    revision: str,
-    prefix: str,
-    languages: frozenset[str] | None,
-    device: str,
-    dtype: str,
-    image_tower: str | None,
-    trust_remote_code: bool,
-) -> Backbone:
+def load_folder(folder: Path, options: LoadOptions) -> Backbone:
     """Load a checkpoint folder of the family.
 
     Args:
         folder: config.json, model.safetensors (or pytorch_model.bin), tokenizer, preprocessor_config.json.
-        name: what signatures call the backbone.
-        revision: commit of the weights; "" for a digest of them.
-        prefix: text put before every candidate and reference.
-        languages: what the text tower was trained on, or None if not known.
-        device: as of `resolve_device`.
-        dtype: "float32", "bfloat16" or "float16".
-        image_tower: must be None or "": these checkpoints have their own.
-        trust_remote_code: run code that the checkpoint brings.
+        options: without an image tower, as these checkpoints have their own.
 
     Raises:
         BackboneUnavailable: a file is missing or torn, or the weights are not those the config describes.
         CapscoreError: another kind of model, or one whose code was not trusted.
     """
     folder = Path(folder)
-    if image_tower:
+    if options.image_tower:
         raise CapscoreError(
-            f"image_tower={image_tower!r} was given, but {name} has an image tower of its own"
+            f"image_tower={options.image_tower!r} was given, but {options.name} has an image tower of its own"
         )
-    kind, model, tokenizer = _load_model(folder, trust_remote_code)
+    kind, model, tokenizer = _load_model(folder, options.trust_remote_code)
     return TransformersClip(
         model,
         tokenizer,
-        _load_image_processor(folder, trust_remote_code),
+        _load_image_processor(folder, options.trust_remote_code),
+        options,
         kind=kind,
-        settings=settings_digest(folder, code=trust_remote_code),
-        name=name,
-        revision=revision,
-        prefix=prefix,
-        languages=languages,
-        device=device,
-        dtype=dtype,
+        settings=settings_digest(folder, code=options.trust_remote_code),
     )
 
 
 def _load_model(folder: Path, trust_remote_code: bool) -> tuple[str, Any, Any]:
     """Kind ("" for foreign code), model in float32, tokenizer."""
-    import transformers
-
     raw = read_json(folder / "config.json")
     kind = raw.get("model_type", "")
     if kind in _FAMILY:
@@ -205,22 +186,13 @@ def _load_image_processor(folder: Path, trust_remote_code: bool) -> Any:
         )
     try:
         with quiet_transformers():
-            # Named, because the default differs between versions, and the two resize up to one level of
-            # 255 differently.
-            fast = {"backend": "torchvision"} if _version() >= 5 else {"use_fast": True}
             return AutoImageProcessor.from_pretrained(
-                folder, local_files_only=True, trust_remote_code=trust_remote_code, **fast
+                folder, local_files_only=True, trust_remote_code=trust_remote_code, **_TORCHVISION
             )
     except Exception as error:  # OSError, ValueError or TypeError, after what is wrong in the file
         raise BackboneUnavailable(
             f"the image processor in {folder} cannot be loaded: {in_one_line(error)}"
         ) from error
-
-
-def _version() -> int:
-    import transformers
-
-    return int(transformers.__version__.partition(".")[0])
 
 
 class TransformersClip(Backbone):
@@ -230,9 +202,9 @@ class TransformersClip(Backbone):
         model: the model, in float32.
         tokenizer: its tokenizer.
         image_processor: its image processor, of either kind (torchvision or PIL).
+        options: as they are.
         kind: its `model_type`; "" for one with its own code.
         settings: digest of the files that say how the weights are used.
-        name, revision, prefix, languages, device, dtype: as of `Backbone`; revision "" means a digest.
 
     Raises:
         CapscoreError: tokenizer and text tower disagree on which token ends a text.
@@ -243,37 +215,34 @@ class TransformersClip(Backbone):
         model: Any,
         tokenizer: Any,
         image_processor: Any,
+        options: LoadOptions,
         *,
         kind: str,
         settings: str,
-        name: str,
-        revision: str,
-        prefix: str,
-        languages: frozenset[str] | None,
-        device: str,
-        dtype: str,
     ):
         self._kind, self._reading = kind, _FAMILY.get(kind, _FOREIGN)
         self._tokenizer, self._image_processor = tokenizer, image_processor
         self._pad_id = pad_id_of(tokenizer)
         digest = fingerprint_of(weights_digest(model), settings)
         text_config = getattr(model.config, "text_config", model.config)
-        self.name, self.prefix, self.languages = name, prefix, languages
-        self.revision = revision or f"w{digest[:8]}"
-        self.device, self.dtype = device, dtype
+        self.name, self.prefix, self.languages = options.name, options.prefix, options.languages
+        self.revision = options.revision or f"w{digest[:8]}"
+        self.device, self.dtype = options.device, options.dtype
         self.max_tokens = context_length(text_config, getattr(model, "text_model", model), tokenizer)
         self.logit_scale = (
             float(model.logit_scale.detach().float().exp()) if hasattr(model, "logit_scale") else 1.0
         )
         if kind in _CAUSAL:
             self._check_end_token(text_config.eos_token_id)
-        self._model = model.to(device=device, dtype=getattr(torch, dtype)).eval().requires_grad_(False)
+        self._model = (
+            model.to(device=self.device, dtype=getattr(torch, self.dtype)).eval().requires_grad_(False)
+        )
         self.dim = self._text_features(self.tokenize(["a photo"]).ids).shape[1]
         self.fingerprint = fingerprint_of(
             "transformers_clip",
             digest,
             architecture_digest(model),
-            dtype,
+            self.dtype,
             self.max_tokens,
             self._describe_preprocessing(),
         )

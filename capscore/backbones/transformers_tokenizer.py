@@ -5,12 +5,14 @@ In: a checkpoint folder, then texts. Out: a tokenizer, then `Tokens`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+import xxhash
 from torch import nn
 
 from ..errors import BackboneUnavailable, CapscoreError, MissingExtraError
@@ -26,47 +28,92 @@ _VOCABULARIES = (
     "spiece.model",
     "tokenizer.model",
 )
-_SETTINGS = ("merges.txt", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json")
+# What RoBERTa's kin call their special tokens; a bare tokenizer.json does not say which is which.
+_ROBERTA_TOKENS = {
+    "bos_token": "<s>",
+    "eos_token": "</s>",
+    "pad_token": "<pad>",
+    "sep_token": "</s>",
+    "cls_token": "<s>",
+}
+
+
+def has_vocabulary(folder: Path) -> bool:
+    """Whether a folder has a file that holds a tokenizer's vocabulary."""
+    return any((folder / name).is_file() for name in _VOCABULARIES)
 
 
 def require_vocabulary(folder: Path) -> None:
     """Raise `BackboneUnavailable` where a folder has no vocabulary: transformers would make a tiny one up."""
-    if not any((folder / name).is_file() for name in _VOCABULARIES):
+    if not has_vocabulary(folder):
         raise BackboneUnavailable(f"{folder} has no tokenizer: none of {', '.join(_VOCABULARIES)} is there")
 
 
-def load_tokenizer(folder: Path, config: Any = None, *, trust_remote_code: bool = False) -> Any:
+def load_tokenizer(
+    folder: Path,
+    config: Any = None,
+    *,
+    trust_remote_code: bool = False,
+    settings: Mapping[str, Any] | None = None,
+) -> Any:
     """The tokenizer of a checkpoint folder.
 
     Args:
-        folder: where tokenizer.json or another vocabulary is.
+        folder: where tokenizer.json or another vocabulary is. A tokenizer.json without any configuration
+            beside it is one of RoBERTa's kin, as in LAION's repositories.
         config: the model's config, where config.json is not one that transformers knows.
         trust_remote_code: let transformers run a tokenizer's own code.
+        settings: more arguments of the tokenizer's class; whether code runs is not theirs to say.
 
     Raises:
-        BackboneUnavailable: no vocabulary is there, or it is torn.
+        BackboneUnavailable: no vocabulary is there, or it is torn, or needs code that is not trusted.
         MissingExtraError: the vocabulary is a SentencePiece model and that library is not installed.
     """
     from transformers import AutoTokenizer
 
     require_vocabulary(folder)
+    # Said outright, after all else: left open, transformers asks on the terminal whether it may run code.
+    arguments = {
+        **(settings or {}),
+        **({} if config is None else {"config": config}),
+        "local_files_only": True,
+        "trust_remote_code": trust_remote_code,
+    }
+    configured = any((folder / name).is_file() for name in ("tokenizer_config.json", "config.json"))
     try:
         with quiet_transformers():
-            return AutoTokenizer.from_pretrained(
-                folder,
-                local_files_only=True,
-                trust_remote_code=trust_remote_code,
-                **({} if config is None else {"config": config}),
-            )
-    except ImportError as error:
-        for package in ("sentencepiece", "protobuf"):  # what SiglipTokenizer is made of
-            if f"requires the {package}" in str(error).lower():
-                raise MissingExtraError(package, "siglip", f"the tokenizer in {folder}") from None
-        raise
+            if config is None and not configured and (folder / "tokenizer.json").is_file():
+                return _bare_tokenizer(folder / "tokenizer.json", settings or {})
+            return AutoTokenizer.from_pretrained(folder, **arguments)
     except Exception as error:  # the tokenizers library raises bare Exception for a torn file
+        for package in ("sentencepiece", "protobuf"):  # what SiglipTokenizer is made of
+            if isinstance(error, ImportError) and f"requires the {package}" in str(error).lower():
+                raise MissingExtraError(package, "siglip", f"the tokenizer in {folder}") from None
         raise BackboneUnavailable(
             f"the tokenizer in {folder} cannot be loaded: {in_one_line(error)}"
         ) from error
+
+
+def _bare_tokenizer(file: Path, settings: Mapping[str, Any]) -> Any:
+    from transformers import PreTrainedTokenizerFast
+
+    tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(file), **settings)
+    vocabulary = tokenizer.get_vocab()
+    for role, token in _ROBERTA_TOKENS.items():
+        if token in vocabulary and role not in settings:
+            setattr(tokenizer, role, token)
+    return tokenizer
+
+
+def vocabulary_digest(tokenizer: Any) -> str:
+    """Digest (32 hexadecimal digits) of how a tokenizer, from whatever files, cuts texts."""
+    fast = getattr(tokenizer, "backend_tokenizer", None)
+    if fast is None:
+        return xxhash.xxh3_128_hexdigest(json.dumps(tokenizer.get_vocab(), sort_keys=True).encode())
+    # Both are left over from the last call, and set anew by the next.
+    fast.no_truncation()
+    fast.no_padding()
+    return xxhash.xxh3_128_hexdigest(fast.to_str().encode())
 
 
 def position_limit(text_config: Any, text_model: nn.Module) -> int | None:

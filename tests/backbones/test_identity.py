@@ -7,14 +7,15 @@ import shutil
 from pathlib import Path
 
 import pytest
+import torch
 from torch import nn
 
 from capscore import BackboneUnavailable, CapscoreError, load_backbone
-from capscore.backbones.base import architecture_digest, settings_digest
+from capscore.backbones.base import architecture_digest, exact_convolutions, settings_digest
 from capscore.backbones.embedded import load_embedded
 
 from .tiny_open_clip import write_open_clip
-from .tiny_transformers import write_clip
+from .tiny_transformers import write_clip, write_multilingual_clip, write_sentence_transformer
 
 
 def edited(folder: Path, copy: Path, file: str, *keys: str, value: object) -> Path:
@@ -64,6 +65,47 @@ def test_same_weights_used_otherwise_are_another_transformers_clip(tmp_path, fil
     assert first.revision != second.revision and first.name == second.name
 
 
+@pytest.mark.parametrize(
+    ("write", "file", "keys", "value"),
+    [
+        (write_multilingual_clip, "encoder_config.json", ("layer_norm_eps",), 0.1),
+        (write_multilingual_clip, "encoder_config.json", ("num_attention_heads",), 1),
+        (write_multilingual_clip, "encoder_config.json", ("hidden_act",), "relu"),
+        (write_sentence_transformer, "2_Dense/config.json", ("activation_function",), "torch.nn.ReLU"),
+        (write_sentence_transformer, "config.json", ("n_heads",), 1),
+    ],
+)
+def test_same_weights_used_otherwise_are_another_text_tower(tmp_path, write, file, keys, value):
+    images = load_backbone(str(write_clip(tmp_path / "images")), device="cpu")
+    original = write(tmp_path / "a" / "m")
+    assert keys[-1] in (original / file).read_text()
+    other = edited(original, tmp_path / "b" / "m", file, *keys, value=value)
+    copy = shutil.copytree(original, tmp_path / "c" / "m")
+    first, second, third = (
+        load_backbone(str(folder), device="cpu", image_tower=images) for folder in (original, other, copy)
+    )
+    assert first.fingerprint != second.fingerprint and first.revision != second.revision
+    assert (first.fingerprint, first.revision) == (third.fingerprint, third.revision)
+    # The architecture alone tells them apart, whatever the files say.
+    assert architecture_digest(first._text) != architecture_digest(second._text)
+    assert architecture_digest(first._text) == architecture_digest(third._text)
+
+
+def test_weights_named_with_their_architecture_have_a_revision_of_both(tmp_path, monkeypatch):
+    """Other files beside them do not count: they may lie among anything."""
+    import open_clip
+
+    folder = write_open_clip(tmp_path / "m", "clip")
+    config = json.loads((folder / CONFIG).read_text())["model_cfg"]
+    monkeypatch.setitem(open_clip.factory._MODEL_CONFIGS, "plain", config)
+    monkeypatch.setitem(open_clip.factory._MODEL_CONFIGS, "quick", config | {"quick_gelu": True})
+    weights = folder / "open_clip_model.safetensors"
+    plain, quick = (load_backbone(f"open_clip:{name}/{weights}", device="cpu") for name in ("plain", "quick"))
+    assert plain.revision != quick.revision and plain.fingerprint != quick.fingerprint
+    (folder / "notes.txt").write_text("mine")
+    assert load_backbone(f"open_clip:plain/{weights}", device="cpu").revision == plain.revision
+
+
 @pytest.mark.parametrize("write", [write_open_clip, write_clip])
 def test_a_copy_elsewhere_is_the_same_backbone(tmp_path, write):
     original = write(tmp_path / "a" / "m")
@@ -84,11 +126,46 @@ def test_digests_see_what_they_should(tmp_path):
     before, with_code = settings_digest(tmp_path), settings_digest(tmp_path, code=True)
     (tmp_path / "weights.bin").write_bytes(b"2")
     (tmp_path / "model.safetensors.index.json").write_text("{}")
+    (tmp_path / ".git" / "a").mkdir(parents=True)
+    (tmp_path / ".git" / "a" / "b.json").write_text("{}")
+    (tmp_path / ".cache.json").write_text("{}")
     assert settings_digest(tmp_path) == before
     (tmp_path / "model.py").write_text("a = 2")
     assert settings_digest(tmp_path) == before and settings_digest(tmp_path, code=True) != with_code
     (tmp_path / "config.json").write_text('{"a": 1}')
     assert settings_digest(tmp_path) != before
+
+
+def test_convolutions_are_exact_in_float32_only(monkeypatch):
+    switch = torch.backends.cudnn
+    monkeypatch.setattr(switch, "is_available", lambda: True)
+    monkeypatch.setattr(switch, "allow_tf32", True)
+    enabled = switch.enabled
+    with exact_convolutions("float32"):
+        assert switch.allow_tf32 is False
+        assert switch.enabled == enabled, "cuDNN itself stays on"
+    assert switch.allow_tf32 is True
+    with exact_convolutions("bfloat16"):
+        assert switch.allow_tf32 is True
+    with pytest.raises(ValueError), exact_convolutions("float32"):
+        raise ValueError
+    assert switch.allow_tf32 is True
+
+
+@pytest.mark.parametrize("write", [write_open_clip, write_clip])
+def test_images_go_through_exact_convolutions(tmp_path, write, monkeypatch):
+    backbone = load_backbone(str(write(tmp_path / "m")), device="cpu")
+    seen = []
+    convolve = nn.Conv2d.forward
+    monkeypatch.setattr(torch.backends.cudnn, "is_available", lambda: True)
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", True)
+    monkeypatch.setattr(
+        nn.Conv2d,
+        "forward",
+        lambda self, x: seen.append(torch.backends.cudnn.allow_tf32) or convolve(self, x),
+    )
+    backbone.encode_pixels([torch.zeros(3, 32, 32)])
+    assert seen == [False]
 
 
 def test_the_embedded_backbone_is_the_same_each_time():
@@ -114,6 +191,35 @@ def test_an_open_clip_tokenizer_cannot_bring_code(tmp_path, asked, monkeypatch):
     monkeypatch.setattr("builtins.input", lambda *_: pytest.fail("a library must not ask"))
     with pytest.raises(BackboneUnavailable, match=r"trust_remote_code|tokenizer"):
         load_backbone(str(folder), device="cpu")
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_text_tower_of_open_clip_cannot_bring_code(tmp_path, monkeypatch):
+    folder = write_open_clip(tmp_path / "m", "xlmr")
+    plain = load_backbone(str(folder), device="cpu")
+    config = json.loads((folder / "config.json").read_text())
+    config["auto_map"] = {"AutoConfig": "foreign.Config", "AutoModel": "foreign.Model"}
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "foreign.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+    monkeypatch.setattr("builtins.input", lambda *_: pytest.fail("a library must not ask"))
+    for trusted in (False, True):
+        backbone = load_backbone(str(folder), device="cpu", trust_remote_code=trusted)
+        assert backbone.fingerprint == plain.fingerprint
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("arguments", ["model_args", "model_kwargs", "processor_kwargs", "config_args"])
+def test_a_sentence_transformer_cannot_trust_itself(tmp_path, arguments, monkeypatch):
+    images = load_backbone(str(write_clip(tmp_path / "images")), device="cpu")
+    folder = write_sentence_transformer(tmp_path / "m")
+    config = json.loads((folder / "config.json").read_text())
+    config |= {"model_type": "foreign", "auto_map": {"AutoConfig": "foreign.C", "AutoModel": "foreign.M"}}
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "foreign.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+    (folder / "sentence_bert_config.json").write_text(json.dumps({arguments: {"trust_remote_code": True}}))
+    monkeypatch.setattr("builtins.input", lambda *_: pytest.fail("a library must not ask"))
+    with pytest.raises(BackboneUnavailable):
+        load_backbone(str(folder), device="cpu", image_tower=images)
     assert not (tmp_path / "ran").exists()
 
 

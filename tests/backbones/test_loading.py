@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 import types
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,8 +17,9 @@ from huggingface_hub import constants
 
 import capscore.backbones as backbones
 from capscore.backbones import loading
+from capscore.backbones.base import LoadOptions
 from capscore.backbones.download import fetch, needed_files, offline_variable
-from capscore.backbones.loading import default_backbone, load_backbone
+from capscore.backbones.loading import default_backbone, is_downloaded, load_backbone
 from capscore.backbones.registry import Known
 from capscore.errors import BackboneUnavailable, CapscoreError
 
@@ -130,6 +132,9 @@ def test_open_clip_architecture_with_a_folder_or_file_of_weights(tiny, loaded, m
     for weights in (tiny[1], tiny[1] / "open_clip_model.safetensors"):
         backbone = load_backbone(f"open_clip:tiny/{weights}", device="cpu")
         assert same(backbone, loaded)
+        assert backbone.name == f"tiny/{weights.name}", "a signature tells no path of this machine"
+    with pytest.raises(CapscoreError, match="revision='v1' does not go with weights on this disk"):
+        load_backbone(f"open_clip:tiny/{tiny[1]}", revision="v1")
     with pytest.raises(CapscoreError, match="expected open_clip:MODEL/TAG"):
         load_backbone("open_clip:tiny")
 
@@ -146,12 +151,10 @@ def test_each_kind_of_folder_goes_to_its_loader(kind, monkeypatch, tmp_path):
     for name in loading.FOLDER_KINDS:
         fake = types.ModuleType(name)
         fake.recognises = lambda folder, name=name: name == kind
-        fake.load_folder = lambda folder, name=name, **options: calls.append((name, options)) or "loaded"
+        fake.load_folder = lambda folder, options, name=name: calls.append((name, options)) or "loaded"
         monkeypatch.setitem(sys.modules, f"capscore.backbones.{name}", fake)
     assert load_backbone(tmp_path, device="cpu", image_tower="x/y", trust_remote_code=True) == "loaded"
-    ((_, options),) = calls
-    expected = {"revision": "", "prefix": "", "languages": None, "device": "cpu", "dtype": "float32"}
-    assert options == {**expected, "image_tower": "x/y", "trust_remote_code": True}
+    assert calls == [(kind, LoadOptions(tmp_path.name, image_tower="x/y", trust_remote_code=True))]
 
 
 def test_a_folder_of_no_known_kind(tmp_path):
@@ -387,25 +390,70 @@ def test_a_known_hub_id_passes_its_image_tower_on(hub, tiny, monkeypatch):
     monkeypatch.setattr(loading, "find", lambda name: entry if name == "org/text" else None)
     calls = []
     fake = types.SimpleNamespace(recognises=lambda folder: True)
-    fake.load_folder = lambda folder, **options: calls.append(options) or "loaded"
+    fake.load_folder = lambda folder, options: calls.append(options) or "loaded"
     monkeypatch.setitem(sys.modules, f"capscore.backbones.{loading.FOLDER_KINDS[0]}", fake)
     load_backbone("org/text", device="cpu")
     load_backbone("org/text", device="cpu", image_tower="/a/folder")
-    assert [call["image_tower"] for call in calls] == ["ViT-B-32-quickgelu/openai", "/a/folder"]
-    assert calls[0]["languages"] == {"de", "en"} and calls[0]["revision"] == commit
-    assert calls[0]["trust_remote_code"] is False
+    assert [call.image_tower for call in calls] == ["ViT-B-32-quickgelu/openai", "/a/folder"]
+    assert calls[0].languages == {"de", "en"} and calls[0].revision == commit
+    assert calls[0].trust_remote_code is False
 
 
 def test_errors_of_a_backend_become_a_reason(monkeypatch, tmp_path):
     fake = types.SimpleNamespace(recognises=lambda folder: True)
 
-    def fail(folder, **options):
+    def fail(folder, options):
         raise OSError("no file named\n tokenizer.model")
 
     fake.load_folder = fail
     monkeypatch.setitem(sys.modules, f"capscore.backbones.{loading.FOLDER_KINDS[0]}", fake)
     with pytest.raises(BackboneUnavailable, match=r"cannot be had: no file named tokenizer.model\nInstead"):
         load_backbone(tmp_path)
+
+
+# What is on this machine
+
+
+def test_what_is_downloaded(known_pair, hub, tiny, monkeypatch):
+    assert not is_downloaded(known_pair)
+    load_backbone("org/tiny@main", device="cpu")
+    assert not is_downloaded(known_pair), "another revision is not the pinned one"
+    load_backbone("tiny/good", device="cpu")
+    assert is_downloaded(known_pair)
+    assert is_downloaded(replace(known_pair, revision="")), "main is there as well"
+    before = list(hub.served)
+    hub.broken = True
+    assert is_downloaded(known_pair) and hub.served == before
+
+    text = Known("org/text", "multilingual_clip", "org/tiny", image_tower="tiny/good")
+    assert is_downloaded(text)
+    assert not is_downloaded(replace(text, model="org/none"))
+    assert not is_downloaded(replace(text, image_tower="org/none"))
+
+
+def test_a_snapshot_without_its_weights_is_not_downloaded(known_pair, hub):
+    fetch("org/tiny", known_pair.revision, lambda names: ["open_clip_config.json"])
+    assert not is_downloaded(known_pair)
+
+
+def test_embedded_is_here_with_all_its_packages(monkeypatch):
+    known = backbones.find("embedded")
+    present = set(loading._EMBEDDED_PACKAGES)
+    monkeypatch.setattr(loading, "find_spec", lambda name: name if name in present else None)
+    assert is_downloaded(known)
+    for package in loading._EMBEDDED_PACKAGES:
+        present.remove(package)
+        assert not is_downloaded(known)
+        present.add(package)
+
+
+def test_nothing_outside_the_cache_is_looked_at(online, tmp_path, monkeypatch):
+    """Offline, "../.." would be a folder above the snapshots."""
+    (tmp_path / "hub" / "models--org--tiny" / "snapshots" / "a").mkdir(parents=True)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    for revision in ("../..", "/etc", "a/../a"):
+        with pytest.raises(BackboneUnavailable, match=r"revision=.*expected a commit, branch or tag"):
+            fetch("org/tiny", revision, list)
 
 
 # Defaults

@@ -6,6 +6,7 @@ import json
 import os
 import pickle
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import open_clip
@@ -15,7 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from capscore.backbones import open_clip as backend
+from capscore.backbones import encoder_configs
+from capscore.backbones.base import LoadOptions
 from capscore.backbones.open_clip import OpenClipBackbone, load_folder, load_open_clip, recognises
 from capscore.errors import BackboneUnavailable, CapscoreError
 
@@ -56,9 +58,13 @@ def folders(tmp_path_factory):
     return {kind: write_open_clip(root / kind, kind, seed=3) for kind in MODELS}
 
 
+def load(folder, **changes):
+    return load_folder(folder, replace(LoadOptions(folder.name), **changes))
+
+
 @pytest.fixture(scope="module")
 def backbones(folders):
-    return {kind: load_open_clip(str(folder), device="cpu") for kind, folder in folders.items()}
+    return {kind: load(folder) for kind, folder in folders.items()}
 
 
 def pictures() -> list[Image.Image]:
@@ -167,21 +173,14 @@ def test_separator_stripping_and_class_token(backbones):
 
 
 def test_what_a_backbone_says_of_itself(folders):
-    backbone = load_folder(
-        folders["xlmr"],
-        name="xlm",
-        revision="0123abc",
-        prefix="p ",
-        languages=("de", "ja"),
-        device="cpu",
-        dtype=None,
-    )
+    languages = frozenset(("de", "ja"))
+    backbone = load_folder(folders["xlmr"], LoadOptions("xlm", "0123abc", "p ", languages))
     assert (backbone.name, backbone.revision, backbone.prefix) == ("xlm", "0123abc", "p ")
     assert backbone.languages == {"de", "ja"}
     assert (backbone.dtype, backbone.device, backbone.max_tokens) == ("float32", "cpu", CONTEXT)
     assert backbone.logit_scale == pytest.approx(12.182494, abs=1e-5)  # e^2.5
     assert backbone.encode_texts([]).shape == (0, 16)
-    unnamed = load_open_clip(str(folders["xlmr"]), device="cpu")
+    unnamed = load(folders["xlmr"])
     assert unnamed.name == "xlmr" and unnamed.languages is None and unnamed.prefix == ""
     assert len(unnamed.revision) == 9 and unnamed.revision[0] == "w"
     assert int(unnamed.revision[1:], 16) >= 0
@@ -189,7 +188,7 @@ def test_what_a_backbone_says_of_itself(folders):
 
 def test_fingerprint_changes_with_whatever_changes_embeddings(folders, backbones, tmp_path):
     first = backbones["clip"].fingerprint
-    assert load_open_clip(str(folders["clip"]), device="cpu").fingerprint == first
+    assert load(folders["clip"]).fingerprint == first
     others = [write_open_clip(tmp_path / "seed", "clip", seed=4)]
     for name, change in {"mean": [0.1, 0.1, 0.1], "resize_mode": "squash"}.items():
         others.append(shutil.copytree(folders["clip"], tmp_path / name))
@@ -197,15 +196,15 @@ def test_fingerprint_changes_with_whatever_changes_embeddings(folders, backbones
         config = json.loads(path.read_text())
         config["preprocess_cfg"][name] = change
         path.write_text(json.dumps(config))
-    fingerprints = {load_open_clip(str(folder), device="cpu").fingerprint for folder in others}
-    fingerprints.add(load_open_clip(str(folders["clip"]), device="cpu", dtype="bf16").fingerprint)
+    fingerprints = {load(folder).fingerprint for folder in others}
+    fingerprints.add(load(folders["clip"], dtype="bfloat16").fingerprint)
     assert len(fingerprints | {first}) == 5
 
 
 @pytest.mark.parametrize("dtype, tolerance", [("bfloat16", 0.05), ("float16", 0.01)])
 @pytest.mark.parametrize("kind", ["clip", "xlmr", "siglip"])
 def test_low_precision_is_close_and_comes_out_float32(folders, backbones, kind, dtype, tolerance):
-    backbone = load_open_clip(str(folders[kind]), device="cpu", dtype=dtype)
+    backbone = load(folders[kind], dtype=dtype)
     assert next(backbone._model.parameters()).dtype == getattr(torch, dtype)
     for low, full in (
         (backbone.encode_texts(TEXTS), backbones[kind].encode_texts(TEXTS)),
@@ -219,7 +218,7 @@ def test_low_precision_is_close_and_comes_out_float32(folders, backbones, kind, 
 
 def test_a_pickle_of_tensors_loads_and_is_the_same_model(folders, backbones, tmp_path):
     folder = write_open_clip(tmp_path / "bin", "clip", seed=3, weights="bin")
-    backbone = load_open_clip(str(folder), device="cpu")
+    backbone = load(folder)
     assert backbone.fingerprint == backbones["clip"].fingerprint
 
 
@@ -235,24 +234,24 @@ def test_a_pickle_with_code_is_refused_and_not_run(folders, tmp_path):
     Trap.target = tmp_path / "ran"
     torch.save({"state_dict": Trap()}, folder / "open_clip_pytorch_model.bin")
     with pytest.raises(BackboneUnavailable, match=r"more than tensors.*for safety"):
-        load_open_clip(str(folder), device="cpu")
+        load(folder)
     (folder / "open_clip_pytorch_model.bin").write_bytes(pickle.dumps(Trap()))
     with pytest.raises(BackboneUnavailable, match=r"open_clip_pytorch_model.bin"):
-        load_open_clip(str(folder), device="cpu")
+        load(folder)
     assert not Trap.target.exists()
 
 
 def test_safetensors_are_taken_before_pickles(folders, tmp_path):
     folder = shutil.copytree(folders["clip"], tmp_path / "both")
     (folder / "open_clip_pytorch_model.bin").write_bytes(b"never opened")
-    assert load_open_clip(str(folder), device="cpu").dim == 16
+    assert load(folder).dim == 16
 
 
 def test_text_config_may_lie_in_a_subfolder(folders, backbones, tmp_path):
     folder = shutil.copytree(folders["xlmr"], tmp_path / "split")
     (folder / "config.json").unlink()
     write_xlmr_config(folder / "tiny-xlm-roberta")
-    assert load_open_clip(str(folder), device="cpu").fingerprint == backbones["xlmr"].fingerprint
+    assert load(folder).fingerprint == backbones["xlmr"].fingerprint
 
 
 def test_a_folder_without_the_text_config_says_so(folders, tmp_path, monkeypatch):
@@ -262,7 +261,7 @@ def test_a_folder_without_the_text_config_says_so(folders, tmp_path, monkeypatch
     with pytest.raises(
         BackboneUnavailable, match=r"config.json of 'somebody/tiny-xlm-roberta'.*HF_HUB_OFFLINE"
     ):
-        load_open_clip(str(folder), device="cpu")
+        load(folder)
 
 
 def test_a_folder_without_the_tokenizer_says_so(folders, tmp_path, monkeypatch):
@@ -272,7 +271,7 @@ def test_a_folder_without_the_tokenizer_says_so(folders, tmp_path, monkeypatch):
     for name in ("tokenizer.json", "tokenizer_config.json"):
         (folder / name).unlink()
     with pytest.raises(BackboneUnavailable, match=r"has no tokenizer.*TRANSFORMERS_OFFLINE"):
-        load_open_clip(str(folder), device="cpu")
+        load(folder)
 
 
 def test_laions_layout_weights_and_tokenizer_json_alone(folders, backbones, tmp_path, monkeypatch):
@@ -285,31 +284,14 @@ def test_laions_layout_weights_and_tokenizer_json_alone(folders, backbones, tmp_
     config["text_cfg"] |= {"hf_model_name": "tiny-roberta", "hf_tokenizer_name": "tiny-roberta"}
     monkeypatch.setitem(open_clip.factory._MODEL_CONFIGS, "tiny-roberta-ViT", config)
     known = json.loads((folders["xlmr"] / "config.json").read_text())
-    monkeypatch.setitem(backend.TEXT_CONFIGS, "tiny-roberta", known)
-    backbone = load_open_clip("tiny-roberta-ViT", str(folder), device="cpu")
+    monkeypatch.setitem(encoder_configs.ENCODERS, "tiny-roberta", known)
+    backbone = load_open_clip("tiny-roberta-ViT", str(folder), LoadOptions(""))
     assert backbone.name == "tiny-roberta-ViT/laion"
     assert backbone.tokenize(TEXTS).ids == backbones["xlmr"].tokenize(TEXTS).ids
     np.testing.assert_allclose(backbone.encode_texts(TEXTS), backbones["xlmr"].encode_texts(TEXTS), atol=1e-5)
     assert recognises(folder)
     with pytest.raises(BackboneUnavailable, match=r"no open_clip_config.json.*open_clip:ARCHITECTURE/"):
-        load_open_clip(str(folder), device="cpu")
-
-
-def test_the_known_text_configs_have_the_published_sizes():
-    """Parameters of XLM-R base and large as transformers counts them: 278.0 M and 559.9 M, with pooler."""
-    from transformers import AutoConfig, AutoModel
-
-    expected = {
-        "roberta-base": 124_645_632,
-        "xlm-roberta-base": 278_043_648,
-        "xlm-roberta-large": 559_890_432,
-    }
-    for name, count in expected.items():
-        settings = dict(backend.TEXT_CONFIGS[name])
-        config = AutoConfig.for_model(settings.pop("model_type"), **settings)
-        with torch.device("meta"):
-            model = AutoModel.from_config(config)
-        assert sum(parameter.numel() for parameter in model.parameters()) == count
+        load(folder)
 
 
 @pytest.mark.parametrize(
@@ -330,7 +312,7 @@ def test_damaged_folders_are_named(folders, tmp_path, damage, message):
     folder = shutil.copytree(folders["clip"], tmp_path / "damaged")
     damage(folder)
     with pytest.raises(BackboneUnavailable, match=message):
-        load_open_clip(str(folder), device="cpu")
+        load(folder)
 
 
 def _cut(path):
@@ -346,11 +328,41 @@ def _edit(folder, key, value):
 
 def test_misspelt_architectures_and_tags_list_what_there_is():
     with pytest.raises(CapscoreError, match=r"no architecture 'ViT-B-33'"):
-        load_open_clip("ViT-B-33", "openai")
+        load_open_clip("ViT-B-33", "openai", LoadOptions(""))
     with pytest.raises(CapscoreError, match=r"no weights 'opnai' for ViT-B-32.*openai.*laion2b_s34b_b79k"):
-        load_open_clip("ViT-B-32", "opnai")
-    with pytest.raises(CapscoreError, match=r"no folder"):
-        load_open_clip("/nowhere/at/all")
+        load_open_clip("ViT-B-32", "opnai", LoadOptions(""))
+    with pytest.raises(CapscoreError, match=r"no weights ''"):
+        load_open_clip("ViT-B-32", "", LoadOptions(""))
+    with pytest.raises(CapscoreError, match=r"no weights '~nobody-at-all/x.pt'"):
+        load_open_clip("ViT-B-32", "~nobody-at-all/x.pt", LoadOptions(""))
+
+
+def test_it_brings_its_own_image_tower(folders):
+    with pytest.raises(CapscoreError, match="image_tower='ViT-B/32': clip is an open_clip model and has its"):
+        load(folders["clip"], image_tower="ViT-B/32")
+
+
+@pytest.mark.parametrize(
+    "kind, settings, message",
+    [
+        ("clip", {"nonsense": 1}, r"tokenizer_kwargs: .*nonsense"),
+        ("clip", {"trust_remote_code": True}, r"tokenizer_kwargs may not set trust_remote_code"),
+        ("xlmr", {"local_files_only": False, "token": "t"}, r"may not set local_files_only, token"),
+        ("xlmr", {"language": "de"}, r"set language='de', but .* does not mark languages"),
+    ],
+)
+def test_what_a_config_may_not_ask_of_its_tokenizer(folders, tmp_path, kind, settings, message):
+    folder = shutil.copytree(folders[kind], tmp_path / "asks")
+    text = json.loads((folder / "open_clip_config.json").read_text())["model_cfg"]["text_cfg"]
+    _edit(folder, "text_cfg", {**text, "tokenizer_kwargs": settings})
+    with pytest.raises(BackboneUnavailable, match=rf"open_clip_config\.json: .*{message}"):
+        load(folder)
+
+
+def test_languages_are_kept_in_one_form(folders):
+    model, _, tokenizer = reference(folders["clip"], "clip")
+    backbone = OpenClipBackbone.from_model(model, tokenizer, name="mine", languages=["cmn", "pt-BR", "nb"])
+    assert backbone.languages == {"zh", "pt", "no"}
 
 
 def test_a_model_in_hand_can_be_wrapped(folders, backbones):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,23 +17,16 @@ from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer
 
 from capscore.backbones import load_backbone, sentence_transformers_clip
+from capscore.backbones.base import LoadOptions
 from capscore.errors import BackboneUnavailable, CapscoreError, MissingExtraError
 
 from . import tiny_transformers as tiny
 
 
 def load(folder: Path, image_tower, **changes):
-    arguments = {
-        "name": "tiny",
-        "revision": "",
-        "prefix": "",
-        "languages": None,
-        "device": "cpu",
-        "dtype": "float32",
-        "image_tower": image_tower,
-        "trust_remote_code": False,
-    }
-    return sentence_transformers_clip.load_folder(folder, **(arguments | changes))
+    return sentence_transformers_clip.load_folder(
+        folder, replace(LoadOptions(name="tiny", image_tower=image_tower), **changes)
+    )
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
 from capscore.backbones import base, load_backbone, student, transformers_clip
+from capscore.backbones.base import LoadOptions
 from capscore.backbones.student import StudentTextTower
 from capscore.backbones.transformers_tokenizer import load_tokenizer
 from capscore.errors import BackboneUnavailable, CapscoreError, ResultWriteError
@@ -39,17 +41,7 @@ def make_student(folder: Path, kind: str = "distilbert", **changes) -> StudentTe
 
 
 def load(folder: Path, **changes):
-    arguments = {
-        "name": "student",
-        "revision": "",
-        "prefix": "",
-        "languages": None,
-        "device": "cpu",
-        "dtype": "float32",
-        "image_tower": None,
-        "trust_remote_code": False,
-    }
-    return student.load_folder(folder, **(arguments | changes))
+    return student.load_folder(folder, replace(LoadOptions(name="student"), **changes))
 
 
 @pytest.fixture(scope="module")
@@ -232,6 +224,17 @@ def test_arguments_win_over_the_folder(saved, image_tower):
     assert loaded.revision == f"abc+{image_tower.revision}"
 
 
+def test_languages_are_kept_in_one_form(folder, tmp_path):
+    """Mandarin goes by Chinese, Bokmål by Norwegian: in what is made, and in a folder that others wrote."""
+    tower = make_student(tmp_path, languages=["cmn", "pt-BR", "nb", "deu"])
+    assert tower.languages == {"zh", "pt", "no", "de"}
+    marker = json.loads((folder / "capscore_student.json").read_text())
+    tiny.write_json(folder / "capscore_student.json", marker | {"languages": ["arb", "tl", "ja"]})
+    assert load(folder).languages == {"ar", "fil", "ja"}
+    with pytest.raises(CapscoreError, match="'klingonese' is not a language code"):
+        make_student(tmp_path, languages=["klingonese"])
+
+
 def test_another_image_tower_shows_in_the_name(saved, backbone, tmp_path):
     other = load_backbone(str(tiny.write_clip(tmp_path / "other", seed=1)), device="cpu")
     for image_tower in (other, str(tmp_path / "other")):
@@ -337,6 +340,8 @@ def test_a_torn_file_is_named(folder, file):
         ({"format": 2}, "is not of format 1"),
         ({"dim": "16"}, "'dim' should be there, as int"),
         ({"max_tokens": True}, "'max_tokens' should be there, as int"),
+        ({"languages": ["de", "klingonese"]}, "json: language: 'klingonese' is not a language"),
+        ({"languages": ["de", 3]}, "json: language: 3 is not a language"),
         ({"languages": "de"}, "'languages' should be there, as list or NoneType"),
         ({"dim": 8}, r"says dim 8, but projection\.weight has 16"),
     ],

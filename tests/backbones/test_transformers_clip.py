@@ -7,6 +7,7 @@ import re
 import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from PIL import Image
 from safetensors.torch import load_file, save_file
 
 from capscore.backbones import base, transformers_clip
+from capscore.backbones.base import LoadOptions
 from capscore.errors import BackboneUnavailable, CapscoreError, MissingExtraError
 
 from . import tiny_transformers as tiny
@@ -70,18 +72,12 @@ KINDS = [pytest.param(kind, marks=MARKS.get(kind, ())) for kind in WRITERS]
 TIGHT = ["clip", "clip_new_eos", "metaclip_2", "altclip", "chinese_clip"]
 
 
+# The sort of image processor that is taken, as the two versions of transformers put it.
+TORCHVISION = {"use_fast": True} if transformers.__version__ < "5" else {"backend": "torchvision"}
+
+
 def load(folder: Path, **changes):
-    arguments = {
-        "name": "tiny",
-        "revision": "",
-        "prefix": "",
-        "languages": None,
-        "device": "cpu",
-        "dtype": "float32",
-        "image_tower": None,
-        "trust_remote_code": False,
-    }
-    return transformers_clip.load_folder(folder, **(arguments | changes))
+    return transformers_clip.load_folder(folder, replace(LoadOptions(name="tiny"), **changes))
 
 
 @pytest.fixture(scope="module")
@@ -162,7 +158,7 @@ def test_texts_are_the_models_own_features_through_its_processor(kind, checkpoin
 @pytest.mark.parametrize("kind", KINDS)
 def test_images_are_the_models_own_features_through_its_processor(kind, checkpoint, backbone):
     folder, photos = checkpoint(kind), tiny.random_photos()[:4]
-    processor = transformers.AutoProcessor.from_pretrained(folder)
+    processor = transformers.AutoProcessor.from_pretrained(folder, **TORCHVISION)
     model = transformers.AutoModel.from_pretrained(folder)
     expected = unit(model.get_image_features(**processor(images=photos, return_tensors="pt")))
 
@@ -325,6 +321,18 @@ def test_both_sorts_of_image_processor_work(clip, backbone):
         # The two may round differently: a step of 255 is 0.015 after normalisation.
         torch.testing.assert_close(pixels, backbone("clip").preprocess(photo), atol=0.031, rtol=0)
     assert tower._describe_preprocessing() != backbone("clip")._describe_preprocessing()
+
+
+def test_which_sort_is_taken_is_not_left_to_the_version(clip, monkeypatch):
+    asked = []
+    load_processor = transformers.AutoImageProcessor.from_pretrained
+    monkeypatch.setattr(
+        transformers.AutoImageProcessor,
+        "from_pretrained",
+        lambda folder, **arguments: asked.append(arguments) or load_processor(folder, **arguments),
+    )
+    load(clip)
+    assert asked == [{"local_files_only": True, "trust_remote_code": False, **TORCHVISION}]
 
 
 def test_preprocessing_by_hand(backbone):
@@ -547,6 +555,14 @@ def test_foreign_code_runs_when_trusted(foreign, tmp_path, backbone):
     np.testing.assert_allclose(
         tower.encode_texts(tiny.TEXTS), backbone("clip").encode_texts(tiny.TEXTS), atol=1e-5
     )
+
+
+def test_foreign_code_is_part_of_the_fingerprint(foreign):
+    first = load(foreign, trust_remote_code=True)
+    code = (foreign / "foreign.py").read_text()
+    (foreign / "foreign.py").write_text(code.replace("class ForeignModel", "scale = 2\n\nclass ForeignModel"))
+    second = load(foreign, trust_remote_code=True)
+    assert first.fingerprint != second.fingerprint and first.revision != second.revision
 
 
 def test_a_known_model_never_runs_the_code_beside_it(foreign, tmp_path, backbone):

@@ -1,0 +1,56 @@
+"""The name of a published text encoder → its transformers config, where a checkpoint brings none of its own.
+
+Shapes only, as their makers publish them; everything else is transformers' default for the model type.
+Whoever builds an encoder from these checks it against the weights.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+_BASE = {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072}
+_LARGE = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096}
+_ROBERTA = {
+    "max_position_embeddings": 514,
+    "type_vocab_size": 1,
+    "layer_norm_eps": 1e-5,
+    "pad_token_id": 1,
+    "bos_token_id": 0,
+    "eos_token_id": 2,
+}
+_XLM_ROBERTA = {"model_type": "xlm-roberta", "vocab_size": 250002, **_ROBERTA}
+_BERT = {
+    "model_type": "bert",
+    "max_position_embeddings": 512,
+    "type_vocab_size": 2,
+    "layer_norm_eps": 1e-12,
+    **_BASE,
+}
+
+ENCODERS: dict[str, dict[str, Any]] = {
+    "roberta-base": {"model_type": "roberta", "vocab_size": 50265, **_ROBERTA, **_BASE},
+    "xlm-roberta-base": {**_XLM_ROBERTA, **_BASE},
+    "xlm-roberta-large": {**_XLM_ROBERTA, **_LARGE},
+    "labse": {**_BERT, "vocab_size": 501153},
+    "bert-base-multilingual-cased": {**_BERT, "vocab_size": 119547},
+    "bert-base-multilingual-uncased": {**_BERT, "vocab_size": 105879},
+    "distilbert-base-multilingual-cased": {
+        "model_type": "distilbert",
+        "vocab_size": 119547,
+        "max_position_embeddings": 512,
+        "dim": 768,
+        "n_layers": 6,
+        "n_heads": 12,
+        "hidden_dim": 3072,
+        "sinusoidal_pos_embds": False,
+    },
+}
+
+
+def encoder_config(name: str) -> dict[str, Any] | None:
+    """Config of an encoder by its Hub id or the last part of it, whatever its case; None for an unknown one.
+
+    >>> encoder_config("FacebookAI/xlm-roberta-large")["hidden_size"]
+    1024
+    """
+    return ENCODERS.get(name.rpartition("/")[2].lower())

@@ -1,0 +1,92 @@
+"""What the README says can be done is done here as it says."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+import capscore
+from capscore.errors import CapscoreError
+
+from .toy import RED, ColourBackbone
+
+ROOT = Path(__file__).resolve().parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", README, flags=re.S)
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    from skimage import data
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "photos").mkdir()
+    for path in ("cat.jpg", "photos/cat.jpg"):
+        Image.fromarray(data.cat()).save(path)
+    return tmp_path
+
+
+def test_python_examples(here):
+    examples = [block for block in blocks("python") if "cat.jpg" in block]
+    assert len(examples) == 2
+    names: dict = {}
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        for example in examples:
+            exec(compile(example, "README.md", "exec"), names)
+    assert "Scores(mcs: mean 1." in printed.getvalue()
+    assert "'n_items': 1" in printed.getvalue()
+
+
+def test_shell_example(here):
+    line = next(line for block in blocks("bash") for line in block.splitlines() if " score " in line)
+    row = {"image": "cat.jpg", "caption": "eine Katze schaut in die Kamera"}
+    Path("preds.jsonl").write_text(json.dumps(row))
+    program, *arguments = shlex.split(line)
+    assert program == "capscore"
+    subprocess.run([sys.executable, "-m", "capscore", *arguments], check=True, capture_output=True)
+    scored = json.loads(Path("scores.jsonl").read_text())
+    assert scored["mcs"] > 1 and scored["caption"] == row["caption"]
+
+
+def test_signature_is_the_real_one(embedded):
+    shown = re.search(r"^mcs\|.*$", README, flags=re.M).group()
+    image = Image.new("RGB", (8, 8))
+    scores = capscore.load("mcs", backbone=embedded, cache=False).score(["ein Hund"], [image], language="de")
+    assert scores.signature == shown
+
+
+def test_errors_read_as_they_are_shown(here):
+    (here / "photos" / "dog.jpg").touch()
+    scorer = capscore.load("ref_clip_score", backbone=ColourBackbone(), cache=False)
+    told = []
+    for images, references in (
+        ([RED] * 3 + ["photos/dog.jpg"], [["red"]] * 4),
+        ([RED] * 8, [["red"]] * 7 + ["a dog"]),
+    ):
+        with pytest.raises(CapscoreError) as caught:
+            scorer.score(["red"] * len(images), images, references)
+        told.append(str(caught.value))
+    assert "\n".join(told) in README
+
+
+def test_links_and_commands_lead_somewhere():
+    for target in re.findall(r"\]\(([^)#:]+)\)", README):
+        assert (ROOT / target).exists(), target
+    makefile = (ROOT / "Makefile").read_text()
+    for command in re.findall(r"make ([a-z-]+)", README):
+        assert f"\n{command}:" in makefile, command
+    for path in re.findall(r"`((?:capscore|metrics|benchmarks|docs|tests|training)/)`", README):
+        assert (ROOT / path).is_dir(), path
