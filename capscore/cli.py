@@ -315,7 +315,11 @@ def score(
             source,
             fields,
             folder,
-            load_scorers(metrics, [backbone or _default_backbone(name) for name in metrics], make_embedder),
+            load_scorers(
+                metrics,
+                [_default_backbone(name) if backbone is None else backbone for name in metrics],
+                make_embedder,
+            ),
             language=language,
             on_error=on_error,
             say=lambda message: _say(f"warning: {message}"),
@@ -559,6 +563,8 @@ def cache_clear(
     from .cache import EmbeddingCache
     from .rows import UsageError
 
+    if fingerprint is not None and not fingerprint.strip():
+        raise UsageError("the fingerprint is empty; leave it out to clear everything")
     cache = EmbeddingCache(cache_dir)
     held = cache.info()
     chosen = held.backbones

@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -111,7 +112,9 @@ class Embedder:
         allow_urls: bool = False,
         progress: bool | None = None,
     ):
-        if batch_size is not None and (not isinstance(batch_size, int) or batch_size < 1):
+        if batch_size is not None and (
+            isinstance(batch_size, bool) or not isinstance(batch_size, Integral) or batch_size < 1
+        ):
             raise InputError(f"batch_size={batch_size!r}: expected a whole number of at least 1, or None")
         on_gpu = not backbone.device.startswith("cpu")
         self.backbone = backbone
@@ -126,7 +129,7 @@ class Embedder:
         self.fingerprint = fingerprint_of(backbone.fingerprint, DECODING, ENCODING)
         self._turn = threading.RLock()
         self._memory: OrderedDict[str, np.ndarray] = OrderedDict()
-        self._path_keys: OrderedDict[str, tuple[int, int, str]] = OrderedDict()
+        self._path_keys: OrderedDict[str, tuple[tuple[int, ...], str]] = OrderedDict()
 
     def images(
         self, images: Any, *, on_error: str = "raise", skip: Collection[int] = frozenset()
@@ -247,13 +250,15 @@ class Embedder:
             before = os.stat(path)
         except (OSError, ValueError):
             return content_key(image)  # it may be a URL or "~/…"; content_key says what is wrong
-        size, touched, key = self._path_keys.get(path, (0, 0, ""))
-        if key and (size, touched) == (before.st_size, before.st_mtime_ns):
+        # Size and time of change alone are shared by copies; the same file under the same name is not.
+        seen = (before.st_dev, before.st_ino, before.st_size, before.st_mtime_ns, before.st_ctime_ns)
+        known, key = self._path_keys.get(path, (None, ""))
+        if known == seen:
             return key
         key = content_key(image)
-        # A file written a moment ago may be written again without its time moving.
-        if time.time_ns() - before.st_mtime_ns > SETTLED_NS:
-            self._path_keys[path] = (before.st_size, before.st_mtime_ns, key)
+        # A file written a moment ago may be written again without its times moving.
+        if time.time_ns() - max(before.st_mtime_ns, before.st_ctime_ns) > SETTLED_NS:
+            self._path_keys[path] = (seen, key)
             while len(self._path_keys) > MEMORY_ENTRIES:
                 self._path_keys.popitem(last=False)
         return key
@@ -359,9 +364,11 @@ class Embedder:
             fresh = np.column_stack([rows, flags]).astype(np.float32)
             bad = ~np.isfinite(fresh).all(axis=1)
             if bad.any():
+                half = self.backbone.dtype != "float32"
                 raise CapscoreError(
                     f"{self.backbone.name} gave NaN or infinite embeddings for {int(bad.sum())} of "
-                    f"{len(keys)} items in {self.backbone.dtype}; try dtype='float32'"
+                    f"{len(keys)} items in {self.backbone.dtype}; "
+                    + ("try dtype='float32'" if half else "its weights are damaged, or hold NaN")
                 )
             # copies, so that a record does not hold its whole batch in memory
             batch = {key: record.copy() for key, record in zip(keys, fresh, strict=True)}

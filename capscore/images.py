@@ -160,9 +160,13 @@ class Downloads:
         ):
             return image
         with self._lock:
-            if self._folder is None:
-                self._folder = tempfile.TemporaryDirectory(prefix="capscore-")
-            place = Path(self._folder.name, xxhash.xxh3_128_hexdigest(url.encode()))
+            try:
+                if self._folder is None:
+                    self._folder = tempfile.TemporaryDirectory(prefix="capscore-")
+            except OSError as error:
+                raise _error(f"{_url_name(url)} has no place to be fetched to: {error}") from None
+            name = xxhash.xxh3_128_hexdigest(url.encode("utf-8", "surrogatepass"))
+            place = Path(self._folder.name, name)
             turn = self._turns.setdefault(url, threading.Lock())
         with turn:
             if url not in self._fetched:
@@ -171,6 +175,8 @@ class Downloads:
                     self._fetched[url] = _Encoded(_url_name(url), path=place)
                 except ImageError as error:
                     self._fetched[url] = error
+                except OSError as error:
+                    self._fetched[url] = _error(f"{_url_name(url)} could not be kept: {error}")
         fetched = self._fetched[url]
         if isinstance(fetched, ImageError):
             raise fetched
@@ -218,8 +224,8 @@ class _Encoded:
         except FileNotFoundError:
             place = "" if self.path.is_absolute() else f" in {os.getcwd()}"
             raise _error(f"no such file: {self.name}{place}{self._base64_hint()}") from None
-        except OSError as error:
-            reason = error.strerror or error
+        except (OSError, ValueError) as error:  # ValueError: half a surrogate pair in the name
+            reason = getattr(error, "strerror", None) or error
             raise _error(f"{self.name} cannot be read: {reason}{self._base64_hint()}") from None
 
     def _base64_hint(self) -> str:

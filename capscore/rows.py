@@ -472,6 +472,18 @@ class Writer(ABC):
         self.partial = partial_path(path)
         self.written = 0
         self._broken = self._closed = False
+        self._claimed: tuple[int, int] | None = None
+
+    def claim(self) -> None:
+        """Remember which file `partial` is, so that another program's is not taken for it."""
+        self._claimed = self._identity()
+
+    def _identity(self) -> tuple[int, int] | None:
+        try:
+            found = os.stat(self.partial)
+        except FileNotFoundError:
+            return None
+        return found.st_dev, found.st_ino
 
     def write(self, chunk: Chunk, columns: dict[str, list[Any]]) -> None:
         """Add the rows of a chunk, each with its values of the new columns.
@@ -499,16 +511,25 @@ class Writer(ABC):
             try:
                 self._close(about)
                 self._closed = True
-                beside.write_text(summary, encoding="utf-8")
+                if self._claimed is not None and self._identity() != self._claimed:
+                    self._broken = True
+                    raise ResultWriteError(
+                        f"{self.path} was not written: another program began to write the same result "
+                        f"({self.partial}); give each its own --output"
+                    )
+                # a file's name may hold bytes that are no text
+                beside.write_text(summary, encoding="utf-8", errors="backslashreplace")
                 self._rename()
                 os.replace(beside, place)
-            except OSError:
+            except Exception:
                 with suppress(OSError):
                     beside.unlink()
                 raise
 
     def stop(self) -> Path | None:
         """Close what was written so far; returns where it is, or None if there is nothing to keep."""
+        if self._claimed is not None and self._identity() != self._claimed:
+            return None  # the file of that name is another program's
         try:
             if not self._broken and self.written:
                 if not self._closed:
@@ -631,6 +652,12 @@ def open_writer(path: Path, source: Rows, columns: dict[str, type]) -> Writer:
         ResultWriteError: it cannot be begun.
         UsageError: the input's columns do not fit the kind of file.
     """
+    writer = _make_writer(path, source, columns)
+    writer.claim()
+    return writer
+
+
+def _make_writer(path: Path, source: Rows, columns: dict[str, type]) -> Writer:
     kind = output_kind(path)
     if kind in ("parquet", "dataset"):
         schema = _with_columns(source.schema(), columns)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -177,7 +178,7 @@ def test_nan_embeddings_are_an_error_not_a_score():
         Embedder(Broken()).texts(["red"])
 
 
-@pytest.mark.parametrize("batch_size", [0, -1, 2.5, "8"])
+@pytest.mark.parametrize("batch_size", [0, -1, 2.5, "8", True])
 def test_batch_size_is_checked(batch_size):
     with pytest.raises(InputError, match="batch_size="):
         Embedder(ColourBackbone(), batch_size=batch_size)
@@ -215,19 +216,41 @@ def test_threads_take_turns(monkeypatch):
 def test_an_untouched_file_is_read_once(tmp_path, monkeypatch):
     path = tmp_path / "red.png"
     path.write_bytes(png(RED))
-    os.utime(path, (1_000_000_000, 1_000_000_000))
+    monkeypatch.setattr(embedding, "SETTLED_NS", -1)
     read = []
     original = embedding.content_key
     monkeypatch.setattr(embedding, "content_key", lambda image: read.append(image) or original(image))
     embedder = Embedder(ColourBackbone())
     first = embedder.images([path]).keys
     assert embedder.images([str(path)]).keys == first and len(read) == 1
-    # other content under the same name, with another time
+    # other content under the same name
     path.write_bytes(png(GREEN))
     assert embedder.images([path]).keys != first and len(read) == 2
     # written a moment ago: it may be written again within the same tick, so it is read again
+    monkeypatch.setattr(embedding, "SETTLED_NS", 2_000_000_000)
+    path.write_bytes(png(BLUE))
     embedder.images([path])
-    assert len(read) == 3
+    embedder.images([path])
+    assert len(read) == 4
+
+
+def test_files_alike_in_size_and_time_are_told_apart(tmp_path, monkeypatch):
+    """As copies with their times kept are, or what one archive unpacked, under one relative name."""
+    monkeypatch.setattr(embedding, "SETTLED_NS", -1)
+    for folder, colour in (("a", RED), ("b", GREEN)):
+        (tmp_path / folder).mkdir()
+        photo = tmp_path / folder / "0.bmp"
+        Image.fromarray(colour).save(photo)
+        os.utime(photo, (1_000_000_000, 1_000_000_000))
+    embedder = Embedder(ColourBackbone())
+    keys = []
+    for folder in "ab":
+        monkeypatch.chdir(tmp_path / folder)
+        keys += embedder.images(["0.bmp"]).keys
+    assert keys[0] != keys[1]
+    monkeypatch.chdir(tmp_path / "a")
+    shutil.copy2(tmp_path / "b" / "0.bmp", "0.bmp")
+    assert embedder.images(["0.bmp"]).keys == keys[1:]
 
 
 class Answers(BaseHTTPRequestHandler):
@@ -274,6 +297,11 @@ def test_memory_is_bounded(monkeypatch):
     embedder = Embedder(ColourBackbone())
     embedder.texts(["red", "green", "blue", "red red", "green green"])
     assert len(embedder._memory) == 3
+
+
+def test_a_name_that_is_no_text_fails_its_row_alone(tmp_path):
+    rows = Embedder(ColourBackbone()).images(["\ud800.jpg", RED], on_error="skip")
+    assert list(rows.failures) == [0] and rows.index.tolist() == [-1, 0]
 
 
 def test_progress_is_quiet_without_a_terminal(capsys):

@@ -474,3 +474,25 @@ def test_rows_with_large_images_come_in_smaller_chunks(tmp_path, monkeypatch):
     table = pa.table({"image": [bytes([n]) * 10_000 for n in range(10)], "caption": ["c"] * 10})
     pq.write_table(table, tmp_path / "a.parquet", compression=None, use_dictionary=False)
     assert [len(chunk) for chunk in open_rows(tmp_path / "a.parquet").chunks(1024)] == [2] * 5
+
+
+def test_two_programs_never_share_a_result(tmp_path):
+    """The second to begin takes the partial file's name; the first says so, and nothing is half-written."""
+    source = open_rows(_jsonl(tmp_path, 4))
+    first = open_writer(tmp_path / "out.jsonl", source, {"mcs": float})
+    second = open_writer(tmp_path / "out.jsonl", source, {"mcs": float})
+    chunk = next(source.chunks(4))
+    for writer in (first, second):
+        writer.write(chunk, {"mcs": [1.0] * 4})
+    with pytest.raises(ResultWriteError, match="another program began to write the same result"):
+        first.finish({}, "{}")
+    assert not (tmp_path / "out.jsonl").exists()
+    assert first.stop() is None and second.partial.exists()
+    second.finish({}, "{}")
+    assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 4
+
+
+def _jsonl(folder, count):
+    path = folder / "in.jsonl"
+    path.write_text("".join(f'{{"image": "{n}.jpg", "caption": "c{n}"}}\n' for n in range(count)))
+    return path

@@ -7,6 +7,8 @@ import math
 import warnings
 
 import numpy as np
+import pandas
+import pyarrow
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -180,6 +182,8 @@ def test_results_are_ready_for_json():
         (["a"], r"expected a caption, got \['a'\] \(list\)"),
         (b"cat", r"expected a caption, got b'cat' \(bytes\)"),
         ("\ud800 cat", "half a surrogate pair"),
+        ("\u200b\ufeff", "nothing to see in it"),
+        (pandas.NA, r"<NA> \(a missing value\)"),
     ],
 )
 def test_bad_caption(caption, said):
@@ -247,6 +251,34 @@ def test_references_where_none_are_used():
 def test_a_set_has_no_order():
     with pytest.raises(InputError, match="candidates is a set, which has no order"):
         make(MCS).score({"red", "green"}, [RED, GREEN])
+
+
+def test_columns_of_every_kind():
+    expected = [2.5, 0.0]
+    captions, references = ["red", "green"], [["red"], ["red", "blue"]]
+    for column in (
+        tuple(captions),
+        iter(captions),
+        np.array(captions),
+        pandas.Series(captions, index=[7, 3]),
+        pyarrow.array(captions),
+        pyarrow.chunked_array([captions[:1], captions[1:]]),
+    ):
+        scores = make(RefCLIPScore).score(column, [RED, RED], pyarrow.array(references))
+        np.testing.assert_allclose(scores.components["clip_score"], expected, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("candidates", "said"),
+    [
+        (pandas.DataFrame({"c": ["red"], "p": ["a.jpg"]}), "candidates is a table .*: c, p"),
+        (pyarrow.table({"c": ["red"]}), "candidates is a table .*: c"),
+        (np.array("red"), "candidates is a ndarray; pass a list of captions"),
+    ],
+)
+def test_what_is_no_list_of_captions(candidates, said):
+    with pytest.raises(InputError, match=said):
+        make(MCS).score(candidates, [RED])
 
 
 def test_rows_may_have_no_language():

@@ -150,8 +150,21 @@ def resolve_device(device: str | torch.device | None) -> str:
         resolved = torch.device(device)
     except RuntimeError as error:
         raise CapscoreError(f"device={device!r} is not a torch device: {error}") from None
-    if resolved.type == "cuda" and not torch.cuda.is_available():
-        raise CapscoreError(f"device={str(device)!r} was asked for, but torch sees no CUDA device here")
+    if resolved.type == "cpu":
+        return "cpu"
+    if resolved.type not in ("cuda", "mps", "xpu"):
+        raise CapscoreError(f"device={str(device)!r}: expected 'cpu', 'cuda', 'cuda:1', 'mps' or 'xpu'")
+    kind = resolved.type
+    backend = torch.backends.mps if kind == "mps" else getattr(torch, kind)
+    if not backend.is_available():
+        raise CapscoreError(
+            f"device={str(device)!r} was asked for, but torch sees no {kind.upper()} device here"
+        )
+    if kind != "mps" and (resolved.index or 0) >= backend.device_count():
+        raise CapscoreError(
+            f"device={str(device)!r} was asked for, but torch sees {backend.device_count()} {kind.upper()} "
+            "devices here, counted from 0"
+        )
     return str(resolved)
 
 

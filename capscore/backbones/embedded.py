@@ -1,6 +1,6 @@
 """The backbone that needs no Hub: multilingual sentence encoder for text, EfficientNet-Lite2 for images.
 
-In: RGB images and captions in sixteen languages. Out: rows in the text encoder's space. An image gets there
+In: RGB images and captions in fifteen languages. Out: rows in the text encoder's space. An image gets there
 by convex combination of semantic embeddings (ConSE, Norouzi et al. 2014): the image tower's probabilities
 over the 1,000 ImageNet classes weigh the embeddings of their names and definitions. Both sides are centred
 on the mean class, because sentence embeddings of anything at all lie on one side of the space.

@@ -404,10 +404,27 @@ class _Rows:
 def _as_list(values: Any, name: str, what: str) -> list[Any]:
     if isinstance(values, (str, bytes)):
         raise InputError(f"{name}={values!r:.60} is one string; pass a list of {what}", field=name)
-    if isinstance(values, (Mapping, Set)) or not hasattr(values, "__iter__"):
+    columns = getattr(values, "column_names", None) or getattr(values, "columns", None)
+    if columns is not None and not isinstance(values, Mapping):
+        raise InputError(
+            f"{name} is a table ({type(values).__name__}); pass one of its columns: "
+            f"{', '.join(map(str, columns))}",
+            field=name,
+        )
+    if hasattr(values, "to_pylist"):  # a column of Arrow
+        return values.to_pylist()
+    if isinstance(values, (Mapping, Set)) or not hasattr(values, "__iter__") or _is_scalar_array(values):
         order = ", which has no order" if isinstance(values, Set) else ""
         raise InputError(f"{name} is a {type(values).__name__}{order}; pass a list of {what}", field=name)
     return list(values)
+
+
+def _is_scalar_array(values: Any) -> bool:
+    return getattr(values, "ndim", None) == 0
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and math.isnan(value)) or repr(value) == "<NA>"
 
 
 def _same_length(name: str, length: int, captions: list[Any]) -> None:
@@ -426,13 +443,15 @@ def _text_problem(text: Any) -> str | None:
     if isinstance(text, str):
         if not text.strip():
             return f"an empty string ({text!r})" if text else "an empty string"
+        if not any(map(str.isprintable, text)):
+            return f"{text!r:.60}, which has nothing to see in it"
         try:
             text.encode("utf-8")
         except UnicodeEncodeError:
             return f"{text!r:.60}, which holds half a surrogate pair (a text decoded wrongly)"
         return None
-    if isinstance(text, float) and math.isnan(text):
-        return "NaN (a missing value)"
+    if _is_missing(text):
+        return f"{'NaN' if isinstance(text, float) else text} (a missing value)"
     return f"{text!r:.60} ({type(text).__name__})"
 
 
@@ -442,9 +461,11 @@ def _check_references(texts: Any) -> list[str] | InputError:
             f"expected a list of references, got the bare string {texts!r:.60}; write [{texts!r:.40}]",
             field="references",
         )
-    if texts is None or (isinstance(texts, float) and math.isnan(texts)):
+    if _is_missing(texts):
         return InputError("expected a list of references, got none", field="references")
-    if isinstance(texts, Mapping) or not hasattr(texts, "__iter__"):
+    if hasattr(texts, "to_pylist"):
+        texts = texts.to_pylist()
+    if isinstance(texts, Mapping) or not hasattr(texts, "__iter__") or _is_scalar_array(texts):
         return InputError(
             f"expected a list of references, got {texts!r:.60} ({type(texts).__name__})", field="references"
         )
@@ -471,9 +492,8 @@ def _languages(language: Any, captions: list[Any], fail: Any) -> list[str]:
         )
     codes = []
     for row, tag in enumerate(given):
-        missing = tag is None or tag == "" or (isinstance(tag, float) and math.isnan(tag))
         try:
-            codes.append("" if missing else language_code(tag))
+            codes.append("" if _is_missing(tag) or tag == "" else language_code(tag))
         except InputError as error:
             fail(row, error)
             codes.append("")

@@ -15,7 +15,8 @@ from safetensors import safe_open
 from capscore import MissingExtraError, load_backbone
 from capscore.backbones import embedded as embedded_module
 from capscore.backbones import use_text
-from capscore.errors import BackboneUnavailable
+from capscore.backbones.base import resolve_device
+from capscore.errors import BackboneUnavailable, CapscoreError
 from training.embedded_classes import class_descriptions
 
 CAPTIONS = [
@@ -179,6 +180,22 @@ def test_half_precision_is_near_and_named():
     cosines = (backbone.encode_texts(CAPTIONS) * full.encode_texts(CAPTIONS)).sum(axis=1)
     assert cosines.min() > 0.99
     assert backbone.encode_texts(["a cat"]).dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    ("device", "said"),
+    [
+        ("mps", "sees no MPS device"),
+        ("xpu", "sees no XPU device"),
+        ("meta", "expected 'cpu', 'cuda'"),
+        ("cuda:99", "sees (no CUDA device|[0-9]+ CUDA devices)"),
+        ("gpu", "not a torch device"),
+    ],
+)
+def test_devices_that_are_not_here(device, said):
+    with pytest.raises(CapscoreError, match=f"device='{device}'.*{said}"):
+        resolve_device(device)
+    assert resolve_device("cpu:0") == "cpu"
 
 
 def test_missing_packages_name_the_extra(monkeypatch):
