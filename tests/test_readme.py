@@ -86,7 +86,7 @@ def test_links_and_commands_lead_somewhere():
     for target in re.findall(r"\]\(([^)#:]+)\)", README):
         assert (ROOT / target).exists(), target
     makefile = (ROOT / "Makefile").read_text()
-    for command in re.findall(r"make ([a-z-]+)", README):
+    for command in re.findall(r"(?:`|^)make ([a-z-]+)", README, flags=re.M):
         assert f"\n{command}:" in makefile, command
     for path in re.findall(r"`((?:capscore|metrics|benchmarks|docs|tests|training)/)`", README):
         assert (ROOT / path).is_dir(), path
