@@ -142,6 +142,8 @@ def _load(name: str, options: LoadOptions) -> Backbone:
         hint = (
             f"the registry has no such name, but {', '.join(map(repr, near))}; as a Hub id: " if near else ""
         )
+        if folder.parent != Path() and folder.parent.is_dir():
+            hint = f"there is no folder {folder} here; {hint or 'as a Hub id: '}"
         raise BackboneUnavailable(f"{hint}{error}") from None
 
 

@@ -233,3 +233,10 @@ def test_a_revision_is_no_path(revision):
 def test_a_home_that_nobody_has():
     with pytest.raises(BackboneUnavailable, match="~nobody-at-all/model"):
         load_backbone("~nobody-at-all/model")
+
+
+def test_a_mistyped_folder_is_not_only_blamed_on_the_hub(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs").mkdir()
+    with pytest.raises(BackboneUnavailable, match="there is no folder runs/bset here; as a Hub id: "):
+        load_backbone("runs/bset")

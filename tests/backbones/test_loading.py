@@ -84,7 +84,6 @@ def test_a_backbone_passes_through(loaded):
     "argument, message",
     [
         ({"dtype": "bf16"}, r"dtype='bfloat16', but it is 'float32'"),
-        ({"device": "meta"}, r"device='meta', but it is on 'cpu'"),
         ({"revision": "v9"}, r"revision='v9', but it is 'w"),
         ({"image_tower": "ViT-B/32"}, r"image_tower='ViT-B/32'.*already"),
     ],
@@ -92,6 +91,12 @@ def test_a_backbone_passes_through(loaded):
 def test_a_loaded_backbone_is_not_changed_behind_ones_back(loaded, argument, message):
     with pytest.raises(CapscoreError, match=message):
         load_backbone(loaded, **argument)
+
+
+def test_a_loaded_backbone_stays_on_its_device(loaded, monkeypatch):
+    monkeypatch.setattr(loaded, "device", "cuda:0")
+    with pytest.raises(CapscoreError, match="device='cpu', but it is on 'cuda:0'"):
+        load_backbone(loaded, device="cpu")
 
 
 @pytest.mark.parametrize("spec", [None, 3, "", "  ", ["embedded"]])
