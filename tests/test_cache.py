@@ -767,20 +767,20 @@ def test_import_brings_no_torch():
 
 
 def test_network_file_systems_are_told_by_their_mount(monkeypatch, tmp_path):
-    table = "/dev/sda1 / ext4 rw 0 0\nserver:/home /home nfs4 rw 0 0\nx /home/my\\040disk xfs rw 0 0\n"
+    table = "/dev/sda1 / ext4 rw 0 0\nserver:/data /data nfs4 rw 0 0\nx /data/my\\040disk xfs rw 0 0\n"
     table += "pod /pod fuse.sshfs rw 0 0\n"
     monkeypatch.setattr(Path, "read_text", lambda self, **_: table)
     monkeypatch.setattr(os.path, "realpath", str)
     told = {
         place: capscore.cache._on_network(Path(place))
-        for place in ("/", "/homes/x", "/home", "/home/x/cache", "/home/my disk/cache", "/home/my", "/pod")
+        for place in ("/", "/datas/x", "/data", "/data/x/cache", "/data/my disk/cache", "/data/my", "/pod")
     }
     assert told == {
         "/": False,
-        "/homes/x": False,
-        "/home": True,
-        "/home/x/cache": True,
-        "/home/my disk/cache": False,
-        "/home/my": True,
+        "/datas/x": False,
+        "/data": True,
+        "/data/x/cache": True,
+        "/data/my disk/cache": False,
+        "/data/my": True,
         "/pod": True,
     }
