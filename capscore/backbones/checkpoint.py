@@ -75,7 +75,18 @@ def _refuse_torn(file: Path) -> None:
             with safe_open(file, framework="pt"):
                 pass
         except (SafetensorError, OSError) as error:
-            raise BackboneUnavailable(f"{file} is torn or no safetensors file: {error}") from None
+            raise BackboneUnavailable(why_torn(file, error)) from None
+
+
+def why_torn(file: Path, error: Exception) -> str:
+    """What is wrong with a safetensors file that cannot be opened."""
+    try:
+        with open(file, "rb") as opened:
+            if opened.read(24) == b"version https://git-lfs.":
+                return f"{file} is a Git LFS pointer: the weights were never pulled (git lfs pull)"
+    except OSError:
+        pass  # then the first error says why
+    return f"{file} is torn or is no safetensors file: {error}"
 
 
 def read_state_dict(folder: Path) -> dict[str, torch.Tensor]:

@@ -52,6 +52,7 @@ from .base import (
     weights_digest,
     without_addresses,
 )
+from .checkpoint import why_torn
 from .download import CONFIGURATION, OPEN_CLIP_CONFIG, fetch, open_clip_weights
 from .encoder_configs import encoder_config
 from .transformers_tokenizer import has_vocabulary, load_tokenizer, tokenize_texts, vocabulary_digest
@@ -460,7 +461,7 @@ def _fill(model: torch.nn.Module, weights: Path) -> None:
             torch.load(weights, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(weights))
         open_clip.load_checkpoint(model, str(weights), strict=True, weights_only=True)
     except SafetensorError as error:
-        raise BackboneUnavailable(f"{weights} is torn or is no safetensors file: {error}") from None
+        raise BackboneUnavailable(why_torn(weights, error)) from None
     except (pickle.UnpicklingError, EOFError) as error:
         raise BackboneUnavailable(
             f"{weights} is torn, or holds more than tensors and is not opened for safety: "

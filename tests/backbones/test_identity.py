@@ -240,3 +240,14 @@ def test_a_mistyped_folder_is_not_only_blamed_on_the_hub(tmp_path, monkeypatch):
     (tmp_path / "runs").mkdir()
     with pytest.raises(BackboneUnavailable, match="there is no folder runs/bset here; as a Hub id: "):
         load_backbone("runs/bset")
+
+
+@pytest.mark.parametrize(
+    ("write", "weights"),
+    [(write_open_clip, "open_clip_model.safetensors"), (write_clip, "model.safetensors")],
+)
+def test_weights_that_were_never_pulled(tmp_path, write, weights):
+    folder = write(tmp_path / "m")
+    (folder / weights).write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n")
+    with pytest.raises(BackboneUnavailable, match=rf"{weights} is a Git LFS pointer.*git lfs pull"):
+        load_backbone(str(folder), device="cpu")
