@@ -38,7 +38,7 @@ MEMORY_ENTRIES = 16_384
 WRITE_EVERY = 512
 # Texts are tokenised and sorted this many batches at a time.
 TEXT_BATCHES_A_SLAB = 256
-# A file older than this is taken for the same as long as its size and time are.
+# A file older than this is taken for the same as long as its inode, size and times are.
 SETTLED_NS = 2_000_000_000
 # Raised whenever the same weights would give other embeddings through this library.
 ENCODING = 1

@@ -424,7 +424,10 @@ def _is_scalar_array(values: Any) -> bool:
 
 
 def _is_missing(value: Any) -> bool:
-    return value is None or (isinstance(value, float) and math.isnan(value)) or repr(value) == "<NA>"
+    # by its type's name, as pandas need not be there; this is asked of every row
+    if isinstance(value, float):
+        return math.isnan(value)
+    return value is None or type(value).__name__ == "NAType"
 
 
 def _same_length(name: str, length: int, captions: list[Any]) -> None:

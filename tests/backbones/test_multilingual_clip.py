@@ -29,12 +29,6 @@ def load(folder: Path, image_tower, **changes):
 
 
 @pytest.fixture(scope="module")
-def image_tower(tmp_path_factory):
-    folder = tiny.write_clip(tmp_path_factory.mktemp("clip") / "clip")
-    return load_backbone(str(folder), device="cpu")
-
-
-@pytest.fixture(scope="module")
 def published(tmp_path_factory) -> Path:
     """A checkpoint of the published layout; not to be changed."""
     return tiny.write_multilingual_clip(tmp_path_factory.mktemp("mclip") / "model")

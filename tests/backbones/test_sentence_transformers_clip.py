@@ -30,12 +30,6 @@ def load(folder: Path, image_tower, **changes):
 
 
 @pytest.fixture(scope="module")
-def image_tower(tmp_path_factory):
-    folder = tiny.write_clip(tmp_path_factory.mktemp("clip") / "clip")
-    return load_backbone(str(folder), device="cpu")
-
-
-@pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory) -> Path:
     """Not to be changed."""
     return tiny.write_sentence_transformer(tmp_path_factory.mktemp("sentence") / "model")
