@@ -16,28 +16,41 @@ __version__ = "0.1.0"
 
 # name → the module that has it; imported when first asked for
 _LAZY = {
+    "AnnotationError": "annotation_files",
+    "AnnotationFile": "benchmark_builder",
     "Backbone": "backbones.base",
     "BackboneUnavailable": "errors",
+    "BenchmarkConfig": "benchmark_builder",
+    "BenchmarkWarning": "benchmark_builder",
     "CacheWarning": "errors",
+    "CaptionBenchmark": "benchmark_builder",
     "CaptionModule": "evaluate_module",
     "CapscoreError": "errors",
     "EmbeddingCache": "cache",
     "ImageError": "errors",
+    "ImageFolders": "benchmark_builder",
     "InputError": "errors",
     "LanguageWarning": "errors",
     "MissingExtraError": "errors",
+    "MissingImages": "benchmark_builder",
     "ResultWriteError": "errors",
     "Scorer": "scorers.base",
     "Scores": "scorers.base",
     "TruncationWarning": "errors",
+    "benchmark_folder": "shipped",
+    "benchmark_slugs": "shipped",
     "load": "scorers",
     "load_backbone": "backbones",
+    "load_benchmark": "data_sets",
     "load_image": "images",
     "module_folder": "shipped",
 }
 _MODULES = (
+    "annotation_files",
     "backbones",
+    "benchmark_builder",
     "cache",
+    "data_sets",
     "embedding",
     "errors",
     "evaluate_module",
@@ -50,31 +63,51 @@ _MODULES = (
 )
 
 __all__ = [
+    "AnnotationError",
+    "AnnotationFile",
     "Backbone",
     "BackboneUnavailable",
+    "BenchmarkConfig",
+    "BenchmarkWarning",
     "CacheWarning",
     "CapscoreError",
+    "CaptionBenchmark",
     "CaptionModule",
     "EmbeddingCache",
     "ImageError",
+    "ImageFolders",
     "InputError",
     "LanguageWarning",
     "MissingExtraError",
+    "MissingImages",
     "ResultWriteError",
     "Scorer",
     "Scores",
     "TruncationWarning",
     "__version__",
+    "benchmark_folder",
+    "benchmark_slugs",
     "load",
     "load_backbone",
+    "load_benchmark",
     "load_image",
     "module_folder",
 ]
 
 if TYPE_CHECKING:
+    from .annotation_files import AnnotationError
     from .backbones import load_backbone
     from .backbones.base import Backbone
+    from .benchmark_builder import (
+        AnnotationFile,
+        BenchmarkConfig,
+        BenchmarkWarning,
+        CaptionBenchmark,
+        ImageFolders,
+        MissingImages,
+    )
     from .cache import EmbeddingCache
+    from .data_sets import load_benchmark
     from .errors import (
         BackboneUnavailable,
         CacheWarning,
@@ -90,7 +123,7 @@ if TYPE_CHECKING:
     from .images import load_image
     from .scorers import load
     from .scorers.base import Scorer, Scores
-    from .shipped import module_folder
+    from .shipped import benchmark_folder, benchmark_slugs, module_folder
 
 
 def __getattr__(name: str) -> Any:

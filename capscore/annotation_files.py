@@ -1,0 +1,331 @@
+"""A benchmark's annotation file, plain, gzipped or inside an archive → its lines, rows or document, checked.
+
+Whatever is wrong with a file is an `AnnotationError` that names the file and the line, or the entry of a JSON
+document. Nothing here knows what the rows mean.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import hashlib
+import io
+import json
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from .errors import CapscoreError
+
+_TAR_SUFFIXES = (".tar", ".tar.gz", ".tgz")
+# what a UTF-16 or UTF-32 file starts with, and what a spreadsheet or archive starts with
+_SIGNATURES = {
+    b"\xff\xfe": "UTF-16",
+    b"\xfe\xff": "UTF-16",
+    b"PK\x03\x04": "a zip archive",
+    b"\x1f\x8b": "gzip",
+}
+csv.field_size_limit(2**31 - 1)
+
+
+class AnnotationError(CapscoreError, ValueError):
+    """An annotation file is not what its benchmark documents.
+
+    Args:
+        message: what was found and what was expected.
+        file: the file, and what is read from inside it if it is an archive.
+        line: 1-based line, or None where none is at fault.
+        entry: key or number of an entry in a JSON document.
+    """
+
+    def __init__(self, message: str, *, file: str = "", line: int | None = None, entry: object = None):
+        self.message, self.file, self.line, self.entry = message, file, line, entry
+        place = [file] if file else []
+        if line is not None:
+            place.append(f"line {line}")
+        if entry is not None:
+            place.append(f"entry {entry!r}" if isinstance(entry, str) else f"entry {entry}")
+        super().__init__(f"{', '.join(place)}: {message}" if place else message)
+
+    def __reduce__(self):
+        return _rebuild, (self.message, self.file, self.line, self.entry)
+
+
+def _rebuild(message: str, file: str, line: int | None, entry: object) -> AnnotationError:
+    return AnnotationError(message, file=file, line=line, entry=entry)
+
+
+@dataclass(frozen=True)
+class AnnotationSource:
+    """One annotation file that is there.
+
+    Args:
+        path: the file, or the zip or tar archive that holds it.
+        member: name inside the archive; "" for a plain file. The last parts of a path are enough.
+
+    Raises (all that reads):
+        AnnotationError: cut short, not UTF-8, wrong columns or fields; names file and line.
+    """
+
+    path: Path
+    member: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.path}::{self.member}" if self.member else str(self.path)
+
+    def error(
+        self, message: str, *, line: int | None = None, entry: object = None, member: str | None = None
+    ) -> AnnotationError:
+        """What is wrong with this file, ready to be raised."""
+        file = str(self) if member is None else f"{self.path}::{member}"
+        return AnnotationError(message, file=file, line=line, entry=entry)
+
+    # ------------------------------------------------------------------------ bytes
+
+    @contextmanager
+    def open(self) -> Iterator[IO[bytes]]:
+        """The file's bytes, unpacked, as a stream."""
+        try:
+            with self._opened() as stream:
+                yield stream
+        except (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile, tarfile.TarError) as error:
+            raise self.error(f"cannot be unpacked, cut short or damaged ({error})") from error
+        except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
+            raise self.error(f"cannot be read ({error.strerror})") from error
+
+    @contextmanager
+    def _opened(self) -> Iterator[IO[bytes]]:
+        if not self.member:
+            opener = gzip.open if self.path.name.endswith(".gz") else open
+            with opener(self.path, "rb") as stream:
+                yield stream
+        elif self.path.name.endswith(_TAR_SUFFIXES):
+            with tarfile.open(self.path) as archive:
+                name = self._find(archive.getnames())
+                stream = archive.extractfile(name)
+                if stream is None:
+                    raise self.error(f"{name} in the archive is not a file")
+                with stream:
+                    yield self._unzipped(stream, name)
+        else:
+            with zipfile.ZipFile(self.path) as archive:
+                name = self._find(archive.namelist())
+                with archive.open(name) as stream:
+                    yield self._unzipped(stream, name)
+
+    @staticmethod
+    def _unzipped(stream: IO[bytes], name: str) -> IO[bytes]:
+        return gzip.GzipFile(fileobj=stream) if name.endswith(".gz") else stream  # type: ignore[return-value]
+
+    def _find(self, names: Sequence[str]) -> str:
+        suffix = "/" + self.member
+        found = sorted((name for name in names if f"/{name}".endswith(suffix)), key=len)
+        if not found:
+            shown = ", ".join(sorted(names)[:5])
+            raise self.error(f"the archive holds no {self.member} (it holds {shown}, …)")
+        return found[0]
+
+    def members(self) -> list[str]:
+        """Names of the files inside the archive."""
+        try:
+            if self.path.name.endswith(_TAR_SUFFIXES):
+                with tarfile.open(self.path) as archive:
+                    return [member.name for member in archive.getmembers() if member.isfile()]
+            with zipfile.ZipFile(self.path) as archive:
+                return [name for name in archive.namelist() if not name.endswith("/")]
+        except (EOFError, zlib.error, zipfile.BadZipFile, tarfile.TarError) as error:
+            raise self.error(f"cannot be unpacked, cut short or damaged ({error})") from error
+
+    def sha256(self) -> str:
+        """SHA-256 of the file as it lies on disk (of the archive, if it is one)."""
+        digest = hashlib.sha256()
+        with open(self.path, "rb") as stream:
+            while block := stream.read(1 << 20):
+                digest.update(block)
+        return digest.hexdigest()
+
+    # ------------------------------------------------------------------------- text
+
+    def text(self) -> str:
+        """The whole file as text."""
+        with self.open() as stream:
+            data = stream.read()
+        try:
+            return data.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            line = data.count(b"\n", 0, error.start) + 1
+            raise self._not_utf8(data[:4], data[error.start], line) from error
+
+    def lines(self) -> Iterator[tuple[int, str]]:
+        """(1-based number, text without its line end) of every line, blank ones included."""
+        with self.open() as stream:
+            for number, raw in enumerate(stream, start=1):
+                if number == 1:
+                    raw = raw.removeprefix(b"\xef\xbb\xbf")
+                try:
+                    yield number, raw.decode("utf-8").rstrip("\r\n")
+                except UnicodeDecodeError as error:
+                    raise self._not_utf8(raw[:4], raw[error.start], number) from error
+
+    def _not_utf8(self, start: bytes, byte: int, line: int) -> AnnotationError:
+        known = next((name for mark, name in _SIGNATURES.items() if start.startswith(mark)), None)
+        what = f"it looks like {known}" if line == 1 and known else f"byte 0x{byte:02x} cannot be decoded"
+        return self.error(f"is not UTF-8 text: {what}; expected UTF-8", line=line)
+
+    def tsv(self, *columns: str) -> Iterator[tuple[int, list[str]]]:
+        """(line, its tab-separated values); every line must have as many as there are names here."""
+        empty = True
+        for number, text in self.lines():
+            if not text.strip():
+                continue
+            empty = False
+            values = text.split("\t")
+            if len(values) != len(columns):
+                raise self.error(
+                    f"expected {len(columns)} tab-separated columns ({', '.join(columns)}), found {len(values)}: "
+                    f"{text!r:.80}",
+                    line=number,
+                )
+            yield number, values
+        if empty:
+            raise self.error("is empty")
+
+    def jsonl(self, *required: str) -> Iterator[tuple[int, dict[str, Any]]]:
+        """(line, its JSON object); every object must have the fields named here."""
+        empty = True
+        for number, text in self.lines():
+            if not text.strip():
+                continue
+            empty = False
+            try:
+                row = json.loads(text)
+            except json.JSONDecodeError as error:
+                raise self.error(
+                    f"is not a JSON object on one line ({error.msg} at column {error.colno}; cut short?): {text!r:.60}",
+                    line=number,
+                ) from error
+            self.require(row, required, line=number)
+            yield number, row
+        if empty:
+            raise self.error("is empty")
+
+    def json(self) -> Any:
+        """The whole JSON document."""
+        text = self.text()
+        if not text.strip():
+            raise self.error("is empty")
+        try:
+            return json.loads(text, object_pairs_hook=self._unique)
+        except json.JSONDecodeError as error:
+            cut = " (the file ends there: cut short?)" if error.pos >= len(text.rstrip()) - 1 else ""
+            raise self.error(
+                f"is not JSON: {error.msg} at column {error.colno}{cut}", line=error.lineno
+            ) from error
+
+    def _unique(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        document = dict(pairs)
+        if len(document) != len(pairs):
+            names = [name for name, _ in pairs]
+            twice = next(name for name in names if names.count(name) > 1)
+            raise self.error("appears twice in one JSON object", entry=twice)
+        return document
+
+    def csv(
+        self, *required: str, delimiter: str = ",", encoding: str = "utf-8"
+    ) -> Iterator[tuple[int, dict[str, str]]]:
+        """(line where the row ends, its values by column); the header must have the columns named here."""
+        if encoding == "utf-8":
+            text = self.text()
+        else:
+            with self.open() as stream:
+                text = stream.read().decode(encoding)
+        reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+        header: list[str] | None = None
+        try:
+            for values in reader:
+                if not any(value.strip() for value in values):
+                    continue
+                if header is None:
+                    header = [value.strip() for value in values]
+                    self._check_header(header, required, delimiter)
+                    continue
+                if len(values) != len(header):
+                    raise self.error(
+                        f"expected {len(header)} columns as in the header, found {len(values)}: {values!r:.80}",
+                        line=reader.line_num,
+                    )
+                yield reader.line_num, dict(zip(header, values, strict=True))
+        except csv.Error as error:
+            raise self.error(f"is not CSV: {error} (cut short?)", line=reader.line_num) from error
+        if header is None:
+            raise self.error("is empty")
+
+    def _check_header(self, header: list[str], required: Sequence[str], delimiter: str) -> None:
+        missing = [name for name in required if name not in header]
+        if missing:
+            raise self.error(
+                f"lacks the column{'s' if len(missing) > 1 else ''} {', '.join(map(repr, missing))}; its columns, "
+                f"separated by {delimiter!r}, are {', '.join(header)}",
+                line=1,
+            )
+        twice = next((name for name in header if name and header.count(name) > 1), None)
+        if twice is not None:
+            raise self.error(f"has the column {twice!r} twice", line=1)
+
+    # ------------------------------------------------------------------------ values
+
+    def require(
+        self, row: Any, required: Iterable[str], *, line: int | None = None, entry: object = None
+    ) -> None:
+        """A row of a JSON file must be an object that has these fields."""
+        if not isinstance(row, Mapping):
+            raise self.error(
+                f"expected a JSON object, found {type(row).__name__}: {row!r:.60}", line=line, entry=entry
+            )
+        missing = [name for name in required if name not in row]
+        if missing:
+            raise self.error(
+                f"lacks the field{'s' if len(missing) > 1 else ''} {', '.join(map(repr, missing))}; it has "
+                f"{', '.join(row)}",
+                line=line,
+                entry=entry,
+            )
+
+    def number(
+        self,
+        value: Any,
+        name: str,
+        low: float,
+        high: float,
+        *,
+        line: int | None = None,
+        entry: object = None,
+    ) -> float:
+        """A value that must be a number from low to high."""
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            number = float("nan")
+        if isinstance(value, bool) or not low <= number <= high:
+            raise self.error(
+                f"{name} is {value!r}, expected a number from {low:g} to {high:g}", line=line, entry=entry
+            )
+        return number
+
+    def caption(self, value: Any, name: str, *, line: int | None = None, entry: object = None) -> str:
+        """A value that must be a caption: a string with something in it; blanks in a row become one."""
+        if not isinstance(value, str):
+            raise self.error(
+                f"{name} is {value!r:.60} ({type(value).__name__}), expected a caption",
+                line=line,
+                entry=entry,
+            )
+        text = " ".join(value.split())
+        if not text:
+            raise self.error(f"{name} is empty, expected a caption", line=line, entry=entry)
+        return text

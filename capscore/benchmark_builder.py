@@ -1,0 +1,386 @@
+"""The base of the loading scripts in `datasets_scripts/`: official annotation files and photos in, rows out.
+
+A script says which files its benchmark has, what is in them, and which photos belong to the rows; found,
+checked and downloaded are they here. Only `datasets` and the standard library are imported.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import warnings
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+import datasets
+from datasets import Features, Value
+
+from .annotation_files import AnnotationError, AnnotationSource
+from .errors import CapscoreError, InputError
+
+IMAGE_SUFFIXES = {".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff"}
+
+
+class BenchmarkWarning(UserWarning):
+    """A benchmark can be used, but is not all that was published: rows or photos are missing."""
+
+
+class MissingImages(CapscoreError, FileNotFoundError):
+    """Photos of a benchmark are not where they should be."""
+
+
+@dataclass(frozen=True)
+class AnnotationFile:
+    """An annotation file as its authors publish it.
+
+    Args:
+        names: where it may lie under `data_dir`, first found first taken; "captions.zip::captions.jsonl" is a
+            file inside an archive. `{config}` stands for the configuration's name.
+        url: where it is downloaded from if it is not there; "" if it cannot be.
+        sha256: of what the URL gives (the archive, if it is one); a download that differs is refused.
+        published: SHA-256 sums of the official file, for `capscore data check`; the URL's is one of them.
+        source: where a person gets it, in words.
+        optional: rows can be read without it.
+    """
+
+    names: tuple[str, ...]
+    url: str = ""
+    sha256: str = ""
+    published: tuple[str, ...] = ()
+    source: str = ""
+    optional: bool = False
+
+
+@dataclass(frozen=True)
+class ImageFolders:
+    """Where a benchmark's photos lie.
+
+    Args:
+        folders: under `data_dir`, in the order in which they are looked through; "." is `data_dir` itself.
+        source: where a person gets the photos, in words.
+    """
+
+    folders: tuple[str, ...]
+    source: str
+
+
+@dataclass
+class BenchmarkConfig(datasets.BuilderConfig):
+    """A configuration of a benchmark.
+
+    Args:
+        language: language code of the captions; "" where rows differ.
+        image_dir: folder of the photos, if it is not one of the benchmark's own under `data_dir`.
+        images: None takes the photos that are there, with None for the others; True demands them all; False
+            leaves all out.
+    """
+
+    language: str = ""
+    image_dir: str | None = None
+    images: bool | None = None
+
+    def create_config_id(self, config_kwargs: dict, custom_features: Features | None = None) -> str:
+        """Name of the cache folder; another one once a file under `data_dir` or `image_dir` has changed."""
+        config_kwargs = dict(config_kwargs)
+        for name in ("data_dir", "image_dir"):
+            if config_kwargs.get(name):
+                folder = Path(os.path.abspath(os.path.expanduser(config_kwargs[name])))
+                config_kwargs[name] = str(folder)
+                config_kwargs[f"{name}_state"] = _state(folder)
+        return super().create_config_id(config_kwargs, custom_features=custom_features)
+
+
+def _state(folder: Path) -> str:
+    """A digest of names, sizes and times of all files in a folder."""
+    digest = hashlib.sha256()
+    for directory, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(files):
+            path = os.path.join(directory, name)
+            try:
+                status = os.stat(path)
+            except OSError:
+                continue  # a dangling link is like no file
+            digest.update(
+                f"{os.path.relpath(path, folder)}\0{status.st_size}\0{status.st_mtime_ns}\0".encode()
+            )
+    return digest.hexdigest()[:16]
+
+
+class CaptionBenchmark(datasets.GeneratorBasedBuilder):
+    """Base of a benchmark's loading script.
+
+    A script is a class with VERSION, BUILDER_CONFIGS, DESCRIPTION, CITATION, HOMEPAGE, LICENSE, FILES,
+    IMAGES, COUNTS, `fields` and `rows`; nothing else is needed.
+
+    Attributes:
+        FILES: name → annotation file.
+        IMAGES: where photos lie.
+        SPLITS: names of the splits of a configuration; a method `splits` may say otherwise.
+        COUNTS: configuration → split → what is counted → published number; "rows" is always counted.
+    """
+
+    BUILDER_CONFIG_CLASS = BenchmarkConfig
+    DESCRIPTION: ClassVar[str] = ""
+    CITATION: ClassVar[str] = ""
+    HOMEPAGE: ClassVar[str] = ""
+    LICENSE: ClassVar[str] = ""
+    FILES: ClassVar[Mapping[str, AnnotationFile]] = {}
+    IMAGES: ClassVar[ImageFolders]
+    SPLITS: ClassVar[tuple[str, ...]] = ("test",)
+    COUNTS: ClassVar[Mapping[str, Mapping[str, Mapping[str, int]]]] = {}
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        for config in cls.BUILDER_CONFIGS:
+            config.version = datasets.Version(str(cls.VERSION))
+
+    # --------------------------------------------------------- what a script says of itself
+
+    @abstractmethod
+    def fields(self) -> dict[str, Any]:
+        """Name → feature of all columns but "image" and "image_id", which come first."""
+
+    @abstractmethod
+    def rows(self, split: str) -> Iterator[tuple[str, dict[str, Any]]]:
+        """(key, row) of every row, in the official order. A key is unique in the split.
+
+        A row has "image_id", the photo's file name; where photos have other names or lie in folders,
+        "image" is a list of names to look for. Files are had from `self.file`.
+        """
+
+    def splits(self) -> tuple[str, ...]:
+        """The splits of this configuration that can be read from the files there are."""
+        return self.SPLITS
+
+    def count(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+        """What a published table counts in a split's rows, photos left out."""
+        return {"rows": len(rows), "images": len({row["image_id"] for row in rows if "image_id" in row})}
+
+    # ------------------------------------------------------------------------------ files
+
+    @property
+    def data_dir(self) -> Path | None:
+        """The folder that the user named."""
+        given = self.config.data_dir
+        return None if not given else Path(os.path.abspath(os.path.expanduser(given)))
+
+    def find(self, name: str) -> AnnotationSource | None:
+        """An annotation file under `data_dir`, or None if it is not there."""
+        if self.data_dir is None:
+            return None
+        for place in self.FILES[name].names:
+            path, _, member = place.format(config=self.config.name).partition("::")
+            if (self.data_dir / path).is_file():
+                return AnnotationSource(self.data_dir / path, member)
+        return None
+
+    def file(self, name: str) -> AnnotationSource:
+        """An annotation file: the one under `data_dir`, else downloaded and checked.
+
+        Raises:
+            AnnotationError: it is not there and cannot be downloaded; says where it is looked for and had.
+        """
+        found = self.find(name)
+        if found is not None:
+            return found
+        known = self.FILES[name]
+        if known.url and self.data_dir is None:
+            return self._download(known)
+        raise AnnotationError(self._absence(name))
+
+    def _absence(self, name: str) -> str:
+        known = self.FILES[name]
+        places = " or ".join(place.format(config=self.config.name) for place in known.names)
+        where = (
+            "no data_dir was given" if self.data_dir is None else f"not found under data_dir={self.data_dir}"
+        )
+        if self.data_dir is not None and not self.data_dir.is_dir():
+            where = f"data_dir={self.data_dir} is not a folder"
+        source = known.source or self.HOMEPAGE
+        return f"{self.name} ({self.config.name}) reads {places}: {where}. Get it from {source}"
+
+    def _download(self, known: AnnotationFile) -> AnnotationSource:
+        url = known.url.format(config=self.config.name)
+        manager = datasets.DownloadManager(
+            dataset_name=self.name,
+            download_config=datasets.DownloadConfig(cache_dir=self._cache_downloaded_dir),
+            record_checksums=False,
+        )
+        try:
+            path = Path(manager.download(url))
+        except (OSError, ValueError, RuntimeError) as error:
+            raise AnnotationError(
+                f"{self.name} ({self.config.name}): {url} could not be downloaded ({error}). Put the file "
+                f"into a folder and pass data_dir; it is looked for as {' or '.join(known.names)}"
+            ) from error
+        member = next((place.partition("::")[2] for place in known.names if "::" in place), "")
+        source = AnnotationSource(path, member)
+        if source.sha256() != known.sha256:
+            path.unlink(missing_ok=True)
+            raise AnnotationError(
+                f"{self.name}: what {url} gave is not the published file (its SHA-256 differs from "
+                f"{known.sha256[:12]}…); it was removed"
+            )
+        return source
+
+    # ------------------------------------------------------------------------------ images
+
+    @cached_property
+    def image_roots(self) -> list[Path]:
+        """Folders in which photos are looked for, those that exist."""
+        if self.config.image_dir:
+            folder = Path(os.path.abspath(os.path.expanduser(self.config.image_dir)))
+            if not folder.is_dir():
+                raise InputError(f"image_dir={folder} is not a folder")
+            return [folder]
+        if self.data_dir is None:
+            return []
+        found = [self.data_dir / folder.format(config=self.config.name) for folder in self.IMAGES.folders]
+        return [folder for folder in found if folder.is_dir()]
+
+    def find_image(self, names: Sequence[str]) -> str | None:
+        """Path of the first of these names that is there."""
+        for root in self.image_roots:
+            for name in names:
+                if name in self._listing(root, os.path.dirname(name)):
+                    return str(root / name)
+        return None
+
+    def _listing(self, root: Path, folder: str) -> frozenset[str]:
+        """Names of the photos in a folder, as seen from its root; read once."""
+        key = (root, folder)
+        if key not in self._listings:
+            try:
+                names = os.listdir(root / folder)
+            except OSError:
+                names = []
+            self._listings[key] = frozenset(os.path.join(folder, name) for name in names)
+        return self._listings[key]
+
+    @cached_property
+    def _listings(self) -> dict[tuple[Path, str], frozenset[str]]:
+        return {}
+
+    # ---------------------------------------------------------------- what `datasets` asks
+
+    @property
+    def image_columns(self) -> tuple[str, ...]:
+        """The columns that hold photos."""
+        return ("image",)
+
+    def _info(self) -> datasets.DatasetInfo:
+        if self.BUILDER_CONFIGS and self.config.name not in self.builder_configs:
+            raise InputError(
+                f"{self.name} needs the name of a configuration: one of {', '.join(self.builder_configs)}"
+            )
+        columns: dict[str, Any] = {}
+        if self.image_columns == ("image",):
+            columns = {"image": datasets.Image(), "image_id": Value("string")}
+        return datasets.DatasetInfo(
+            description=self.DESCRIPTION,
+            citation=self.CITATION,
+            homepage=self.HOMEPAGE,
+            license=self.LICENSE,
+            features=Features({**columns, **self.fields()}),
+        )
+
+    def _split_generators(self, dl_manager: Any) -> list[datasets.SplitGenerator]:
+        return [datasets.SplitGenerator(name=split, gen_kwargs={"split": split}) for split in self.splits()]
+
+    def _generate_examples(self, split: str) -> Iterator[tuple[str, dict[str, Any]]]:
+        tally = _Tally()
+        for key, row in self.checked_rows(split):
+            yield key, self._with_images(row, tally)
+        self._report(tally, split)
+
+    def checked_rows(self, split: str) -> Iterator[tuple[str, dict[str, Any]]]:
+        """`rows`, with every key seen once; "image" holds the names to look for."""
+        seen: set[str] = set()
+        for key, row in self.rows(split):
+            if key in seen:
+                raise AnnotationError(
+                    f"{self.name} ({self.config.name}, {split}): the key {key!r} appears twice"
+                )
+            seen.add(key)
+            yield key, row
+        if not seen:
+            raise AnnotationError(f"{self.name} ({self.config.name}, {split}): its files hold no rows")
+
+    def _with_images(self, row: dict[str, Any], tally: _Tally) -> dict[str, Any]:
+        row = dict(row)
+        for column in self.image_columns:
+            names = row.get(column) or [row["image_id"]]
+            path = None if self.config.images is False else self.find_image(names)
+            tally.add(names, path is not None)
+            if path is None and self.config.images:
+                places = ", ".join(map(str, self.image_roots)) or self._expected_folders()
+                raise MissingImages(
+                    f"{self.name} ({self.config.name}): no {' or '.join(names)} in {places}; images=True "
+                    f"asks for all, and `capscore data check` lists what is missing. Photos: {self.IMAGES.source}"
+                )
+            row[column] = None if path is None else {"path": path, "bytes": None}
+        return row
+
+    def _expected_folders(self) -> str:
+        folders = (folder.format(config=self.config.name) for folder in self.IMAGES.folders)
+        return f"data_dir/{{{', '.join(folders)}}} (none of these is there)"
+
+    def _report(self, tally: _Tally, split: str) -> None:
+        name = f"{self.name} ({self.config.name}, {split})"
+        published = self.COUNTS.get(self.config.name, {}).get(split, {}).get("rows")
+        if published is not None and tally.rows != published:
+            warnings.warn(
+                f"{name} has {tally.rows:,} rows where {published:,} were published: is a file cut short?",
+                BenchmarkWarning,
+                stacklevel=2,
+            )
+        if self.config.images is False or not self.image_roots or not tally.missing:
+            return
+        there = f"found {self._an_image()}" if self._an_image() else "there are no photos at all"
+        photos = len(tally.missing) + len(tally.found)
+        which = "not one" if not tally.found else f"{len(tally.found):,}"
+        message = (
+            f"{name}: {which} of its {photos:,} photos is in {', '.join(map(str, self.image_roots))}; "
+            f"missing is {tally.missing_example}, {there}"
+        )
+        if not tally.found and self.config.image_dir:
+            raise MissingImages(f"{message}. images=False loads the annotations alone. {self.IMAGES.source}")
+        warnings.warn(f"{message}. Rows without a photo have None", BenchmarkWarning, stacklevel=2)
+
+    def _an_image(self) -> str:
+        for root in self.image_roots:
+            for name in sorted(self._listing(root, "")):
+                if os.path.splitext(name)[1].lower() in IMAGE_SUFFIXES:
+                    return name
+        return ""
+
+    def _download_and_prepare(self, dl_manager, verification_mode, **prepare_split_kwargs) -> None:
+        try:
+            super()._download_and_prepare(dl_manager, verification_mode, **prepare_split_kwargs)
+        except datasets.exceptions.DatasetGenerationError as error:
+            # what is wrong with a file is said by the error below; this one only says that there was one
+            if isinstance(error.__cause__, CapscoreError):
+                raise error.__cause__ from None
+            raise
+
+
+@dataclass
+class _Tally:
+    """Photos found and missing, as sets of names; rows."""
+
+    rows: int = 0
+    found: set[str] = field(default_factory=set)
+    missing: set[str] = field(default_factory=set)
+    missing_example: str = ""
+
+    def add(self, names: Sequence[str], found: bool) -> None:
+        """Count a photo of a row."""
+        self.rows += 1
+        (self.found if found else self.missing).add(names[0])
+        if not found and not self.missing_example:
+            self.missing_example = names[0]

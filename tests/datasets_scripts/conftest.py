@@ -1,0 +1,44 @@
+"""Every loading script, and tiny files in its official format."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from types import ModuleType
+
+import datasets
+import pytest
+
+from capscore.shipped import benchmark_slugs
+
+SCRIPTS = Path(__file__).resolve().parents[2] / "datasets_scripts"
+SLUGS = benchmark_slugs()
+
+
+def official(slug: str) -> ModuleType:
+    """What writes a benchmark's tiny official files, and what should come out of them."""
+    return importlib.import_module(f"{__package__}.official.{slug}")
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path_factory, monkeypatch):
+    """What is prepared goes into the test's own folder."""
+    cache = tmp_path_factory.mktemp("datasets")
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", cache)
+    monkeypatch.setattr(datasets.config, "DOWNLOADED_DATASETS_PATH", cache / "downloads")
+    monkeypatch.setattr(datasets.config, "HF_MODULES_CACHE", str(cache / "modules"))
+    datasets.disable_progress_bars()
+
+
+@pytest.fixture(params=SLUGS)
+def slug(request) -> str:
+    return request.param
+
+
+@pytest.fixture
+def data_dir(slug, tmp_path) -> Path:
+    """A folder with the tiny official files of a benchmark."""
+    folder = tmp_path / slug
+    folder.mkdir()
+    official(slug).write(folder)
+    return folder
