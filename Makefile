@@ -10,7 +10,7 @@ COMPAT := $(VENV)/datasets-3.6
 OFFLINE := HF_HUB_OFFLINE=1 HF_DATASETS_OFFLINE=1 HF_EVALUATE_OFFLINE=1 TRANSFORMERS_OFFLINE=1 \
 	HF_HUB_DISABLE_TELEMETRY=1 GRADIO_ANALYTICS_ENABLED=False TOKENIZERS_PARALLELISM=false
 
-.PHONY: help demo test test-datasets-3.6 lint format bench wheel clean
+.PHONY: help demo test test-datasets-3.6 lint format bench export wheel clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z][a-z0-9.-]*:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,11 +30,12 @@ $(COMPAT)/.installed: tests/requirements-datasets-3.6.txt $(VENV)/.installed
 demo: $(VENV)/.installed ## score real photos in eight languages; table here, page in demo.html
 	$(OFFLINE) CAPSCORE_BACKBONE=embedded $(BIN)/python docs/demo.py
 
-test: test-datasets-3.6 ## run every test: modules on datasets 3.6 first, then all on the newest
+test: test-datasets-3.6 ## run every test: modules and data sets on datasets 3.6 first, then all on the newest
 	$(OFFLINE) $(BIN)/python -m pytest
 
-test-datasets-3.6: $(COMPAT)/.installed ## run the module contract on datasets 3.6
-	$(OFFLINE) PYTHONPATH=$(COMPAT) CAPSCORE_EXPECT_DATASETS=3.6.0 $(BIN)/python -m pytest tests/modules
+test-datasets-3.6: $(COMPAT)/.installed ## run the modules and the loading scripts on datasets 3.6
+	$(OFFLINE) PYTHONPATH=$(COMPAT) CAPSCORE_EXPECT_DATASETS=3.6.0 $(BIN)/python -m pytest \
+		tests/modules tests/datasets_scripts
 
 lint: $(VENV)/.installed ## check style and formatting
 	$(BIN)/ruff check .
@@ -46,6 +47,11 @@ format: $(VENV)/.installed ## mend style and formatting
 
 bench: $(VENV)/.installed ## measure speed and memory; prints ratios
 	$(OFFLINE) $(BIN)/python -m benchmarks
+
+export: $(VENV)/.installed ## a benchmark as Parquet: make export DATA=xvnli DATA_DIR=xvnli OUT=xvnli-parquet
+	@test -n "$(DATA)" -a -n "$(OUT)" || { \
+		echo "make export DATA=<benchmark> DATA_DIR=<folder of its files> OUT=<folder to make>"; exit 2; }
+	$(OFFLINE) $(BIN)/capscore data export $(DATA) --out $(OUT) $(if $(DATA_DIR),--data-dir $(DATA_DIR))
 
 wheel: $(VENV)/.installed ## build the wheel into dist/
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .

@@ -31,6 +31,7 @@ _LAZY = {
     "ImageFolders": "benchmark_builder",
     "InputError": "errors",
     "LanguageWarning": "errors",
+    "MissingAnnotations": "annotation_files",
     "MissingExtraError": "errors",
     "MissingImages": "benchmark_builder",
     "ResultWriteError": "errors",
@@ -78,6 +79,7 @@ __all__ = [
     "ImageFolders",
     "InputError",
     "LanguageWarning",
+    "MissingAnnotations",
     "MissingExtraError",
     "MissingImages",
     "ResultWriteError",
@@ -95,7 +97,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from .annotation_files import AnnotationError
+    from .annotation_files import AnnotationError, MissingAnnotations
     from .backbones import load_backbone
     from .backbones.base import Backbone
     from .benchmark_builder import (

@@ -14,9 +14,9 @@ import json
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
@@ -53,11 +53,17 @@ class AnnotationError(CapscoreError, ValueError):
         super().__init__(f"{', '.join(place)}: {message}" if place else message)
 
     def __reduce__(self):
-        return _rebuild, (self.message, self.file, self.line, self.entry)
+        return _rebuild, (type(self), self.message, self.file, self.line, self.entry)
 
 
-def _rebuild(message: str, file: str, line: int | None, entry: object) -> AnnotationError:
-    return AnnotationError(message, file=file, line=line, entry=entry)
+class MissingAnnotations(AnnotationError):
+    """An annotation file is not there, and cannot be downloaded."""
+
+
+def _rebuild(
+    kind: type[AnnotationError], message: str, file: str, line: int | None, entry: object
+) -> AnnotationError:
+    return kind(message, file=file, line=line, entry=entry)
 
 
 @dataclass(frozen=True)
@@ -67,6 +73,7 @@ class AnnotationSource:
     Args:
         path: the file, or the zip or tar archive that holds it.
         member: name inside the archive; "" for a plain file. The last parts of a path are enough.
+        opened: is told whenever the file is read.
 
     Raises (all that reads):
         AnnotationError: cut short, not UTF-8, wrong columns or fields; names file and line.
@@ -74,6 +81,7 @@ class AnnotationSource:
 
     path: Path
     member: str = ""
+    opened: Callable[[AnnotationSource], None] | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
         return f"{self.path}::{self.member}" if self.member else str(self.path)
@@ -90,6 +98,8 @@ class AnnotationSource:
     @contextmanager
     def open(self) -> Iterator[IO[bytes]]:
         """The file's bytes, unpacked, as a stream."""
+        if self.opened is not None:
+            self.opened(self)
         try:
             with self._opened() as stream:
                 yield stream
@@ -149,6 +159,14 @@ class AnnotationSource:
                 digest.update(block)
         return digest.hexdigest()
 
+    def git_blob(self) -> str:
+        """The id by which git knows the file: SHA-1 of "blob", its size and its bytes."""
+        digest = hashlib.sha1(f"blob {self.path.stat().st_size}\0".encode(), usedforsecurity=False)
+        with open(self.path, "rb") as stream:
+            while block := stream.read(1 << 20):
+                digest.update(block)
+        return digest.hexdigest()
+
     # ------------------------------------------------------------------------- text
 
     def text(self) -> str:
@@ -187,8 +205,8 @@ class AnnotationSource:
             values = text.split("\t")
             if len(values) != len(columns):
                 raise self.error(
-                    f"expected {len(columns)} tab-separated columns ({', '.join(columns)}), found {len(values)}: "
-                    f"{text!r:.80}",
+                    f"expected {len(columns)} tab-separated columns ({', '.join(columns)}), found "
+                    f"{len(values)}: {text!r:.80}",
                     line=number,
                 )
             yield number, values
@@ -206,7 +224,8 @@ class AnnotationSource:
                 row = json.loads(text)
             except json.JSONDecodeError as error:
                 raise self.error(
-                    f"is not a JSON object on one line ({error.msg} at column {error.colno}; cut short?): {text!r:.60}",
+                    f"is not a JSON object on one line ({error.msg} at column {error.colno}; cut short?): "
+                    f"{text!r:.60}",
                     line=number,
                 ) from error
             self.require(row, required, line=number)
@@ -256,7 +275,8 @@ class AnnotationSource:
                     continue
                 if len(values) != len(header):
                     raise self.error(
-                        f"expected {len(header)} columns as in the header, found {len(values)}: {values!r:.80}",
+                        f"expected {len(header)} columns as in the header, found {len(values)}: "
+                        f"{values!r:.80}",
                         line=reader.line_num,
                     )
                 yield reader.line_num, dict(zip(header, values, strict=True))
@@ -268,14 +288,34 @@ class AnnotationSource:
     def _check_header(self, header: list[str], required: Sequence[str], delimiter: str) -> None:
         missing = [name for name in required if name not in header]
         if missing:
+            names = ", ".join(map(repr, missing))
             raise self.error(
-                f"lacks the column{'s' if len(missing) > 1 else ''} {', '.join(map(repr, missing))}; its columns, "
-                f"separated by {delimiter!r}, are {', '.join(header)}",
+                f"lacks the column{'s' if len(missing) > 1 else ''} {names}; its columns, separated by "
+                f"{delimiter!r}, are {', '.join(header)}",
                 line=1,
             )
         twice = next((name for name in header if name and header.count(name) > 1), None)
         if twice is not None:
             raise self.error(f"has the column {twice!r} twice", line=1)
+
+    def parquet(self, *required: str) -> Iterator[tuple[int, dict[str, Any]]]:
+        """(0-based row, its values by column); in batches, so photos inside take no memory."""
+        import pyarrow
+        from pyarrow import parquet
+
+        number = 0
+        try:
+            with self.open() as stream, parquet.ParquetFile(stream) as table:
+                self.require(dict.fromkeys(table.schema_arrow.names), required)
+                for batch in table.iter_batches(batch_size=64):
+                    for row in batch.to_pylist():
+                        yield number, row
+                        number += 1
+        except (pyarrow.ArrowException, OSError) as error:
+            reason = str(error).partition("\n")[0]
+            raise self.error(f"is not Parquet, or cut short: {reason}") from error
+        if not number:
+            raise self.error("is empty")
 
     # ------------------------------------------------------------------------ values
 
@@ -316,6 +356,42 @@ class AnnotationSource:
                 f"{name} is {value!r}, expected a number from {low:g} to {high:g}", line=line, entry=entry
             )
         return number
+
+    def integer(
+        self,
+        value: Any,
+        name: str,
+        low: int,
+        high: int,
+        *,
+        line: int | None = None,
+        entry: object = None,
+    ) -> int:
+        """A value that must be a whole number from low to high."""
+        number = self.number(value, name, low, high, line=line, entry=entry)
+        if number != int(number):
+            raise self.error(
+                f"{name} is {value!r}, expected a whole number from {low} to {high}", line=line, entry=entry
+            )
+        return int(number)
+
+    def flag(self, value: Any, name: str, *, line: int | None = None, entry: object = None) -> bool:
+        """A value that must be JSON's true or false."""
+        if not isinstance(value, bool):
+            raise self.error(f"{name} is {value!r:.60}, expected true or false", line=line, entry=entry)
+        return value
+
+    def identifier(self, value: Any, name: str, *, line: int | None = None, entry: object = None) -> str:
+        """A value that must name something, such as a photo or a row: a string that is not blank."""
+        if not isinstance(value, str) or not value.strip():
+            raise self.error(f"{name} is {value!r:.60}, expected a name", line=line, entry=entry)
+        return value.strip()
+
+    def items(self, value: Any, name: str, *, line: int | None = None, entry: object = None) -> list[Any]:
+        """A value that must be a JSON list."""
+        if not isinstance(value, list):
+            raise self.error(f"{name} is {value!r:.60}, expected a list", line=line, entry=entry)
+        return value
 
     def caption(self, value: Any, name: str, *, line: int | None = None, entry: object = None) -> str:
         """A value that must be a caption: a string with something in it; blanks in a row become one."""

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
+import shutil
+import tempfile
 import warnings
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,10 +22,18 @@ from typing import Any, ClassVar
 import datasets
 from datasets import Features, Value
 
-from .annotation_files import AnnotationError, AnnotationSource
+from .annotation_files import AnnotationError, AnnotationSource, MissingAnnotations
 from .errors import CapscoreError, InputError
 
 IMAGE_SUFFIXES = {".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff"}
+
+
+# What UTF-8 looks like once it was read as Latin-1 or Windows-1252, and the sign for what cannot be decoded.
+# A published file has a handful of such captions at most; one that was saved wrongly has many.
+_GARBLED = re.compile(
+    "[\u00c2\u00c3][\u0080-\u00bf]|\u00e2\u20ac|[\u00d0\u00d1\u00d8\u00d9][\u0080-\u00bf]|\ufffd"
+)
+_MOST_GARBLED = 0.02
 
 
 class BenchmarkWarning(UserWarning):
@@ -42,6 +53,7 @@ class AnnotationFile:
             file inside an archive. `{config}` stands for the configuration's name.
         url: where it is downloaded from if it is not there; "" if it cannot be.
         sha256: of what the URL gives (the archive, if it is one); a download that differs is refused.
+        git_blob: the same in git's own form, where only that is known of a file in a repository.
         published: SHA-256 sums of the official file, for `capscore data check`; the URL's is one of them.
         source: where a person gets it, in words.
         optional: rows can be read without it.
@@ -50,6 +62,7 @@ class AnnotationFile:
     names: tuple[str, ...]
     url: str = ""
     sha256: str = ""
+    git_blob: str = ""
     published: tuple[str, ...] = ()
     source: str = ""
     optional: bool = False
@@ -150,12 +163,17 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
         """(key, row) of every row, in the official order. A key is unique in the split.
 
         A row has "image_id", the photo's file name; where photos have other names or lie in folders,
-        "image" is a list of names to look for. Files are had from `self.file`.
+        "image" is a list of names to look for. A photo that an annotation file itself holds is there as
+        `datasets.Image` encodes it, {"path": its name, "bytes": …}. Files are had from `self.file`.
         """
 
     def splits(self) -> tuple[str, ...]:
         """The splits of this configuration that can be read from the files there are."""
         return self.SPLITS
+
+    def published(self, split: str) -> Mapping[str, int]:
+        """Published counts of a split; a script says otherwise where an option chooses other rows."""
+        return self.COUNTS.get(self.config.name, {}).get(split, {})
 
     def count(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
         """What a published table counts in a split's rows, photos left out."""
@@ -176,14 +194,43 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
         for place in self.FILES[name].names:
             path, _, member = place.format(config=self.config.name).partition("::")
             if (self.data_dir / path).is_file():
-                return AnnotationSource(self.data_dir / path, member)
+                return AnnotationSource(self.data_dir / path, member, self._note)
         return None
+
+    def shards(self, name: str) -> list[AnnotationSource]:
+        """The files under `data_dir` that hold an annotation file in parts, in order; [] if there are none.
+
+        Its names are patterns, "data/test-*.parquet"; the first that matches anything is taken.
+
+        Raises:
+            AnnotationError: "…-00002-of-00005…" is there, but not all five are.
+        """
+        for place in self.FILES[name].names if self.data_dir is not None else ():
+            paths = sorted(self.data_dir.glob(place.format(config=self.config.name)))
+            if not paths:
+                continue
+            parts = {match[1] for path in paths if (match := re.search(r"-of-(\d+)", path.name))}
+            if parts and parts != {f"{len(paths):05d}"}:
+                raise AnnotationError(
+                    f"{self.name} ({self.config.name}): there are {len(paths)} files {place} under data_dir="
+                    f"{self.data_dir}; by their names there should be {' or '.join(sorted(parts))}"
+                )
+            return [AnnotationSource(path, opened=self._note) for path in paths]
+        return []
+
+    @cached_property
+    def files_read(self) -> dict[Path, AnnotationSource]:
+        """The annotation files that have been read so far, by their path."""
+        return {}
+
+    def _note(self, source: AnnotationSource) -> None:
+        self.files_read[source.path] = source
 
     def file(self, name: str) -> AnnotationSource:
         """An annotation file: the one under `data_dir`, else downloaded and checked.
 
         Raises:
-            AnnotationError: it is not there and cannot be downloaded; says where it is looked for and had.
+            MissingAnnotations: it is not there and cannot be downloaded; says where it is looked for and had.
         """
         found = self.find(name)
         if found is not None:
@@ -191,7 +238,7 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
         known = self.FILES[name]
         if known.url and self.data_dir is None:
             return self._download(known)
-        raise AnnotationError(self._absence(name))
+        raise MissingAnnotations(self._absence(name))
 
     def _absence(self, name: str) -> str:
         known = self.FILES[name]
@@ -214,18 +261,28 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
         try:
             path = Path(manager.download(url))
         except (OSError, ValueError, RuntimeError) as error:
-            raise AnnotationError(
+            raise MissingAnnotations(
                 f"{self.name} ({self.config.name}): {url} could not be downloaded ({error}). Put the file "
                 f"into a folder and pass data_dir; it is looked for as {' or '.join(known.names)}"
             ) from error
         member = next((place.partition("::")[2] for place in known.names if "::" in place), "")
-        source = AnnotationSource(path, member)
-        if source.sha256() != known.sha256:
+        source = AnnotationSource(path, member, self._note)
+        got = source.sha256() if known.sha256 else source.git_blob()
+        if got != (known.sha256 or known.git_blob):
             path.unlink(missing_ok=True)
+            kind = "SHA-256" if known.sha256 else "git id"
             raise AnnotationError(
-                f"{self.name}: what {url} gave is not the published file (its SHA-256 differs from "
-                f"{known.sha256[:12]}…); it was removed"
+                f"{self.name}: what {url} gave is not the published file (its {kind} differs from "
+                f"{(known.sha256 or known.git_blob)[:12]}…); it was removed"
             )
+        # that a file is packed is told by its name, which a download does not keep
+        named = path.with_name(f"{path.name}-{url.rpartition('/')[2]}")
+        if named.name.endswith((".gz", ".tgz", ".tar")):
+            if not named.exists():
+                beside = named.with_name(f".{named.name}.{os.getpid()}")
+                shutil.copyfile(path, beside)
+                os.replace(beside, named)
+            source = AnnotationSource(named, member, self._note)
         return source
 
     # ------------------------------------------------------------------------------ images
@@ -292,36 +349,73 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
     def _split_generators(self, dl_manager: Any) -> list[datasets.SplitGenerator]:
         return [datasets.SplitGenerator(name=split, gen_kwargs={"split": split}) for split in self.splits()]
 
+    def examples(self, split: str) -> Iterator[tuple[str, dict[str, Any]]]:
+        """`checked_rows` with the path of every photo, or None where it is not there."""
+        for key, row in self._generate_examples(split):
+            for column in self.image_columns:
+                row[column] = row[column] and self._unpacked(row[column])
+            yield key, row
+
+    def _unpacked(self, photo: Mapping[str, Any]) -> str:
+        """Path of a photo; one that an annotation file holds is written out, once, named by its content."""
+        content = photo["bytes"]
+        if content is None:
+            return photo["path"]
+        suffix = os.path.splitext(photo["path"] or "")[1]
+        name = f"{hashlib.sha256(content).hexdigest()[:32]}{suffix}"
+        path = Path(os.path.expanduser(str(self._cache_dir_root)), self.name, "photos", name[:2], name)
+        if not path.is_file():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as unfinished:
+                unfinished.write(content)
+            os.replace(unfinished.name, path)
+        return str(path)
+
     def _generate_examples(self, split: str) -> Iterator[tuple[str, dict[str, Any]]]:
         tally = _Tally()
         for key, row in self.checked_rows(split):
+            tally.rows += 1
             yield key, self._with_images(row, tally)
         self._report(tally, split)
 
     def checked_rows(self, split: str) -> Iterator[tuple[str, dict[str, Any]]]:
-        """`rows`, with every key seen once; "image" holds the names to look for."""
+        """`rows`, with every key seen once and no text decoded wrongly; "image" holds names to look for."""
         seen: set[str] = set()
+        garbled: list[str] = []
         for key, row in self.rows(split):
             if key in seen:
                 raise AnnotationError(
                     f"{self.name} ({self.config.name}, {split}): the key {key!r} appears twice"
                 )
             seen.add(key)
+            text = row.get("caption") or next(iter(row.get("references") or ("",)))
+            if _GARBLED.search(text):
+                garbled.append(text)
             yield key, row
         if not seen:
             raise AnnotationError(f"{self.name} ({self.config.name}, {split}): its files hold no rows")
+        if len(garbled) > _MOST_GARBLED * len(seen):
+            raise AnnotationError(
+                f"{self.name} ({self.config.name}, {split}): {len(garbled):,} of {len(seen):,} captions look "
+                f"as if UTF-8 had been read as another encoding and saved again, such as {garbled[0]!r:.80}"
+            )
 
     def _with_images(self, row: dict[str, Any], tally: _Tally) -> dict[str, Any]:
         row = dict(row)
         for column in self.image_columns:
             names = row.get(column) or [row["image_id"]]
+            if isinstance(names, Mapping):
+                tally.add([names["path"]], found=True)
+                row[column] = None if self.config.images is False else dict(names)
+                continue
             path = None if self.config.images is False else self.find_image(names)
             tally.add(names, path is not None)
             if path is None and self.config.images:
                 places = ", ".join(map(str, self.image_roots)) or self._expected_folders()
                 raise MissingImages(
                     f"{self.name} ({self.config.name}): no {' or '.join(names)} in {places}; images=True "
-                    f"asks for all, and `capscore data check` lists what is missing. Photos: {self.IMAGES.source}"
+                    "asks for all of them, and `capscore data check` lists what is missing. Photos: "
+                    f"{self.IMAGES.source}"
                 )
             row[column] = None if path is None else {"path": path, "bytes": None}
         return row
@@ -332,7 +426,7 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
 
     def _report(self, tally: _Tally, split: str) -> None:
         name = f"{self.name} ({self.config.name}, {split})"
-        published = self.COUNTS.get(self.config.name, {}).get(split, {}).get("rows")
+        published = self.published(split).get("rows")
         if published is not None and tally.rows != published:
             warnings.warn(
                 f"{name} has {tally.rows:,} rows where {published:,} were published: is a file cut short?",
@@ -380,7 +474,6 @@ class _Tally:
 
     def add(self, names: Sequence[str], found: bool) -> None:
         """Count a photo of a row."""
-        self.rows += 1
         (self.found if found else self.missing).add(names[0])
         if not found and not self.missing_example:
             self.missing_example = names[0]

@@ -12,8 +12,12 @@ _CITATION = """\
 """
 
 
-def _names(file):
-    return (file, f"Flickr8k_text/{file}", f"Flickr8k_text.zip::{file}")
+def _file(name, sha256):
+    return capscore.AnnotationFile(
+        (name, f"Flickr8k_text/{name}", f"Flickr8k_text.zip::{name}"),
+        published=(sha256,),
+        source="Flickr8k_text.zip, by request from the authors",
+    )
 
 
 class Flickr8kHuman(capscore.CaptionBenchmark):
@@ -28,14 +32,18 @@ class Flickr8kHuman(capscore.CaptionBenchmark):
     HOMEPAGE = "https://hockenmaier.cs.illinois.edu/8k-pictures.html"
     LICENSE = "other: research use; photos by their authors"
     FILES = {
-        "expert": capscore.AnnotationFile(_names("ExpertAnnotations.txt"), source="Flickr8k_text.zip"),
-        "crowdflower": capscore.AnnotationFile(
-            _names("CrowdFlowerAnnotations.txt"), source="Flickr8k_text.zip"
+        "expert": _file(
+            "ExpertAnnotations.txt", "56c2b1a9e1a46ba73b8b151abd7c3c8b1676fbacadb559d0c2eb6524b166cf4f"
         ),
-        "captions": capscore.AnnotationFile(_names("Flickr8k.token.txt"), source="Flickr8k_text.zip"),
+        "crowdflower": _file(
+            "CrowdFlowerAnnotations.txt", "72a74aef443df4848fb1f3c23654ee9e0ca5b528198f68e2efedf11b6ca61260"
+        ),
+        "captions": _file(
+            "Flickr8k.token.txt", "9b8608b02da9040581f1e3d4c8738db1fb6f63314342100432adc3962f77d71a"
+        ),
     }
     IMAGES = capscore.ImageFolders(
-        ("images", "Flicker8k_Dataset", "Flickr8k_Dataset/Flicker8k_Dataset", "Images"),
+        ("images", "Flicker8k_Dataset", "Flickr8k_Dataset/Flicker8k_Dataset", "Flickr8k_Dataset", "Images"),
         source="Flickr8k_Dataset.zip, by request from the authors",
     )
     BUILDER_CONFIGS = [
@@ -43,7 +51,17 @@ class Flickr8kHuman(capscore.CaptionBenchmark):
         capscore.BenchmarkConfig(name="crowdflower", language="en", description="a crowd, share of yes"),
     ]
     COUNTS = {
-        "expert": {"test": {"rows": 5664, "images": 1000, "ratings": 16992}},
+        "expert": {
+            "test": {
+                "rows": 5664,
+                "images": 1000,
+                "ratings": 16992,
+                "ratings of 1": 9796,
+                "ratings of 2": 4997,
+                "ratings of 3": 1686,
+                "ratings of 4": 513,
+            }
+        },
         "crowdflower": {"test": {"rows": 47830, "images": 1000}},
     }
 
@@ -64,34 +82,40 @@ class Flickr8kHuman(capscore.CaptionBenchmark):
     def rows(self, split):
         captions, by_image = self._captions()
         file = self.file(self.config.name)
-        read = self._expert if self.config.name == "expert" else self._crowdflower
-        for line, image, caption_id, ratings in read(file):
+        judged = list(self._expert(file) if self.config.name == "expert" else self._crowdflower(file))
+        for line, image, caption_id, _ in judged:
             if caption_id not in captions:
                 raise file.error(f"caption {caption_id} is not in Flickr8k.token.txt", line=line)
             if image not in by_image:
                 raise file.error(f"photo {image} has no captions in Flickr8k.token.txt", line=line)
-            caption, references = captions[caption_id], by_image[image]
-            if self.config.name == "expert":
-                if caption in references:
-                    continue  # 158 pairs, left out by all who report on this set
-            else:
-                references = [text for text in references if text != caption]
+        if self.config.name == "crowdflower":
+            # As published: a caption of the photo that the crowd judged is a reference of none of its rows.
+            # It is taken out once; of one photo that has the text twice the other stays.
+            for _, image, caption_id, _ in judged:
+                if captions[caption_id] in by_image[image]:
+                    by_image[image].remove(captions[caption_id])
+        for _, image, caption_id, ratings in judged:
+            if self.config.name == "expert" and captions[caption_id] in by_image[image]:
+                continue  # 158 pairs, left out by all who report on this set
             yield (
                 f"{image}|{caption_id}",
                 {
                     "image_id": image,
-                    "caption": caption,
+                    "caption": captions[caption_id],
                     "caption_id": caption_id,
-                    "references": references,
+                    "references": by_image[image],
                     **ratings,
                     "language": "en",
                 },
             )
 
     def count(self, rows):
+        counts = super().count(rows)
         if self.config.name == "expert":
-            return {**super().count(rows), "ratings": sum(len(row["ratings"]) for row in rows)}
-        return super().count(rows)
+            ratings = [rating for row in rows for rating in row["ratings"]]
+            counts["ratings"] = len(ratings)
+            counts |= {f"ratings of {value}": ratings.count(value) for value in (1, 2, 3, 4)}
+        return counts
 
     def _captions(self):
         file = self.file("captions")

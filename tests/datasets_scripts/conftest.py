@@ -11,6 +11,8 @@ import pytest
 
 from capscore.shipped import benchmark_slugs
 
+from ..photos import encode, noise
+
 SCRIPTS = Path(__file__).resolve().parents[2] / "datasets_scripts"
 SLUGS = benchmark_slugs()
 
@@ -18,6 +20,19 @@ SLUGS = benchmark_slugs()
 def official(slug: str) -> ModuleType:
     """What writes a benchmark's tiny official files, and what should come out of them."""
     return importlib.import_module(f"{__package__}.official.{slug}")
+
+
+def configurations(slug: str) -> list[str]:
+    """The configurations that the tiny files give."""
+    return list(dict.fromkeys(config for config, _ in official(slug).ROWS))
+
+
+def write_photos(slug: str, folder: Path) -> None:
+    """The photos that the rows ask for."""
+    for seed, name in enumerate(official(slug).PHOTOS):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        suffix = Path(name).suffix.lower()
+        (folder / name).write_bytes(encode(noise(seed=seed), "PNG" if suffix == ".png" else "JPEG"))
 
 
 @pytest.fixture(autouse=True)

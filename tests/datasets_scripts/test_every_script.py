@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import sys
 import warnings
-from pathlib import Path
 
 import datasets
 import pytest
@@ -16,7 +15,7 @@ from capscore.benchmark_builder import BenchmarkWarning
 from capscore.data_sets import benchmark_builder, builder_class
 
 from ..photos import encode, noise
-from .conftest import SCRIPTS, SLUGS, official
+from .conftest import SCRIPTS, SLUGS, configurations, official, write_photos
 
 RUNS_SCRIPTS = Version(datasets.__version__) < Version("4")
 SHARED_COLUMNS = {
@@ -32,17 +31,6 @@ pytestmark = pytest.mark.filterwarnings("ignore::capscore.BenchmarkWarning")
 
 def without_photos(row: dict) -> dict:
     return {name: value for name, value in row.items() if name != "image" and not name.endswith("_image")}
-
-
-def configurations(slug: str) -> list[str]:
-    return list(dict.fromkeys(config for config, _ in official(slug).ROWS))
-
-
-def write_photos(slug: str, folder: Path) -> None:
-    for seed, name in enumerate(official(slug).PHOTOS):
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        suffix = Path(name).suffix.lower()
-        (folder / name).write_bytes(encode(noise(seed=seed), "PNG" if suffix == ".png" else "JPEG"))
 
 
 def test_all_benchmarks_are_here():
@@ -115,7 +103,7 @@ def test_a_missing_photo(slug, data_dir):
     config = configurations(slug)[0]
     for name in official(slug).PHOTOS:
         (data_dir / name).unlink()
-    with pytest.raises(capscore.MissingImages, match=r"images=True asks"):
+    with pytest.raises(capscore.MissingImages, match=r"images=True asks for all of them"):
         capscore.load_benchmark(slug, config, data_dir=data_dir, images=True)
 
 
