@@ -21,8 +21,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from . import __version__
+from .cli_benchmark import PARAGRAPHS, benchmark
+from .cli_data import data_app
 from .errors import BackboneUnavailable, CapscoreError, MissingExtraError
 from .progress import progress_bar
+from .scorers import KINDS, scorer_class
 
 if TYPE_CHECKING:
     from .backbones.base import Backbone
@@ -57,6 +60,8 @@ app = typer.Typer(
 )
 cache_app = typer.Typer(help="Embeddings that are kept on disk: look, and clear.", no_args_is_help=True)
 app.add_typer(cache_app, name="cache")
+app.add_typer(data_app, name="data")
+app.command(help=PARAGRAPHS, no_args_is_help=True)(benchmark)
 
 CacheFolder = Annotated[
     Path | None,
@@ -152,14 +157,17 @@ def _root(
 _SCORE_HELP = """Score the captions of a file.
 
 INPUT is JSONL, JSON (a list of objects), CSV, TSV, Parquet, or the folder of a saved data set
-([bold]save_to_disk[/]). Its columns: [bold]image[/] (a path, an image id, or the image itself),
-[bold]caption[/], for ref_clip_score [bold]references[/] (a list; in CSV a JSON list, or columns
-reference_1, reference_2, …), and [bold]language[/] if there is one.
+([bold]save_to_disk[/]). Its columns: [bold]caption[/]; [bold]image[/] (a path, an image id, or the image
+itself) for metrics that look at images; [bold]references[/] (a list; in CSV a JSON list, or columns
+reference_1, reference_2, …) for those that compare with references; and [bold]language[/] if there is one.
+
+{metrics}
 
 The result has the same rows and columns, then the scores; its kind goes by the suffix of --output, and a name
 without one makes a saved data set. Means, counts and what the scores depend on are beside it in
 scores.summary.json. Until the result is whole,
-it is called scores.partial.jsonl for an OUTPUT of scores.jsonl.
+it is called scores.partial.jsonl for an OUTPUT of scores.jsonl. Rows are written as they are scored; with a
+metric that compares rows with each other or counts words, when all have been read.
 
 [bold]Exit codes[/]: 0 all rows scored; 1 failed (a bad row, weights that cannot be had, a result that cannot
 be written); 2 wrong usage (options, columns, metric, language), nothing done; 3 done, but rows were skipped
@@ -169,8 +177,13 @@ be written); 2 wrong usage (options, columns, metric, language), nothing done; 3
 """
 
 
-# Rich keeps single line breaks; a paragraph is to fill the terminal, whatever its width.
-@app.command(help=re.sub(r"(?<!\n)\n(?!\n)", " ", _SCORE_HELP), no_args_is_help=True)
+def _score_help() -> str:
+    metrics = "\n\n".join(f"[bold]{looks_at}[/]: {', '.join(names)}." for looks_at, names in KINDS.items())
+    # Rich keeps single line breaks; a paragraph is to fill the terminal, whatever its width.
+    return re.sub(r"(?<!\n)\n(?!\n)", " ", _SCORE_HELP).replace("{metrics}", metrics)
+
+
+@app.command(help=_score_help(), no_args_is_help=True)
 @_command
 def score(
     input: Annotated[
@@ -178,7 +191,7 @@ def score(
     ],
     metric: Annotated[
         list[str] | None,
-        typer.Option("--metric", "-m", help="mcs (default), clip_score or ref_clip_score; may be repeated."),
+        typer.Option("--metric", "-m", help="One of those above; may be repeated. Default: mcs."),
     ] = None,
     images: Annotated[
         Path | None,
@@ -262,6 +275,27 @@ def score(
     no_cache: Annotated[
         bool, typer.Option("--no-cache", help="Keep no embeddings on disk.", rich_help_panel="Model")
     ] = False,
+    document_frequencies: Annotated[
+        Path | None,
+        typer.Option(
+            help="For cider, cider_d, clip_cider: the file of DocumentFrequencies.save. Default: counted in "
+            "the references of INPUT.",
+            rich_help_panel="CIDEr",
+            show_default=False,
+        ),
+    ] = None,
+    variant: Annotated[
+        str | None,
+        typer.Option(help="For cider: coco (default) or paper.", rich_help_panel="CIDEr", show_default=False),
+    ] = None,
+    clip: Annotated[
+        str | None,
+        typer.Option(
+            help="For clip_cider: ref_clip_score (default) or clip_score.",
+            rich_help_panel="CIDEr",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     _DEBUG.set(debug)
     from .row_fields import FAMILIAR, ImageFolder, find_fields
@@ -277,7 +311,26 @@ def score(
         if language is not None and language_column is not None:
             raise UsageError("--language and --language-column: give one of them")
         _check_dtype_and_language(dtype, language)
+        _check_taken(
+            metrics,
+            {
+                "document_frequencies": document_frequencies,
+                "variant": variant,
+                "clip": clip,
+                "backbone": backbone,
+                "device": device,
+                "dtype": dtype != "float32",
+                "batch_size": batch_size,
+                "revision": revision,
+                "image_tower": image_tower,
+                "trust_remote_code": trust_remote_code,
+                "allow_urls": allow_urls,
+                "cache": no_cache or cache_dir,
+            },
+        )
+        own = _own_options(document_frequencies, variant, clip)
 
+        kinds = [scorer_class(name) for name in metrics]
         source = open_rows(input, split=split)
         fields = find_fields(
             source.columns,
@@ -285,7 +338,8 @@ def score(
             candidate=candidate_column,
             references=references_column,
             language=language_column,
-            with_references=_need_references(metrics),
+            with_images=any(kind.needs_images for kind in kinds),
+            with_references=any(kind.needs_references for kind in kinds),
             with_language=language is None,
         )
         unread = [name for name in FAMILIAR["language"] if name in source.columns]
@@ -311,15 +365,16 @@ def score(
                 progress=False if quiet or in_chunks else None,  # over many chunks the bar is ours
             )
 
+        backbones = [
+            (backbone or _default_backbone(name)) if "backbone" in kind.options else None
+            for name, kind in zip(metrics, kinds, strict=True)
+        ]
+        scorers = load_scorers(metrics, backbones, make_embedder, own)
         run = ScoringRun(
             source,
             fields,
             folder,
-            load_scorers(
-                metrics,
-                [_default_backbone(name) if backbone is None else backbone for name in metrics],
-                make_embedder,
-            ),
+            scorers,
             language=language,
             on_error=on_error,
             say=lambda message: _say(f"warning: {message}"),
@@ -343,8 +398,6 @@ def score(
 
 
 def _metrics(given: list[str] | None) -> list[str]:
-    from .scorers import scorer_class
-
     metrics = list(dict.fromkeys(given or ["mcs"]))
     with _as_usage():
         for metric in metrics:
@@ -352,10 +405,35 @@ def _metrics(given: list[str] | None) -> list[str]:
     return metrics
 
 
-def _need_references(metrics: list[str]) -> bool:
-    from .scorers import scorer_class
+def _check_taken(metrics: list[str], options: dict[str, object]) -> None:
+    """See that every option that was given means something to one of the metrics."""
+    from .rows import UsageError
 
-    return any(scorer_class(metric).needs_references for metric in metrics)
+    for name, value in options.items():
+        if value and not any(name in scorer_class(metric).options for metric in metrics):
+            spelt = {"cache": "--cache-dir and --no-cache"}.get(name, f"--{name.replace('_', '-')}")
+            raise UsageError(f"{spelt}: an option of other metrics than {', '.join(metrics)}")
+
+
+def _own_options(
+    document_frequencies: Path | None, variant: str | None, clip: str | None
+) -> dict[str, object]:
+    """What scorers take themselves, read and checked; without what was not given."""
+    own: dict[str, object] = {}
+    with _as_usage():
+        if document_frequencies is not None:
+            from .cider import DocumentFrequencies
+
+            own["document_frequencies"] = DocumentFrequencies.load(document_frequencies)
+        if variant is not None:
+            from .scorers.cider import check_variant
+
+            own["variant"] = check_variant(variant)
+        if clip is not None:
+            from .scorers.clip_cider import check_clip
+
+            own["clip"] = check_clip(clip)
+    return own
 
 
 def _check_dtype_and_language(dtype: str, language: str | None) -> None:
@@ -438,7 +516,11 @@ def _run_and_write(
 
 
 def _told_interruption(run: ScoringRun, kept: Path | None) -> str:
-    cached = any(scorer.embedder.cache is not None for scorer in run.scorers)
+    from .scorers.backbone_scorer import BackboneScorer
+
+    cached = any(
+        isinstance(scorer, BackboneScorer) and scorer.embedder.cache is not None for scorer in run.scorers
+    )
     again = ". Embeddings are kept, so a second run is quick up to here" if cached else ""
     if kept is None:
         return f"interrupted; no result was written{again}"
@@ -448,9 +530,7 @@ def _told_interruption(run: ScoringRun, kept: Path | None) -> str:
 def _summary(run: ScoringRun, scores: dict[str, Scores], target: Path | None) -> dict[str, Any]:
     """What the whole file came to, JSON-ready; null for the mean of nothing."""
     import platform
-
-    import numpy as np
-    import torch
+    from importlib.metadata import version
 
     metrics = {}
     for name, part in scores.items():
@@ -467,8 +547,8 @@ def _summary(run: ScoringRun, scores: dict[str, Scores], target: Path | None) ->
         "versions": {
             "capscore": __version__,
             "python": platform.python_version(),
-            "torch": str(torch.__version__),
-            "numpy": np.__version__,
+            "torch": version("torch"),
+            "numpy": version("numpy"),
         },
     }
 
@@ -486,6 +566,10 @@ def _print_summary(scores: dict[str, Scores], run: ScoringRun, target: Path | No
         counts = (len(part), part.n_unique_images, part.n_failed, part.n_truncated)
         table.add_row(name, mean, *(f"{count:,}" for count in counts))
     console.print(table)
+    for name, part in scores.items():
+        if part.corpus:
+            numbers = ", ".join(f"{key} {value:.4f}" for key, value in part.corpus.items())
+            _print_line(console, f"{name} of all rows together: {numbers}")
     for part in scores.values():
         _print_line(console, part.signature)
     if target is None:

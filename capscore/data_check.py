@@ -143,8 +143,17 @@ def _check_files(builder: CaptionBenchmark, found: CheckedBenchmark) -> None:
         source = builder.find(name)
         if source is None or source.path not in builder.files_read:
             continue
-        sums = {known.sha256, *known.published} - {""}
-        if not sums:
+        # what a URL gives may be an archive: its checksum says nothing of a file that was unpacked from it
+        unpacked = not source.member and any("::" in place for place in known.names)
+        sums = {"" if unpacked else known.sha256, *known.published} - {""}
+        if known.git_blob and not unpacked:
+            same = source.git_blob() == known.git_blob
+            found.add(
+                OK if same else PROBLEM,
+                source.path.name,
+                f"{'is' if same else 'differs from'} the published file (git id)",
+            )
+        elif not sums:
             found.add(OK, source.path.name, "is there; no checksum of it is published")
         elif source.sha256() in sums:
             found.add(OK, source.path.name, "is the published file (SHA-256)")

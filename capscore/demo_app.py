@@ -1,4 +1,4 @@
-"""The Gradio demo of a metric: a photo and captions in, a bar and a score per caption out.
+"""The Gradio demo of a metric: captions, and a photo or references in; a bar and a score per caption out.
 
 `metrics/<slug>/app.py` is this with its metric's name; needs the extra `capscore[app]`.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import html
 import math
+import re
 import threading
 from importlib.resources import files
 from importlib.util import find_spec
@@ -20,9 +21,10 @@ from .scorers.clip_score import W
 if TYPE_CHECKING:
     import gradio
 
+    from .scorers.backbone_scorer import BackboneScorer
     from .scorers.base import Scorer, Scores
 
-TITLES = {"mcs": "MCS", "clip_score": "CLIPScore", "ref_clip_score": "RefCLIPScore"}
+TITLES = {"mcs": "MCS", "clip_score": "CLIPScore", "ref_clip_score": "RefCLIPScore", "cider": "CIDEr"}
 
 ABOUT = {
     "mcs": "How well does a caption fit a photo, in any language? **2.5 · max(cos(caption, photo), 0)**, "
@@ -32,12 +34,31 @@ ABOUT = {
     "ref_clip_score": "How well does a caption fit a photo, and what others wrote about it? "
     "The harmonic mean of **2.5 · max(cos(caption, photo), 0)** and the **largest cosine with a reference**, "
     "from 0 to 1.43.",
+    "cider": "How much does a caption say in the words that others chose for the same photo? Shared runs of "
+    "one to four words count, rare ones more than common ones; from 0 to 10.",
 }
 
 READING = (
     "Compare scores under the same signature only. A score alone is no grade and no percentage: towers of "
     "the CLIP kind give small cosines, so that even an excellent caption stays far below the maximum."
 )
+
+COUNTING = (
+    "How rare words are is counted among all references in the box, so the score of a caption depends on "
+    "those of the others. Compare scores under the same signature only."
+)
+
+# captions, references of each, language
+TEXT_EXAMPLES = (
+    ("English", "a brown dog runs along the beach\na cat sits on a sofa\ntwo people ride bicycles",
+     "a dog runs along the beach\na brown dog is running at the sea\n\n"
+     "a black cat sleeps on the window sill\na cat is lying by the window\n\n"
+     "two people ride bicycles through a park\ntwo cyclists in a park", "en"),
+    ("Deutsch", "ein brauner Hund rennt am Strand\neine Katze schläft\nzwei Leute fahren Rad",
+     "ein Hund rennt am Strand entlang\nein brauner Hund läuft am Meer\n\n"
+     "eine schwarze Katze schläft auf der Fensterbank\neine Katze liegt am Fenster\n\n"
+     "zwei Leute fahren Rad im Park\nzwei Radfahrer in einem Park", "de"),
+)  # fmt: skip
 
 # language, its name, photo (as scikit-image ships it), a right and a wrong caption, two references
 EXAMPLES = (
@@ -64,23 +85,33 @@ def build_app(metric: str, *, backbone: str | None = None, device: str | None = 
     """The demo of one metric; `.launch()` starts it. The backbone is loaded when first asked for a score.
 
     Args:
-        metric: "mcs", "clip_score" or "ref_clip_score".
-        backbone: as in `capscore.load`; None takes CAPSCORE_BACKBONE, else the metric's default.
+        metric: "mcs", "clip_score", "ref_clip_score" or "cider".
+        backbone: as in `capscore.load`; None takes CAPSCORE_BACKBONE, else the metric's default. CIDEr has
+            none.
         device: torch device; None takes a GPU where there is one.
 
     Raises:
         MissingExtraError: gradio is not installed.
-        CapscoreError: no metric has that name.
+        CapscoreError: no metric has that name, or it has no demo.
     """
     try:
         import gradio as gr
     except ImportError:
         raise MissingExtraError("gradio", "app", "the demo") from None
+    kind = scorer_class(metric)
+    if metric not in TITLES:
+        raise CapscoreError(f"there is no demo of {metric}; those with one: {', '.join(TITLES)}")
+    if kind.needs_images:
+        return _photo_app(gr, metric, backbone, device)
+    return _text_app(gr, metric)
+
+
+def _photo_app(gr: Any, metric: str, backbone: str | None, device: str | None) -> gradio.Blocks:
     from .backbones.loading import default_backbone
 
     needs_references = scorer_class(metric).needs_references
     name = backbone or default_backbone(metric)
-    loaded = _LoadedOnce(metric, name, device)
+    loaded = _LoadedOnce({"metric": metric, "backbone": name, "device": device, "progress": False})
 
     def score(
         photo: str | None, captions: str, references: str = "", language: str | None = None
@@ -101,13 +132,7 @@ def build_app(metric: str, *, backbone: str | None = None, device: str | None = 
                 references = gr.Textbox(
                     label="References, one a line", lines=2, max_lines=12, visible=needs_references
                 )
-                language = gr.Dropdown(
-                    [("not stated", ""), *sorted((english, code) for code, (_, english) in NAMES.items())],
-                    value="",
-                    allow_custom_value=True,
-                    label="Language of the captions",
-                    info="Or type any code. It is named in the signature, and changes no number.",
-                )
+                language = _language_box(gr, "It is named in the signature, and changes no number.")
                 button = gr.Button("Score", variant="primary")
                 inputs = [photo, captions, references, language]
                 with above:
@@ -122,11 +147,56 @@ def build_app(metric: str, *, backbone: str | None = None, device: str | None = 
     return app
 
 
+def _text_app(gr: Any, metric: str) -> gradio.Blocks:
+    loaded = _LoadedOnce({"metric": metric})
+
+    def score(captions: str, references: str, language: str | None = None) -> tuple[str, str]:
+        try:
+            return _score_texts(loaded, captions, references, language)
+        except CapscoreError as error:
+            raise gr.Error(html.escape(str(error), quote=False)) from error
+
+    with gr.Blocks(title=TITLES[metric]) as app:
+        gr.Markdown(f"# {TITLES[metric]}\n{ABOUT[metric]}")
+        with gr.Row():
+            with gr.Column():
+                above = gr.Column()
+                captions = gr.Textbox(label="Captions, one a line, each of another photo", lines=3)
+                references = gr.Textbox(
+                    label="References, one a line; an empty line before those of the next photo", lines=8
+                )
+                language = _language_box(gr, "It says how texts are split into words.")
+                button = gr.Button("Score", variant="primary")
+                inputs = [captions, references, language]
+                with above:
+                    names, *columns = zip(*TEXT_EXAMPLES, strict=True)
+                    rows = [list(row) for row in zip(*columns, strict=True)]
+                    gr.Examples(rows, inputs, example_labels=list(names))
+            with gr.Column():
+                bars = gr.HTML('<div style="opacity:.7">Click an example; then press Score.</div>')
+                signature = gr.Textbox(
+                    label="Signature: quote it with the numbers", interactive=False, lines=2, max_lines=6
+                )
+                gr.Markdown(COUNTING)
+        button.click(score, inputs, [bars, signature], api_name="score")
+    return app
+
+
+def _language_box(gr: Any, info: str) -> Any:
+    return gr.Dropdown(
+        [("not stated", ""), *sorted((english, code) for code, (_, english) in NAMES.items())],
+        value="",
+        allow_custom_value=True,
+        label="Language of the captions",
+        info=f"Or type any code. {info}",
+    )
+
+
 class _LoadedOnce:
     """A scorer that is loaded at the first request, by one thread."""
 
-    def __init__(self, metric: str, backbone: str, device: str | None):
-        self._arguments = {"metric": metric, "backbone": backbone, "device": device, "progress": False}
+    def __init__(self, arguments: dict[str, Any]):
+        self._arguments = arguments
         self._lock = threading.Lock()
         self._scorer: Scorer | None = None
 
@@ -150,24 +220,78 @@ def _score(
         if not _lines(references):
             raise CapscoreError("there is no reference: write at least one line")
         lists = [_lines(references)] * len(lines)
-    code = language_code(language) if language and language.strip() else None
+    code = _code(language)
     scorer = loaded.get()
     scores = scorer.score(lines, [photo] * len(lines), lists, code)
-    return _bars(lines, scores) + _notes(scorer, scores, code), scores.signature
+    terms = [_terms(scores, row) for row in range(len(lines))]
+    return _bars(lines, scores, terms) + _notes(scorer, scores, code), scores.signature
+
+
+def _score_texts(
+    loaded: _LoadedOnce, captions: str, references: str, language: str | None
+) -> tuple[str, str]:
+    lines = _lines(captions)
+    if not lines:
+        raise CapscoreError("there is no caption: write at least one line")
+    lists = [_lines(part) for part in re.split(r"\n\s*\n", references or "") if part.strip()]
+    if len(lists) != len(lines):
+        raise CapscoreError(
+            f"{len(lines)} captions but the references of {len(lists)} photos: an empty line goes between "
+            "the references of one photo and those of the next"
+        )
+    if len(lines) == 1:
+        raise CapscoreError(
+            "one photo only: how rare words are is counted among the references of all photos, and of one "
+            "the score is 0 by definition; write a second caption with its references"
+        )
+    code = _code(language)
+    scores = loaded.get().score(lines, references=lists, language=code)
+    terms = [_shared_words(line, texts, code or "") for line, texts in zip(lines, lists, strict=True)]
+    return _bars(lines, scores, terms), scores.signature
+
+
+def _shared_words(caption: str, references: list[str], code: str) -> list[str]:
+    """The longest runs of one to four words that a caption has in common with a reference.
+
+    >>> _shared_words("a brown dog runs", ["a dog runs"], "en")
+    ['“a”', '“dog runs”']
+    """
+    from .ngrams import ORDERS
+    from .segmentation import tokenize
+
+    words, *others = tokenize([caption, *references], code)
+    known = {
+        tuple(other[start : start + size])
+        for other in others
+        for size in range(1, ORDERS + 1)
+        for start in range(len(other) - size + 1)
+    }
+    runs, end = [], 0
+    for start in range(len(words)):
+        ends = range(min(start + ORDERS, len(words)), start, -1)
+        last = next((last for last in ends if tuple(words[start:last]) in known), 0)
+        if last > end:  # not inside the one before
+            end = last
+            runs.append(f"“{' '.join(words[start:end])}”")
+    return runs or ["no word in common"]
+
+
+def _code(language: str | None) -> str | None:
+    return language_code(language) if language and language.strip() else None
 
 
 def _lines(text: str | None) -> list[str]:
     return [line.strip() for line in (text or "").splitlines() if line.strip()]
 
 
-def _bars(captions: list[str], scores: Scores) -> str:
+def _bars(captions: list[str], scores: Scores, terms: list[list[str]]) -> str:
     """One bar a caption, all on one scale: from 0 to 1, or further in steps of a half."""
     best = float(max(scores.scores))
     top = max(1.0, math.ceil(2 * best) / 2)
     parts = []
     for row, (caption, score) in enumerate(zip(captions, scores.scores, strict=True)):
         colour = "var(--color-accent, #f97316)" if score == best else "var(--neutral-400, #9ca3af)"
-        terms = "".join(f"<span>{term}</span>" for term in _terms(scores, row))
+        below = "".join(f'<span dir="auto">{html.escape(term)}</span>' for term in terms[row])
         parts.append(
             '<div style="margin-bottom:1.1em">'
             '<div style="display:flex;gap:1em;justify-content:space-between;align-items:baseline">'
@@ -176,7 +300,8 @@ def _bars(captions: list[str], scores: Scores) -> str:
             '<div style="height:10px;border-radius:5px;background:var(--neutral-200, #e5e7eb)">'
             f'<div style="height:10px;border-radius:5px;width:{100 * score / top:.1f}%;background:{colour}">'
             "</div></div>"
-            f'<div style="display:flex;gap:1.5em;opacity:.7;font-size:.85em">{terms}</div></div>'
+            '<div style="display:flex;flex-wrap:wrap;gap:0 1.5em;opacity:.7;font-size:.85em">'
+            f"{below}</div></div>"
         )
     scale = f'<div style="opacity:.7;font-size:.85em">Bars reach from 0 to {top:.1f}.</div>'
     return "".join(parts) + scale
@@ -193,7 +318,7 @@ def _terms(scores: Scores, row: int) -> list[str]:
     return [f"{W:g} × cosine {cosine:.3f}" if cosine > 0 else "cosine 0 or below"]
 
 
-def _notes(scorer: Scorer, scores: Scores, code: str | None) -> str:
+def _notes(scorer: BackboneScorer, scores: Scores, code: str | None) -> str:
     notes = []
     known = scorer.backbone.languages
     if code is not None and known is not None and code not in known:

@@ -75,5 +75,9 @@ class TruncationWarning(UserWarning):
     """Texts were longer than the backbone's context and were cut."""
 
 
+class CorpusWarning(UserWarning):
+    """A score that compares rows with each other was asked of rows that cannot be compared."""
+
+
 class LanguageWarning(UserWarning):
     """The backbone was not trained on a language that it is asked to score."""

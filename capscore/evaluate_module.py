@@ -1,8 +1,10 @@
 """The abstract base that joins a scorer to `evaluate`: rows come in by `add`, `add_batch` or `compute`.
 
-Rows are checked and scored as they come, in the process they come to; what waits for `compute` is one short
-row of numbers each. So memory does not grow with the images, every process of a distributed run does its own
-share of the model's work, and no image goes through a data set's encoder, which would change its pixels.
+Rows are checked and measured as they come, in the process they come to; what waits for `compute` is one short
+row of numbers each, and its texts for a metric that compares rows with each other. So memory does not grow
+with the images, every process of a distributed run does its own share of the model's work, no image goes
+through a data set's encoder, which would change its pixels, and CIDEr of rows that came piece by piece is that
+of all of them at once.
 """
 
 from __future__ import annotations
@@ -19,29 +21,36 @@ from datasets import Features, Value
 
 from .errors import CapscoreError, InputError
 from .scorers import load, scorer_class
-from .scorers.base import Scorer, Scores
+from .scorers.base import PreparedRows, Scorer
 
 INPUTS = """
 Args:
     predictions (list of str): candidate captions.
-    images (list): an image each: path, bytes, PIL image, uint8 array (height, width, channels), or
-        `datasets.Image` dict.
-{references}
-    language (str or list of str, optional): language code of the captions; named in the signature.
+    images (list{optional}): {images}
+{references}    language (str or list of str, optional): language code of the captions; {language}
     on_error (str): "raise" (default), or "skip" to leave bad rows out and list them under "failures".
 
 Returns:
     dict of plain floats, lists and strings: "{metric}" (mean), "scores" (None for a skipped row){components},
     "n_items", "n_unique_images", "n_truncated", "n_failed", "failures", "signature".
 """
+IMAGES = """an image each: path, bytes, PIL image, uint8 array (height, width, channels), or
+        `datasets.Image` dict."""
+NO_IMAGES = """taken so that the same rows can go to every metric, and not opened."""
+REFERENCES = """    references (list of lists of str): at least one reference a row.
+"""
+LANGUAGE = "named in the signature."
+SPLIT_LANGUAGE = """says how texts are
+        split into words."""
 
 
 class CaptionModule(evaluate.Metric, ABC):
     """Base of the modules in `metrics/`; a module names its `metric` and describes itself.
 
-    Extra arguments of `evaluate.load` go to `capscore.load`: backbone, device, dtype, batch_size, cache,
-    prefix, image_tower, trust_remote_code, allow_urls, progress. `revision` of `evaluate.load` is that of the
-    module; for the weights write `backbone="org/name@revision"`.
+    Extra arguments of `evaluate.load` go to `capscore.load`, which refuses those that the metric does not take:
+    backbone, device, dtype, batch_size, cache, prefix, image_tower, trust_remote_code, allow_urls and progress
+    for metrics with a backbone; document_frequencies, variant and clip. `revision` of `evaluate.load` is that
+    of the module; for the weights write `backbone="org/name@revision"`.
 
     With `num_process > 1` every process needs the same `experiment_id` and `cache_dir` (a shared folder), its
     own `process_id`, and a call of `compute`, also where it was given no rows. `timeout` is how many seconds
@@ -79,6 +88,9 @@ class CaptionModule(evaluate.Metric, ABC):
         trust_remote_code: bool = False,
         allow_urls: bool = False,
         progress: bool | None = None,
+        document_frequencies: Any = None,
+        variant: str | None = None,
+        clip: str | None = None,
     ):
         self._scorer: Scorer | None = None
         self._load_options = {
@@ -92,6 +104,9 @@ class CaptionModule(evaluate.Metric, ABC):
             "trust_remote_code": trust_remote_code,
             "allow_urls": allow_urls,
             "progress": progress,
+            "document_frequencies": document_frequencies,
+            "variant": variant,
+            "clip": clip,
         }
         self._storing = False
         self._rows_here = 0
@@ -118,18 +133,28 @@ class CaptionModule(evaluate.Metric, ABC):
     def _info(self) -> evaluate.MetricInfo:
         kind = scorer_class(self.metric)
         description, citation = self.describe()
-        names = {"predictions": Value("string"), "images": datasets.Image(decode=False)}
-        references = ""
+        names: dict[str, Any] = {"predictions": Value("string")}
+        if kind.needs_images:
+            names["images"] = datasets.Image(decode=False)
         if kind.needs_references:
             names["references"] = datasets.Sequence(Value("string"))
-            references = "    references (list of lists of str): at least one reference a row."
-        components = "".join(f', "{name}", "mean_{name}"' for name in kind.component_names)
+        components = "".join(
+            [
+                *(f', "{name}", "mean_{name}"' for name in kind.component_names),
+                *(f', "{name}"' for name in kind.corpus_names),
+            ]
+        )
         return evaluate.MetricInfo(
             description=description,
             citation=citation,
             inputs_description=INPUTS.format(
-                references=references, metric=self.metric, components=components
-            ).replace("\n\n    language", "\n    language"),
+                optional="" if kind.needs_images else ", optional",
+                images=IMAGES if kind.needs_images else NO_IMAGES,
+                references=REFERENCES if kind.needs_references else "",
+                language=SPLIT_LANGUAGE if kind.splits_texts else LANGUAGE,
+                metric=self.metric,
+                components=components,
+            ),
             features=Features(names),
             reference_urls=list(self.papers),
         )
@@ -156,7 +181,7 @@ class CaptionModule(evaluate.Metric, ABC):
         language: str | Sequence[str] | None = None,
         on_error: str = "raise",
     ) -> None:
-        """Score a batch of rows and keep their scores for `compute`: all of it, or on an error none."""
+        """Take in a batch of rows and keep what `compute` needs of them: all of it, or on an error none."""
         if self._is_closed():
             raise CapscoreError(
                 f"the last compute of {self.metric} broke off, and the rows added before it wait: "
@@ -170,10 +195,10 @@ class CaptionModule(evaluate.Metric, ABC):
                 self._open_storage()
             if hasattr(predictions, "__len__") and len(predictions) == 0:
                 return  # an uneven share
-        scores = self._score(predictions, images, references, language, on_error)
+        rows = self._prepare(predictions, images, references, language, on_error)
         with self._row_storage():
-            super().add_batch(**self._to_columns(scores))
-        self._rows_here += len(scores)
+            super().add_batch(**_to_columns(rows))
+        self._rows_here += len(rows)
 
     def add(
         self,
@@ -187,14 +212,15 @@ class CaptionModule(evaluate.Metric, ABC):
         images: Any = None,
         references: Sequence[str] | None = None,
     ) -> None:
-        """Score one row and keep its score for `compute`; takes singular and plural names."""
+        """Take in one row and keep what `compute` needs of it; takes singular and plural names."""
         caption = _one_of("prediction", prediction, "predictions", predictions)
         photo = _one_of("image", image, "images", images)
         refs = _one_of("reference", reference, "references", references)
-        takes_references = refs is not None or scorer_class(self.metric).needs_references
+        kind = scorer_class(self.metric)
+        takes_references = refs is not None or kind.needs_references
         self.add_batch(
             predictions=[caption],
-            images=[photo],
+            images=[photo] if photo is not None or kind.needs_images else None,
             references=[refs] if takes_references else None,
             language=language,
             on_error=on_error,
@@ -237,39 +263,45 @@ class CaptionModule(evaluate.Metric, ABC):
                     self._rows_here = 0
             if result is None or result["scores"]:
                 return result
+        kind = scorer_class(self.metric)
+        needed = ["predictions", *(["images"] if kind.needs_images else [])]
+        needed += ["references"] if kind.needs_references else []
         raise InputError(
-            f"{self.metric} has no rows to compute: pass predictions and images, or call add or add_batch",
+            f"{self.metric} has no rows to compute: pass {' and '.join(needed)}, or call add or add_batch",
             field="predictions",
         )
 
     def _compute(
         self,
         *,
-        score: list[float],
-        components: list[list[float]],
+        values: list[list[float]],
+        candidate: list[str],
+        references: list[list[str]],
         image_key: list[str],
         truncated: list[bool],
         n_references: list[int],
         row_language: list[str],
         error: list[str],
     ) -> dict[str, Any]:
-        names = self.scorer.component_names
-        table = np.array(components, dtype=np.float64).reshape(len(score), len(names))
-        return Scores(
-            metric=self.metric,
-            scores=np.array(score, dtype=np.float64),
-            components=dict(zip(names, table.T, strict=True)),
-            settings=self.scorer.settings,
+        names = self.scorer.value_names
+        table = np.array(values, dtype=np.float64).reshape(len(error), len(names))
+        rows = PreparedRows(
+            values=dict(zip(names, table.T, strict=True)),
+            candidates=list(candidate) if self.scorer.waits else None,
+            references=list(references) if self.scorer.waits else None,
             image_keys=list(image_key),
             truncated=np.array(truncated, dtype=bool),
             n_references=np.array(n_references, dtype=np.int64),
             languages=list(row_language),
             failures={row: message for row, message in enumerate(error) if message},
-        ).to_dict()
+        )
+        return self.scorer.finish(rows).to_dict()
 
-    def _score(self, captions: Any, images: Any, references: Any, language: Any, on_error: str) -> Scores:
+    def _prepare(
+        self, captions: Any, images: Any, references: Any, language: Any, on_error: str
+    ) -> PreparedRows:
         try:
-            return self.scorer.score(captions, images, references, language, on_error=on_error)
+            return self.scorer.prepare(captions, images, references, language, on_error=on_error)
         except InputError as error:
             if error.row is not None and self._rows_here:
                 # rows are counted from the first that this process was given
@@ -281,8 +313,9 @@ class CaptionModule(evaluate.Metric, ABC):
     def _row_features(self) -> Features:
         return Features(
             {
-                "score": Value("float64"),
-                "components": datasets.Sequence(Value("float64")),
+                "values": datasets.Sequence(Value("float64")),
+                "candidate": Value("string"),
+                "references": datasets.Sequence(Value("string")),
                 "image_key": Value("string"),
                 "truncated": Value("bool"),
                 "n_references": Value("int64"),
@@ -290,18 +323,6 @@ class CaptionModule(evaluate.Metric, ABC):
                 "error": Value("string"),
             }
         )
-
-    def _to_columns(self, scores: Scores) -> dict[str, list[Any]]:
-        components = [scores.components[name] for name in self.scorer.component_names]
-        return {
-            "score": scores.scores.tolist(),
-            "components": [[float(values[row]) for values in components] for row in range(len(scores))],
-            "image_key": scores.image_keys,
-            "truncated": scores.truncated.tolist(),
-            "n_references": scores.n_references.tolist(),
-            "row_language": scores.languages,
-            "error": [scores.failures.get(row, "") for row in range(len(scores))],
-        }
 
     def _is_closed(self) -> bool:
         """Whether rows wait in a file that a compute has closed and could not read to the end."""
@@ -336,3 +357,16 @@ def _one_of(name: str, value: Any, other: str, other_value: Any) -> Any:
     if value is not None and other_value is not None:
         raise InputError(f"both {name} and {other} were given: pass one of them", field=name)
     return value if value is not None else other_value
+
+
+def _to_columns(rows: PreparedRows) -> dict[str, list[Any]]:
+    return {
+        "values": [[float(values[row]) for values in rows.values.values()] for row in range(len(rows))],
+        "candidate": rows.candidates or [""] * len(rows),
+        "references": rows.references or [[]] * len(rows),
+        "image_key": rows.image_keys,
+        "truncated": rows.truncated.tolist(),
+        "n_references": rows.n_references.tolist(),
+        "row_language": rows.languages,
+        "error": [rows.failures.get(row, "") for row in range(len(rows))],
+    }

@@ -47,13 +47,13 @@ class Fields:
     """The columns to read.
 
     Attributes:
-        image: where the images are named, or are.
+        image: where the images are named, or are; None if none are read.
         candidate: the captions to score.
         references: one column with a list a row, or several with one reference each; () if none is read.
         language: a language code a row, or None.
     """
 
-    image: str
+    image: str | None
     candidate: str
     references: tuple[str, ...] = ()
     language: str | None = None
@@ -66,6 +66,7 @@ def find_fields(
     candidate: str | None = None,
     references: str | None = None,
     language: str | None = None,
+    with_images: bool = True,
     with_references: bool = False,
     with_language: bool = True,
 ) -> Fields:
@@ -78,13 +79,13 @@ def find_fields(
     Fields(image='img', candidate='hyp', references=('reference_1', 'reference_2'), language=None)
     """
     found = {
-        "image": _find("image", image, columns, required=True),
+        "image": _find("image", image, columns, required=True) if with_images else (),
         "candidate": _find("candidate", candidate, columns, required=True),
         "references": _find("references", references, columns, required=True) if with_references else (),
         "language": _find("language", language, columns, required=False) if with_language else (),
     }
     return Fields(
-        image=found["image"][0],
+        image=found["image"][0] if found["image"] else None,
         candidate=found["candidate"][0],
         references=found["references"],
         language=found["language"][0] if found["language"] else None,
@@ -152,7 +153,7 @@ class Inputs:
     """
 
     candidates: list[Any]
-    images: Sequence[Any]
+    images: Sequence[Any] | None
     references: list[Any] | None
     languages: list[Any] | None
     problems: dict[int, InputError]
@@ -161,7 +162,7 @@ class Inputs:
 def read_inputs(chunk: Chunk, source: Rows, fields: Fields, folder: ImageFolder) -> Inputs:
     """The cells of a chunk, as a scorer takes them."""
     problems: dict[int, InputError] = {}
-    images = find_images(chunk, fields.image, folder, problems)
+    images = None if fields.image is None else find_images(chunk, fields.image, folder, problems)
     references = None
     if len(fields.references) > 1 or (fields.references and _NUMBERED.fullmatch(fields.references[0])):
         cells = zip(*(chunk.values(name) for name in fields.references), strict=True)
@@ -196,6 +197,8 @@ def find_images(
 
 def stores_images(source: Rows, fields: Fields) -> bool:
     """Whether the image column holds images, or could, rather than their names."""
+    if fields.image is None:
+        return False
     return isinstance(source, ArrowRows) and _holds_images(source.schema().field(fields.image).type)
 
 

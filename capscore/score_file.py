@@ -1,6 +1,7 @@
 """A file of rows in, the same rows with their scores out, chunk by chunk; whole whatever breaks off the work.
 
-In: a `Rows`, the columns to read, scorers and a `Writer`. Out: `Scores` per metric over all rows.
+In: a `Rows`, the columns to read, scorers and a `Writer`. Out: `Scores` per metric over all rows. Where a
+metric compares rows with each other, as CIDEr does, all are read before the first is written.
 """
 
 from __future__ import annotations
@@ -10,17 +11,19 @@ import math
 import signal
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from .errors import InputError, LanguageWarning, TruncationWarning
 from .row_fields import Fields, ImageFolder, find_images, read_inputs, stores_images
 from .rows import Chunk, Rows, UsageError, Writer
+from .scorers.backbone_scorer import BackboneScorer
 
 if TYPE_CHECKING:
+    from .backbones.base import Backbone
     from .embedding import Embedder
-    from .scorers.base import Scorer, Scores
+    from .scorers.base import PreparedRows, Scorer, Scores
 
 ERROR_COLUMN = "capscore_error"
 CHUNK_ROWS = 1024
@@ -61,16 +64,36 @@ def result_columns(
 
 def load_scorers(
     metrics: Sequence[str],
-    backbones: Sequence[str],
+    backbones: Sequence[str | None],
     make_embedder: Callable[[str], Embedder],
+    options: Mapping[str, object],
 ) -> list[Scorer]:
-    """One scorer a metric; metrics with the same backbone share it, and its embeddings."""
+    """One scorer a metric; metrics with the same backbone share it, and its embeddings.
+
+    Args:
+        metrics: their names.
+        backbones: one a metric; None for a metric without.
+        make_embedder: loads a backbone.
+        options: for the scorers themselves; each takes those that it has.
+    """
     from .scorers import scorer_class
 
-    embedders = {backbone: make_embedder(backbone) for backbone in dict.fromkeys(backbones)}
-    return [
-        scorer_class(metric)(embedders[backbone]) for metric, backbone in zip(metrics, backbones, strict=True)
-    ]
+    kinds = {metric: scorer_class(metric) for metric in metrics}
+    own = {
+        metric: {name: value for name, value in options.items() if name in kind.own_options}
+        for metric, kind in kinds.items()
+    }
+    # those without a backbone first: what they lack is known before any weights are loaded
+    made = {
+        metric: kinds[metric](**own[metric])
+        for metric, backbone in zip(metrics, backbones, strict=True)
+        if backbone is None
+    }
+    embedders = {name: make_embedder(name) for name in dict.fromkeys(backbones) if name is not None}
+    for metric, backbone in zip(metrics, backbones, strict=True):
+        if backbone is not None:
+            made[metric] = kinds[metric](embedders[backbone], **own[metric])
+    return [made[metric] for metric in metrics]
 
 
 def check_images_exist(source: Rows, fields: Fields, folder: ImageFolder) -> None:
@@ -79,7 +102,7 @@ def check_images_exist(source: Rows, fields: Fields, folder: ImageFolder) -> Non
     Raises:
         InputError: the first that is not; names its row.
     """
-    if stores_images(source, fields):
+    if fields.image is None or stores_images(source, fields):
         return
     for chunk in source.chunks(CHUNK_ROWS):
         problems: dict[int, InputError] = {}
@@ -103,6 +126,7 @@ class ScoringRun:
 
     Attributes:
         rows_done: rows that were scored, and written if there is a writer.
+        waits: whether a metric compares rows with each other, so that none is scored before all are read.
         failures: row → line of the file (or None) and what was wrong with it.
     """
 
@@ -120,8 +144,10 @@ class ScoringRun:
         self.source, self.fields, self.folder, self.scorers = source, fields, folder, scorers
         self.language, self.on_error, self.say = language, on_error, say
         self.rows_done = 0
+        self.waits = any(scorer.waits for scorer in scorers)
         self.failures: dict[int, tuple[int | None, str]] = {}
-        self._parts: dict[str, list[Scores]] = {scorer.metric: [] for scorer in scorers}
+        self._prepared: dict[str, list[PreparedRows]] = {scorer.metric: [] for scorer in scorers}
+        self._scores: dict[str, Scores] | None = None
         self._told: set[tuple[str, str]] = set()
 
     def run(
@@ -131,7 +157,7 @@ class ScoringRun:
         signals: Signals,
         advance: Callable[[int], None] = lambda count: None,
     ) -> None:
-        """Score all rows, and write them as they come.
+        """Score all rows, and write them as they come, or where a metric waits, when all have come.
 
         Raises:
             InputError: a row cannot be scored and on_error="raise"; names row and line.
@@ -139,31 +165,56 @@ class ScoringRun:
             Interrupted: a signal came. What was written before is whole.
         """
         for chunk in self.source.chunks(CHUNK_ROWS):
-            scores = self._score(chunk)
+            prepared = self._prepare(chunk)
+            scores = {} if self.waits else self._finished(prepared)
             with signals.held():
-                errors = self._note_failures(chunk, scores)
-                if writer is not None:
-                    writer.write(chunk, _column_values(columns, scores, errors))
-                for metric, part in scores.items():
-                    self._parts[metric].append(part)
-                self.rows_done += len(chunk)
+                for metric, part in prepared.items():
+                    self._prepared[metric].append(part)
+                if not self.waits:
+                    self._write(writer, columns, chunk, scores, 0)
             advance(len(chunk))
+        if self.waits:
+            scores = self.scores()
+            for chunk in self.source.chunks(CHUNK_ROWS):
+                with signals.held():
+                    self._write(writer, columns, chunk, scores, chunk.start)
 
     def scores(self) -> dict[str, Scores]:
-        """Scores of all rows that are done, per metric."""
-        from .scorers.base import Scores
+        """Scores of all rows of the file, per metric; after `run`."""
+        from .scorers.base import PreparedRows
 
-        return {metric: Scores.concatenate(parts) for metric, parts in self._parts.items()}
+        if self._scores is None:
+            self._scores = self._finished(
+                {metric: PreparedRows.concatenate(parts) for metric, parts in self._prepared.items()}
+            )
+        return self._scores
 
-    def _score(self, chunk: Chunk) -> dict[str, Scores]:
+    def _finished(self, prepared: Mapping[str, PreparedRows]) -> dict[str, Scores]:
+        return {scorer.metric: scorer.finish(prepared[scorer.metric]) for scorer in self.scorers}
+
+    def _write(
+        self,
+        writer: Writer | None,
+        columns: dict[str, tuple[str, str]],
+        chunk: Chunk,
+        scores: dict[str, Scores],
+        first: int,
+    ) -> None:
+        """Note and write the rows of a chunk, which begin at row `first` of the scores."""
+        errors = self._note_failures(chunk, scores, first)
+        if writer is not None:
+            writer.write(chunk, _column_values(columns, scores, errors, first))
+        self.rows_done += len(chunk)
+
+    def _prepare(self, chunk: Chunk) -> dict[str, PreparedRows]:
         inputs = read_inputs(chunk, self.source, self.fields, self.folder)
         found = {}
         for scorer in self.scorers:
-            problems = {
-                row: error
-                for row, error in inputs.problems.items()
-                if scorer.needs_references or error.field != "references"
+            unread = {
+                *(() if scorer.needs_references else ("references",)),
+                *(() if scorer.needs_images else ("image",)),
             }
+            problems = {row: error for row, error in inputs.problems.items() if error.field not in unread}
             if problems and self.on_error == "raise":
                 raise _placed(problems[min(problems)], self.source, chunk, min(problems))
             try:
@@ -171,9 +222,9 @@ class ScoringRun:
                     # Both are told once for the whole file, not once a chunk.
                     warnings.simplefilter("ignore", LanguageWarning)
                     warnings.simplefilter("ignore", TruncationWarning)
-                    scores = scorer.score(
+                    prepared = scorer.prepare(
                         inputs.candidates,
-                        inputs.images,
+                        inputs.images if scorer.needs_images else None,
                         inputs.references if scorer.needs_references else None,
                         self.language or inputs.languages,
                         on_error=self.on_error,
@@ -183,15 +234,15 @@ class ScoringRun:
                     raise
                 raise _placed(error, self.source, chunk, error.row) from error
             told = {row: error.message_with_field() for row, error in problems.items()}
-            found[scorer.metric] = dataclasses.replace(scores, failures={**scores.failures, **told})
-            self._tell_about_languages(scorer, scores)
+            found[scorer.metric] = dataclasses.replace(prepared, failures={**prepared.failures, **told})
+            if isinstance(scorer, BackboneScorer):
+                self._tell_about_languages(scorer.backbone, prepared.languages)
         return found
 
-    def _tell_about_languages(self, scorer: Scorer, scores: Scores) -> None:
-        backbone = scorer.backbone
+    def _tell_about_languages(self, backbone: Backbone, languages: list[str]) -> None:
         if backbone.languages is None:
             return
-        strange = sorted(set(scores.languages) - {""} - backbone.languages)
+        strange = sorted(set(languages) - {""} - backbone.languages)
         new = [language for language in strange if (backbone.name, language) not in self._told]
         self._told.update((backbone.name, language) for language in new)
         if new:
@@ -202,8 +253,9 @@ class ScoringRun:
 
     def tell_about_truncation(self, found: dict[str, Scores]) -> None:
         """Say how many rows have a text that was cut, for each metric of the scores of all rows."""
-        for scorer, scores in zip(self.scorers, found.values(), strict=True):
-            if scores.n_truncated:
+        for scorer in self.scorers:
+            scores = found[scorer.metric]
+            if scores.n_truncated and isinstance(scorer, BackboneScorer):
                 first = int(scores.truncated.argmax())
                 backbone = scorer.backbone
                 self.say(
@@ -212,11 +264,13 @@ class ScoringRun:
                     f"(first such row: {first}, counted from 0)"
                 )
 
-    def _note_failures(self, chunk: Chunk, scores: dict[str, Scores]) -> list[str | None]:
+    def _note_failures(self, chunk: Chunk, scores: dict[str, Scores], first: int) -> list[str | None]:
         """What was wrong with each row of a chunk; the metric is named where not all of them failed alike."""
         errors: list[str | None] = [None] * len(chunk)
-        for row in sorted({row for part in scores.values() for row in part.failures}):
-            messages = {metric: part.failures.get(row) for metric, part in scores.items()}
+        for row in range(len(chunk)):
+            messages = {metric: part.failures.get(first + row) for metric, part in scores.items()}
+            if not any(messages.values()):
+                continue
             if len(set(messages.values())) == 1:
                 text = next(iter(messages.values()))
             else:
@@ -228,7 +282,7 @@ class ScoringRun:
 
 
 def _column_values(
-    columns: dict[str, tuple[str, str]], scores: dict[str, Scores], errors: list[str | None]
+    columns: dict[str, tuple[str, str]], scores: dict[str, Scores], errors: list[str | None], first: int
 ) -> dict[str, list[Any]]:
     values: dict[str, list[Any]] = {}
     for name, (metric, component) in columns.items():
@@ -237,7 +291,8 @@ def _column_values(
             continue
         part = scores[metric]
         numbers = part.components[component] if component else part.scores
-        values[name] = [None if math.isnan(number) else number for number in numbers.tolist()]
+        here = numbers[first : first + len(errors)].tolist()
+        values[name] = [None if math.isnan(number) else number for number in here]
     return values
 
 

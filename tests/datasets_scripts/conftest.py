@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import warnings
 from pathlib import Path
 from types import ModuleType
 
 import datasets
 import pytest
 
+from capscore.benchmark_builder import BenchmarkWarning
 from capscore.shipped import benchmark_slugs
 
 from ..photos import encode, noise
@@ -37,12 +39,16 @@ def write_photos(slug: str, folder: Path) -> None:
 
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path_factory, monkeypatch):
-    """What is prepared goes into the test's own folder."""
+    """What is prepared goes into the test's own folder, copied scripts into one for all tests."""
     cache = tmp_path_factory.mktemp("datasets")
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", cache)
     monkeypatch.setattr(datasets.config, "DOWNLOADED_DATASETS_PATH", cache / "downloads")
-    monkeypatch.setattr(datasets.config, "HF_MODULES_CACHE", str(cache / "modules"))
+    # the package of copied scripts remembers the folder that it was first seen in
+    modules = tmp_path_factory.getbasetemp() / "hf-datasets-modules"
+    monkeypatch.setattr(datasets.config, "HF_MODULES_CACHE", str(modules))
     datasets.disable_progress_bars()
+    # tiny files never have the published number of rows
+    warnings.simplefilter("ignore", BenchmarkWarning)
 
 
 @pytest.fixture(params=SLUGS)

@@ -1,0 +1,95 @@
+"""Measured numbers with their intervals beside the published ones → a figure, one panel a benchmark."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..errors import CapscoreError, MissingExtraError, ResultWriteError
+from .present import metric_name, statistic_name
+from .run import BenchmarkRun
+
+KINDS = (".png", ".svg", ".pdf")
+# blue and vermilion of Okabe and Ito, told apart by everybody; the shapes differ too
+_MEASURED, _PUBLISHED = "#0072B2", "#D55E00"
+
+
+def write_figure(runs: Sequence[BenchmarkRun], path: str | Path) -> Path:
+    """Draw the statistics of some runs; the file gets its name once it is whole.
+
+    Args:
+        runs: at least one with a measured number.
+        path: a .png, .svg or .pdf.
+
+    Raises:
+        MissingExtraError: matplotlib is not installed.
+        CapscoreError: another suffix, or nothing to draw.
+        ResultWriteError: the file cannot be written.
+    """
+    path = Path(path)
+    if path.suffix.lower() not in KINDS:
+        raise CapscoreError(f"{path}: a figure is one of {', '.join(KINDS)}")
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingExtraError("matplotlib", "figures", "a figure") from error
+    runs = [
+        run for run in runs if any(s.value is not None for r in run.results for s in r.outcome.statistics)
+    ]
+    if not runs:
+        raise CapscoreError("there is no measured number to draw")
+    rows = [sum(len(result.outcome.statistics) for result in run.results) for run in runs]
+    figure = Figure(figsize=(7.5, 0.9 * len(runs) + 0.3 * sum(rows) + 0.6), layout="constrained")
+    panels = figure.subplots(len(runs), 1, squeeze=False, height_ratios=[n + 1.5 for n in rows])[:, 0]
+    for panel, run in zip(panels, runs, strict=True):
+        _draw(panel, run)
+    handles, labels = panels[0].get_legend_handles_labels()
+    unique = dict(zip(labels, handles, strict=True))
+    figure.legend(unique.values(), unique.keys(), loc="outside lower center", ncols=2, frameon=False)
+    beside = path.with_name(f".{path.stem}.partial{path.suffix}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(beside, dpi=150)
+        os.replace(beside, path)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise ResultWriteError(f"{path} could not be written ({error.strerror})") from error
+    return path
+
+
+def _draw(panel, run: BenchmarkRun) -> None:
+    names, at = [], 0
+    for result in run.results:
+        for statistic in result.outcome.statistics:
+            names.append(f"{metric_name(result)}  {statistic_name(statistic.name)}")
+            value = None if statistic.value is None else 100 * statistic.value
+            if value is not None:
+                if statistic.interval is not None:
+                    low, high = (100 * bound for bound in statistic.interval)
+                    panel.plot([low, high], [at, at], color=_MEASURED, linewidth=2, alpha=0.6)
+                panel.plot(value, at, "o", color=_MEASURED, markersize=6, label="measured")
+                panel.annotate(
+                    f"{value:.1f}", (value, at), (0, 6), textcoords="offset points", ha="center", fontsize=7
+                )
+            for entry in result.published.get(statistic.name, [])[:1]:
+                panel.plot(
+                    100 * entry.measured_unit,
+                    at,
+                    "D",
+                    color=_PUBLISHED,
+                    markersize=6,
+                    fillstyle="none",
+                    markeredgewidth=1.6,
+                    label="published",
+                )
+            at += 1
+    panel.set_yticks(range(at), names, fontsize=8)
+    panel.set_ylim(at - 0.4, -0.7)
+    panel.margins(x=0.08)
+    panel.grid(axis="x", color="0.9")
+    panel.set_axisbelow(True)
+    for side in ("top", "right", "left"):
+        panel.spines[side].set_visible(False)
+    panel.tick_params(axis="y", length=0)
+    panel.set_title(f"{run.name} (×100)", loc="left", fontsize=9, fontweight="bold")

@@ -1,0 +1,431 @@
+"""One benchmark, some metrics: files in, measured numbers beside the published ones out."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .. import __version__
+from ..errors import CapscoreError, InputError
+from ..scorers import scorer_class
+from ..signature import format_signature
+from .score_table import read_scores
+from .tasks import Options, Outcome, Queries, RetrievalTask, Rows, Task, task_of
+
+if TYPE_CHECKING:
+    from ..benchmark_builder import CaptionBenchmark
+    from ..published import Published
+    from ..scorers.base import Scorer
+
+# what a reader asks for → the metric that computes it, and which of its components is meant
+COMPONENTS = {f"bleu_{n}": ("bleu", f"bleu_{n}") for n in (1, 2, 3, 4)}
+
+
+@dataclass(frozen=True)
+class MetricResult:
+    """What a benchmark says of one metric.
+
+    Attributes:
+        metric: its name; of scores from a file, the name given to them.
+        backbone: name of its towers; "" if it has none.
+        signature: everything the scores depend on; of a file, its name and how its rows were matched.
+        outcome: the measured numbers.
+        published: statistic → published values, the one to compare with first.
+        n_rows: rows of the benchmark that were scored.
+        n_queries: captions scored.
+        seconds: what scoring took, encoding included.
+        warnings: what was said on the way.
+        rows: what was scored.
+        scores: (q,) of its queries; None for retrieval.
+    """
+
+    metric: str
+    backbone: str
+    signature: str
+    outcome: Outcome
+    published: dict[str, list[Published]]
+    n_rows: int
+    n_queries: int
+    seconds: float
+    warnings: tuple[str, ...] = ()
+    rows: Rows = field(default=(), repr=False)
+    scores: np.ndarray | None = field(default=None, repr=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Ready for JSON."""
+        return {
+            "metric": self.metric,
+            "backbone": self.backbone or None,
+            "signature": self.signature,
+            "statistics": [
+                {
+                    "name": statistic.name,
+                    "measured": statistic.value,
+                    "interval": None if statistic.interval is None else list(statistic.interval),
+                    "n": statistic.n,
+                    "published": [
+                        {
+                            "value": entry.measured_unit,
+                            "difference": None
+                            if statistic.value is None
+                            else statistic.value - entry.measured_unit,
+                            "kind": entry.kind,
+                            "metric": entry.metric,
+                            "backbone": entry.backbone,
+                            "setting": entry.setting,
+                            "source": entry.citation,
+                            "note": entry.note,
+                        }
+                        for entry in self.published.get(statistic.name, [])
+                    ],
+                }
+                for statistic in self.outcome.statistics
+            ],
+            "counts": self.outcome.counts,
+            "notes": list(self.outcome.notes),
+            "warnings": list(self.warnings),
+            "n_rows": self.n_rows,
+            "n_queries": self.n_queries,
+            "seconds": round(self.seconds, 3),
+            "details": self.outcome.details,
+        }
+
+
+@dataclass(frozen=True)
+class BenchmarkRun:
+    """A benchmark's configuration and what it says of every metric.
+
+    Attributes:
+        benchmark, config, split, version: what was read.
+        files: name of every annotation file that was read → its SHA-256.
+        n_rows: its rows.
+        options: how numbers are made of scores.
+        results: one a metric.
+        skipped: metric → why it was not run.
+        comparisons: paired tests of the first metric against the others.
+        notes: what was said while the files were read.
+    """
+
+    benchmark: str
+    config: str
+    split: str
+    version: str
+    files: dict[str, str]
+    n_rows: int
+    options: Options
+    results: list[MetricResult] = field(default_factory=list)
+    skipped: dict[str, str] = field(default_factory=dict)
+    comparisons: list[dict[str, Any]] = field(default_factory=list)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Benchmark and configuration, as a person would say them."""
+        return f"{self.benchmark} · {self.config}" if self.config not in ("default", "") else self.benchmark
+
+    def to_dict(self) -> dict[str, Any]:
+        """Ready for JSON."""
+        options = self.options
+        return {
+            "benchmark": self.benchmark,
+            "config": self.config,
+            "split": self.split,
+            "script_version": self.version,
+            "capscore_version": __version__,
+            "files": self.files,
+            "n_rows": self.n_rows,
+            "options": {
+                "raters": options.raters,
+                "bootstrap": options.bootstrap,
+                "confidence": options.confidence,
+                "seed": options.seed,
+                "missing": options.missing,
+            },
+            "results": [result.to_dict() for result in self.results],
+            "comparisons": self.comparisons,
+            "skipped": self.skipped,
+            "notes": list(self.notes),
+        }
+
+
+def run_benchmark(
+    slug: str,
+    config: str | None = None,
+    *,
+    data_dir: str | Path | None = None,
+    split: str | None = None,
+    image_dir: str | Path | None = None,
+    metrics: Mapping[str, Callable[[], Scorer]] | None = None,
+    scores: Mapping[str, str | Path] | None = None,
+    score_column: str = "score",
+    options: Options | None = None,
+    partial: bool = False,
+    compare: bool = False,
+    keep_going: bool = False,
+    say: Callable[[str], None] | None = None,
+) -> BenchmarkRun:
+    """Measure metrics on a benchmark.
+
+    Args:
+        slug, config, data_dir, split, image_dir: as in `capscore.load_benchmark`; the split is "test", or the
+            only one there is, unless another is named.
+        metrics: name → what makes its scorer; `bleu_1` to `bleu_4` name components of `bleu`.
+        scores: name → file of scores that others computed (see `score_table.read_scores`).
+        score_column: the column of those files.
+        options: how numbers are made of scores; None takes what is published, with 1,000 bootstrap draws.
+        partial: score only the rows whose photos (and references) are there, and say how many.
+        compare: test every metric against the first, paired by photo, where the benchmark has ratings.
+        keep_going: a metric that cannot be run goes into `skipped`; otherwise it is an error.
+        say: takes one line on what is being done.
+
+    Raises:
+        CapscoreError: as loading and scoring do; photos or references are missing that a metric needs.
+
+    >>> run = run_benchmark("flickr8k_human", "expert", data_dir="flickr8k",        # doctest: +SKIP
+    ...                     metrics={"cider": lambda: capscore.load("cider")})
+    >>> run.results[0].outcome.statistics[0]                                          # doctest: +SKIP
+    Statistic(name='tau_c', value=0.4389…, …)
+    """
+    if not metrics and not scores:
+        raise InputError("there is nothing to measure: name a metric, or a file of scores", field="metrics")
+    options = options or Options()
+    say = say or (lambda line: None)
+    opens_images = any(scorer_class(_scored_by(name)[0]).needs_images for name in metrics or {})
+    builder, split = open_benchmark(
+        slug,
+        config,
+        data_dir=data_dir,
+        split=split,
+        image_dir=image_dir,
+        images=None if opens_images else False,
+    )
+    task = task_of(slug, builder.config.name)
+    with _heard() as said:
+        rows = list(builder.examples(split))
+    run = BenchmarkRun(
+        benchmark=slug,
+        config=builder.config.name,
+        split=split,
+        version=str(builder.config.version),
+        files={path.name: source.sha256() for path, source in builder.files_read.items()},
+        n_rows=len(rows),
+        options=options,
+        notes=tuple(said),
+    )
+    for name, make in (metrics or {}).items():
+        say(f"{run.name}: {name}")
+        try:
+            run.results.append(_measure(run, task, rows, name, make, partial=partial))
+        except CapscoreError as error:
+            if not keep_going:
+                raise
+            run.skipped[name] = str(error)
+    for name, path in (scores or {}).items():
+        say(f"{run.name}: {name}")
+        run.results.append(_take(run, task, rows, name, path, score_column))
+    if compare and len(run.results) > 1:
+        first, *others = run.results
+        for other in others:
+            if other.n_rows == first.n_rows:
+                tests = task.compare(first.rows, first.scores, other.scores, options)
+                run.comparisons.extend({"metrics": [first.metric, other.metric], **test} for test in tests)
+    return run
+
+
+def _scored_by(name: str) -> tuple[str, str]:
+    """A name in the table, "bleu_4" or "mcs@embedded" → the metric, and its component if one is meant."""
+    return COMPONENTS.get(name, (name.partition("@")[0], ""))
+
+
+def open_benchmark(
+    slug: str,
+    config: str | None = None,
+    *,
+    data_dir: str | Path | None = None,
+    split: str | None = None,
+    image_dir: str | Path | None = None,
+    images: bool | None = None,
+) -> tuple[CaptionBenchmark, str]:
+    """A benchmark's builder and the split that is measured on.
+
+    Raises:
+        CapscoreError: no such benchmark, configuration or split.
+    """
+    from ..data_sets import benchmark_builder
+
+    builder = benchmark_builder(slug, config, data_dir=data_dir, image_dir=image_dir, images=images)
+    names = builder.splits()
+    chosen = split or ("test" if "test" in names else names[0] if len(names) == 1 else None)
+    if chosen not in names:
+        given = "a split must be named" if split is None else f"there is no split {split!r}"
+        raise InputError(f"{slug} ({builder.config.name}): {given}: one of {', '.join(names)}", field="split")
+    return builder, chosen
+
+
+def benchmark_queries(
+    slug: str,
+    config: str | None = None,
+    *,
+    data_dir: str | Path | None = None,
+    split: str | None = None,
+    image_dir: str | Path | None = None,
+) -> Queries:
+    """What a metric has to score on a benchmark: captions, photos and references, each with an id.
+
+    Raises:
+        CapscoreError: as `run_benchmark`; the benchmark is of retrieval, where scores of rows are not enough.
+    """
+    builder, split = open_benchmark(slug, config, data_dir=data_dir, split=split, image_dir=image_dir)
+    task = task_of(slug, builder.config.name)
+    if not task.takes_scores:
+        raise CapscoreError(f"{slug} compares every photo with every caption: scores of rows are not enough")
+    return task.queries(list(builder.examples(split)))
+
+
+def _measure(
+    run: BenchmarkRun,
+    task: Task,
+    rows: Rows,
+    name: str,
+    make: Callable[[], Scorer],
+    *,
+    partial: bool,
+) -> MetricResult:
+    metric, component = _scored_by(name)
+    kind = scorer_class(metric)
+    if not task.takes_scores and not (kind.needs_images and not kind.needs_references):
+        raise CapscoreError(
+            f"{run.benchmark} asks which photo belongs to which caption, and {metric} does not compare those"
+        )
+    rows = _usable(run, task, rows, kind, partial=partial)
+    queries = task.queries(rows)
+    with _heard() as said:
+        scorer = make()
+        start = time.perf_counter()
+        values = None
+        if isinstance(task, RetrievalTask):
+            outcome = task.retrieve(rows, scorer.embedder, scorer.prefix, run.options)
+            signature = format_signature(metric, {**scorer.settings, "lang": _languages(queries)})
+            seconds = time.perf_counter() - start
+        else:
+            found = scorer.score(
+                queries.candidates,
+                queries.images if kind.needs_images else None,
+                references=queries.references if kind.needs_references else None,
+                language=queries.languages,
+            )
+            seconds = time.perf_counter() - start
+            values = found.components[component] if component else found.scores
+            outcome = task.outcome(rows, values, run.options)
+            signature = found.signature
+    tower = getattr(scorer, "backbone", None)
+    return MetricResult(
+        metric=name,
+        backbone="" if tower is None else tower.name,
+        signature=signature,
+        outcome=outcome,
+        published=_published(
+            run, task, outcome, name.partition("@")[0], "" if tower is None else tower.name, queries
+        ),
+        n_rows=len(rows),
+        n_queries=len(queries),
+        seconds=seconds,
+        warnings=tuple(said),
+        rows=rows,
+        scores=values,
+    )
+
+
+def _take(
+    run: BenchmarkRun, task: Task, rows: Rows, name: str, path: str | Path, column: str
+) -> MetricResult:
+    if not task.takes_scores:
+        raise CapscoreError(
+            f"{run.benchmark} compares every photo with every caption: scores of rows are not enough"
+        )
+    queries = task.queries(rows)
+    start = time.perf_counter()
+    values, matched = read_scores(path, queries, column=column)
+    with _heard() as said:
+        outcome = task.outcome(rows, values, run.options)
+    return MetricResult(
+        metric=name,
+        backbone="",
+        signature=f"{Path(path).name}, column {column}, rows matched by {matched}",
+        outcome=outcome,
+        published=_published(run, task, outcome, name.partition("@")[0], "", queries),
+        n_rows=len(rows),
+        n_queries=len(queries),
+        seconds=time.perf_counter() - start,
+        warnings=tuple(said),
+        rows=rows,
+        scores=values,
+    )
+
+
+def _usable(run: BenchmarkRun, task: Task, rows: Rows, kind: type[Scorer], *, partial: bool) -> Rows:
+    """The rows that a metric can be run on: all of them, or with `partial` those that have what it needs."""
+    queries = task.queries(rows)
+    there = np.ones(len(queries), dtype=bool)
+    if kind.needs_images:
+        gone = queries.missing_images
+        there &= np.array([path is not None for path in queries.images])
+        if gone and (not partial or not there.any()):
+            photos = len(set(queries.image_ids))
+            raise CapscoreError(
+                f"{kind.metric} looks at photos, and {len(gone):,} of {photos:,} of {run.name} are not "
+                f"there, such as {gone[0]}: `capscore data check {run.benchmark}` lists them; --partial "
+                "scores the other rows"
+            )
+    if kind.needs_references:
+        there &= np.array([bool(texts) for texts in queries.references])
+        if not there.all() and (not partial or not there.any()):
+            raise CapscoreError(
+                f"{kind.metric} compares with references, and {queries.without_references:,} of "
+                f"{len(queries):,} captions of {run.name} have none"
+            )
+    return rows if there.all() else task.keep(rows, there.tolist())
+
+
+def _published(
+    run: BenchmarkRun, task: Task, outcome: Outcome, metric: str, backbone: str, queries: Queries
+) -> dict[str, list[Published]]:
+    """Statistic → published figures that it can be set beside, those to be preferred first."""
+    from ..published import find
+
+    languages = set(queries.languages)
+    found = {}
+    for statistic in outcome.statistics:
+        config, name, settings = task.published_as(statistic.name, run.config)
+        found[statistic.name] = [
+            figure
+            for figure in find(run.benchmark, config, metric, backbone=backbone or None)
+            if figure.statistic == name
+            and figure.setting in settings
+            and figure.unit != "score"
+            and (figure.language is None or languages == {figure.language})
+        ]
+    return found
+
+
+def _languages(queries: Queries) -> str:
+    return "+".join(sorted(set(queries.languages) - {""})) or "unstated"
+
+
+@contextmanager
+def _heard() -> Iterator[list[str]]:
+    """Warnings of what runs inside, each once, as lines."""
+    said: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for category in (DeprecationWarning, PendingDeprecationWarning, FutureWarning):
+            warnings.simplefilter("ignore", category)  # meant for those who write programs
+        yield said
+    said.extend(dict.fromkeys(" ".join(str(warning.message).split()) for warning in caught))

@@ -1,0 +1,129 @@
+"""A folder of benchmarks → every one of a suite that it allows, and why the others were skipped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..annotation_files import AnnotationError, MissingAnnotations
+from ..errors import CapscoreError, InputError
+from .run import BenchmarkRun, run_benchmark
+from .tasks import Options, known_slugs
+
+if TYPE_CHECKING:
+    from ..scorers.base import Scorer
+
+SUITES = ("english", "multilingual", "all")
+# names under which people keep a benchmark's folder, beside its slug
+_FOLDERS = {"flickr8k_human": ("flickr8k", "Flickr8k"), "pascal50s": ("pascal",), "coco_captions": ("coco",)}
+
+
+@dataclass(frozen=True)
+class SuiteRun:
+    """What a suite measured.
+
+    Attributes:
+        suite: its name.
+        runs: what was run.
+        skipped: benchmark and configuration → why it was not.
+        failed: benchmark and configuration → what is wrong with its files.
+    """
+
+    suite: str
+    runs: list[BenchmarkRun] = field(default_factory=list)
+    skipped: dict[str, str] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Ready for JSON."""
+        return {
+            "suite": self.suite,
+            "runs": [run.to_dict() for run in self.runs],
+            "skipped": self.skipped,
+            "failed": self.failed,
+        }
+
+
+def members(suite: str) -> Iterator[tuple[str, str]]:
+    """(benchmark, configuration) of a suite; English ones have English captions.
+
+    Raises:
+        InputError: no suite has that name.
+    """
+    from ..data_sets import builder_class
+
+    if suite not in SUITES:
+        raise InputError(f"{suite!r} is not a suite: one of {', '.join(SUITES)}", field="suite")
+    for slug in known_slugs():
+        for config in builder_class(slug).BUILDER_CONFIGS:
+            english = config.language in ("en", "")
+            if suite == "all" or english == (suite == "english"):
+                yield slug, config.name
+
+
+def benchmark_home(root: str | Path, slug: str) -> Path | None:
+    """The folder of a benchmark's files below a folder of benchmarks, or None."""
+    for name in (slug, *_FOLDERS.get(slug, ())):
+        if (Path(root).expanduser() / name).is_dir():
+            return Path(root).expanduser() / name
+    return None
+
+
+def run_suite(
+    suite: str,
+    data_dir: str | Path,
+    metrics: Mapping[str, Callable[[], Scorer]],
+    *,
+    options: Options | None = None,
+    partial: bool = False,
+    compare: bool = False,
+    say: Callable[[str], None] | None = None,
+    done: Callable[[BenchmarkRun], None] | None = None,
+) -> SuiteRun:
+    """Measure metrics on every benchmark of a suite whose files are there.
+
+    Args:
+        suite: "english", "multilingual" or "all".
+        data_dir: a folder with one folder a benchmark, named as the benchmark.
+        metrics: name → what makes its scorer.
+        options, partial, compare, say: as in `run_benchmark`.
+        done: is given each run when it has been measured.
+
+    Raises:
+        InputError: no such suite, or no folder. What one benchmark lacks is in `skipped` and `failed`.
+    """
+    root = Path(data_dir).expanduser()
+    if not root.is_dir():
+        raise InputError(f"{root} is not a folder", field="data_dir")
+    found = SuiteRun(suite)
+    for slug, config in members(suite):
+        name = slug if config == "default" else f"{slug} · {config}"
+        home = benchmark_home(root, slug)
+        if home is None:
+            found.skipped[name] = f"there is no folder {root / slug}"
+            continue
+        try:
+            run = run_benchmark(
+                slug,
+                config,
+                data_dir=home,
+                metrics=metrics,
+                options=options,
+                partial=partial,
+                compare=compare,
+                keep_going=True,
+                say=say,
+            )
+        except CapscoreError as error:
+            damaged = isinstance(error, AnnotationError) and not isinstance(error, MissingAnnotations)
+            (found.failed if damaged else found.skipped)[name] = str(error)
+            continue
+        if run.results:
+            found.runs.append(run)
+            if done is not None:
+                done(run)
+        else:
+            found.skipped[name] = "; ".join(run.skipped.values())
+    return found

@@ -1,0 +1,544 @@
+"""What of a benchmark is scored, and which published numbers its scores give: rows → `Queries` → `Outcome`.
+
+A query is a caption with its photo and references, what a metric scores. How scores become numbers is said by
+`capscore.protocols` and `capscore.agreement`; here is only which of them belongs to which benchmark.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from ..errors import CapscoreError, InputError
+from ..protocols.results import Statistic
+
+if TYPE_CHECKING:
+    from ..embedding import Embedder
+
+RATERS = ("flatten", "mean")
+
+
+@dataclass(frozen=True)
+class Options:
+    """How numbers are made of scores.
+
+    Args:
+        raters: what several ratings of an item mean: "flatten" (a row each, as published) or "mean".
+        bootstrap: draws for the intervals; 0 gives none.
+        confidence: share of draws inside an interval.
+        seed: of the draws.
+        missing: "raise" or "skip": what becomes of items without a score.
+    """
+
+    raters: str = "flatten"
+    bootstrap: int = 1000
+    confidence: float = 0.95
+    seed: int = 0
+    missing: str = "raise"
+
+    def __post_init__(self) -> None:
+        if self.raters not in RATERS:
+            raise InputError(f"raters={self.raters!r}: expected one of {', '.join(RATERS)}", field="raters")
+        if not isinstance(self.bootstrap, int) or self.bootstrap < 0:
+            raise InputError(
+                f"bootstrap={self.bootstrap!r}: expected a number of draws, or 0", field="bootstrap"
+            )
+        if not 0 < self.confidence < 1:
+            raise InputError(
+                f"confidence={self.confidence!r}: expected a share such as 0.95", field="confidence"
+            )
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a benchmark says of a metric.
+
+    Attributes:
+        statistics: the numbers, the one that papers lead with first.
+        counts: items, ratings, photos, …
+        notes: what else one has to know, in words.
+        details: everything the protocol found, ready for JSON.
+    """
+
+    statistics: tuple[Statistic, ...]
+    counts: dict[str, int]
+    notes: tuple[str, ...] = ()
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class Queries:
+    """What a metric scores: q captions, each with its photo and its references.
+
+    Attributes:
+        ids: unique names, in the benchmark's order.
+        candidates: captions.
+        image_ids: file names of the photos.
+        images: paths of the photos; None where one is not there.
+        references: lists of references, [] where there are none.
+        languages: language codes.
+    """
+
+    ids: list[str] = field(default_factory=list)
+    candidates: list[str] = field(default_factory=list)
+    image_ids: list[str] = field(default_factory=list)
+    images: list[str | None] = field(default_factory=list)
+    references: list[list[str]] = field(default_factory=list)
+    languages: list[str] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def add(
+        self,
+        name: str,
+        caption: str,
+        image_id: str,
+        image: str | None,
+        references: Sequence[str] = (),
+        language: str = "",
+    ) -> None:
+        """One more query."""
+        self.ids.append(name)
+        self.candidates.append(caption)
+        self.image_ids.append(image_id)
+        self.images.append(image)
+        self.references.append(list(references))
+        self.languages.append(language)
+
+    @property
+    def missing_images(self) -> list[str]:
+        """File names of the photos that are not there, each once, in order."""
+        names = zip(self.image_ids, self.images, strict=True)
+        return list(dict.fromkeys(name for name, path in names if path is None))
+
+    @property
+    def without_references(self) -> int:
+        """How many queries have no reference."""
+        return sum(not texts for texts in self.references)
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """The queries as rows for a JSONL file, to be scored by anybody's metric."""
+        return [
+            {
+                "id": self.ids[row],
+                "image_id": self.image_ids[row],
+                "image": self.images[row],
+                "caption": self.candidates[row],
+                "references": self.references[row],
+                "language": self.languages[row],
+            }
+            for row in range(len(self))
+        ]
+
+
+Rows = Sequence[tuple[str, Mapping[str, Any]]]
+
+
+class Task(ABC):
+    """What is done with a benchmark; its rows are (key, row) as the loading script gives them."""
+
+    #: whether scores of queries are enough; retrieval needs every photo beside every caption
+    takes_scores: ClassVar[bool] = True
+
+    @abstractmethod
+    def queries(self, rows: Rows) -> Queries:
+        """What is scored."""
+
+    @abstractmethod
+    def outcome(self, rows: Rows, scores: np.ndarray, options: Options) -> Outcome:
+        """(q,) scores of the queries → the benchmark's numbers."""
+
+    def published_as(self, statistic: str, config: str) -> tuple[str, str, tuple[str, ...]]:
+        """(configuration, statistic, settings) under which published figures have a number of ours."""
+        return config, statistic, ("", "frozen_references")
+
+    def compare(
+        self, rows: Rows, first: np.ndarray, second: np.ndarray, options: Options
+    ) -> list[dict[str, Any]]:
+        """Paired tests of one metric's scores against another's; none where no test is defined."""
+        return []
+
+    def keep(self, rows: Rows, there: Sequence[bool]) -> Rows:
+        """The rows of which all queries are there."""
+        owners = self.owners(rows)
+        gone = {row for row, here in zip(owners, there, strict=True) if not here}
+        return [row for number, row in enumerate(rows) if number not in gone]
+
+    def owners(self, rows: Rows) -> list[int]:
+        """For each query, the number of its row."""
+        return list(range(len(rows)))
+
+
+def _query(queries: Queries, key: str, row: Mapping[str, Any], caption: str = "caption") -> None:
+    queries.add(
+        key if caption == "caption" else f"{key}|{caption}",
+        row[caption],
+        row["image_id"],
+        row["image"],
+        row.get("references") or (),
+        row["language"],
+    )
+
+
+class RatingTask(Task):
+    """Agreement with human ratings.
+
+    Args:
+        statistics: which, the one that papers lead with first.
+        rating: the column; "ratings" holds one a rater.
+    """
+
+    def __init__(self, *statistics: str, rating: str = "rating"):
+        self.statistics = statistics
+        self.rating = rating
+
+    def queries(self, rows: Rows) -> Queries:
+        queries = Queries()
+        for key, row in rows:
+            _query(queries, key, row)
+        return queries
+
+    def ratings(self, rows: Rows) -> list[Any]:
+        """A number or a list of numbers a row."""
+        column = "ratings" if rows and "ratings" in rows[0][1] else self.rating
+        return [row[column] for _, row in rows]
+
+    def outcome(self, rows: Rows, scores: np.ndarray, options: Options) -> Outcome:
+        from ..agreement import agreement
+        from ..protocols.results import ends
+
+        ratings = self.ratings(rows)
+        found = agreement(
+            scores,
+            ratings,
+            raters=options.raters if _several(ratings) else None,
+            images=[row["image_id"] for _, row in rows],
+            bootstrap=options.bootstrap,
+            confidence=options.confidence,
+            seed=options.seed,
+            statistics=self.statistics,
+            missing=options.missing,
+        )
+        return Outcome(
+            statistics=tuple(
+                Statistic(name, found.values[name], ends(found.intervals.get(name)), found.n_rows)
+                for name in self.statistics
+            ),
+            counts={"items": found.n_items, "ratings": found.n_ratings, "photos": found.n_images or 0},
+            notes=tuple(found.notes),
+            details=found.to_dict(),
+        )
+
+    def compare(
+        self, rows: Rows, first: np.ndarray, second: np.ndarray, options: Options
+    ) -> list[dict[str, Any]]:
+        from ..agreement import compare
+
+        ratings = self.ratings(rows)
+        return [
+            compare(
+                first,
+                second,
+                ratings,
+                raters=options.raters if _several(ratings) else None,
+                images=[row["image_id"] for _, row in rows],
+                statistic=self.statistics[0],
+                method=method,
+                n=options.bootstrap or 1000,
+                confidence=options.confidence,
+                seed=options.seed,
+                missing=options.missing,
+            ).to_dict()
+            for method in ("bootstrap", "randomisation")
+        ]
+
+
+def _several(ratings: list[Any]) -> bool:
+    """Whether items have a list of ratings each."""
+    return bool(ratings) and isinstance(ratings[0], (list, tuple))
+
+
+class ThumbTask(Task):
+    """Pearson with THumB's precision, recall and total, with and without human captions."""
+
+    def published_as(self, statistic: str, config: str) -> tuple[str, str, tuple[str, ...]]:
+        _, rating, setting = statistic.split("_", maxsplit=2)
+        return config, f"pearson_{rating}", (setting,)
+
+    def queries(self, rows: Rows) -> Queries:
+        queries = Queries()
+        for key, row in rows:
+            _query(queries, key, row)
+        return queries
+
+    def outcome(self, rows: Rows, scores: np.ndarray, options: Options) -> Outcome:
+        from ..protocols import thumb
+
+        columns = [row for _, row in rows]
+        found = thumb(
+            scores,
+            [row["precision"] for row in columns],
+            [row["recall"] for row in columns],
+            [row["rating"] for row in columns],
+            [row["system"] for row in columns],
+            images=[row["image_id"] for row in columns],
+            bootstrap=options.bootstrap,
+            confidence=options.confidence,
+            seed=options.seed,
+            missing=options.missing,
+        )
+        return _outcome(found, found.statistics())
+
+
+class PairTask(Task):
+    """Which of two captions of a photo people prefer, per category."""
+
+    def queries(self, rows: Rows) -> Queries:
+        queries = Queries()
+        for key, row in rows:
+            for number, caption in enumerate(row["captions"]):
+                queries.add(
+                    f"{key}|{number}",
+                    caption,
+                    row["image_id"],
+                    row["image"],
+                    row.get("references") or (),
+                    row["language"],
+                )
+        return queries
+
+    def owners(self, rows: Rows) -> list[int]:
+        return [number for number in range(len(rows)) for _ in range(2)]
+
+    def outcome(self, rows: Rows, scores: np.ndarray, options: Options) -> Outcome:
+        from ..protocols import pairwise_by_category
+
+        found = pairwise_by_category(
+            scores[0::2],
+            scores[1::2],
+            [row["label"] for _, row in rows],
+            [row["category"] for _, row in rows],
+            images=[row["image_id"] for _, row in rows],
+            bootstrap=options.bootstrap,
+            confidence=options.confidence,
+            seed=options.seed,
+            missing=options.missing,
+        )
+        return _outcome(found, found.statistics())
+
+
+class FoilTask(Task):
+    """A caption against its foil."""
+
+    def published_as(self, statistic: str, config: str) -> tuple[str, str, tuple[str, ...]]:
+        piece = statistic.removeprefix("accuracy_")
+        return (config, statistic, ("",)) if piece == "mean" else (piece, "accuracy", ("",))
+
+    def queries(self, rows: Rows) -> Queries:
+        queries = Queries()
+        for key, row in rows:
+            _query(queries, key, row)
+            _query(queries, key, row, "foil")
+        return queries
+
+    def owners(self, rows: Rows) -> list[int]:
+        return [number for number in range(len(rows)) for _ in range(2)]
+
+    def outcome(self, rows: Rows, scores: np.ndarray, options: Options) -> Outcome:
+        from ..protocols import VALSE_PIECES, foils, valse
+
+        pieces = [row.get("piece", "all") for _, row in rows]
+        measure = valse if set(pieces) == set(VALSE_PIECES) else foils
+        found = measure(
+            scores[0::2],
+            scores[1::2],
+            pieces,
+            [row.get("valid", True) for _, row in rows],
+            images=[row["image_id"] for _, row in rows],
+            bootstrap=options.bootstrap,
+            confidence=options.confidence,
+            seed=options.seed,
+            missing=options.missing,
+        )
+        statistics = found.statistics()
+        return _outcome(found, statistics if len(found.pieces) > 1 else statistics[:1])
+
+
+class XvnliTask(Task):
+    """Entailed, neutral and contradicted captions of one photo, in three experiments.
+
+    Measured twice: between all captions of a photo, as the paper says, and between those written for one
+    premise, which is what its figures fit (see `protocols.xvnli`).
+    """
+
+    def published_as(self, statistic: str, config: str) -> tuple[str, str, tuple[str, ...]]:
+        name, sign, _ = statistic.partition("_same_premise")
+        return config, name, ("",) if sign else ()
+
+    def queries(self, rows: Rows) -> Queries:
+        queries = Queries()
+        for key, row in rows:
+            _query(queries, key, row)
+        return queries
+
+    def outcome(self, rows: Rows, scores: np.ndarray, options: Options) -> Outcome:
+        from ..protocols import xvnli
+
+        within = [
+            xvnli(
+                scores,
+                [row["label"] for _, row in rows],
+                [row["image_id"] for _, row in rows],
+                premise_ids=premises,
+                bootstrap=options.bootstrap,
+                confidence=options.confidence,
+                seed=options.seed,
+                missing=options.missing,
+            )
+            for premises in (None, [row["premise_id"] for _, row in rows])
+        ]
+        image, premise = within
+        again = [found._replace(name=f"{found.name}_same_premise") for found in premise.statistics()]
+        return Outcome(
+            (*image.statistics(), *again),
+            counts=image.counts(),
+            notes=image.notes,
+            details={"same_image": image.to_dict(), "same_premise": premise.to_dict()},
+        )
+
+
+class MarvlTask(Task):
+    """A caption that is true of some pairs of photos and false of others, in two experiments."""
+
+    def queries(self, rows: Rows) -> Queries:
+        queries = Queries()
+        for key, row in rows:
+            for side in ("left", "right"):
+                queries.add(
+                    f"{key}|{side}",
+                    row["caption"],
+                    row[f"{side}_image_id"],
+                    row[f"{side}_image"],
+                    (),
+                    row["language"],
+                )
+        return queries
+
+    def owners(self, rows: Rows) -> list[int]:
+        return [number for number in range(len(rows)) for _ in range(2)]
+
+    def outcome(self, rows: Rows, scores: np.ndarray, options: Options) -> Outcome:
+        from ..protocols import marvl
+
+        found = marvl(
+            scores[0::2],
+            scores[1::2],
+            [row["label"] for _, row in rows],
+            [row["caption"] for _, row in rows],
+            [row["id"] for _, row in rows],
+            bootstrap=options.bootstrap,
+            confidence=options.confidence,
+            seed=options.seed,
+            missing=options.missing,
+        )
+        return _outcome(found, found.statistics())
+
+
+class RetrievalTask(Task):
+    """Every caption against every photo: how often the right one is among the best 1, 5 and 10.
+
+    Captions are the rows' references. A photo with several has them all in the pool.
+    """
+
+    takes_scores = False
+
+    def queries(self, rows: Rows) -> Queries:
+        queries = Queries()
+        for key, row in rows:
+            for number, caption in enumerate(row["references"]):
+                queries.add(f"{key}|{number}", caption, row["image_id"], row["image"], (), row["language"])
+        return queries
+
+    def owners(self, rows: Rows) -> list[int]:
+        return [number for number, (_, row) in enumerate(rows) for _ in row["references"]]
+
+    def outcome(self, rows: Rows, scores: np.ndarray, options: Options) -> Outcome:
+        raise CapscoreError(
+            "retrieval compares every photo with every caption: scores of rows are not enough"
+        )
+
+    def retrieve(self, rows: Rows, embedder: Embedder, prefix: str, options: Options) -> Outcome:
+        """The benchmark's numbers from a backbone's embeddings."""
+        from ..protocols import retrieval
+
+        images = embedder.images([row["image"] for _, row in rows])
+        texts = embedder.texts([caption for _, row in rows for caption in row["references"]], prefix=prefix)
+        found = retrieval(
+            image_embeddings=images.matrix[images.index],
+            text_embeddings=texts.matrix[texts.index],
+            text_to_image=self.owners(rows),
+            missing=options.missing,
+        )
+        return _outcome(found, found.statistics())
+
+
+def _outcome(found: Any, statistics: Sequence[Statistic]) -> Outcome:
+    """What a protocol found."""
+    return Outcome(
+        tuple(statistics), counts=found.counts(), notes=tuple(found.notes), details=found.to_dict()
+    )
+
+
+_TASKS: dict[str, Task] = {
+    "flickr8k_human": RatingTask("tau_c", "tau_b", "spearman"),
+    "flickr8k_human/crowdflower": RatingTask("tau_b", "tau_c", "spearman"),
+    "composite": RatingTask("tau_c", "tau_b", "spearman"),
+    "pascal50s": PairTask(),
+    "thumb": ThumbTask(),
+    "vicr": RatingTask("tau_c", "tau_b", "spearman"),
+    "polaris": RatingTask("tau_c", "tau_b"),
+    "nebula": RatingTask("tau_c", "tau_b"),
+    "capeval1k": RatingTask("tau_c", "pearson"),
+    "m_capeval1k": RatingTask("tau_c", "pearson"),
+    "valse": FoilTask(),
+    "xvnli": XvnliTask(),
+    "marvl": MarvlTask(),
+    "xm3600": RetrievalTask(),
+    "multi30k": RetrievalTask(),
+    "xflickrco": RetrievalTask(),
+    "coco_captions": RetrievalTask(),
+    "nocaps": RetrievalTask(),
+    "vizwiz_captions": RetrievalTask(),
+}
+# benchmarks whose numbers need more than a score a caption
+_ELSEWHERE = {
+    "captokeneval": "it asks for scores of words and regions, which a score of captions does not give",
+    "m_finecap3k": "it compares captions with perturbed ones, which is another protocol",
+    "flickr30k_entities": "it holds phrases and boxes to train on, and no ratings",
+}
+
+
+def task_of(slug: str, config: str) -> Task:
+    """What is done with a benchmark's configuration.
+
+    Raises:
+        CapscoreError: it is none that a metric's scores are compared on; says why.
+    """
+    if slug in _ELSEWHERE:
+        raise CapscoreError(f"{slug} is no benchmark of caption scores: {_ELSEWHERE[slug]}")
+    task = _TASKS.get(f"{slug}/{config}") or _TASKS.get(slug)
+    if task is None:
+        raise CapscoreError(
+            f"{slug!r} is not one of the benchmarks of caption scores: {', '.join(known_slugs())}"
+        )
+    return task
+
+
+def known_slugs() -> list[str]:
+    """Benchmarks that have a task."""
+    return [slug for slug in _TASKS if "/" not in slug]

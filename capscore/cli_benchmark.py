@@ -1,0 +1,419 @@
+"""The command `capscore benchmark`: benchmarks and metrics in; tables, JSON, Markdown and a figure out."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .command_line import DEBUG, FAILED, as_usage, command, say
+from .errors import CapscoreError
+from .text_files import write_text
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from .benchmark import BenchmarkRun
+    from .embedding import Embedder
+    from .scorers.base import Scorer
+
+HELP = """Measure metrics on a benchmark, and print what comes out beside what was published.
+
+Either one benchmark (--data, with --config where it has several; both may be repeated), whose official files
+lie in --data-dir; or a --suite of all benchmarks that have a folder of their name in --data-dir.
+
+[bold]Somebody else's scores[/] need no code: --write-queries writes what is to be scored (JSONL with id,
+image, caption, references), and --scores NAME=FILE reads the same rows back with a column [bold]score[/].
+Rows are matched by id, else by image_id and caption, else by their order.
+
+Numbers are printed times 100, with bootstrap intervals over photos; --output has them unrounded, with every
+published value, its source, signatures and counts.
+
+[bold]Exit codes[/]: 0 measured; 1 failed (a damaged file, missing photos, weights that cannot be had);
+2 wrong usage; 130 interrupted.
+
+[bold]Example[/]: capscore benchmark --metric cider --metric rouge_l --data flickr8k_human --config expert
+--data-dir flickr8k --output expert.json
+"""
+PARAGRAPHS = re.sub(r"(?<!\n)\n(?!\n)", " ", HELP)
+
+
+@command
+def benchmark(
+    metric: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--metric", "-m", help="Such as cider, bleu_4, mcs; may be repeated.", show_default=False
+        ),
+    ] = None,
+    data: Annotated[
+        list[str] | None,
+        typer.Option("--data", "-d", help="A benchmark, such as xvnli; may be repeated.", show_default=False),
+    ] = None,
+    config: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--config", "-c", help="Its configuration; may be repeated; all for all.", show_default=False
+        ),
+    ] = None,
+    suite: Annotated[
+        str | None, typer.Option(help="english, multilingual or all.", show_default=False)
+    ] = None,
+    data_dir: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of the benchmark's files; of several, a folder of such folders.", show_default=False
+        ),
+    ] = None,
+    image_dir: Annotated[
+        Path | None, typer.Option(help="Folder of the photos, if elsewhere.", show_default=False)
+    ] = None,
+    split: Annotated[str | None, typer.Option(help="Default: test.", show_default=False)] = None,
+    scores: Annotated[
+        list[str] | None,
+        typer.Option(help="[NAME=]FILE of scores; may be repeated.", show_default=False),
+    ] = None,
+    score_column: Annotated[str, typer.Option(help="The column of those files.")] = "score",
+    write_queries: Annotated[
+        Path | None,
+        typer.Option(help="Write what is to be scored to a .jsonl, and stop.", show_default=False),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Results as JSON.", show_default=False)
+    ] = None,
+    markdown: Annotated[Path | None, typer.Option(help="The tables as Markdown.", show_default=False)] = None,
+    figure: Annotated[
+        Path | None, typer.Option(help="A figure: .png, .svg or .pdf.", show_default=False)
+    ] = None,
+    heatmap: Annotated[
+        Path | None,
+        typer.Option(help="Correlations between the languages of --config, as a figure.", show_default=False),
+    ] = None,
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Test each metric against the first, paired by photo.")
+    ] = False,
+    partial: Annotated[
+        bool, typer.Option("--partial", help="Score only the rows whose photos and references are there.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite files.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No tables, no progress.")] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show the traceback of an error (or set CAPSCORE_DEBUG=1).")
+    ] = False,
+    bootstrap: Annotated[
+        int, typer.Option(min=0, help="Draws for intervals; 0 for none.", rich_help_panel="Statistics")
+    ] = 1000,
+    confidence: Annotated[
+        float, typer.Option(help="Share of draws inside.", rich_help_panel="Statistics")
+    ] = 0.95,
+    seed: Annotated[int, typer.Option(min=0, help="Of the draws.", rich_help_panel="Statistics")] = 0,
+    raters: Annotated[
+        str,
+        typer.Option(
+            help="flatten: a row for each rating, as published. mean: a row for each item.",
+            rich_help_panel="Statistics",
+        ),
+    ] = "flatten",
+    missing: Annotated[
+        str,
+        typer.Option(
+            help="raise: a missing score is an error. skip: it is left out and counted.",
+            rich_help_panel="Statistics",
+        ),
+    ] = "raise",
+    backbone: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Name, Hub id or folder; may be repeated. Default: the variable CAPSCORE_BACKBONE, else the "
+            "metric's own.",
+            show_default=False,
+            rich_help_panel="Model",
+        ),
+    ] = None,
+    document_frequencies: Annotated[
+        Path | None,
+        typer.Option(help="For cider: a file of them.", show_default=False, rich_help_panel="Model"),
+    ] = None,
+    device: Annotated[
+        str | None, typer.Option(help="cpu, cuda, cuda:1, …. Default: a GPU if any.", rich_help_panel="Model")
+    ] = None,
+    dtype: Annotated[
+        str, typer.Option(help="float32, bfloat16 or float16.", rich_help_panel="Model")
+    ] = "float32",
+    batch_size: Annotated[
+        int | None,
+        typer.Option(min=1, help="Images or texts at once. Default: what suits.", rich_help_panel="Model"),
+    ] = None,
+    trust_remote_code: Annotated[
+        bool,
+        typer.Option(
+            "--trust-remote-code", help="Run Python code that comes with weights.", rich_help_panel="Model"
+        ),
+    ] = False,
+    cache_dir: Annotated[
+        Path | None, typer.Option(help="Folder for embeddings.", rich_help_panel="Model", show_default=False)
+    ] = None,
+    no_cache: Annotated[
+        bool, typer.Option("--no-cache", help="Keep no embeddings on disk.", rich_help_panel="Model")
+    ] = False,
+) -> None:
+    DEBUG.set(debug)
+    from rich.console import Console
+
+    from .benchmark import run_benchmark, run_suite
+    from .benchmark.present import print_run
+    from .benchmark.tasks import Options
+    from .rows import UsageError
+
+    if (suite is None) == (not data):
+        raise UsageError("give either --data, for one benchmark, or --suite, for all that --data-dir holds")
+    if suite is not None and (config or split or image_dir or scores or write_queries or heatmap):
+        raise UsageError(
+            "--config, --split, --image-dir, --scores, --write-queries and --heatmap belong to --data"
+        )
+    if suite is not None and data_dir is None:
+        raise UsageError("--suite needs --data-dir, a folder with one folder a benchmark")
+    if no_cache and cache_dir is not None:
+        raise UsageError("--no-cache and --cache-dir: give one of them")
+    with as_usage():
+        options = Options(raters, bootstrap, confidence, seed, missing)
+        targets = _targets(data or [], config, data_dir)
+    for path, kinds in ((output, (".json",)), (markdown, (".md",)), (write_queries, (".jsonl",))):
+        _check_target(path, kinds, force)
+    if figure is not None or heatmap is not None:
+        from .benchmark.figure import KINDS
+
+        _check_target(figure, KINDS, force)
+        _check_target(heatmap, KINDS, force)
+    if write_queries is not None:
+        _write_queries(write_queries, targets, split, image_dir)
+        return
+    if not metric and not scores:
+        raise UsageError("there is nothing to measure: give --metric, or --scores with a file")
+    metrics = _scorers(
+        metric or [],
+        backbone or [None],
+        _Loading(device, dtype, batch_size, trust_remote_code, False if no_cache else cache_dir),
+        document_frequencies,
+    )
+    files = _score_files(scores or [], set(metrics))
+
+    console = Console()
+
+    def tell(line: str) -> None:
+        if not quiet and sys.stderr.isatty():
+            say(line)
+
+    def show(run: BenchmarkRun) -> None:
+        if not quiet and not as_json:
+            print_run(run, console)
+
+    failed: dict[str, str] = {}
+    if suite is not None:
+        found = run_suite(
+            suite, data_dir, metrics, options=options, partial=partial, compare=compare, say=tell, done=show
+        )
+        runs, document = found.runs, found.to_dict()
+        failed = found.failed
+        if not quiet and not as_json:
+            _print_skipped(console, found.skipped, found.failed)
+    else:
+        runs = []
+        for slug, name, home in targets:
+            runs.append(
+                run_benchmark(
+                    slug,
+                    name,
+                    data_dir=home,
+                    split=split,
+                    image_dir=image_dir,
+                    metrics=metrics,
+                    scores=files,
+                    score_column=score_column,
+                    options=options,
+                    partial=partial,
+                    compare=compare,
+                    say=tell,
+                )
+            )
+            show(runs[-1])
+        document = runs[0].to_dict() if len(runs) == 1 else {"runs": [run.to_dict() for run in runs]}
+    text = json.dumps(document, ensure_ascii=False, indent=2)
+    if as_json:
+        print(text)
+    if output is not None:
+        write_text(output, f"{text}\n")
+    if markdown is not None:
+        from .benchmark.present import to_markdown
+
+        write_text(markdown, to_markdown(runs))
+    if figure is not None and runs:
+        from .benchmark.figure import write_figure
+
+        write_figure(runs, figure)
+    if heatmap is not None:
+        from .benchmark.heatmap import write_heatmap
+
+        write_heatmap(runs, heatmap)
+    if failed:
+        raise typer.Exit(FAILED)
+
+
+def _targets(
+    data: Sequence[str], configs: Sequence[str] | None, data_dir: Path | None
+) -> list[tuple[str, str | None, Path | None]]:
+    """(benchmark, configuration, folder) of everything that is to be measured."""
+    from .benchmark.suite import benchmark_home
+    from .data_sets import builder_class
+
+    targets = []
+    for slug in dict.fromkeys(data):
+        known = [config.name for config in builder_class(slug).BUILDER_CONFIGS]
+        home = data_dir
+        if data_dir is not None and len(data) > 1:
+            home = benchmark_home(data_dir, slug)
+            if home is None:
+                raise CapscoreError(
+                    f"of several benchmarks --data-dir holds a folder each; {data_dir} has none for {slug}"
+                )
+        names: list[str | None] = [None] if not configs else [*configs]
+        if configs and "all" in configs and "all" not in known:
+            names = [*known]
+        targets += [(slug, name, home) for name in dict.fromkeys(names)]
+    return targets
+
+
+class _Loading:
+    """How backbones are loaded; each is, once, however many metrics look through it."""
+
+    def __init__(
+        self,
+        device: str | None,
+        dtype: str,
+        batch_size: int | None,
+        trust_remote_code: bool,
+        cache: bool | Path | None,
+    ):
+        self.device = device
+        self.dtype = dtype
+        self.batch_size = batch_size
+        self.trust_remote_code = trust_remote_code
+        self.cache = cache
+        self._embedders: dict[str, Embedder] = {}
+
+    def embedder(self, name: str) -> Embedder:
+        """What embeds with a backbone."""
+        if name not in self._embedders:
+            from .backbones import load_backbone
+            from .cache import resolve_cache
+            from .embedding import Embedder
+
+            backbone = load_backbone(
+                name, device=self.device, dtype=self.dtype, trust_remote_code=self.trust_remote_code
+            )
+            self._embedders[name] = Embedder(
+                backbone, batch_size=self.batch_size, cache=resolve_cache(self.cache)
+            )
+        return self._embedders[name]
+
+
+def _scorers(
+    metrics: Sequence[str],
+    backbones: Sequence[str | None],
+    loading: _Loading,
+    document_frequencies: Path | None,
+) -> dict[str, Callable[[], Scorer]]:
+    """Name in the table → what makes the scorer; a metric with towers comes once for each of them."""
+    from .backbones.loading import default_backbone
+    from .benchmark.run import COMPONENTS
+    from .scorers import scorer_class
+
+    makers: dict[str, Callable[[], Scorer]] = {}
+    for metric in dict.fromkeys(metrics):
+        slug, _ = COMPONENTS.get(metric, (metric, ""))
+        with as_usage():
+            kind = scorer_class(slug)
+        own: dict[str, Any] = {}
+        if "document_frequencies" in kind.own_options and document_frequencies is not None:
+            own["document_frequencies"] = document_frequencies
+        if "backbone" not in kind.options:
+            makers[metric] = functools.partial(kind, **own)
+            continue
+        for backbone in backbones:
+            name = backbone or default_backbone(slug)
+            label = metric if len(backbones) == 1 else f"{metric}@{name}"
+            makers[label] = functools.partial(_with_embedder, kind, loading, name, own)
+    return makers
+
+
+def _with_embedder(kind: type[Scorer], loading: _Loading, name: str, own: dict[str, Any]) -> Scorer:
+    return kind(loading.embedder(name), **own)  # type: ignore[call-arg]
+
+
+def _score_files(given: Sequence[str], taken: set[str]) -> dict[str, Path]:
+    """Name in the table → file; a name that is not given is the file's own."""
+    from .rows import UsageError
+
+    files: dict[str, Path] = {}
+    for entry in given:
+        name, sign, path = entry.partition("=")
+        if not sign or Path(entry).exists():
+            name, path = Path(entry).stem, entry
+        if name in files or name in taken:
+            raise UsageError(
+                f"--scores {entry}: two rows of the table would be called {name!r}; NAME=FILE names"
+            )
+        files[name] = Path(path)
+    return files
+
+
+def _check_target(path: Path | None, kinds: Sequence[str], force: bool) -> None:
+    from .rows import UsageError
+
+    if path is None:
+        return
+    if path.suffix.lower() not in kinds:
+        raise UsageError(f"{path}: expected a name that ends in {' or '.join(kinds)}")
+    if path.exists() and not force:
+        raise UsageError(f"{path} exists; --force overwrites it")
+    if path.parent.exists() and not path.parent.is_dir():
+        raise UsageError(f"{path.parent} is not a folder")
+
+
+def _write_queries(
+    path: Path, targets: Sequence[tuple[str, str | None, Path | None]], split: str | None, images: Path | None
+) -> None:
+    from .benchmark.run import benchmark_queries
+    from .rows import UsageError
+
+    if len(targets) != 1:
+        raise UsageError("--write-queries writes those of one benchmark and configuration")
+    slug, config, home = targets[0]
+    queries = benchmark_queries(slug, config, data_dir=home, split=split, image_dir=images)
+    rows = queries.to_rows()
+    write_text(path, "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows))
+    say(f"{len(rows):,} rows to score are in {path}; add a column score, and hand them to --scores")
+
+
+def _print_skipped(console: Console, skipped: dict[str, str], failed: dict[str, str]) -> None:
+    from rich.text import Text
+
+    for title, reasons in (("Not run", skipped), ("Damaged", failed)):
+        if reasons:
+            console.print(Text(f"\n{title}", style="bold"))
+        for reason, names in _by_reason(reasons).items():
+            console.print(Text(f"{', '.join(names)}: {reason}"))
+
+
+def _by_reason(reasons: dict[str, str]) -> dict[str, list[str]]:
+    grouped: dict[str, list[str]] = {}
+    for name, reason in reasons.items():
+        grouped.setdefault(reason, []).append(name)
+    return grouped

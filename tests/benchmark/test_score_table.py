@@ -1,0 +1,66 @@
+"""Scores that others computed find their queries, or it is said why not."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from capscore import InputError
+from capscore.benchmark.score_table import read_scores
+from capscore.benchmark.tasks import Queries
+
+
+@pytest.fixture
+def queries() -> Queries:
+    queries = Queries()
+    queries.add("a|1", "a dog", "1.jpg", None, ["the dog"], "en")
+    queries.add("a|2", "a cat", "1.jpg", None, ["the dog"], "en")
+    queries.add("b|1", "a dog", "2.jpg", None, ["a house"], "en")
+    return queries
+
+
+def write(path, rows):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def test_by_id_in_any_order_and_with_rows_to_spare(tmp_path, queries):
+    rows = [{"id": name, "score": score} for name, score in (("b|1", 3), ("x", 9), ("a|2", 2), ("a|1", 1.5))]
+    values, how = read_scores(write(tmp_path / "s.jsonl", rows), queries)
+    assert (values.tolist(), how) == ([1.5, 2.0, 3.0], "id")
+
+
+def test_by_photo_and_caption(tmp_path, queries):
+    path = tmp_path / "s.csv"
+    path.write_text(
+        "image,caption,score\nphotos/2.jpg,a  dog,3\nphotos/1.jpg,a cat,2\nphotos/1.jpg,a dog,1\n"
+    )
+    values, how = read_scores(path, queries)
+    assert (values.tolist(), how) == ([1.0, 2.0, 3.0], "image and caption")
+
+
+def test_by_order(tmp_path, queries):
+    values, how = read_scores(
+        write(tmp_path / "s.jsonl", [{"s": 1}, {"s": None}, {"s": 3}]), queries, column="s"
+    )
+    assert how == "order"
+    assert np.array_equal(values, [1, np.nan, 3], equal_nan=True)
+
+
+@pytest.mark.parametrize(
+    "rows, message",
+    [
+        ([{"id": "a|1", "points": 1}], r"no column 'score'; it has id, points"),
+        ([{"id": "a|1", "score": "good"}], r"row 0, score: .*'good' is not a finite number"),
+        ([{"id": "a|1", "score": True}], r"row 0, score: .*True is not a finite number"),
+        ([{"score": 1}, {"score": 2}], r"2 scores and neither ids.*the benchmark has 3 queries"),
+        ([{"id": "a|1", "score": 1}, {"id": "a|2", "score": 1}], r"no score for 1 of 3 queries.*'b\|1'"),
+        ([{"id": "a|1", "score": 1}, {"id": "a|1", "score": 2}], r"row 1: .*'a\|1' has two scores, 1 and 2"),
+        ([{"image_id": "1.jpg", "caption": "a dog", "score": 1}], r"no score for 2 of 3.*'1\.jpg, a cat'"),
+    ],
+)
+def test_what_does_not_fit_is_named(tmp_path, queries, rows, message):
+    with pytest.raises(InputError, match=message):
+        read_scores(write(tmp_path / "s.jsonl", rows), queries)

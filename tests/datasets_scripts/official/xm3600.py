@@ -1,0 +1,90 @@
+"""Crossmodal-3600 in the official file's format; captions are invented."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+
+# photo → language → captions
+_CAPTIONS = {
+    "00aa11bb22cc33dd": {
+        "de": ["Ein  Hund am Strand", "Hund läuft im Sand"],
+        "bn": ["সৈকতে একটি কুকুর"],
+        "quz": ["Allqu qucha patapi", "Huk allqu"],
+    },
+    "44ee55ff66aa77bb": {"de": ["Zwei Kinder"], "bn": ["দুটি শিশু"], "quz": ["Iskay wawakuna"]},
+}
+
+
+def _lines() -> str:
+    lines = []
+    for key, captions in _CAPTIONS.items():
+        row: dict = {"image/key": key, "image/locale": "de"}
+        for language, texts in captions.items():
+            row[language] = {
+                "caption": texts,
+                "caption/tokenized": [" ".join(text.split()) + " ." for text in texts],
+                "caption/tokenized/lowercase": [" ".join(text.split()).lower() + " ." for text in texts],
+            }
+        lines.append(json.dumps(row, ensure_ascii=False))
+    return "\n".join(lines) + "\n"
+
+
+def write(folder: Path) -> None:
+    """The unpacked captions, and the list of photos."""
+    (folder / "captions.jsonl").write_text(_lines(), encoding="utf-8")
+    (folder / "image_ids.txt").write_text("\n".join(reversed(_CAPTIONS)) + "\n", encoding="utf-8")
+
+
+def write_repository(folder: Path) -> None:
+    """The folder web-data of the repository, captions in their archive."""
+    (folder / "web-data").mkdir()
+    with zipfile.ZipFile(folder / "web-data" / "captions.zip", "w") as archive:
+        archive.writestr("captions.jsonl", _lines())
+
+
+PHOTOS = ["images/00aa11bb22cc33dd.jpg", "images/44ee55ff66aa77bb.jpg"]
+
+ROWS = {("de", "test"): 2, ("bn", "test"): 2, ("quz", "test"): 2}
+
+FIRST = {
+    ("de", "test"): {
+        "image_id": "00aa11bb22cc33dd.jpg",
+        "references": ["Ein Hund am Strand", "Hund läuft im Sand"],
+        "tokenized_references": ["Ein Hund am Strand .", "Hund läuft im Sand ."],
+        "lowercase_references": ["ein hund am strand .", "hund läuft im sand ."],
+        "image_locale": "de",
+        "language": "de",
+    },
+    ("quz", "test"): {
+        "image_id": "00aa11bb22cc33dd.jpg",
+        "references": ["Allqu qucha patapi", "Huk allqu"],
+        "tokenized_references": ["Allqu qucha patapi .", "Huk allqu ."],
+        "lowercase_references": ["allqu qucha patapi .", "huk allqu ."],
+        "image_locale": "de",
+        "language": "qu",
+    },
+}
+
+VARIANTS = [("the repository", write_repository, {("de", "test"): 2, ("bn", "test"): 2})]
+
+_FILE = r"captions\.jsonl"
+DAMAGE = [
+    ("de", "captions.jsonl", None, rf"{_FILE}.*not found under data_dir"),
+    ("de", "captions.jsonl", (b'"image/key": "44', b'"key": "44'), rf"{_FILE}, line 2: lacks .*'image/key'"),
+    ("de", "captions.jsonl", (b'"de": {', b'"xx": {'), rf"{_FILE}, line 1: lacks the field 'de'"),
+    ("de", "captions.jsonl", (b'"caption/tokenized":', b'"tokens":'), r"line 1, entry 'de': lacks the field"),
+    ("de", "captions.jsonl", (b'"Zwei Kinder"', b'" "'), r"line 2, entry 'de': 'caption' is empty"),
+    ("de", "captions.jsonl", (b'["Zwei Kinder"]', b'"Zwei Kinder"'), r"line 2.*expected a list"),
+    ("de", "captions.jsonl", (b"44ee55ff66aa77bb", b"00aa11bb22cc33dd"), r"line 2: photo 00aa.* twice"),
+    ("de", "captions.jsonl", (b"44ee55ff66aa77bb", b"0000000000000000"), r"line 2: .* not in image_ids\.txt"),
+    ("de", "captions.jsonl", (b"}}\n", b"}\n"), rf"{_FILE}, line 1: is not a JSON object"),
+    ("de", "captions.jsonl", ("läuft".encode(), b"l\xe4uft"), rf"{_FILE}, line 1: is not UTF-8"),
+    (
+        "de",
+        "image_ids.txt",
+        (b"44ee", b"9999999999999999\n44ee"),
+        r"no captions of 1 of the 3 photos.* one is 9999",
+    ),
+]
