@@ -48,6 +48,7 @@ _SPELLINGS = {
     "trust_remote_code=True": "--trust-remote-code",
     "dtype='float32'": "--dtype float32",
     "image_tower=": "--image-tower ",
+    "force=True": "--force",
 }
 
 app = typer.Typer(

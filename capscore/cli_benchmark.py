@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .command_line import DEBUG, FAILED, as_usage, command, say
+from .command_line import DEBUG, FAILED, SKIPPED, as_usage, command, say
 from .errors import CapscoreError
 from .text_files import write_text
 
@@ -35,8 +35,8 @@ Rows are matched by id, else by image_id and caption, else by their order.
 Numbers are printed times 100, with bootstrap intervals over photos; --output has them unrounded, with every
 published value, its source, signatures and counts.
 
-[bold]Exit codes[/]: 0 measured; 1 failed (a damaged file, missing photos, weights that cannot be had);
-2 wrong usage; 130 interrupted.
+[bold]Exit codes[/]: 0 measured; 1 failed (a damaged file, or nothing could be measured); 2 wrong usage; 3 a
+metric could not be run (its photos or its weights are not there), the others were; 130 interrupted.
 
 [bold]Example[/]: capscore benchmark --metric cider --metric rouge_l --data flickr8k_human --config expert
 --data-dir flickr8k --output expert.json
@@ -240,9 +240,12 @@ def benchmark(
                     options=options,
                     partial=partial,
                     compare=compare,
+                    keep_going=True,
                     say=tell,
                 )
             )
+            if not runs[-1].results:
+                raise CapscoreError("; ".join(runs[-1].skipped.values()))
             show(runs[-1])
         document = runs[0].to_dict() if len(runs) == 1 else {"runs": [run.to_dict() for run in runs]}
     text = json.dumps(document, ensure_ascii=False, indent=2)
@@ -264,6 +267,12 @@ def benchmark(
         write_heatmap(runs, heatmap)
     if failed:
         raise typer.Exit(FAILED)
+    if suite is None and any(run.skipped for run in runs):
+        if quiet or as_json:
+            for run in runs:
+                for name, reason in run.skipped.items():
+                    say(f"{run.name}: {name} was not run. {reason}")
+        raise typer.Exit(SKIPPED)
 
 
 def _targets(
@@ -271,7 +280,7 @@ def _targets(
 ) -> list[tuple[str, str | None, Path | None]]:
     """(benchmark, configuration, folder) of everything that is to be measured."""
     from .benchmark.suite import benchmark_home
-    from .data_sets import builder_class
+    from .data_sets import builder_class, config_name
 
     targets = []
     for slug in dict.fromkeys(data):
@@ -286,7 +295,7 @@ def _targets(
         names: list[str | None] = [None] if not configs else [*configs]
         if configs and "all" in configs and "all" not in known:
             names = [*known]
-        targets += [(slug, name, home) for name in dict.fromkeys(names)]
+        targets += [(slug, name, home) for name in dict.fromkeys(config_name(slug, name) for name in names)]
     return targets
 
 

@@ -28,6 +28,7 @@ SPELLINGS = {
     "trust_remote_code=True": "--trust-remote-code",
     "dtype='float32'": "--dtype float32",
     "image_tower=": "--image-tower ",
+    "force=True": "--force",
 }
 
 

@@ -88,15 +88,7 @@ def benchmark_builder(
 ) -> CaptionBenchmark:
     """The builder of a benchmark's configuration; arguments as in `load_benchmark`."""
     kind = builder_class(slug)
-    names = [known.name for known in kind.BUILDER_CONFIGS]
-    config = (
-        config if config is not None else kind.DEFAULT_CONFIG_NAME or (names[0] if len(names) == 1 else None)
-    )
-    if config not in names:
-        close = difflib.get_close_matches(str(config), names, n=1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
-        given = "is needed" if config is None else f"{config!r} is not known"
-        raise InputError(f"{slug}: a configuration {given}: one of {', '.join(names)}{hint}", field="config")
+    config = config_name(slug, config)
     known = next(known for known in kind.BUILDER_CONFIGS if known.name == config)
     unknown = [name for name in options or {} if not hasattr(known, name) or name in ("name", "version")]
     if unknown:
@@ -114,6 +106,28 @@ def benchmark_builder(
             if value is not None
         },
     )
+
+
+def config_name(slug: str, config: str | None) -> str:
+    """The name of a benchmark's configuration: the one given, or the default, or the only one.
+
+    Raises:
+        CapscoreError: an unknown benchmark.
+        InputError: an unknown configuration, or none where one is needed; says which there are.
+
+    >>> config_name("thumb", None), config_name("xvnli", "fr")
+    ('default', 'fr')
+    """
+    kind = builder_class(slug)
+    names = [known.name for known in kind.BUILDER_CONFIGS]
+    if config is None:
+        config = kind.DEFAULT_CONFIG_NAME or (names[0] if len(names) == 1 else None)
+    if config not in names:
+        close = difflib.get_close_matches(str(config), names, n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        given = "is needed" if config is None else f"{config!r} is not known"
+        raise InputError(f"{slug}: a configuration {given}: one of {', '.join(names)}{hint}", field="config")
+    return config
 
 
 def builder_class(slug: str) -> type[CaptionBenchmark]:

@@ -246,11 +246,11 @@ def _score_texts(
         )
     code = _code(language)
     scores = loaded.get().score(lines, references=lists, language=code)
-    terms = [_shared_words(line, texts, code or "") for line, texts in zip(lines, lists, strict=True)]
+    terms = [_shared_words(line, texts, code) for line, texts in zip(lines, lists, strict=True)]
     return _bars(lines, scores, terms), scores.signature
 
 
-def _shared_words(caption: str, references: list[str], code: str) -> list[str]:
+def _shared_words(caption: str, references: list[str], code: str | None) -> list[str]:
     """The longest runs of one to four words that a caption has in common with a reference.
 
     >>> _shared_words("a brown dog runs", ["a dog runs"], "en")

@@ -1,16 +1,18 @@
-"""Captions → the words that CIDEr, BLEU and ROUGE-L count, as the customary Java tokenizer splits them, without Java.
+"""Captions → the words that CIDEr, BLEU and ROUGE-L count, as the customary Java tokenizer splits them.
 
-The published numbers of these metrics rest on one tokenizer: pycocoevalcap runs the Penn Treebank tokenizer of
-Stanford CoreNLP 3.4.1 over all captions (a line each, in lower case) and drops a list of punctuation marks. This
-module gives the same words. It was written from what that program answers, of which `tests/test_ptb.py` holds a
-sample, and not from its code.
+The published numbers of these metrics rest on one tokenizer: pycocoevalcap runs the Penn Treebank tokenizer
+of Stanford CoreNLP 3.4.1 over all captions (a line each, in lower case) and drops a list of punctuation
+marks. This module gives the same words. It was written from what that program answers, of which
+`tests/test_ptb.py` holds a sample, and not from its code.
 
 Known differences, all of them on purpose or far from any caption:
 
-- A caption is read alone. The Java run joins captions by line breaks and looks past them, so whether "… the letter
-  L." ends in "l." or in "l" depends there on how the caption after it begins; and a carriage return, U+2028 or
-  U+2029 inside a caption shifts every later caption by one. Here such characters are spaces, and "l." it is.
-- A word that holds a space ("1 1/2") is given as two, which is how CIDEr and BLEU, splitting at blanks, count it.
+- A caption is read alone. The Java run joins captions by line breaks and looks past them, so whether "… the
+  letter L." ends in "l." or in "l" depends there on how the caption after it begins; and a carriage return,
+  U+2028 or U+2029 inside a caption shifts every later caption by one. Here such characters are spaces, and
+  "l." it is.
+- A word that holds a space ("1 1/2") is given as two, which is how CIDEr and BLEU, splitting at blanks,
+  count it.
 - Letters that Unicode gained after version 6.1 are letters; the Java program loses them, as it loses emoji.
 - Soft hyphens are taken out before, not after, words are told apart.
 """
@@ -20,7 +22,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import cache
 
 from .errors import InputError
 
@@ -30,17 +32,17 @@ NAME = "ptb1"  # in signatures; the digit grows whenever a word can change
 def tokenize(text: str) -> list[str]:
     """The words of one caption, in lower case, punctuation left out; [] if it has none.
 
-    Brackets are words by the name of "-lrb-" and the like: the list of what is dropped has them in capitals only.
+    Brackets are words, named "-lrb-" and the like: the list of what is dropped has them in capitals only.
 
     Raises:
         InputError: not a string.
 
     >>> tokenize("A man's dog doesn't jump; it sits (on 2 1/2 chairs) in the U.S.")
-    ['a', 'man', "'s", 'dog', 'does', "n't", 'jump', 'it', 'sits', '-lrb-', 'on', '2', '1/2', 'chairs', '-rrb-',
-     'in', 'the', 'u.s.']
+    ['a', 'man', "'s", 'dog', 'does', "n't", 'jump', 'it', 'sits', '-lrb-', 'on', '2', '1/2', 'chairs',
+     '-rrb-', 'in', 'the', 'u.s.']
     """
     if not isinstance(text, str):
-        raise InputError(f"{text!r} is a {type(text).__name__}; expected a string", field="text")
+        raise InputError(_not_text(text), field="text")
     return _Pieces().words(text)
 
 
@@ -59,18 +61,27 @@ def tokenize_all(texts: Sequence[str]) -> list[list[str]]:
     >>> tokenize_all(["Two dogs.", "", "Two dogs!"])
     [['two', 'dogs'], [], ['two', 'dogs']]
     """
+    if isinstance(texts, str):
+        raise InputError(f"{texts!r:.60} is one string; expected a list of captions", field="text")
     pieces = _Pieces()
     done: list[list[str]] = []
     for row, text in enumerate(texts):
         if not isinstance(text, str):
-            raise InputError(f"{text!r} is a {type(text).__name__}; expected a string", row=row, field="text")
+            raise InputError(
+                f"{text!r:.60} is a {type(text).__name__}; expected a string", row=row, field="text"
+            )
         done.append(pieces.words(text))
     return done
 
 
-# A rule may look beyond the next blank only where one of these stands: markup, "1 1/2", "(123) 456", "no. 5", ". . .",
-# a letter that may end a sentence. Everywhere else the pieces between blanks can be lexed apart, and each but once.
-_ACROSS_BLANKS = re.compile(r"<[A-Za-z/!?]|[0-9)] [0-9]|\. [0-9.]|\.(?<![A-Za-z]{2}\.) +[A-Z]")
+def _not_text(value: object) -> str:
+    return f"{value!r:.60} is a {type(value).__name__}; expected a string"
+
+
+# A rule may look beyond the next blank only where one of these stands: markup, two numbers ("1 1/2"), a full
+# stop before a number or a full stop; or after a lone letter with a full stop. Everywhere else the pieces
+# between blanks can be lexed apart, and each but once.
+_ACROSS_BLANKS = re.compile(r"<[A-Za-z/!?]|[0-9)] [0-9]|\. [0-9.]")
 _OTHER_BLANKS = re.compile(r"[^\S ]")
 _JOINED_WORDS = frozenset(("cannot", "gonna", "gotta", "lemme", "gimme", "wanna"))
 
@@ -83,7 +94,10 @@ class _Pieces(dict):
             text = _OTHER_BLANKS.sub(" ", text.replace("\xad", ""))
         if _ACROSS_BLANKS.search(text):
             return _lex(text)
-        return [word for piece in text.split() for word in self[piece]]
+        words = [word for piece in text.split() for word in self[piece]]
+        if ". " in text and any(len(word) == 2 and word[1] == "." for word in words):
+            return _lex(text)
+        return words
 
     def __missing__(self, piece: str) -> Sequence[str]:
         lowered = piece.lower()
@@ -96,12 +110,13 @@ class _Pieces(dict):
 def _lex(text: str) -> list[str]:
     """The words of a caption, or of a piece of it that no rule looks beyond."""
     kinds = (text if text.isascii() else text.translate(_KINDS)) + "\n"
-    rules = _rules()
+    present = frozenset(kinds)
+    matches = [match for needed, match in _rules() if not needed or not needed.isdisjoint(present)]
     words: list[str] = []
     position = 0
     while position < len(text):
         longest, chosen = position, None
-        for match in rules:
+        for match in matches:
             found = match(kinds, position)
             if found is not None and found.end() > longest:
                 longest, chosen = found.end(), found
@@ -116,20 +131,26 @@ def _lex(text: str) -> list[str]:
 
 # ---- kinds of characters ----
 
-# Every character outside ASCII is lexed as the one that stands for its kind; the word itself is then cut from the
-# text. What has no kind separates words and is lost.
+# Every character outside ASCII is lexed as the one that stands for its kind; the word itself is then cut
+# from the text. What has no kind separates words and is lost.
 _LETTER, _MARK, _DIGIT, _SYMBOL, _LOST = "é", "\u0300", "٣", "§", "\x01"
 _RANGES = {
     # signs that join to a letter, as far as the Java program knows them
-    _MARK: "2c2-2c5 2d2-2df 2e5-2eb 2ed 2ef-36f 375 378-379 384-385 3f6 483-487 55a-55f 591-5bd 5bf 5c1-5c2 5c4-5c5 "
-    "5c7 615-61a 64b-65e 670 6d6-6e4 6e7-6ed 6fd-6fe 70f 711 730-74c 7a6-7b0 7eb-7f3 900-903 93c 93e-94e 951-955 "
-    "962-963 981-983 9bc 9be-9c4 9c7-9c8 9cb-9cd 9d7 9e2-9e3 a01-a03 a3c a3e-a4f a81-a83 abc abe-acf b82 bbe-bc2 "
-    "bc6-bc8 bca-bcd c01-c03 c3e-c56 d3e-d44 d46-d48 e31 e34-e3a e47-e4e eb1 eb4-ebc ec8-ecd",
+    _MARK: (
+        "2c2-2c5 2d2-2df 2e5-2eb 2ed 2ef-36f 375 378-379 384-385 3f6 483-487 55a-55f 591-5bd 5bf "
+        "5c1-5c2 5c4-5c5 5c7 615-61a 64b-65e 670 6d6-6e4 6e7-6ed 6fd-6fe 70f 711 730-74c 7a6-7b0 "
+        "7eb-7f3 900-903 93c 93e-94e 951-955 962-963 981-983 9bc 9be-9c4 9c7-9c8 9cb-9cd 9d7 9e2-9e3 "
+        "a01-a03 a3c a3e-a4f a81-a83 abc abe-acf b82 bbe-bc2 bc6-bc8 bca-bcd c01-c03 c3e-c56 d3e-d44 "
+        "d46-d48 e31 e34-e3a e47-e4e eb1 eb4-ebc ec8-ecd"
+    ),
     # words of their own
-    _SYMBOL: "a1 a6-a9 ac ae-b1 b4 b6-b8 bf d7 f7 37e 387 589 5be 5c0 5c3 5c6 5f3-5f4 600-603 606-60a 60c 614 61b "
-    "61e-61f 66a 66d 6d4 700-70d 7f6-7f8 964-965 e4f 1fbd 2016-2017 2020-2023 2030-2038 203b 203e-2042 207c-207e "
-    "208c-208e 2100-2101 2103-2106 2108-2109 2114 2116-2118 211e-2123 2125 2127 2129 212e 213a-213b 2140-2144 "
-    "214a-214d 214f 2190-2bff 3002 3012 30fb ff01-ff0f ff1a-ff20 ff3b-ff40 ff5b-ff65",
+    _SYMBOL: (
+        "a1 a6-a9 ac ae-b1 b4 b6-b8 bf d7 f7 37e 387 589 5be 5c0 5c3 5c6 5f3-5f4 600-603 606-60a 60c "
+        "614 61b 61e-61f 66a 66d 6d4 700-70d 7f6-7f8 964-965 e4f 1fbd 2016-2017 2020-2023 2030-2038 "
+        "203b 203e-2042 207c-207e 208c-208e 2100-2101 2103-2106 2108-2109 2114 2116-2118 211e-2123 2125 "
+        "2127 2129 212e 213a-213b 2140-2144 214a-214d 214f 2190-2bff 3002 3012 30fb ff01-ff0f ff1a-ff20 "
+        "ff3b-ff40 ff5b-ff65"
+    ),
     "€": "80 a2-a5 60b e3f 20a0 20a4 20ac ffe0-ffe1 ffe5-ffe6",
     "²": "b2-b3 b9 2070 2074-2079",
     "₂": "2080-2089",
@@ -176,15 +197,16 @@ _KINDS = _Kinds()
 
 # These keep their full stop wherever they stand.
 _ABBREVIATIONS = (
-    "adj adm adv alex assoc asst atty attys ave brig capt cf cie cmdr col comdr cpl dept det dr drs elec ens ft gen "
-    "gov govs hon insp invt jos lieut lt maj messrs mlle mme mr mrs ms msgr mt natl pfc ph pres prof profs pvt rep "
-    "reps rev sen sens sfc sgt spc st ste supt supts treas vs wm"
+    "adj adm adv alex assoc asst atty attys ave brig capt cf cie cmdr col comdr cpl dept det dr drs elec "
+    "ens ft gen gov govs hon insp invt jos lieut lt maj messrs mlle mme mr mrs ms msgr mt natl pfc ph pres "
+    "prof profs pvt rep reps rev sen sens sfc sgt spc st ste supt supts treas vs wm"
 )
-# These too, and they win over a word that is up to two characters longer: "etc.a" is two words, "mr.a" is one.
+# These too; they win over a word that is up to two characters longer: "etc.a" is two words, "mr.a" is one.
 _CLOSING_ABBREVIATIONS = (
-    "al ala apr ariz assn aug bancorp bhd bldg blvd bros calif co colo conn corp cos ct dak dec esq est etc ext feb "
-    "fla fri ga inc ind intl jan jr jul jun kan kans ky ltd mar md mich minn mo mon mont neb nev nov oct okla penn "
-    "plc rd rt sep sept seq sq sr sys tel tenn thu thurs tue tues univ va vt wed wis wisc wyo"
+    "al ala apr ariz assn aug bancorp bhd bldg blvd bros calif co colo conn corp cos ct dak dec esq est "
+    "etc ext feb fla fri ga inc ind intl jan jr jul jun kan kans ky ltd mar md mich minn mo mon mont neb "
+    "nev nov oct okla penn plc rd rt sep sept seq sq sr sys tel tenn thu thurs tue tues univ va vt wed wis "
+    "wisc wyo"
 )
 # Likewise, when written with a capital.
 _PLACES = "ark az del ill la mass miss ore pa tex wash"
@@ -192,12 +214,13 @@ _PLACES = "ark az del ill la mass miss ore pa tex wash"
 _NUMBERED = "art bldg ca fig figs no nos op pp prop"
 # Before one of these a lone letter ended a sentence: "the letter l. The" has "l", "l. Street" has "l.".
 _STARTERS = (
-    "a about according additionally after an as at but earlier he her here however if in it last many more now once "
-    "one other our she since so some such that the their then there these they this we what when while yet you"
+    "a about according additionally after an as at but earlier he her here however if in it last many more "
+    "now once one other our she since so some such that the their then there these they this we what when "
+    "while yet you"
 )
 _FILE_ENDINGS = (
-    "bat bmp c cgi class cpp dll doc docx exe gif gz h htm html jar java jpeg jpg mov mp3 pdf php pl png ppt ps py "
-    "sql tar txt wav x xml zip"
+    "bat bmp c cgi class cpp dll doc docx exe gif gz h htm html jar java jpeg jpg mov mp3 pdf php pl png "
+    "ppt ps py sql tar txt wav x xml zip"
 )
 
 
@@ -206,15 +229,16 @@ def _any(words: str) -> str:
     return f"(?i:{'|'.join(sorted(words.split(), key=len, reverse=True))})"
 
 
-@lru_cache(maxsize=1)
-def _rules() -> list[Callable[[str, int], re.Match[str] | None]]:
-    """How a word may look: the group that matched is the word, what follows in the pattern is only looked at.
+@cache
+def _rules() -> list[tuple[frozenset[str], Callable[[str, int], re.Match[str] | None]]]:
+    """How a word may look: (characters of which a text needs one for the rule to apply, its pattern).
 
-    The rule that matches most characters wins, those that it only looks at included; among equals, the first.
+    The group that matched is the word; what follows in the pattern is only looked at. The rule that matches
+    most characters wins, those that it only looks at included; among equals, the first.
     """
     letter, number = f"A-Za-z{_LETTER}", f"0-9{_DIGIT}"
     digit = f"[{number}]"
-    space = "(?:[ \t]|&nbsp;)"
+    space = "(?: |&nbsp;)"
     apostrophe = "(?:['’]|(?i:&apos;))"
     stroke = "(?:['’‘`]|(?i:&apos;))"  # inside some words an opening quote passes for an apostrophe
     accent = "(?i:&[aeiou](?:acute|grave|uml);)"
@@ -229,68 +253,80 @@ def _rules() -> list[Callable[[str, int], re.Match[str] | None]]:
     slashed = "[A-Za-z0-9]+(?:-[A-Za-z]+){0,2}"
     capitals = "[A-Z]+(?:(?:&(?i:amp);|[+&])[A-Z]+)+"
     address, address_end = '[^ \t\n"<>|(){}]', '[^ \t\n"<>|(){}.!?,-]'
+    path = rf'(?:/[^ \t\n"<>|()]+{address_end})?'
     face = "[-'<=>^x~]"
-    patterns = [
+    strokes, digits = "'’‘`&", f"0123456789{_DIGIT}"
+    rules = [
         # two words written as one
-        "(?i:(can)not|(gon|wan)na|(got)ta|(lem|gim)me|('t)(?:is|was))",
+        ("", "(?i:(can)not|(gon|wan)na|(got)ta|(lem|gim)me)"),
+        ("'", "('[tT])(?i:is|was)"),
         # words, and what an apostrophe ties to them
-        f"({word}){clitic}",
-        f"({stem}){negation}",
-        f"({negation}|{clitic})[^A-Za-z]",
-        f"({word})",
-        f"({compound})",
-        f"([A-HJ-XZn]{stroke}[{letter}]{{2,}})",
-        f"([{letter}]+[aeiouyAEIOUY]{stroke}[aeiouA-Z][{letter}]*)",
-        f"([dDlLjJ]{apostrophe})",
-        f"([yY]{apostrophe})[A-Za-z]",
-        f"((?i:ol|dunkin|somethin){apostrophe})",
-        f"((?i:li{apostrophe}l|c{apostrophe}(?:mon|est)|e{apostrophe}er|o{apostrophe}o|ev{apostrophe}ry))",
-        f"((?i:nat{apostrophe}l|nor{apostrophe}easter|s{apostrophe}mores|cap{apostrophe}n))",
-        rf"((?i:cont{apostrophe}d\.?))",
-        f"({apostrophe}(?i:em|till?|cause|n{apostrophe}?|[2-9]0s))",
-        rf"({apostrophe}{digit}{{2}})[ \t\n]",
-        "(')[A-Za-z][^ \t\n]",
-        f"({clitic})",
-        # e-mail comes first, as "al.@x" is an address
-        rf"(<?(?i:mailto:)?[A-Za-z0-9]{address}*@(?:[^ \t\n\"<>|(){{}}.]+\.)*[^ \t\n\"<>|(){{}}.]+>?)",
+        (strokes, f"({word}){clitic}"),
+        (strokes, f"([A-Za-z]+){negation}"),
+        (strokes, f"([A-HJ-XZn]{stroke}[{letter}]{{2,}})"),
+        (strokes, f"({negation}|{clitic})[^A-Za-z]"),
+        ("", f"({word})"),
+        ("", f"({compound})"),
+        (strokes, f"([{letter}]+[aeiouyAEIOUY]{stroke}[aeiouA-Z][{letter}]*)"),
+        (strokes, f"([dDlLjJ]{apostrophe})"),
+        (strokes, f"([yY]{apostrophe})[A-Za-z]"),
+        (strokes, f"((?i:ol|dunkin|somethin){apostrophe})"),
+        (strokes, f"((?i:li{apostrophe}l|c{apostrophe}(?:mon|est)|e{apostrophe}er|o{apostrophe}o))"),
+        (strokes, f"((?i:ev{apostrophe}ry|nat{apostrophe}l|nor{apostrophe}easter|s{apostrophe}mores))"),
+        (strokes, rf"((?i:cap{apostrophe}n|cont{apostrophe}d\.?))"),
+        (strokes, f"({apostrophe}(?i:em|till?|cause|n{apostrophe}?|[2-9]0s))"),
+        (strokes, rf"({apostrophe}{digit}{{2}})[ \t\n]"),
+        ("'", "(')[A-Za-z][^ \t\n]"),
+        (strokes, f"({clitic})"),
+        # addresses of people; before abbreviations, as "al.@x" is one
+        (
+            "@",
+            rf"""(<?(?i:mailto:)?[A-Za-z0-9]{address}*@(?:[^ \t\n"<>|(){{}}.]+\.)*[^ \t\n"<>|(){{}}.]+>?)""",
+        ),
         # abbreviations and what else keeps its full stop
-        rf"([A-Za-z])\.{space}+(?=[A-Z]){_any(_STARTERS)}[ \t\n]",
-        rf"({initials}|[A-Za-z]\.|{_any(_ABBREVIATIONS)}\.|[mM][ft]g\.)",
-        rf"((?:{_any(_CLOSING_ABBREVIATIONS)}|[pP]p?t(?:es?|ys?)|(?i:(?:ph|ed)\.d))\.)(?s:.){{0,2}}",
-        rf"((?=[A-Z]){_any(_PLACES)}\.)(?s:.){{0,2}}",
-        rf"({_any(_NUMBERED)}\.){space}?{digit}",
-        rf"((?:{word}|{hyphened}|{capitals}|{compound})\.)[,:;、]",
+        (".", rf"([A-Za-z])\.{space}+(?:(?=[A-Z])(?:{_any(_STARTERS)}|(?i:m[rs])\.)|<[^<>\n]+>)[ \t\n]"),
+        (".", rf"({initials}|[A-Za-z]\.|{_any(_ABBREVIATIONS)}\.|[mM][ft]g\.)"),
+        (".", rf"((?:{_any(_CLOSING_ABBREVIATIONS)}|[pP]p?t(?:es?|ys?)|(?i:(?:ph|ed)\.d))\.)(?s:.){{0,2}}"),
+        (".", rf"((?=[A-Z]){_any(_PLACES)}\.)(?s:.){{0,2}}"),
+        (".", rf"({_any(_NUMBERED)}\.){space}?{digit}"),
+        (",:;、", rf"((?:{word}|{hyphened}|{capitals}|{compound})\.)[,:;、]"),
         # compounds
-        f"({hyphened})",
-        rf"({slashed}(?:\\?/{slashed}){{1,2}})",
-        f"((?i:s&ls)|{capitals}|(?i:pro|anti)-|-(?i:[lr][rcs]b)-)",
-        r"([cC]\+\+|[cCfF]#)",
-        r"((?i:canada|sino|korea|japan|eu|uk|pro|anti)-U\.S\.)",
+        ("-", f"({hyphened})"),
+        ("/", rf"({slashed}(?:\\?/{slashed}){{1,2}})"),
+        ("&+", f"((?i:s&ls|s&p-500)|{capitals})"),
+        ("-", r"((?i:pro|anti)-|-(?i:[lr][rcs]b)-|(?i:canada|sino|korea|japan|eu|uk|pro|anti)-U\.S\.)"),
+        ("+#", r"([cC]\+\+|[cCfF]#)"),
         # numbers
-        f"([-+]?(?:{digit}+(?:[.:,٬]{digit}+)*|(?:[.:,٬]{digit}+)+))",
-        f"({digit}{{1,2}}[-/]{digit}{{1,2}}[-/]{digit}{{2,4}})",
-        rf"((?:{digit}{{1,4}}[- ])?{digit}{{1,4}}(?:\\?/|⁄){digit}{{1,4}})",
-        "(⁺?(?:²+|₂+))",
-        r"((?:\([0-9]{2,3}\) ?|(?:\+\+?)?(?:[0-9]{2,4}[- ])?[0-9]{2,4}[- ])[0-9]{3,4}[- ]?[0-9]{3,5})",
-        r"((?:(?:\+\+?)?[0-9]{2,4}\.)?[0-9]{2,4}\.[0-9]{3,4}\.[0-9]{3,5})",
-        r"([A-Z]*\$)",
-        # addresses, names on networks, files, markup
-        f"((?i:https?)://{address}+{address_end})",
-        rf"((?i:www)\.(?:[^ \t\n\"<>|(){{}}.!?,]+\.)+[A-Za-z]{{2,4}}(?:/[^ \t\n\"<>|()]+{address_end})?)",
-        rf"((?:[^ \t\n\"`'<>|.!?(){{}},-_$]+\.)+(?i:com|net|org|edu)(?:/[^ \t\n\"<>|()]+{address_end})?)",
-        f"(@[A-Za-z_][A-Za-z_0-9]*|#(?:[{letter}{_MARK}]|{accent})+)",
-        rf"([{letter}{number}]+(?:\.[{letter}{number}]+)*\.{_any(_FILE_ENDINGS)})[ \t\n.,!?]",
-        r"""(</?[A-Za-z][\w.:-]*(?: +[A-Za-z_:][\w.:-]*(?: *= *(?:"[^"]*"|'[^']*'|[^ "'<>]+))?)* */?>)""",
-        r"(<[!?][A-Za-z-][^<>\n]*>)",
+        (digits, f"([-+]?(?:{digit}+(?:[.:,٬]{digit}+)*|(?:[.:,٬]{digit}+)+))"),
+        ("-/", f"({digit}{{1,2}}[-/]{digit}{{1,2}}[-/]{digit}{{2,4}})"),
+        ("/⁄", rf"((?:{digit}{{1,4}}[- ])?{digit}{{1,4}}(?:\\?/|⁄){digit}{{1,4}})"),
+        ("²₂", "(⁺?(?:²+|₂+))"),
+        (
+            "- )",
+            r"((?:\([0-9]{2,3}\) ?|(?:\+\+?)?(?:[0-9]{2,4}[- ])?[0-9]{2,4}[- ])[0-9]{3,4}[- ]?[0-9]{3,5})",
+        ),
+        (".", r"((?:(?:\+\+?)?[0-9]{2,4}\.)?[0-9]{2,4}\.[0-9]{3,4}\.[0-9]{3,5})"),
+        ("$", r"([A-Z]*\$)"),
+        # addresses on networks, names, files, markup
+        (":", f"((?i:https?)://{address}+{address_end})"),
+        (".", rf"""((?i:www)\.(?:[^ \t\n"<>|(){{}}.!?,]+\.)+[A-Za-z]{{2,4}}{path})"""),
+        (".", rf"""((?:[^ \t\n"`'<>|.!?(){{}},-_$]+\.)+(?i:com|net|org|edu){path})"""),
+        ("@#", f"(@[A-Za-z_][A-Za-z_0-9]*|#(?:[{letter}{_MARK}]|{accent})+)"),
+        (".", rf"([{letter}{number}]+(?:\.[{letter}{number}]+)*\.{_any(_FILE_ENDINGS)})[ \t\n.,!?]"),
+        (
+            "<",
+            r"""(</?[A-Za-z][\w.:-]*(?: +[A-Za-z_:][\w.:-]*(?: *= *(?:"[^"]*"|'[^']*'|[^ "'<>]+))?)* */?>)""",
+        ),
+        ("<", r"(<[!?][A-Za-z-][^<>\n]*>)"),
         # faces
-        r"([<>]?[:;=]['o*-]?[()DPOdp@|\[\]\\{])[^A-Za-z0-9]",
-        rf"({face}_{face}|\({face}[-_.]?{face}\))",
+        (":;=", r"([<>]?[:;=]['o*-]?[()DPOdp@|\[\]\\{])[^A-Za-z0-9]"),
+        ("_(", rf"({face}_{face}|\({face}[-_.]?{face}\))"),
         # signs, alone and in rows
-        r"(-+|<<|>>|\.(?: \.){2,4}|\.{3,5}|@+|_+|#+|\*+|(?:\\\*){1,3}|[!?]+|''|[’‘`“]{2})",
-        "(&(?i:lt|gt|amp|quot|apos|mdash|ndash|md|nbsp);|&#[0-9]+;)",
-        r"([^\x00-\x20\x7f‐٬])",
+        ("", r"(-+|<<|>>|\.(?: \.){2,4}|\.{3,5}|@+|_+|#+|\*+|(?:\\\*){1,3}|[!?]+|''|[’‘`“]{2})"),
+        ("&", "(&(?i:lt|gt|amp|quot|apos|mdash|ndash|md|nbsp);|&#[0-9]+;)"),
+        ("", r"([^\x00-\x20\x7f‐٬])"),
     ]
-    return [re.compile(pattern).match for pattern in patterns]
+    return [(frozenset(needed), re.compile(pattern).match) for needed, pattern in rules]
 
 
 # ---- how words are written ----

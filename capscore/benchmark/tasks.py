@@ -513,6 +513,7 @@ _TASKS: dict[str, Task] = {
     "xflickrco": RetrievalTask(),
     "coco_captions": RetrievalTask(),
     "nocaps": RetrievalTask(),
+    "nocaps/foil": FoilTask(),
     "vizwiz_captions": RetrievalTask(),
 }
 # benchmarks whose numbers need more than a score a caption

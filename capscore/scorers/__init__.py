@@ -1,9 +1,10 @@
-"""One file a metric: rows in, `Scores` out. `load` makes a scorer by its metric's name."""
+"""One idea a file: rows in, `Scores` out. `load` makes a scorer by its metric's name."""
 
 from __future__ import annotations
 
 import difflib
 import importlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from ..errors import CapscoreError
 if TYPE_CHECKING:
     from ..backbones.base import Backbone
     from ..cache import EmbeddingCache
+    from ..cider import DocumentFrequencies
     from .base import Scorer
 
 # metric → (module, class)
@@ -19,6 +21,20 @@ METRICS = {
     "mcs": ("mcs", "MCS"),
     "clip_score": ("clip_score", "CLIPScore"),
     "ref_clip_score": ("ref_clip_score", "RefCLIPScore"),
+    "clip_cider": ("clip_cider", "CLIPCIDEr"),
+    "text_score": ("text_score", "TextScore"),
+    "cider": ("cider", "CIDEr"),
+    "cider_d": ("cider", "CIDErD"),
+    "bleu": ("bleu", "BLEU"),
+    "rouge_l": ("rouge_l", "ROUGEL"),
+    "meteor": ("java_metrics", "METEOR"),
+    "spice": ("java_metrics", "SPICE"),
+}
+# what a metric looks at → the metrics; known without importing any
+KINDS = {
+    "Images": ("mcs", "clip_score"),
+    "Images and references": ("ref_clip_score", "clip_cider"),
+    "References": ("text_score", "cider", "cider_d", "bleu", "rouge_l", "meteor", "spice"),
 }
 
 
@@ -36,6 +52,15 @@ def scorer_class(metric: str) -> type[Scorer]:
     return getattr(importlib.import_module(f"{__name__}.{module}"), name)
 
 
+def _check_options(metric: str, given: Mapping[str, object]) -> None:
+    takes = scorer_class(metric).options
+    for name, value in given.items():
+        if name not in takes:
+            raise CapscoreError(
+                f"{metric} takes no {name} (given: {value!r:.60}); its options: {', '.join(takes) or 'none'}"
+            )
+
+
 def load(
     metric: str,
     *,
@@ -50,11 +75,16 @@ def load(
     trust_remote_code: bool = False,
     allow_urls: bool = False,
     progress: bool | None = None,
+    document_frequencies: str | Path | DocumentFrequencies | None = None,
+    variant: str | None = None,
+    clip: str | None = None,
 ) -> Scorer:
-    """Make a scorer.
+    """Make a scorer. An option that its metric does not take is an error, not ignored.
 
     Args:
-        metric: "mcs", "clip_score" or "ref_clip_score".
+        metric: "mcs", "clip_score", "ref_clip_score" or "clip_cider", which open images; "text_score",
+            "cider", "cider_d", "bleu", "rouge_l", "meteor" or "spice", which compare with references only.
+            The first five have a backbone, and the options down to `progress`.
         backbone: "embedded", a known name, a Hub id (`org/name@revision`), a local folder, or a `Backbone`.
             None takes the environment variable CAPSCORE_BACKBONE, else the metric's default.
         device: torch device; None takes a GPU where there is one.
@@ -67,21 +97,50 @@ def load(
         trust_remote_code: let a Hub repository's own Python run. Off unless asked for.
         allow_urls: let http(s) URLs be fetched as images.
         progress: show a progress bar; None shows one on long work in a terminal.
+        document_frequencies: for cider, cider_d and clip_cider: in how many reference sets each n-gram is, or
+            the file that says so. None counts in the references of the rows that are scored together.
+        variant: for cider: "coco" (None), as papers report it, or "paper", as its own paper defines it first.
+        clip: for clip_cider: which score is averaged with CIDEr, "ref_clip_score" (None) or "clip_score".
 
     Raises:
-        CapscoreError: an unknown metric, device or dtype.
+        CapscoreError: an unknown metric, device or dtype, or an option that the metric does not take.
         BackboneUnavailable: the weights cannot be had here; says why, and what can be had.
         MissingExtraError: a package is missing; names the extra that brings it.
 
     >>> import capscore
     >>> scorer = capscore.load("mcs", backbone="embedded")                    # doctest: +SKIP
     >>> scorer.score(["a cat"], ["cat.jpg"], language="en").mean               # doctest: +SKIP
+    >>> bleu = capscore.load("bleu").score(["a cat sits"], references=[["a cat sits there"]], language="en")
+    >>> bleu.components["bleu_1"].round(4).tolist()
+    [0.7165]
     """
+    kind = scorer_class(metric)
+    options = {
+        "backbone": backbone,
+        "device": device,
+        "dtype": dtype,
+        "batch_size": batch_size,
+        "cache": cache,
+        "prefix": prefix,
+        "revision": revision,
+        "image_tower": image_tower,
+        "trust_remote_code": trust_remote_code or None,
+        "allow_urls": allow_urls or None,
+        "progress": progress,
+        "document_frequencies": document_frequencies,
+        "variant": variant,
+        "clip": clip,
+    }
+    given = {name: value for name, value in options.items() if value is not None}
+    _check_options(metric, given)
+    own = {name: given[name] for name in kind.own_options if name in given}
+    if "backbone" not in kind.options:
+        return kind(**own)
+
     from ..backbones.loading import default_backbone, load_backbone
     from ..cache import resolve_cache
     from ..embedding import Embedder
 
-    kind = scorer_class(metric)
     tower = load_backbone(
         backbone if backbone is not None else default_backbone(metric),
         device=device,
@@ -93,4 +152,4 @@ def load(
     embedder = Embedder(
         tower, batch_size=batch_size, cache=resolve_cache(cache), allow_urls=allow_urls, progress=progress
     )
-    return kind(embedder, prefix=prefix)
+    return kind(embedder, **own)

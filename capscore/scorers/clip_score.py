@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .base import Scorer
+from .backbone_scorer import BackboneScorer
 
 W = 2.5
 
@@ -21,7 +21,7 @@ def clip_score(image_cosines: np.ndarray, w: float = W) -> np.ndarray:
     return w * np.maximum(np.asarray(image_cosines, dtype=np.float64), 0.0)
 
 
-class CLIPScore(Scorer):
+class CLIPScore(BackboneScorer):
     """CLIPScore. Its default backbone is OpenAI's ViT-B/32, as published, with its English prefix."""
 
     metric = "clip_score"
@@ -29,7 +29,5 @@ class CLIPScore(Scorer):
     def constants(self) -> dict[str, object]:
         return {"w": W}
 
-    def combine(
-        self, image_cosines: np.ndarray, text_cosines: np.ndarray | None
-    ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        return clip_score(image_cosines), {}
+    def combine(self, values: dict[str, np.ndarray]) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        return clip_score(values["image_cosine"]), {}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .base import Scorer
+from .backbone_scorer import BackboneScorer
 from .clip_score import W, clip_score
 
 
@@ -27,7 +27,7 @@ def ref_clip_score(image_cosines: np.ndarray, text_cosines: np.ndarray, w: float
     return 2.0 * image_term * text_term / np.where(total > 0.0, total, 1.0)
 
 
-class RefCLIPScore(Scorer):
+class RefCLIPScore(BackboneScorer):
     """RefCLIPScore. Components: "clip_score", w · max(cos, 0); "text_score", best reference, at least 0."""
 
     metric = "ref_clip_score"
@@ -37,12 +37,9 @@ class RefCLIPScore(Scorer):
     def constants(self) -> dict[str, object]:
         return {"w": W}
 
-    def combine(
-        self, image_cosines: np.ndarray, text_cosines: np.ndarray | None
-    ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        if text_cosines is None:
-            raise ValueError("RefCLIPScore needs the cosines with the references")
-        return ref_clip_score(image_cosines, text_cosines), {
-            "clip_score": clip_score(image_cosines),
-            "text_score": np.maximum(text_cosines, 0.0),
+    def combine(self, values: dict[str, np.ndarray]) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        image, text = values["image_cosine"], values["text_cosine"]
+        return ref_clip_score(image, text), {
+            "clip_score": clip_score(image),
+            "text_score": np.maximum(text, 0.0),
         }

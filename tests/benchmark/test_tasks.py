@@ -81,7 +81,7 @@ def test_pairs():
         0,
         0.625,
     ]
-    assert outcome.counts == {"pairs": 5, "ties": 1, "photos": 1}
+    assert outcome.counts == {"pairs": 5, "ties": 1, "left out": 0}
     assert "1 tie of two scores in MM, counted as no win" in outcome.notes
 
 
@@ -113,7 +113,7 @@ def test_thumb_with_and_without_people():
     machine = np.array([system != "Human" for system in systems])
     for column, name in enumerate(("precision", "recall", "total")):
         expected = pearsonr(scores[machine], ratings[machine, column]).statistic
-        assert value(outcome, f"pearson_{name}") == pytest.approx(expected, abs=1e-12)
+        assert value(outcome, f"pearson_{name}_without_human") == pytest.approx(expected, abs=1e-12)
         expected = pearsonr(scores, ratings[:, column]).statistic
         assert value(outcome, f"pearson_{name}_with_human") == pytest.approx(expected, abs=1e-12)
     task = task_of("thumb", "default")
@@ -122,10 +122,18 @@ def test_thumb_with_and_without_people():
 
 def test_xvnli():
     labels = ["entailment", "neutral", "contradiction", "-"]
-    rows = [(str(n), row(caption=str(n), label=label)) for n, label in enumerate(labels)]
+    rows = [
+        (str(n), row(caption=str(n), label=label, premise_id="ab"[n // 2])) for n, label in enumerate(labels)
+    ]
     outcome = task_of("xvnli", "en").outcome(rows, np.array([3.0, 1.0, 2.0, 9.0]), quick)
     # E > C holds; of the three pairs N > C does not; the triple does not
     assert [value(outcome, f"accuracy_{n}") for n in (1, 2, 3)] == [1.0, pytest.approx(2 / 3), 0.0]
+    # of one premise are only E and N, so there is one pair and no more
+    within = [value(outcome, f"accuracy_{n}_same_premise") for n in (1, 2, 3)]
+    assert within == [None, 1.0, None]
+    task = task_of("xvnli", "en")
+    assert task.published_as("accuracy_1_same_premise", "fr") == ("fr", "accuracy_1", ("",))
+    assert task.published_as("accuracy_1", "fr") == ("fr", "accuracy_1", ())
 
 
 def test_marvl_looks_at_two_photos_a_row():

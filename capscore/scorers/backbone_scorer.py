@@ -1,0 +1,179 @@
+"""What scorers with a backbone share: rows are embedded, and their cosines go into a formula."""
+
+from __future__ import annotations
+
+import warnings
+from abc import abstractmethod
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from .. import __version__
+from ..backbones.base import DTYPES
+from ..errors import InputError, LanguageWarning, TruncationWarning
+from .base import Measured, PreparedRows, Scorer, Scores, row_settings
+from .checked_rows import CheckedRows
+
+if TYPE_CHECKING:
+    from ..backbones.base import Backbone
+    from ..embedding import Embedder
+
+BACKBONE_OPTIONS = (
+    "backbone",
+    "device",
+    "dtype",
+    "batch_size",
+    "cache",
+    "prefix",
+    "revision",
+    "image_tower",
+    "trust_remote_code",
+    "allow_urls",
+    "progress",
+)
+# the last frame of the library on the way from `score` to a warning about its rows
+_CALLER = 5
+
+
+class BackboneScorer(Scorer):
+    """Scores rows by the cosines of their embeddings.
+
+    Args:
+        embedder: what turns rows into embeddings; holds the backbone.
+        prefix: text before candidates and references; None takes the backbone's own.
+    """
+
+    needs_images: ClassVar[bool] = True
+    options: ClassVar[tuple[str, ...]] = BACKBONE_OPTIONS
+    own_options: ClassVar[tuple[str, ...]] = ("prefix",)
+
+    def __init__(self, embedder: Embedder, *, prefix: str | None = None):
+        self.embedder = embedder
+        if prefix is not None and not isinstance(prefix, str):
+            raise InputError(f"prefix={prefix!r}: expected a string, or None for the backbone's own")
+        self.prefix = embedder.backbone.prefix if prefix is None else prefix
+
+    @property
+    def backbone(self) -> Backbone:
+        """The towers this scorer uses."""
+        return self.embedder.backbone
+
+    @property
+    def value_names(self) -> tuple[str, ...]:
+        return (
+            *(("image_cosine",) if self.needs_images else ()),
+            *(("text_cosine",) if self.compares_texts else ()),
+        )
+
+    @property
+    def compares_texts(self) -> bool:
+        """Whether candidates are compared with references by their embeddings."""
+        return self.needs_references
+
+    @abstractmethod
+    def constants(self) -> dict[str, object]:
+        """The constants of the formula, for the signature."""
+
+    @abstractmethod
+    def combine(self, values: dict[str, np.ndarray]) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """The formula: (n,) numbers of each of `value_names` → scores, components.
+
+        "image_cosine" is that of candidate and image, "text_cosine" that of candidate and best reference.
+        """
+
+    def finish(self, rows: PreparedRows) -> Scores:
+        return self._combined(rows, {}, {})
+
+    def _combined(
+        self, rows: PreparedRows, values: dict[str, np.ndarray], settings: dict[str, object]
+    ) -> Scores:
+        """`finish`, with numbers of the kept rows that are known only now, and settings they depend on."""
+        cosines = {name: rows.values[name][rows.kept] for name in self.value_names}
+        scores, components = self.combine({**cosines, **values})
+        settings = {**self._first_settings, **settings, **row_settings(rows), **self._last_settings}
+        return self._scores(rows, scores, components, settings)
+
+    @property
+    def settings(self) -> dict[str, object]:
+        """The signature's settings that do not depend on rows, in its order."""
+        return {**self._first_settings, **self._last_settings}
+
+    @property
+    def _first_settings(self) -> dict[str, object]:
+        return {
+            "backbone": f"{self.backbone.name}@{self.backbone.revision}",
+            **self.constants(),
+            "prefix": self.prefix,
+        }
+
+    @property
+    def _last_settings(self) -> dict[str, object]:
+        return {
+            "dtype": DTYPES[self.backbone.dtype],
+            **({"exif": "yes"} if self.needs_images else {}),
+            "version": __version__,
+        }
+
+    def _measure(self, rows: CheckedRows, on_error: str) -> Measured:
+        self._warn_about_languages(rows.languages)
+        n_rows = len(rows)
+        image_keys = [""] * n_rows
+        if self.needs_images:
+            images = self.embedder.images(rows.images, on_error=on_error, skip=rows.failures)
+            rows.failures.update(images.failures)
+            image_keys = images.keys
+        kept = rows.kept()
+
+        texts, owners = rows.texts(kept, with_references=self.compares_texts)
+        embedded = self.embedder.texts(texts, prefix=self.prefix)
+        n_kept = int(kept.sum())
+        candidates = embedded.index[:n_kept]
+        values = {}
+        if self.needs_images:
+            values["image_cosine"] = _cosines(images.matrix, images.index[kept], embedded.matrix, candidates)
+        if self.compares_texts:
+            position = np.cumsum(kept) - 1  # row → its place among the kept
+            places = position[owners]
+            pairs = _cosines(embedded.matrix, candidates[places], embedded.matrix, embedded.index[n_kept:])
+            values["text_cosine"] = np.full(n_kept, -np.inf)
+            np.maximum.at(values["text_cosine"], places, pairs)
+
+        truncated = np.zeros(n_rows, dtype=bool)
+        cut = embedded.truncated[embedded.index]
+        truncated[np.flatnonzero(kept)[cut[:n_kept]]] = True
+        truncated[owners[cut[n_kept:]]] = True
+        self._warn_about_truncation(truncated)
+        return Measured(values, image_keys, truncated)
+
+    def _warn_about_languages(self, languages: list[str]) -> None:
+        known = self.backbone.languages
+        strange = sorted(set(languages) - {""} - known) if known is not None else []
+        if strange:
+            warnings.warn(
+                f"backbone {self.backbone.name!r} was not trained on {', '.join(strange)} (it knows "
+                f"{', '.join(sorted(known or ()))}): scores in these languages mean little",
+                LanguageWarning,
+                stacklevel=_CALLER,
+            )
+
+    def _warn_about_truncation(self, truncated: np.ndarray) -> None:
+        if truncated.any():
+            rows = np.flatnonzero(truncated)
+            warnings.warn(
+                f"{len(rows)} of {len(truncated)} rows have a text longer than the "
+                f"{self.backbone.max_tokens} tokens of {self.backbone.name!r}; the rest of it was not seen "
+                f"(first such row of these: {rows[0]})",
+                TruncationWarning,
+                stacklevel=_CALLER,
+            )
+
+
+def _cosines(
+    left: np.ndarray, left_rows: np.ndarray, right: np.ndarray, right_rows: np.ndarray
+) -> np.ndarray:
+    """Row by row cosine of two sets of unit rows → float64 (n,); in slices, so that memory stays bounded."""
+    out = np.empty(len(left_rows))
+    for start in range(0, len(out), 1024):
+        part = slice(start, start + 1024)
+        out[part] = np.einsum("nd,nd->n", left[left_rows[part]], right[right_rows[part]], optimize=False)
+    return out

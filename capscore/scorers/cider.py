@@ -1,0 +1,174 @@
+"""CIDEr and CIDEr-D (Vedantam et al. 2015): n-grams shared with references, rare ones counting more.
+
+In: captions and a list of references a row. Out: one score a row in [0, 10], and their mean. How rare an
+n-gram is, is counted in the references of all rows, or in others that were counted before.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import xxhash
+
+from ..errors import CapscoreError, CorpusWarning
+from .reference_scorer import UNSTATED, Compared, ReferenceScorer, Texts, splitting_problem
+
+if TYPE_CHECKING:
+    from ..cider import DocumentFrequencies
+    from ..ngrams import TokenRows
+
+VARIANTS = ("coco", "paper")
+
+
+def check_variant(variant: str) -> str:
+    """The variant, if CIDEr has it; else a CapscoreError."""
+    if variant not in VARIANTS:
+        raise CapscoreError(f"variant={variant!r}: expected {' or '.join(map(repr, VARIANTS))}")
+    return variant
+
+
+class Consensus:
+    """CIDEr of texts, each language by itself; what scorers of CIDEr and those that contain it share.
+
+    Rows in several languages are split by their own language's rules, and documents are counted among the
+    rows of one language: an n-gram of one language is in no reference of another, so that common German words
+    would pass for rare ones if most rows were English.
+
+    Args:
+        document_frequencies: counted before, or the file that holds them; None counts in the rows.
+        variant: "coco" (what captioning papers report) or "paper", as in `capscore.cider.cider`.
+
+    Raises:
+        CapscoreError: another variant; a file that holds no document frequencies.
+    """
+
+    def __init__(
+        self,
+        document_frequencies: str | Path | DocumentFrequencies | None = None,
+        variant: str = "coco",
+    ):
+        from ..cider import DocumentFrequencies
+
+        self.variant = check_variant(variant)
+        if isinstance(document_frequencies, (str, os.PathLike)):
+            document_frequencies = DocumentFrequencies.load(document_frequencies)
+        elif not isinstance(document_frequencies, (DocumentFrequencies, type(None))):
+            raise CapscoreError(
+                f"document_frequencies={document_frequencies!r:.60}: expected a DocumentFrequencies, or the "
+                "file that one was saved to"
+            )
+        self.given = document_frequencies
+
+    def language_problem(self, code: str) -> str:
+        """Why texts in a language cannot be split, or the given frequencies say nothing of it; else ""."""
+        problem = splitting_problem(code)
+        if problem or self.given is None or self.given.segmenter is None:
+            return problem
+        from ..segmentation import segmenter_name
+
+        splits, counted = segmenter_name(code or UNSTATED), self.given.segmenter
+        if splits == counted:
+            return ""
+        return (
+            f"texts in {code!r} " if code else "texts whose language is not stated "
+        ) + f"are split by {splits}, but the document frequencies were counted on tokens of {counted}"
+
+    def score(self, texts: Texts) -> np.ndarray:
+        """float64 (n,), 0 to 10."""
+        scores = np.zeros(len(texts.candidates))
+        for code, places, part in texts.by_language():
+            if self.given is None and len({frozenset(some) for some in part.references}) == 1:
+                warnings.warn(
+                    "CIDEr counts how rare an n-gram is among the references of all rows, and all "
+                    f"{len(places)} rows in {code!r} have the same: every "
+                    "n-gram is in all of them, so each score is 0 by definition. Score more rows at once, or "
+                    "give document_frequencies",
+                    CorpusWarning,
+                    stacklevel=5,  # whoever called `score`
+                )
+            scores[places] = self.compute(part.tokens)
+        return scores
+
+    def compute(self, rows: TokenRows) -> np.ndarray:
+        """The formula, for rows in one language."""
+        from ..cider import cider
+
+        return cider(rows, frequencies=self.given, variant=self.variant)
+
+    def settings(self, texts: Texts) -> dict[str, object]:
+        """For the signature: what splits texts, which documents were counted, and the formula's constants.
+
+        `df:rows@…` names the references of the scored rows, whatever their order, `df:…` a file's counts.
+        """
+        from ..cider import SIGMA
+        from ..ngrams import ORDERS
+
+        counted = f"rows@{_references_digest(texts)}" if self.given is None else self.given.fingerprint
+        return {
+            "segmenter": texts.segmenters,
+            "df": counted,
+            "n": ORDERS,
+            **({"sigma": SIGMA} if self.variant == "coco" else {}),
+        }
+
+
+class CIDEr(ReferenceScorer):
+    """CIDEr. By default as coco-caption computes it, and so as papers report it: that is CIDEr-D with σ = 6.
+
+    Args:
+        document_frequencies: counted before (in references of one language, by the same segmenter), or the
+            file that holds them. None counts in the references of the rows that are scored together.
+        variant: "coco", or "paper" for the plain CIDEr of its paper's eq. 2 and 3.
+    """
+
+    metric = "cider"
+    options = own_options = ("document_frequencies", "variant")
+
+    def __init__(
+        self,
+        *,
+        document_frequencies: str | Path | DocumentFrequencies | None = None,
+        variant: str = "coco",
+    ):
+        self.consensus = Consensus(document_frequencies, variant)
+
+    def language_problem(self, code: str) -> str:
+        return self.consensus.language_problem(code)
+
+    def _compare(self, texts: Texts) -> Compared:
+        return Compared(
+            self.consensus.score(texts),
+            {"variant": self.consensus.variant, **self.consensus.settings(texts)},
+        )
+
+
+class CIDErD(ReferenceScorer):
+    """CIDEr-D with σ = 6; arguments as of `CIDEr`, whose default computes the same."""
+
+    metric = "cider_d"
+    options = own_options = ("document_frequencies",)
+
+    def __init__(self, *, document_frequencies: str | Path | DocumentFrequencies | None = None):
+        self.consensus = Consensus(document_frequencies)
+
+    def language_problem(self, code: str) -> str:
+        return self.consensus.language_problem(code)
+
+    def _compare(self, texts: Texts) -> Compared:
+        return Compared(self.consensus.score(texts), self.consensus.settings(texts))
+
+
+def _references_digest(texts: Texts) -> str:
+    """8 hexadecimal digits: what languages and references the rows have, in whatever order."""
+    times = Counter(
+        (code, *sorted(references))
+        for code, references in zip(texts.languages, texts.references, strict=True)
+    )
+    rows = sorted(json.dumps([*row, count]) for row, count in times.items())
+    return xxhash.xxh3_64_hexdigest("\n".join(rows).encode())[:8]

@@ -1,0 +1,158 @@
+"""What scorers that only read texts share: candidates against references, split into words by language."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from .. import __version__
+from ..errors import InputError
+from .base import Measured, PreparedRows, Scorer, Scores, row_settings
+from .checked_rows import CheckedRows
+
+if TYPE_CHECKING:
+    from ..ngrams import TokenRows
+
+
+UNSTATED = "en"  # what a row is taken for whose language is not stated
+
+
+def splitting_problem(code: str) -> str:
+    """Why texts in a language cannot be split into words; "" where they can.
+
+    Raises:
+        MissingExtraError: the language's segmenter is not installed.
+    """
+    from ..segmentation import segmenter_name
+
+    try:
+        segmenter_name(code or UNSTATED)
+    except InputError as error:
+        return error.message
+    return ""
+
+
+@dataclass(frozen=True)
+class Texts:
+    """The texts of the rows that did not fail.
+
+    Attributes:
+        candidates: n captions.
+        references: n lists of at least one reference.
+        languages: primary subtag a row; "en" where none was given, as in `capscore.segmentation`.
+    """
+
+    candidates: list[str]
+    references: list[list[str]]
+    languages: list[str]
+
+    @classmethod
+    def of(cls, rows: PreparedRows) -> Texts:
+        """The kept rows of a metric that waits."""
+        if rows.candidates is None or rows.references is None:
+            raise ValueError("these rows were prepared for a metric that does not wait for all of them")
+        kept = np.flatnonzero(rows.kept)
+        return cls(
+            [rows.candidates[row] for row in kept],
+            [rows.references[row] for row in kept],
+            [rows.languages[row] or UNSTATED for row in kept],
+        )
+
+    @cached_property
+    def tokens(self) -> TokenRows:
+        """All rows as tokens, each text split by its row's language."""
+        from ..ngrams import TokenRows
+        from ..segmentation import tokenize
+
+        # The same letters may be split differently in two languages, so the language goes with the text.
+        def split(marked: list[str]) -> list[list[str]]:
+            split: list[list[str]] = [[]] * len(marked)
+            of_language: dict[str, list[int]] = {}
+            for place, text in enumerate(marked):
+                of_language.setdefault(text.partition("\0")[0], []).append(place)
+            for code, places in of_language.items():
+                texts = [marked[place].partition("\0")[2] for place in places]
+                for place, words in zip(places, tokenize(texts, code), strict=True):
+                    split[place] = words
+            return split
+
+        return TokenRows.build(
+            [f"{code}\0{text}" for code, text in zip(self.languages, self.candidates, strict=True)],
+            [
+                [f"{code}\0{text}" for text in texts]
+                for code, texts in zip(self.languages, self.references, strict=True)
+            ],
+            split,
+        )
+
+    def by_language(self) -> Iterator[tuple[str, np.ndarray, Texts]]:
+        """Each language, sorted, with its rows: their places among these, and themselves."""
+        codes = np.array(self.languages, dtype=object)
+        for code in sorted(set(self.languages)):
+            places = np.flatnonzero(codes == code)
+            yield (
+                code,
+                places,
+                Texts(
+                    [self.candidates[place] for place in places],
+                    [self.references[place] for place in places],
+                    [code] * len(places),
+                ),
+            )
+
+    @property
+    def segmenters(self) -> str:
+        """What splits the texts, for the signature; one name a language, where they differ."""
+        from ..segmentation import segmenter_name
+
+        return "+".join(dict.fromkeys(segmenter_name(code) for code in sorted(set(self.languages)))) or "none"
+
+
+@dataclass(frozen=True, eq=False)
+class Compared:
+    """What a comparison of n texts gave.
+
+    Attributes:
+        scores: float64 (n,).
+        components: float64 (n,) each.
+        settings: what the numbers depend on besides references, languages and version.
+        corpus: numbers of all rows together.
+    """
+
+    scores: np.ndarray
+    settings: dict[str, object]
+    components: dict[str, np.ndarray] = field(default_factory=dict)
+    corpus: dict[str, float] = field(default_factory=dict)
+
+
+class ReferenceScorer(Scorer):
+    """Scores rows by what candidates share with their references; opens no image, needs no backbone.
+
+    Rows wait for each other, so that all of them are tokenised at once, and because CIDEr of a row depends on
+    the references of all.
+    """
+
+    needs_references: ClassVar[bool] = True
+    splits_texts: ClassVar[bool] = True
+    waits: ClassVar[bool] = True
+
+    def language_problem(self, code: str) -> str:
+        return splitting_problem(code)
+
+    def _measure(self, rows: CheckedRows, on_error: str) -> Measured:
+        n_rows = len(rows)
+        return Measured({}, [""] * n_rows, np.zeros(n_rows, dtype=bool))
+
+    def finish(self, rows: PreparedRows) -> Scores:
+        found = self._compare(Texts.of(rows))
+        settings = {**found.settings, **row_settings(rows), "version": __version__}
+        return self._scores(rows, found.scores, found.components, settings, found.corpus)
+
+    @abstractmethod
+    def _compare(self, texts: Texts) -> Compared:
+        """Texts, none at all too, → their scores."""

@@ -1,0 +1,22 @@
+"""ROUGE-L (Lin 2004): the longest sequence of words that a candidate shares with a reference.
+
+In: captions and a list of references a row. Out: one score a row in [0, 1], and their mean.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .reference_scorer import Compared, ReferenceScorer, Texts
+
+
+class ROUGEL(ReferenceScorer):
+    """ROUGE-L with β = 1.2, as image captioning has used it since the COCO evaluation server."""
+
+    metric = "rouge_l"
+
+    def _compare(self, texts: Texts) -> Compared:
+        from ..rouge_l import BETA, rouge_l
+
+        scores = rouge_l(texts.tokens, beta=BETA) if texts.candidates else np.zeros(0)
+        return Compared(scores, {"segmenter": texts.segmenters, "beta": BETA})
