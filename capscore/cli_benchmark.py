@@ -417,12 +417,16 @@ def _print_skipped(console: Console, skipped: dict[str, str], failed: dict[str, 
     for title, reasons in (("Not run", skipped), ("Damaged", failed)):
         if reasons:
             console.print(Text(f"\n{title}", style="bold"))
-        for reason, names in _by_reason(reasons).items():
-            console.print(Text(f"{', '.join(names)}: {reason}"))
+        for (slug, reason), configs in _by_reason(reasons).items():
+            of = "" if configs == [""] else f" · {', '.join(config or 'default' for config in configs)}"
+            console.print(Text(f"{slug}{of}: {reason}"))
 
 
-def _by_reason(reasons: dict[str, str]) -> dict[str, list[str]]:
-    grouped: dict[str, list[str]] = {}
+def _by_reason(reasons: dict[str, str]) -> dict[tuple[str, str], list[str]]:
+    """(benchmark, reason without its configuration's name) → configurations."""
+    grouped: dict[tuple[str, str], list[str]] = {}
     for name, reason in reasons.items():
-        grouped.setdefault(reason, []).append(name)
+        slug, _, config = name.partition(" · ")
+        same = reason.replace(f" ({config})", "").replace(f"{slug} reads ", "reads ")
+        grouped.setdefault((slug, same), []).append(config)
     return grouped

@@ -376,7 +376,8 @@ def _usable(run: BenchmarkRun, task: Task, rows: Rows, kind: type[Scorer], *, pa
     """The rows that a metric can be run on: all of them, or with `partial` those that have what it needs."""
     if not task.takes_scores and not (kind.needs_images and not kind.needs_references):
         raise CapscoreError(
-            f"{run.benchmark} asks which photo belongs to which caption; {kind.metric} compares no such pairs"
+            f"{kind.metric} compares captions with references, and {run.benchmark} asks which photo belongs "
+            "to which caption"
         )
     queries = task.queries(rows)
     there = np.ones(len(queries), dtype=bool)
@@ -393,10 +394,9 @@ def _usable(run: BenchmarkRun, task: Task, rows: Rows, kind: type[Scorer], *, pa
     if kind.needs_references:
         there &= np.array([bool(texts) for texts in queries.references])
         if not there.all() and (not partial or not there.any()):
-            raise CapscoreError(
-                f"{kind.metric} compares with references, and {queries.without_references:,} of "
-                f"{len(queries):,} captions of {run.name} have none"
-            )
+            n, total = queries.without_references, len(queries)
+            which = "its captions have none" if n == total else f"{n:,} of its {total:,} captions have none"
+            raise CapscoreError(f"{kind.metric} compares with references of {run.benchmark}, and {which}")
     return rows if there.all() else task.keep(rows, there.tolist())
 
 

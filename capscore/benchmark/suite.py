@@ -125,5 +125,13 @@ def run_suite(
             if done is not None:
                 done(run)
         else:
-            found.skipped[name] = "; ".join(run.skipped.values())
+            found.skipped[name] = _reasons(run.skipped)
     return found
+
+
+def _reasons(skipped: Mapping[str, str]) -> str:
+    """Why metrics were not run, those with one reason together."""
+    together: dict[str, list[str]] = {}
+    for metric, reason in skipped.items():
+        together.setdefault(reason.removeprefix(f"{metric} "), []).append(metric)
+    return "; ".join(f"{', '.join(metrics)} {reason}" for reason, metrics in together.items())
