@@ -2,8 +2,8 @@
 
 The published numbers of these metrics rest on one tokenizer: pycocoevalcap runs the Penn Treebank tokenizer
 of Stanford CoreNLP 3.4.1 over all captions (a line each, in lower case) and drops a list of punctuation
-marks. This module gives the same words. It was written from what that program answers, of which
-`tests/test_ptb.py` holds a sample, and not from its code.
+marks. This module gives the same words. It was written from what that program accepts and answers, of which
+`tests/test_ptb.py` holds a sample; none of its code is here.
 
 Known differences, all of them on purpose or far from any caption:
 
@@ -67,9 +67,7 @@ def tokenize_all(texts: Sequence[str]) -> list[list[str]]:
     done: list[list[str]] = []
     for row, text in enumerate(texts):
         if not isinstance(text, str):
-            raise InputError(
-                f"{text!r:.60} is a {type(text).__name__}; expected a string", row=row, field="text"
-            )
+            raise InputError(_not_text(text), row=row, field="text")
         done.append(pieces.words(text))
     return done
 
@@ -83,7 +81,8 @@ def _not_text(value: object) -> str:
 # between blanks can be lexed apart, and each but once.
 _ACROSS_BLANKS = re.compile(r"<[A-Za-z/!?]|[0-9)] [0-9]|\. [0-9.]")
 _OTHER_BLANKS = re.compile(r"[^\S ]")
-_JOINED_WORDS = frozenset(("cannot", "gonna", "gotta", "lemme", "gimme", "wanna"))
+# most pieces; a full stop at their end is dropped
+_PLAIN_PIECE = re.compile(r"([A-Za-z]+)(?:,|(?<=[A-Za-z]{2})\.)?")
 
 
 class _Pieces(dict):
@@ -100,9 +99,12 @@ class _Pieces(dict):
         return words
 
     def __missing__(self, piece: str) -> Sequence[str]:
-        lowered = piece.lower()
-        plain = piece.isascii() and piece.isalpha() and lowered not in _JOINED_WORDS
-        words = (sys.intern(lowered),) if plain else tuple(map(sys.intern, _lex(piece)))
+        plain = _PLAIN_PIECE.fullmatch(piece)
+        word = plain[1].lower() if plain else ""
+        if plain and word not in _NOT_PLAIN:
+            words: Sequence[str] = (sys.intern(word),)
+        else:
+            words = tuple(map(sys.intern, _lex(piece)))
         self[piece] = words
         return words
 
@@ -221,6 +223,13 @@ _STARTERS = (
 _FILE_ENDINGS = (
     "bat bmp c cgi class cpp dll doc docx exe gif gz h htm html jar java jpeg jpg mov mp3 pdf php pl png "
     "ppt ps py sql tar txt wav x xml zip"
+)
+
+
+# pieces of letters that are two words, or may keep a full stop
+_NOT_PLAIN = frozenset(
+    f"cannot gonna gotta lemme gimme wanna {_ABBREVIATIONS} {_CLOSING_ABBREVIATIONS} {_PLACES} {_NUMBERED} "
+    "mfg mtg pte ptes pty ptys ppte pptes ppty pptys".split()
 )
 
 

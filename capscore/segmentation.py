@@ -219,6 +219,8 @@ _ONE_SPELLING = (
     | dict.fromkeys(map(ord, "‐‑"), "-")
     | {ord("_"): " ", ord("״"): '"'}
 )
+# what may stand between two letters of a word
+_INSIDE, _INSIDE_IN = "['-]", {"ca": "['·-]", "he": "['\"-]", "yi": "['\"-]"}
 _PLAIN = str.maketrans(_INVISIBLE | _ONE_SPELLING)
 
 
@@ -235,8 +237,7 @@ def _spaced_words(text: str, code: str) -> list[str]:
     text = unicodedata.normalize("NFC", text.translate(_PLAIN))
     if code in _DOTTED:
         text = text.replace("İ", "i").replace("I", "ı")
-    inside = {"ca": "['·-]", "he": "['\"-]", "yi": "['\"-]"}.get(code, "['-]")
-    found = _word_pattern(inside).findall(text.lower())
+    found = _word_pattern(_INSIDE_IN.get(code, _INSIDE)).findall(text.lower())
     return [piece for word in found for piece in _ELIDED.findall(word)] if code in _ELIDING else found
 
 
@@ -264,12 +265,11 @@ def _marks() -> str:
 
 # ---- languages that need a segmenter ----
 
-_WORD_SIGN = re.compile(r"[^\W_]").search
-
 
 def _counted(pieces: Sequence[str]) -> list[str]:
-    """Pieces of a text → words: in lower case, without those that hold no letter or digit."""
-    return [piece.lower() for piece in pieces if _WORD_SIGN(piece)]
+    """Pieces of a text → words in lower case: what is a word in them by the rules of `_spaced_words`."""
+    pattern = _word_pattern(_INSIDE)
+    return [word for piece in pieces for word in pattern.findall(piece.replace("_", " ").lower())]
 
 
 def _japanese() -> _Segmenter:

@@ -9,14 +9,19 @@ import re
 import shlex
 import subprocess
 import sys
+from importlib.metadata import metadata
 from pathlib import Path
 
 import pytest
 from PIL import Image
+from typer.testing import CliRunner
 
 import capscore
+from capscore.cli import app
 from capscore.errors import CapscoreError
+from capscore.scorers import METRICS
 
+from .datasets_scripts.conftest import official
 from .toy import RED, ColourBackbone
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -59,6 +64,34 @@ def test_shell_example(here):
     subprocess.run([sys.executable, "-m", "capscore", *arguments], check=True, capture_output=True)
     scored = json.loads(Path("scores.jsonl").read_text())
     assert scored["mcs"] > 1 and scored["caption"] == row["caption"]
+
+
+def test_benchmark_examples(here, monkeypatch):
+    (here / "flickr8k").mkdir()
+    official("flickr8k_human").write(here / "flickr8k")
+    (example,) = [block for block in blocks("python") if "load_benchmark" in block]
+    names: dict = {}
+    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", here / "cache")
+    with pytest.warns(capscore.BenchmarkWarning, match="2 rows where 5,664 were published"):
+        exec(compile(example, "README.md", "exec"), names)
+    assert names["rows"].num_rows == 2
+    lines = [line.partition("#")[0] for block in blocks("bash") for line in block.splitlines()]
+    for line in lines:
+        if line.startswith("capscore data list") or line.startswith("capscore benchmark"):
+            _, *arguments = shlex.split(line)
+            result = CliRunner().invoke(app, arguments)
+            assert result.exit_code == 0, result.output
+    assert sum(line.startswith("capscore benchmark") for line in lines) == 1
+
+
+def test_every_metric_and_extra_is_named():
+    for metric in METRICS:
+        assert f"`{metric}`" in README, metric
+    listed = re.search(r"^Extras: .*?`dev`", README, flags=re.S | re.M).group()
+    assert set(re.findall(r"`([a-z-]+)`", listed)) - set(METRICS) == set(
+        metadata("capscore").get_all("Provides-Extra")
+    )
+    assert f"{len(capscore.benchmark_slugs())} benchmarks" in README
 
 
 def test_signature_is_the_real_one(embedded):
