@@ -11,25 +11,41 @@ import gzip
 import hashlib
 import io
 import json
+import lzma
+import re
 import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
 from .errors import CapscoreError
 
 _TAR_SUFFIXES = (".tar", ".tar.gz", ".tgz")
-# what a UTF-16 or UTF-32 file starts with, and what a spreadsheet or archive starts with
+# what files start with (letters in lower case) that lie where an annotation file should, and are none
 _SIGNATURES = {
     b"\xff\xfe": "UTF-16",
     b"\xfe\xff": "UTF-16",
-    b"PK\x03\x04": "a zip archive",
+    b"pk\x03\x04": "a zip archive",
     b"\x1f\x8b": "gzip",
+    b"version https://git-lfs": "a pointer of Git LFS, and `git lfs pull` gets the file itself",
+    b"<!doctype html": "a web page",
+    b"<html": "a web page",
 }
+# in JSON: a backslash, a pair of surrogates, or (group 1) one alone, which is no character
+_LONE_SURROGATE = re.compile(r"\\\\|\\u[dD][89abAB]..\\u[dD][c-fC-F]..|(\\u[dD][89a-fA-F]..)")
+_DAMAGE = (
+    EOFError,
+    zlib.error,
+    lzma.LZMAError,
+    gzip.BadGzipFile,
+    zipfile.BadZipFile,
+    tarfile.TarError,
+)
 csv.field_size_limit(2**31 - 1)
 
 
@@ -100,13 +116,20 @@ class AnnotationSource:
         """The file's bytes, unpacked, as a stream."""
         if self.opened is not None:
             self.opened(self)
+        with self._reading(), self._opened() as stream:
+            yield stream
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Whatever goes wrong when bytes are read or unpacked is this file's error."""
         try:
-            with self._opened() as stream:
-                yield stream
-        except (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile, tarfile.TarError) as error:
+            yield
+        except _DAMAGE as error:
             raise self.error(f"cannot be unpacked, cut short or damaged ({error})") from error
-        except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
-            raise self.error(f"cannot be read ({error.strerror})") from error
+        except (NotImplementedError, RuntimeError) as error:  # compressed in another way, or encrypted
+            raise self.error(f"cannot be unpacked ({error})") from error
+        except OSError as error:
+            raise self.error(f"cannot be read ({error.strerror or error})") from error
 
     @contextmanager
     def _opened(self) -> Iterator[IO[bytes]]:
@@ -142,27 +165,26 @@ class AnnotationSource:
 
     def members(self) -> list[str]:
         """Names of the files inside the archive."""
-        try:
+        with self._reading():
             if self.path.name.endswith(_TAR_SUFFIXES):
                 with tarfile.open(self.path) as archive:
                     return [member.name for member in archive.getmembers() if member.isfile()]
             with zipfile.ZipFile(self.path) as archive:
                 return [name for name in archive.namelist() if not name.endswith("/")]
-        except (EOFError, zlib.error, zipfile.BadZipFile, tarfile.TarError) as error:
-            raise self.error(f"cannot be unpacked, cut short or damaged ({error})") from error
 
     def sha256(self) -> str:
         """SHA-256 of the file as it lies on disk (of the archive, if it is one)."""
         digest = hashlib.sha256()
-        with open(self.path, "rb") as stream:
+        with self._reading(), open(self.path, "rb") as stream:
             while block := stream.read(1 << 20):
                 digest.update(block)
         return digest.hexdigest()
 
     def git_blob(self) -> str:
         """The id by which git knows the file: SHA-1 of "blob", its size and its bytes."""
-        digest = hashlib.sha1(f"blob {self.path.stat().st_size}\0".encode(), usedforsecurity=False)
-        with open(self.path, "rb") as stream:
+        with self._reading(), open(self.path, "rb") as stream:
+            size = self.path.stat().st_size
+            digest = hashlib.sha1(f"blob {size}\0".encode(), usedforsecurity=False)
             while block := stream.read(1 << 20):
                 digest.update(block)
         return digest.hexdigest()
@@ -173,32 +195,62 @@ class AnnotationSource:
         """The whole file as text."""
         with self.open() as stream:
             data = stream.read()
+        self._check_start(data[:200])
         try:
             return data.decode("utf-8-sig")
         except UnicodeDecodeError as error:
             line = data.count(b"\n", 0, error.start) + 1
-            raise self._not_utf8(data[:4], data[error.start], line) from error
+            raise self._not_utf8(data[error.start], line) from error
 
-    def lines(self) -> Iterator[tuple[int, str]]:
-        """(1-based number, text without its line end) of every line, blank ones included."""
+    def lines(self, *, ended: bool = False) -> Iterator[tuple[int, str]]:
+        """(1-based number, text without its line end) of every line, blank ones included.
+
+        Args:
+            ended: the last line must have a line end too. Where any text makes a good line, nothing else
+                tells that a file was cut short in the middle of one.
+        """
         with self.open() as stream:
             for number, raw in enumerate(stream, start=1):
                 if number == 1:
+                    self._check_start(raw[:200])
                     raw = raw.removeprefix(b"\xef\xbb\xbf")
+                if ended and not raw.endswith((b"\n", b"\r")):
+                    raise self.error("is the last line, and has no line end: cut short?", line=number)
                 try:
                     yield number, raw.decode("utf-8").rstrip("\r\n")
                 except UnicodeDecodeError as error:
-                    raise self._not_utf8(raw[:4], raw[error.start], number) from error
+                    raise self._not_utf8(raw[error.start], number) from error
 
-    def _not_utf8(self, start: bytes, byte: int, line: int) -> AnnotationError:
-        known = next((name for mark, name in _SIGNATURES.items() if start.startswith(mark)), None)
-        what = f"it looks like {known}" if line == 1 and known else f"byte 0x{byte:02x} cannot be decoded"
-        return self.error(f"is not UTF-8 text: {what}; expected UTF-8", line=line)
+    def _check_start(self, start: bytes) -> None:
+        """What is no text, or a text that stands for the file, is called what it is."""
+        plain = start.lstrip().lower()
+        known = next((name for mark, name in _SIGNATURES.items() if plain.startswith(mark)), None)
+        if known is None and b"\0" in start:
+            known = "UTF-16, or binary data"
+        if known is not None:
+            raise self.error(f"is not UTF-8 text: it looks like {known}", line=1)
+
+    def _not_utf8(self, byte: int, line: int) -> AnnotationError:
+        return self.error(
+            f"is not UTF-8 text: byte 0x{byte:02x} cannot be decoded; expected UTF-8", line=line
+        )
+
+    def line_of(self, text: str) -> int | None:
+        """1-based number of the first line with this text (blanks in a row count as one), if it is found."""
+        forms = {text, json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]}
+        try:
+            for number, line in self.lines():
+                plain = " ".join(line.split())
+                if any(form in plain for form in forms):
+                    return number
+        except AnnotationError:
+            return None  # a binary file has no lines
+        return None
 
     def tsv(self, *columns: str) -> Iterator[tuple[int, list[str]]]:
         """(line, its tab-separated values); every line must have as many as there are names here."""
         empty = True
-        for number, text in self.lines():
+        for number, text in self.lines(ended=True):
             if not text.strip():
                 continue
             empty = False
@@ -220,14 +272,7 @@ class AnnotationSource:
             if not text.strip():
                 continue
             empty = False
-            try:
-                row = json.loads(text)
-            except json.JSONDecodeError as error:
-                raise self.error(
-                    f"is not a JSON object on one line ({error.msg} at column {error.colno}; cut short?): "
-                    f"{text!r:.60}",
-                    line=number,
-                ) from error
+            row = self._parsed(text, line=number)
             self.require(row, required, line=number)
             yield number, row
         if empty:
@@ -238,32 +283,53 @@ class AnnotationSource:
         text = self.text()
         if not text.strip():
             raise self.error("is empty")
-        try:
-            return json.loads(text, object_pairs_hook=self._unique)
-        except json.JSONDecodeError as error:
-            cut = " (the file ends there: cut short?)" if error.pos >= len(text.rstrip()) - 1 else ""
-            raise self.error(
-                f"is not JSON: {error.msg} at column {error.colno}{cut}", line=error.lineno
-            ) from error
+        return self._parsed(text)
 
-    def _unique(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    def _parsed(self, text: str, line: int | None = None) -> Any:
+        """A JSON document, or the object on a line of a file of such lines."""
+        try:
+            document = json.loads(text, object_pairs_hook=partial(self._object, line))
+        except AnnotationError:
+            raise
+        except json.JSONDecodeError as error:
+            problem = error.msg.removesuffix(" at")
+            if line is not None:
+                raise self.error(
+                    f"is not a JSON object on one line ({problem} at column {error.colno}; cut short?): "
+                    f"{text!r:.60}",
+                    line=line,
+                ) from error
+            ends = error.pos >= len(text.rstrip()) - 1 or problem.startswith("Unterminated string")
+            cut = " (the file ends there: cut short?)" if ends else ""
+            raise self.error(
+                f"is not JSON: {problem} at column {error.colno}{cut}", line=error.lineno
+            ) from error
+        except (RecursionError, ValueError) as error:  # too deep, or a number of thousands of digits
+            raise self.error(f"is not JSON that can be read ({error})", line=line) from error
+        if "\\ud" in text or "\\uD" in text:
+            self._check_surrogates(text, line)
+        return document
+
+    def _check_surrogates(self, text: str, line: int | None) -> None:
+        for found in _LONE_SURROGATE.finditer(text):
+            if found[1]:
+                start, end = found.span()
+                raise self.error(
+                    f"has half a character, {found[1]}, in …{text[max(start - 20, 0) : end]!r}…",
+                    line=line or text.count("\n", 0, start) + 1,
+                )
+
+    def _object(self, line: int | None, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         document = dict(pairs)
         if len(document) != len(pairs):
             names = [name for name, _ in pairs]
             twice = next(name for name in names if names.count(name) > 1)
-            raise self.error("appears twice in one JSON object", entry=twice)
+            raise self.error("appears twice in one JSON object", line=line, entry=twice)
         return document
 
-    def csv(
-        self, *required: str, delimiter: str = ",", encoding: str = "utf-8"
-    ) -> Iterator[tuple[int, dict[str, str]]]:
+    def csv(self, *required: str, delimiter: str = ",") -> Iterator[tuple[int, dict[str, str]]]:
         """(line where the row ends, its values by column); the header must have the columns named here."""
-        if encoding == "utf-8":
-            text = self.text()
-        else:
-            with self.open() as stream:
-                text = stream.read().decode(encoding)
-        reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+        reader = csv.reader(io.StringIO(self.text(), newline=""), delimiter=delimiter, strict=True)
         header: list[str] | None = None
         try:
             for values in reader:
@@ -386,6 +452,22 @@ class AnnotationSource:
         if not isinstance(value, str) or not value.strip():
             raise self.error(f"{name} is {value!r:.60}, expected a name", line=line, entry=entry)
         return value.strip()
+
+    def once(
+        self,
+        seen: dict[str, tuple[int | None, object]],
+        value: str,
+        name: str,
+        *,
+        line: int | None = None,
+        entry: object = None,
+    ) -> None:
+        """A value that must not come twice; `seen` remembers where each was."""
+        if value in seen:
+            first, before = seen[value]
+            where = f"line {first}" if first is not None else f"entry {before}"
+            raise self.error(f"{name} {value!r} appears twice, first in {where}", line=line, entry=entry)
+        seen[value] = (line, entry)
 
     def items(self, value: Any, name: str, *, line: int | None = None, entry: object = None) -> list[Any]:
         """A value that must be a JSON list."""

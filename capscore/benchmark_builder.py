@@ -6,7 +6,9 @@ checked and downloaded are they here. Only `datasets` and the standard library a
 
 from __future__ import annotations
 
+import difflib
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -23,17 +25,22 @@ import datasets
 from datasets import Features, Value
 
 from .annotation_files import AnnotationError, AnnotationSource, MissingAnnotations
-from .errors import CapscoreError, InputError
+from .errors import CapscoreError, InputError, ResultWriteError
 
 IMAGE_SUFFIXES = {".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff"}
 
-
-# What UTF-8 looks like once it was read as Latin-1 or Windows-1252, and the sign for what cannot be decoded.
-# A published file has a handful of such captions at most; one that was saved wrongly has many.
-_GARBLED = re.compile(
-    "[\u00c2\u00c3][\u0080-\u00bf]|\u00e2\u20ac|[\u00d0\u00d1\u00d8\u00d9][\u0080-\u00bf]|\ufffd"
-)
-_MOST_GARBLED = 0.02
+# A published file has a handful of garbled captions at most; one that was saved in another encoding has many.
+_MOST_GARBLED = 0.01
+# what Windows-1252 makes of the bytes for which Latin-1 has control characters
+_WINDOWS_1252 = {
+    ord(character): byte
+    for byte in range(0x80, 0xA0)
+    if (character := bytes([byte]).decode("cp1252", errors="ignore"))
+}
+# what `datasets` leaves in a folder that is also its cache
+_CACHE_FILES = re.compile(r".*\.(lock|arrow)|dataset_info\.json|warnings\.json")
+# beside prepared rows: what a person was told when they were made
+_WARNINGS = "warnings.json"
 
 
 class BenchmarkWarning(UserWarning):
@@ -108,20 +115,63 @@ class BenchmarkConfig(datasets.BuilderConfig):
 
 
 def _state(folder: Path) -> str:
-    """A digest of names, sizes and times of all files in a folder."""
+    """A digest of names, sizes and times of the files in a folder; links are followed.
+
+    Of photos names are enough: prepared rows have their paths, not what is in them.
+    """
     digest = hashlib.sha256()
-    for directory, folders, files in os.walk(folder):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for name in sorted(files):
-            path = os.path.join(directory, name)
-            try:
-                status = os.stat(path)
-            except OSError:
-                continue  # a dangling link is like no file
-            digest.update(
-                f"{os.path.relpath(path, folder)}\0{status.st_size}\0{status.st_mtime_ns}\0".encode()
-            )
+    folders, seen = [str(folder)], set()
+    while folders:
+        directory = folders.pop()
+        try:
+            status = os.stat(directory)
+            with os.scandir(directory) as found:
+                entries = sorted(found, key=lambda entry: entry.name)
+        except OSError:
+            continue  # not there, or not ours to read
+        if (status.st_dev, status.st_ino) in seen:
+            continue  # a link to a folder that was looked through
+        seen.add((status.st_dev, status.st_ino))
+        digest.update(f"{os.path.relpath(directory, folder)}\0".encode(errors="surrogateescape"))
+        for entry in entries:
+            if entry.is_dir():
+                folders += [] if entry.name.startswith(".") else [entry.path]
+            elif os.path.splitext(entry.name)[1].lower() in IMAGE_SUFFIXES:
+                if _is_file(entry):
+                    digest.update(f"{entry.name}\0".encode(errors="surrogateescape"))
+            elif not _CACHE_FILES.fullmatch(entry.name) and _is_file(entry):
+                status = os.stat(entry.path)
+                about = f"{entry.name}\0{status.st_size}\0{status.st_mtime_ns}\0"
+                digest.update(about.encode(errors="surrogateescape"))
     return digest.hexdigest()[:16]
+
+
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    """Whether it is a file, or a link to one."""
+    return os.path.isfile(entry.path) if entry.is_symlink() else entry.is_file()
+
+
+def garbled(text: str) -> bool:
+    """Whether a text was written in one encoding and read in another.
+
+    UTF-8 that was read as Latin-1 or Windows-1252 is UTF-8 again if it is turned back into bytes, which
+    other text hardly ever is; characters that an encoding lacks became "?" or U+FFFD.
+
+    >>> garbled("un cafÃ© Ã\xa0 Paris"), garbled("un café à Paris"), garbled("?????? ?? ????")
+    (True, False, True)
+    """
+    if text.isascii():
+        return 2 * text.count("?") > len(text)
+    if "\ufffd" in text:
+        return True
+    try:
+        content = text.translate(_WINDOWS_1252).encode("latin-1")
+    except UnicodeEncodeError:
+        return False
+    # blanks in a row became one, and the second byte of some letters looks like a blank
+    decoded = content.decode("utf-8", errors="replace")
+    broken = decoded.count("\ufffd")
+    return sum(not character.isascii() for character in decoded) - broken > broken
 
 
 class CaptionBenchmark(datasets.GeneratorBasedBuilder):
@@ -152,6 +202,12 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
         for config in cls.BUILDER_CONFIGS:
             config.version = datasets.Version(str(cls.VERSION))
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """A streamed split goes to other processes with its builder; there the script is loaded first."""
+        if type(self).__module__.startswith("capscore_benchmarks."):
+            return _unpickled, (self.name, self.__getstate__())
+        return super().__reduce_ex__(protocol)
+
     # --------------------------------------------------------- what a script says of itself
 
     @abstractmethod
@@ -178,6 +234,18 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
     def count(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
         """What a published table counts in a split's rows, photos left out."""
         return {"rows": len(rows), "images": len({row["image_id"] for row in rows if "image_id" in row})}
+
+    def warn(self, message: str) -> None:
+        """Say that the benchmark can be used, but is not all that was published.
+
+        It is said again whenever the prepared rows are loaded.
+        """
+        self._said.append(message)
+        warnings.warn(message, BenchmarkWarning, stacklevel=2)
+
+    @cached_property
+    def _said(self) -> list[str]:
+        return []
 
     # ------------------------------------------------------------------------------ files
 
@@ -246,10 +314,31 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
         where = (
             "no data_dir was given" if self.data_dir is None else f"not found under data_dir={self.data_dir}"
         )
-        if self.data_dir is not None and not self.data_dir.is_dir():
-            where = f"data_dir={self.data_dir} is not a folder"
+        if self.data_dir is not None:
+            is_folder = self.data_dir.is_dir()
+            where = (
+                f"{where}{self._there(known)}" if is_folder else f"data_dir={self.data_dir} is not a folder"
+            )
         source = known.source or self.HOMEPAGE
         return f"{self.name} ({self.config.name}) reads {places}: {where}. Get it from {source}"
+
+    def _there(self, known: AnnotationFile) -> str:
+        """What is there instead of a file: something else of its name, a similar name, or anything."""
+        assert self.data_dir is not None
+        held: list[str] = []
+        for place in known.names:
+            path = self.data_dir / place.format(config=self.config.name).partition("::")[0]
+            if path.is_dir() or path.is_symlink():
+                return f"; {path} is {'a folder' if path.is_dir() else 'a link to nothing'}"
+            try:
+                names = sorted(os.listdir(path.parent))
+            except OSError:
+                continue
+            near = difflib.get_close_matches(path.name, names, n=1, cutoff=0.7)
+            if near:
+                return f"; there is {path.parent / near[0]}"
+            held = held or names
+        return f", which holds {', '.join(held[:4])}{', …' if len(held) > 4 else ''}" if held else ""
 
     def _download(self, known: AnnotationFile) -> AnnotationSource:
         url = known.url.format(config=self.config.name)
@@ -261,8 +350,9 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
         try:
             path = Path(manager.download(url))
         except (OSError, ValueError, RuntimeError) as error:
+            reason = error.__cause__ or error
             raise MissingAnnotations(
-                f"{self.name} ({self.config.name}): {url} could not be downloaded ({error}). Put the file "
+                f"{self.name} ({self.config.name}): {url} could not be downloaded ({reason}). Put the file "
                 f"into a folder and pass data_dir; it is looked for as {' or '.join(known.names)}"
             ) from error
         member = next((place.partition("::")[2] for place in known.names if "::" in place), "")
@@ -309,13 +399,17 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
         return None
 
     def _listing(self, root: Path, folder: str) -> frozenset[str]:
-        """Names of the photos in a folder, as seen from its root; read once."""
+        """Names of the files in a folder, as seen from its root; read once."""
         key = (root, folder)
         if key not in self._listings:
-            try:
-                names = os.listdir(root / folder)
-            except OSError:
-                names = []
+            names: list[str] = []
+            # an annotation file has no say over what is read outside the folders of photos
+            if not os.path.isabs(folder) and ".." not in folder.split("/"):
+                try:
+                    with os.scandir(root / folder) as entries:
+                        names = [entry.name for entry in entries if _is_file(entry)]
+                except OSError:
+                    pass  # no such folder: none of its photos is there
             self._listings[key] = frozenset(os.path.join(folder, name) for name in names)
         return self._listings[key]
 
@@ -380,25 +474,38 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
 
     def checked_rows(self, split: str) -> Iterator[tuple[str, dict[str, Any]]]:
         """`rows`, with every key seen once and no text decoded wrongly; "image" holds names to look for."""
+        name = f"{self.name} ({self.config.name}, {split})"
         seen: set[str] = set()
-        garbled: list[str] = []
+        wrong: list[str] = []
         for key, row in self.rows(split):
             if key in seen:
-                raise AnnotationError(
-                    f"{self.name} ({self.config.name}, {split}): the key {key!r} appears twice"
-                )
+                raise AnnotationError(f"{name}: the key {key!r} appears twice", file=self._files_read())
             seen.add(key)
             text = row.get("caption") or next(iter(row.get("references") or ("",)))
-            if _GARBLED.search(text):
-                garbled.append(text)
+            if garbled(text):
+                wrong.append(text)
             yield key, row
         if not seen:
-            raise AnnotationError(f"{self.name} ({self.config.name}, {split}): its files hold no rows")
-        if len(garbled) > _MOST_GARBLED * len(seen):
+            raise AnnotationError(f"{name}: there are no rows", file=self._files_read())
+        if len(wrong) > _MOST_GARBLED * len(seen):
+            file, line = self._origin(wrong[0])
             raise AnnotationError(
-                f"{self.name} ({self.config.name}, {split}): {len(garbled):,} of {len(seen):,} captions look "
-                f"as if UTF-8 had been read as another encoding and saved again, such as {garbled[0]!r:.80}"
+                f"{name}: {len(wrong):,} of {len(seen):,} captions look as if UTF-8 had been read as another "
+                f"encoding and saved again, such as {wrong[0]!r:.80}",
+                file=file,
+                line=line,
             )
+
+    def _files_read(self) -> str:
+        return " or ".join(map(str, self.files_read.values()))
+
+    def _origin(self, text: str) -> tuple[str, int | None]:
+        """The file that has a text, and the line; all files that were read, where none has it as it is."""
+        for source in list(self.files_read.values()):
+            line = source.line_of(text)
+            if line is not None:
+                return str(source), line
+        return self._files_read(), None
 
     def _with_images(self, row: dict[str, Any], tally: _Tally) -> dict[str, Any]:
         row = dict(row)
@@ -428,39 +535,80 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
         name = f"{self.name} ({self.config.name}, {split})"
         published = self.published(split).get("rows")
         if published is not None and tally.rows != published:
-            warnings.warn(
-                f"{name} has {tally.rows:,} rows where {published:,} were published: is a file cut short?",
-                BenchmarkWarning,
-                stacklevel=2,
+            self.warn(
+                f"{name} has {tally.rows:,} rows where {published:,} were published: is a file cut short?"
             )
         if self.config.images is False or not self.image_roots or not tally.missing:
             return
         there = f"found {self._an_image()}" if self._an_image() else "there are no photos at all"
         photos = len(tally.missing) + len(tally.found)
         which = "not one" if not tally.found else f"{len(tally.found):,}"
+        verb = "is" if len(tally.found) < 2 else "are"
         message = (
-            f"{name}: {which} of its {photos:,} photos is in {', '.join(map(str, self.image_roots))}; "
+            f"{name}: {which} of its {photos:,} photos {verb} in {', '.join(map(str, self.image_roots))}; "
             f"missing is {tally.missing_example}, {there}"
         )
         if not tally.found and self.config.image_dir:
             raise MissingImages(f"{message}. images=False loads the annotations alone. {self.IMAGES.source}")
-        warnings.warn(f"{message}. Rows without a photo have None", BenchmarkWarning, stacklevel=2)
+        self.warn(f"{message}. Rows without a photo have None")
 
     def _an_image(self) -> str:
+        """A photo that is there, in a folder of photos or in one within it."""
         for root in self.image_roots:
-            for name in sorted(self._listing(root, "")):
-                if os.path.splitext(name)[1].lower() in IMAGE_SUFFIXES:
-                    return name
+            for folder in ("", *sorted(entry.name for entry in os.scandir(root) if entry.is_dir())):
+                for name in sorted(self._listing(root, folder)):
+                    if os.path.splitext(name)[1].lower() in IMAGE_SUFFIXES:
+                        return name
         return ""
+
+    def download_and_prepare(self, *args: Any, **kwargs: Any) -> None:
+        """As in `datasets`; what was said when the rows were prepared is said again when they are found.
+
+        Raises:
+            AnnotationError, MissingImages: as `capscore.load_benchmark`; nothing is kept.
+            ResultWriteError: the cache cannot be written, or its disk is full.
+        """
+        self._said.clear()
+        try:
+            super().download_and_prepare(*args, **kwargs)
+        except CapscoreError:
+            raise
+        except OSError as error:
+            raise self._unwritable(error) from error
+        kept = Path(self._output_dir, _WARNINGS)
+        if not self._said and kept.is_file():
+            for message in json.loads(kept.read_text(encoding="utf-8")):
+                warnings.warn(message, BenchmarkWarning, stacklevel=2)
 
     def _download_and_prepare(self, dl_manager, verification_mode, **prepare_split_kwargs) -> None:
         try:
             super()._download_and_prepare(dl_manager, verification_mode, **prepare_split_kwargs)
         except datasets.exceptions.DatasetGenerationError as error:
-            # what is wrong with a file is said by the error below; this one only says that there was one
-            if isinstance(error.__cause__, CapscoreError):
+            # what is wrong is said by the error below; this one only says that there was one
+            if isinstance(error.__cause__, (CapscoreError, BenchmarkWarning)):
                 raise error.__cause__ from None
+            if isinstance(error.__cause__, OSError):
+                raise self._unwritable(error.__cause__) from error
             raise
+        if self._said and os.path.isdir(self._output_dir):
+            # the folder has another name until it is whole
+            Path(self._output_dir, _WARNINGS).write_text(json.dumps(self._said), encoding="utf-8")
+
+    def _unwritable(self, error: OSError) -> ResultWriteError:
+        return ResultWriteError(
+            f"{self.name} ({self.config.name}) could not be prepared in {self._cache_dir_root} "
+            f"({error.strerror or error}); cache_dir=… is another folder for it"
+        )
+
+
+def _unpickled(slug: str, state: dict[str, Any]) -> CaptionBenchmark:
+    """A builder in another process."""
+    from .data_sets import builder_class
+
+    kind = builder_class(slug)
+    builder = kind.__new__(kind)
+    builder.__setstate__(state)
+    return builder
 
 
 @dataclass

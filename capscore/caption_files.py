@@ -6,12 +6,11 @@ Several benchmarks rate captions of these photos and bring no references. Where 
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from .annotation_files import AnnotationSource
-from .benchmark_builder import AnnotationFile, BenchmarkWarning, CaptionBenchmark
+from .benchmark_builder import AnnotationFile, CaptionBenchmark
 
 _KARPATHY = "caption_datasets.zip, Karpathy's splits"
 
@@ -83,11 +82,9 @@ def references_of(
         return {}
     if not found:
         names = ", ".join(builder.FILES[name].names[0] for name in files)
-        warnings.warn(
+        builder.warn(
             f"{builder.name} ({builder.config.name}): {len(left):,} photos have no references, for none of "
-            f"{names} is under data_dir",
-            BenchmarkWarning,
-            stacklevel=2,
+            f"{names} is under data_dir"
         )
         return {}
     captions: dict[str, list[str]] = {}

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from .command_line import DEBUG, FAILED, command, say
+from .command_line import DEBUG, FAILED, as_usage, command, say
+from .errors import InputError
 
 data_app = typer.Typer(help="Benchmarks' files: list, check, export.", no_args_is_help=True)
 
@@ -30,13 +33,30 @@ Debug = Annotated[
 ]
 
 
+@contextmanager
+def _usage(benchmark: str) -> Iterator[None]:
+    """A benchmark, configuration or folder that there is not is an error of usage; a damaged file is none."""
+    from .data_sets import builder_class
+    from .rows import UsageError
+
+    with as_usage():
+        builder_class(benchmark)
+    try:
+        yield
+    except InputError as error:
+        raise UsageError(str(error)) from error
+
+
 @data_app.command("list")
 @command
 def list_benchmarks(
     as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
     debug: Debug = False,
 ) -> None:
-    """List the benchmarks that can be loaded, with their configurations and published rows."""
+    """List the benchmarks that can be loaded, with their configurations and published rows.
+
+    Rows are those of all configurations together, or those of the one that is called all.
+    """
     DEBUG.set(debug)
     from rich import box
     from rich.console import Console
@@ -62,7 +82,8 @@ def list_benchmarks(
     table.add_column("configurations", overflow="fold")
     table.add_column("rows", justify="right", no_wrap=True)
     for entry in entries:
-        total = sum(number for splits in entry["rows"].values() for number in splits.values())
+        counted = [entry["rows"]["all"]] if "all" in entry["rows"] else entry["rows"].values()
+        total = sum(number for splits in counted for number in splits.values())
         table.add_row(entry["benchmark"], " ".join(entry["configs"]), f"{total:,}" if total else "")
     Console().print(table)
 
@@ -95,14 +116,15 @@ def check(
     from .data_check import NOTE, OK, check_benchmark
     from .text_files import write_text
 
-    checked = check_benchmark(
-        benchmark,
-        config,
-        data_dir=data_dir,
-        image_dir=image_dir,
-        open_images=open_images,
-        say=say if sys.stderr.isatty() and not quiet else None,
-    )
+    with _usage(benchmark):
+        checked = check_benchmark(
+            benchmark,
+            config,
+            data_dir=data_dir,
+            image_dir=image_dir,
+            open_images=open_images,
+            say=say if sys.stderr.isatty() and not quiet else None,
+        )
     if list_missing is not None:
         names = dict.fromkeys(name for part in checked for name in part.missing_images)
         write_text(list_missing, "".join(f"{name}\n" for name in names))
@@ -137,19 +159,27 @@ def export(
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Write a benchmark as Parquet with a card: load_dataset(folder, config) on every version of datasets."""
+    """Write a benchmark as Parquet with a card: load_dataset(folder, config) on every version of datasets.
+
+    Exit codes: 0 the folder is whole; 1 a file is missing, damaged or cannot be written; 2 wrong usage.
+    """
     DEBUG.set(debug)
+    from datasets import disable_progress_bars
+
     from .data_export import export_benchmark
 
-    made = export_benchmark(
-        benchmark,
-        out,
-        config,
-        data_dir=data_dir,
-        image_dir=image_dir,
-        images=False if no_images else None,
-        force=force,
-        say=None if quiet else say,
-    )
+    if quiet or not sys.stderr.isatty():
+        disable_progress_bars()
+    with _usage(benchmark):
+        made = export_benchmark(
+            benchmark,
+            out,
+            config,
+            data_dir=data_dir,
+            image_dir=image_dir,
+            images=False if no_images else None,
+            force=force,
+            say=None if quiet else say,
+        )
     if not quiet:
         say(f"{made} is whole")

@@ -13,9 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .annotation_files import MissingAnnotations
-from .data_sets import benchmark_builder, builder_class
-from .errors import CapscoreError
+from .data_sets import benchmark_builder, builder_class, config_name
+from .errors import CapscoreError, InputError
 
 if TYPE_CHECKING:
     from .benchmark_builder import CaptionBenchmark
@@ -95,11 +94,13 @@ def check_benchmark(
         say: takes one line on what is being looked at.
 
     Raises:
-        CapscoreError: an unknown benchmark or configuration, or no folder.
+        CapscoreError: an unknown benchmark.
+        InputError: an unknown configuration, or no folder.
     """
-    if data_dir is not None and not Path(data_dir).expanduser().is_dir():
-        raise CapscoreError(f"data_dir={data_dir} is not a folder")
-    names = list(configs or [known.name for known in builder_class(slug).BUILDER_CONFIGS])
+    names = [config_name(slug, name) for name in configs or ()]
+    names = names or [known.name for known in builder_class(slug).BUILDER_CONFIGS]
+    if data_dir is not None and not os.path.isdir(os.path.expanduser(data_dir)):
+        raise InputError(f"{data_dir} is not a folder", field="data_dir")
     checked = []
     for config in names:
         if say is not None:
@@ -120,9 +121,6 @@ def _check(builder: CaptionBenchmark, open_images: bool) -> CheckedBenchmark:
     for split in splits:
         try:
             rows = [row for _, row in builder.checked_rows(split)]
-        except MissingAnnotations as error:
-            found.add(PROBLEM, split, str(error))
-            continue
         except CapscoreError as error:
             found.add(PROBLEM, split, str(error))
             continue
@@ -165,7 +163,7 @@ def _check_counts(
     builder: CaptionBenchmark, split: str, rows: list[dict[str, Any]], found: CheckedBenchmark
 ) -> None:
     counts = builder.count(rows)
-    published = builder.COUNTS.get(builder.config.name, {}).get(split, {})
+    published = builder.published(split)
     found.counts[split] = counts
     for what, number in counts.items():
         if what not in published:

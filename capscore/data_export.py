@@ -14,12 +14,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .data_sets import benchmark_builder, builder_class
+from .data_sets import benchmark_builder, builder_class, config_name
 from .errors import CapscoreError, InputError, ResultWriteError
 from .shipped import benchmark_folder
 
 if TYPE_CHECKING:
     from .benchmark_builder import CaptionBenchmark
+
+
+# in the card of every folder that is written
+_WRITTEN_BY = "Written from the official files by `capscore data export"
 
 
 def export_benchmark(
@@ -40,11 +44,12 @@ def export_benchmark(
         out: the folder to make; it has its name only once it is whole.
         configs: which configurations; None takes all whose files are there.
         data_dir, image_dir, images: as in `capscore.load_benchmark`.
-        force: replace the folder if it is there.
+        force: replace the folder if it is there: an empty one, or one that was made by this.
         say: takes one line on what is being done.
 
     Raises:
-        InputError: the folder is there, or a configuration is unknown.
+        InputError: the folder is there (with `force`: and was not made by this, or holds the files that are
+            read), `data_dir` is none, or a configuration is unknown.
         AnnotationError: a file is missing (of a configuration that was named) or damaged.
         ResultWriteError: the folder cannot be written.
 
@@ -55,10 +60,12 @@ def export_benchmark(
     """
     from .annotation_files import MissingAnnotations
 
-    out = Path(out)
-    if out.exists() and not force:
-        raise InputError(f"{out} exists; force=True replaces it", field="out")
-    names = list(configs or [known.name for known in builder_class(slug).BUILDER_CONFIGS])
+    names = [config_name(slug, name) for name in configs or ()]
+    names = names or [known.name for known in builder_class(slug).BUILDER_CONFIGS]
+    if data_dir is not None and not os.path.isdir(os.path.expanduser(data_dir)):
+        raise InputError(f"{data_dir} is not a folder", field="data_dir")
+    out = Path(os.path.expanduser(out))
+    _check_place(out, (data_dir, image_dir, os.getcwd()), force)
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         beside = Path(tempfile.mkdtemp(prefix=f".{out.name}.", suffix=".partial", dir=out.parent))
@@ -89,7 +96,7 @@ def export_benchmark(
         shutil.rmtree(beside / ".cache", ignore_errors=True)
         (beside / "README.md").write_text(_card(slug, written), encoding="utf-8")
         os.chmod(beside, 0o755)
-        if out.exists():
+        if out.is_dir() and not out.is_symlink():
             shutil.rmtree(out)
         os.replace(beside, out)
     except OSError as error:
@@ -97,6 +104,22 @@ def export_benchmark(
     finally:
         shutil.rmtree(beside, ignore_errors=True)
     return out
+
+
+def _check_place(out: Path, needed: Sequence[str | Path | None], force: bool) -> None:
+    if not os.path.lexists(out):
+        return
+    if not force:
+        raise InputError(f"{out} exists; force=True replaces it", field="out")
+    card = out / "README.md"
+    ours = (
+        out.is_dir() and card.is_file() and _WRITTEN_BY in card.read_text(encoding="utf-8", errors="replace")
+    )
+    if out.is_symlink() or not (ours or (out.is_dir() and not any(out.iterdir()))):
+        raise InputError(f"{out} exists and is not an exported benchmark; it is left alone", field="out")
+    for folder in needed:
+        if folder is not None and Path(os.path.expanduser(folder)).resolve().is_relative_to(out.resolve()):
+            raise InputError(f"{out} is not replaced, for {folder} lies in it", field="out")
 
 
 def _write_config(builder: CaptionBenchmark, workshop: Path, folder: Path) -> dict[str, Any]:
@@ -123,7 +146,8 @@ def _write_config(builder: CaptionBenchmark, workshop: Path, folder: Path) -> di
             "config_name": builder.config.name,
             "features": info.features._to_yaml_list(),
             "splits": [
-                {"name": str(name), "num_examples": split.num_examples} for name, split in info.splits.items()
+                {"name": str(name), "num_bytes": split.num_bytes, "num_examples": split.num_examples}
+                for name, split in info.splits.items()
             ],
         },
     }
@@ -158,7 +182,7 @@ def _card(slug: str, written: dict[str, Any]) -> str:
     how = (
         "## How to load\n\n```python\nfrom datasets import load_dataset\n\n"
         f'data = load_dataset("path/or/id/of/this/folder", "{first}")\n```\n\n'
-        f"Written from the official files by `capscore data export {slug}`.\n\n"
+        f"{_WRITTEN_BY} {slug}`.\n\n"
     )
     body = re.sub(r"^## How to load\n.*?(?=^## )", lambda _: how, body, flags=re.DOTALL | re.MULTILINE)
     return f"---\n{front}---\n{body}"

@@ -6,21 +6,36 @@ on all of them.
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import hashlib
 import importlib.util
+import os
 import sys
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .errors import CapscoreError, InputError
+from .errors import CapscoreError, InputError, ResultWriteError
 from .shipped import benchmark_folder
 
 if TYPE_CHECKING:
     from datasets import Dataset, DatasetDict, IterableDataset, IterableDatasetDict
 
-    from .benchmark_builder import CaptionBenchmark
+    from .benchmark_builder import BenchmarkConfig, CaptionBenchmark
+
+# two threads must not load a script at once: the second would find a module that is not whole
+_LOADING = threading.RLock()
+# what turns files into rows, beside the loading script itself
+READERS = (
+    "annotation_files",
+    "annotation_folder",
+    "benchmark_builder",
+    "caption_files",
+    "coco_files",
+    "rated_captions",
+)
 
 
 def load_benchmark(
@@ -41,7 +56,7 @@ def load_benchmark(
         slug: name of the benchmark, such as "xvnli"; `capscore.benchmark_slugs()` lists them.
         config: its configuration, such as "fr"; None where it has one only, or a default.
         data_dir: folder of its official files; None downloads them where their source is public.
-        split: "test", …; None gives all, by name.
+        split: "test", "test[:10%]", "train+test", …; None gives all, by name. A stream takes whole splits.
         streaming: yield rows as they are read instead of preparing them on disk.
         images: None takes the photos that are there (None stands for the others), True demands all, False
             leaves them out.
@@ -54,6 +69,11 @@ def load_benchmark(
         CapscoreError: an unknown benchmark, configuration, split or option.
         AnnotationError: a file is missing or damaged; names file and line. Nothing is kept of it.
         MissingImages: with images=True, or where a folder of photos holds none of those expected.
+        ResultWriteError: prepared rows cannot be written.
+
+    Warns:
+        BenchmarkWarning: rows, photos or references are fewer than published. With
+            `warnings.simplefilter("error", capscore.BenchmarkWarning)` it is an error too.
 
     >>> import capscore
     >>> capscore.load_benchmark("xvnli", "fr", data_dir="xvnli", split="test").num_rows   # doctest: +SKIP
@@ -69,7 +89,7 @@ def load_benchmark(
         options=options,
     )
     if split is not None:
-        _check_split(builder, split)
+        _check_split(builder, split, streaming)
     if streaming:
         return builder.as_streaming_dataset(split=split)
     builder.download_and_prepare()
@@ -90,22 +110,28 @@ def benchmark_builder(
     kind = builder_class(slug)
     config = config_name(slug, config)
     known = next(known for known in kind.BUILDER_CONFIGS if known.name == config)
-    unknown = [name for name in options or {} if not hasattr(known, name) or name in ("name", "version")]
-    if unknown:
-        raise InputError(f"{slug} has no option {', '.join(map(repr, unknown))}", field="options")
-    chosen: dict[str, Any] = {"images": images, "image_dir": image_dir, **(options or {})}
-    return kind(
-        cache_dir=None if cache_dir is None else str(cache_dir),
-        dataset_name=slug,
-        config_name=config,
-        data_dir=None if data_dir is None else str(Path(data_dir).expanduser()),
-        hash=_code_digest(slug),
-        **{
-            name: str(value) if isinstance(value, Path) else value
-            for name, value in chosen.items()
-            if value is not None
-        },
-    )
+    _check_options(slug, known, options or {})
+    if images not in (None, True, False):
+        raise InputError(f"{images!r}: expected None, True or False", field="images")
+    chosen: dict[str, Any] = {
+        "images": images,
+        "image_dir": None if image_dir is None else os.fspath(image_dir),
+        **(options or {}),
+    }
+    try:
+        return kind(
+            cache_dir=None if cache_dir is None else os.fspath(cache_dir),
+            dataset_name=slug,
+            config_name=config,
+            data_dir=None if data_dir is None else os.path.expanduser(os.fspath(data_dir)),
+            hash=_code_digest(slug),
+            **{name: value for name, value in chosen.items() if value is not None},
+        )
+    except OSError as error:
+        raise ResultWriteError(
+            f"{slug} ({config}) cannot be prepared in {cache_dir or 'the cache of datasets'} "
+            f"({error.strerror or error}); cache_dir=… is another folder for it"
+        ) from error
 
 
 def config_name(slug: str, config: str | None) -> str:
@@ -123,10 +149,11 @@ def config_name(slug: str, config: str | None) -> str:
     if config is None:
         config = kind.DEFAULT_CONFIG_NAME or (names[0] if len(names) == 1 else None)
     if config not in names:
-        close = difflib.get_close_matches(str(config), names, n=1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
         given = "is needed" if config is None else f"{config!r} is not known"
-        raise InputError(f"{slug}: a configuration {given}: one of {', '.join(names)}{hint}", field="config")
+        raise InputError(
+            f"{slug}: a configuration {given}: one of {', '.join(names)}{_near(config, names)}",
+            field="config",
+        )
     return config
 
 
@@ -141,42 +168,76 @@ def builder_class(slug: str) -> type[CaptionBenchmark]:
     path = Path(benchmark_folder(slug), f"{slug}.py")
     # `datasets` finds a builder's module by its name again, so it must be among the loaded ones
     name = f"capscore_benchmarks.{slug}"
-    module = sys.modules.get(name)
-    if module is None or getattr(module, "__file__", None) != str(path):
-        spec = importlib.util.spec_from_file_location(name, path)
-        if spec is None or spec.loader is None:
-            raise CapscoreError(f"{path} cannot be loaded")
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module
-        try:
-            spec.loader.exec_module(module)
-        except BaseException:
-            del sys.modules[name]
-            raise
+    with _LOADING:
+        module = sys.modules.get(name)
+        if module is None or getattr(module, "__file__", None) != str(path):
+            spec = importlib.util.spec_from_file_location(name, path)
+            if spec is None or spec.loader is None:
+                raise CapscoreError(f"{path} cannot be loaded")
+            module = importlib.util.module_from_spec(spec)
+            sys.modules[name] = module
+            try:
+                spec.loader.exec_module(module)
+            except BaseException:
+                del sys.modules[name]
+                raise
     for value in vars(module).values():
         if isinstance(value, type) and issubclass(value, CaptionBenchmark) and value.__module__ == name:
             return value
     raise CapscoreError(f"{path} has no builder class")
 
 
-def _check_split(builder: CaptionBenchmark, split: str) -> None:
+def _check_options(slug: str, known: BenchmarkConfig, options: Mapping[str, Any]) -> None:
+    from .benchmark_builder import BenchmarkConfig
+
+    common = {field.name for field in dataclasses.fields(BenchmarkConfig)}
+    own = {field.name: field.default for field in dataclasses.fields(known) if field.name not in common}
+    for name, value in options.items():
+        if name not in own:
+            has = f"its options are {', '.join(own)}" if own else "it has none"
+            raise InputError(f"{slug} has no option {name!r}: {has}{_near(name, own)}", field="options")
+        if type(value) is not type(own[name]):
+            raise InputError(
+                f"{name}={value!r}: expected {type(own[name]).__name__}, such as {own[name]!r}",
+                field="options",
+            )
+
+
+def _check_split(builder: CaptionBenchmark, split: str, streaming: bool) -> None:
+    from datasets import ReadInstruction
+
+    if isinstance(split, ReadInstruction) and not streaming:
+        return
     names = builder.splits()
-    base = str(split).partition("[")[0]
-    if base not in (*names, "all") and "+" not in base:
+    where = f"{builder.name} ({builder.config.name})"
+    for part in str(split).split("+"):
+        name = part.partition("[")[0].strip()
+        if name not in (*names, "all"):
+            raise InputError(
+                f"{where} has no split {name!r}: one of {', '.join(names)}{_near(name, names)}", field="split"
+            )
+    if streaming and str(split) not in names:
         raise InputError(
-            f"{builder.name} ({builder.config.name}) has no split {split!r}: one of {', '.join(names)}",
+            f"{split!r}: a stream is of one whole split, of {' or '.join(names)}; its methods take and skip "
+            "give parts of it",
             field="split",
         )
+    try:
+        ReadInstruction.from_spec(str(split))
+    except (AssertionError, ValueError) as error:
+        raise InputError(f"{split!r}: {error}; expected such as 'test[:10%]'", field="split") from error
+
+
+def _near(given: object, names: Iterable[str]) -> str:
+    """The name that may have been meant, as an ending of a message."""
+    spelt = {name.lower(): name for name in names}
+    close = difflib.get_close_matches(str(given).lower(), spelt, n=1) if isinstance(given, str) else []
+    return f"; did you mean {spelt[close[0]]!r}?" if close else ""
 
 
 def _code_digest(slug: str) -> str:
     """Digest of what turns files into rows, so that rows prepared by other code are not taken for its own."""
-    digest = hashlib.sha256()
-    here = Path(__file__).parent
-    for path in (
-        Path(benchmark_folder(slug), f"{slug}.py"),
-        here / "benchmark_builder.py",
-        here / "annotation_files.py",
-    ):
-        digest.update(path.read_bytes())
+    digest = hashlib.sha256(Path(benchmark_folder(slug), f"{slug}.py").read_bytes())
+    for name in READERS:
+        digest.update((Path(__file__).parent / f"{name}.py").read_bytes())
     return digest.hexdigest()[:16]

@@ -1,10 +1,10 @@
 """The abstract base that joins a scorer to `evaluate`: rows come in by `add`, `add_batch` or `compute`.
 
-Rows are checked and measured as they come, in the process they come to; what waits for `compute` is one short
-row of numbers each, and its texts for a metric that compares rows with each other. So memory does not grow
-with the images, every process of a distributed run does its own share of the model's work, no image goes
-through a data set's encoder, which would change its pixels, and CIDEr of rows that came piece by piece is that
-of all of them at once.
+Rows are checked and measured as they come, in the process they come to; what waits for `compute` is one
+short row of numbers each, and its texts for a metric that compares rows with each other. So memory does not
+grow with the images, every process of a distributed run does its own share of the model's work, no image goes
+through a data set's encoder, which would change its pixels, and CIDEr of rows that came piece by piece is
+that of all of them at once.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ SPLIT_LANGUAGE = """says how texts are
 class CaptionModule(evaluate.Metric, ABC):
     """Base of the modules in `metrics/`; a module names its `metric` and describes itself.
 
-    Extra arguments of `evaluate.load` go to `capscore.load`, which refuses those that the metric does not take:
-    backbone, device, dtype, batch_size, cache, prefix, image_tower, trust_remote_code, allow_urls and progress
-    for metrics with a backbone; document_frequencies, variant and clip. `revision` of `evaluate.load` is that
-    of the module; for the weights write `backbone="org/name@revision"`.
+    Extra arguments of `evaluate.load` go to `capscore.load`, which refuses those that its metric does not
+    take: backbone, device, dtype, batch_size, cache, prefix, image_tower, trust_remote_code, allow_urls and
+    progress for metrics with a backbone; document_frequencies, variant and clip for others. `revision` of
+    `evaluate.load` is that of the module; for the weights write `backbone="org/name@revision"`.
 
     With `num_process > 1` every process needs the same `experiment_id` and `cache_dir` (a shared folder), its
     own `process_id`, and a call of `compute`, also where it was given no rows. `timeout` is how many seconds

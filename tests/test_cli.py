@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 import datasets
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -23,8 +24,9 @@ from typer.testing import CliRunner
 import capscore
 from capscore.backbones import registry
 from capscore.cache import EmbeddingCache
+from capscore.cider import DocumentFrequencies
 from capscore.cli import app
-from capscore.scorers import load
+from capscore.scorers import KINDS, METRICS, load
 
 from .toy import BLUE, GREEN, RED, ColourBackbone
 
@@ -284,6 +286,174 @@ def test_the_embedded_backbone_scores_photos(tmp_path, embedded, monkeypatch):
     assert right > wrong + 0.3
 
 
+# ------------------------------------------------------- metrics that read texts
+
+TEXTS = [
+    {"caption": "a red kite", "references": ["a red kite flies", "the kite"], "language": "en"},
+    {"caption": "ein Hund", "references": ["ein Hund läuft"], "language": "de"},
+    {"caption": "a dog runs", "references": ["a dog", "one dog runs"], "language": "en"},
+    {"caption": "zwei Drachen", "references": ["drei Drachen", "zwei Hunde"], "language": "de"},
+    {"caption": "two dogs", "references": ["two dogs run"], "language": "en"},
+]
+
+
+def score_texts(tmp_path, *arguments, rows=TEXTS, **options):
+    source = write_jsonl(tmp_path / "texts.jsonl", rows)
+    return capscore_("score", source, "-o", tmp_path / "o.jsonl", "--force", *arguments, **options)
+
+
+def text_scores(metric, rows=TEXTS, **options):
+    return load(metric, **options).score(
+        [row["caption"] for row in rows],
+        None,
+        [row["references"] for row in rows],
+        [r["language"] for r in rows],
+    )
+
+
+def test_a_file_without_images(tmp_path):
+    result = score_texts(tmp_path, "-m", "cider", "-m", "bleu")
+    assert (result.exit_code, result.stderr) == (0, "")
+    rows = read_jsonl(tmp_path / "o.jsonl")
+    assert list(rows[0]) == [*TEXTS[0], "cider", "bleu", "bleu_1", "bleu_2", "bleu_3", "bleu_4"]
+    cider, bleu = text_scores("cider"), text_scores("bleu")
+    assert [row["cider"] for row in rows] == cider.scores.tolist()
+    assert [row["bleu_2"] for row in rows] == bleu.components["bleu_2"].tolist()
+    assert re.search(rf"cider +{cider.mean:.4f} +5 +0 +0 +0 *\n", result.stdout)
+    assert f"corpus_bleu_4 {bleu.corpus['corpus_bleu_4']:.4f}" in result.stdout
+    assert cider.signature in result.stdout.splitlines()
+    summary = json.loads((tmp_path / "o.summary.json").read_text())["metrics"]
+    assert summary["bleu"]["corpus_bleu_1"] == bleu.corpus["corpus_bleu_1"]
+    assert summary["cider"]["signature"] == cider.signature
+
+
+@pytest.mark.parametrize("output", ["o.jsonl", "o.csv", "o.parquet", "o"])
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 9])
+def test_chunks_are_one_corpus(tmp_path, monkeypatch, size, output):
+    """However many rows are read at once, CIDEr of each is that of one call."""
+    monkeypatch.setattr("capscore.score_file.CHUNK_ROWS", size)
+    source = tmp_path / "in.parquet"
+    pq.write_table(pa.Table.from_pylist(TEXTS), source)
+    if output == "o.csv":
+        source = write_jsonl(tmp_path / "in.jsonl", TEXTS)
+    result = capscore_("score", source, "-m", "cider", "-m", "rouge_l", "-o", tmp_path / output)
+    assert (result.exit_code, result.stderr) == (0, "")
+    if output == "o":
+        rows = datasets.load_from_disk(str(tmp_path / output)).to_list()
+    elif output == "o.csv":
+        with open(tmp_path / output, newline="") as file:
+            rows = list(csv.DictReader(file))
+    else:
+        path = tmp_path / output
+        rows = read_jsonl(path) if output == "o.jsonl" else pq.read_table(path).to_pylist()
+    for metric in ("cider", "rouge_l"):
+        whole = text_scores(metric)
+        assert [float(row[metric]) for row in rows] == whole.scores.tolist()
+        assert whole.signature in result.stdout
+
+
+def test_texts_and_images_together(preds, tmp_path, colours, monkeypatch):
+    metrics = ("-m", "cider", "-m", "mcs", "-m", "clip_cider", "-m", "text_score")
+    result = score(preds, *metrics, "--backbone", "toy", "--language", "en", "-o", tmp_path / "whole.jsonl")
+    assert result.exit_code == 0 and [name for name, _ in colours] == ["toy"]
+    monkeypatch.setattr("capscore.score_file.CHUNK_ROWS", 1)
+    pieces = score(preds, *metrics, "--backbone", "toy", "--language", "en", "-o", tmp_path / "pieces.jsonl")
+    assert pieces.stdout.replace("pieces.jsonl", "whole.jsonl") == result.stdout
+    rows = read_jsonl(tmp_path / "pieces.jsonl")
+    assert rows == read_jsonl(tmp_path / "whole.jsonl")
+    assert list(rows[0]) == [
+        *ROWS[0], "cider", "mcs", "clip_cider", "clip_term", "clip_cider_cider", "text_score",
+    ]  # fmt: skip
+    captions, references = [row["caption"] for row in ROWS], [row["references"] for row in ROWS]
+    cider = load("cider").score(captions, references=references, language="en").scores
+    assert [row["cider"] for row in rows] == [row["clip_cider_cider"] for row in rows] == cider.tolist()
+    assert [row["mcs"] for row in rows] == pytest.approx(MCS, abs=1e-6)
+    assert [row["text_score"] for row in rows] == pytest.approx(TEXT, abs=1e-6)
+    assert [row["clip_term"] for row in rows] == pytest.approx(REF, abs=1e-6)
+    assert [row["clip_cider"] for row in rows] == pytest.approx((np.array(REF) + cider) / 2, abs=1e-6)
+
+
+@pytest.mark.parametrize("size", [1, 2, 10])
+def test_a_bad_text_is_no_part_of_the_corpus(tmp_path, monkeypatch, size):
+    monkeypatch.setattr("capscore.score_file.CHUNK_ROWS", size)
+    rows = [*TEXTS[:3], {**TEXTS[0], "caption": ""}, *TEXTS[3:], {**TEXTS[1], "references": "no list"}]
+    result = score_texts(tmp_path, "-m", "cider", rows=rows)
+    assert result.exit_code == 1
+    assert "line 4 (row 3 counted from 0): candidate: expected a caption" in result.stderr
+    assert not list(tmp_path.glob("o*"))
+    result = score_texts(tmp_path, "-m", "cider", "--on-error", "skip", rows=rows)
+    assert result.exit_code == 3
+    whole = text_scores("cider")
+    found = read_jsonl(tmp_path / "o.jsonl")
+    assert [row["cider"] for row in found if row["capscore_error"] is None] == whole.scores.tolist()
+    assert [row["cider"] for row in found if row["capscore_error"]] == [None, None]
+    assert whole.signature in result.stdout
+
+
+def test_an_image_that_is_missing_is_no_fault_of_the_texts(tmp_path, photos, colours):
+    rows = [{**ROWS[0], "image": "gone.png"}, *ROWS[1:]]
+    source = write_jsonl(tmp_path / "p.jsonl", rows)
+    output = tmp_path / "o.jsonl"
+    assert score(source, "-m", "rouge_l", "-o", output).exit_code == 0
+    result = score(source, "-m", "rouge_l", "-m", "mcs", "--on-error", "skip", "-o", output, "--force")
+    assert result.exit_code == 3
+    first = read_jsonl(output)[0]
+    assert first["mcs"] is None and first["rouge_l"] == pytest.approx(0.6288659793814433)
+    assert first["capscore_error"].startswith("mcs: image: no such file")
+
+
+def test_options_of_cider(tmp_path):
+    frequencies = DocumentFrequencies.from_references([[["a"]], [["dog"]], [["kite"]]])
+    frequencies.save(tmp_path / "df.npz")
+    result = score_texts(tmp_path, "-m", "cider", "--document-frequencies", tmp_path / "df.npz")
+    expected = text_scores("cider", document_frequencies=frequencies)
+    assert [row["cider"] for row in read_jsonl(tmp_path / "o.jsonl")] == expected.scores.tolist()
+    assert f"|df:{frequencies.fingerprint}|" in result.stdout
+    result = score_texts(tmp_path, "-m", "cider", "--variant", "paper")
+    assert "cider|variant:paper|" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--backbone", "embedded"], "--backbone: an option of other metrics than cider"),
+        (["--device", "cpu"], "--device: an option of other metrics than cider"),
+        (["--no-cache"], "--cache-dir and --no-cache: an option of other metrics"),
+        (["--clip", "clip_score"], "--clip: an option of other metrics than cider"),
+        (["--variant", "D"], "variant='D': expected 'coco' or 'paper'"),
+        (["-m", "clip_cider", "--clip", "mcs"], "clip='mcs': expected"),
+        (["--document-frequencies", "gone.npz"], "'gone.npz' cannot be read"),
+        (["--references-column", "referenecs"], "did you mean --references-column references?"),
+        (["-m", "mcs"], "no column is known to hold the images"),
+    ],
+)
+def test_usage_errors_of_text_metrics(tmp_path, arguments, message):
+    result = score_texts(tmp_path, "-m", "cider", *arguments)
+    assert result.exit_code == 2 and message in result.stderr and "Traceback" not in result.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["texts.jsonl"]
+
+
+def test_one_set_of_references_is_warned_about(tmp_path):
+    result = score_texts(tmp_path, "-m", "cider", rows=TEXTS[:1])
+    assert result.exit_code == 0
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("capscore: warning: CIDEr counts how rare") and "0 by definition" in line
+
+
+def test_java_that_is_not_there_is_one_line(tmp_path, monkeypatch):
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    monkeypatch.setattr("capscore.java_metrics._program", lambda *names: None)
+    result = score_texts(tmp_path, "-m", "cider", "-m", "meteor")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith("capscore: error: METEOR needs Java") and result.stderr.count("\n") == 1
+
+
+def test_help_names_every_metric():
+    text = capscore_("score", "--help").stdout
+    assert all(re.search(rf"\b{metric}\b", text) for metric in METRICS)
+    assert [name for names in KINDS.values() for name in names] == list(METRICS)
+
+
 # ------------------------------------------------------------------ warnings
 
 
@@ -409,7 +579,11 @@ def test_an_image_elsewhere_is_not_taken_for_one_that_is_missing(tmp_path, photo
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["-m", "mccs"], "metric 'mccs' is not one of mcs, clip_score, ref_clip_score; did you mean 'mcs'?"),
+        (
+            ["-m", "mccs"],
+            "metric 'mccs' is not one of mcs, clip_score, ref_clip_score, clip_cider, text_score, ",
+        ),
+        (["-m", "mccs"], "spice; did you mean 'mcs'?"),
         (["--language", "german"], "did you mean 'de'?"),
         (["--dtype", "fp17"], "dtype='fp17' is not one of"),
         (["--on-error", "stop"], "--on-error stop: expected raise or skip"),
@@ -541,6 +715,19 @@ def test_a_signal_before_the_first_chunk_leaves_nothing(tmp_path, photos):
     _, stderr = process.communicate(timeout=60)
     assert process.returncode == 130
     assert stderr.startswith("capscore: interrupted; no result was written")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["many.jsonl", "photos"]
+
+
+def test_a_signal_while_rows_wait_for_each_other_leaves_nothing(tmp_path, photos):
+    """Not a partial result whose CIDEr would be that of another corpus."""
+    process = run_program(
+        "score", many_rows(tmp_path), "--images", photos, "-o", tmp_path / "o.jsonl", "-m", "mcs",
+        "-m", "cider", during="self.turn = getattr(self, 'turn', 0) + 1\n"
+        "        if self.turn == 4: os.kill(os.getpid(), signal.SIGINT)",
+    )  # fmt: skip
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert stderr.startswith("capscore: interrupted; no result was written. Embeddings are kept")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["many.jsonl", "photos"]
 
 

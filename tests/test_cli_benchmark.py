@@ -27,7 +27,7 @@ def flickr(tmp_path):
     rated(folder)
     shares = (0, 1, 0.5, 0.25)
     crowd = [f"{n}.jpg\t{n + 4}.jpg#1\t{share}\t{int(4 * share)}\t1" for n, share in enumerate(shares)]
-    (folder / "CrowdFlowerAnnotations.txt").write_text("\n".join(crowd))
+    (folder / "CrowdFlowerAnnotations.txt").write_text("".join(f"{line}\n" for line in crowd))
     return folder
 
 
@@ -173,4 +173,4 @@ def test_data_export(flickr, tmp_path):
     assert capscore(*arguments).exit_code == 0
     assert (out / "expert" / "flickr8k_human-test.parquet").is_file()
     again = capscore(*arguments)
-    assert again.exit_code == 1 and "--force replaces it" in again.stderr
+    assert again.exit_code == 2 and "--force replaces it" in again.stderr

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import capscore
 from capscore.embedding import Embedder
 from capscore.errors import CapscoreError, ImageError, InputError, LanguageWarning, TruncationWarning
-from capscore.scorers.base import Scores
+from capscore.scorers.base import PreparedRows
 from capscore.scorers.clip_score import CLIPScore, clip_score
 from capscore.scorers.mcs import MCS
 from capscore.scorers.ref_clip_score import RefCLIPScore, ref_clip_score
@@ -118,22 +118,27 @@ def test_same_rows_in_any_order_and_batch_size_score_the_same(rows, batch_size, 
 
 
 @given(rows=rows_of, cut=st.integers(0, 15))
-def test_chunks_put_together_are_the_whole(rows, cut):
+def test_pieces_finished_together_are_the_whole(rows, cut):
     photos = [RED, GREEN, BLUE, YELLOW]
     scorer = make(RefCLIPScore)
 
-    def run(rows):
+    def columns(rows):
         captions, images, references = zip(*rows, strict=True)
-        return scorer.score(captions, [photos[image] for image in images], references, "en")
+        return captions, [photos[image] for image in images], references, "en"
 
-    whole = run(rows)
-    together = Scores.concatenate([run(part) for part in (rows[:cut], rows[cut:]) if part])
-    assert together.to_dict() == whole.to_dict()
+    pieces = [scorer.prepare(*columns(part)) for part in (rows[:cut], rows[cut:]) if part]
+    together = scorer.finish(PreparedRows.concatenate(pieces))
+    assert together.to_dict() == scorer.score(*columns(rows)).to_dict()
 
 
-def test_scores_with_other_settings_are_not_put_together():
-    with pytest.raises(ValueError, match="signatures"):
-        Scores.concatenate([make(MCS).score(["red"], [RED]), make(MCS, prefix="a ").score(["red"], [RED])])
+def test_pieces_keep_what_went_wrong_in_them():
+    scorer = make(MCS)
+    pieces = [scorer.prepare(["red", text], [RED, RED], on_error="skip") for text in ("", "red")]
+    scores = scorer.finish(PreparedRows.concatenate([*pieces, pieces[0]]))
+    assert list(scores.failures) == [1, 5] and scores.n_items == 6 and scores.n_unique_images == 1
+    np.testing.assert_allclose(scores.scores, [2.5, np.nan, 2.5, 2.5, 2.5, np.nan], atol=1e-6)
+    with pytest.raises(ValueError, match="no rows to put together"):
+        PreparedRows.concatenate([])
 
 
 # ------------------------------------------------------------ counts, signature

@@ -115,10 +115,11 @@ def _load(name: str, options: LoadOptions) -> Backbone:
     known = find(name) or find(plain)
     if known is not None and known.kind == "embedded":
         _refuse(name, revision=options.revision, image_tower=options.image_tower)
-        from . import embedded
-
-        loader = embedded.load_embedded if known.name == "embedded" else embedded.load_embedded_uncentred
-        return loader(device=options.device, dtype=options.dtype)
+        if known.name == "embedded":
+            from .embedded import load_embedded as load
+        else:
+            from .embedded import load_embedded_uncentred as load
+        return load(device=options.device, dtype=options.dtype)
     if known is not None:
         return _load_known(known, plain, options)
     if name.startswith("open_clip:"):

@@ -21,7 +21,6 @@ from .reference_scorer import UNSTATED, Compared, ReferenceScorer, Texts, splitt
 
 if TYPE_CHECKING:
     from ..cider import DocumentFrequencies
-    from ..ngrams import TokenRows
 
 VARIANTS = ("coco", "paper")
 
@@ -81,6 +80,8 @@ class Consensus:
 
     def score(self, texts: Texts) -> np.ndarray:
         """float64 (n,), 0 to 10."""
+        from ..cider import cider
+
         scores = np.zeros(len(texts.candidates))
         for code, places, part in texts.by_language():
             if self.given is None and len({frozenset(some) for some in part.references}) == 1:
@@ -92,14 +93,8 @@ class Consensus:
                     CorpusWarning,
                     stacklevel=5,  # whoever called `score`
                 )
-            scores[places] = self.compute(part.tokens)
+            scores[places] = cider(part.tokens, frequencies=self.given, variant=self.variant)
         return scores
-
-    def compute(self, rows: TokenRows) -> np.ndarray:
-        """The formula, for rows in one language."""
-        from ..cider import cider
-
-        return cider(rows, frequencies=self.given, variant=self.variant)
 
     def settings(self, texts: Texts) -> dict[str, object]:
         """For the signature: what splits texts, which documents were counted, and the formula's constants.

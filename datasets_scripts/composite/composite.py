@@ -3,7 +3,6 @@
 import dataclasses
 import difflib
 import re
-import warnings
 
 import datasets
 
@@ -147,11 +146,9 @@ class Composite(capscore.CaptionBenchmark):
                     },
                 )
         if unlike:
-            warnings.warn(
+            self.warn(
                 f"composite ({part}): the human candidate is like none of the references of "
-                f"{len(unlike):,} photos, such as {unlike[0]}: all of them are kept",
-                capscore.BenchmarkWarning,
-                stacklevel=2,
+                f"{len(unlike):,} photos, such as {unlike[0]}: all of them are kept"
             )
 
     def _check_options(self):

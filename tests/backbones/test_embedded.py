@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from PIL import Image
 from safetensors import safe_open
 
-from capscore import MissingExtraError, load_backbone
+from capscore import MissingExtraError, load, load_backbone
 from capscore.backbones import embedded as embedded_module
 from capscore.backbones import use_text
 from capscore.backbones.base import resolve_device
@@ -170,6 +170,53 @@ def test_shipped_class_embeddings_are_those_of_their_texts(embedded):
                 embedded.text(torch.tensor([one]), torch.ones(1, len(one), dtype=torch.long)) for one in ids
             ]
         np.testing.assert_allclose(classes[index], (torch.cat(rows).mean(dim=0)).numpy(), atol=2e-4)
+
+
+@pytest.fixture(scope="module")
+def uncentred():
+    return load_backbone("embedded-uncentred", device="cpu")
+
+
+def test_uncentred_texts_are_what_the_package_gives(uncentred, package, embedded):
+    theirs = package.encode(CAPTIONS)
+    np.testing.assert_allclose(uncentred.encode_texts(CAPTIONS), theirs, atol=2e-6)
+    # and the centred ones are these, seen from the mean class
+    centre = safe_open(embedded_module.CLASSES_FILE, framework="np").get_tensor("classes")
+    moved = theirs - centre.astype(np.float64).mean(axis=0)
+    moved /= np.linalg.norm(moved, axis=1, keepdims=True)
+    np.testing.assert_allclose(embedded.encode_texts(CAPTIONS), moved, atol=1e-5)
+
+
+def test_uncentred_is_a_backbone_of_its_own(uncentred, embedded):
+    assert (uncentred.name, uncentred.dim, uncentred.languages) == (
+        "embedded-uncentred",
+        embedded.dim,
+        embedded.languages,
+    )
+    assert uncentred.fingerprint != embedded.fingerprint and uncentred.revision != embedded.revision
+    assert uncentred.tokenize(["word " * 600]).truncated.tolist() == [True]
+    half = load_backbone("embedded-uncentred", device="cpu", dtype="bf16")
+    assert half.fingerprint != uncentred.fingerprint and half.revision == uncentred.revision
+
+
+def test_uncentred_has_no_images(uncentred):
+    photo = Image.new("RGB", (8, 8))
+    for call in (uncentred.preprocess, lambda image: uncentred.encode_images([image])):
+        with pytest.raises(CapscoreError, match=r"'embedded-uncentred' has no image tower.*text_score"):
+            call(photo)
+    scorer = load("mcs", backbone=uncentred, cache=False)
+    with pytest.raises(CapscoreError, match="backbone='embedded' has one"):
+        scorer.score(["a cat"], [photo])
+
+
+def test_text_score_with_and_without_centring(uncentred, embedded):
+    captions, references = ["a dog", "a dog"], [["a puppy runs"], ["a red car"]]
+    near, far = load("text_score", backbone=uncentred, cache=False).score(captions, None, references).scores
+    near_centred, far_centred = (
+        load("text_score", backbone=embedded, cache=False).score(captions, None, references).scores
+    )
+    assert 1 > near > far + 0.2 and near_centred > far_centred + 0.2
+    assert abs(near - near_centred) > 0.01
 
 
 def test_half_precision_is_near_and_named():

@@ -143,4 +143,4 @@ def test_aliases_and_near_misses():
     assert find("openai/clip-vit-base-patch32").name == "ViT-B-32-quickgelu/openai"
     assert find("nobody/nothing") is None
     assert suggest("M-CLIP/XLM-Roberta-Large-ViT-L14")[0] == "M-CLIP/XLM-Roberta-Large-Vit-L-14"
-    assert suggest("embeded") == ["embedded"]
+    assert suggest("embeded") == ["embedded", "embedded-uncentred"]

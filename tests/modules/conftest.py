@@ -12,12 +12,14 @@ import evaluate
 import pytest
 
 from capscore.evaluate_module import CaptionModule
+from capscore.scorers import scorer_class
 
 from ..backbones.tiny_transformers import write_clip
 from ..toy import ColourBackbone
 
 METRICS = Path(__file__).resolve().parents[2] / "metrics"
 SLUGS = sorted(folder.name for folder in METRICS.iterdir() if folder.is_dir() and folder.name[0] not in "._")
+WITH_BACKBONE = [slug for slug in SLUGS if "backbone" in scorer_class(slug).options]
 
 
 def pytest_report_header() -> str:
@@ -38,13 +40,23 @@ def load() -> Callable[..., CaptionModule]:
     """Loads a module by its slug as a user does; on the toy backbone unless told otherwise."""
 
     def load(slug: str, **options: Any) -> CaptionModule:
-        return evaluate.load(str(METRICS / slug), **{"backbone": ColourBackbone(), "cache": False, **options})
+        return evaluate.load(str(METRICS / slug), **{**toy_options(slug), **options})
 
     return load
 
 
+def toy_options(slug: str) -> dict[str, Any]:
+    """What puts a metric on the toy backbone, if it has one."""
+    return {"backbone": ColourBackbone(), "cache": False} if slug in WITH_BACKBONE else {}
+
+
 @pytest.fixture(params=SLUGS)
 def slug(request) -> str:
+    return request.param
+
+
+@pytest.fixture(params=WITH_BACKBONE)
+def slug_with_backbone(request) -> str:
     return request.param
 
 

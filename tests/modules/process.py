@@ -38,18 +38,16 @@ def main(job: dict) -> None:
         experiment_id="shared",
         cache_dir=str(folder / "storage"),
         timeout=job["timeout"],
-        backbone=backbone,
-        cache=str(folder / f"embeddings-{rank}"),
+        **({"backbone": backbone, "cache": str(folder / f"embeddings-{rank}")} if job["towers"] else {}),
     )
     # all have loaded before the first adds a row, so that no timeout depends on how fast Python starts
     (folder / f"ready-{rank}").touch()
     while len(list(folder.glob("ready-*"))) < job["n_process"]:
         time.sleep(0.02)
     for start, end in job["batches"]:
-        module.add_batch(
-            **{name: values[start:end] for name, values in job["rows"].items()}, language=job["language"]
-        )
-    for path in job["rows"]["images"]:
+        batch = {name: values[start:end] for name, values in job["rows"].items()}
+        module.add_batch(**{"language": job["language"], **batch})
+    for path in job["rows"].get("images", ()):
         os.remove(path)  # whoever needs the image from now on fails
     result = module.compute()
     counts = {"images": backbone.encoded_images, "texts": backbone.encoded_texts}

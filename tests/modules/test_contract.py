@@ -7,6 +7,7 @@ import inspect
 import itertools
 import json
 import math
+import re
 import weakref
 from importlib.metadata import requires
 
@@ -19,10 +20,11 @@ from hypothesis import strategies as st
 from packaging.requirements import Requirement
 
 import capscore
-from capscore.errors import BackboneUnavailable, CapscoreError, ImageError, InputError
+from capscore.errors import BackboneUnavailable, CapscoreError, CorpusWarning, ImageError, InputError
+from capscore.scorers import scorer_class
 
-from ..toy import BLUE, GREEN, RED, ColourBackbone, plain
-from .conftest import METRICS, SLUGS
+from ..toy import BLUE, GREEN, RED, plain
+from .conftest import METRICS, SLUGS, WITH_BACKBONE, toy_options
 
 HALF = 2.5 * math.sqrt(0.5)  # two colours named, one of them in the photo
 ROWS = {
@@ -30,18 +32,33 @@ ROWS = {
     "images": [RED, RED, RED, BLUE, GREEN],
     "references": [["red"], ["green", "red"], ["green"], ["red", "green"], ["red", "blue", "green"]],
 }
-# H-mean of 2.5 · cos with the photo and of the largest cosine with a reference
+# H-mean of 2.5 · cos with the photo and of the largest cosine with a reference; CIDEr by hand, see below
 EXPECTED = {
     "mcs": [2.5, HALF, 0.0, 2.5, 0.0],
     "clip_score": [2.5, HALF, 0.0, 2.5, 0.0],
     "ref_clip_score": [10 / 7, 1.0101525445522106, 0.0, 0.0, 0.0],
+    "cider": [2.5, 0.16929871407628727, 2.5, 0.0, 5 / 6],
 }
-MEAN = {"mcs": 1.3535533905932737, "clip_score": 1.3535533905932737, "ref_clip_score": 0.4877447946247279}
+MEAN = {
+    "mcs": 1.3535533905932737,
+    "clip_score": 1.3535533905932737,
+    "ref_clip_score": 0.4877447946247279,
+    "cider": 1.2005264094819241,
+}
 
 
 def rows(slug: str, first: int = 0, last: int = 5) -> dict:
-    names = ROWS if slug == "ref_clip_score" else ("predictions", "images")
+    kind = scorer_class(slug)
+    names = ["predictions"]
+    names += ["images"] if kind.needs_images else []
+    names += ["references"] if kind.needs_references else []
     return {name: ROWS[name][first:last] for name in names}
+
+
+def direct(slug: str, given: dict, language: str | None = None, **options) -> capscore.Scores:
+    """The same rows by the library."""
+    scorer = capscore.load(slug, **{**toy_options(slug), **options})
+    return scorer.score(given["predictions"], given.get("images"), given.get("references"), language)
 
 
 def test_the_installed_datasets_is_the_one_to_test(datasets_expected):
@@ -60,6 +77,11 @@ def test_expected_values_a_second_way():
     text, photo = math.cos(math.pi / 4), 2.5 * math.cos(math.pi / 4)
     assert EXPECTED["ref_clip_score"][1] == pytest.approx(2 / (1 / text + 1 / photo), abs=1e-12)
     assert EXPECTED["mcs"][1] == pytest.approx(photo, abs=1e-12)
+    # CIDEr: red and green are in the references of 4 rows of 5, blue in those of 1; one word is a quarter of
+    # 10; the second caption is one 2-gram longer than its references, and only the second of them has "red"
+    red, blue = math.log(5 / 4), math.log(5)
+    cosine = red / math.hypot(red, blue)
+    assert EXPECTED["cider"][1] == pytest.approx(2.5 * cosine * math.exp(-1 / 72) / 2, abs=1e-12)
     for slug, values in EXPECTED.items():
         assert MEAN[slug] == pytest.approx(sum(values) / 5, abs=1e-12)
 
@@ -68,13 +90,20 @@ def test_result(load, slug):
     result = load(slug).compute(**rows(slug))
     np.testing.assert_allclose(result["scores"], EXPECTED[slug], atol=1e-6)
     assert result[slug] == pytest.approx(MEAN[slug], abs=1e-6)
-    assert (result["n_items"], result["n_unique_images"]) == (5, 3)
+    assert (result["n_items"], result["n_unique_images"]) == (5, 3 if slug in WITH_BACKBONE else 0)
     assert (result["n_truncated"], result["n_failed"], result["failures"]) == (0, 0, [])
-    references = "var" if slug == "ref_clip_score" else "0"
-    assert result["signature"] == (
-        f"{slug}|backbone:colours@w00000000|w:2.5|prefix:none|refs:{references}|lang:unstated|dtype:fp32"
-        f"|exif:yes|version:{capscore.__version__}"
-    )
+    references = "var" if scorer_class(slug).needs_references else "0"
+    if slug in WITH_BACKBONE:
+        assert result["signature"] == (
+            f"{slug}|backbone:colours@w00000000|w:2.5|prefix:none|refs:{references}|lang:unstated|dtype:fp32"
+            f"|exif:yes|version:{capscore.__version__}"
+        )
+    else:
+        assert re.fullmatch(
+            rf"{slug}\|variant:coco\|segmenter:[\w.-]+\|df:rows@[0-9a-f]{{8}}\|n:4\|sigma:6"
+            rf"\|refs:{references}\|lang:unstated\|version:{re.escape(capscore.__version__)}",
+            result["signature"],
+        )
     assert json.loads(json.dumps(result, allow_nan=False)) == result
     assert type(result[slug]) is float and all(type(score) is float for score in result["scores"])
 
@@ -88,20 +117,14 @@ def test_components_of_ref_clip_score(load):
 
 
 def test_the_same_as_the_library(load, slug):
-    scorer = capscore.load(slug, backbone=ColourBackbone(), cache=False)
-    given = rows(slug)
-    direct = scorer.score(given["predictions"], given["images"], given.get("references"), "de").to_dict()
-    assert load(slug).compute(**given, language="de") == direct
+    assert load(slug).compute(**rows(slug), language="de") == direct(slug, rows(slug), "de").to_dict()
 
 
 @given(cuts=st.sets(st.integers(1, 4)), single=st.booleans())
 @pytest.mark.parametrize("name", SLUGS)
 def test_pieces_make_the_whole(tmp_path_factory, name, cuts, single):
     module = evaluate.load(
-        str(METRICS / name),
-        backbone=ColourBackbone(),
-        cache=False,
-        cache_dir=str(tmp_path_factory.getbasetemp()),
+        str(METRICS / name), **toy_options(name), cache_dir=str(tmp_path_factory.getbasetemp())
     )
     whole = module.compute(**rows(name))
     edges = [0, *sorted(cuts), 5]
@@ -135,8 +158,10 @@ def test_compute_scores_what_was_added_and_what_is_given(load, slug):
 def test_a_second_compute_starts_from_nothing(load, slug):
     module = load(slug)
     module.compute(**rows(slug))
-    again = module.compute(**rows(slug, 1, 2))
-    assert again["scores"] == pytest.approx([EXPECTED[slug][1]], abs=1e-6)
+    again = module.compute(**rows(slug, 1, 3))
+    assert again == direct(slug, rows(slug, 1, 3)).to_dict()
+    if slug in WITH_BACKBONE:
+        assert again["scores"] == pytest.approx(EXPECTED[slug][1:3], abs=1e-6)
     # rows are counted anew, too
     with pytest.raises(InputError, match=r"^row 0, candidate"):
         module.add(**{**{key: values[0] for key, values in rows(slug).items()}, "predictions": ""})
@@ -240,7 +265,7 @@ def test_a_bad_row_can_be_skipped(load, name, value, message):
 
 
 def test_when_every_row_is_skipped(load, slug):
-    given = {**rows(slug, 0, 1), "images": ["nowhere.jpg"]}
+    given = {**rows(slug, 0, 1), "predictions": [""]}
     result = load(slug).compute(**given, on_error="skip")
     assert (result[slug], result["scores"], result["n_failed"]) == (None, [None], 1)
     json.dumps(result, allow_nan=False)
@@ -270,6 +295,20 @@ def test_lists_that_do_not_go_together(load, change, message):
     assert len(module) == 0
 
 
+def test_images_for_a_metric_without_them(load):
+    """They are taken by every call, and not opened: these do not exist."""
+    module, given = load("cider"), {**rows("cider"), "images": ["gone.jpg"] * 5}
+    expected = module.compute(**rows("cider"))
+    assert module.compute(**given) == expected
+    module.add_batch(**given)
+    assert module.compute() == expected
+    module.add(prediction="red", reference=["red"], image="gone.jpg")
+    with pytest.raises(InputError, match="5 candidates but 4 images"):
+        module.add_batch(**{**given, "images": ["gone.jpg"] * 4})
+    with pytest.warns(CorpusWarning, match="all 1 rows"):
+        assert module.compute()["n_unique_images"] == 0
+
+
 def test_references_for_a_metric_without_them(load):
     """A mistake in add_batch; in compute they are left out, because `evaluate.combine` hands them to all."""
     module = load("mcs")
@@ -294,12 +333,12 @@ def test_an_unknown_keyword_is_an_error(load, slug):
 
 
 def test_combine(load):
-    both = evaluate.combine([load("mcs"), load("ref_clip_score")])
+    names = ("mcs", "ref_clip_score", "cider")
+    both = evaluate.combine([load(name) for name in names])
     result = both.compute(**rows("ref_clip_score"), language="de")
-    assert result["mcs"] == pytest.approx(MEAN["mcs"], abs=1e-6)
-    assert result["ref_clip_score"] == pytest.approx(MEAN["ref_clip_score"], abs=1e-6)
-    assert result["mcs_scores"] == pytest.approx(EXPECTED["mcs"], abs=1e-6)
-    assert result["ref_clip_score_scores"] == pytest.approx(EXPECTED["ref_clip_score"], abs=1e-6)
+    for name in names:
+        assert result[name] == pytest.approx(MEAN[name], abs=1e-6)
+        assert result[f"{name}_scores"] == pytest.approx(EXPECTED[name], abs=1e-6)
     json.dumps(result, allow_nan=False)
     both.add_batch(**rows("ref_clip_score", 0, 4))
     both.add(**{name: values[4] for name, values in ROWS.items()})
@@ -327,20 +366,22 @@ def test_compute_has_no_open_keywords(load, slug):
 
 def test_features_and_descriptions(load, slug):
     module = load(slug)
-    names = ["predictions", "images", *(["references"] if slug == "ref_clip_score" else [])]
+    names = list(rows(slug))
     assert list(module.features) == names
     assert module.features["predictions"] == datasets.Value("string")
-    assert isinstance(module.features["images"], datasets.Image)
+    assert isinstance(module.features.get("images", datasets.Image()), datasets.Image)
     parameters = set(inspect.signature(module.compute).parameters) - {"references"}
     for name in {*names, *parameters}:
         assert f"\n    {name} (" in module.inputs_description
-    assert ("references" in module.inputs_description) == (slug == "ref_clip_score")
+    assert ("references" in module.inputs_description) == scorer_class(slug).needs_references
+    assert ("not opened" in module.inputs_description) == (slug not in WITH_BACKBONE)
     for key in load(slug).compute(**rows(slug)):
         assert f'"{key}"' in module.inputs_description
     for method in (module.add, module.add_batch, module.compute):
         assert module.inputs_description in method.__doc__
     assert module.description and "@inproceedings" in module.citation
-    assert all(address.startswith("https://aclanthology.org/") for address in module.info.reference_urls)
+    papers = ("https://aclanthology.org/", "https://arxiv.org/abs/")
+    assert all(address.startswith(papers) for address in module.info.reference_urls)
 
 
 def test_the_module_is_thin(slug):
@@ -365,7 +406,8 @@ def test_the_default_backbone_can_be_overridden(load, checkpoint, monkeypatch):
     assert f"|backbone:{checkpoint.name}@" in module.compute(predictions=["a"], images=[RED])["signature"]
 
 
-def test_the_embedded_backbone(load, slug, embedded):
+def test_the_embedded_backbone(load, slug_with_backbone, embedded):
+    slug = slug_with_backbone
     grey = plain((128, 128, 128), (64, 48))
     given = {"predictions": ["ein grauer Himmel", "eine Katze"], "images": [grey, grey]}
     if slug == "ref_clip_score":
@@ -373,18 +415,34 @@ def test_the_embedded_backbone(load, slug, embedded):
     # by its name once, as loading takes seconds
     module = load(slug, backbone="embedded" if slug == "mcs" else embedded, device="cpu")
     result = module.compute(**given, language="de")
-    direct = capscore.load(slug, backbone=embedded, cache=False).score(
-        given["predictions"], given["images"], given.get("references"), "de"
-    )
-    np.testing.assert_allclose(result["scores"], direct.scores, atol=1e-6)
-    assert result["signature"] == direct.signature
+    expected = direct(slug, given, "de", backbone=embedded)
+    np.testing.assert_allclose(result["scores"], expected.scores, atol=1e-6)
+    assert result["signature"] == expected.signature
     assert result["signature"].startswith(f"{slug}|backbone:embedded@w")
 
 
 @pytest.mark.parametrize("name", ["./nowhere", "nobody/has-such-a-model"])
-def test_a_backbone_that_cannot_be_had_is_said_at_load(load, slug, name):
+def test_a_backbone_that_cannot_be_had_is_said_at_load(load, slug_with_backbone, name):
     with pytest.raises(BackboneUnavailable, match='backbone="embedded"'):
-        load(slug, backbone=name)
+        load(slug_with_backbone, backbone=name)
+
+
+@pytest.mark.parametrize(
+    ("slug", "options", "message"),
+    [
+        (
+            "cider",
+            {"backbone": "embedded"},
+            "cider takes no backbone .*: document_frequencies, variant",
+        ),
+        ("mcs", {"variant": "paper"}, "mcs takes no variant"),
+        ("cider", {"variant": "D"}, "variant='D': expected 'coco' or 'paper'"),
+        ("cider", {"document_frequencies": "gone.npz"}, "'gone.npz' cannot be read"),
+    ],
+)
+def test_an_option_of_another_metric_is_said_at_load(load, slug, options, message):
+    with pytest.raises(CapscoreError, match=message):
+        load(slug, **options)
 
 
 def test_the_model_is_freed_with_the_module(load, checkpoint):

@@ -121,6 +121,61 @@ def test_the_environment_chooses_the_backbone(monkeypatch):
     )
 
 
+# ------------------------------------------------------------------- texts only
+
+CAPTIONS = "a red kite flies\na dog\n"
+REFERENCES = "a red kite\nthe kite\n\n \na cat sleeps\n"
+
+
+def test_captions_and_references():
+    bars, signature = text_answer(CAPTIONS, REFERENCES, "en")
+    direct = capscore.load("cider").score(
+        ["a red kite flies", "a dog"],
+        references=[["a red kite", "the kite"], ["a cat sleeps"]],
+        language="en",
+    )
+    assert shown(bars) == [round(score, 3) for score in direct.scores]
+    assert shown(bars)[0] > 2 and shown(bars)[1] == 0
+    assert "“a red kite”" in bars and "“a”" in bars and "“kite”" not in bars
+    assert signature == direct.signature
+    assert "no word in common" in text_answer("x y\na", REFERENCES, "")[0]
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ((" ", REFERENCES, "en"), "there is no caption"),
+        (
+            ("a dog", REFERENCES, "en"),
+            "1 captions but the references of 2 photos: an empty line goes",
+        ),
+        ((CAPTIONS, "", "en"), "2 captions but the references of 0 photos"),
+        (("a dog", "a dog", "en"), "one photo only: .* by definition"),
+        ((CAPTIONS, REFERENCES, "klingonish"), "'klingonish' is not a language code"),
+    ],
+)
+def test_errors_of_texts_are_shown(values, message):
+    with pytest.raises(gr.Error, match=message):
+        text_answer(*values)
+
+
+def test_text_examples_score_above_nothing():
+    for _, captions, references, language in demo_app.TEXT_EXAMPLES:
+        scores = shown(text_answer(captions, references, language)[0])
+        assert len(scores) == 3 and scores[0] > scores[1] and min(scores) > 0
+
+
+def text_answer(captions: str, references: str, language: str) -> tuple[str, str]:
+    app = build_app("cider")
+    function = next(function for function in app.fns.values() if function.api_name == "score")
+    return function.fn(captions, references, language)
+
+
+def test_a_metric_without_a_demo():
+    with pytest.raises(CapscoreError, match=r"there is no demo of bleu; those with one: mcs, .*cider"):
+        build_app("bleu")
+
+
 def test_without_gradio(monkeypatch):
     monkeypatch.setitem(sys.modules, "gradio", None)
     with pytest.raises(MissingExtraError, match=r"capscore\[app\]"):

@@ -14,11 +14,12 @@ import evaluate
 import numpy as np
 import pytest
 
+import capscore
 from capscore.errors import CapscoreError, InputError
 
 from ..photos import encode
 from ..toy import BLUE, GREEN, RED, ColourBackbone
-from .conftest import METRICS
+from .conftest import METRICS, WITH_BACKBONE
 
 ROOT = METRICS.parent
 HALF = 2.5 * math.sqrt(0.5)
@@ -31,6 +32,7 @@ def run(folder: Path, slug: str, shares: list[dict], *, timeout: float = 60.0) -
         "module": str(METRICS / slug),
         "n_process": len(shares),
         "timeout": timeout,
+        "towers": slug in WITH_BACKBONE,
     }
     environment = {
         **os.environ,
@@ -95,6 +97,35 @@ def test_two_processes(tmp_path):
     assert written[0]["encoded"] == {"images": 1, "texts": 2}
     assert written[1]["encoded"] == {"images": 2, "texts": 3}
     assert {path.name for path in tmp_path.glob("embeddings-*")} == {"embeddings-0", "embeddings-1"}
+    assert not list(tmp_path.rglob("*.arrow"))
+
+
+def test_two_processes_share_their_references(tmp_path):
+    """CIDEr of a row depends on those of the other process; process 0 scores all rows as one corpus."""
+    captions = ["a red kite", "ein roter Hund", "a dog", "ein Drachen", "two red dogs run"]
+    references = [
+        ["a red kite flies"],
+        ["ein Hund", "der rote Hund"],
+        ["a dog", "one dog"],
+        ["ein roter Drachen"],
+        ["two dogs run", "red dogs"],
+    ]
+    languages = ["en", "de", "en", "de", "en"]
+    rows = {"predictions": captions, "references": references, "language": languages}
+    shares = [
+        {
+            "rows": {name: values[part] for name, values in rows.items()},
+            "batches": batches,
+            "language": None,
+            "seconds": 0.0,
+        }
+        for part, batches in ((slice(0, 2), [(0, 1), (1, 2)]), (slice(2, 5), [(0, 3)]))
+    ]
+    written = run(tmp_path, "cider", shares)
+    assert written[1]["result"] is None
+    whole = capscore.load("cider").score(captions, references=references, language=languages)
+    assert written[0]["result"] == whole.to_dict()
+    assert min(whole.scores) > 0.3
     assert not list(tmp_path.rglob("*.arrow"))
 
 

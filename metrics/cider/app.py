@@ -1,0 +1,11 @@
+"""The Space's demo of CIDEr: captions and references in, scores and shared words out.
+
+`python app.py` starts it; it needs no model.
+"""
+
+from capscore.demo_app import build_app
+
+demo = build_app("cider")
+
+if __name__ == "__main__":
+    demo.launch(show_error=True)
