@@ -54,6 +54,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def failed(error: Exception, code: int) -> typer.Exit:
+    """Say what went wrong; the exit to raise."""
     if DEBUG.get() or os.environ.get("CAPSCORE_DEBUG", "") not in ("", "0"):
         import traceback
 
@@ -63,10 +64,12 @@ def failed(error: Exception, code: int) -> typer.Exit:
 
 
 def exit_code(interrupt: KeyboardInterrupt) -> int:
+    """128 and the signal's number, that of Ctrl-C unless the interrupt names another."""
     return 128 + getattr(interrupt, "number", INTERRUPTED - 128)
 
 
 def say(message: str) -> None:
+    """One line on standard error, with the library's options spelt as the command's."""
     for library, command in SPELLINGS.items():
         message = message.replace(library, command)
     print(f"capscore: {message}", file=sys.stderr, flush=True)
@@ -101,3 +104,27 @@ def as_usage() -> Iterator[None]:
         raise
     except CapscoreError as error:
         raise UsageError(str(error)) from error
+
+
+def make_console() -> Any:
+    """Standard output, without guesses at what is a number."""
+    from rich.console import Console
+
+    return Console(highlight=False)
+
+
+def box_style() -> Any:
+    """The lines of every table."""
+    from rich import box
+
+    return box.SIMPLE_HEAD
+
+
+def print_line(console: Any, line: str) -> None:
+    """A line that a person may want to copy: never broken, whatever the width."""
+    console.print(line, soft_wrap=True, markup=False)
+
+
+def speaks_unicode() -> bool:
+    """Whether standard output can show more than ASCII."""
+    return (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "").startswith("utf")

@@ -828,7 +828,7 @@ def test_cache_info_and_clear(preds, tmp_path, colours):
 def test_cache_clear_asks_in_a_terminal(preds, tmp_path, colours, monkeypatch):
     folder = tmp_path / "kept"
     score(preds, "--cache-dir", folder)
-    monkeypatch.setattr("capscore.cli._asks", lambda: True)
+    monkeypatch.setattr("capscore.cli_cache._asks", lambda: True)
     result = capscore_("cache", "clear", "--cache-dir", folder, input="n\n")
     assert "Remove 5 embeddings" in result.stdout and "nothing was removed" in result.stdout
     assert EmbeddingCache(folder).info().entries == 5
