@@ -6,13 +6,10 @@ In: a `TokenRows`, and document frequencies if not the rows' own. Out: one score
 from __future__ import annotations
 
 import json
-import os
 import reprlib
-import uuid
 import zipfile
 import zlib
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,8 +18,9 @@ from typing import Literal
 import numpy as np
 import xxhash
 
-from .errors import CapscoreError, InputError, ResultWriteError
+from .errors import CapscoreError, InputError
 from .ngrams import ORDERS, Documents, NGrams, TokenRows, blocks, look_up, starts
+from .whole_file import whole_file
 
 SIGMA = 6.0  # of the length penalty in CIDEr-D (Vedantam et al. 2015)
 SCALE = 10.0
@@ -329,7 +327,6 @@ class DocumentFrequencies:
             ResultWriteError: it cannot be written; what had that name before is as it was.
         """
         path = Path(path).expanduser()
-        target = Path(os.path.realpath(path))  # a link stays a link
         about = {
             "format": _FORMAT,
             "version": _VERSION,
@@ -337,28 +334,15 @@ class DocumentFrequencies:
             "n_documents": self.n_documents,
             "words": self.words,
         }
-        partial = target.with_name(f".{uuid.uuid4().hex[:12]}.partial")
-        try:
-            with open(partial, "xb") as file:
-                np.savez_compressed(
-                    file,
-                    about=np.frombuffer(json.dumps(about).encode(), dtype=np.uint8),
-                    firsts=self.firsts,
-                    prefixes=self.prefixes,
-                    lasts=self.lasts,
-                    counts=self.counts,
-                )
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(partial, target)
-        except OSError as error:
-            raise ResultWriteError(
-                f"the document frequencies {str(path)!r} could not be written: {error.strerror or error}; "
-                "what had that name before is as it was"
-            ) from error
-        finally:
-            with suppress(OSError):
-                partial.unlink(missing_ok=True)
+        with whole_file(path, "document frequencies") as file:
+            np.savez_compressed(
+                file,
+                about=np.frombuffer(json.dumps(about).encode(), dtype=np.uint8),
+                firsts=self.firsts,
+                prefixes=self.prefixes,
+                lasts=self.lasts,
+                counts=self.counts,
+            )
         return path
 
     @classmethod

@@ -114,7 +114,7 @@ def check(
     from rich.text import Text
 
     from .data_check import NOTE, OK, check_benchmark
-    from .text_files import write_text
+    from .whole_file import write_text
 
     with _usage(benchmark):
         checked = check_benchmark(

@@ -10,18 +10,16 @@ import base64
 import html
 import io
 import math
-import os
 import re
-import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from .errors import CapscoreError, ResultWriteError
+from .errors import CapscoreError
 from .languages import NAMES
+from .whole_file import whole_file
 
 THUMBNAIL_SIDE = 640
 JPEG_QUALITY = 85
@@ -127,7 +125,11 @@ def write_html(
     PosixPath('report.html')
     """
     page = _Page(photos, metrics)
-    return _write_whole(path, page.render(title, intro, facts, reproduce))
+    path = Path(path).expanduser()
+    with whole_file(path, "report") as file:
+        for part in page.render(title, intro, facts, reproduce):
+            file.write(part.encode("utf-8"))
+    return path
 
 
 def out_of_order(captions: Sequence[ReportCaption], metric: str) -> list[bool]:
@@ -501,32 +503,6 @@ def _thumbnail(image: Any) -> tuple[str, int, int]:
     buffer = io.BytesIO()
     small.save(buffer, "JPEG", quality=JPEG_QUALITY, optimize=True)
     return base64.b64encode(buffer.getvalue()).decode("ascii"), *small.size
-
-
-# ----------------------------------------------------------------------- to the disk
-
-
-def _write_whole(path: str | Path, parts: Iterable[str]) -> Path:
-    path = Path(path).expanduser()
-    target = Path(os.path.realpath(path))  # a link stays a link
-    partial = target.with_name(f".{uuid.uuid4().hex[:12]}.partial")
-    try:
-        with open(partial, "x", encoding="utf-8", newline="\n") as file:
-            for part in parts:
-                file.write(part)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, target)
-    except OSError as error:
-        raise ResultWriteError(
-            f"the report {str(path)!r} could not be written: {error.strerror or error}; what had that name "
-            "before is as it was"
-        ) from error
-    finally:
-        # Ctrl-C too leaves nothing half-written behind
-        with suppress(OSError):
-            partial.unlink(missing_ok=True)
-    return path
 
 
 # ---------------------------------------------------------------------------- style

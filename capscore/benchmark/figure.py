@@ -2,17 +2,35 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from ..errors import CapscoreError, MissingExtraError, ResultWriteError
-from .present import metric_name, statistic_name
+from ..errors import CapscoreError, MissingExtraError
+from ..whole_file import whole_file
+from .present import confidence_text, metric_name, statistic_name
 from .run import BenchmarkRun
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 KINDS = (".png", ".svg", ".pdf")
 # blue and vermilion of Okabe and Ito, told apart by everybody; the shapes differ too
 _MEASURED, _PUBLISHED = "#0072B2", "#D55E00"
+
+
+def figure_class() -> type[Figure]:
+    """What figures are drawn with.
+
+    Raises:
+        MissingExtraError: matplotlib is not installed.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingExtraError("matplotlib", "figures", "a figure") from error
+    return Figure
 
 
 def write_figure(runs: Sequence[BenchmarkRun], path: str | Path) -> Path:
@@ -30,35 +48,28 @@ def write_figure(runs: Sequence[BenchmarkRun], path: str | Path) -> Path:
     path = Path(path)
     if path.suffix.lower() not in KINDS:
         raise CapscoreError(f"{path}: a figure is one of {', '.join(KINDS)}")
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingExtraError("matplotlib", "figures", "a figure") from error
+    new_figure = figure_class()
     runs = [
         run for run in runs if any(s.value is not None for r in run.results for s in r.outcome.statistics)
     ]
     if not runs:
         raise CapscoreError("there is no measured number to draw")
     rows = [sum(len(result.outcome.statistics) for result in run.results) for run in runs]
-    figure = Figure(figsize=(7.5, 0.9 * len(runs) + 0.3 * sum(rows) + 0.6), layout="constrained")
+    figure = new_figure(figsize=(7.5, 0.9 * len(runs) + 0.3 * sum(rows) + 0.6), layout="constrained")
     panels = figure.subplots(len(runs), 1, squeeze=False, height_ratios=[n + 1.5 for n in rows])[:, 0]
     for panel, run in zip(panels, runs, strict=True):
         _draw(panel, run)
-    handles, labels = panels[0].get_legend_handles_labels()
-    unique = dict(zip(labels, handles, strict=True))
-    figure.legend(unique.values(), unique.keys(), loc="outside lower center", ncols=2, frameon=False)
-    beside = path.with_name(f".{path.stem}.partial{path.suffix}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(beside, dpi=150)
-        os.replace(beside, path)
-    except OSError as error:
-        beside.unlink(missing_ok=True)
-        raise ResultWriteError(f"{path} could not be written ({error.strerror})") from error
+    legend: dict[str, Any] = {}
+    for panel in panels:
+        handles, labels = panel.get_legend_handles_labels()
+        legend.update(zip(labels, handles, strict=True))
+    figure.legend(legend.values(), legend.keys(), loc="outside lower center", ncols=3, frameon=False)
+    with whole_file(path, "figure", make_folders=True) as file:
+        figure.savefig(file, format=path.suffix[1:].lower(), dpi=150)
     return path
 
 
-def _draw(panel, run: BenchmarkRun) -> None:
+def _draw(panel: Axes, run: BenchmarkRun) -> None:
     names, at = [], 0
     for result in run.results:
         for statistic in result.outcome.statistics:
@@ -67,7 +78,8 @@ def _draw(panel, run: BenchmarkRun) -> None:
             if value is not None:
                 if statistic.interval is not None:
                     low, high = (100 * bound for bound in statistic.interval)
-                    panel.plot([low, high], [at, at], color=_MEASURED, linewidth=2, alpha=0.6)
+                    label = f"{confidence_text(run)} interval"
+                    panel.plot([low, high], [at, at], color=_MEASURED, linewidth=2, alpha=0.6, label=label)
                 panel.plot(value, at, "o", color=_MEASURED, markersize=6, label="measured")
                 panel.annotate(
                     f"{value:.1f}", (value, at), (0, 6), textcoords="offset points", ha="center", fontsize=7

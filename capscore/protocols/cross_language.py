@@ -8,10 +8,7 @@ from __future__ import annotations
 
 import io
 import math
-import os
-import uuid
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -19,7 +16,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..correlation import pearson
-from ..errors import InputError, MissingExtraError, ResultWriteError
+from ..errors import InputError, MissingExtraError
+from ..whole_file import whole_file
 from .inputs import flag_column, present_rows, rating_column, score_column
 from .results import ProtocolResult, Statistic, counted
 
@@ -100,7 +98,8 @@ class CrossLanguageCorrelation(ProtocolResult):
                 "languages and their order must be the same",
                 field="other",
             )
-        _write_whole(path, _draw(self, other, kind, title, label, other_label))
+        with whole_file(path, "figure") as file:
+            file.write(_draw(self, other, kind, title, label, other_label))
         return path
 
 
@@ -301,23 +300,3 @@ def _ink(colour: tuple[float, float, float, float]) -> str:
     linear = [value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4 for value in colour[:3]]
     luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
     return "black" if luminance > 0.179 else "white"
-
-
-def _write_whole(path: Path, content: bytes) -> None:
-    target = Path(os.path.realpath(path))  # a link stays a link
-    partial = target.with_name(f".{uuid.uuid4().hex[:12]}.partial")
-    try:
-        with open(partial, "xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, target)
-    except OSError as error:
-        raise ResultWriteError(
-            f"the figure {str(path)!r} could not be written: {error.strerror or error}; what had that name "
-            "before is as it was"
-        ) from error
-    finally:
-        # Ctrl-C too leaves nothing half-written behind
-        with suppress(OSError):
-            partial.unlink(missing_ok=True)
