@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -14,7 +15,7 @@ import typer
 
 from .command_line import DEBUG, FAILED, SKIPPED, as_usage, command, say
 from .errors import CapscoreError
-from .text_files import write_text
+from .whole_file import write_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -30,7 +31,8 @@ lie in --data-dir; or a --suite of all benchmarks that have a folder of their na
 
 [bold]Somebody else's scores[/] need no code: --write-queries writes what is to be scored (JSONL with id,
 image, caption, references), and --scores NAME=FILE reads the same rows back with a column [bold]score[/].
-Rows are matched by id, else by image_id and caption, else by their order.
+Rows are matched by id, else by image_id and caption, else by their order. Scores named METRIC@BACKBONE stand
+beside the published figures of that backbone.
 
 Numbers are printed times 100, with bootstrap intervals over photos; --output has them unrounded, with every
 published value, its source, signatures and counts.
@@ -169,6 +171,7 @@ def benchmark(
 
     from .benchmark import run_benchmark, run_suite
     from .benchmark.present import print_run
+    from .benchmark.suite import reasons
     from .benchmark.tasks import Options
     from .rows import UsageError
 
@@ -188,10 +191,11 @@ def benchmark(
     for path, kinds in ((output, (".json",)), (markdown, (".md",)), (write_queries, (".jsonl",))):
         _check_target(path, kinds, force)
     if figure is not None or heatmap is not None:
-        from .benchmark.figure import KINDS
+        from .benchmark.figure import KINDS, figure_class
 
         _check_target(figure, KINDS, force)
         _check_target(heatmap, KINDS, force)
+        figure_class()  # that it is not installed is said before the work, not after it
     if write_queries is not None:
         _write_queries(write_queries, targets, split, image_dir)
         return
@@ -205,7 +209,13 @@ def benchmark(
     )
     files = _score_files(scores or [], set(metrics))
 
-    console = Console()
+    class Terminal(Console):
+        def on_broken_pipe(self) -> None:
+            """Whoever reads the tables has seen enough; files are still to be written."""
+            self.quiet = True
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+    console = Terminal()
 
     def tell(line: str) -> None:
         if not quiet and sys.stderr.isatty():
@@ -245,12 +255,10 @@ def benchmark(
                 )
             )
             if not runs[-1].results:
-                raise CapscoreError("; ".join(runs[-1].skipped.values()))
+                raise CapscoreError(reasons(runs[-1].skipped))
             show(runs[-1])
         document = runs[0].to_dict() if len(runs) == 1 else {"runs": [run.to_dict() for run in runs]}
     text = json.dumps(document, ensure_ascii=False, indent=2)
-    if as_json:
-        print(text)
     if output is not None:
         write_text(output, f"{text}\n")
     if markdown is not None:
@@ -265,8 +273,12 @@ def benchmark(
         from .benchmark.heatmap import write_heatmap
 
         write_heatmap(runs, heatmap)
+    if as_json:
+        print(text)
     if failed:
         raise typer.Exit(FAILED)
+    if not runs:
+        raise CapscoreError(f"nothing of the suite {suite!r} could be measured")
     if suite is None and any(run.skipped for run in runs):
         if quiet or as_json:
             for run in runs:
@@ -375,6 +387,8 @@ def _score_files(given: Sequence[str], taken: set[str]) -> dict[str, Path]:
         name, sign, path = entry.partition("=")
         if not sign or Path(entry).exists():
             name, path = Path(entry).stem, entry
+        if not name or not path:
+            raise UsageError(f"--scores {entry}: expected NAME=FILE, or a file")
         if name in files or name in taken:
             raise UsageError(
                 f"--scores {entry}: two rows of the table would be called {name!r}; NAME=FILE names"
@@ -392,8 +406,13 @@ def _check_target(path: Path | None, kinds: Sequence[str], force: bool) -> None:
         raise UsageError(f"{path}: expected a name that ends in {' or '.join(kinds)}")
     if path.exists() and not force:
         raise UsageError(f"{path} exists; --force overwrites it")
-    if path.parent.exists() and not path.parent.is_dir():
-        raise UsageError(f"{path.parent} is not a folder")
+    above = next(folder for folder in path.absolute().parents if folder.exists())
+    if not above.is_dir():
+        raise UsageError(f"{above} is not a folder")
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder")
+    if not os.access(above, os.W_OK):
+        raise UsageError(f"{path} cannot be written: {above} is read-only")
 
 
 def _write_queries(
@@ -414,12 +433,14 @@ def _write_queries(
 def _print_skipped(console: Console, skipped: dict[str, str], failed: dict[str, str]) -> None:
     from rich.text import Text
 
+    from .benchmark.present import printable
+
     for title, reasons in (("Not run", skipped), ("Damaged", failed)):
         if reasons:
             console.print(Text(f"\n{title}", style="bold"))
         for (slug, reason), configs in _by_reason(reasons).items():
             of = "" if configs == [""] else f" · {', '.join(config or 'default' for config in configs)}"
-            console.print(Text(f"{slug}{of}: {reason}"))
+            console.print(Text(printable(f"{slug}{of}: {reason}", console.encoding)))
 
 
 def _by_reason(reasons: dict[str, str]) -> dict[tuple[str, str], list[str]]:

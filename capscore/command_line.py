@@ -29,6 +29,7 @@ SPELLINGS = {
     "dtype='float32'": "--dtype float32",
     "image_tower=": "--image-tower ",
     "force=True": "--force",
+    "missing='skip'": "--missing skip",
 }
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 
 import pytest
 from typer.testing import CliRunner
@@ -85,6 +88,62 @@ def test_scores_of_others(flickr, tmp_path):
     assert result.exit_code == 0, result.output
     assert "mine.jsonl, column score, rows matched by id" in result.stdout
     assert [line.split()[0] for line in result.stdout.splitlines() if "τ_c" in line] == ["mine", "again"]
+
+
+@pytest.mark.parametrize("entry", ["=mine.jsonl", "mine="])
+def test_scores_need_a_name_and_a_file(flickr, entry):
+    result = benchmark(flickr, "--scores", entry)
+    assert result.exit_code == 2 and "expected NAME=FILE, or a file" in result.stderr
+
+
+def test_missing_scores_are_left_out_on_demand(flickr, tmp_path):
+    queries, mine = tmp_path / "queries.jsonl", tmp_path / "mine.jsonl"
+    benchmark(flickr, "--write-queries", queries)
+    rows = [json.loads(line) for line in queries.read_text().splitlines()]
+    rows = [{"id": row["id"], "score": None if n == 0 else n} for n, row in enumerate(rows[:-1])]
+    mine.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    result = benchmark(flickr, "--scores", mine)
+    assert result.exit_code == 1 and "no score for 1 of 12 queries" in result.stderr
+    result = benchmark(flickr, "--scores", mine, "--missing", "skip", "--bootstrap", 0)
+    assert result.exit_code == 0, result.output
+    assert "10 items, 30 ratings" in result.stdout
+    assert "no row for 1 of 12 queries" in " ".join(result.stdout.split())
+
+
+def test_what_cannot_be_written_is_told_before_the_work(flickr, tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    result = benchmark(flickr, "-m", "rouge_l", "--output", tmp_path / "file" / "deep" / "r.json")
+    assert result.exit_code == 2 and "file is not a folder" in " ".join(result.stderr.split())
+    (tmp_path / "r.json").mkdir()
+    result = benchmark(flickr, "-m", "rouge_l", "--output", tmp_path / "r.json", "--force")
+    assert result.exit_code == 2 and "r.json is a folder" in " ".join(result.stderr.split())
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    result = benchmark(flickr, "-m", "rouge_l", "--figure", tmp_path / "r.png")
+    assert result.exit_code == 1 and result.stdout == ""
+    assert "capscore[figures]" in result.stderr
+
+
+def test_files_are_written_though_nobody_reads_the_tables(flickr, tmp_path):
+    out = tmp_path / "r.json"
+    reader, writer = os.pipe()
+    os.close(reader)
+    arguments = ("--data", "flickr8k_human", "--config", "expert", "--data-dir", str(flickr))
+    script = "import sys; from capscore.cli import main; sys.argv[0] = 'capscore'; main()"
+    process = subprocess.run(
+        [sys.executable, "-c", script, "benchmark", *arguments, "-m", "rouge_l", "--output", str(out)],
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    os.close(writer)
+    assert json.loads(out.read_text())["n_rows"] == 12
+    assert (process.returncode, "Traceback" in process.stderr) == (0, False)
+
+
+def test_a_suite_of_nothing_is_no_success(tmp_path):
+    result = capscore("benchmark", "--suite", "english", "--data-dir", tmp_path, "-m", "rouge_l")
+    assert result.exit_code == 1
+    assert "nothing of the suite 'english' could be measured" in result.stderr
 
 
 def test_a_suite_runs_what_is_there(flickr):

@@ -55,7 +55,11 @@ def write_figure(runs: Sequence[BenchmarkRun], path: str | Path) -> Path:
     if not runs:
         raise CapscoreError("there is no measured number to draw")
     rows = [sum(len(result.outcome.statistics) for result in run.results) for run in runs]
-    figure = new_figure(figsize=(7.5, 0.9 * len(runs) + 0.3 * sum(rows) + 0.6), layout="constrained")
+    longest = max(len(name) for run in runs for name in _names(run))
+    figure = new_figure(
+        figsize=(max(7.5, 4.5 + 0.075 * longest), 0.9 * len(runs) + 0.3 * sum(rows) + 0.6),
+        layout="constrained",
+    )
     panels = figure.subplots(len(runs), 1, squeeze=False, height_ratios=[n + 1.5 for n in rows])[:, 0]
     for panel, run in zip(panels, runs, strict=True):
         _draw(panel, run)
@@ -69,11 +73,18 @@ def write_figure(runs: Sequence[BenchmarkRun], path: str | Path) -> Path:
     return path
 
 
+def _names(run: BenchmarkRun) -> list[str]:
+    return [
+        f"{metric_name(result)}  {statistic_name(statistic.name)}"
+        for result in run.results
+        for statistic in result.outcome.statistics
+    ]
+
+
 def _draw(panel: Axes, run: BenchmarkRun) -> None:
-    names, at = [], 0
+    at = 0
     for result in run.results:
         for statistic in result.outcome.statistics:
-            names.append(f"{metric_name(result)}  {statistic_name(statistic.name)}")
             value = None if statistic.value is None else 100 * statistic.value
             if value is not None:
                 if statistic.interval is not None:
@@ -96,7 +107,7 @@ def _draw(panel: Axes, run: BenchmarkRun) -> None:
                     label="published",
                 )
             at += 1
-    panel.set_yticks(range(at), names, fontsize=8)
+    panel.set_yticks(range(at), _names(run), fontsize=8)
     panel.set_ylim(at - 0.4, -0.7)
     panel.margins(x=0.08)
     panel.grid(axis="x", color="0.9")

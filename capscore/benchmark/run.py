@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -16,7 +17,7 @@ from .. import __version__
 from ..errors import CapscoreError, InputError
 from ..scorers import scorer_class
 from ..signature import format_signature
-from .score_table import read_scores
+from .score_table import ScoreTable, read_scores
 from .tasks import Options, Outcome, Queries, RetrievalTask, Rows, Task, task_of
 
 if TYPE_CHECKING:
@@ -179,7 +180,8 @@ def run_benchmark(
         slug, config, data_dir, split, image_dir: as in `capscore.load_benchmark`; where no split is named it
             is the test split, or else the validation split.
         metrics: name → what makes its scorer; `bleu_1` to `bleu_4` name components of `bleu`.
-        scores: name → file of scores that others computed (see `score_table.read_scores`).
+        scores: name → file of scores that others computed (see `score_table.read_scores`); a name such as
+            `mcs@BACKBONE` says whose published figures to set beside.
         score_column: the column of those files.
         options: how numbers are made of scores; None takes what is published, with 1,000 bootstrap draws.
         partial: score only the rows whose photos (and references) are there, and say how many.
@@ -189,6 +191,7 @@ def run_benchmark(
 
     Raises:
         CapscoreError: as loading and scoring do; photos or references are missing that a metric needs.
+        InputError: nothing to measure; a file of scores that does not fit.
 
     >>> run = run_benchmark("flickr8k_human", "expert", data_dir="flickr8k",        # doctest: +SKIP
     ...                     metrics={"cider": lambda: capscore.load("cider")})
@@ -221,9 +224,14 @@ def run_benchmark(
         options=options,
         notes=tuple(said),
     )
-    if not keep_going:  # what cannot be run is said before the others have worked for long
+    # what cannot be read or run is said before the others have worked for long
+    theirs = []
+    for name, path in (scores or {}).items():
+        say(f"{run.name}: {name}")
+        theirs.append(_take(run, task, rows, name, Path(path), score_column))
+    if not keep_going:
         for name in metrics or {}:
-            _usable(run, task, rows, scorer_class(_scored_by(name)[0]), partial=partial)
+            _usable(run, task, rows, name, partial=partial)
     for name, make in (metrics or {}).items():
         say(f"{run.name}: {name}")
         try:
@@ -232,16 +240,29 @@ def run_benchmark(
             if not keep_going:
                 raise
             run.skipped[name] = str(error)
-    for name, path in (scores or {}).items():
-        say(f"{run.name}: {name}")
-        run.results.append(_take(run, task, rows, name, path, score_column))
-    if compare and len(run.results) > 1:
-        first, *others = run.results
-        for other in others:
-            if other.n_rows == first.n_rows:
-                tests = task.compare(first.rows, first.scores, other.scores, options)
-                run.comparisons.extend({"metrics": [first.metric, other.metric], **test} for test in tests)
-    return run
+    run.results.extend(theirs)
+    return dataclasses.replace(run, notes=(*run.notes, *_compare(run, task))) if compare else run
+
+
+def _compare(run: BenchmarkRun, task: Task) -> list[str]:
+    """Put paired tests of the first metric against the others into the run; in words, what was not tested."""
+    if len(run.results) < 2:
+        return ["nothing is compared: that takes two metrics"]
+    first, *others = run.results
+    notes = []
+    for other in others:
+        pair = f"{first.metric} and {other.metric} are not compared"
+        if [key for key, _ in first.rows] != [key for key, _ in other.rows]:
+            notes.append(f"{pair}: they were run on different rows")
+            continue
+        if first.scores is None or other.scores is None:
+            tests = []
+        else:
+            tests = task.compare(first.rows, first.scores, other.scores, run.options)
+        if not tests:
+            notes.append(f"{pair}: there is no paired test for {run.benchmark}")
+        run.comparisons.extend({"metrics": [first.metric, other.metric], **test} for test in tests)
+    return notes
 
 
 def _scored_by(name: str) -> tuple[str, str]:
@@ -306,7 +327,7 @@ def _measure(
 ) -> MetricResult:
     metric, component = _scored_by(name)
     kind = scorer_class(metric)
-    rows = _usable(run, task, rows, kind, partial=partial)
+    rows = _usable(run, task, rows, name, partial=partial)
     queries = task.queries(rows)
     with _heard() as said:
         scorer = make()
@@ -326,16 +347,16 @@ def _measure(
             seconds = time.perf_counter() - start
             values = found.components[component] if component else found.scores
             outcome = task.outcome(rows, values, run.options)
-            signature = found.signature
+            signature = f"{found.signature}|component:{component}" if component else found.signature
     tower = getattr(scorer, "backbone", None)
+    backbone = "" if tower is None else tower.name
+    figures, notes = _published(run, task, rows, outcome, name.partition("@")[0], backbone, queries)
     return MetricResult(
         metric=name,
-        backbone="" if tower is None else tower.name,
+        backbone=backbone,
         signature=signature,
-        outcome=outcome,
-        published=_published(
-            run, task, outcome, name.partition("@")[0], "" if tower is None else tower.name, queries
-        ),
+        outcome=dataclasses.replace(outcome, notes=(*outcome.notes, *notes)),
+        published=figures,
         n_rows=len(rows),
         n_queries=len(queries),
         seconds=seconds,
@@ -345,38 +366,45 @@ def _measure(
     )
 
 
-def _take(
-    run: BenchmarkRun, task: Task, rows: Rows, name: str, path: str | Path, column: str
-) -> MetricResult:
+def _take(run: BenchmarkRun, task: Task, rows: Rows, name: str, path: Path, column: str) -> MetricResult:
+    """Somebody's scores from a file; "mcs@BACKBONE" names the towers that they are of."""
     if not task.takes_scores:
         raise CapscoreError(
             f"{run.benchmark} compares every photo with every caption: scores of rows are not enough"
         )
     queries = task.queries(rows)
     start = time.perf_counter()
-    values, matched = read_scores(path, queries, column=column)
-    with _heard() as said:
-        outcome = task.outcome(rows, values, run.options)
+    table: ScoreTable = read_scores(path, queries, column=column, missing=run.options.missing)
+    try:
+        with _heard() as said:
+            outcome = task.outcome(rows, table.scores, run.options)
+    except InputError as error:
+        # its row is one of the benchmark's, whatever the order of the file
+        of = "" if error.row is None else f", {rows[error.row][0]}"
+        raise InputError(f"{path}{of}: {error.message_with_field()}") from error
+    metric, _, backbone = name.partition("@")
+    figures, notes = _published(run, task, rows, outcome, metric, backbone, queries)
     return MetricResult(
         metric=name,
         backbone="",
-        signature=f"{Path(path).name}, column {column}, rows matched by {matched}",
-        outcome=outcome,
-        published=_published(run, task, outcome, name.partition("@")[0], "", queries),
+        signature=f"{path.name}, column {column}, rows matched by {table.matched_by}",
+        outcome=dataclasses.replace(outcome, notes=(*table.notes, *outcome.notes, *notes)),
+        published=figures,
         n_rows=len(rows),
         n_queries=len(queries),
         seconds=time.perf_counter() - start,
         warnings=tuple(said),
         rows=rows,
-        scores=values,
+        scores=table.scores,
     )
 
 
-def _usable(run: BenchmarkRun, task: Task, rows: Rows, kind: type[Scorer], *, partial: bool) -> Rows:
+def _usable(run: BenchmarkRun, task: Task, rows: Rows, name: str, *, partial: bool) -> Rows:
     """The rows that a metric can be run on: all of them, or with `partial` those that have what it needs."""
+    kind = scorer_class(_scored_by(name)[0])
     if not task.takes_scores and not (kind.needs_images and not kind.needs_references):
         raise CapscoreError(
-            f"{kind.metric} compares captions with references, and {run.benchmark} asks which photo belongs "
+            f"{name} compares captions with references, and {run.benchmark} asks which photo belongs "
             "to which caption"
         )
     queries = task.queries(rows)
@@ -387,7 +415,7 @@ def _usable(run: BenchmarkRun, task: Task, rows: Rows, kind: type[Scorer], *, pa
         if gone and (not partial or not there.any()):
             photos = len(set(queries.image_ids))
             raise CapscoreError(
-                f"{kind.metric} looks at photos, and {len(gone):,} of {photos:,} of {run.name} are not "
+                f"{name} looks at photos, and {len(gone):,} of {photos:,} of {run.name} are not "
                 f"there, such as {gone[0]}: `capscore data check {run.benchmark}` lists them; --partial "
                 "scores the other rows"
             )
@@ -396,21 +424,32 @@ def _usable(run: BenchmarkRun, task: Task, rows: Rows, kind: type[Scorer], *, pa
         if not there.all() and (not partial or not there.any()):
             n, total = queries.without_references, len(queries)
             which = "its captions have none" if n == total else f"{n:,} of its {total:,} captions have none"
-            raise CapscoreError(f"{kind.metric} compares with references of {run.benchmark}, and {which}")
+            raise CapscoreError(f"{name} compares with references of {run.benchmark}, and {which}")
     return rows if there.all() else task.keep(rows, there.tolist())
 
 
 def _published(
-    run: BenchmarkRun, task: Task, outcome: Outcome, metric: str, backbone: str, queries: Queries
-) -> dict[str, list[Published]]:
-    """Statistic → published figures that it can be set beside, those to be preferred first."""
+    run: BenchmarkRun,
+    task: Task,
+    rows: Rows,
+    outcome: Outcome,
+    metric: str,
+    backbone: str,
+    queries: Queries,
+) -> tuple[dict[str, list[Published]], list[str]]:
+    """Statistic → published figures that it can be set beside, those to be preferred first; and notes.
+
+    Figures of a backbone stand beside scores of the same one only; those whose source names none also beside
+    scores that nothing is known of.
+    """
     from ..published import find
 
     languages = set(queries.languages)
-    found = {}
+    found: dict[str, list[Published]] = {}
+    others = False
     for statistic in outcome.statistics:
         config, name, settings = task.published_as(statistic.name, run.config)
-        found[statistic.name] = [
+        same = [
             figure
             for figure in find(run.benchmark, config, metric, backbone=backbone or None)
             if figure.statistic == name
@@ -418,7 +457,23 @@ def _published(
             and figure.unit != "score"
             and (figure.language is None or languages == {figure.language})
         ]
-    return found
+        found[statistic.name] = [figure for figure in same if backbone or figure.backbone is None]
+        others = others or len(found[statistic.name]) < len(same)
+    notes = []
+    if any(found.values()) and not task.measured_as_published(rows, run.options):
+        found = {name: [] for name in found}
+        notes.append(
+            "published figures are not set beside: they are of single ratings, and here raters="
+            f"{run.options.raters!r}"
+        )
+    if any(found.values()) and len(rows) < run.n_rows:
+        notes.append(f"published figures are of all {run.n_rows:,} rows")
+    if others:
+        notes.append(
+            f"published figures of {metric} with a backbone are not set beside: "
+            f"--scores {metric}@BACKBONE=FILE names the backbone"
+        )
+    return found, notes
 
 
 def _languages(queries: Queries) -> str:

@@ -1,94 +1,149 @@
 """Scores that others computed → one score a query.
 
 In: a file of rows with `score` and something to know them by (`id`; or `image_id` and `caption`; or only
-their order). Out: float64 (q,) in the order of the queries.
+their order). Out: `ScoreTable`, whose scores are float64 (q,) in the order of the queries.
 """
 
 from __future__ import annotations
 
 import math
+import unicodedata
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..errors import InputError
+from ..protocols.results import counted
 from .tasks import Queries
 
 _CAPTION_NAMES = ("caption", "candidate", "prediction")
 _IMAGE_NAMES = ("image_id", "image", "image_path", "file_name")
 
 
-def read_scores(path: str | Path, queries: Queries, *, column: str = "score") -> tuple[np.ndarray, str]:
+@dataclass(frozen=True)
+class ScoreTable:
+    """Scores from a file, one a query.
+
+    Attributes:
+        scores: float64 (q,) in the order of the queries; NaN where there is none.
+        matched_by: what its rows were known by, in words.
+        notes: what else one has to know: rows of no query, queries of no row.
+    """
+
+    scores: np.ndarray
+    matched_by: str
+    notes: tuple[str, ...] = ()
+
+
+def read_scores(
+    path: str | Path, queries: Queries, *, column: str = "score", missing: str = "raise"
+) -> ScoreTable:
     """Scores of all queries from a file, and in words how its rows were matched.
 
     Args:
         path: JSONL, JSON, CSV, TSV or Parquet, a row a score. Rows are matched by `id` if they have it (as
-            `write_queries` names them), else by photo and caption, else by their order.
+            `Queries.to_rows` names them), else by photo and caption, else by their order. Of photos the file
+            name counts, of captions neither blanks nor how Unicode composes their letters.
         queries: what the benchmark wants scored.
-        column: the column of the scores; null or NaN means that there is none.
+        column: the column of the scores; null, NaN or an empty cell means that there is none.
+        missing: "raise" demands a row for every query; with "skip" one without a row has no score, and a note
+            says how many those are.
 
     Raises:
         InputError: no such column, a score that is no number, a query without a row, two scores for one.
+
+    >>> queries = Queries(["a"], ["a dog"], ["1.jpg"], [None], [[]], ["en"])         # doctest: +SKIP
+    >>> read_scores("mine.jsonl", queries).matched_by                                 # doctest: +SKIP
+    'id'
     """
     from ..rows import open_rows
 
-    source = open_rows(Path(path))
-    if column not in source.columns:
-        raise InputError(
-            f"{path} has no column {column!r}; it has {', '.join(source.columns)}", field="scores"
-        )
+    path = Path(path)
+    source = open_rows(path)
     columns = source.columns
+    if column not in columns:
+        raise InputError(f"{path} has no column {column!r}; it has {', '.join(columns)}", field="scores")
     caption = next((name for name in _CAPTION_NAMES if name in columns), None)
     image = next((name for name in _IMAGE_NAMES if name in columns), None)
     rows = [row for chunk in source.chunks(4096) for row in chunk.dicts()]
     values = np.array([_number(row.get(column), number, path) for number, row in enumerate(rows)])
     if "id" in columns:
-        keys = [str(row.get("id")) for row in rows]
-        return _matched(values, keys, list(queries.ids), path), "id"
-    if caption is not None and image is not None:
+        known_by, keys, wanted = (
+            "id",
+            [_id(row, number, path) for number, row in enumerate(rows)],
+            queries.ids,
+        )
+    elif caption is not None and image is not None:
+        known_by = f"{image} and {caption}"
         keys = [_pair(row.get(image), row.get(caption)) for row in rows]
         wanted = [_pair(*pair) for pair in zip(queries.image_ids, queries.candidates, strict=True)]
-        return _matched(values, keys, wanted, path), f"{image} and {caption}"
-    if len(values) != len(queries):
+    elif len(values) == len(queries):
+        return ScoreTable(values, "order")
+    else:
         raise InputError(
             f"{path} has {len(values):,} scores and neither ids nor photos and captions to match them by; "
             f"the benchmark has {len(queries):,} queries (--write-queries writes them)",
             field="scores",
         )
-    return values, "order"
+    scores, notes = _matched(values, keys, wanted, path, skip=missing == "skip")
+    return ScoreTable(scores, known_by, notes)
 
 
-def _number(value: Any, row: int, path: str | Path) -> float:
+def _number(value: Any, row: int, path: Path) -> float:
     if value is None or value == "":
         return math.nan
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = math.inf
     if isinstance(value, bool) or math.isinf(number):
         raise InputError(f"{path}: {value!r:.40} is not a finite number", row=row, field="score")
     return number
 
 
+def _id(row: dict[str, Any], number: int, path: Path) -> str:
+    if row.get("id") in (None, ""):
+        raise InputError(f"{path}: there is none", row=number, field="id")
+    return str(row["id"])
+
+
 def _pair(image: Any, caption: Any) -> str:
     name = str(image).replace("\\", "/").rpartition("/")[2]
-    return f"{name}\0{' '.join(str(caption).split())}"
+    return unicodedata.normalize("NFC", f"{name}\0{' '.join(str(caption).split())}")
 
 
-def _matched(values: np.ndarray, keys: Sequence[str], wanted: Sequence[str], path: str | Path) -> np.ndarray:
+def _shown(key: str) -> str:
+    return f"{key.replace(chr(0), ', ')!r:.120}"
+
+
+def _matched(
+    values: np.ndarray, keys: Sequence[str], wanted: Sequence[str], path: Path, *, skip: bool
+) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Values by the keys that are wanted, (q,), and notes."""
     known: dict[str, float] = {}
     for row, (key, value) in enumerate(zip(keys, values, strict=True)):
         before = known.setdefault(key, float(value))
         if before != value and not (math.isnan(before) and math.isnan(value)):
-            shown = key.replace("\0", ", ")
-            raise InputError(f"{path}: {shown!r:.100} has two scores, {before:g} and {value:g}", row=row)
-    missing = [key for key in dict.fromkeys(wanted) if key not in known]
-    if missing:
+            raise InputError(f"{path}: {_shown(key)} has two scores, {before:g} and {value:g}", row=row)
+    asked = dict.fromkeys(wanted)
+    missing = [key for key in asked if key not in known]
+    lack = f"{len(missing):,} of {len(asked):,} queries"
+    if len(missing) == len(asked) or (missing and not skip):
+        own = f"; its first row is {_shown(keys[0])}" if len(missing) == len(asked) and keys else ""
         raise InputError(
-            f"{path} has no score for {len(missing):,} of {len(set(wanted)):,} queries, the first of them "
-            f"{missing[0].replace(chr(0), ', ')!r:.120}; write null where there is none",
+            f"{path} has no score for {lack}, the first of them {_shown(missing[0])}{own}; write null where "
+            "there is none",
             field="scores",
         )
-    return np.array([known[key] for key in wanted])
+    notes = []
+    if missing:
+        notes.append(f"{path.name} has no row for {lack}, the first of them {_shown(missing[0])}")
+    spare = [key for key in known if key not in asked]
+    if spare:
+        notes.append(
+            f"{path.name} has {counted(len(spare), 'row')} of no query, the first of them {_shown(spare[0])}"
+        )
+    return np.array([known.get(key, math.nan) for key in wanted]), tuple(notes)

@@ -125,13 +125,20 @@ def run_suite(
             if done is not None:
                 done(run)
         else:
-            found.skipped[name] = _reasons(run.skipped)
+            found.skipped[name] = reasons(run.skipped)
     return found
 
 
-def _reasons(skipped: Mapping[str, str]) -> str:
-    """Why metrics were not run, those with one reason together."""
+def reasons(skipped: Mapping[str, str]) -> str:
+    """Why metrics were not run, those with one reason together.
+
+    >>> reasons({"cider": "cider needs words", "mcs": "mcs needs photos", "bleu_4": "bleu_4 needs words"})
+    'each of cider, bleu_4 needs words; mcs needs photos'
+    """
     together: dict[str, list[str]] = {}
     for metric, reason in skipped.items():
         together.setdefault(reason.removeprefix(f"{metric} "), []).append(metric)
-    return "; ".join(f"{', '.join(metrics)} {reason}" for reason, metrics in together.items())
+    return "; ".join(
+        f"{'each of ' if len(metrics) > 1 else ''}{', '.join(metrics)} {reason}"
+        for reason, metrics in together.items()
+    )

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from ..bootstrap import check_sampling
 from ..errors import CapscoreError, InputError
 from ..protocols.results import Statistic
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from ..embedding import Embedder
 
 RATERS = ("flatten", "mean")
+MISSING = ("raise", "skip")
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,12 @@ class Options:
         confidence: share of draws inside an interval.
         seed: of the draws.
         missing: "raise" or "skip": what becomes of items without a score.
+
+    Raises:
+        InputError: one of them cannot be; says what is expected.
+
+    >>> Options(bootstrap=200).confidence
+    0.95
     """
 
     raters: str = "flatten"
@@ -41,16 +49,10 @@ class Options:
     missing: str = "raise"
 
     def __post_init__(self) -> None:
-        if self.raters not in RATERS:
-            raise InputError(f"raters={self.raters!r}: expected one of {', '.join(RATERS)}", field="raters")
-        if not isinstance(self.bootstrap, int) or self.bootstrap < 0:
-            raise InputError(
-                f"bootstrap={self.bootstrap!r}: expected a number of draws, or 0", field="bootstrap"
-            )
-        if not 0 < self.confidence < 1:
-            raise InputError(
-                f"confidence={self.confidence!r}: expected a share such as 0.95", field="confidence"
-            )
+        for name, given, known in (("raters", self.raters, RATERS), ("missing", self.missing, MISSING)):
+            if given not in known:
+                raise InputError(f"{name}={given!r}: expected one of {', '.join(known)}", field=name)
+        check_sampling(self.bootstrap, self.confidence, self.seed, field="bootstrap", least=0)
 
 
 @dataclass(frozen=True)
@@ -157,6 +159,10 @@ class Task(ABC):
         """(configuration, statistic, settings) under which published figures have a number of ours."""
         return config, statistic, ("", "frozen_references")
 
+    def measured_as_published(self, rows: Rows, options: Options) -> bool:
+        """Whether papers make their numbers of the scores in the same way."""
+        return True
+
     def compare(
         self, rows: Rows, first: np.ndarray, second: np.ndarray, options: Options
     ) -> list[dict[str, Any]]:
@@ -207,6 +213,9 @@ class RatingTask(Task):
         """A number or a list of numbers a row."""
         column = "ratings" if rows and "ratings" in rows[0][1] else self.rating
         return [row[column] for _, row in rows]
+
+    def measured_as_published(self, rows: Rows, options: Options) -> bool:
+        return options.raters == "flatten" or not _several(self.ratings(rows))
 
     def outcome(self, rows: Rows, scores: np.ndarray, options: Options) -> Outcome:
         from ..agreement import agreement
@@ -407,7 +416,11 @@ class XvnliTask(Task):
         return Outcome(
             (*image.statistics(), *again),
             counts=image.counts(),
-            notes=image.notes,
+            notes=(
+                *(note for note in image.notes if note in premise.notes),
+                *(f"within a photo: {note}" for note in image.notes if note not in premise.notes),
+                *(f"within a premise: {note}" for note in premise.notes if note not in image.notes),
+            ),
             details={"same_image": image.to_dict(), "same_premise": premise.to_dict()},
         )
 
@@ -484,7 +497,11 @@ class RetrievalTask(Task):
             text_to_image=self.owners(rows),
             missing=options.missing,
         )
-        return _outcome(found, found.statistics())
+        outcome = _outcome(found, found.statistics())
+        if options.bootstrap:
+            # drawn twice, a photo would be a second right answer to its own captions
+            return replace(outcome, notes=(*outcome.notes, "no intervals: photos cannot be drawn anew here"))
+        return outcome
 
 
 def _outcome(found: Any, statistics: Sequence[Statistic]) -> Outcome:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import sys
 
@@ -10,7 +11,7 @@ from rich.console import Console
 
 from capscore import CapscoreError, MissingExtraError
 from capscore.benchmark.figure import write_figure
-from capscore.benchmark.present import print_run, statistic_name, to_markdown
+from capscore.benchmark.present import metric_name, print_run, statistic_name, to_markdown
 from capscore.benchmark.run import BenchmarkRun, MetricResult
 from capscore.benchmark.tasks import Options, Outcome, Statistic
 from capscore.published import find
@@ -73,7 +74,67 @@ def test_table_of_80_columns(run):
 def test_recomputed_figures_have_a_line_of_their_own(run):
     lines = shown(run).splitlines()
     row = next(number for number, line in enumerate(lines) if "τ_c" in line)
-    assert lines[row + 1].split()[:3] == ["43.89", "[2]", "−0.00"]
+    assert lines[row + 1].split()[:3] == ["43.89", "[2]", "0.00"]
+
+
+def test_no_number_is_cut_where_a_terminal_is_narrow(run):
+    text = shown(run, width=40)
+    (line,) = [line for line in text.splitlines() if "τ_c" in line]
+    assert line.split()[-5:] == ["45.7", "43.9", "[1]", "−0.01", "16,992"]
+
+
+@pytest.mark.parametrize(
+    "metric, backbone, name",
+    [
+        ("cider", "", "cider"),
+        ("mcs", "embedded", "mcs (embedded)"),
+        ("mcs@embedded", "embedded", "mcs@embedded"),
+    ],
+)
+def test_towers_are_named_once(run, metric, backbone, name):
+    assert metric_name(dataclasses.replace(run.results[0], metric=metric, backbone=backbone)) == name
+
+
+def test_a_terminal_without_greek_letters_still_has_signs(run):
+    out = io.BytesIO()
+    console = Console(file=io.TextIOWrapper(out, "ascii", errors="replace", write_through=True), width=80)
+    print_run(run, console)
+    (line,) = [line for line in out.getvalue().decode().splitlines() if "tau_c" in line]
+    assert "-0.01" in line and "?" not in line
+
+
+def test_long_names_are_folded(run):
+    result = dataclasses.replace(run.results[0], metric="clip_score@xlm-roberta-large-ViT-H-14/frozen_laion")
+    assert max(map(len, shown(dataclasses.replace(run, results=[result])).splitlines())) <= 80
+
+
+def test_confidence_is_not_rounded(run):
+    run = dataclasses.replace(run, options=Options(confidence=0.999))
+    assert "99.9% interval" in shown(run)
+    assert "Intervals: 99.9%," in to_markdown([run])
+
+
+def test_what_to_know_of_a_figure_stands_with_its_source(run):
+    figures = find("pascal50s", "default", "cider")
+    outcome = Outcome((Statistic("accuracy_hc", 0.654, None, 1000),), {})
+    found = {"accuracy_hc": [figure for figure in figures if figure.statistic == "accuracy_hc"]}
+    result = dataclasses.replace(run.results[0], outcome=outcome, published=found)
+    text = " ".join(shown(dataclasses.replace(run, results=[result])).split())
+    assert "[1] Hu et al. 2023, Table 1: References and labels are one random draw of the authors" in text
+
+
+@pytest.mark.parametrize("p_value, text", [(0.0002, "p = 0.0002"), (0.04795, "p = 0.048"), (1.0, "p = 1")])
+def test_comparisons(run, p_value, text):
+    test = {
+        "metrics": ["a", "b"],
+        "method": "bootstrap",
+        "statistic": "tau_c",
+        "difference": 0.1312,
+        "interval": {"low": 0.11, "high": 0.15},
+        "p_value": p_value,
+    }
+    line = f"a against b (bootstrap): τ_c +13.12 (11.0 to 15.0), {text}"
+    assert line in shown(dataclasses.replace(run, comparisons=[test])).splitlines()
 
 
 def test_markdown(run):

@@ -110,6 +110,8 @@ def test_a_component_is_a_metric_of_its_own(tmp_path):
     run = run_benchmark("flickr8k_human", "expert", data_dir=tmp_path, metrics=makers, options=quick)
     one, four, plain = (result.scores for result in run.results)
     assert np.array_equal(four, plain)
+    assert len({result.signature for result in run.results}) == 3
+    assert run.results[0].signature.endswith("|component:bleu_1")
     assert (one >= four).all() and (one > four).any()
 
 
@@ -153,6 +155,94 @@ def test_scores_of_others_need_no_code(tmp_path):
     assert theirs.signature == "mine.jsonl, column score, rows matched by id"
 
 
+def scored(folder, scores, name="mine.jsonl"):
+    """A file of scores for `rated`, in its order."""
+    queries = benchmark_queries("flickr8k_human", "expert", data_dir=folder)
+    rows = [{"id": key, "score": score} for key, score in zip(queries.ids, scores, strict=True)]
+    (folder / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder / name
+
+
+def take(folder, scores, options=quick, **more):
+    return run_benchmark("flickr8k_human", "expert", data_dir=folder, scores=scores, options=options, **more)
+
+
+def test_a_missing_score_is_told_by_file_and_row(tmp_path):
+    _, ratings = rated(tmp_path)
+    path = scored(tmp_path, [None if n == 3 else n for n in range(12)])
+    with pytest.raises(InputError, match=r"mine\.jsonl, 3\.jpg\|7\.jpg#2: scores: missing"):
+        take(tmp_path, {"mine": path})
+    run = take(tmp_path, {"mine": path}, Options(bootstrap=0, missing="skip"))
+    rest = [n for n in range(12) if n != 3]
+    expected = kendalltau(np.repeat(rest, 3), np.ravel([ratings[n] for n in rest]), variant="c").statistic
+    (result,) = run.results
+    assert result.outcome.statistics[0].value == pytest.approx(expected, abs=1e-12)
+    assert result.outcome.counts["items"] == 11
+    assert any("left out" in note for note in result.outcome.notes)
+
+
+def test_constant_scores_are_undefined_in_words(tmp_path):
+    rated(tmp_path)
+    (result,) = take(tmp_path, {"mine": scored(tmp_path, [0.5] * 12)}, Options(bootstrap=50)).results
+    assert [statistic.value for statistic in result.outcome.statistics] == [None] * 3
+    assert any("scores are all 0.5" in note for note in result.outcome.notes)
+
+
+def test_a_file_that_does_not_fit_is_told_before_anything_is_scored(tmp_path):
+    rated(tmp_path)
+
+    def never():
+        raise AssertionError("scoring began")
+
+    (tmp_path / "mine.jsonl").write_text('{"id": "x", "score": 1}\n')
+    with pytest.raises(InputError, match="no score for 12 of 12 queries"):
+        take(tmp_path, {"mine": tmp_path / "mine.jsonl"}, metrics={"rouge_l": never}, keep_going=True)
+
+
+def test_figures_of_a_backbone_stand_beside_scores_of_that_backbone_only(tmp_path):
+    rated(tmp_path)
+    path = scored(tmp_path, range(12))
+    backbone = "xlm-roberta-large-ViT-H-14/frozen_laion5b_s13b_b90k"
+    unknown, named, other = take(
+        tmp_path, {"clip_score": path, f"clip_score@{backbone}": path, "clip_score@embedded": path}
+    ).results
+    assert {figure.backbone for figures in unknown.published.values() for figure in figures} <= {None}
+    assert any("clip_score@BACKBONE=FILE names the backbone" in note for note in unknown.outcome.notes)
+    assert {figure.backbone for figures in named.published.values() for figure in figures} == {backbone}
+    assert not any(other.published.values())
+
+
+def test_averaged_ratings_are_not_set_beside_figures_of_single_ones(tmp_path):
+    rated(tmp_path)
+    path = scored(tmp_path, range(12))
+    (result,) = take(tmp_path, {"cider": path}, Options(bootstrap=0, raters="mean")).results
+    assert not any(result.published.values())
+    assert any("they are of single ratings" in note for note in result.outcome.notes)
+    (result,) = take(tmp_path, {"cider": path}).results
+    assert result.published["tau_c"][0].value == 43.9
+
+
+def test_what_is_not_compared_is_told(tmp_path):
+    rated(tmp_path)
+    path = scored(tmp_path, range(12))
+    assert take(tmp_path, {"a": path}, compare=True).notes[-1] == (
+        "nothing is compared: that takes two metrics"
+    )
+    (tmp_path / "images").mkdir()
+    for photo in (0, 1):
+        (tmp_path / "images" / f"{photo}.jpg").write_bytes(encode(noise(seed=photo), "JPEG"))
+    run = take(tmp_path, {"a": path}, metrics=toy, partial=True, compare=True)
+    assert run.notes[-1] == "mcs and a are not compared: they were run on different rows"
+    assert run.comparisons == []
+
+
+def test_two_equal_metrics_differ_by_nothing(tmp_path):
+    rated(tmp_path)
+    path = scored(tmp_path, range(12))
+    run = take(tmp_path, {"a": path, "b": path}, Options(bootstrap=50), compare=True)
+    assert [(test["difference"], test["p_value"]) for test in run.comparisons] == [(0.0, 1.0)] * 2
+
+
 def test_two_metrics_are_compared_on_the_same_photos(tmp_path):
     rated(tmp_path, rows=40, photos=10)
     makers = {**rouge, "bleu_1": functools.partial(capscore.load, "bleu")}
@@ -179,5 +269,20 @@ def test_nothing_to_measure(flickr):
         run_benchmark("flickr8k_human", data_dir=flickr, metrics=rouge)
     with pytest.raises(InputError, match=r"there is no split 'dev': one of test"):
         run_benchmark("flickr8k_human", "expert", data_dir=flickr, split="dev", metrics=rouge)
-    with pytest.raises(InputError, match="raters"):
-        Options(raters="median")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"raters": "median"},
+        {"missing": "drop"},
+        {"bootstrap": -1},
+        {"bootstrap": 1.5},
+        {"seed": -1},
+        *({"confidence": share} for share in (0, 1, 1.5, float("nan"))),
+    ],
+)
+def test_options_that_cannot_be(given):
+    (name,) = given
+    with pytest.raises(InputError, match=f"{name}=.*expected"):
+        Options(**given)

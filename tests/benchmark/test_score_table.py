@@ -28,8 +28,9 @@ def write(path, rows):
 
 def test_by_id_in_any_order_and_with_rows_to_spare(tmp_path, queries):
     rows = [{"id": name, "score": score} for name, score in (("b|1", 3), ("x", 9), ("a|2", 2), ("a|1", 1.5))]
-    values, how = read_scores(write(tmp_path / "s.jsonl", rows), queries)
-    assert (values.tolist(), how) == ([1.5, 2.0, 3.0], "id")
+    found = read_scores(write(tmp_path / "s.jsonl", rows), queries)
+    assert (found.scores.tolist(), found.matched_by) == ([1.5, 2.0, 3.0], "id")
+    assert found.notes == ("s.jsonl has 1 row of no query, the first of them 'x'",)
 
 
 def test_by_photo_and_caption(tmp_path, queries):
@@ -37,16 +38,33 @@ def test_by_photo_and_caption(tmp_path, queries):
     path.write_text(
         "image,caption,score\nphotos/2.jpg,a  dog,3\nphotos/1.jpg,a cat,2\nphotos/1.jpg,a dog,1\n"
     )
-    values, how = read_scores(path, queries)
-    assert (values.tolist(), how) == ([1.0, 2.0, 3.0], "image and caption")
+    found = read_scores(path, queries)
+    assert (found.scores.tolist(), found.matched_by) == ([1.0, 2.0, 3.0], "image and caption")
+    assert found.notes == ()
+
+
+def test_photo_and_caption_as_other_systems_write_them(tmp_path):
+    queries = Queries()
+    queries.add("a", "caf\u00e9 \u00e0 Paris", "\u00e9t\u00e9.jpg", None)
+    row = {"image": "C:\\photos\\e\u0301te\u0301.jpg", "caption": "cafe\u0301  a\u0300 Paris", "score": 2}
+    found = read_scores(write(tmp_path / "s.jsonl", [row]), queries)
+    assert found.scores.tolist() == [2.0]
+
+
+def test_a_query_without_a_row_is_left_to_missing(tmp_path, queries):
+    path = write(tmp_path / "s.jsonl", [{"id": "b|1", "score": 3}, {"id": "a|1", "score": None}])
+    found = read_scores(path, queries, missing="skip")
+    assert np.array_equal(found.scores, [np.nan, np.nan, 3], equal_nan=True)
+    assert found.notes == ("s.jsonl has no row for 1 of 3 queries, the first of them 'a|2'",)
+    with pytest.raises(InputError, match=r"no score for 3 of 3 queries.*'a\|1'; its first row is '0'"):
+        read_scores(write(path, [{"id": 0, "score": 3}]), queries, missing="skip")
 
 
 def test_by_order(tmp_path, queries):
-    values, how = read_scores(
-        write(tmp_path / "s.jsonl", [{"s": 1}, {"s": None}, {"s": 3}]), queries, column="s"
-    )
-    assert how == "order"
-    assert np.array_equal(values, [1, np.nan, 3], equal_nan=True)
+    path = write(tmp_path / "s.jsonl", [{"s": 1}, {"s": None}, {"s": 3}])
+    found = read_scores(path, queries, column="s")
+    assert found.matched_by == "order"
+    assert np.array_equal(found.scores, [1, np.nan, 3], equal_nan=True)
 
 
 @pytest.mark.parametrize(
@@ -55,6 +73,8 @@ def test_by_order(tmp_path, queries):
         ([{"id": "a|1", "points": 1}], r"no column 'score'; it has id, points"),
         ([{"id": "a|1", "score": "good"}], r"row 0, score: .*'good' is not a finite number"),
         ([{"id": "a|1", "score": True}], r"row 0, score: .*True is not a finite number"),
+        ([{"id": "a|1", "score": 10**400}], r"row 0, score: .*1000.* is not a finite number"),
+        ([{"id": "a|1", "score": 1}, {"id": None, "score": 2}], r"row 1, id: .*there is none"),
         ([{"score": 1}, {"score": 2}], r"2 scores and neither ids.*the benchmark has 3 queries"),
         ([{"id": "a|1", "score": 1}, {"id": "a|2", "score": 1}], r"no score for 1 of 3 queries.*'b\|1'"),
         ([{"id": "a|1", "score": 1}, {"id": "a|1", "score": 2}], r"row 1: .*'a\|1' has two scores, 1 and 2"),

@@ -131,6 +131,8 @@ def test_xvnli():
     # of one premise are only E and N, so there is one pair and no more
     within = [value(outcome, f"accuracy_{n}_same_premise") for n in (1, 2, 3)]
     assert within == [None, 1.0, None]
+    assert outcome.notes[0] == "1 caption without a label ('-') left out"
+    assert any(note.startswith("within a premise: ") for note in outcome.notes)
     task = task_of("xvnli", "en")
     assert task.published_as("accuracy_1_same_premise", "fr") == ("fr", "accuracy_1", ("",))
     assert task.published_as("accuracy_1", "fr") == ("fr", "accuracy_1", ())
