@@ -190,7 +190,7 @@ def test_a_missing_photo_is_said_with_what_can_be_done(flickr):
     assert result.exit_code == 1
     told = " ".join(result.stderr.split())
     assert "mcs looks at photos, and 4 of 4 of flickr8k_human · expert are not there" in told
-    assert "--partial scores the other rows" in told
+    assert "`partial` scores the other rows" in told
 
 
 def test_a_metric_that_cannot_be_run_does_not_stop_the_others(flickr):

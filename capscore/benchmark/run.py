@@ -416,7 +416,7 @@ def _usable(run: BenchmarkRun, task: Task, rows: Rows, name: str, *, partial: bo
             photos = len(set(queries.image_ids))
             raise CapscoreError(
                 f"{name} looks at photos, and {len(gone):,} of {photos:,} of {run.name} are not "
-                f"there, such as {gone[0]}: `capscore data check {run.benchmark}` lists them; --partial "
+                f"there, such as {gone[0]}: `capscore data check {run.benchmark}` lists them; `partial` "
                 "scores the other rows"
             )
     if kind.needs_references:
@@ -470,8 +470,8 @@ def _published(
         notes.append(f"published figures are of all {run.n_rows:,} rows")
     if others:
         notes.append(
-            f"published figures of {metric} with a backbone are not set beside: "
-            f"--scores {metric}@BACKBONE=FILE names the backbone"
+            f"published figures of {metric} with a backbone are not set beside: scores that are called "
+            f"{metric}@BACKBONE name theirs"
         )
     return found, notes
 

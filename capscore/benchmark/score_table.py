@@ -85,7 +85,7 @@ def read_scores(
     else:
         raise InputError(
             f"{path} has {len(values):,} scores and neither ids nor photos and captions to match them by; "
-            f"the benchmark has {len(queries):,} queries (--write-queries writes them)",
+            f"the benchmark has {len(queries):,} queries (`benchmark_queries`, or --write-queries, has them)",
             field="scores",
         )
     scores, notes = _matched(values, keys, wanted, path, skip=missing == "skip")

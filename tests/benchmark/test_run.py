@@ -207,7 +207,7 @@ def test_figures_of_a_backbone_stand_beside_scores_of_that_backbone_only(tmp_pat
         tmp_path, {"clip_score": path, f"clip_score@{backbone}": path, "clip_score@embedded": path}
     ).results
     assert {figure.backbone for figures in unknown.published.values() for figure in figures} <= {None}
-    assert any("clip_score@BACKBONE=FILE names the backbone" in note for note in unknown.outcome.notes)
+    assert any("clip_score@BACKBONE name theirs" in note for note in unknown.outcome.notes)
     assert {figure.backbone for figures in named.published.values() for figure in figures} == {backbone}
     assert not any(other.published.values())
 
