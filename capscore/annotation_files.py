@@ -140,6 +140,7 @@ class AnnotationSource:
         elif self.path.name.endswith(_TAR_SUFFIXES):
             with tarfile.open(self.path) as archive:
                 name = self._find(archive.getnames())
+                self._read_to_the_end(archive)
                 stream = archive.extractfile(name)
                 if stream is None:
                     raise self.error(f"{name} in the archive is not a file")
@@ -150,6 +151,13 @@ class AnnotationSource:
                 name = self._find(archive.namelist())
                 with archive.open(name) as stream:
                     yield self._unzipped(stream, name)
+
+    @staticmethod
+    def _read_to_the_end(archive: tarfile.TarFile) -> None:
+        """gzip checks what it unpacked at its end, which lies beyond the last member."""
+        assert archive.fileobj is not None
+        while archive.fileobj.read(1 << 20):
+            pass
 
     @staticmethod
     def _unzipped(stream: IO[bytes], name: str) -> IO[bytes]:
@@ -452,6 +460,13 @@ class AnnotationSource:
         if not isinstance(value, str) or not value.strip():
             raise self.error(f"{name} is {value!r:.60}, expected a name", line=line, entry=entry)
         return value.strip()
+
+    def photo(self, value: Any, name: str, *, line: int | None = None, entry: object = None) -> str:
+        """A value that must be a photo's file name: no benchmark has one with a blank in it."""
+        text = self.identifier(value, name, line=line, entry=entry)
+        if any(character.isspace() for character in text):
+            raise self.error(f"{name} is {text!r:.60}, expected a photo's file name", line=line, entry=entry)
+        return text
 
     def once(
         self,

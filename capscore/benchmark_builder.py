@@ -6,6 +6,7 @@ checked and downloaded are they here. Only `datasets` and the standard library a
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import hashlib
 import json
@@ -38,7 +39,7 @@ _WINDOWS_1252 = {
     if (character := bytes([byte]).decode("cp1252", errors="ignore"))
 }
 # what `datasets` leaves in a folder that is also its cache
-_CACHE_FILES = re.compile(r".*\.(lock|arrow)|dataset_info\.json|warnings\.json")
+_CACHE_FILES = re.compile(r".*\.(lock|arrow)|dataset_info\.json|warnings\.json|LICENSE")
 # beside prepared rows: what a person was told when they were made
 _WARNINGS = "warnings.json"
 
@@ -120,6 +121,7 @@ def _state(folder: Path) -> str:
     Of photos names are enough: prepared rows have their paths, not what is in them.
     """
     digest = hashlib.sha256()
+    photos = tuple(IMAGE_SUFFIXES)
     folders, seen = [str(folder)], set()
     while folders:
         directory = folders.pop()
@@ -132,17 +134,21 @@ def _state(folder: Path) -> str:
         if (status.st_dev, status.st_ino) in seen:
             continue  # a link to a folder that was looked through
         seen.add((status.st_dev, status.st_ino))
-        digest.update(f"{os.path.relpath(directory, folder)}\0".encode(errors="surrogateescape"))
+        files = []
         for entry in entries:
             if entry.is_dir():
                 folders += [] if entry.name.startswith(".") else [entry.path]
-            elif os.path.splitext(entry.name)[1].lower() in IMAGE_SUFFIXES:
-                if _is_file(entry):
-                    digest.update(f"{entry.name}\0".encode(errors="surrogateescape"))
-            elif not _CACHE_FILES.fullmatch(entry.name) and _is_file(entry):
-                status = os.stat(entry.path)
-                about = f"{entry.name}\0{status.st_size}\0{status.st_mtime_ns}\0"
-                digest.update(about.encode(errors="surrogateescape"))
+            elif not _is_file(entry) or _CACHE_FILES.fullmatch(entry.name):
+                continue
+            elif entry.name.lower().endswith(photos):
+                files.append(entry.name)
+            else:
+                with contextlib.suppress(FileNotFoundError):  # gone in the meantime
+                    status = os.stat(entry.path)
+                    files.append(f"{entry.name}\0{status.st_size}\0{status.st_mtime_ns}")
+        if files:
+            about = "\0".join([os.path.relpath(directory, folder), *files, ""])
+            digest.update(about.encode(errors="surrogateescape"))
     return digest.hexdigest()[:16]
 
 
@@ -261,7 +267,7 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
             return None
         for place in self.FILES[name].names:
             path, _, member = place.format(config=self.config.name).partition("::")
-            if (self.data_dir / path).is_file():
+            if os.path.isfile(self.data_dir / path):
                 return AnnotationSource(self.data_dir / path, member, self._note)
         return None
 
@@ -315,9 +321,10 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
             "no data_dir was given" if self.data_dir is None else f"not found under data_dir={self.data_dir}"
         )
         if self.data_dir is not None:
-            is_folder = self.data_dir.is_dir()
             where = (
-                f"{where}{self._there(known)}" if is_folder else f"data_dir={self.data_dir} is not a folder"
+                f"{where}{self._there(known)}"
+                if os.path.isdir(self.data_dir)
+                else f"data_dir={self.data_dir} is not a folder"
             )
         source = known.source or self.HOMEPAGE
         return f"{self.name} ({self.config.name}) reads {places}: {where}. Get it from {source}"
@@ -328,16 +335,20 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
         held: list[str] = []
         for place in known.names:
             path = self.data_dir / place.format(config=self.config.name).partition("::")[0]
-            if path.is_dir() or path.is_symlink():
-                return f"; {path} is {'a folder' if path.is_dir() else 'a link to nothing'}"
+            if os.path.isdir(path) or os.path.islink(path):
+                return f"; {path} is {'a folder' if os.path.isdir(path) else 'a link to nothing'}"
             try:
                 names = sorted(os.listdir(path.parent))
-            except OSError:
+            except (FileNotFoundError, NotADirectoryError):
                 continue
-            near = difflib.get_close_matches(path.name, names, n=1, cutoff=0.7)
+            except OSError as error:
+                return f"; {path.parent} cannot be read ({error.strerror})"
+            spelt = {name.lower(): name for name in names}
+            near = difflib.get_close_matches(path.name.lower(), spelt, n=1, cutoff=0.8)
             if near:
-                return f"; there is {path.parent / near[0]}"
+                return f"; there is {path.parent / spelt[near[0]]}"
             held = held or names
+        held = held or sorted(os.listdir(self.data_dir))
         return f", which holds {', '.join(held[:4])}{', …' if len(held) > 4 else ''}" if held else ""
 
     def _download(self, known: AnnotationFile) -> AnnotationSource:
@@ -382,20 +393,20 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
         """Folders in which photos are looked for, those that exist."""
         if self.config.image_dir:
             folder = Path(os.path.abspath(os.path.expanduser(self.config.image_dir)))
-            if not folder.is_dir():
+            if not os.path.isdir(folder):
                 raise InputError(f"image_dir={folder} is not a folder")
             return [folder]
         if self.data_dir is None:
             return []
         found = [self.data_dir / folder.format(config=self.config.name) for folder in self.IMAGES.folders]
-        return [folder for folder in found if folder.is_dir()]
+        return [folder for folder in found if os.path.isdir(folder)]
 
     def find_image(self, names: Sequence[str]) -> str | None:
         """Path of the first of these names that is there."""
         for root in self.image_roots:
             for name in names:
-                if name in self._listing(root, os.path.dirname(name)):
-                    return str(root / name)
+                if name in self._listing(root, name.rpartition("/")[0]):
+                    return f"{root}/{name}"
         return None
 
     def _listing(self, root: Path, folder: str) -> frozenset[str]:
@@ -408,9 +419,14 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
                 try:
                     with os.scandir(root / folder) as entries:
                         names = [entry.name for entry in entries if _is_file(entry)]
-                except OSError:
-                    pass  # no such folder: none of its photos is there
-            self._listings[key] = frozenset(os.path.join(folder, name) for name in names)
+                except (FileNotFoundError, NotADirectoryError):
+                    pass  # none of its photos is there
+                except OSError as error:
+                    raise MissingImages(
+                        f"{self.name} ({self.config.name}): the folder of photos {root / folder} cannot be "
+                        f"read ({error.strerror})"
+                    ) from error
+            self._listings[key] = frozenset(f"{folder}/{name}" if folder else name for name in names)
         return self._listings[key]
 
     @cached_property
@@ -487,7 +503,7 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
             yield key, row
         if not seen:
             raise AnnotationError(f"{name}: there are no rows", file=self._files_read())
-        if len(wrong) > _MOST_GARBLED * len(seen):
+        if len(wrong) > max(1, _MOST_GARBLED * len(seen)):
             file, line = self._origin(wrong[0])
             raise AnnotationError(
                 f"{name}: {len(wrong):,} of {len(seen):,} captions look as if UTF-8 had been read as another "
@@ -557,7 +573,7 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
         for root in self.image_roots:
             for folder in ("", *sorted(entry.name for entry in os.scandir(root) if entry.is_dir())):
                 for name in sorted(self._listing(root, folder)):
-                    if os.path.splitext(name)[1].lower() in IMAGE_SUFFIXES:
+                    if name.lower().endswith(tuple(IMAGE_SUFFIXES)):
                         return name
         return ""
 
@@ -588,7 +604,7 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
             if isinstance(error.__cause__, (CapscoreError, BenchmarkWarning)):
                 raise error.__cause__ from None
             if isinstance(error.__cause__, OSError):
-                raise self._unwritable(error.__cause__) from error
+                raise self._unwritable(error.__cause__) from error.__cause__
             raise
         if self._said and os.path.isdir(self._output_dir):
             # the folder has another name until it is whole

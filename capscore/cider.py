@@ -6,6 +6,7 @@ In: a `TokenRows`, and document frequencies if not the rows' own. Out: one score
 from __future__ import annotations
 
 import json
+import math
 import reprlib
 import zipfile
 import zlib
@@ -27,7 +28,17 @@ SCALE = 10.0
 _FORMAT = "capscore document frequencies"
 _VERSION = 1
 # what reading a file of another kind, or a damaged one, may raise besides OSError
-_NOT_OURS = (ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile, zlib.error)
+_NOT_OURS = (
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    EOFError,
+    RuntimeError,  # an encrypted archive, another compression, JSON without end
+    MemoryError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 
 def cider(
@@ -114,6 +125,17 @@ def cider_d(
     return _consensus(rows, frequencies, clip=True, sigma=sigma)
 
 
+def tells_rows_apart(rows: TokenRows) -> bool:
+    """Whether some n-gram is in the references of some rows only; else all scores are 0, as all idf are.
+
+    >>> rows = TokenRows.build(["a dog"], [["a dog"]], lambda texts: [text.split() for text in texts])
+    >>> tells_rows_apart(rows)
+    False
+    """
+    held = rows.frequencies
+    return bool(((0 < held) & (held < len(rows))).any())
+
+
 def _consensus(
     rows: TokenRows, frequencies: DocumentFrequencies | None, *, clip: bool, sigma: float | None
 ) -> np.ndarray:
@@ -167,7 +189,7 @@ def _similarity(
 def _idf(rows: TokenRows, frequencies: DocumentFrequencies | None) -> np.ndarray:
     """float64 (g,), not below 0."""
     if frequencies is None:
-        held, n_documents = rows.documents.frequencies(rows.ngrams), len(rows)
+        held, n_documents = rows.frequencies, len(rows)
     else:
         held, n_documents = frequencies.of(rows.ngrams), frequencies.n_documents
     return np.log(float(n_documents)) - np.log(np.maximum(held, 1))
@@ -246,7 +268,8 @@ class DocumentFrequencies:
                 references.append(index.setdefault(tuple(tokens), len(index)))
         sizes = np.fromiter(map(len, reference_lists), dtype=np.int64, count=len(reference_lists))
         documents = Documents.distinct(np.array(references, dtype=np.int64), starts(sizes))
-        return cls._counted(NGrams.count(list(index)), documents, segmenter)
+        ngrams = NGrams.count(list(index))
+        return cls._counted(ngrams, documents, documents.frequencies(ngrams), segmenter)
 
     @classmethod
     def from_rows(cls, rows: TokenRows, *, segmenter: str | None = None) -> DocumentFrequencies:
@@ -255,13 +278,14 @@ class DocumentFrequencies:
         Raises:
             InputError: there is no row.
         """
-        return cls._counted(rows.ngrams, rows.documents, segmenter)
+        return cls._counted(rows.ngrams, rows.documents, rows.frequencies, segmenter)
 
     @classmethod
-    def _counted(cls, ngrams: NGrams, documents: Documents, segmenter: str | None) -> DocumentFrequencies:
+    def _counted(
+        cls, ngrams: NGrams, documents: Documents, counts: np.ndarray, segmenter: str | None
+    ) -> DocumentFrequencies:
         if not len(documents):
             raise InputError("no document to count; expected at least one", field="references")
-        counts = documents.frequencies(ngrams)
         kept = np.flatnonzero(counts)  # candidates' own n-grams go; an n-gram's prefix and last word stay
         number = np.cumsum(counts > 0) - 1
         n_words = int(ngrams.firsts[1])
@@ -289,6 +313,22 @@ class DocumentFrequencies:
             raise InputError(f"{ngram!r} is not a list of 1 to {ORDERS} tokens", field="ngram")
         ngrams = NGrams.count([ngram])
         return int(self.of(ngrams)[-1])  # the longest comes last
+
+    def share_known(self, rows: TokenRows) -> float:
+        """Share of the words of rows' references that are in a document, 0 to 1; NaN if they have no word.
+
+        A word counts once for each row whose references have it. Near 0, the documents were in another
+        language than the rows, or split into other words.
+
+        >>> two = DocumentFrequencies.from_references([[["a", "cat"]], [["a", "dog"]]])
+        >>> rows = TokenRows.build(["a dog"], [["a black dog", "one dog"]],
+        ...                        lambda texts: [text.split() for text in texts])
+        >>> two.share_known(rows)  # "a" and "dog" of four words
+        0.5
+        """
+        n_words = int(rows.ngrams.firsts[1])
+        held, known = rows.frequencies[:n_words], self.of(rows.ngrams)[:n_words] > 0
+        return float(held[known].sum() / held.sum()) if held.any() else math.nan
 
     def of(self, ngrams: NGrams) -> np.ndarray:
         """int64 (g,): how many documents hold each of other texts' n-grams; 0 where none does."""
@@ -364,8 +404,9 @@ class DocumentFrequencies:
                 f"the document frequencies {str(path)!r} cannot be read: {error.strerror or error}"
             ) from error
         except _NOT_OURS as error:
+            # numpy's own words would advise unpickling what it cannot read
             raise CapscoreError(
-                f"{str(path)!r} is not what DocumentFrequencies.save writes: {error}"
+                f"{str(path)!r} is not what DocumentFrequencies.save writes, or is damaged"
             ) from error
         if not isinstance(about, dict) or about.get("format") != _FORMAT:
             raise CapscoreError(f"{str(path)!r} holds no document frequencies")
@@ -374,13 +415,21 @@ class DocumentFrequencies:
                 f"{str(path)!r} holds document frequencies of version {about.get('version')!r}; "
                 f"this capscore reads version {_VERSION}"
             )
-        frequencies = cls(about["n_documents"], about["words"], **arrays, segmenter=about["segmenter"])
+        frequencies = cls(
+            about.get("n_documents"), about.get("words"), **arrays, segmenter=about.get("segmenter")
+        )
         if not frequencies._is_consistent():
             raise CapscoreError(f"{str(path)!r} holds document frequencies whose parts do not go together")
         return frequencies
 
     def _is_consistent(self) -> bool:
-        """Whether every number is in its range, so that no look-up goes astray and no idf is below 0."""
+        """Whether all is of its kind and in its range: no look-up goes astray, and no idf is below 0."""
+        if type(self.n_documents) is not int or not 1 <= self.n_documents < 1 << 62:
+            return False
+        if not isinstance(self.words, list) or not all(isinstance(word, str) for word in self.words):
+            return False
+        if not isinstance(self.segmenter, (str, type(None))) or self.counts.ndim != 1:
+            return False
         size, n_words = len(self.counts), len(self.words)
         if self.firsts.shape != (ORDERS + 1,) or self.firsts[1] != n_words or self.firsts[-1] != size:
             return False

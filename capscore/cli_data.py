@@ -141,7 +141,7 @@ def check(
                 mark, style = marks.get(finding.level, ("✗", "red"))
                 line = Text(f"  {mark} ", style=style)
                 line.append(f"{finding.what}: {finding.message}", style="")
-                console.print(line)
+                console.print(line, soft_wrap=True)  # paths and addresses stay whole
     if any(part.problems for part in checked):
         raise typer.Exit(FAILED)
 

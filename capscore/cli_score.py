@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from .embedding import Embedder
     from .rows import Writer
     from .score_file import ScoringRun, Signals
-    from .scorers.base import Scores
+    from .scorers.base import Scorer, Scores
 
 _SCORE_HELP = """Score the captions of a file.
 
@@ -91,7 +91,12 @@ def score(
         ),
     ] = None,
     language: Annotated[
-        str | None, typer.Option(help="Language code of all captions, such as de.", show_default=False)
+        str | None,
+        typer.Option(
+            help="Language code of all captions, such as de. Metrics that count words split texts by it; "
+            "not stated counts as English.",
+            show_default=False,
+        ),
     ] = None,
     on_error: Annotated[
         str,
@@ -251,6 +256,7 @@ def score(
             for name, kind in zip(metrics, kinds, strict=True)
         ]
         scorers = load_scorers(metrics, backbones, make_embedder, own)
+        _check_language(language, scorers)
         run = ScoringRun(
             source,
             fields,
@@ -325,6 +331,17 @@ def _check_dtype_and_language(dtype: str, language: str | None) -> None:
         resolve_dtype(dtype)
         if language is not None:
             language_code(language)
+
+
+def _check_language(language: str | None, scorers: list[Scorer]) -> None:
+    """See that what is said to be the language of all rows can be scored."""
+    from .languages import language_code
+    from .rows import UsageError
+
+    for scorer in scorers if language is not None else ():
+        problem = scorer.language_problem(language_code(language))
+        if problem:
+            raise UsageError(f"--language {language}: {problem}")
 
 
 def _default_backbone(metric: str) -> str:

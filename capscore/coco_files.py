@@ -29,6 +29,7 @@ def photos_with_captions(
     document = source.json()
     source.require(document, ["images", "annotations"])
     captions: dict[Any, list[dict[str, Any]]] = {}
+    names: dict[str, Any] = {}
     for number, image in enumerate(source.items(document["images"], "'images'")):
         entry = f"images[{number}]"
         source.require(image, ["id", "file_name", *image_fields], entry=entry)
@@ -37,6 +38,7 @@ def photos_with_captions(
             raise source.error(f"the id {identity} appears twice", entry=entry)
         captions[identity] = []
         image["file_name"] = source.identifier(image["file_name"], "'file_name'", entry=entry)
+        source.once(names, image["file_name"], "'file_name'", entry=entry)
     seen: set[int] = set()
     for number, annotation in enumerate(source.items(document["annotations"], "'annotations'")):
         entry = f"annotations[{number}]"

@@ -96,9 +96,13 @@ def export_benchmark(
         shutil.rmtree(beside / ".cache", ignore_errors=True)
         (beside / "README.md").write_text(_card(slug, written), encoding="utf-8")
         os.chmod(beside, 0o755)
-        if out.is_dir() and not out.is_symlink():
+        if out.is_dir():
             shutil.rmtree(out)
         os.replace(beside, out)
+    except ResultWriteError as error:  # its message is of a cache, which here is a part of the folder
+        raise ResultWriteError(f"{out} could not be written ({error.__cause__})") from error
+    except CapscoreError:  # some are OSErrors, but not of writing
+        raise
     except OSError as error:
         raise ResultWriteError(f"{out} could not be written ({error})") from error
     finally:
@@ -111,15 +115,16 @@ def _check_place(out: Path, needed: Sequence[str | Path | None], force: bool) ->
         return
     if not force:
         raise InputError(f"{out} exists; force=True replaces it", field="out")
-    card = out / "README.md"
-    ours = (
-        out.is_dir() and card.is_file() and _WRITTEN_BY in card.read_text(encoding="utf-8", errors="replace")
-    )
-    if out.is_symlink() or not (ours or (out.is_dir() and not any(out.iterdir()))):
+    if out.is_symlink() or not out.is_dir() or not (_is_ours(out) or not any(out.iterdir())):
         raise InputError(f"{out} exists and is not an exported benchmark; it is left alone", field="out")
     for folder in needed:
         if folder is not None and Path(os.path.expanduser(folder)).resolve().is_relative_to(out.resolve()):
             raise InputError(f"{out} is not replaced, for {folder} lies in it", field="out")
+
+
+def _is_ours(folder: Path) -> bool:
+    card = folder / "README.md"
+    return card.is_file() and _WRITTEN_BY in card.read_text(encoding="utf-8", errors="replace")
 
 
 def _write_config(builder: CaptionBenchmark, workshop: Path, folder: Path) -> dict[str, Any]:

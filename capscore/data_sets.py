@@ -111,6 +111,8 @@ def benchmark_builder(
     config = config_name(slug, config)
     known = next(known for known in kind.BUILDER_CONFIGS if known.name == config)
     _check_options(slug, known, options or {})
+    if data_dir is not None and not os.fspath(data_dir):
+        raise InputError("is empty, expected a folder, or None", field="data_dir")
     if images not in (None, True, False):
         raise InputError(f"{images!r}: expected None, True or False", field="images")
     chosen: dict[str, Any] = {

@@ -11,6 +11,7 @@ import re
 import threading
 from importlib.resources import files
 from importlib.util import find_spec
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from .errors import CapscoreError, MissingExtraError
@@ -247,7 +248,7 @@ def _score_texts(
     code = _code(language)
     scores = loaded.get().score(lines, references=lists, language=code)
     terms = [_shared_words(line, texts, code) for line, texts in zip(lines, lists, strict=True)]
-    return _bars(lines, scores, terms), scores.signature
+    return _bars(lines, scores, terms) + _split_note([*lines, *chain(*lists)], code), scores.signature
 
 
 def _shared_words(caption: str, references: list[str], code: str | None) -> list[str]:
@@ -331,7 +332,23 @@ def _notes(scorer: BackboneScorer, scores: Scores, code: str | None) -> str:
             f"{scores.n_truncated} of {len(scores)} rows have a text longer than "
             f"{scorer.backbone.max_tokens} tokens; the rest of it was not seen."
         )
-    return "".join(f'<p style="margin-top:.6em">⚠️ {html.escape(note)}</p>' for note in notes)
+    return "".join(map(_warned, notes))
+
+
+def _split_note(texts: list[str], code: str | None) -> str:
+    from .segmentation import not_split_by_blanks
+
+    unsplit = not_split_by_blanks(texts, code)
+    if not unsplit:
+        return ""
+    return _warned(
+        f"{len(unsplit)} of {len(texts)} texts are written without spaces and were split at spaces, as the "
+        f"language is {repr(code) if code else 'not stated'}: these scores mean little."
+    )
+
+
+def _warned(note: str) -> str:
+    return f'<p style="margin-top:.6em">⚠️ {html.escape(note)}</p>'
 
 
 def _empty() -> str:

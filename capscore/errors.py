@@ -80,4 +80,4 @@ class CorpusWarning(UserWarning):
 
 
 class LanguageWarning(UserWarning):
-    """The backbone was not trained on a language that it is asked to score."""
+    """The backbone was not trained on a language it is asked to score, or texts are not in the one stated."""

@@ -20,6 +20,7 @@ import numpy as np
 from datasets import Features, Value
 
 from .errors import CapscoreError, InputError
+from .languages import language_code
 from .scorers import load, scorer_class
 from .scorers.base import PreparedRows, Scorer
 
@@ -51,6 +52,9 @@ class CaptionModule(evaluate.Metric, ABC):
     take: backbone, device, dtype, batch_size, cache, prefix, image_tower, trust_remote_code, allow_urls and
     progress for metrics with a backbone; document_frequencies, variant and clip for others. `revision` of
     `evaluate.load` is that of the module; for the weights write `backbone="org/name@revision"`.
+
+    `language` is that of all rows which come without one. `add` and `add_batch` of `evaluate.combine` hand on
+    none, so there the modules have to be loaded with it.
 
     With `num_process > 1` every process needs the same `experiment_id` and `cache_dir` (a shared folder), its
     own `process_id`, and a call of `compute`, also where it was given no rows. `timeout` is how many seconds
@@ -91,7 +95,9 @@ class CaptionModule(evaluate.Metric, ABC):
         document_frequencies: Any = None,
         variant: str | None = None,
         clip: str | None = None,
+        language: str | None = None,
     ):
+        self._language = language
         self._scorer: Scorer | None = None
         self._load_options = {
             "backbone": backbone,
@@ -168,7 +174,11 @@ class CaptionModule(evaluate.Metric, ABC):
 
     def _download_and_prepare(self, dl_manager: Any) -> None:
         # evaluate.load promises that what a module needs is there when it returns
-        _ = self.scorer
+        scorer = self.scorer
+        if self._language is not None:
+            problem = scorer.language_problem(language_code(self._language))
+            if problem:
+                raise InputError(problem, field="language")
 
     # ----------------------------------------------------------------- rows come in
 
@@ -187,6 +197,8 @@ class CaptionModule(evaluate.Metric, ABC):
                 f"the last compute of {self.metric} broke off, and the rows added before it wait: "
                 "call compute() again before adding others"
             )
+        if language is None:
+            language = self._language
         if predictions is None:
             raise InputError("predictions=None: expected a list of captions", field="predictions")
         if self.num_process > 1:

@@ -98,6 +98,11 @@ class TokenRows:
         """The distinct lists of references."""
         return Documents.distinct(self.references, self.offsets)
 
+    @cached_property
+    def frequencies(self) -> np.ndarray:
+        """int64 (g,): in the references of how many rows each n-gram is."""
+        return self.documents.frequencies(self.ngrams)
+
 
 def check_texts(candidates: Sequence[str], references: Sequence[Sequence[str]]) -> None:
     """See that every row has a text and a list of at least one text.

@@ -55,8 +55,12 @@ class RatedCaptions(CaptionBenchmark):
         if self.config.name == "explained":
             yield from self._explained(self.file(f"{split}_explained"))
             return
-        for number, row in enumerate(self._rated(split)):
-            yield row["image_id"] if self.ONE_CAPTION_A_PHOTO else str(number), row
+        seen: dict[str, Any] = {}
+        for number, (file, official, references, place) in enumerate(self._rated(split)):
+            row = self._row(file, official, references, place)
+            if self.ONE_CAPTION_A_PHOTO:
+                file.once(seen, row["image_id"], "the photo", **place)
+            yield str(number), row
 
     def _kinds(self, split: str) -> list[str]:
         """Names in FILES of what this configuration reads of a split, the best first."""
@@ -69,12 +73,13 @@ class RatedCaptions(CaptionBenchmark):
             return any(self.FILES[name].url for name in names)
         return any(self.find(name) or self.shards(name) for name in names)
 
-    def _rated(self, split: str) -> Iterator[dict[str, Any]]:
+    def _rated(self, split: str) -> Iterator[tuple[AnnotationSource, Mapping[str, Any], Any, dict[str, int]]]:
+        """(file, official row, its references, its place in the file) of a split."""
         shards = self.shards(f"{split}_parquet")
         if shards:
             for file in shards:
                 for number, row in file.parquet("refs"):
-                    yield self._row(file, row, row["refs"], {"entry": number})
+                    yield file, row, row["refs"], {"entry": number}
             return
         names = self._kinds(split)[1:]
         name = next((name for name in names if self.find(name)), None)
@@ -82,13 +87,14 @@ class RatedCaptions(CaptionBenchmark):
         file = self.file(name)
         if name.endswith("_csv"):
             for line, row in file.csv("refs"):
-                yield self._row(file, row, _literal(file, row["refs"], line), {"line": line})
+                yield file, row, _literal(file, row["refs"], line), {"line": line}
             return
         for entry, row in _entries(file):
             file.require(row, ["refs"], entry=entry)
-            yield self._row(file, row, row["refs"], {"entry": entry})
+            yield file, row, row["refs"], {"entry": entry}
 
     def _explained(self, file: AnnotationSource) -> Iterator[tuple[str, dict[str, Any]]]:
+        seen: dict[str, Any] = {}
         for entry, row in _entries(file):
             file.require(row, ["id", "explanation", *(["count"] if self.N_RATINGS else [])], entry=entry)
             file.require(row["explanation"], EXPLANATION, entry=entry)
@@ -97,6 +103,7 @@ class RatedCaptions(CaptionBenchmark):
                 ours["n_ratings"] = file.integer(row["count"], "'count'", 1, 1000, entry=entry)
             for name in EXPLANATION:
                 ours[name] = file.caption(row["explanation"][name], f"the explanation of {name}", entry=entry)
+            file.once(seen, str(row["id"]), "'id'", entry=entry)
             yield str(row["id"]), ours
 
     def _row(
@@ -136,7 +143,7 @@ def _photo(file: AnnotationSource, row: Mapping[str, Any], place: dict[str, int]
         # without a name it is called after its content, as the photos of Polaris and Nebula are
         name = name or f"{hashlib.md5(held['bytes'], usedforsecurity=False).hexdigest()}.jpg"
         return name, {"path": name, "bytes": held["bytes"]}
-    name = file.identifier(_one_of(file, row, ("imgid", "file_name"), place), "the photo's name", **place)
+    name = file.photo(_one_of(file, row, ("imgid", "file_name"), place), "the photo's name", **place)
     if os.path.splitext(name)[1].lower() in IMAGE_SUFFIXES:
         return name, [name]
     return f"{name}.jpg", [f"{name}.jpg", name]
@@ -152,5 +159,5 @@ def _literal(file: AnnotationSource, text: str, line: int) -> Any:
     """The CSV files hold a list of references as Python writes it."""
     try:
         return ast.literal_eval(text)
-    except (ValueError, SyntaxError) as error:
+    except (ValueError, SyntaxError, RecursionError, MemoryError) as error:
         raise file.error(f"'refs' is {text!r:.60}, expected a list of captions", line=line) from error

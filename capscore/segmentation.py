@@ -23,7 +23,7 @@ from __future__ import annotations
 import re
 import threading
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -49,6 +49,11 @@ _UNSEGMENTED = {
     "shn": "Shan",
     "tts": "Isan",
 }
+# Thai to Burmese, Khmer, Tai Le and New Tai Lue, Tai Tham, kana, Han, and what extends them
+_UNSPACED_SIGN = re.compile(
+    "[\u0e00-\u109f\u1780-\u17ff\u1950-\u19df\u1a20-\u1aaf\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
+    "\ua000-\ua4cf\ua9e0-\ua9ff\uaa60-\uaadf\uf900-\ufaff\uff66-\uff9d\U00020000-\U0003ffff]"
+)
 # A word that an apostrophe ends stands for itself in these: l'homme is l' and homme.
 _ELIDING = frozenset(
     ("ca", "co", "fr", "fur", "it", "lij", "lmo", "oc", "pcd", "pms", "rm", "sc", "scn", "vec", "wa")
@@ -128,6 +133,24 @@ def join(words: Sequence[str], language: str | None = None) -> str:
     return ("" if code in _UNSPACED else " ").join(words)
 
 
+def not_split_by_blanks(texts: Iterable[str], language: str | None = None) -> list[str]:
+    """The texts that are written without spaces, though their language is split at spaces.
+
+    They are in another language than stated, or none was stated. [] for a language with a segmenter; else
+    the texts more than half of which is written in Chinese, Japanese, Thai or a script like them.
+
+    >>> not_split_by_blanks(["犬が走る。", "ein Schild: 出口"], "de")
+    ['犬が走る。']
+    """
+    if _code(language) in _LOADERS:
+        return []
+    return [
+        text
+        for text in texts
+        if not text.isascii() and 2 * len(_UNSPACED_SIGN.findall(text)) > len("".join(text.split()))
+    ]
+
+
 def segmenter_name(language: str | None = None) -> str:
     """What finds the words of a language, with versions, for signatures.
 
@@ -166,9 +189,8 @@ def _segmenter(code: str) -> _Segmenter:
 @cache
 def _load(code: str) -> _Segmenter:
     _refuse_unsegmented(code)
-    loaders = {"ja": _japanese, "ko": _korean, "th": _thai, "zh": _chinese}
-    if code in loaders:
-        return loaders[code]()
+    if code in _LOADERS:
+        return _LOADERS[code]()
     if code == "en":
         return _Segmenter(ptb.NAME, ptb.tokenize)
     return _Segmenter(SPACED, lambda text: _spaced_words(text, code))
@@ -345,6 +367,9 @@ def _thai() -> _Segmenter:
         )
 
     return _Segmenter(f"pythainlp-{version('pythainlp')}+newmm", tokens, pieces)
+
+
+_LOADERS = {"ja": _japanese, "ko": _korean, "th": _thai, "zh": _chinese}
 
 
 def _package(module: str, package: str, extra: str) -> ModuleType:

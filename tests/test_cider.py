@@ -277,8 +277,32 @@ CHANGED = {
     "a last word that is none": ({"lasts": np.full(11, 9)}, "do not go together"),
     "a prefix of the same order": ({"prefixes": np.full(11, 10)}, "do not go together"),
     "orders backwards": ({"firsts": np.array([0, 5, 3, 11, 11])}, "do not go together"),
+    "documents that are no number": ({"about": {"n_documents": "3"}}, "do not go together"),
+    "a part of a document": ({"about": {"n_documents": 3.5}}, "do not go together"),
+    "more documents than can be counted": ({"about": {"n_documents": 10**400}}, "do not go together"),
+    "no documents": ({"about": {"n_documents": None}}, "do not go together"),
+    "words that are none": ({"about": {"words": [["a"], ["red"], [], [], []]}}, "do not go together"),
+    "numbers for words": ({"about": {"words": [1, 2, 3, 4, 5]}}, "do not go together"),
+    "a segmenter without a name": ({"about": {"segmenter": 5}}, "do not go together"),
+    "a count by itself": ({"counts": np.int64(3)}, "do not go together"),
     "counts that are no integers": ({"counts": np.ones(11)}, "is not what DocumentFrequencies.save writes"),
 }
+
+
+def test_damaged_files_are_refused(tmp_path):
+    """Wherever a byte is changed or the file ends: an error that names it, or the same frequencies."""
+    good = DocumentFrequencies.from_references(DOCUMENTS)
+    content = good.save(tmp_path / "whole.npz").read_bytes()
+    path, refused = tmp_path / "damaged.npz", 0
+    for place in range(0, len(content), 3):
+        for damaged in (content[:place], content[:place] + b"\xa5" + content[place + 1 :]):
+            path.write_bytes(damaged)
+            try:
+                assert DocumentFrequencies.load(path).fingerprint == good.fingerprint
+            except CapscoreError as error:
+                assert "damaged.npz' " in str(error) and "pickle" not in str(error)
+                refused += 1
+    assert refused > len(content) / 3
 
 
 @pytest.mark.parametrize("name", CHANGED)

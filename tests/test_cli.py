@@ -423,6 +423,8 @@ def test_options_of_cider(tmp_path):
         (["--variant", "D"], "variant='D': expected 'coco' or 'paper'"),
         (["-m", "clip_cider", "--clip", "mcs"], "clip='mcs': expected"),
         (["--document-frequencies", "gone.npz"], "'gone.npz' cannot be read"),
+        (["--language", "km"], "--language km: Khmer ('km') is written without spaces"),
+        (["-m", "bleu", "--language", "km", "--on-error", "skip"], "--language km: Khmer"),
         (["--references-column", "referenecs"], "did you mean --references-column references?"),
         (["-m", "mcs"], "no column is known to hold the images"),
     ],

@@ -30,6 +30,24 @@ def test_english_and_unstated_are_ptb(language):
     assert segmenter_name(language) == "ptb1"
 
 
+def test_texts_that_blanks_do_not_split():
+    texts = [
+        "犬が走る。",
+        "ein Hund",
+        "ein Schild: 出口",
+        "สุนัขวิ่ง",
+        "한국어 문장",
+        "日本 Hund",
+        "🐕",
+        "",
+        "一只狗 在跑",
+    ]
+    assert segmentation.not_split_by_blanks(texts, "de") == ["犬が走る。", "สุนัขวิ่ง", "一只狗 在跑"]
+    assert segmentation.not_split_by_blanks(texts) == ["犬が走る。", "สุนัขวิ่ง", "一只狗 在跑"]
+    for language in ("ja", "ko", "th", "zh-TW"):
+        assert segmentation.not_split_by_blanks(texts, language) == []
+
+
 SPACED = [
     ("de", "Die Straße, „sagt“ er: GROẞ und weiß – geht’s?", "die straße sagt er groß und weiß geht's"),
     ("de", "Ein T-Shirt mit 3,5 % Öl um 10:30 Uhr.", "ein t-shirt mit 3,5 öl um 10:30 uhr"),

@@ -212,6 +212,11 @@ def _languages(language: Any, captions: list[Any], fail: Fail) -> list[str]:
         return [""] * len(captions)
     if isinstance(language, str):
         return [language_code(language)] * len(captions)
+    if not hasattr(language, "__iter__"):
+        raise InputError(
+            f"language is {language!r:.60} ({type(language).__name__}); pass a language code, or one a row",
+            field="language",
+        )
     given = _as_list(language, "language", "language codes")
     if len(given) != len(captions):
         raise InputError(

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ..cider import DocumentFrequencies
 
 VARIANTS = ("coco", "paper")
+LEAST_KNOWN = 0.5  # share of the references' words in given document frequencies, below which they do not fit
 
 
 def check_variant(variant: str) -> str:
@@ -84,17 +85,32 @@ class Consensus:
 
         scores = np.zeros(len(texts.candidates))
         for code, places, part in texts.by_language():
-            if self.given is None and len({frozenset(some) for some in part.references}) == 1:
-                warnings.warn(
-                    "CIDEr counts how rare an n-gram is among the references of all rows, and all "
-                    f"{len(places)} rows in {code!r} have the same: every "
-                    "n-gram is in all of them, so each score is 0 by definition. Score more rows at once, or "
-                    "give document_frequencies",
-                    CorpusWarning,
-                    stacklevel=5,  # whoever called `score`
-                )
+            problem = self._problem(part, code)
+            if problem:
+                warnings.warn(problem, CorpusWarning, stacklevel=5)  # whoever called `score`
             scores[places] = cider(part.tokens, frequencies=self.given, variant=self.variant)
         return scores
+
+    def _problem(self, texts: Texts, code: str) -> str:
+        """Why document frequencies say nothing of texts in a language; "" where they do."""
+        from ..cider import tells_rows_apart
+
+        if self.given is not None:
+            share = self.given.share_known(texts.tokens)
+            if share < LEAST_KNOWN:
+                return (
+                    f"document_frequencies knows {share:.0%} of the words of the references in {code!r}: it "
+                    "was counted in another language or on other captions, and says nothing of the rest"
+                )
+        elif not tells_rows_apart(texts.tokens):
+            n_rows = len(texts.candidates)
+            rows = "1 row" if n_rows == 1 else f"{n_rows:,} rows"
+            return (
+                "CIDEr counts how rare an n-gram is among the references of all rows, and those of the "
+                f"{rows} in {code!r} do not differ in their n-grams: none is rare, so each score is 0 by "
+                "definition. Score more rows at once, or give document_frequencies"
+            )
+        return ""
 
     def settings(self, texts: Texts) -> dict[str, object]:
         """For the signature: what splits texts, which documents were counted, and the formula's constants.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from .. import __version__
-from ..errors import InputError
+from ..errors import InputError, LanguageWarning
 from .base import Measured, PreparedRows, Scorer, Scores, row_settings
 from .checked_rows import CheckedRows
 
@@ -57,6 +58,7 @@ class Texts:
         if rows.candidates is None or rows.references is None:
             raise ValueError("these rows were prepared for a metric that does not wait for all of them")
         kept = np.flatnonzero(rows.kept)
+        _warn_of_unsplit(rows, kept)
         return cls(
             [rows.candidates[row] for row in kept],
             [rows.references[row] for row in kept],
@@ -106,11 +108,36 @@ class Texts:
             )
 
     @property
-    def segmenters(self) -> str:
-        """What splits the texts, for the signature; one name a language, where they differ."""
+    def segmenters(self) -> str | None:
+        """What splits the texts, for the signature; one name a language, where they differ. None for none."""
         from ..segmentation import segmenter_name
 
-        return "+".join(dict.fromkeys(segmenter_name(code) for code in sorted(set(self.languages)))) or "none"
+        return "+".join(dict.fromkeys(segmenter_name(code) for code in sorted(set(self.languages)))) or None
+
+
+def _warn_of_unsplit(rows: PreparedRows, kept: np.ndarray) -> None:
+    """Say which texts are split at spaces and have none: in a script that is written without."""
+    from ..segmentation import not_split_by_blanks
+
+    texts_in: dict[str, dict[str, None]] = {}
+    for row in kept:
+        texts = texts_in.setdefault(rows.languages[row], {})
+        texts[rows.candidates[row]] = None
+        texts.update(dict.fromkeys(rows.references[row]))
+    unsplit = [
+        (text, code)
+        for code, texts in texts_in.items()
+        for text in not_split_by_blanks(texts, code or UNSTATED)
+    ]
+    if unsplit:
+        text, code = unsplit[0]
+        warnings.warn(
+            f"{len(unsplit):,} of {sum(map(len, texts_in.values())):,} texts are written without spaces, "
+            f"such as {text!r:.40} (language {repr(code) if code else 'not stated'}), and were split at "
+            "spaces: their scores mean little. State the language they are in: 'ja', 'th' or 'zh'",
+            LanguageWarning,
+            stacklevel=5,  # whoever called `score`
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -62,13 +62,16 @@ class CapEval1k(capscore.CaptionBenchmark):
 
     def _rated(self):
         file = self.file("captions")
+        seen = {}
         for entry, row in enumerate(file.items(file.json(), "the document")):
             file.require(row, ["caption", "score"], entry=entry)
             name = "image" if "image" in row else "img"
             file.require(row, [name], entry=entry)
             caption = file.caption(row["caption"], "'caption'", entry=entry)
             rating = file.number(row["score"], "'score'", 0, 1, entry=entry)
-            yield self._photo(file, row[name], entry), caption, rating
+            photo = self._photo(file, row[name], entry)
+            file.once(seen, f"{photo} {caption}", "the pair", entry=entry)
+            yield photo, caption, rating
 
     @staticmethod
     def _photo(file, name, entry):

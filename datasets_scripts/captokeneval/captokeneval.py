@@ -50,6 +50,7 @@ class CapTokenEval(capscore.CaptionBenchmark):
 
     def rows(self, split):
         file = self.file("pairs")
+        seen = {}
         for line, row in file.jsonl("id", "image", "caption", "words", "regions"):
             words = [
                 self._word(file, word, number, line)
@@ -61,8 +62,9 @@ class CapTokenEval(capscore.CaptionBenchmark):
             ]
             if not words or not regions:
                 raise file.error(f"it has {len(words)} words and {len(regions)} regions", line=line)
-            photo = file.identifier(row["image"], "'image'", line=line)
+            photo = file.photo(row["image"], "'image'", line=line)
             row_id = file.identifier(row["id"], "'id'", line=line)
+            file.once(seen, row_id, "'id'", line=line)
             yield (
                 row_id,
                 {

@@ -188,6 +188,7 @@ class Composite(capscore.CaptionBenchmark):
                 continue  # the official files end with two rows of sums, which have no photo
             if not photo:
                 raise file.error("'Input.image_url' is empty, expected the address of a photo", line=line)
+            photo = file.photo(photo, "the photo in 'Input.image_url'", line=line)
             yield (
                 {"line": line},
                 photo,

@@ -132,20 +132,24 @@ class Flickr8kHuman(capscore.CaptionBenchmark):
 
     def _expert(self, file):
         columns = ("photo", "caption id", "rating 1", "rating 2", "rating 3")
+        seen = {}
         for line, (image, caption_id, *ratings) in file.tsv(*columns):
-            numbers = [file.number(rating, "a rating", 1, 4, line=line) for rating in ratings]
-            yield line, image, caption_id, {"ratings": [int(number) for number in numbers]}
+            file.once(seen, f"{image} {caption_id}", "the pair", line=line)
+            numbers = [file.integer(rating, "a rating", 1, 4, line=line) for rating in ratings]
+            yield line, image, caption_id, {"ratings": numbers}
 
     def _crowdflower(self, file):
         columns = ("photo", "caption id", "share of yes", "yes", "no")
+        seen = {}
         for line, (image, caption_id, share, yes, no) in file.tsv(*columns):
+            file.once(seen, f"{image} {caption_id}", "the pair", line=line)
             yield (
                 line,
                 image,
                 caption_id,
                 {
                     "rating": file.number(share, "the share of yes", 0, 1, line=line),
-                    "n_yes": int(file.number(yes, "the number of yes", 0, 1000, line=line)),
-                    "n_no": int(file.number(no, "the number of no", 0, 1000, line=line)),
+                    "n_yes": file.integer(yes, "the number of yes", 0, 1000, line=line),
+                    "n_no": file.integer(no, "the number of no", 0, 1000, line=line),
                 },
             )

@@ -51,13 +51,15 @@ class MCapEval1k(capscore.CaptionBenchmark):
 
     def rows(self, split):
         file = self.file("captions")
+        seen = {}
         for line, row in file.jsonl("id", "image", "caption", "score"):
             row_id = file.identifier(row["id"], "'id'", line=line)
+            file.once(seen, row_id, "'id'", line=line)
             references = file.items(row.get("references", []), "'references'", line=line)
             yield (
                 row_id,
                 {
-                    "image_id": file.identifier(row["image"], "'image'", line=line),
+                    "image_id": file.photo(row["image"], "'image'", line=line),
                     "caption": file.caption(row["caption"], "'caption'", line=line),
                     "references": [file.caption(text, "a reference", line=line) for text in references],
                     "rating": file.number(row["score"], "'score'", 0, 1, line=line),

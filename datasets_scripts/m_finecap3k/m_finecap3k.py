@@ -90,11 +90,14 @@ class MFineCap3k(capscore.CaptionBenchmark):
 
     def _m_finecap3k(self):
         file = self.file("captions")
+        seen = {}
         for line, row in file.jsonl("id", "image", "caption", *_PHRASES.values()):
+            row_id = file.identifier(row["id"], "'id'", line=line)
+            file.once(seen, row_id, "'id'", line=line)
             yield (
-                file.identifier(row["id"], "'id'", line=line),
+                row_id,
                 {
-                    "image_id": file.identifier(row["image"], "'image'", line=line),
+                    "image_id": file.photo(row["image"], "'image'", line=line),
                     "caption": file.caption(row["caption"], "'caption'", line=line),
                     **{
                         name: [
@@ -110,7 +113,7 @@ class MFineCap3k(capscore.CaptionBenchmark):
         file = self.file("finecapeval")
         number = Counter()
         for line, row in file.csv("image", "caption", *_PHRASES):
-            photo = file.identifier(row["image"], "'image'", line=line)
+            photo = file.photo(row["image"], "'image'", line=line)
             number[photo] += 1
             yield (
                 f"{photo}#{number[photo]}",

@@ -106,14 +106,16 @@ class Marvl(capscore.CaptionBenchmark):
     def rows(self, split):
         language = self.config.name
         file = self.file(language)
+        seen = {}
         for line, row in file.jsonl(*_FIELDS):
             if row["language"] != language:
                 raise file.error(f"'language' is {row['language']!r:.60}, expected {language!r}", line=line)
             file.require(row["annotator_info"], ("annotator_id",), line=line)
             concept = file.identifier(row["concept"], "'concept'", line=line)
-            left = file.identifier(row["left_img"], "'left_img'", line=line)
-            right = file.identifier(row["right_img"], "'right_img'", line=line)
+            left = file.photo(row["left_img"], "'left_img'", line=line)
+            right = file.photo(row["right_img"], "'right_img'", line=line)
             row_id = file.identifier(row["id"], "'id'", line=line)
+            file.once(seen, row_id, "'id'", line=line)
             yield (
                 row_id,
                 {

@@ -136,7 +136,7 @@ class Pascal50s(capscore.CaptionBenchmark):
                 entry = f"{category} {number}"
                 file.require(pair, ["image", "captions", "label", "references"], entry=entry)
                 label = file.integer(pair["label"], "'label'", 0, 1, entry=entry)
-                photo = file.identifier(pair["image"], "'image'", entry=entry)
+                photo = file.photo(pair["image"], "'image'", entry=entry)
                 captions = [
                     file.caption(text, "a caption", entry=entry)
                     for text in file.items(pair["captions"], "'captions'", entry=entry)

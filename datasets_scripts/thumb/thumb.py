@@ -68,10 +68,12 @@ class Thumb(capscore.CaptionBenchmark):
         references = self._references()
         file = self.file("ratings")
         columns = ("SYS", "seg_id", "set_id", "hyp", "image", "P", "R", *_PENALTIES, "human_score")
+        seen = {}
         for line, row in file.jsonl(*columns):
-            seg_id, system, photo = (
-                file.identifier(row[name], f"'{name}'", line=line) for name in ("seg_id", "SYS", "image")
-            )
+            seg_id = file.identifier(row["seg_id"], "'seg_id'", line=line)
+            system = file.identifier(row["SYS"], "'SYS'", line=line)
+            photo = file.photo(row["image"], "'image'", line=line)
+            file.once(seen, f"{seg_id} {system}", "the caption of", line=line)
             if seg_id not in references:
                 raise file.error(f"seg_id {seg_id!r} is not in the file of references", line=line)
             precision = file.number(row["P"], "'P'", 1, 5, line=line)

@@ -144,7 +144,7 @@ class Valse(capscore.CaptionBenchmark):
             for choice in ("caption", "foil", "other")
         }
         return {
-            "image_id": file.identifier(row["image_file"], "'image_file'", entry=name),
+            "image_id": file.photo(row["image_file"], "'image_file'", entry=name),
             # in 24 rows, none of them valid, the foil is the caption itself: they stay
             "caption": file.caption(row["caption"], "'caption'", entry=name),
             "foil": file.caption(row["foil"], "'foil'", entry=name),

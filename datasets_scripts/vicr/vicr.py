@@ -97,6 +97,7 @@ class Vicr(capscore.CaptionBenchmark):
     def _rated(self, split):
         """(photo, caption, its ratings) of a split."""
         file = self.file("ratings")
+        seen = {}
         for line, row in file.csv("image", "caption", "subset", "num_ratings", "ratings", "rating_2"):
             if row["subset"] not in _SPLITS:
                 raise file.error(
@@ -115,8 +116,10 @@ class Vicr(capscore.CaptionBenchmark):
                     line=line,
                 )
             # the address of a photo, or its name
-            photo = file.identifier(row["image"].rpartition("/")[2], "the photo in 'image'", line=line)
-            yield photo, file.caption(row["caption"], "'caption'", line=line), ratings
+            photo = file.photo(row["image"].rpartition("/")[2], "the photo in 'image'", line=line)
+            caption = file.caption(row["caption"], "'caption'", line=line)
+            file.once(seen, f"{photo} {caption}", "the pair", line=line)
+            yield photo, caption, ratings
 
     def _references(self, photos):
         coco = {photo for photo in photos if photo.startswith("COCO_")}

@@ -97,6 +97,7 @@ class Xvnli(capscore.CaptionBenchmark):
     def rows(self, split):
         file = self.file(self.config.name)
         columns = ("gold_label", "sentence1", "sentence2", "captionID", "pairID", "Flikr30kID")  # sic
+        seen = {}
         for line, row in file.jsonl(*columns):
             if row["gold_label"] not in _LABELS:
                 raise file.error(
@@ -108,6 +109,7 @@ class Xvnli(capscore.CaptionBenchmark):
             if premise_id.rpartition("#")[0] != photo:
                 raise file.error(f"'captionID' is {premise_id!r}, which is no caption of {photo}", line=line)
             pair_id = file.identifier(row["pairID"], "'pairID'", line=line)
+            file.once(seen, pair_id, "'pairID'", line=line)
             yield (
                 pair_id,
                 {

@@ -74,3 +74,19 @@ def test_a_missing_file_is_a_problem_of_its_configuration(flickr):
     assert any("not found under data_dir" in problem.message for problem in crowd.problems)
     with pytest.raises(capscore.CapscoreError, match="is not a folder"):
         check_benchmark("flickr8k_human", data_dir=flickr / "nowhere")
+
+
+def test_wrong_names_are_found_before_any_file_is_read(flickr):
+    (flickr / "ExpertAnnotations.txt").write_text("damaged")
+    with pytest.raises(capscore.InputError, match=r"'crowd' is not known.*did you mean 'crowdflower'\?"):
+        check_benchmark("flickr8k_human", ["expert", "crowd"], data_dir=flickr)
+    with pytest.raises(capscore.InputError, match=r"data_dir: .*nowhere is not a folder"):
+        check_benchmark("flickr8k_human", data_dir=flickr / "nowhere")
+
+
+def test_counts_are_compared_with_those_of_the_file_that_is_read(tmp_path):
+    (tmp_path / "FineCapEval.csv").write_text(
+        "image,caption,object,background,relation\na.jpg,A dog on a beach,dog,beach,dog on beach\n"
+    )
+    checked = check_benchmark("m_finecap3k", ["en"], data_dir=tmp_path)
+    assert "test: 1 rows, and 5,000 were published" in said(checked, PROBLEM)

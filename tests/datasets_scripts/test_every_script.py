@@ -135,8 +135,10 @@ def test_a_damaged_file_is_named_and_leaves_nothing_behind(
         assert old in content, "the damage does not touch the file"
         path.write_bytes(content.replace(old, new, 1))
     cache = tmp_path / "cache"
-    with pytest.raises(capscore.AnnotationError, match=message):
+    with pytest.raises(capscore.AnnotationError, match=message) as caught:
         capscore.load_benchmark(slug, config, data_dir=data_dir, cache_dir=cache)
+    if change is not None:
+        assert str(data_dir) in caught.value.file
     assert not [found for found in cache.rglob("*") if found.suffix in (".arrow", ".json", ".incomplete")]
 
 

@@ -62,8 +62,7 @@ def test_without_names_it_exports_what_is_there(tmp_path):
 
 def test_a_folder_is_replaced_only_if_told_to_and_only_by_a_whole_one(tmp_path):
     folder = write(tmp_path / "files")
-    out = tmp_path / "out"
-    out.mkdir()
+    out = export_benchmark("flickr8k_human", tmp_path / "out", ["crowdflower"], data_dir=folder)
     (out / "mine.txt").write_text("mine")
     with pytest.raises(capscore.InputError, match="exists"):
         export_benchmark("flickr8k_human", out, ["expert"], data_dir=folder)
@@ -74,3 +73,83 @@ def test_a_folder_is_replaced_only_if_told_to_and_only_by_a_whole_one(tmp_path):
     assert (out / "mine.txt").read_text() == "mine"
     export_benchmark("flickr8k_human", out, ["expert"], data_dir=folder, force=True)
     assert sorted(path.name for path in out.iterdir()) == ["README.md", "expert"]
+
+
+def test_what_datasets_reads_in_the_card_is_whole(tmp_path, caplog):
+    """It says so, as a warning of its log, where a part of the card is of no use to it."""
+    folder = write(tmp_path / "files")
+    out = export_benchmark("flickr8k_human", tmp_path / "out", ["expert"], data_dir=folder)
+    with caplog.at_level("WARNING", logger="datasets"):
+        datasets.logging.enable_propagation()
+        try:
+            builder = datasets.load_dataset_builder(str(out), "expert")
+        finally:
+            datasets.logging.disable_propagation()
+    assert caplog.messages == []
+    assert builder.info.splits["test"].num_examples == 2
+    assert builder.info.splits["test"].num_bytes > 0
+
+
+def test_rows_that_are_missing_in_an_exported_folder_are_noticed(tmp_path):
+    import pyarrow.parquet as pq
+
+    folder = write(tmp_path / "files")
+    out = export_benchmark("flickr8k_human", tmp_path / "out", ["expert"], data_dir=folder)
+    path = out / "expert" / "flickr8k_human-test.parquet"
+    pq.write_table(pq.read_table(path).slice(0, 1), path)
+    with pytest.raises(datasets.exceptions.NonMatchingSplitsSizesError):
+        datasets.load_dataset(str(out), "expert")
+
+
+def test_what_was_not_written_by_an_export_is_left_alone(tmp_path, monkeypatch):
+    folder = write(tmp_path / "files")
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "README.md").write_text("# Mine")
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "link").symlink_to(mine)
+    for out in (folder, mine, tmp_path / "file", tmp_path / "link"):
+        with pytest.raises(capscore.InputError, match="is not an exported benchmark; it is left alone"):
+            export_benchmark("flickr8k_human", out, ["expert"], data_dir=folder, force=True)
+    assert (mine / "README.md").read_text() == "# Mine"
+    assert (tmp_path / "file").read_text() == "mine"
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    export_benchmark("flickr8k_human", empty, ["expert"], data_dir=folder, force=True)
+    # the files that are read, or where a person is, may lie in a folder that was exported
+    inner = write(empty / "files")
+    for needed in ({"data_dir": inner}, {"data_dir": folder, "image_dir": inner}):
+        with pytest.raises(capscore.InputError, match=r"is not replaced, for .*files lies in it"):
+            export_benchmark("flickr8k_human", empty, ["expert"], force=True, **needed)
+    monkeypatch.chdir(inner)
+    with pytest.raises(capscore.InputError, match=r"is not replaced, for .*files lies in it"):
+        export_benchmark("flickr8k_human", empty, ["expert"], data_dir=folder, force=True)
+    assert (inner / "ExpertAnnotations.txt").is_file()
+
+
+def test_a_home_folder_by_its_sign(tmp_path, monkeypatch):
+    folder = write(tmp_path / "files")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    out = export_benchmark("flickr8k_human", "~/out", ["expert"], data_dir="~/files")
+    assert out == tmp_path / "out" and (out / "README.md").is_file()
+    with pytest.raises(capscore.InputError, match="nowhere is not a folder"):
+        export_benchmark("flickr8k_human", "~/other", ["expert"], data_dir=folder / "nowhere")
+
+
+def test_missing_photos_are_not_called_a_failure_to_write(tmp_path):
+    folder = write(tmp_path / "files")
+    with pytest.raises(capscore.MissingImages, match=r"no 111_a\.jpg in"):
+        export_benchmark("flickr8k_human", tmp_path / "out", ["expert"], data_dir=folder, images=True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["files"]
+
+
+def test_a_full_disk(tmp_path, monkeypatch):
+    folder = write(tmp_path / "files")
+
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("datasets.arrow_writer.ParquetWriter.write", full, raising=False)
+    with pytest.raises(capscore.ResultWriteError, match=r"out could not be written \(.*No space left"):
+        export_benchmark("flickr8k_human", tmp_path / "out", ["expert"], data_dir=folder)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["files"]

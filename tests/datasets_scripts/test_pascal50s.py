@@ -56,7 +56,7 @@ def test_as_many_references_as_asked_for(folder):
     pascal50s.write(folder)
     with pytest.raises(capscore.AnnotationError, match=r"there are 5 references, and n_references=6 asks"):
         rows(folder, n_references=6)
-    with pytest.raises(capscore.InputError, match=r"n_references='all': expected a number"):
+    with pytest.raises(capscore.InputError, match=r"n_references='all': expected int"):
         rows(folder, n_references="all")
 
 

@@ -129,7 +129,7 @@ def test_the_modules_take_every_option_of_load():
             p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY and p.name != "revision"
         ]
 
-    assert options(capscore.CaptionModule.__init__) == options(capscore.load)
+    assert options(capscore.CaptionModule.__init__) == [*options(capscore.load), "language"]
 
 
 def test_backbones_in_the_card(slug_with_backbone, embedded):

@@ -20,7 +20,14 @@ from hypothesis import strategies as st
 from packaging.requirements import Requirement
 
 import capscore
-from capscore.errors import BackboneUnavailable, CapscoreError, CorpusWarning, ImageError, InputError
+from capscore.errors import (
+    BackboneUnavailable,
+    CapscoreError,
+    CorpusWarning,
+    ImageError,
+    InputError,
+    MissingExtraError,
+)
 from capscore.scorers import scorer_class
 
 from ..toy import BLUE, GREEN, RED, plain
@@ -305,7 +312,7 @@ def test_images_for_a_metric_without_them(load):
     module.add(prediction="red", reference=["red"], image="gone.jpg")
     with pytest.raises(InputError, match="5 candidates but 4 images"):
         module.add_batch(**{**given, "images": ["gone.jpg"] * 4})
-    with pytest.warns(CorpusWarning, match="all 1 rows"):
+    with pytest.warns(CorpusWarning, match="1 row in"):
         assert module.compute()["n_unique_images"] == 0
 
 
@@ -318,6 +325,32 @@ def test_references_for_a_metric_without_them(load):
     result = module.compute(**given)
     assert result["scores"] == [2.5]
     assert "|refs:0|" in result["signature"]
+
+
+def test_a_language_for_all_rows(load, slug):
+    """`evaluate.combine(…).add_batch` hands on no language: a module can be told when it is loaded."""
+    german = load(slug, language="de")
+    both = evaluate.combine([german])
+    both.add_batch(**rows(slug))
+    assert both.compute()["signature"] == direct(slug, rows(slug), "de").signature
+    german.add_batch(**rows(slug, 0, 3))
+    german.add(**{name: values[0] for name, values in rows(slug, 3, 4).items()}, language="fr")
+    german.add_batch(**rows(slug, 4, 5), language=["fr"])
+    assert "|lang:de+fr|" in german.compute()["signature"]
+
+
+def test_a_language_that_cannot_be_is_said_at_load(load, monkeypatch):
+    with pytest.raises(InputError, match=r"language: 'jp' is not .* mean 'ja'"):
+        load("mcs", language="jp")
+    with pytest.raises(InputError, match=r"language: Khmer .* written without spaces"):
+        load("cider", language="km")
+
+    def missing(language):
+        raise MissingExtraError("fugashi", "ja", "finding words")
+
+    monkeypatch.setattr("capscore.segmentation.segmenter_name", missing)
+    with pytest.raises(MissingExtraError, match=r"capscore\[ja\]"):
+        load("cider", language="ja")
 
 
 def test_an_unknown_keyword_is_an_error(load, slug):

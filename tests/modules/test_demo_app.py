@@ -165,6 +165,13 @@ def test_text_examples_score_above_nothing():
         assert len(scores) == 3 and scores[0] > scores[1] and min(scores) > 0
 
 
+def test_texts_that_were_not_split_are_noted():
+    captions, references = "犬が走る\na dog", "犬が走っている\n\na dog runs"
+    assert "2 of 4 texts are written without spaces" in text_answer(captions, references, "")[0]
+    assert "the language is &#x27;de&#x27;" in text_answer(captions, references, "de")[0]
+    assert "⚠️" not in text_answer(captions, references, "ja")[0]
+
+
 def text_answer(captions: str, references: str, language: str) -> tuple[str, str]:
     app = build_app("cider")
     function = next(function for function in app.fns.values() if function.api_name == "score")

@@ -14,7 +14,13 @@ from hypothesis import strategies as st
 
 import capscore
 from capscore.cider import DocumentFrequencies
-from capscore.errors import CapscoreError, CorpusWarning, InputError, MissingExtraError
+from capscore.errors import (
+    CapscoreError,
+    CorpusWarning,
+    InputError,
+    LanguageWarning,
+    MissingExtraError,
+)
 from capscore.scorers import METRICS, scorer_class
 from capscore.scorers.base import PreparedRows
 from capscore.segmentation import segmenter_name, tokenize
@@ -148,6 +154,7 @@ def test_when_every_row_fails(metric):
     scores = score(metric, ["", None], [["a"], ["b"]], on_error="skip")
     assert math.isnan(scores.mean) and scores.n_failed == 2
     assert all(value is None for name, value in scores.summary().items() if name.startswith("corpus_"))
+    assert "|segmenter:none|" in scores.signature
 
 
 def test_a_caption_without_words_scores_0():
@@ -262,6 +269,23 @@ def test_a_segmenter_that_is_missing_is_said_before_any_work(monkeypatch):
         capscore.load("cider").prepare(["猫"], references=[["猫"]], language="ja", on_error="skip")
 
 
+@pytest.mark.parametrize(("language", "said"), [(None, "not stated"), ("de", "'de'")])
+@pytest.mark.parametrize("metric", COUNTING)
+def test_texts_without_spaces_in_a_language_that_has_them_are_warned_about(metric, language, said):
+    captions, references = (
+        ["猫が寝ている", "ein Hund"],
+        [["猫がソファで寝ている"], ["ein Hund", "ein Hund läuft"]],
+    )
+    with pytest.warns(LanguageWarning, match=rf"2 of 4 texts .* '猫が寝ている' \(language {said}") as caught:
+        score(metric, captions, references, language)
+    assert len(caught) == 1 and caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        score(metric, captions * 2, [*references, ["犬"], ["Hunde"]], ["ja", "de"] * 2)
+        sign = ["ein Schild 出口", "ein Hund"], [["das Schild 出口 an der Wand"], ["ein Hund"]]
+        score(metric, *sign, language)
+
+
 def test_japanese_is_split_into_words():
     captions, references = ["猫が寝ている", "犬が走る"], [["猫がソファで寝ている"], ["犬が公園を走る"]]
     with_language = score("rouge_l", captions, references, "ja")
@@ -296,18 +320,35 @@ def test_frequencies_of_other_words_are_refused():
     with pytest.raises(InputError, match=r"^row 0, language: texts in 'en' are split .* of another-1"):
         score("cider", document_frequencies=frequencies)
     anonymous = DocumentFrequencies.from_references([[["a"]], [["b"]]])
-    assert score("cider", document_frequencies=anonymous).n_failed == 0
+    with pytest.warns(CorpusWarning, match="knows 17% of the words"):
+        assert score("cider", document_frequencies=anonymous).n_failed == 0
 
 
 @pytest.mark.parametrize(
-    ("captions", "references"),
-    [(["a dog"], [["a dog"]]), (["a dog", "a cat"], [["a dog", "one dog"], ["one dog", "a dog"]])],
+    ("captions", "references", "rows"),
+    [
+        (["a dog"], [["a dog"]], "1 row in 'en'"),
+        (["a dog", "a cat"], [["a dog", "one dog"], ["one dog", "a dog"]], "2 rows in 'en'"),
+        (["a dog", "a cat"], [["A dog."], ["a dog"]], "2 rows in 'en'"),  # other letters, the same words
+        (["a dog", "a cat"], [["🐕"], ["🐈!"]], "2 rows in 'en'"),  # no words
+    ],
 )
-def test_one_set_of_references_is_warned_about(captions, references):
-    with pytest.warns(CorpusWarning, match=rf"all {len(captions)} rows in 'en' .* 0 by definition") as caught:
+def test_references_that_tell_no_row_from_another_are_warned_about(captions, references, rows):
+    with pytest.warns(CorpusWarning, match=f"{rows} .* 0 by definition") as caught:
         scores = score("cider", captions, references)
     assert scores.scores.tolist() == [0.0] * len(captions)
     assert len(caught) == 1 and caught[0].filename == __file__
+
+
+def test_frequencies_of_another_language_are_warned_about():
+    german = counted([["ein Hund läuft", "der Hund"], ["eine Katze schläft"]], "de")
+    french = ["un chien court", "un chat dort"], [["un chien court"], ["un chat dort sur un sofa"]], "fr"
+    with pytest.warns(CorpusWarning, match=r"knows 0% of the words .* in 'fr'") as caught:
+        score("cider", *french, document_frequencies=german)
+    assert len(caught) == 1 and caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # three words of four are known
+        score("cider", ["ein Hund"], [["ein brauner Hund läuft"]], "de", document_frequencies=german)
 
 
 # ------------------------------------------------------------------------------ loading

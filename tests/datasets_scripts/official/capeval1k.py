@@ -90,7 +90,7 @@ DAMAGE = [
         "default",
         "capeval1k.json",
         (b"a train on a track with a train", b"a train at a station"),
-        r"the key 'COCO_val2014_000000000064\.jpg\|a train at a station' appears twice",
+        r"entry 1: the pair 'COCO_val2014_000000000064\.jpg a train at a station' appears twice",
     ),
     (
         "default",

@@ -63,7 +63,7 @@ DAMAGE = [
     ("default", _FILE, (b'"words"', b'"tokens"'), r"line 1: lacks the field 'words'"),
     ("default", _FILE, (b'"correct": false', b'"right": false'), r"line 1, entry 'word 1': lacks the field"),
     ("default", _FILE, (b"a sofa", b"\xe0 sofa"), r"captokeneval\.jsonl, line 1: is not UTF-8"),
-    ("default", _FILE, (b'"id": "b"', b'"id": "a"'), r"the key 'a' appears twice"),
+    ("default", _FILE, (b'"id": "b"', b'"id": "a"'), r"line 2: 'id' 'a' appears twice, first in line 1"),
     (
         "default",
         _FILE,

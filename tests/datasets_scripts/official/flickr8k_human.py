@@ -95,7 +95,7 @@ DAMAGE = [
         "expert",
         "ExpertAnnotations.txt",
         (b"222_b.jpg\t111", b"111_a.jpg\t222_b.jpg#1\t1\t1\t1\n222_b.jpg\t111"),
-        "twice",
+        r"ExpertAnnotations\.txt, line 2: the pair '111_a.jpg 222_b.jpg#1' appears twice, first in line 1",
     ),
     (
         "expert",

@@ -49,7 +49,7 @@ DAMAGE = [
     ("de", "de.jsonl", (b'"score": 0}', b'"sco'), r"line 2: is not a JSON object .*cut short"),
     ("de", "de.jsonl", (b'"score": 0}', b'"rating": 0}'), r"line 2: lacks the field 'score'"),
     ("de", "de.jsonl", (b"zwei", b"zw\xebi"), r"de\.jsonl, line 1: is not UTF-8"),
-    ("de", "de.jsonl", (b'"31-2"', b'"31-1"'), r"the key '31-1' appears twice"),
+    ("de", "de.jsonl", (b'"31-2"', b'"31-1"'), r"line 2: 'id' '31-1' appears twice, first in line 1"),
     ("de", "de.jsonl", (b"0.85", b"8.5"), r"line 1: 'score' is 8\.5, expected a number from 0 to 1"),
     ("de", "de.jsonl", (b"ein Mann mit einem Hund", b" "), r"line 2: 'caption' is empty"),
     (

@@ -63,7 +63,7 @@ DAMAGE = [
     ("fr", "fr.jsonl", (b'"attend"]}', b'"atte'), r"line 1: is not a JSON object .*cut short"),
     ("fr", "fr.jsonl", (b'"critical_objects"', b'"objects"'), r"line 1: lacks the field 'critical_objects'"),
     ("fr", "fr.jsonl", (b"Une femme", b"Un\xe9 femme"), r"fr\.jsonl, line 1: is not UTF-8"),
-    ("fr", "fr.jsonl", (b'"fr-1"', b'"fr-0"'), r"the key 'fr-0' appears twice"),
+    ("fr", "fr.jsonl", (b'"fr-1"', b'"fr-0"'), r"line 2: 'id' 'fr-0' appears twice, first in line 1"),
     (
         "fr",
         "fr.jsonl",

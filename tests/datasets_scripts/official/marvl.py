@@ -83,7 +83,7 @@ DAMAGE = [
     ("sw", "marvl-sw.jsonl", (b"false}\n{", b"fal"), r"line 3: is not a JSON object .*cut short"),
     ("sw", "marvl-sw.jsonl", (b'"left_img"', b'"left_image"'), r"line 1: lacks the field 'left_img'"),
     ("sw", "marvl-sw.jsonl", (b"Picha zote", b"Pich\xe4 zote"), r"marvl-sw\.jsonl, line 1: is not UTF-8"),
-    ("sw", "marvl-sw.jsonl", (b'"sw-1"', b'"sw-0"'), r"the key 'sw-0' appears twice"),
+    ("sw", "marvl-sw.jsonl", (b'"sw-1"', b'"sw-0"'), r"line 2: 'id' 'sw-0' appears twice, first in line 1"),
     (
         "sw",
         "marvl-sw.jsonl",

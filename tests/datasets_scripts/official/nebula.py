@@ -98,7 +98,12 @@ DAMAGE = [
     ("default", "nebula_test.json", (b'"refs"', b'"references"'), r"entry 0: lacks the field 'refs'"),
     ("default", "nebula_test.json", (b'"score": 0.5', b'"score": "high"'), r"entry 0: the score is 'high'"),
     ("default", "nebula_test.json", (b'"a bottle of milk"', b'" "'), r"entry 0: the caption is empty"),
-    ("default", "nebula_test.json", (b"dd44", b"cc33"), r"the key 'cc33\.jpg' appears twice"),
+    (
+        "default",
+        "nebula_test.json",
+        (b"dd44", b"cc33"),
+        r"entry 1: the photo 'cc33\.jpg' appears twice",
+    ),
     ("default", "nebula_test.json", (b"Milk on", b"M\xeflk on"), r"nebula_test\.json, line 7: is not UTF-8"),
     ("default", "nebula_test.json", (b"}\n]", b"}"), r"is not JSON: .*cut short"),
     ("default", "nebula_test.json", (b'"Two dogs."', b"7"), r"entry 1: a reference is 7 \(int\)"),

@@ -123,9 +123,20 @@ DAMAGE = [
     ),
     ("default", "polaris_train.csv", (b"0.25,bb22", b"0.25"), r"line 4: expected 4 columns"),
     ("default", "polaris_train.csv", (b"aa11", b""), r"line 2: the photo's name is ''"),
+    (
+        "default",
+        "polaris_train.csv",
+        (b"aa11", b"a boat on a lake"),
+        r"line 2: the photo's name is 'a boat on a lake', expected a photo's file name",
+    ),
     ("default", "polaris_train.csv", (b"a boat", b"a b\xf6at"), r"polaris_train\.csv, line 2: is not UTF-8"),
     ("explained", "polaris_exp_val.json", (b'"fluency"', b'"flow"'), r"entry 0: lacks the field 'fluency'"),
-    ("explained", "polaris_exp_val.json", (b"val_2", b"val_1"), r"the key 'val_1' appears twice"),
+    (
+        "explained",
+        "polaris_exp_val.json",
+        (b"val_2", b"val_1"),
+        r"entry 1: 'id' 'val_1' appears twice",
+    ),
     ("explained", "polaris_exp_val.json", (b'"count": 8', b'"count": 0'), r"entry 0: 'count' is 0, expected"),
     ("explained", "polaris_exp_val.json", (b'"count"', b'"counts"'), r"entry 0: lacks the field 'count'"),
 ]

@@ -85,7 +85,12 @@ DAMAGE = [
         (b'"human_score": 5.0}', b'"human_sc'),
         r"line 2: is not a JSON object on one line",
     ),
-    ("default", _RATINGS, (b'"SYS": "Human"', b'"SYS": "Up-Down"'), r"the key '31\|Up-Down' appears twice"),
+    (
+        "default",
+        _RATINGS,
+        (b'"SYS": "Human"', b'"SYS": "Up-Down"'),
+        r"line 2: the caption of '31 Up-Down' appears twice",
+    ),
     ("default", _RATINGS, (b'"seg_id": "57"', b'"seg_id": "58"'), r"line 3: seg_id '58' is not in"),
     ("default", _RATINGS, (b"A kite", b"A k\xefte"), r"line 3: is not UTF-8"),
     ("default", "mscoco_references.json", (b'"57"', b'"31"'), r"line 2: seg_id '31' appears twice"),

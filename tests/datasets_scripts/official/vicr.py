@@ -64,6 +64,12 @@ DAMAGE = [
     (
         "default",
         "VICR.csv",
+        (b"image,caption", b"caption,image"),
+        r"line 2: the photo in 'image' is 'a dog is on the grass', expected a photo's file name",
+    ),
+    (
+        "default",
+        "VICR.csv",
         (b"grass,train", b"grass,dev"),
         r"line 2: 'subset' is 'dev', expected one of train",
     ),
@@ -98,7 +104,7 @@ DAMAGE = [
         "default",
         "VICR.csv",
         (b"A cat,val", b"a dog is on the grass,train"),
-        r"the key 'COCO_val2014_000000000021\.jpg\|a dog is on the grass' appears twice",
+        r"line 5: the pair 'COCO_val2014_000000000021\.jpg a dog is on the grass' appears twice",
     ),
     (
         "default",

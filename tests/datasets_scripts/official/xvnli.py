@@ -72,7 +72,7 @@ DAMAGE = [
         r"fr/test\.jsonl, line 1: lacks the field 'Flikr30kID'",
     ),
     ("fr", "fr/test.jsonl", ("près".encode(), b"pr\xe8s"), r"line 1: is not UTF-8"),
-    ("fr", "fr/test.jsonl", (b"#0r1n", b"#0r1e"), r"the key '3001\.jpg#0r1e' appears twice"),
+    ("fr", "fr/test.jsonl", (b"#0r1n", b"#0r1e"), r"line 2: 'pairID' '3001\.jpg#0r1e' appears twice"),
     (
         "fr",
         "fr/test.jsonl",

@@ -1,0 +1,325 @@
+"""The base of the loading scripts: a tiny benchmark of its own, so that nothing here depends on a script."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+import warnings
+
+import datasets
+import pytest
+
+import capscore
+from capscore import benchmark_builder
+from capscore.annotation_files import AnnotationError, MissingAnnotations
+from capscore.benchmark_builder import garbled
+
+from ..photos import encode, noise
+
+PHOTO = encode(noise(seed=0), "JPEG")
+
+
+class Tiny(capscore.CaptionBenchmark):
+    """Lines of a photo and a caption."""
+
+    VERSION = "1.0.0"
+    HOMEPAGE = "https://example.org/tiny"
+    FILES = {  # noqa: RUF012
+        "captions": capscore.AnnotationFile(("captions.tsv", "text/{config}.tsv", "tiny.zip::captions.tsv"))
+    }
+    IMAGES = capscore.ImageFolders(("images", "photos/{config}"), source="the authors")
+    BUILDER_CONFIGS = [capscore.BenchmarkConfig(name="de", language="de")]  # noqa: RUF012
+    COUNTS = {"de": {"test": {"rows": 3}}}  # noqa: RUF012
+
+    def fields(self):
+        return {"caption": datasets.Value("string")}
+
+    def rows(self, split):
+        file = self.file("captions")
+        for line, (photo, caption) in file.tsv("photo", "caption"):
+            yield photo, {"image_id": photo, "caption": file.caption(caption, "the caption", line=line)}
+
+
+def build(folder, cache, **options):
+    return Tiny(cache_dir=str(cache), config_name="de", data_dir=str(folder), **options)
+
+
+def load(folder, cache, **options):
+    builder = build(folder, cache, **options)
+    builder.download_and_prepare()
+    return builder.as_dataset(split="test")
+
+
+@pytest.fixture
+def cache(tmp_path):
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Three rows, and their photos."""
+    made = tmp_path / "tiny"
+    (made / "images").mkdir(parents=True)
+    (made / "captions.tsv").write_text("a.jpg\tein Hund\nb.jpg\tein Haus\nc.jpg\tgrün\n", encoding="utf-8")
+    for name in ("a.jpg", "b.jpg", "c.jpg"):
+        (made / "images" / name).write_bytes(PHOTO)
+    return made
+
+
+def with_photos(rows):
+    return [row["image"] is not None for row in rows.cast_column("image", datasets.Image(decode=False))]
+
+
+# ------------------------------------------------------------------------- encodings
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ein grüner Käfer für Zoë",
+        "un café à Paris, où l'été s'achève",
+        "Ein Mann in der NÄHE eines ÖFFENTLICHEN Platzes",
+        "左图里有两只狗",
+        "Μια γάτα σε ένα χαλί",
+        "बच्चा पानी में",
+        "собака на траве",
+        "כלב על הדשא",
+        "is that a cat? or two?",
+        "“a sign” – it says 50 €",
+        "São Paulo, MANHÃ; ÂNGULO",
+        "",
+    ],
+)
+def test_garbled_text_is_told_from_text(text):
+    assert not garbled(text)
+    if text.isascii():
+        return
+    content = text.encode()
+    for encoding in ("latin-1", "cp1252"):
+        read = "".join(bytes([byte]).decode(encoding, "ignore") or chr(byte) for byte in content)
+        assert garbled(read), encoding
+        assert garbled(" ".join(read.split())), f"{encoding}, with blanks in a row as one"
+
+
+def test_lost_characters_are_garbled():
+    assert garbled("собака на траве".encode("latin-1", "replace").decode())
+    assert garbled("a caf\ufffd")
+
+
+@pytest.mark.parametrize("wrong", [1, 50])
+def test_one_garbled_caption_is_the_files_own_many_are_an_error(folder, cache, wrong):
+    lines = [f"{n}.jpg\t{'grün' if n >= wrong else 'grÃ¼n'}\n" for n in range(200)]
+    (folder / "captions.tsv").write_text("x.jpg\tein Hund\n" + "".join(lines), encoding="utf-8")
+    if wrong == 1:
+        assert load(folder, cache).num_rows == 201
+        return
+    with pytest.raises(AnnotationError, match=r"captions\.tsv, line 2: .*50 of 201 captions look as if"):
+        load(folder, cache)
+
+
+def test_the_error_names_the_line_of_a_caption_with_blanks(folder, cache):
+    text = "a.jpg\tein Hund\nb.jpg\tgrÃ¼n  und rot\nc.jpg\tgrÃ¼n\n"
+    (folder / "captions.tsv").write_text(text, encoding="utf-8")
+    with pytest.raises(AnnotationError, match=r"captions\.tsv, line 2: .*'grÃ¼n und rot'"):
+        load(folder, cache)
+
+
+# ----------------------------------------------------------------------- missing files
+
+
+def test_where_a_file_may_lie(folder, cache):
+    (folder / "text").mkdir()
+    (folder / "captions.tsv").rename(folder / "text" / "de.tsv")
+    assert load(folder, cache).num_rows == 3
+
+
+@pytest.mark.parametrize(
+    "there, said",
+    [
+        ("captions (1).tsv", r"; there is .*captions \(1\)\.tsv\."),
+        ("Captions.TSV", r"; there is .*Captions\.TSV\."),
+        ("something.else", r", which holds images, something\.else\."),
+    ],
+)
+def test_a_missing_file_is_named_with_what_is_there(folder, cache, there, said):
+    (folder / "captions.tsv").rename(folder / there)
+    with pytest.raises(MissingAnnotations, match=rf"reads captions\.tsv or text/de\.tsv or .*{said}"):
+        load(folder, cache)
+
+
+def test_a_folder_or_a_dangling_link_of_the_files_name(folder, cache):
+    (folder / "captions.tsv").unlink()
+    (folder / "captions.tsv").symlink_to(folder / "nowhere")
+    with pytest.raises(MissingAnnotations, match=r"captions\.tsv is a link to nothing"):
+        load(folder, cache)
+    (folder / "captions.tsv").unlink()
+    (folder / "captions.tsv").mkdir()
+    with pytest.raises(MissingAnnotations, match=r"captions\.tsv is a folder"):
+        load(folder, cache)
+
+
+def test_a_key_that_comes_twice(folder, cache):
+    (folder / "captions.tsv").write_text("a.jpg\tein Hund\na.jpg\tein Haus\n")
+    with pytest.raises(AnnotationError, match=r"captions\.tsv: .*\(de, test\): the key 'a\.jpg' appears"):
+        load(folder, cache)
+
+
+# -------------------------------------------------------------------- what is kept of it
+
+
+def kept(cache):
+    return sorted(path.name for path in cache.rglob("*") if path.is_file() and path.suffix != ".lock")
+
+
+def test_nothing_is_kept_of_what_failed(folder, cache):
+    (folder / "captions.tsv").write_bytes(b"a.jpg\tein Hund\nb.jpg\tgr\xfcn\n")
+    with pytest.raises(AnnotationError, match="line 2"):
+        load(folder, cache)
+    assert kept(cache) == []
+
+
+def test_rows_are_prepared_once(folder, cache):
+    first = load(folder, cache)
+    assert load(folder, cache).cache_files == first.cache_files
+    assert len([name for name in kept(cache) if name.endswith(".arrow")]) == 1
+
+
+def test_they_are_prepared_again_when_a_file_has_changed(folder, cache):
+    assert load(folder, cache)["caption"][0] == "ein Hund"
+    status = os.stat(folder / "captions.tsv")
+    content = (folder / "captions.tsv").read_bytes()
+    (folder / "captions.tsv").write_bytes(content.replace(b"Hund", b"Mund"))
+    os.utime(folder / "captions.tsv", ns=(status.st_atime_ns, status.st_mtime_ns + 1))
+    assert load(folder, cache)["caption"][0] == "ein Mund"
+
+
+def test_photos_behind_a_link_are_watched_too(folder, cache, tmp_path):
+    (folder / "images").rename(tmp_path / "elsewhere")
+    (folder / "images").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere" / "b.jpg").unlink()
+    with pytest.warns(capscore.BenchmarkWarning):
+        assert with_photos(load(folder, cache)) == [True, False, True]
+    (tmp_path / "elsewhere" / "b.jpg").write_bytes(PHOTO)
+    assert with_photos(load(folder, cache)) == [True, True, True]
+
+
+def test_a_link_to_a_folder_above_ends(folder, cache):
+    (folder / "again").symlink_to(folder)
+    assert load(folder, cache).num_rows == 3
+
+
+def test_a_cache_in_the_folder_itself_is_used(folder):
+    for _ in range(3):
+        load(folder, folder / "cache")
+    assert len(list((folder / "cache").rglob("*.arrow"))) == 1
+
+
+def test_what_was_said_is_said_again(folder, cache):
+    (folder / "captions.tsv").write_text("a.jpg\tein Hund\nz.jpg\tein Haus\n")
+    said = []
+    for _ in range(2):
+        with pytest.warns(capscore.BenchmarkWarning) as caught:
+            load(folder, cache)
+        said.append([str(warning.message) for warning in caught])
+    assert said[0] == said[1]
+    assert len(said[0]) == 2
+    assert "has 2 rows where 3 were published" in said[0][0]
+    assert "1 of its 2 photos is in" in said[0][1] and "missing is z.jpg, found a.jpg" in said[0][1]
+
+
+def test_a_warning_can_be_made_an_error(folder, cache):
+    (folder / "captions.tsv").write_text("a.jpg\tein Hund\n")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", capscore.BenchmarkWarning)
+        with pytest.raises(capscore.BenchmarkWarning, match="1 rows where 3 were published"):
+            load(folder, cache)
+    assert kept(cache) == []
+
+
+def test_a_full_disk(folder, cache, monkeypatch):
+    builder = build(folder, cache)
+
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("datasets.arrow_writer.ArrowWriter.write", full)
+    with pytest.raises(capscore.ResultWriteError, match=r"in .*cache \(No space left on device\)"):
+        builder.download_and_prepare()
+    assert kept(cache) == []
+
+
+# ------------------------------------------------------------------------------ photos
+
+
+def test_what_is_no_file_is_no_photo(folder, cache):
+    (folder / "images" / "a.jpg").unlink()
+    (folder / "images" / "a.jpg").mkdir()
+    (folder / "images" / "b.jpg").unlink()
+    (folder / "images" / "b.jpg").symlink_to(folder / "nowhere.jpg")
+    (folder / "images" / "linked.jpg").write_bytes(PHOTO)
+    (folder / "images" / "c.jpg").unlink()
+    (folder / "images" / "c.jpg").symlink_to(folder / "images" / "linked.jpg")
+    with pytest.warns(capscore.BenchmarkWarning, match=r"1 of its 3 photos is in"):
+        assert with_photos(load(folder, cache)) == [False, False, True]
+    with pytest.raises(capscore.MissingImages, match=r"no a\.jpg in .*images=True asks for all"):
+        load(folder, cache, images=True)
+
+
+def test_a_file_names_no_photo_outside_the_folders_of_photos(folder, cache, tmp_path):
+    (tmp_path / "private.jpg").write_bytes(PHOTO)
+    names = ["../private.jpg", "../../private.jpg", str(tmp_path / "private.jpg"), "x/../a.jpg"]
+    (folder / "captions.tsv").write_text("".join(f"{name}\tein Hund\n" for name in names))
+    with pytest.warns(capscore.BenchmarkWarning):
+        assert with_photos(load(folder, cache)) == [False] * 4
+
+
+def test_photos_one_folder_too_deep_are_pointed_at(folder, cache):
+    (folder / "images").rename(folder / "inner")
+    (folder / "images").mkdir()
+    (folder / "inner").rename(folder / "images" / "inner")
+    with pytest.warns(capscore.BenchmarkWarning, match=r"missing is a\.jpg, found inner/a\.jpg"):
+        load(folder, cache)
+
+
+def test_a_folder_by_the_configurations_name(folder, cache):
+    (folder / "photos").mkdir()
+    (folder / "images").rename(folder / "photos" / "de")
+    assert with_photos(load(folder, cache, images=True)) == [True] * 3
+
+
+def test_folders_that_cannot_be_read(folder, cache, monkeypatch):
+    """Simulated, for whoever runs the tests may read everything."""
+
+    def locked(function, name):
+        def look(path="."):
+            if str(path).endswith(name):
+                raise PermissionError(13, "Permission denied")
+            return function(path)
+
+        return look
+
+    with monkeypatch.context() as patched:
+        patched.setattr(benchmark_builder.os, "scandir", locked(os.scandir, "images"))
+        with pytest.raises(capscore.MissingImages, match=r"images cannot be read \(Permission denied"):
+            load(folder, cache)
+    (folder / "captions.tsv").unlink()
+    monkeypatch.setattr(benchmark_builder.os, "listdir", locked(os.listdir, "tiny"))
+    with pytest.raises(MissingAnnotations, match=r"; .*tiny cannot be read \(Permission denied\)"):
+        load(folder, cache)
+
+
+# ----------------------------------------------------------------------- other processes
+
+
+def test_a_builder_of_a_script_can_be_sent_to_another_process(tmp_path):
+    from .conftest import official
+
+    official("xvnli").write(tmp_path)
+    stream = capscore.load_benchmark("xvnli", "fr", data_dir=tmp_path, split="test", streaming=True)
+    sent = pickle.dumps(stream)
+    module = sys.modules.pop("capscore_benchmarks.xvnli")
+    try:
+        assert list(pickle.loads(sent)) == list(stream)
+    finally:
+        sys.modules["capscore_benchmarks.xvnli"] = module
