@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from .errors import CapscoreError, InputError, ResultWriteError
 from .shipped import benchmark_folder
+from .whole_file import whole_file
 
 if TYPE_CHECKING:
     from datasets import Dataset, DatasetDict, IterableDataset, IterableDatasetDict
@@ -167,7 +168,7 @@ def builder_class(slug: str) -> type[CaptionBenchmark]:
     """
     from .benchmark_builder import CaptionBenchmark
 
-    path = Path(benchmark_folder(slug), f"{slug}.py")
+    path = _importable(Path(benchmark_folder(slug), f"{slug}.py"))
     # `datasets` finds a builder's module by its name again, so it must be among the loaded ones
     name = f"capscore_benchmarks.{slug}"
     with _LOADING:
@@ -187,6 +188,24 @@ def builder_class(slug: str) -> type[CaptionBenchmark]:
         if isinstance(value, type) and issubclass(value, CaptionBenchmark) and value.__module__ == name:
             return value
     raise CapscoreError(f"{path} has no builder class")
+
+
+def _importable(script: Path) -> Path:
+    """Where a script is loaded from: where it lies, or, with `datasets` < 4, a copy among their modules.
+
+    These leave a lock beside the folder of a builder's file, and an installed package may not be written to.
+    """
+    import datasets
+
+    if int(datasets.__version__.partition(".")[0]) >= 4:
+        return script
+    content = script.read_bytes()
+    digest = hashlib.sha256(content).hexdigest()[:16]
+    copy = Path(datasets.config.HF_MODULES_CACHE, "capscore_benchmarks", digest, script.stem, script.name)
+    if not copy.is_file():
+        with whole_file(copy, "copy of a loading script", make_folders=True) as file:
+            file.write(content)
+    return copy
 
 
 def _check_options(slug: str, known: BenchmarkConfig, options: Mapping[str, Any]) -> None:

@@ -6,12 +6,13 @@ import os
 import pickle
 import sys
 import warnings
+from pathlib import Path
 
 import datasets
 import pytest
 
 import capscore
-from capscore import benchmark_builder
+from capscore import benchmark_builder, data_sets
 from capscore.annotation_files import AnnotationError, MissingAnnotations
 from capscore.benchmark_builder import garbled
 
@@ -20,29 +21,14 @@ from ..photos import encode, noise
 PHOTO = encode(noise(seed=0), "JPEG")
 
 
-class Tiny(capscore.CaptionBenchmark):
-    """Lines of a photo and a caption."""
-
-    VERSION = "1.0.0"
-    HOMEPAGE = "https://example.org/tiny"
-    FILES = {  # noqa: RUF012
-        "captions": capscore.AnnotationFile(("captions.tsv", "text/{config}.tsv", "tiny.zip::captions.tsv"))
-    }
-    IMAGES = capscore.ImageFolders(("images", "photos/{config}"), source="the authors")
-    BUILDER_CONFIGS = [capscore.BenchmarkConfig(name="de", language="de")]  # noqa: RUF012
-    COUNTS = {"de": {"test": {"rows": 3}}}  # noqa: RUF012
-
-    def fields(self):
-        return {"caption": datasets.Value("string")}
-
-    def rows(self, split):
-        file = self.file("captions")
-        for line, (photo, caption) in file.tsv("photo", "caption"):
-            yield photo, {"image_id": photo, "caption": file.caption(caption, "the caption", line=line)}
+@pytest.fixture(autouse=True)
+def _tiny(monkeypatch):
+    scripts = Path(__file__).parent / "scripts"
+    monkeypatch.setattr(data_sets, "benchmark_folder", lambda slug: str(scripts / slug))
 
 
 def build(folder, cache, **options):
-    return Tiny(cache_dir=str(cache), config_name="de", data_dir=str(folder), **options)
+    return data_sets.benchmark_builder("tiny", data_dir=folder, cache_dir=cache, **options)
 
 
 def load(folder, cache, **options):
@@ -312,14 +298,18 @@ def test_folders_that_cannot_be_read(folder, cache, monkeypatch):
 # ----------------------------------------------------------------------- other processes
 
 
-def test_a_builder_of_a_script_can_be_sent_to_another_process(tmp_path):
-    from .conftest import official
-
-    official("xvnli").write(tmp_path)
-    stream = capscore.load_benchmark("xvnli", "fr", data_dir=tmp_path, split="test", streaming=True)
+def test_a_builder_is_sent_to_a_process_that_has_not_loaded_its_script(folder, cache):
+    stream = build(folder, cache).as_streaming_dataset(split="test")
     sent = pickle.dumps(stream)
-    module = sys.modules.pop("capscore_benchmarks.xvnli")
-    try:
-        assert list(pickle.loads(sent)) == list(stream)
-    finally:
-        sys.modules["capscore_benchmarks.xvnli"] = module
+    del sys.modules["capscore_benchmarks.tiny"]
+    assert list(pickle.loads(sent)) == list(stream)
+
+
+def test_nothing_is_left_beside_the_scripts(folder, cache):
+    """datasets 3 makes a lock beside the folder of a builder's file, which may be an installed one."""
+    load(folder, cache)
+    assert sorted(path.name for path in Path(__file__).parent.glob("*.lock")) == []
+    if datasets.__version__ < "4":
+        copy = Path(sys.modules["capscore_benchmarks.tiny"].__file__)
+        assert copy.is_relative_to(datasets.config.HF_MODULES_CACHE)
+        assert copy.read_bytes() == (Path(__file__).parent / "scripts" / "tiny" / "tiny.py").read_bytes()
