@@ -7,7 +7,6 @@ import math
 
 import numpy as np
 import pytest
-from capscore.segmentation import segmenter_name
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,6 +14,7 @@ import capscore
 from capscore.cider import DocumentFrequencies
 from capscore.errors import CapscoreError, ImageError, InputError, LanguageWarning
 from capscore.scorers.base import PreparedRows
+from capscore.segmentation import segmenter_name
 
 from ..toy import BLUE, GREEN, RED, ColourBackbone
 
