@@ -253,11 +253,11 @@ class Multi30k(capscore.CaptionBenchmark):
         name = "val" if split == "validation" else split
         images = self.file(f"task2.{name}.images" if self._is_task2 else f"{name}.images")
         # read line by line, a last line break is no line; a blank line within is one, and an error
-        listed = [text.strip() for _, text in images.lines()]
+        listed = [text.strip() for _, text in images.lines(ended=True)]
         columns = []
         for key in self._caption_files(name):
             file = self.file(key)
-            captions = [text for _, text in file.lines()]
+            captions = [text for _, text in file.lines(ended=True)]
             if len(captions) != len(listed):
                 raise file.error(
                     f"has {len(captions):,} lines, and {images} lists {len(listed):,} photos: line n is the "

@@ -123,6 +123,7 @@ DAMAGE = [
         r"val\.en: has 2 lines, and .*val\.txt lists 1 photos",
     ),
     ("fr", "train.fr", (b"Un chien 2.", b""), r"train\.fr, line 2: the caption is empty"),
+    ("fr", "train.fr", (b" 3.\n", b""), r"train\.fr, line 3: is the last line, and has no line end"),
     ("de", "val.de", ("grünem".encode(), b"gr\xfcnem"), r"val\.de, line 1: is not UTF-8"),
     ("en", "image_splits/train.txt", (b"222.jpg", b"111.jpg"), r"'111\.jpg' appears twice"),
     ("en", "image_splits/test_2017_mscoco.txt", (b"#34", b"#x34"), r"test_2017_mscoco\.txt, line 1: "),
