@@ -135,7 +135,6 @@ class BenchmarkRun:
 
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON."""
-        options = self.options
         return {
             "benchmark": self.benchmark,
             "config": self.config,
@@ -144,13 +143,7 @@ class BenchmarkRun:
             "capscore_version": __version__,
             "files": self.files,
             "n_rows": self.n_rows,
-            "options": {
-                "raters": options.raters,
-                "bootstrap": options.bootstrap,
-                "confidence": options.confidence,
-                "seed": options.seed,
-                "missing": options.missing,
-            },
+            "options": dataclasses.asdict(self.options),
             "results": [result.to_dict() for result in self.results],
             "comparisons": self.comparisons,
             "skipped": self.skipped,
@@ -229,19 +222,27 @@ def run_benchmark(
     for name, path in (scores or {}).items():
         say(f"{run.name}: {name}")
         theirs.append(_take(run, task, rows, name, Path(path), score_column))
-    if not keep_going:
-        for name in metrics or {}:
-            _usable(run, task, rows, name, partial=partial)
-    for name, make in (metrics or {}).items():
+    ready = {}
+    for name in metrics or {}:
+        with _skipping(run, name, keep_going):
+            ready[name] = _usable(run, task, rows, name, partial=partial)
+    for name, part in ready.items():
         say(f"{run.name}: {name}")
-        try:
-            run.results.append(_measure(run, task, rows, name, make, partial=partial))
-        except CapscoreError as error:
-            if not keep_going:
-                raise
-            run.skipped[name] = str(error)
+        with _skipping(run, name, keep_going):
+            run.results.append(_measure(run, task, part, name, metrics[name]))
     run.results.extend(theirs)
     return dataclasses.replace(run, notes=(*run.notes, *_compare(run, task))) if compare else run
+
+
+@contextmanager
+def _skipping(run: BenchmarkRun, name: str, keep_going: bool) -> Iterator[None]:
+    """What stops a metric is noted in `skipped`, or, unless the others are to go on, raised."""
+    try:
+        yield
+    except CapscoreError as error:
+        if not keep_going:
+            raise
+        run.skipped[name] = str(error)
 
 
 def _compare(run: BenchmarkRun, task: Task) -> list[str]:
@@ -311,23 +312,20 @@ def benchmark_queries(
     """
     builder, split = open_benchmark(slug, config, data_dir=data_dir, split=split, image_dir=image_dir)
     task = task_of(slug, builder.config.name)
-    if not task.takes_scores:
-        raise CapscoreError(f"{slug} compares every photo with every caption: scores of rows are not enough")
+    _check_takes_scores(task, slug)
     return task.queries(list(builder.examples(split)))
 
 
+def _check_takes_scores(task: Task, slug: str) -> None:
+    if not task.takes_scores:
+        raise CapscoreError(f"{slug} compares every photo with every caption: scores of rows are not enough")
+
+
 def _measure(
-    run: BenchmarkRun,
-    task: Task,
-    rows: Rows,
-    name: str,
-    make: Callable[[], Scorer],
-    *,
-    partial: bool,
+    run: BenchmarkRun, task: Task, rows: Rows, name: str, make: Callable[[], Scorer]
 ) -> MetricResult:
     metric, component = _scored_by(name)
     kind = scorer_class(metric)
-    rows = _usable(run, task, rows, name, partial=partial)
     queries = task.queries(rows)
     with _heard() as said:
         scorer = make()
@@ -368,10 +366,7 @@ def _measure(
 
 def _take(run: BenchmarkRun, task: Task, rows: Rows, name: str, path: Path, column: str) -> MetricResult:
     """Somebody's scores from a file; "mcs@BACKBONE" names the towers that they are of."""
-    if not task.takes_scores:
-        raise CapscoreError(
-            f"{run.benchmark} compares every photo with every caption: scores of rows are not enough"
-        )
+    _check_takes_scores(task, run.benchmark)
     queries = task.queries(rows)
     start = time.perf_counter()
     table: ScoreTable = read_scores(path, queries, column=column, missing=run.options.missing)

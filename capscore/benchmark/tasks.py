@@ -54,6 +54,16 @@ class Options:
                 raise InputError(f"{name}={given!r}: expected one of {', '.join(known)}", field=name)
         check_sampling(self.bootstrap, self.confidence, self.seed, field="bootstrap", least=0)
 
+    @property
+    def sampling(self) -> dict[str, Any]:
+        """What every protocol with intervals takes, by name."""
+        return {
+            "bootstrap": self.bootstrap,
+            "confidence": self.confidence,
+            "seed": self.seed,
+            "missing": self.missing,
+        }
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -146,10 +156,15 @@ class Task(ABC):
 
     #: whether scores of queries are enough; retrieval needs every photo beside every caption
     takes_scores: ClassVar[bool] = True
+    #: queries that a row makes
+    queries_a_row: ClassVar[int] = 1
 
-    @abstractmethod
     def queries(self, rows: Rows) -> Queries:
-        """What is scored."""
+        """What is scored: the caption of every row, unless a benchmark asks for more."""
+        queries = Queries()
+        for key, row in rows:
+            _query(queries, key, row)
+        return queries
 
     @abstractmethod
     def outcome(self, rows: Rows, scores: np.ndarray, options: Options) -> Outcome:
@@ -177,7 +192,7 @@ class Task(ABC):
 
     def owners(self, rows: Rows) -> list[int]:
         """For each query, the number of its row."""
-        return list(range(len(rows)))
+        return [number for number in range(len(rows)) for _ in range(self.queries_a_row)]
 
 
 def _query(queries: Queries, key: str, row: Mapping[str, Any], caption: str = "caption") -> None:
@@ -196,22 +211,14 @@ class RatingTask(Task):
 
     Args:
         statistics: which, the one that papers lead with first.
-        rating: the column; "ratings" holds one a rater.
     """
 
-    def __init__(self, *statistics: str, rating: str = "rating"):
+    def __init__(self, *statistics: str):
         self.statistics = statistics
-        self.rating = rating
-
-    def queries(self, rows: Rows) -> Queries:
-        queries = Queries()
-        for key, row in rows:
-            _query(queries, key, row)
-        return queries
 
     def ratings(self, rows: Rows) -> list[Any]:
         """A number or a list of numbers a row."""
-        column = "ratings" if rows and "ratings" in rows[0][1] else self.rating
+        column = "ratings" if rows and "ratings" in rows[0][1] else "rating"
         return [row[column] for _, row in rows]
 
     def measured_as_published(self, rows: Rows, options: Options) -> bool:
@@ -227,11 +234,8 @@ class RatingTask(Task):
             ratings,
             raters=options.raters if _several(ratings) else None,
             images=[row["image_id"] for _, row in rows],
-            bootstrap=options.bootstrap,
-            confidence=options.confidence,
-            seed=options.seed,
             statistics=self.statistics,
-            missing=options.missing,
+            **options.sampling,
         )
         return Outcome(
             statistics=tuple(
@@ -279,12 +283,6 @@ class ThumbTask(Task):
         _, rating, setting = statistic.split("_", maxsplit=2)
         return config, f"pearson_{rating}", (setting,)
 
-    def queries(self, rows: Rows) -> Queries:
-        queries = Queries()
-        for key, row in rows:
-            _query(queries, key, row)
-        return queries
-
     def outcome(self, rows: Rows, scores: np.ndarray, options: Options) -> Outcome:
         from ..protocols import thumb
 
@@ -296,16 +294,15 @@ class ThumbTask(Task):
             [row["rating"] for row in columns],
             [row["system"] for row in columns],
             images=[row["image_id"] for row in columns],
-            bootstrap=options.bootstrap,
-            confidence=options.confidence,
-            seed=options.seed,
-            missing=options.missing,
+            **options.sampling,
         )
         return _outcome(found, found.statistics())
 
 
 class PairTask(Task):
     """Which of two captions of a photo people prefer, per category."""
+
+    queries_a_row = 2
 
     def queries(self, rows: Rows) -> Queries:
         queries = Queries()
@@ -321,9 +318,6 @@ class PairTask(Task):
                 )
         return queries
 
-    def owners(self, rows: Rows) -> list[int]:
-        return [number for number in range(len(rows)) for _ in range(2)]
-
     def outcome(self, rows: Rows, scores: np.ndarray, options: Options) -> Outcome:
         from ..protocols import pairwise_by_category
 
@@ -333,16 +327,15 @@ class PairTask(Task):
             [row["label"] for _, row in rows],
             [row["category"] for _, row in rows],
             images=[row["image_id"] for _, row in rows],
-            bootstrap=options.bootstrap,
-            confidence=options.confidence,
-            seed=options.seed,
-            missing=options.missing,
+            **options.sampling,
         )
         return _outcome(found, found.statistics())
 
 
 class FoilTask(Task):
     """A caption against its foil."""
+
+    queries_a_row = 2
 
     def published_as(self, statistic: str, config: str) -> tuple[str, str, tuple[str, ...]]:
         piece = statistic.removeprefix("accuracy_")
@@ -355,9 +348,6 @@ class FoilTask(Task):
             _query(queries, key, row, "foil")
         return queries
 
-    def owners(self, rows: Rows) -> list[int]:
-        return [number for number in range(len(rows)) for _ in range(2)]
-
     def outcome(self, rows: Rows, scores: np.ndarray, options: Options) -> Outcome:
         from ..protocols import VALSE_PIECES, foils, valse
 
@@ -369,10 +359,7 @@ class FoilTask(Task):
             pieces,
             [row.get("valid", True) for _, row in rows],
             images=[row["image_id"] for _, row in rows],
-            bootstrap=options.bootstrap,
-            confidence=options.confidence,
-            seed=options.seed,
-            missing=options.missing,
+            **options.sampling,
         )
         statistics = found.statistics()
         return _outcome(found, statistics if len(found.pieces) > 1 else statistics[:1])
@@ -389,12 +376,6 @@ class XvnliTask(Task):
         name, sign, _ = statistic.partition("_same_premise")
         return config, name, ("",) if sign else ()
 
-    def queries(self, rows: Rows) -> Queries:
-        queries = Queries()
-        for key, row in rows:
-            _query(queries, key, row)
-        return queries
-
     def outcome(self, rows: Rows, scores: np.ndarray, options: Options) -> Outcome:
         from ..protocols import xvnli
 
@@ -404,10 +385,7 @@ class XvnliTask(Task):
                 [row["label"] for _, row in rows],
                 [row["image_id"] for _, row in rows],
                 premise_ids=premises,
-                bootstrap=options.bootstrap,
-                confidence=options.confidence,
-                seed=options.seed,
-                missing=options.missing,
+                **options.sampling,
             )
             for premises in (None, [row["premise_id"] for _, row in rows])
         ]
@@ -428,6 +406,8 @@ class XvnliTask(Task):
 class MarvlTask(Task):
     """A caption that is true of some pairs of photos and false of others, in two experiments."""
 
+    queries_a_row = 2
+
     def queries(self, rows: Rows) -> Queries:
         queries = Queries()
         for key, row in rows:
@@ -442,9 +422,6 @@ class MarvlTask(Task):
                 )
         return queries
 
-    def owners(self, rows: Rows) -> list[int]:
-        return [number for number in range(len(rows)) for _ in range(2)]
-
     def outcome(self, rows: Rows, scores: np.ndarray, options: Options) -> Outcome:
         from ..protocols import marvl
 
@@ -454,10 +431,7 @@ class MarvlTask(Task):
             [row["label"] for _, row in rows],
             [row["caption"] for _, row in rows],
             [row["id"] for _, row in rows],
-            bootstrap=options.bootstrap,
-            confidence=options.confidence,
-            seed=options.seed,
-            missing=options.missing,
+            **options.sampling,
         )
         return _outcome(found, found.statistics())
 
