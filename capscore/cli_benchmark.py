@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from .cli_options import BatchSize, CacheDir, Debug, Device, Dtype, NoCache, TrustRemoteCode, chosen_cache
 from .command_line import DEBUG, FAILED, SKIPPED, as_usage, command, say
 from .errors import CapscoreError
 from .whole_file import write_text
@@ -106,9 +107,7 @@ def benchmark(
     force: Annotated[bool, typer.Option("--force", help="Overwrite files.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No tables, no progress.")] = False,
-    debug: Annotated[
-        bool, typer.Option("--debug", help="Show the traceback of an error (or set CAPSCORE_DEBUG=1).")
-    ] = False,
+    debug: Debug = False,
     bootstrap: Annotated[
         int, typer.Option(min=0, help="Draws for intervals; 0 for none.", rich_help_panel="Statistics")
     ] = 1000,
@@ -143,28 +142,12 @@ def benchmark(
         Path | None,
         typer.Option(help="For cider: a file of them.", show_default=False, rich_help_panel="Model"),
     ] = None,
-    device: Annotated[
-        str | None, typer.Option(help="cpu, cuda, cuda:1, …. Default: a GPU if any.", rich_help_panel="Model")
-    ] = None,
-    dtype: Annotated[
-        str, typer.Option(help="float32, bfloat16 or float16.", rich_help_panel="Model")
-    ] = "float32",
-    batch_size: Annotated[
-        int | None,
-        typer.Option(min=1, help="Images or texts at once. Default: what suits.", rich_help_panel="Model"),
-    ] = None,
-    trust_remote_code: Annotated[
-        bool,
-        typer.Option(
-            "--trust-remote-code", help="Run Python code that comes with weights.", rich_help_panel="Model"
-        ),
-    ] = False,
-    cache_dir: Annotated[
-        Path | None, typer.Option(help="Folder for embeddings.", rich_help_panel="Model", show_default=False)
-    ] = None,
-    no_cache: Annotated[
-        bool, typer.Option("--no-cache", help="Keep no embeddings on disk.", rich_help_panel="Model")
-    ] = False,
+    device: Device = None,
+    dtype: Dtype = "float32",
+    batch_size: BatchSize = None,
+    trust_remote_code: TrustRemoteCode = False,
+    cache_dir: CacheDir = None,
+    no_cache: NoCache = False,
 ) -> None:
     DEBUG.set(debug)
     from rich.console import Console
@@ -183,8 +166,7 @@ def benchmark(
         )
     if suite is not None and data_dir is None:
         raise UsageError("--suite needs --data-dir, a folder with one folder a benchmark")
-    if no_cache and cache_dir is not None:
-        raise UsageError("--no-cache and --cache-dir: give one of them")
+    cache = chosen_cache(cache_dir, no_cache)
     with as_usage():
         options = Options(raters, bootstrap, confidence, seed, missing)
         targets = _targets(data or [], config, data_dir)
@@ -201,10 +183,21 @@ def benchmark(
         return
     if not metric and not scores:
         raise UsageError("there is nothing to measure: give --metric, or --scores with a file")
+
+    @functools.cache
+    def embedder(name: str) -> Embedder:
+        """What embeds with a backbone: loaded when first needed, once for all that look through it."""
+        from .backbones import load_backbone
+        from .cache import resolve_cache
+        from .embedding import Embedder
+
+        backbone = load_backbone(name, device=device, dtype=dtype, trust_remote_code=trust_remote_code)
+        return Embedder(backbone, batch_size=batch_size, cache=resolve_cache(cache))
+
     metrics = _scorers(
         metric or [],
         backbone or [None],
-        _Loading(device, dtype, batch_size, trust_remote_code, False if no_cache else cache_dir),
+        embedder,
         document_frequencies,
     )
     files = _score_files(scores or [], set(metrics))
@@ -311,44 +304,10 @@ def _targets(
     return targets
 
 
-class _Loading:
-    """How backbones are loaded; each is, once, however many metrics look through it."""
-
-    def __init__(
-        self,
-        device: str | None,
-        dtype: str,
-        batch_size: int | None,
-        trust_remote_code: bool,
-        cache: bool | Path | None,
-    ):
-        self.device = device
-        self.dtype = dtype
-        self.batch_size = batch_size
-        self.trust_remote_code = trust_remote_code
-        self.cache = cache
-        self._embedders: dict[str, Embedder] = {}
-
-    def embedder(self, name: str) -> Embedder:
-        """What embeds with a backbone."""
-        if name not in self._embedders:
-            from .backbones import load_backbone
-            from .cache import resolve_cache
-            from .embedding import Embedder
-
-            backbone = load_backbone(
-                name, device=self.device, dtype=self.dtype, trust_remote_code=self.trust_remote_code
-            )
-            self._embedders[name] = Embedder(
-                backbone, batch_size=self.batch_size, cache=resolve_cache(self.cache)
-            )
-        return self._embedders[name]
-
-
 def _scorers(
     metrics: Sequence[str],
     backbones: Sequence[str | None],
-    loading: _Loading,
+    embedder: Callable[[str], Embedder],
     document_frequencies: Path | None,
 ) -> dict[str, Callable[[], Scorer]]:
     """Name in the table → what makes the scorer; a metric with towers comes once for each of them."""
@@ -370,12 +329,14 @@ def _scorers(
         for backbone in backbones:
             name = backbone or default_backbone(slug)
             label = metric if len(backbones) == 1 else f"{metric}@{name}"
-            makers[label] = functools.partial(_with_embedder, kind, loading, name, own)
+            makers[label] = functools.partial(_with_embedder, kind, embedder, name, own)
     return makers
 
 
-def _with_embedder(kind: type[Scorer], loading: _Loading, name: str, own: dict[str, Any]) -> Scorer:
-    return kind(loading.embedder(name), **own)  # type: ignore[call-arg]
+def _with_embedder(
+    kind: type[Scorer], embedder: Callable[[str], Embedder], name: str, own: dict[str, Any]
+) -> Scorer:
+    return kind(embedder(name), **own)  # type: ignore[call-arg]
 
 
 def _score_files(given: Sequence[str], taken: set[str]) -> dict[str, Path]:

@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from .cli_options import Debug
 from .command_line import DEBUG, FAILED, as_usage, command, say
 from .errors import InputError
 
@@ -28,9 +29,6 @@ ImageDir = Annotated[
     Path | None, typer.Option(help="Folder of the photos, if elsewhere.", show_default=False)
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Only problems.")]
-Debug = Annotated[
-    bool, typer.Option("--debug", help="Show the traceback of an error (or set CAPSCORE_DEBUG=1).")
-]
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from . import __version__
+from .cli_options import BatchSize, CacheDir, Debug, Device, Dtype, NoCache, TrustRemoteCode, chosen_cache
 from .command_line import (
     DEBUG,
     SKIPPED,
@@ -105,9 +106,7 @@ def score(
     force: Annotated[bool, typer.Option("--force", help="Overwrite the output.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No table, no progress bar.")] = False,
-    debug: Annotated[
-        bool, typer.Option("--debug", help="Show the traceback of an error (or set CAPSCORE_DEBUG=1).")
-    ] = False,
+    debug: Debug = False,
     image_column: Annotated[
         str | None,
         typer.Option(help="Default: image, image_path, file_name or img.", rich_help_panel="Columns"),
@@ -129,38 +128,22 @@ def score(
         str | None,
         typer.Option(help="Split of a saved data set that has several.", rich_help_panel="Columns"),
     ] = None,
-    device: Annotated[
-        str | None, typer.Option(help="cpu, cuda, cuda:1, …. Default: a GPU if any.", rich_help_panel="Model")
-    ] = None,
-    dtype: Annotated[
-        str, typer.Option(help="float32, bfloat16 or float16.", rich_help_panel="Model")
-    ] = "float32",
-    batch_size: Annotated[
-        int | None,
-        typer.Option(min=1, help="Images or texts at once. Default: what suits.", rich_help_panel="Model"),
-    ] = None,
+    device: Device = None,
+    dtype: Dtype = "float32",
+    batch_size: BatchSize = None,
     revision: Annotated[
         str | None, typer.Option(help="Commit, branch or tag on the Hub.", rich_help_panel="Model")
     ] = None,
     image_tower: Annotated[
         str | None, typer.Option(help="For text towers published alone.", rich_help_panel="Model")
     ] = None,
-    trust_remote_code: Annotated[
-        bool,
-        typer.Option(
-            "--trust-remote-code", help="Run Python code that comes with weights.", rich_help_panel="Model"
-        ),
-    ] = False,
+    trust_remote_code: TrustRemoteCode = False,
     allow_urls: Annotated[
         bool,
         typer.Option("--allow-urls", help="Fetch images from http(s) addresses.", rich_help_panel="Model"),
     ] = False,
-    cache_dir: Annotated[
-        Path | None, typer.Option(help="Folder for embeddings.", rich_help_panel="Model", show_default=False)
-    ] = None,
-    no_cache: Annotated[
-        bool, typer.Option("--no-cache", help="Keep no embeddings on disk.", rich_help_panel="Model")
-    ] = False,
+    cache_dir: CacheDir = None,
+    no_cache: NoCache = False,
     document_frequencies: Annotated[
         Path | None,
         typer.Option(
@@ -192,8 +175,7 @@ def score(
         metrics = _metrics(metric)
         if on_error not in ("raise", "skip"):
             raise UsageError(f"--on-error {on_error}: expected raise or skip")
-        if no_cache and cache_dir is not None:
-            raise UsageError("--no-cache and --cache-dir: give one of them")
+        cache = chosen_cache(cache_dir, no_cache)
         if language is not None and language_column is not None:
             raise UsageError("--language and --language-column: give one of them")
         _check_dtype_and_language(dtype, language)
@@ -246,7 +228,7 @@ def score(
             return Embedder(
                 _load_backbone(name, device, dtype, revision, image_tower, trust_remote_code),
                 batch_size=batch_size,
-                cache=resolve_cache(False if no_cache else cache_dir),
+                cache=resolve_cache(cache),
                 allow_urls=allow_urls,
                 progress=False if quiet or in_chunks else None,  # over many chunks the bar is ours
             )

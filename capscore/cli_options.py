@@ -1,0 +1,47 @@
+"""Options that several commands take, so that they are spelt and explained the same everywhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+_MODEL = "Model"
+
+Debug = Annotated[
+    bool, typer.Option("--debug", help="Show the traceback of an error (or set CAPSCORE_DEBUG=1).")
+]
+Device = Annotated[
+    str | None, typer.Option(help="cpu, cuda, cuda:1, …. Default: a GPU if any.", rich_help_panel=_MODEL)
+]
+Dtype = Annotated[str, typer.Option(help="float32, bfloat16 or float16.", rich_help_panel=_MODEL)]
+BatchSize = Annotated[
+    int | None,
+    typer.Option(min=1, help="Images or texts at once. Default: what suits.", rich_help_panel=_MODEL),
+]
+TrustRemoteCode = Annotated[
+    bool,
+    typer.Option(
+        "--trust-remote-code", help="Run Python code that comes with weights.", rich_help_panel=_MODEL
+    ),
+]
+CacheDir = Annotated[
+    Path | None, typer.Option(help="Folder for embeddings.", rich_help_panel=_MODEL, show_default=False)
+]
+NoCache = Annotated[
+    bool, typer.Option("--no-cache", help="Keep no embeddings on disk.", rich_help_panel=_MODEL)
+]
+
+
+def chosen_cache(cache_dir: Path | None, no_cache: bool) -> bool | Path | None:
+    """--cache-dir and --no-cache as `capscore.cache.resolve_cache` takes them.
+
+    Raises:
+        UsageError: both were given.
+    """
+    from .rows import UsageError
+
+    if no_cache and cache_dir is not None:
+        raise UsageError("--no-cache and --cache-dir: give one of them")
+    return False if no_cache else cache_dir
