@@ -181,6 +181,10 @@ class UniversalSentenceEncoder(nn.Module):
         return torch.cat([padded[:, start : start + length] for start in range(size)], dim=-1)
 
     def forward(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        return self.sentences(self.tokens(ids, mask), mask)
+
+    def tokens(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        """What the network knows of each token and its neighbours, (n, L, 1280); zeros at padding."""
         embedded = self.embed(ids)
         keep = mask.unsqueeze(-1).to(embedded.dtype)
         projected = self.project_norm(self.project(embedded)) * keep
@@ -190,9 +194,12 @@ class UniversalSentenceEncoder(nn.Module):
             x = (F.relu(self.first[branch](self.windows(x, size, left))) + x) * keep
             x = F.relu(self.second[branch](self.windows(x, size, left))) + x
             features.append(x)
-        tokens = self.token_norm(torch.cat(features, dim=-1)) * keep
+        return self.token_norm(torch.cat(features, dim=-1)) * keep
+
+    def sentences(self, tokens: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        """`tokens` of n texts → their embeddings, (n, 512), rows of unit length."""
         # summing first makes the projection one row a text instead of one a token
-        lengths = keep.sum(dim=1)
+        lengths = mask.sum(dim=1, keepdim=True).to(tokens.dtype)
         pooled = (tokens.sum(dim=1) @ self.pool.weight.T + lengths * self.pool.bias) / lengths.sqrt()
         a = F.relu(self.skip(pooled) + self.mix(F.relu(self.down(pooled))))
         out = torch.tanh(self.last_skip(a) + self.last(F.relu(self.up(a))))
