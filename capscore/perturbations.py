@@ -8,13 +8,20 @@ alone, never on the captions around it.
 from __future__ import annotations
 
 import difflib
+import operator
 import random
+import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import combinations, islice
+from numbers import Integral, Real
 from typing import TypeAlias
 
 import numpy as np
 
+from . import segmentation
 from .errors import CapscoreError, InputError
 from .languages import language_code
 from .segmentation import join, segmenter_name, words
@@ -23,6 +30,7 @@ KINDS = ("repetition", "removal", "masking", "jumble", "substitution")
 MASK = "[MASK]"
 P = 0.4  # PR-MCS §5.2
 REMOVALS = ("keep", "drop")
+BLANKS = "blanks"  # in signatures: words are what stands between white space
 
 # a critical object: its text, or where it stands in the caption
 Object: TypeAlias = str | tuple[int, int]
@@ -68,22 +76,28 @@ def perturb(
     code and figures do (its text says the contrary). Jumble puts all words in another order. Substitution
     puts each critical object where another one was.
 
+    Words are what stands between white space, and in Japanese, Chinese and Thai what the segmenter finds.
+    White space stays where it was: a caption differs by its perturbation and by nothing else. What stays
+    unchanged is a caption without two different words (jumble, removal) or objects (substitution), or whose
+    drawn words are `[MASK]` already (masking).
+
     Args:
         captions: n texts in one language.
         kind: one of `KINDS`.
         language: as `capscore.languages.language_code` takes it; None counts as English.
-        p: share of words that are drawn, 0 to 1.
-        seed: another one gives other draws.
+        p: probability with which a word is drawn, 0 to 1.
+        seed: a whole number; another one gives other draws.
         objects: for substitution, the critical objects of each caption, as texts or as (start, end) places in
-            it; None takes the caption's nouns (`find_nouns`). An object that the caption does not have is
-            left out and counted. With fewer than two different ones the caption stays as it is.
+            it (see `find_objects`); None takes the caption's nouns (`find_nouns`). An object that the caption
+            does not have is left out and counted. With fewer than two different ones, whatever their case,
+            the caption stays as it is.
         shared_draws: whether repetition, removal and masking draw the same words of a caption, as published.
         removal: "keep" the drawn words, as published, or "drop" them.
 
     Raises:
         CapscoreError: an unknown kind or setting, p outside 0 to 1, objects for another kind.
-        InputError: a caption that is not a string or is blank, another number of objects than captions; names
-            the row.
+        InputError: a caption that is not a string or is blank, an object that is neither a text nor a place in
+            its caption; names the row. Another number of objects than captions; a language without segmenter.
         MissingExtraError: the language's segmenter, or what finds its nouns, is not installed.
 
     >>> perturb(["a dog runs on the beach"], "masking", "en", seed=1).captions
@@ -93,37 +107,44 @@ def perturb(
     >>> perturb(["a dog on a beach"], "substitution", "en", objects=[["dog", "beach"]]).captions
     ['a beach on a dog']
     """
-    _check_settings(kind, p, seed, removal, objects)
+    p, seed = _check_settings(kind, p, seed, shared_draws, removal, objects)
     code = None if language is None else language_code(language)
-    _check_captions(captions)
+    check_captions(captions)
     settings: dict[str, object] = {"seed": seed}
     not_found = np.zeros(len(captions), dtype=np.int64)
     if kind == "substitution":
         settings["objects"] = "given"
         if objects is None:
             objects, settings["objects"] = find_nouns(captions, code), noun_finder(code)
-        if len(objects) != len(captions):
-            raise InputError(f"{len(objects)} lists of objects for {len(captions)} captions", field="objects")
-        texts = []
-        for row, (caption, given) in enumerate(zip(captions, objects, strict=True)):
-            places, not_found[row] = _places(caption, given, row)
-            texts.append(_exchanged(caption, places, _generator(seed, kind, caption)))
+        found, not_found = find_objects(captions, objects)
+        texts = [
+            _exchanged(caption, places, _generator(seed, kind, caption))
+            for caption, places in zip(captions, found, strict=True)
+        ]
     else:
-        settings["words"] = segmenter_name(code)
+        settings["words"] = word_finder(code)
         if kind != "jumble":
             settings["p"] = p
             settings["draws"] = "shared" if shared_draws else "own"
         if kind == "removal":
             settings["removal"] = removal
         drawing = "draw" if shared_draws and kind != "jumble" else kind
+        between = "" if _unspaced(code) else " "
         texts = []
         for caption in captions:
-            pieces, chance = words(caption, code), _generator(seed, drawing, caption)
+            pieces, gaps = _parted(caption, code)
+            chance = _generator(seed, drawing, caption)
             if kind == "jumble":
-                changed = _jumbled(pieces, chance)
+                texts.append(_jumbled(pieces, gaps, chance))
+                continue
+            drawn = _drawn(len(pieces), p, chance)
+            if kind == "removal":
+                kept = (
+                    drawn if removal == "keep" or len(pieces) == 1 else [not is_drawn for is_drawn in drawn]
+                )
+                texts.append(_without_others(pieces, gaps, kept))
             else:
-                changed = _written(pieces, _drawn(len(pieces), p, chance), kind, removal)
-            texts.append(caption if changed == pieces else join(changed, code))
+                texts.append(_woven(_written(pieces, drawn, kind, between), gaps))
     unchanged = np.array([a == b for a, b in zip(texts, captions, strict=True)], dtype=bool)
     return Perturbed(texts, unchanged, not_found, kind, code, settings)
 
@@ -142,7 +163,7 @@ def find_nouns(captions: Sequence[str], language: str | None = None) -> list[lis
     from .word_classes import tag
 
     code = "en" if language is None else language_code(language)
-    compounds = join(["a", "b"], code) == "ab"
+    compounds = _unspaced(code)
     found = []
     for tagged in tag(captions, code):
         places: list[tuple[int, int]] = []
@@ -157,37 +178,100 @@ def find_nouns(captions: Sequence[str], language: str | None = None) -> list[lis
     return found
 
 
+def find_objects(
+    captions: Sequence[str], objects: Sequence[Sequence[Object]]
+) -> tuple[list[list[tuple[int, int]]], np.ndarray]:
+    """Where given objects stand in captions, none over another.
+
+    Places are taken as they are. Texts are looked for with the longer ones first, so that "dog" does not take
+    what belongs to "dog house": in any case, as a word of its own before a part of one, spelt alike before
+    not, from left to right. An object that is given twice is looked for twice.
+
+    Args:
+        captions: n texts.
+        objects: n lists, each in any order.
+
+    Returns:
+        n lists of (start, end) places from left to right; int (n,), the texts that were not found.
+
+    Raises:
+        InputError: another number of lists than captions, or an object that is neither a text nor a place in
+            its caption, or over another; names the row.
+
+    >>> find_objects(["A dog at a dog house"], [["dog", "dog house", "cat"]])
+    ([[(2, 5), (11, 20)]], array([1]))
+    """
+    if isinstance(objects, str) or len(objects) != len(captions):
+        given = "one string" if isinstance(objects, str) else f"{len(objects)} lists of objects"
+        raise InputError(f"{given} for {len(captions)} captions; expected a list for each", field="objects")
+    found = []
+    not_found = np.zeros(len(captions), dtype=np.int64)
+    for row, (caption, given) in enumerate(zip(captions, objects, strict=True)):
+        places, not_found[row] = _places(caption, given, row)
+        found.append(places)
+    return found, not_found
+
+
 def noun_finder(language: str | None = None) -> str:
-    """What finds the nouns of a language, with versions, for signatures."""
+    """What finds the nouns of a language, with versions, for signatures.
+
+    Raises:
+        InputError, MissingExtraError: as `capscore.word_classes.tagger_name`.
+    """
     from .word_classes import tagger_name
 
     return tagger_name("en" if language is None else language)
 
 
-def _check_settings(kind: str, p: float, seed: int, removal: str, objects: object) -> None:
+def word_finder(language: str | None = None) -> str:
+    """What finds the words of a language, with versions, for signatures: white space, or its segmenter.
+
+    Raises:
+        InputError, MissingExtraError: as `capscore.segmentation.segmenter_name`.
+
+    >>> word_finder("de"), word_finder("ko")
+    ('blanks', 'blanks')
+    """
+    return segmenter_name(language) if _unspaced(language) else BLANKS
+
+
+def check_captions(captions: Sequence[str]) -> None:
+    """See that captions can be perturbed.
+
+    Raises:
+        InputError: one that is not a string, is blank or holds half a surrogate pair; names the row.
+    """
+    if isinstance(captions, str):
+        raise InputError(f"{captions!r:.60} is one string; expected a list of captions", field="caption")
+    for row, caption in enumerate(captions):
+        problem = segmentation._problem(caption)
+        if problem is None and not caption.replace("\0", " ").strip():
+            problem = "the caption is blank: there is nothing to perturb"
+        if problem:
+            raise InputError(problem, row=row, field="caption")
+
+
+def _check_settings(
+    kind: str, p: float, seed: int, shared_draws: bool, removal: str, objects: object
+) -> tuple[float, int]:
     for name, given, known in (("perturbation", kind, KINDS), ("removal", removal, REMOVALS)):
         if given not in known:
             close = difflib.get_close_matches(str(given).lower(), known, n=1, cutoff=0.4)
             hint = f"; did you mean {close[0]!r}?" if close else ""
             raise CapscoreError(f"{name} {given!r} is not one of {', '.join(known)}{hint}")
-    if isinstance(p, bool) or not isinstance(p, (int, float)) or not 0 <= p <= 1:
+    if isinstance(p, bool) or not isinstance(p, Real) or not 0 <= p <= 1:
         raise CapscoreError(f"p={p!r}: expected a probability from 0 to 1")
-    if isinstance(seed, bool) or not isinstance(seed, int):
+    if isinstance(seed, bool) or not isinstance(seed, Integral):
         raise CapscoreError(f"seed={seed!r}: expected a whole number")
+    if not isinstance(shared_draws, (bool, np.bool_)):
+        raise CapscoreError(f"shared_draws={shared_draws!r}: expected True or False")
     if objects is not None and kind != "substitution":
         raise CapscoreError(f"objects are for substitution; {kind} takes none")
+    return float(p), int(seed)
 
 
-def _check_captions(captions: Sequence[str]) -> None:
-    if isinstance(captions, str):
-        raise InputError(f"{captions!r:.60} is one string; expected a list of captions", field="caption")
-    for row, caption in enumerate(captions):
-        if not isinstance(caption, str):
-            raise InputError(
-                f"{caption!r:.60} is a {type(caption).__name__}; expected a string", row=row, field="caption"
-            )
-        if not caption.strip():
-            raise InputError("the caption is blank: there is nothing to perturb", row=row, field="caption")
+def _unspaced(language: str | None) -> bool:
+    return join(["a", "b"], language) == "ab"
 
 
 def _generator(seed: int, use: str, caption: str) -> random.Random:
@@ -205,52 +289,104 @@ def _drawn(n: int, p: float, chance: random.Random) -> list[bool]:
     return drawn
 
 
-def _written(pieces: list[str], drawn: list[bool], kind: str, removal: str) -> list[str]:
-    pairs = list(zip(pieces, drawn, strict=True))
-    if kind == "masking":
-        return [MASK if is_drawn else piece for piece, is_drawn in pairs]
-    if kind == "repetition":
-        return [piece for piece, is_drawn in pairs for _ in range(1 + is_drawn)]
-    keep = removal == "keep" or len(pieces) == 1
-    return [piece for piece, is_drawn in pairs if is_drawn == keep]
+def _parted(caption: str, code: str | None) -> tuple[list[str], list[str]]:
+    """The n words of a caption, and the n + 1 stretches of white space around them."""
+    pieces: list[str] = []
+    gaps: list[str] = []
+    last = 0
+    for piece in words(caption, code):
+        start = caption.index(piece, last)
+        if pieces and start == last and _one_sign(pieces[-1], piece):
+            pieces[-1] += piece
+        else:
+            pieces.append(piece)
+            gaps.append(caption[last:start])
+        last = start + len(piece)
+    return pieces, [*gaps, caption[last:]]
 
 
-def _jumbled(pieces: list[str], chance: random.Random) -> list[str]:
-    order = chance.sample(pieces, len(pieces))
-    if order == pieces:
-        others = [place for place, piece in enumerate(pieces) if piece != pieces[0]]
-        if others:
-            place = chance.choice(others)
-            order[0], order[place] = order[place], order[0]
-    return order
+def _one_sign(before: str, after: str) -> bool:
+    """Whether segmenters cut through what a reader sees as one sign: a letter and its mark, an emoji."""
+    last, first = before[-1], after[0]
+    return (
+        first == "\u200d"
+        or last == "\u200d"
+        or "\U0001f3fb" <= first <= "\U0001f3ff"  # colours of skin
+        or unicodedata.category(first)[0] == "M"
+        or (_is_flag_half(first) and len(before) % 2 == 1 and all(map(_is_flag_half, before)))
+    )
+
+
+def _is_flag_half(sign: str) -> bool:
+    return "\U0001f1e6" <= sign <= "\U0001f1ff"
+
+
+def _woven(pieces: Sequence[str], gaps: Sequence[str]) -> str:
+    return "".join(part for pair in zip(gaps, [*pieces, ""], strict=True) for part in pair)
+
+
+def _written(pieces: list[str], drawn: list[bool], kind: str, between: str) -> list[str]:
+    return [
+        piece if not is_drawn else MASK if kind == "masking" else f"{piece}{between}{piece}"
+        for piece, is_drawn in zip(pieces, drawn, strict=True)
+    ]
+
+
+def _without_others(pieces: list[str], gaps: list[str], kept: list[bool]) -> str:
+    """The words that are kept; of the white space between two of them, the first."""
+    out, gap = [gaps[0]], None
+    for piece, is_kept, after in zip(pieces, kept, gaps[1:], strict=True):
+        if is_kept:
+            out += [piece] if gap is None else [gap, piece]
+            gap = after
+        elif gap is not None:
+            gap = gap or after
+    return "".join(out) + gaps[-1]
+
+
+def _jumbled(pieces: list[str], gaps: list[str], chance: random.Random) -> str:
+    caption, text = _woven(pieces, gaps), _woven(chance.sample(pieces, len(pieces)), gaps)
+    if text == caption and len(set(pieces)) > 1:
+        pairs = combinations(chance.sample(range(len(pieces)), len(pieces)), 2)
+        # 1,000 are more than enough, but for thousands of words such as ha, haha, hahaha without spaces
+        for one, other in islice((pair for pair in pairs if pieces[pair[0]] != pieces[pair[1]]), 1000):
+            order = pieces.copy()
+            order[one], order[other] = order[other], order[one]
+            text = _woven(order, gaps)
+            if text != caption:
+                break
+    return text
 
 
 def _places(caption: str, objects: Sequence[Object], row: int) -> tuple[list[tuple[int, int]], int]:
-    """Where the objects stand, none over another, and how many are not there.
-
-    Longer ones look first, so that "dog" does not take what belongs to "dog house".
-    """
-    if isinstance(objects, str):
+    if isinstance(objects, (str, bytes)):
         raise InputError(
             f"{objects!r:.60} is one string; expected a list of objects", row=row, field="objects"
         )
+    try:
+        things = list(objects)
+    except TypeError:
+        raise InputError(f"{objects!r:.60} is no list of objects", row=row, field="objects") from None
     taken: list[tuple[int, int]] = []
+    for thing in things:
+        if not isinstance(thing, str):
+            taken.append(_checked_place(thing, caption, taken, row))
     missing = 0
-    for thing in sorted(objects, key=lambda thing: -len(thing) if isinstance(thing, str) else 0):
-        if isinstance(thing, str):
-            place = _find(caption, thing.strip(), taken)
-            if place is None:
-                missing += 1
-                continue
+    texts = (" ".join(thing.split()) for thing in things if isinstance(thing, str))
+    for text in sorted(texts, key=lambda text: (-len(text), text)):
+        place = _find(caption, text, taken)
+        if place is None:
+            missing += 1
         else:
-            place = _checked_place(thing, caption, taken, row)
-        taken.append(place)
+            taken.append(place)
     return sorted(taken), missing
 
 
 def _checked_place(place: object, caption: str, taken: list[tuple[int, int]], row: int) -> tuple[int, int]:
     try:
-        start, end = (int(number) for number in place)  # type: ignore[attr-defined]
+        if isinstance(place, bytes):
+            raise TypeError
+        start, end = (operator.index(number) for number in place)  # type: ignore[attr-defined]
     except (TypeError, ValueError):
         raise InputError(
             f"{place!r:.60} is neither a text nor a (start, end) place", row=row, field="objects"
@@ -267,22 +403,27 @@ def _checked_place(place: object, caption: str, taken: list[tuple[int, int]], ro
 
 
 def _find(caption: str, text: str, taken: list[tuple[int, int]]) -> tuple[int, int] | None:
-    """The first place of a text that nothing has taken: as a word of its own before part of one."""
+    """The best place of a text that nothing has taken."""
     if not text:
         return None
-    best = None
-    for spelt, sought in ((caption, text), (caption.lower(), text.lower())):
-        if len(spelt) != len(caption):  # lower case of İ is two characters
-            continue
-        start = spelt.find(sought)
-        while start >= 0:
-            end = start + len(sought)
-            if not any(start < b and a < end for a, b in taken):
-                if _is_apart(caption, start, end):
-                    return start, end
-                best = best or (start, end)
-            start = spelt.find(sought, start + 1)
-    return best
+    free = [
+        match.span(1)
+        for match in _pattern(text).finditer(caption)
+        if not any(match.start(1) < b and match.end(1) > a for a, b in taken)
+    ]
+    return min(
+        free,
+        key=lambda place: (not _is_apart(caption, *place), caption[slice(*place)] != text, place),
+        default=None,
+    )
+
+
+@lru_cache(maxsize=4096)
+def _pattern(text: str) -> re.Pattern[str]:
+    """A text wherever it begins, in any case, white space and composition, with whole characters only."""
+    forms = dict.fromkeys([text, *(unicodedata.normalize(form, text) for form in ("NFC", "NFD"))])
+    spelt = "|".join(r"\s+".join(map(re.escape, form.split(" "))) for form in forms)
+    return re.compile(rf"(?=({spelt})(?![{segmentation._marks()}\u200d]))", re.IGNORECASE)
 
 
 def _is_apart(caption: str, start: int, end: int) -> bool:
@@ -297,7 +438,7 @@ def _exchanged(caption: str, places: list[tuple[int, int]], chance: random.Rando
     """
     groups: dict[str, list[int]] = {}
     for number, (start, end) in enumerate(places):
-        groups.setdefault(caption[start:end], []).append(number)
+        groups.setdefault(_folded(caption[start:end]), []).append(number)
     if len(groups) < 2:
         return caption
     order = []
@@ -313,3 +454,8 @@ def _exchanged(caption: str, places: list[tuple[int, int]], chance: random.Rando
         out += [caption[last:start], texts[number]]
         last = end
     return "".join(out) + caption[last:]
+
+
+def _folded(text: str) -> str:
+    """What two objects have in common that are the same but for case, white space and composition."""
+    return unicodedata.normalize("NFC", " ".join(text.split())).casefold()

@@ -1,15 +1,17 @@
 """The protocol of every backbone: an image tower and a text tower that share one space.
 
 In: RGB images and strings. Out: float32 rows of unit length. Preprocessing and tokenisation are steps of
-their own, so that `capscore.embedding` can decode in parallel, sort by length and pad to the batch.
+their own, so that `capscore.embedding` can decode in parallel, sort by length and pad to the batch. The text
+tower can be fine-tuned: `embed_tokens` is `encode_tokens` with gradients.
 """
 
 from __future__ import annotations
 
+import copy
 import difflib
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -17,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import CapscoreError
+from ..languages import language_code
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -91,7 +94,8 @@ class Backbone(ABC):
         fingerprint: changes whenever an embedding could: weights, architecture, dtype, preprocessing,
             tokenizer, context length.
 
-    Revision and fingerprint are taken when a backbone is made: after training its towers, make a new one.
+    Revision and fingerprint are taken when a backbone is made: after training a tower, use what `remade`
+    gives.
     """
 
     name: str
@@ -138,6 +142,101 @@ class Backbone(ABC):
         if not len(texts):
             return np.zeros((0, self.dim), np.float32)
         return self.encode_tokens(self.tokenize(texts).ids)
+
+    # ------------------------------------------------------------- fine-tuning
+
+    def text_network(self) -> torch.nn.Module:
+        """The module that fine-tuning moves: the text tower and nothing of the image tower.
+
+        Its state dict has the same names whenever the same backbone is loaded. Parameters may be frozen:
+        `text_network().requires_grad_(True)` thaws them.
+
+        Raises:
+            CapscoreError: this backbone cannot be fine-tuned.
+        """
+        raise CapscoreError(f"the backbone {self.name!r} cannot be fine-tuned: it shows no text network")
+
+    def embed_tokens(self, ids: Sequence[Sequence[int]]) -> torch.Tensor:
+        """A batch of `Tokens.ids` → float32 (n, d) on the backbone's device, rows of unit length.
+
+        The numbers of `encode_tokens` up to rounding, with gradients to the parameters of `text_network`.
+
+        Raises:
+            CapscoreError: this backbone cannot be fine-tuned.
+        """
+        raise CapscoreError(f"the backbone {self.name!r} cannot be fine-tuned: it has no embed_tokens")
+
+    def remade(
+        self,
+        *,
+        name: str | None = None,
+        revision: str | None = None,
+        languages: Iterable[str] | None = None,
+    ) -> Backbone:
+        """A backbone of the same towers, as they are now: revision and fingerprint are taken anew.
+
+        The towers are shared, not copied, and stay as they are: in train or eval mode, frozen or not.
+
+        Args:
+            name: None for the same.
+            revision: None for a digest of the weights. A text tower that goes with the image tower of another
+                backbone adds that one's revision.
+            languages: codes of those the text tower was trained on; None for the same.
+
+        Raises:
+            CapscoreError: this backbone cannot be fine-tuned.
+            InputError: a language is none.
+        """
+        again = copy.copy(self)
+        again.name = name or self.name
+        if languages is not None:
+            again.languages = frozenset(map(language_code, languages))
+        again._identify(revision or "")
+        return again
+
+    def _identify(self, revision: str) -> None:
+        """Set `revision` ("" for a digest) and `fingerprint` from the towers as they are."""
+        raise CapscoreError(f"the backbone {self.name!r} cannot be fine-tuned: it cannot be made anew")
+
+    def network_parts(self) -> dict[str, Any] | None:
+        """Modules that the text network has beyond those it was published with, ready for JSON; or None."""
+        return None
+
+    def add_network_parts(self, parts: dict[str, Any]) -> None:
+        """Give the text network such modules, untrained; afterwards use what `remade` gives.
+
+        Args:
+            parts: what `network_parts` of a backbone that has them returns.
+
+        Raises:
+            CapscoreError: this backbone has no room for any, or has some already.
+        """
+        raise CapscoreError(
+            f"the text network of the backbone {self.name!r} takes no further parts; asked for {parts!r}"
+        )
+
+    def text_settings(self) -> tuple[Any, ...]:
+        """What describes the text tower besides weights (config, tokenizer), each with `save_pretrained`."""
+        return ()
+
+
+class TrainableBackbone(Backbone):
+    """A backbone whose text tower can be fine-tuned; `encode_tokens` comes from `embed_tokens`."""
+
+    @abstractmethod
+    def text_network(self) -> torch.nn.Module: ...
+
+    @abstractmethod
+    def embed_tokens(self, ids: Sequence[Sequence[int]]) -> torch.Tensor: ...
+
+    @abstractmethod
+    def _identify(self, revision: str) -> None: ...
+
+    def encode_tokens(self, ids: Sequence[Sequence[int]]) -> np.ndarray:
+        import torch
+
+        with torch.inference_mode():
+            return self.embed_tokens(ids).cpu().numpy()
 
 
 def resolve_device(device: str | torch.device | None) -> str:
@@ -188,12 +287,17 @@ def weights_digest(*modules: torch.nn.Module) -> str:
     Taken from what was really loaded, so that two files with the same name never pass for each other.
     Call it before the weights are cast to another dtype.
     """
+    return tensors_digest(*(module.state_dict() for module in modules))
+
+
+def tensors_digest(*states: Mapping[str, torch.Tensor]) -> str:
+    """Digest (32 hexadecimal digits) of named tensors: names, dtypes, shapes and contents."""
     import torch
     import xxhash
 
     digest = xxhash.xxh3_128()
-    for module in modules:
-        for key, tensor in sorted(module.state_dict().items()):
+    for state in states:
+        for key, tensor in sorted(state.items()):
             digest.update(f"{key}|{tensor.dtype}|{tuple(tensor.shape)}|".encode())
             flat = tensor.detach().cpu().contiguous().flatten()
             if flat.numel():
@@ -283,12 +387,16 @@ def fingerprint_of(*parts: object) -> str:
     return xxhash.xxh3_128("\x1f".join(map(str, parts)).encode()).hexdigest()
 
 
-def to_unit_rows(embeddings: torch.Tensor) -> np.ndarray:
-    """Any-dtype (n, d) tensor → float32 NumPy rows of unit length."""
+def unit_rows(embeddings: torch.Tensor) -> torch.Tensor:
+    """Any-dtype (n, d) tensor → float32 rows of unit length, with gradients."""
     import torch
 
-    rows = embeddings.detach().to(torch.float32)
-    return torch.nn.functional.normalize(rows, dim=-1).cpu().numpy()
+    return torch.nn.functional.normalize(embeddings.to(torch.float32), dim=-1)
+
+
+def to_unit_rows(embeddings: torch.Tensor) -> np.ndarray:
+    """Any-dtype (n, d) tensor → float32 NumPy rows of unit length."""
+    return unit_rows(embeddings.detach()).cpu().numpy()
 
 
 def pad_batch(ids: Sequence[Sequence[int]], pad_id: int, length: int | None = None) -> tuple[Any, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import pickle
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -111,6 +111,11 @@ def read_state_dict(folder: Path) -> dict[str, torch.Tensor]:
         except _UNREADABLE as error:
             raise BackboneUnavailable(f"{file} cannot be read: {in_one_line(error)}") from None
     return state
+
+
+def without_rebuilt(state: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """A state dict without the buffers that some versions of transformers list and others do not."""
+    return {name: tensor for name, tensor in state.items() if not _REBUILT.search(name)}
 
 
 def refuse_misfit(

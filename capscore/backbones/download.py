@@ -34,6 +34,10 @@ OPEN_CLIP_WEIGHTS = (
     "model.safetensors",
 )
 CONFIGURATION = (".json", ".txt", ".model")
+# capscore's own towers. What lies deeper in a student's folder, such as checkpoints of its training, is not
+# for loading; of a fine-tuned tower only two files are, since the rest is its base's.
+STUDENT_MARKER = "capscore_student.json"
+TUNED_FILES = ("capscore_tuned.json", "model.safetensors")
 OTHER_RUNTIMES = {"onnx", "openvino", "coreml", "tflite", "flax", "tf"}
 # Not a variant such as model.fp16.safetensors: that is a second copy of the same weights.
 _WEIGHTS = re.compile(r"[\w-]+\.safetensors|(open_clip_)?pytorch_model[\w-]*\.bin")
@@ -111,12 +115,17 @@ def fetch(repo: str, revision: str, choose: Callable[[Sequence[str]], list[str]]
 def needed_files(files: Sequence[str], *, remote_code: bool = False) -> list[str]:
     """Of a repository's files, those that a backbone reads: configuration, tokenizer, weights once.
 
-    Weights are safetensors where a folder has them, else PyTorch's; never another runtime's copy.
+    Weights are safetensors where a folder has them, else PyTorch's; never another runtime's copy. Of
+    capscore's own towers it is what lies in the folder itself; of a fine-tuned one what it adds to its base.
 
     >>> needed_files(["config.json", "model.safetensors", "pytorch_model.bin", "tf_model.h5", "onnx/a.json"])
     ['config.json', 'model.safetensors']
     """
     folders: dict[str, list[str]] = {}
+    if TUNED_FILES[0] in files:
+        return [name for name in files if name in TUNED_FILES]
+    if STUDENT_MARKER in files:
+        files = [name for name in files if "/" not in name]
     for name in files:
         path = PurePosixPath(name)
         if not OTHER_RUNTIMES.intersection(path.parts[:-1]):

@@ -15,6 +15,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -25,8 +26,8 @@ from torch.nn import functional as F
 
 from ..errors import BackboneUnavailable, CapscoreError, MissingExtraError
 from .base import (
-    Backbone,
     Tokens,
+    TrainableBackbone,
     architecture_digest,
     exact_convolutions,
     fingerprint_of,
@@ -111,7 +112,7 @@ def _load_image_tower() -> nn.Module:
     return tower.eval()
 
 
-class _SentenceEncoder(Backbone):
+class _SentenceEncoder(TrainableBackbone):
     """The text side of both backbones: Universal Sentence Encoder, 512-d."""
 
     dim = DIM
@@ -129,11 +130,37 @@ class _SentenceEncoder(Backbone):
             ids[row] = [*ids[row][: MAX_TOKENS - 1], END]
         return Tokens(ids, truncated)
 
-    @torch.inference_mode()
-    def encode_tokens(self, ids: Sequence[Sequence[int]]) -> np.ndarray:
+    def text_network(self) -> UniversalSentenceEncoder:
+        return self.text
+
+    def embed_tokens(self, ids: Sequence[Sequence[int]]) -> torch.Tensor:
+        if not len(ids):
+            return torch.zeros(0, self.dim, device=self.device)
+        return F.normalize(self._placed(self.text(*self._padded(ids))), dim=-1)
+
+    def embed_gated(self, ids: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
+        """`embed_tokens` of a text network with a gate, and the gate's logits (n,), with gradients."""
+        rows, logits = self.text.gated(*self._padded(ids))
+        return F.normalize(self._placed(rows), dim=-1), logits
+
+    def _padded(self, ids: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
         batch, mask = pad_batch(ids, pad_id=0)
-        rows = self.text(batch.to(self.device), mask.to(self.device))
-        return F.normalize(self._placed(rows), dim=-1).cpu().numpy()
+        return batch.to(self.device), mask.to(self.device)
+
+    def network_parts(self) -> dict[str, Any] | None:
+        return getattr(self.text, "parts", None)
+
+    def add_network_parts(self, parts: dict[str, Any]) -> None:
+        if self.network_parts() is not None:
+            raise CapscoreError(
+                f"the text network of {self.name!r} has parts already: {self.network_parts()!r}; "
+                f"asked for {parts!r}"
+            )
+        from .use_gated import gated
+
+        network = gated(self.text, parts)
+        network.centre.copy_(self._placed(torch.zeros(self.dim, device=self.device)).neg())
+        self.text = network.to(self.device, getattr(torch, self.dtype)).eval()
 
     @abstractmethod
     def _placed(self, rows: torch.Tensor) -> torch.Tensor:
@@ -143,8 +170,8 @@ class _SentenceEncoder(Backbone):
 class EmbeddedBackbone(_SentenceEncoder):
     """Universal Sentence Encoder (text) and EfficientNet-Lite2 by ConSE (images), 512-d.
 
-    Made by `load_embedded`. `text` and `image` are the torch networks, trainable; make a new backbone of them
-    after training, since revision and fingerprint are taken when it is made.
+    Made by `load_embedded`. `text` and `image` are the torch networks, trainable; after training use what
+    `remade` gives, since revision and fingerprint are taken when a backbone is made.
     """
 
     name = "embedded"
@@ -158,16 +185,11 @@ class EmbeddedBackbone(_SentenceEncoder):
         device: str,
         dtype: str,
     ):
-        self.tokenizer = tokenizer
+        self.tokenizer, self.text, self.image = tokenizer, text, image
         self.device, self.dtype = device, dtype
         classes = load_file(CLASSES_FILE)["classes"]
-        weights = fingerprint_of(
-            weights_digest(text, image), classes.numpy().tobytes().hex(), TEMPERATURE, IMAGE_SIDE
-        )
-        self.revision = f"w{weights[:8]}"
-        self.fingerprint = fingerprint_of(
-            "embedded", weights, architecture_digest(text, image), dtype, MAX_TOKENS
-        )
+        self._classes_digest = classes.numpy().tobytes().hex()
+        self._identify("")
 
         # Class embeddings stay in float32 whatever the dtype.
         classes = classes.float().to(device)
@@ -176,6 +198,15 @@ class EmbeddedBackbone(_SentenceEncoder):
         self._torch_dtype = getattr(torch, dtype)
         self.text = text.to(device, self._torch_dtype)
         self.image = image.to(device, self._torch_dtype, memory_format=torch.channels_last)
+
+    def _identify(self, revision: str) -> None:
+        weights = fingerprint_of(
+            weights_digest(self.text, self.image), self._classes_digest, TEMPERATURE, IMAGE_SIDE
+        )
+        self.revision = revision or f"w{weights[:8]}"
+        self.fingerprint = fingerprint_of(
+            "embedded", weights, architecture_digest(self.text, self.image), self.dtype, MAX_TOKENS
+        )
 
     def preprocess(self, image: Image.Image) -> torch.Tensor:
         # The whole photo, not its centre: captions speak of what stands at the edges too.
@@ -201,19 +232,24 @@ class UncentredBackbone(_SentenceEncoder):
     """Universal Sentence Encoder as it comes, 512-d: for texts among themselves, without images.
 
     An image is placed by ConSE as seen from the mean class, so it has no cosine with texts that are not.
-    Made by `load_embedded_uncentred`. `text` is the torch network, trainable; make a new backbone of it after
-    training, since revision and fingerprint are taken when it is made.
+    Made by `load_embedded_uncentred`. `text` is the torch network, trainable; after training use what
+    `remade` gives, since revision and fingerprint are taken when a backbone is made.
     """
 
     name = "embedded-uncentred"
 
     def __init__(self, *, text: UniversalSentenceEncoder, tokenizer: PieceTokenizer, device: str, dtype: str):
-        self.tokenizer = tokenizer
+        self.tokenizer, self.text = tokenizer, text
         self.device, self.dtype = device, dtype
-        weights = weights_digest(text)
-        self.revision = f"w{weights[:8]}"
-        self.fingerprint = fingerprint_of(self.name, weights, architecture_digest(text), dtype, MAX_TOKENS)
+        self._identify("")
         self.text = text.to(device, getattr(torch, dtype))
+
+    def _identify(self, revision: str) -> None:
+        weights = weights_digest(self.text)
+        self.revision = revision or f"w{weights[:8]}"
+        self.fingerprint = fingerprint_of(
+            "embedded-uncentred", weights, architecture_digest(self.text), self.dtype, MAX_TOKENS
+        )
 
     def preprocess(self, image: Image.Image) -> torch.Tensor:
         raise _no_images()

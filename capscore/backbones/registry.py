@@ -18,14 +18,17 @@ class Known:
 
     Attributes:
         name: what `capscore.load(backbone=…)` takes.
-        kind: "embedded", "open_clip", "transformers", "multilingual_clip" or "sentence_transformers".
-        model: open_clip architecture, or the Hub id of the weights.
+        kind: "embedded", "open_clip", "transformers", "multilingual_clip", "sentence_transformers", or
+            "tuned" for fine-tuned weights that ship with capscore.
+        model: open_clip architecture, or the Hub id of the weights; of a tuned one a folder of this package.
         pretrained: open_clip tag; "" elsewhere.
         revision: commit on the Hub, or "" where none is pinned (then `main`; the signature names it).
         image_tower: name of the backbone whose image tower goes with this text tower; "" if it has its own.
         prefix: text before candidates and references.
         languages: primary subtags; () means not stated by its makers.
         dim: embedding length.
+        base: of a tuned one the name of the backbone that it was fine-tuned from; "" elsewhere.
+        tuned: names of its fine-tuned companions, {metric: name}.
         aliases: other names it answers to.
         agreement: published agreement in percent, {benchmark: {coefficient: value}}, 004 Table 1.
         note: what a user should know before choosing it.
@@ -40,6 +43,8 @@ class Known:
     prefix: str = ""
     languages: tuple[str, ...] = ()
     dim: int = 0
+    base: str = ""
+    tuned: dict[str, str] = field(default_factory=dict)
     aliases: tuple[str, ...] = ()
     agreement: dict[str, dict[str, float]] = field(default_factory=dict)
     note: str = ""

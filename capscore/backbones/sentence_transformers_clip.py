@@ -48,6 +48,10 @@ class SentenceTransformerTower(TextTower):
             probe = torch.tensor([self.tokenize(["a"]).ids[0]])
             self.dim = self(probe, torch.ones_like(probe)).shape[1]
 
+    @property
+    def config(self) -> Any:
+        return self.model[0].auto_model.config
+
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
         """int64 (n, L) ids and mask (1 token, 0 padding) → (n, dim)."""
         return self.model({"input_ids": input_ids, "attention_mask": attention_mask})["sentence_embedding"]

@@ -15,18 +15,21 @@ import numpy as np
 import torch
 import transformers
 from tokenizers.normalizers import Lowercase
+from torch import nn
 
 from ..errors import BackboneUnavailable, CapscoreError
 from .base import (
     Backbone,
     LoadOptions,
     Tokens,
+    TrainableBackbone,
     architecture_digest,
     exact_convolutions,
     fingerprint_of,
     pad_batch,
     settings_digest,
     to_unit_rows,
+    unit_rows,
     weights_digest,
 )
 from .checkpoint import (
@@ -195,7 +198,7 @@ def _load_image_processor(folder: Path, trust_remote_code: bool) -> Any:
         ) from error
 
 
-class TransformersClip(Backbone):
+class TransformersClip(TrainableBackbone):
     """A model of transformers with `get_text_features` and `get_image_features`.
 
     Args:
@@ -223,10 +226,9 @@ class TransformersClip(Backbone):
         self._kind, self._reading = kind, _FAMILY.get(kind, _FOREIGN)
         self._tokenizer, self._image_processor = tokenizer, image_processor
         self._pad_id = pad_id_of(tokenizer)
-        digest = fingerprint_of(weights_digest(model), settings)
+        self._model, self._settings = model, settings
         text_config = getattr(model.config, "text_config", model.config)
         self.name, self.prefix, self.languages = options.name, options.prefix, options.languages
-        self.revision = options.revision or f"w{digest[:8]}"
         self.device, self.dtype = options.device, options.dtype
         self.max_tokens = context_length(text_config, getattr(model, "text_model", model), tokenizer)
         self.logit_scale = (
@@ -234,18 +236,36 @@ class TransformersClip(Backbone):
         )
         if kind in _CAUSAL:
             self._check_end_token(text_config.eos_token_id)
+        self._identify(options.revision)
         self._model = (
             model.to(device=self.device, dtype=getattr(torch, self.dtype)).eval().requires_grad_(False)
         )
-        self.dim = self._text_features(self.tokenize(["a photo"]).ids).shape[1]
+        self._text = _TextSide(self._model) if kind else None
+        with torch.inference_mode():
+            self.dim = self._text_features(self.tokenize(["a photo"]).ids).shape[1]
+
+    def _identify(self, revision: str) -> None:
+        digest = fingerprint_of(weights_digest(self._model), self._settings)
+        self.revision = revision or f"w{digest[:8]}"
         self.fingerprint = fingerprint_of(
             "transformers_clip",
             digest,
-            architecture_digest(model),
+            architecture_digest(self._model),
             self.dtype,
             self.max_tokens,
             self._describe_preprocessing(),
         )
+
+    def text_network(self) -> nn.Module:
+        if self._text is None:
+            raise CapscoreError(
+                f"the backbone {self.name!r} cannot be fine-tuned: it runs code of its own, so that nobody "
+                "knows which of its weights are the text tower's"
+            )
+        return self._text
+
+    def text_settings(self) -> tuple[Any, ...]:
+        return getattr(self._model.config, "text_config", self._model.config), self._tokenizer
 
     def _check_end_token(self, pooled_id: int) -> None:
         # A causal tower is read out at its end token, and at the first token where it finds none:
@@ -304,12 +324,11 @@ class TransformersClip(Backbone):
             texts = [_LOWERCASE.normalize_str(text) for text in texts]
         return tokenize_texts(self._tokenizer, texts, self.max_tokens)
 
-    def encode_tokens(self, ids: Sequence[Sequence[int]]) -> np.ndarray:
+    def embed_tokens(self, ids: Sequence[Sequence[int]]) -> torch.Tensor:
         if not len(ids):
-            return np.zeros((0, self.dim), np.float32)
-        return to_unit_rows(self._text_features(ids))
+            return torch.zeros(0, self.dim, device=self.device)
+        return unit_rows(self._text_features(ids))
 
-    @torch.inference_mode()
     def _text_features(self, ids: Sequence[Sequence[int]]) -> torch.Tensor:
         masked = self._reading.masked
         if self._reading.full:
@@ -322,6 +341,15 @@ class TransformersClip(Backbone):
         if masked:
             inputs["attention_mask"] = mask.to(self.device)
         return _tensor(self._model.get_text_features(**inputs))
+
+
+class _TextSide(nn.Module):
+    """The text tower of a model and the projection after it, where there is one."""
+
+    def __init__(self, model: Any):
+        super().__init__()
+        self.text_model = model.text_model
+        self.text_projection = getattr(model, "text_projection", None)
 
 
 def _tensor(features: Any) -> torch.Tensor:

@@ -1,0 +1,434 @@
+"""Fine-tuned text towers: what training changed, on top of the backbone that it started from.
+
+In: a trained backbone and its base, or the folder of a saved one. Out: a folder with the tensors that differ
+from the base's, or a `Backbone`: the base with those tensors in place.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+
+from ..errors import BackboneUnavailable, CapscoreError, InputError, ResultWriteError
+from ..languages import language_code
+from .base import DTYPES, Backbone, LoadOptions, fingerprint_of, resolve_dtype, tensors_digest
+from .checkpoint import in_one_line, read_json, read_state_dict, refuse_misfit, without_rebuilt
+from .download import CONFIGURATION, needed_files
+from .paired import PairedBackbone
+from .registry import find
+
+MARKER = "capscore_tuned.json"
+WEIGHTS = "model.safetensors"
+_SETTINGS = "text_tower"
+_FORMAT = 1
+# What the marker must hold, and of which types.
+_FIELDS: dict[str, tuple[type, ...]] = {
+    "base": (str,),
+    "base_revision": (str,),
+    "base_text": (dict,),
+    "base_tokens": (str,),
+    "image_tower": (str,),
+    "parts": (dict, type(None)),
+    "prefix": (str,),
+    "languages": (list, type(None)),
+    "weights": (str,),
+    "recipe": (str,),
+    "notes": (dict,),
+}
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+# Ordinary captions in several scripts: another vocabulary, or another cleaning, gives them other ids.
+_PROBES = (
+    "Two dogs run along the beach, and a man in a red coat watches them.",
+    "Ein Mädchen hält 3 große Luftballons.",
+    "Un garçon joue au football dans le parc.",
+    "Женщина читает книгу на скамейке.",
+    "犬が海辺を走っています。",
+    "一个男孩在公园里踢足球",
+    "رجل يركب دراجة",
+    "강아지가 공을 물고 있다.",
+)
+# Folders that are being loaded, so that one that is its own base is noticed.
+_loading: ContextVar[tuple[Path, ...]] = ContextVar("loading", default=())
+
+
+def save_tuned(
+    backbone: Backbone,
+    folder: str | Path,
+    *,
+    base: Backbone,
+    base_spec: str,
+    recipe: str,
+    languages: Iterable[str] | None = None,
+    notes: Mapping[str, Any] | None = None,
+    dtype: str = "float32",
+) -> None:
+    """Write what fine-tuning changed to a folder that `load_backbone` takes.
+
+    The folder holds capscore_tuned.json, model.safetensors with the tensors of the text network that differ
+    from the base's, and in text_tower/ its config and tokenizer where they are transformers', for people to
+    look at: loading takes the base's. All of it is written aside first and then renamed, capscore_tuned.json
+    last: a folder without that file holds no fine-tuned tower. Other files in the folder stay. The image
+    tower is not written: it must be the base's.
+
+    Args:
+        backbone: the trained one, in float32.
+        folder: made where it is not there; one with another model's weights in it is refused.
+        base: what the training started from, in float32 and as it was loaded.
+        base_spec: what `load_backbone` takes for the base. A commit is pinned where the base came from the
+            Hub and none is named. A folder's relative path is kept as one from `folder`, so that both can
+            move together; an absolute one stays.
+        recipe: how it was trained, such as "pr_mcs", for the record.
+        languages: codes of those it was trained on; None for the backbone's.
+        notes: whatever else is worth recording, ready for JSON.
+        dtype: "float32", or "float16" for half the size and embeddings that differ by about 1e-3.
+
+    Raises:
+        CapscoreError: the two backbones do not go together, nothing was trained, a weight is not finite, or
+            the folder holds another model.
+        InputError: a language is none.
+        ResultWriteError: it could not be written.
+
+    >>> from capscore import load_backbone
+    >>> from capscore.backbones.tuned import save_tuned
+    >>> base, student = (load_backbone("embedded", device="cpu") for _ in range(2))
+    >>> optimizer = torch.optim.SGD(student.text_network().parameters(), lr=0.1)
+    >>> first, second = student.embed_tokens(student.tokenize(["a cat", "a dog"]).ids)
+    >>> (first @ second).backward()
+    >>> optimizer.step()
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_tuned(student, folder, base=base, base_spec="embedded", recipe="one step apart")
+    ...     tuned = load_backbone(folder, device="cpu")
+    >>> tuned.fingerprint == student.remade().fingerprint != base.fingerprint
+    True
+    """
+    folder = Path(folder)
+    stored_dtype = getattr(torch, _storage(dtype))
+    _check_pair(backbone, base)
+    parts = _new_parts(backbone, base)
+    before, after = (without_rebuilt(each.text_network().state_dict()) for each in (base, backbone))
+    tensors = _stored(_changed(before, after, base, parts is not None), stored_dtype)
+    languages = backbone.languages if languages is None else frozenset(map(language_code, languages))
+    image_tower = base.image_tower if isinstance(base, PairedBackbone) else ""
+    marker = {
+        "format": _FORMAT,
+        "base": _portable(_pinned(base_spec, base.revision), folder),
+        "base_revision": base.revision,
+        # A tower is cast when it is loaded: so that any dtype can be checked.
+        "base_text": {name: tensors_digest(_cast(before, getattr(torch, name))) for name in DTYPES},
+        "base_tokens": _tokens_digest(base),
+        "image_tower": _portable(image_tower, folder) if image_tower else "",
+        "parts": parts,
+        "prefix": backbone.prefix,
+        "languages": None if languages is None else sorted(languages),
+        "weights": tensors_digest(tensors),
+        "recipe": recipe,
+        "notes": dict(notes or {}),
+    }
+    try:
+        text = json.dumps(marker, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    except (TypeError, ValueError) as error:
+        raise CapscoreError(f"notes and parts must be ready for JSON: {in_one_line(error)}") from None
+    _refuse_other_models(folder)
+    _write(folder, text, tensors, backbone.text_settings())
+
+
+def recognises(folder: Path) -> bool:
+    """Whether a folder holds a fine-tuned text tower that `save_tuned` finished."""
+    return (folder / MARKER).is_file()
+
+
+def load_folder(folder: Path, options: LoadOptions) -> Backbone:
+    """Load a fine-tuned text tower: its base, and in it the tensors of the folder.
+
+    Args:
+        folder: what `save_tuned` wrote. Its base is loaded by name, from the Hub, or from a folder.
+        options: device, dtype and image tower are those of the base; whatever is left out of prefix and
+            languages is as the folder says. No code that comes with the base runs, since it is the folder
+            that names it.
+
+    Raises:
+        BackboneUnavailable: a file is missing or torn, the base cannot be had or is another one than the
+            tower was fine-tuned from, or the tensors do not fit it.
+        CapscoreError: an image tower that does not go with the base.
+    """
+    folder = Path(folder)
+    marker = _read_marker(folder)
+    state = read_state_dict(folder)
+    digest = tensors_digest(state)
+    if digest != marker["weights"]:
+        raise BackboneUnavailable(
+            f"{folder}: {WEIGHTS} is not the one that {MARKER} was written with; was saving cut short?"
+        )
+    with _no_circle(folder):
+        base = _load_base(folder, marker, options)
+    _put_in(folder, base, marker["parts"], state)
+    languages = options.languages
+    if languages is None and marker["languages"] is not None:
+        languages = frozenset(map(language_code, marker["languages"]))
+    own = fingerprint_of(base.revision, digest, json.dumps(marker["parts"], sort_keys=True))
+    tuned = base.remade(name=_name(base, marker, options), revision=options.revision or f"w{own[:8]}")
+    tuned.prefix, tuned.languages = options.prefix or marker["prefix"], languages
+    return tuned
+
+
+# ------------------------------------------------------------------ saving
+
+
+def _storage(dtype: str) -> str:
+    name = resolve_dtype(dtype)
+    if name == "bfloat16":
+        raise CapscoreError(
+            "dtype='bfloat16': weights are stored as float32, or as float16 for half the size"
+        )
+    return name
+
+
+def _check_pair(backbone: Backbone, base: Backbone) -> None:
+    if type(backbone) is not type(base):
+        raise CapscoreError(
+            f"a {type(backbone).__name__} was not fine-tuned from a {type(base).__name__}: pass as base what "
+            "the training started from"
+        )
+    for role, each in (("backbone", backbone), ("base", base)):
+        if each.dtype != "float32":
+            raise CapscoreError(f"the {role} is in {each.dtype}: fine-tuned towers are saved from float32")
+    trained = {tensor.data_ptr() for tensor in backbone.text_network().parameters()}
+    if any(tensor.data_ptr() in trained for tensor in base.text_network().parameters()):
+        raise CapscoreError("backbone and base share their text network: load the base once more")
+    if base.remade().fingerprint != base.fingerprint:
+        raise CapscoreError(f"the base {base.name!r} has changed since it was loaded: load it once more")
+    if _tokens_digest(backbone) != _tokens_digest(base):
+        raise CapscoreError(f"the backbone cuts texts into other tokens than its base {base.name!r}")
+
+
+def _new_parts(backbone: Backbone, base: Backbone) -> dict[str, Any] | None:
+    """What a base gets before the tensors are put in; None where it has all parts already."""
+    parts, had = backbone.network_parts(), base.network_parts()
+    if parts == had:
+        return None
+    if parts is None or had is not None:
+        raise CapscoreError(f"the backbone has the parts {parts!r}, but its base {base.name!r} has {had!r}")
+    return parts
+
+
+def _changed(
+    before: Mapping[str, torch.Tensor], after: Mapping[str, torch.Tensor], base: Backbone, grown: bool
+) -> dict[str, torch.Tensor]:
+    misfits = [
+        name for name, tensor in before.items() if name not in after or after[name].shape != tensor.shape
+    ]
+    if not grown:
+        misfits += [name for name in after if name not in before]
+    if misfits:
+        raise CapscoreError(
+            f"the text network is not that of the base {base.name!r}: the shapes of "
+            f"{', '.join(sorted(misfits)[:3])} differ, or only one of the two has them"
+        )
+    changed = {}
+    for name, tensor in after.items():
+        tensor = tensor.detach().cpu()
+        if tensor.is_floating_point() and not torch.isfinite(tensor).all():
+            raise CapscoreError(f"{name} of the text network holds NaN or infinity: the training went wrong")
+        if name not in before or not torch.equal(tensor, before[name].cpu()):
+            changed[name] = tensor
+    if not changed:
+        raise CapscoreError(f"nothing was trained: every weight is that of the base {base.name!r}")
+    return changed
+
+
+def _stored(tensors: Mapping[str, torch.Tensor], dtype: torch.dtype) -> dict[str, torch.Tensor]:
+    stored = {name: tensor.contiguous().clone() for name, tensor in _cast(tensors, dtype).items()}
+    for name, tensor in stored.items():
+        if tensor.is_floating_point() and not torch.isfinite(tensor).all():
+            raise CapscoreError(f"{name} of the text network is too large for float16: save it in float32")
+    return stored
+
+
+def _cast(tensors: Mapping[str, torch.Tensor], dtype: torch.dtype) -> dict[str, torch.Tensor]:
+    return {
+        name: tensor.to(dtype) if tensor.is_floating_point() else tensor for name, tensor in tensors.items()
+    }
+
+
+def _pinned(spec: str, revision: str) -> str:
+    """The spec with the commit of the text tower, where it came from the Hub and the spec names none."""
+    if not str(spec).strip():
+        raise CapscoreError(f"base_spec={spec!r}: expected a name, a Hub id or a folder")
+    spec = os.fspath(spec).strip()
+    commit = revision.partition("+")[0]
+    pin = _COMMIT.fullmatch(commit) and "@" not in spec and not _is_folder(spec)
+    return f"{spec}@{commit}" if pin else spec
+
+
+def _is_folder(spec: str) -> bool:
+    return find(spec) is None and Path(os.path.expanduser(spec)).is_dir()
+
+
+def _portable(spec: str, folder: Path) -> str:
+    """A spec as the marker keeps it: of a folder's relative path one that is relative to the marker."""
+    if not _is_folder(spec):
+        return spec
+    path = Path(os.path.expanduser(spec))
+    if path.resolve() == folder.resolve():
+        raise CapscoreError(f"{folder} is the folder of the base itself: save the fine-tuned tower elsewhere")
+    if path.is_absolute():
+        return path.as_posix()
+    relative = Path(os.path.relpath(path, folder)).as_posix()
+    return relative if relative.startswith(".") else f"./{relative}"
+
+
+def _tokens_digest(backbone: Backbone) -> str:
+    return fingerprint_of(backbone.tokenize(_PROBES).ids)
+
+
+def _refuse_other_models(folder: Path) -> None:
+    names = [path.name for path in folder.iterdir() if path.is_file()] if folder.is_dir() else []
+    others = [name for name in needed_files(names) if not name.endswith(CONFIGURATION)]
+    if others and not recognises(folder):
+        raise CapscoreError(
+            f"{folder} holds weights already ({', '.join(others)}) that no {MARKER} belongs to: take another "
+            "folder, or delete them if they are what is left of an earlier try"
+        )
+
+
+def _write(folder: Path, marker: str, tensors: dict[str, torch.Tensor], settings: tuple[Any, ...]) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".partial-", dir=folder) as scratch:
+            aside = Path(scratch)
+            save_file(tensors, aside / WEIGHTS, metadata={"format": "pt"})
+            for part in settings:
+                part.save_pretrained(aside / _SETTINGS)
+            files = sorted(path.relative_to(aside) for path in aside.rglob("*") if path.is_file())
+            (aside / MARKER).write_text(marker, encoding="utf-8")
+            (folder / MARKER).unlink(missing_ok=True)
+            for file in [*files, Path(MARKER)]:
+                (folder / file).parent.mkdir(exist_ok=True)
+                os.replace(aside / file, folder / file)
+    except Exception as error:  # on a full disk every library raises its own
+        raise ResultWriteError(
+            f"the fine-tuned tower could not be saved to {folder}: {in_one_line(error)}"
+        ) from error
+
+
+# ------------------------------------------------------------------ loading
+
+
+def _read_marker(folder: Path) -> dict[str, Any]:
+    path = folder / MARKER
+    marker = read_json(path)
+    version = marker.get("format")
+    if version != _FORMAT:
+        newer = isinstance(version, int) and version > _FORMAT
+        hint = ": pip install --upgrade capscore" if newer else ""
+        raise BackboneUnavailable(
+            f"{path} is of format {version!r}; this version of capscore reads format {_FORMAT}{hint}"
+        )
+    for field, types in _FIELDS.items():
+        if field not in marker or not isinstance(marker[field], types):
+            expected = " or ".join("null" if kind is type(None) else kind.__name__ for kind in types)
+            raise BackboneUnavailable(f"{path}: {field!r} should be there, as {expected}")
+    try:
+        for language in marker["languages"] or ():
+            language_code(language)
+    except InputError as error:
+        raise BackboneUnavailable(f"{path}: {error}") from None
+    return marker
+
+
+@contextmanager
+def _no_circle(folder: Path) -> Iterator[None]:
+    place, outer = folder.resolve(), _loading.get()
+    if place in outer:
+        raise BackboneUnavailable(f"{folder} was fine-tuned from itself, says {folder / MARKER}")
+    token = _loading.set((*outer, place))
+    try:
+        yield
+    finally:
+        _loading.reset(token)
+
+
+def _load_base(folder: Path, marker: dict[str, Any], options: LoadOptions) -> Backbone:
+    from .loading import load_backbone  # not at the top: loading.py imports this file
+
+    name = marker["base"]
+    try:
+        base = load_backbone(
+            _found(name, folder),
+            device=options.device,
+            dtype=options.dtype,
+            image_tower=options.image_tower or _found(marker["image_tower"], folder) or None,
+        )
+    except BackboneUnavailable as error:
+        # The first line only: the rest are names that could be had in the base's place.
+        reason = str(error).partition("\n")[0]
+        raise BackboneUnavailable(f"{folder} was fine-tuned from {name}: {reason}") from error
+    network = base.text_network()
+    found = tensors_digest(without_rebuilt(network.state_dict()))
+    because = ""
+    if found != marker["base_text"].get(base.dtype):
+        because = "its text network is another"
+    elif _tokens_digest(base) != marker["base_tokens"]:
+        because = "it cuts texts into other tokens"
+    if because:
+        raise BackboneUnavailable(
+            f"{folder} was fine-tuned from {name} @ {marker['base_revision']}, but {name} is "
+            f"@ {base.revision} here: {because}"
+        )
+    return base
+
+
+def _found(spec: str, folder: Path) -> str:
+    """A spec as the marker has it → one for `load_backbone`."""
+    is_path = spec in (".", "..") or spec.startswith(("./", "../"))
+    return str(folder / spec) if is_path else spec
+
+
+def _put_in(
+    folder: Path, base: Backbone, parts: dict[str, Any] | None, state: dict[str, torch.Tensor]
+) -> None:
+    had = base.text_network().state_dict().keys()
+    if parts is not None:
+        try:
+            base.add_network_parts(parts)
+        except (CapscoreError, ImportError, KeyError, TypeError, ValueError, RuntimeError) as error:
+            raise BackboneUnavailable(
+                f"{folder / MARKER} asks for parts of the text network that cannot be made, {parts!r}: "
+                f"{in_one_line(error)}"
+            ) from error
+    network = base.text_network()
+    expected = without_rebuilt(network.state_dict())
+    refuse_misfit(
+        folder,
+        missing=(name for name in expected if name not in had and name not in state),
+        unexpected=(name for name in state if name not in expected),
+        mismatched=(
+            name
+            for name, tensor in state.items()
+            if name in expected and tensor.shape != expected[name].shape
+        ),
+    )
+    network.load_state_dict(
+        {name: tensor.float() if tensor.is_floating_point() else tensor for name, tensor in state.items()},
+        strict=False,
+    )
+
+
+def _name(base: Backbone, marker: dict[str, Any], options: LoadOptions) -> str:
+    """The name as asked, and that of the image tower where it is not the one that was trained with."""
+    if not options.image_tower or options.image_tower == marker["image_tower"]:
+        return options.name
+    if not isinstance(base, PairedBackbone):
+        return options.name
+    another = bool(marker["image_tower"]) or not base.as_made
+    return f"{options.name}+{base.image_name}" if another else options.name

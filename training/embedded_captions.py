@@ -1,0 +1,299 @@
+"""The training captions of the weights that ship: many sources → one file of captions for `training.pr_mcs`.
+
+    python -m training.package_texts --out texts
+    python -m training.embedded_captions --data DATA --texts texts --out captions.jsonl
+
+In: a folder with Multi30k's, Flickr8k's and XFlickrCO's own files, the folder that `training.package_texts`
+wrote, and the grammar of this project. Out: JSONL rows of caption, language, `objects` (the places of its
+nouns), `stand_in` (a text whose embedding stands for the photo: an English caption of it where there is one)
+and `id` (`source/image`). Nothing that is measured on is among them: see `held_out`.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from capscore.data_sets import load_benchmark
+from capscore.errors import InputError
+from capscore.perturbations import find_nouns
+from capscore.segmentation import words
+from capscore.whole_file import whole_file
+from training.caption_grammar import generate
+from training.config import main as run_as_command
+from training.config import parse
+
+MULTI30K = ("en", "de", "fr", "cs")
+MULTI30K_TESTS = ("test_2016_flickr", "test_2017_flickr", "test_2017_mscoco", "test_2018_flickr")
+XFLICKRCO = {
+    "de": ("train_1500", "train_200x5"),
+    "ja": ("train_1500", "train_200x5"),
+    **dict.fromkeys(("es", "ru", "tr", "zh"), ("train_100",)),
+}
+# What a caption is in words; shorter ones say too little to be perturbed, longer ones cost too much.
+SHORTEST, LONGEST = 3, 30
+# Of the packages' texts, emoji names are short and alike: so many of a language are enough.
+MOST_EMOJI_NAMES = 600
+
+
+@dataclass
+class Settings:
+    """Settings of the file of captions.
+
+    Attributes:
+        data: folder with the folders multi30k, flickr8k and xflickrco.
+        texts: folder of `training.package_texts`.
+        out: the file to write.
+        most: language → the most captions of photos in it, of each source; other languages have all.
+        package_texts: language → how many texts of the packages.
+        grammar: language → how many captions of the grammar.
+        copies: language → how often a caption of a photo is there: those of a language that has few.
+        lower_share: share of the captions that are put in lower case, as many data sets have theirs.
+        seed: of what is drawn.
+    """
+
+    data: str = ""
+    texts: str = ""
+    out: str = ""
+    most: list[str] = field(default_factory=lambda: ["cs:16000"])
+    package_texts: list[str] = field(
+        default_factory=lambda: (
+            "en:2000 de:2000 fr:2000 cs:1500 ja:9000 es:9000 zh:7000 ru:4000 pt:4000 it:4000 nl:5000 "
+            "pl:4000 tr:4000 ar:4000 ko:3500"
+        ).split()
+    )
+    grammar: list[str] = field(
+        default_factory=lambda: (
+            "en:2000 de:1500 fr:1500 cs:1500 ja:13000 es:9000 zh:4000 ru:4000 pt:4000 it:4000 nl:3000 "
+            "pl:4000 tr:4000 ar:3000 ko:3500"
+        ).split()
+    )
+    copies: list[str] = field(default_factory=lambda: ["ja:6", "es:4", "ru:4", "tr:4", "zh:4"])
+    lower_share: float = 0.1
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("data", "texts", "out"):
+            if not getattr(self, name):
+                raise InputError(f"--{name} is missing; --help says what it is", field=name)
+
+    def counts(self, name: str) -> dict[str, int]:
+        """One of the settings of the form language:number.
+
+        Raises:
+            InputError: an entry of another form.
+        """
+        counts = {}
+        for entry in getattr(self, name):
+            language, _, number = entry.partition(":")
+            if not language or not number.isdecimal():
+                raise InputError(f"{entry!r}: expected language:number, such as ja:8000", field=name)
+            counts[language] = int(number)
+        return counts
+
+
+@dataclass(frozen=True)
+class Text:
+    """A caption before its nouns are looked for.
+
+    Attributes:
+        caption, language: as they are.
+        image: source and image, or whatever else names what is described.
+        stand_in: what stands for the photo.
+        nouns: places of its nouns, where they are known; None where they are to be found.
+    """
+
+    caption: str
+    language: str
+    image: str
+    stand_in: str
+    nouns: tuple[tuple[int, int], ...] | None = None
+
+
+def short_name(image: str | int) -> str:
+    """An image's id without suffix and secret, which its data sets spell differently.
+
+    >>> short_name("1000268201_693b08cb0e.jpg"), short_name(1000268201)
+    ('1000268201', '1000268201')
+    """
+    return str(image).split("_")[0].split(".")[0]
+
+
+def held_out(data: Path) -> frozenset[str]:
+    """Photos that no training caption may describe, in any set and language, by `short_name`.
+
+    Those of every test split of Multi30k, XFlickrCO and Flickr8k, those that Flickr8k's raters saw, and those
+    whose pixels are at hand.
+    """
+    names: set[str] = set()
+    for split in MULTI30K_TESTS:
+        names.update(map(short_name, _column("multi30k", "en", split, data, "image_id")))
+    names.update(map(short_name, _column("xflickrco", "en", "test", data, "image_id")))
+    flickr8k = data / "flickr8k"
+    names.update(map(short_name, _lines(flickr8k / "Flickr_8k.testImages.txt")))
+    for ratings in ("ExpertAnnotations.txt", "CrowdFlowerAnnotations.txt"):
+        names.update(short_name(line.split("\t")[0]) for line in _lines(flickr8k / ratings))
+    names.update(short_name(path.name) for path in (flickr8k / "images").glob("*.jpg"))
+    return frozenset(names)
+
+
+def photo_captions(data: Path, held: Collection[str]) -> Iterator[Text]:
+    """Captions of photos in the training splits, but for those held out."""
+    english: dict[str, list[str]] = defaultdict(list)
+    found: list[tuple[str, str, str]] = []  # source/image, language, caption
+    for language in MULTI30K:
+        images = _column("multi30k", language, "train", data, "image_id")
+        listed = _column("multi30k", language, "train", data, "references")
+        found += [
+            (f"multi30k/{short_name(image)}", language, row[0])
+            for image, row in zip(images, listed, strict=True)
+        ]
+    training = set(_lines(data / "flickr8k" / "Flickr_8k.trainImages.txt"))
+    for line in _lines(data / "flickr8k" / "Flickr8k.token.txt"):
+        name, _, caption = line.partition("\t")
+        image = name.partition("#")[0]
+        if image in training:
+            found.append((f"flickr8k/{short_name(image)}", "en", caption))
+    for language, splits in XFLICKRCO.items():
+        for split in splits:
+            images = _column("xflickrco", language, split, data, "image_id")
+            for image, captions in zip(
+                images, _column("xflickrco", language, split, data, "references"), strict=True
+            ):
+                found += [(f"xflickrco/{short_name(image)}", language, caption) for caption in captions]
+    for image, language, caption in found:
+        if language == "en":
+            english[short_of(image)].append(caption)
+    seen = set()
+    for image, language, caption in found:
+        photo = short_of(image)
+        if photo in held or (language, caption) in seen:
+            continue
+        seen.add((language, caption))
+        # another caption than itself, where the photo has one
+        others = [text for text in english[photo] if text != caption]
+        yield Text(caption, language, image, others[0] if others else caption)
+
+
+def short_of(image: str) -> str:
+    """The photo of a `Text.image`."""
+    return image.rpartition("/")[2]
+
+
+def package_captions(folder: Path, counts: dict[str, int], chance: random.Random) -> Iterator[Text]:
+    """Texts of the packages, drawn; what says something in words comes before names of emoji."""
+    english = {}
+    for row in _rows(folder / "en.jsonl"):
+        english.setdefault(row["id"], row["text"])
+    for language, most in counts.items():
+        rows = [row for row in _rows(folder / f"{language}.jsonl") if _is_caption_long(row["text"], language)]
+        chance.shuffle(rows)
+        emoji = [row for row in rows if row["source"].startswith("cldr")][: min(MOST_EMOJI_NAMES, most // 10)]
+        described = [
+            row for row in rows if row["source"] not in ("tatoeba",) and not row["source"].startswith("cldr")
+        ]
+        sentences = [row for row in rows if row["source"] == "tatoeba"]
+        for row in [*emoji, *described, *sentences][:most]:
+            yield Text(
+                row["text"], language, f"{row['source']}/{row['id']}", english.get(row["id"], row["text"])
+            )
+
+
+def grammar_captions(counts: dict[str, int], seed: int) -> Iterator[Text]:
+    """Captions of the grammar, each with its English one."""
+    languages = sorted({"en", *counts})
+    for number, scene in enumerate(generate(max(counts.values(), default=0), languages, seed)):
+        for language, most in counts.items():
+            if number < most:
+                caption = scene[language]
+                yield Text(
+                    caption.text, language, f"grammar/{number}", scene["en"].text, tuple(caption.nouns)
+                )
+
+
+def write_captions(settings: Settings) -> dict[str, Counter[str]]:
+    """Write the file; returns language → source → captions.
+
+    Raises:
+        CapscoreError: a file is missing or damaged, or no nouns can be found in a language.
+    """
+    data, chance = Path(settings.data), random.Random(settings.seed)
+    most, copies = settings.counts("most"), settings.counts("copies")
+    photos: dict[str, list[Text]] = defaultdict(list)
+    for text in photo_captions(data, held_out(data)):
+        photos[text.language].append(text)
+    texts: list[Text] = []
+    for language, found in photos.items():
+        chance.shuffle(found)
+        texts += found[: most.get(language)] * copies.get(language, 1)
+    texts += package_captions(Path(settings.texts), settings.counts("package_texts"), chance)
+    texts += grammar_captions(settings.counts("grammar"), settings.seed)
+    nouns = _nouns(texts)
+    chance.shuffle(texts)
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    with whole_file(Path(settings.out), "the captions", make_folders=True) as file:
+        for text in texts:
+            places = nouns[text.language, text.caption] if text.nouns is None else text.nouns
+            lower = text.caption.lower()
+            is_lower = chance.random() < settings.lower_share and len(lower) == len(text.caption)
+            row = {
+                "caption": lower if is_lower else text.caption,
+                "language": text.language,
+                "stand_in": text.stand_in,
+                "objects": [list(place) for place in places],
+                "id": text.image,
+            }
+            file.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
+            counts[text.language][text.image.partition("/")[0]] += 1
+    return counts
+
+
+def _nouns(texts: Iterable[Text]) -> dict[tuple[str, str], list[tuple[int, int]]]:
+    unknown: dict[str, dict[str, None]] = defaultdict(dict)
+    for text in texts:
+        if text.nouns is None:
+            unknown[text.language][text.caption] = None
+    return {
+        (language, caption): places
+        for language, captions in unknown.items()
+        for caption, places in zip(captions, find_nouns(list(captions), language), strict=True)
+    }
+
+
+def _is_caption_long(text: str, language: str) -> bool:
+    return SHORTEST <= len(words(text, language)) <= LONGEST
+
+
+def _column(slug: str, config: str, split: str, data: Path, column: str) -> Sequence:
+    return load_benchmark(slug, config, split=split, data_dir=data / slug, images=False)[column]
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}", field="data") from None
+
+
+def _rows(path: Path) -> list[dict[str, str]]:
+    return [json.loads(line) for line in _lines(path)]
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """The command."""
+    settings = parse(Settings, argv, __doc__ or "")
+    counts = write_captions(settings)
+    for language, sources in sorted(counts.items(), key=lambda entry: -entry[1].total()):
+        print(
+            f"{language}  {sources.total():7,}  "
+            + ", ".join(f"{n:,} {name}" for name, n in sources.most_common())
+        )
+
+
+if __name__ == "__main__":
+    run_as_command(lambda: main(sys.argv[1:]))

@@ -1,0 +1,270 @@
+"""Search the weights of PR-MCS's losses over a grid: one run each, a table, and the pick of a stated rule.
+
+    python -m training.grid --config training/configs/pr_mcs.yaml --base embedded --data captions.jsonl \
+        --out runs/grid --lambda_1_values 0.1 0.5 --lambda_2_values 0.05 --lambda_3_values 0.05
+
+In: the settings of `training.pr_mcs` and three lists. Out: a folder a run, `grid.json`, and a table. The same
+command goes on where it was broken off; finished runs are not run again.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from capscore.errors import CapscoreError
+from capscore.whole_file import write_text
+from training.config import main as run_as_command
+from training.config import parse
+from training.loop import MAY_CHANGE, is_main_process
+from training.pr_mcs import RESULT, Settings, data_digests, train
+
+TABLE = "grid.json"
+# What a finished run may differ in from the one asked for: how it was watched, and what its card says.
+_SAME_RUN = frozenset((*MAY_CHANGE, "name", "license", "data_license", "stored_dtype")) - {
+    "epochs",
+    "max_steps",
+}
+
+
+@dataclass
+class GridSettings(Settings):
+    """Settings of a search: those of each run, and these. `lambda_1` to `lambda_3` do not count.
+
+    The paper tried 16 combinations with λ1 from 0 to 0.5, λ2 and λ3 from 0 to 0.1 (App. B.2), and does not
+    say which; the defaults are 16 in these ranges, its final one among them.
+
+    Attributes:
+        lambda_1_values, lambda_2_values, lambda_3_values: what is tried, all combinations.
+        min_original: a run counts if the mean score of captions as they are is at least this share of the
+            base's.
+        min_agreement: and if its "agreement_with_base" is at least this, in place of agreement with people,
+            which needs rated captions.
+    """
+
+    lambda_1_values: list[float] = field(default_factory=lambda: [0.0, 0.1, 0.25, 0.5])
+    lambda_2_values: list[float] = field(default_factory=lambda: [0.05, 0.1])
+    lambda_3_values: list[float] = field(default_factory=lambda: [0.05, 0.1])
+    min_original: float = 0.9
+    min_agreement: float = 0.9
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("lambda_1_values", "lambda_2_values", "lambda_3_values"):
+            values = getattr(self, name)
+            if not values or not all(0 <= value < math.inf for value in values):
+                raise CapscoreError(f"{name}={values!r}: expected weights of at least 0, one or more")
+            if len(set(values)) != len(values):
+                raise CapscoreError(f"{name}={values!r}: a weight is named twice")
+        if not self.validation_share and self.few_shot is None:
+            raise CapscoreError("validation_share=0: a search needs captions to measure its runs on")
+
+    @property
+    def rule(self) -> str:
+        """What decides between runs, in words."""
+        return (
+            f"Of the runs whose original_of_base is at least {self.min_original:g} and whose "
+            f"agreement_with_base is at least {self.min_agreement:g}, the one with the lowest drop_average; "
+            "of equal ones the one with the higher agreement_with_base."
+        )
+
+    def runs(self) -> list[Settings]:
+        """The settings of each run, the first list varying slowest."""
+        made = []
+        lists = (self.lambda_1_values, self.lambda_2_values, self.lambda_3_values)
+        for one, two, three in product(*lists):
+            own: dict[str, Any] = {known.name: getattr(self, known.name) for known in fields(Settings)}
+            own |= {"lambda_1": one, "lambda_2": two, "lambda_3": three}
+            own["out"] = str(Path(self.out) / f"l1_{one:g}-l2_{two:g}-l3_{three:g}")
+            made.append(Settings(**own))
+        return made
+
+
+@dataclass(frozen=True)
+class GridRun:
+    """A run of a search.
+
+    Attributes:
+        folder: of the run, within that of the search.
+        lambda_1, lambda_2, lambda_3: its weights.
+        numbers: what `RobustnessCheck` gives of it; {} where it is not finished.
+        problem: why it has no numbers, "" where it has.
+        counts: whether the rule lets it be picked.
+        picked: whether the rule picks it.
+    """
+
+    folder: str
+    lambda_1: float
+    lambda_2: float
+    lambda_3: float
+    numbers: dict[str, float | None]
+    problem: str
+    counts: bool
+    picked: bool
+
+
+def search(settings: GridSettings) -> list[GridRun]:
+    """Do the runs that are not done, and write `grid.json`.
+
+    A run whose loss does not stay finite has a problem instead of numbers; the others go on.
+
+    Raises:
+        CapscoreError: bad settings or data; a folder that holds a run with other settings or data.
+    """
+    out = Path(settings.out).expanduser()
+    digests = data_digests(settings)
+    runs = settings.runs()
+    found: list[tuple[dict[str, float | None], str]] = []
+    base: dict[str, float | None] = {}
+    for number, own in enumerate(runs, start=1):
+        done = _finished(own, digests)
+        if done is None:
+            _say(f"run {number} of {len(runs)}: {Path(own.out).name}")
+            try:
+                trained = train(own)
+            except CapscoreError as error:
+                if not any(Path(own.out).expanduser().glob("stopped-*.txt")):
+                    raise  # not its loss: what is wrong with data or settings is so for all runs
+                found.append(({}, str(error).partition("\n")[0]))
+                continue
+            if not trained.run.finished:
+                found.append(({}, "not finished: the same command goes on"))
+                continue
+            done = {"this": trained.evaluation, "base": trained.base}
+        else:
+            _say(f"run {number} of {len(runs)}: {Path(own.out).name} is finished")
+        found.append((done["this"], ""))
+        base = base or done["base"]
+    table = picked(settings, runs, found)
+    if is_main_process():
+        content = {"rule": settings.rule, "base": base, "runs": [asdict(run) for run in table]}
+        write_text(
+            out / TABLE, json.dumps(content, indent=2, ensure_ascii=False) + "\n", "table of the search"
+        )
+    return table
+
+
+def picked(
+    settings: GridSettings,
+    runs: Sequence[Settings],
+    found: Sequence[tuple[Mapping[str, float | None], str]],
+) -> list[GridRun]:
+    """Apply the rule: runs with their numbers or problems → the table.
+
+    Args:
+        settings: with the rule's limits.
+        runs: n settings.
+        found: n times numbers by name, and a problem or "".
+    """
+
+    def counts(numbers: Mapping[str, float | None]) -> bool:
+        needed = [numbers.get(name) for name in ("original_of_base", "agreement_with_base", "drop_average")]
+        if any(number is None or not math.isfinite(number) for number in needed):
+            return False
+        original, agreement, _ = needed
+        return original >= settings.min_original and agreement >= settings.min_agreement
+
+    candidates = [row for row, (numbers, _) in enumerate(found) if counts(numbers)]
+    best = min(
+        candidates,
+        key=lambda row: (found[row][0]["drop_average"], -found[row][0]["agreement_with_base"]),
+        default=None,
+    )
+    return [
+        GridRun(
+            folder=Path(own.out).name,
+            lambda_1=own.lambda_1,
+            lambda_2=own.lambda_2,
+            lambda_3=own.lambda_3,
+            numbers={
+                name: None if value is None or not math.isfinite(value) else value
+                for name, value in numbers.items()
+            },
+            problem=problem,
+            counts=row in candidates,
+            picked=row == best,
+        )
+        for row, (own, (numbers, problem)) in enumerate(zip(runs, found, strict=True))
+    ]
+
+
+def _finished(own: Settings, digests: Mapping[str, str]) -> dict[str, Any] | None:
+    """What a run came to that is there already; None where there is none.
+
+    Raises:
+        CapscoreError: the folder holds a run with other settings, or on other data.
+    """
+    import yaml
+
+    path = Path(own.out).expanduser() / RESULT
+    if not path.is_file():
+        return None
+    try:
+        result = json.loads(path.read_text(encoding="utf-8"))
+        before = yaml.safe_load((path.parent / "settings.yaml").read_text(encoding="utf-8"))
+        data = result["data"]
+        _ = result["this"], result["base"]
+    except (OSError, ValueError, KeyError, TypeError, yaml.YAMLError) as error:
+        raise CapscoreError(f"{path.parent} holds a run that cannot be read: {error}; remove it") from error
+    now = asdict(own)
+    differ = [
+        f"{name}={before.get(name)!r}, but {now[name]!r} was given"
+        for name in now
+        if name not in _SAME_RUN and before.get(name) != now[name]
+    ]
+    differ += [f"{name} has changed since" for name, digest in digests.items() if data.get(name) != digest]
+    if differ:
+        raise CapscoreError(f"{path.parent} holds a run with {'; '.join(differ)}. Give another folder as out")
+    return result
+
+
+def _say(message: str) -> None:
+    if is_main_process():
+        print(message, file=sys.stderr, flush=True)
+
+
+def show(settings: GridSettings, table: Sequence[GridRun]) -> None:
+    """Print the table; drops and shares in percent."""
+    from rich.console import Console
+    from rich.table import Table
+
+    names = {
+        "drop_average": "drop %",
+        "original_of_base": "original, % of base",
+        "agreement_with_base": "agreement with base",
+        "text_to_image_r@1": "text→image R@1 %",
+    }
+    view = Table("", "λ1", "λ2", "λ3", *names.values(), title="Search over the loss weights")
+    for run in table:
+        cells = []
+        for name in names:
+            number = run.numbers.get(name)
+            scale = 1 if name == "agreement_with_base" else 100
+            cells.append("–" if number is None else f"{scale * number:.{3 if scale == 1 else 1}f}")
+        if run.problem:
+            cells[0] = run.problem
+        mark = "→" if run.picked else "" if run.counts else "×"
+        view.add_row(mark, f"{run.lambda_1:g}", f"{run.lambda_2:g}", f"{run.lambda_3:g}", *cells)
+    console = Console()
+    console.print(view)
+    console.print(settings.rule, highlight=False)
+    if not any(run.picked for run in table):
+        console.print("No run passes (×): none is picked.")
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """The command; see the top of this file."""
+    settings = parse(GridSettings, argv, "Search the weights of PR-MCS's losses over a grid.")
+    table = search(settings)
+    if is_main_process():
+        show(settings, table)
+
+
+if __name__ == "__main__":
+    run_as_command(main)

@@ -1,0 +1,207 @@
+"""Rows of unit length in, losses out: what PR-MCS fine-tuning minimises (Kim et al. 2023, §3.4).
+
+    L = L_CLIP + λ1·L1 + λ2·L2 + λ3·L3
+
+Each loss is a pure function of embeddings, differentiable in the captions'. V(I) is the embedding of an
+image, T(o) that of its caption, T(p) that of the caption perturbed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch.nn import functional as F
+
+
+@dataclass(frozen=True)
+class LossWeights:
+    """What the terms count, as published by default (PR-MCS §3.4 and App. B.2).
+
+    Attributes:
+        clip: weight of the contrastive loss.
+        lambda_1: weight of L1, image and caption come closer.
+        lambda_2: weight of L2, image and perturbed caption part.
+        lambda_3: weight of L3, caption and perturbed caption part.
+        margin: cosine below which L2 and L3 are content; 0 in the first version of the paper.
+        keep_close: weight of `keep_close_loss`; 0 as published.
+    """
+
+    clip: float = 1.0
+    lambda_1: float = 0.1
+    lambda_2: float = 0.05
+    lambda_3: float = 0.05
+    margin: float = 0.1
+    keep_close: float = 0.0
+
+
+def contrastive_loss(
+    images: torch.Tensor,
+    captions: torch.Tensor,
+    *,
+    logit_scale: float | torch.Tensor,
+    image_groups: torch.Tensor | None = None,
+    caption_groups: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """L_CLIP: cross-entropy of which caption is an image's, and which image is a caption's, in a batch.
+
+    As published every other row is a negative. With groups, a row is none for another one whose image or
+    text it shares: five captions of a photo in one batch do not push each other away.
+
+    Args:
+        images: (n, d), unit rows.
+        captions: (n, d), unit rows; row i belongs to image i.
+        logit_scale: what cosines are multiplied by.
+        image_groups: int (n,), equal where two rows have the same image; None tells nothing apart.
+        caption_groups: int (n,), equal where two rows have the same text.
+
+    Returns:
+        A scalar, the mean of both directions: ln n where nothing is told apart.
+
+    >>> eye = torch.eye(2)
+    >>> round(contrastive_loss(eye, eye, logit_scale=1.0).item(), 4)      # ln(1 + e^-1)
+    0.3133
+    """
+    logits = logit_scale * images @ captions.T
+    same = torch.zeros_like(logits, dtype=torch.bool)
+    for groups in (image_groups, caption_groups):
+        if groups is not None:
+            same = same | (groups[:, None] == groups[None, :])
+    # a row's own pair is on the diagonal and always counts
+    same.fill_diagonal_(False)
+    logits = logits.masked_fill(same, float("-inf"))
+    own = torch.arange(len(logits), device=logits.device)
+    return (F.cross_entropy(logits, own) + F.cross_entropy(logits.T, own)) / 2
+
+
+def matching_loss(images: torch.Tensor, captions: torch.Tensor) -> torch.Tensor:
+    """L1 = 1 − cos(V(I), T(o)), mean over rows (PR-MCS eq. 1).
+
+    >>> round(matching_loss(torch.tensor([[1.0, 0.0]]), torch.tensor([[0.6, 0.8]])).item(), 4)
+    0.4
+    """
+    return (1 - (images * captions).sum(dim=-1)).mean()
+
+
+def noise_loss(
+    anchors: torch.Tensor, perturbed: torch.Tensor, *, margin: float, changed: torch.Tensor | None = None
+) -> torch.Tensor:
+    """max(m, cos(anchor, T(p))), mean over perturbed captions: L2 of images, L3 of captions (eqs. 2, 3).
+
+    Its gradient is that of a hinge: none below the margin, nor at it.
+
+    Args:
+        anchors: (n, d), unit rows: the images (L2) or the captions as they were (L3).
+        perturbed: (n, k, d), unit rows: k perturbed captions of each.
+        margin: m.
+        changed: bool (n, k), False where there is no perturbed caption; None where there are all.
+
+    Returns:
+        A scalar, at least m; 0 where no caption is perturbed.
+
+    >>> anchors, perturbed = torch.tensor([[1.0, 0.0]]), torch.tensor([[[0.6, 0.8], [0.0, 1.0]]])
+    >>> round(noise_loss(anchors, perturbed, margin=0.1).item(), 4)      # (0.6 + 0.1) / 2
+    0.35
+    """
+    cosines = (anchors[:, None] * perturbed).sum(dim=-1)
+    hinged = margin + F.relu(cosines - margin)
+    if changed is None:
+        return hinged.mean()
+    # where, not a product: what stands in an empty place must not count, whatever it is
+    kept = torch.where(changed, hinged, torch.zeros_like(hinged))
+    return kept.sum() / changed.sum().clamp(min=1)
+
+
+def keep_close_loss(captions: torch.Tensor, before: torch.Tensor) -> torch.Tensor:
+    """1 − cos(T(o), T0(o)), mean over rows: how far the captions have moved since training began.
+
+    Not in the paper. It holds the space where it was, and with it the agreement with people.
+
+    Args:
+        captions: (n, d), unit rows.
+        before: (n, d), unit rows: the same captions in the base's own text tower.
+    """
+    return matching_loss(before, captions)
+
+
+def gate_loss(
+    original: torch.Tensor, perturbed: torch.Tensor, *, changed: torch.Tensor | None = None
+) -> torch.Tensor:
+    """Cross-entropy of a gate that tells perturbed captions from those as they were, each half of it.
+
+    Not in the paper. Small cosines say little to a gate that scales them; this says it outright.
+
+    Args:
+        original: (n,), logits of being perturbed.
+        perturbed: (n, k), of the perturbed captions; `changed` as of `noise_loss`.
+
+    >>> round(gate_loss(torch.tensor([0.0]), torch.tensor([[0.0]])).item(), 4)      # ln 2
+    0.6931
+    """
+    kept = F.softplus(original).mean()
+    found = F.softplus(-perturbed)
+    if changed is None:
+        return (kept + found.mean()) / 2
+    found = torch.where(changed, found, torch.zeros_like(found)).sum() / changed.sum().clamp(min=1)
+    return (kept + found) / 2
+
+
+def pr_mcs_loss(
+    images: torch.Tensor,
+    captions: torch.Tensor,
+    perturbed: torch.Tensor,
+    *,
+    weights: LossWeights,
+    logit_scale: float | torch.Tensor,
+    changed: torch.Tensor | None = None,
+    image_groups: torch.Tensor | None = None,
+    caption_groups: torch.Tensor | None = None,
+    before: torch.Tensor | None = None,
+) -> dict[str, torch.Tensor]:
+    """The whole objective and its terms.
+
+    Args:
+        images, captions: (n, d), unit rows.
+        perturbed: (n, k, d), unit rows; `changed` as of `noise_loss`.
+        weights: what the terms count.
+        logit_scale, image_groups, caption_groups: as of `contrastive_loss`.
+        before: (n, d), the captions' rows in the base's text tower; needed if `weights.keep_close` is not 0.
+
+    Returns:
+        "loss", the weighted sum, and the terms without their weights: "clip", "l1", "l2", "l3", and
+        "keep_close" where it counts.
+
+    Raises:
+        ValueError: `weights.keep_close` counts and `before` is missing.
+
+    >>> eye = torch.eye(2)
+    >>> terms = pr_mcs_loss(eye, eye, eye[:, None], weights=LossWeights(), logit_scale=1.0)
+    >>> {name: round(value.item(), 4) for name, value in terms.items()}
+    {'loss': 0.4133, 'clip': 0.3133, 'l1': 0.0, 'l2': 1.0, 'l3': 1.0}
+    """
+    terms = {
+        "clip": contrastive_loss(
+            images,
+            captions,
+            logit_scale=logit_scale,
+            image_groups=image_groups,
+            caption_groups=caption_groups,
+        ),
+        "l1": matching_loss(images, captions),
+        "l2": noise_loss(images, perturbed, margin=weights.margin, changed=changed),
+        "l3": noise_loss(captions, perturbed, margin=weights.margin, changed=changed),
+    }
+    factors = {
+        "clip": weights.clip,
+        "l1": weights.lambda_1,
+        "l2": weights.lambda_2,
+        "l3": weights.lambda_3,
+    }
+    if weights.keep_close:
+        if before is None:
+            raise ValueError("keep_close counts, but before=None: expected the base's rows of the captions")
+        terms["keep_close"] = keep_close_loss(captions, before)
+        factors["keep_close"] = weights.keep_close
+    # a term that does not count is not added: 0 times what is not a number is none either
+    total = sum(factor * terms[name] for name, factor in factors.items() if factor)
+    return {"loss": total, **terms}
