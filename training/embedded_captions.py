@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -35,6 +36,7 @@ XFLICKRCO = {
     "ja": ("train_1500", "train_200x5"),
     **dict.fromkeys(("es", "ru", "tr", "zh"), ("train_100",)),
 }
+_COCO = re.compile(r"COCO_(?:train|val|test)20\d\d_(\d+)")
 # What a caption is in words; shorter ones say too little to be perturbed, longer ones cost too much.
 SHORTEST, LONGEST = 3, 30
 # Of the packages' texts, emoji names are short and alike: so many of a language are enough.
@@ -120,8 +122,11 @@ def short_name(image: str | int) -> str:
 
     >>> short_name("1000268201_693b08cb0e.jpg"), short_name(1000268201)
     ('1000268201', '1000268201')
+    >>> short_name("COCO_val2014_000000398076.jpg#657409"), short_name(398076)
+    ('398076', '398076')
     """
-    return str(image).split("_")[0].split(".")[0]
+    coco = _COCO.match(str(image))
+    return str(int(coco.group(1))) if coco else str(image).split("_")[0].split(".")[0]
 
 
 def held_out(data: Path) -> frozenset[str]:
@@ -185,13 +190,31 @@ def short_of(image: str) -> str:
     return image.rpartition("/")[2]
 
 
-def package_captions(folder: Path, counts: dict[str, int], chance: random.Random) -> Iterator[Text]:
-    """Texts of the packages, drawn; what says something in words comes before names of emoji."""
+def package_captions(
+    folder: Path,
+    counts: dict[str, int],
+    photos: Mapping[str, str],
+    held: Collection[str],
+    chance: random.Random,
+) -> Iterator[Text]:
+    """Texts of the packages, drawn: some names of emoji, then descriptions of pictures, then sentences.
+
+    Args:
+        folder: of `training.package_texts`.
+        counts: language → how many.
+        photos: row number in Multi30k's validation split → its photo: Dutch descriptions go by that.
+        held: photos whose descriptions are left out.
+        chance: what they are drawn by.
+    """
     english = {}
     for row in _rows(folder / "en.jsonl"):
         english.setdefault(row["id"], row["text"])
     for language, most in counts.items():
-        rows = [row for row in _rows(folder / f"{language}.jsonl") if _is_caption_long(row["text"], language)]
+        rows = [
+            row
+            for row in _rows(folder / f"{language}.jsonl")
+            if _is_caption_long(row["text"], language) and _described(row["id"], photos) not in held
+        ]
         chance.shuffle(rows)
         emoji = [row for row in rows if row["source"].startswith("cldr")][: min(MOST_EMOJI_NAMES, most // 10)]
         described = [
@@ -202,6 +225,16 @@ def package_captions(folder: Path, counts: dict[str, int], chance: random.Random
             yield Text(
                 row["text"], language, f"{row['source']}/{row['id']}", english.get(row["id"], row["text"])
             )
+
+
+def _described(row_id: str, photos: Mapping[str, str]) -> str:
+    """The photo that a text of the packages describes; "" if none."""
+    source, _, name = row_id.partition("/")
+    if source == "coco-cn-extension":
+        return short_name(name)
+    if source == "dutch-descriptions":
+        return photos[name.split("-")[1]]
+    return ""
 
 
 def grammar_captions(counts: dict[str, int], seed: int) -> Iterator[Text]:
@@ -225,13 +258,16 @@ def write_captions(settings: Settings) -> dict[str, Counter[str]]:
     data, chance = Path(settings.data), random.Random(settings.seed)
     most, copies = settings.counts("most"), settings.counts("copies")
     photos: dict[str, list[Text]] = defaultdict(list)
-    for text in photo_captions(data, held_out(data)):
+    held = held_out(data)
+    for text in photo_captions(data, held):
         photos[text.language].append(text)
     texts: list[Text] = []
     for language, found in photos.items():
         chance.shuffle(found)
         texts += found[: most.get(language)] * copies.get(language, 1)
-    texts += package_captions(Path(settings.texts), settings.counts("package_texts"), chance)
+    validation = _column("multi30k", "en", "validation", data, "image_id")
+    numbered = {str(number): short_name(image) for number, image in enumerate(validation)}
+    texts += package_captions(Path(settings.texts), settings.counts("package_texts"), numbered, held, chance)
     texts += grammar_captions(settings.counts("grammar"), settings.seed)
     nouns = _nouns(texts)
     chance.shuffle(texts)

@@ -247,13 +247,14 @@ def show(settings: GridSettings, table: Sequence[GridRun]) -> None:
             number = run.numbers.get(name)
             scale = 1 if name == "agreement_with_base" else 100
             cells.append("–" if number is None else f"{scale * number:.{3 if scale == 1 else 1}f}")
-        if run.problem:
-            cells[0] = run.problem
         mark = "→" if run.picked else "" if run.counts else "×"
         view.add_row(mark, f"{run.lambda_1:g}", f"{run.lambda_2:g}", f"{run.lambda_3:g}", *cells)
     console = Console()
     console.print(view)
-    console.print(settings.rule, highlight=False)
+    for run in table:
+        if run.problem:
+            console.print(f"{run.folder}: {run.problem}", highlight=False, markup=False, soft_wrap=True)
+    console.print(settings.rule, highlight=False, soft_wrap=True)
     if not any(run.picked for run in table):
         console.print("No run passes (×): none is picked.")
 

@@ -32,7 +32,7 @@ import torch
 import xxhash
 from accelerate import Accelerator, PartialState
 from accelerate.state import AcceleratorState
-from accelerate.utils import set_seed
+from accelerate.utils import parse_flag_from_env, set_seed
 from filelock import FileLock, Timeout
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
@@ -245,20 +245,32 @@ class RunResult:
 
 def device() -> str:
     """Where this process trains, such as "cuda:1" or "cpu": as the launcher says, else a GPU if any."""
-    own = PartialState().device
+    own = _process().device
     return "cpu" if own.type == "cpu" else str(own)
 
 
 def is_main_process() -> bool:
     """Whether this process writes files and prints; of several on one run, one does."""
-    return PartialState().is_main_process
+    return _process().is_main_process
 
 
 @contextmanager
 def main_process_first() -> Iterator[None]:
     """What the main process does in the block is done when the others enter it."""
-    with PartialState().main_process_first():
+    with _process().main_process_first():
         yield
+
+
+def _process() -> PartialState:
+    """This process among those of the run. Whoever asks first settles it, so that all must ask alike."""
+    state = PartialState(cpu=parse_flag_from_env("ACCELERATE_USE_CPU"))
+    launched = int(os.environ.get("WORLD_SIZE", "1"))
+    if launched != state.num_processes:
+        raise CapscoreError(
+            f"{launched} processes were launched, but each sees {state.num_processes}: set "
+            "ACCELERATE_USE_CPU=true to train in several processes on a CPU"
+        )
+    return state
 
 
 def run(
@@ -294,8 +306,21 @@ def run(
             finite (the error names epoch, step and rows, and the weights are those before it); no parameter
             to train; a batch with fewer rows than there are processes.
         ResultWriteError: the folder cannot be written; the checkpoints before are whole.
+
+    >>> import contextlib, io, tempfile
+    >>> def loss(model, rows, gather):
+    ...     x = torch.tensor(rows)
+    ...     return {"loss": gather(model(x) - 3 * x).square().mean()}
+    >>> line = nn.Linear(1, 1, bias=False)
+    >>> rows = [[1.0], [2.0], [-1.0], [0.5]]
+    >>> with tempfile.TemporaryDirectory() as out, contextlib.redirect_stderr(io.StringIO()):
+    ...     settings = LoopSettings(out, epochs=100, batch_size=2, learning_rate=0.1, weight_decay=0.0)
+    ...     result = run(line, ShuffledBatches(rows, 2, seed=0), loss, settings)
+    >>> result.step, result.finished, round(line.weight.item(), 2)
+    (200, True, 3.0)
     """
-    if settings.precision == "fp16" and torch.device(device()).type == "cpu":
+    on_cpu = device() == "cpu"
+    if settings.precision == "fp16" and on_cpu:
         raise CapscoreError("precision='fp16' needs a GPU; take 'bf16' or 'no' on a CPU")
     AcceleratorState._reset_state()  # its precision is that of a process for good, and a run has its own
     accelerator = Accelerator(mixed_precision=settings.precision)

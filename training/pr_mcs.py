@@ -216,7 +216,7 @@ class Trained:
 class TripleLoss:
     """The loss of PR-MCS on rows of `TripleBatches`, as `training.loop.run` calls it.
 
-    All texts of the rows, each once, go through the tower in one batch.
+    Each distinct text of the rows goes through the tower once.
 
     Args:
         backbone: whose text tower is trained.

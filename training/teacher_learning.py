@@ -147,6 +147,10 @@ class Examples(Sequence[Example]):
         text: the parallel text.
         places: for each of its sources the place among the teacher's embeddings.
         with_english: whether the sources are examples too.
+
+    >>> text = ParallelText(["A dog."], np.array([0]), ["Ein Hund."], ["de"], duplicates=0)
+    >>> [(example.text, example.sentence) for example in Examples(text, np.array([7]), with_english=True)]
+    [('Ein Hund.', 7), ('A dog.', 7)]
     """
 
     def __init__(self, text: ParallelText, places: np.ndarray, *, with_english: bool):

@@ -93,6 +93,7 @@ class Backbone(ABC):
         device: where the towers are, such as "cpu" or "cuda:0".
         fingerprint: changes whenever an embedding could: weights, architecture, dtype, preprocessing,
             tokenizer, context length.
+        recipe: how its text tower was fine-tuned by `training/`, such as "pr_mcs"; "" if it was not.
 
     Revision and fingerprint are taken when a backbone is made: after training a tower, use what `remade`
     gives.
@@ -108,6 +109,7 @@ class Backbone(ABC):
     dtype: str = "float32"
     device: str = "cpu"
     fingerprint: str
+    recipe: str = ""
 
     @abstractmethod
     def preprocess(self, image: Image.Image) -> torch.Tensor:

@@ -178,6 +178,7 @@ def load_folder(folder: Path, options: LoadOptions) -> Backbone:
     own = fingerprint_of(base.revision, digest, json.dumps(marker["parts"], sort_keys=True))
     tuned = base.remade(name=_name(base, marker, options), revision=options.revision or f"w{own[:8]}")
     tuned.prefix, tuned.languages = options.prefix or marker["prefix"], languages
+    tuned.recipe = marker["recipe"]
     return tuned
 
 
