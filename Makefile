@@ -5,12 +5,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 COMPAT := $(VENV)/datasets-3.6
+TRAINING := build/training
 
 # Nothing below asks a model hub for anything, whatever the machine's own settings are.
 OFFLINE := HF_HUB_OFFLINE=1 HF_DATASETS_OFFLINE=1 HF_EVALUATE_OFFLINE=1 TRANSFORMERS_OFFLINE=1 \
 	HF_HUB_DISABLE_TELEMETRY=1 GRADIO_ANALYTICS_ENABLED=False TOKENIZERS_PARALLELISM=false
 
-.PHONY: help demo test test-datasets-3.6 lint format bench export wheel clean
+.PHONY: help demo test test-datasets-3.6 lint format bench export train-embedded wheel clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z][a-z0-9.-]*:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,6 +53,15 @@ export: $(VENV)/.installed ## a benchmark as Parquet: make export DATA=xvnli DAT
 	@test -n "$(DATA)" -a -n "$(OUT)" || { \
 		echo "make export DATA=<benchmark> DATA_DIR=<folder of its files> OUT=<folder to make>"; exit 2; }
 	$(OFFLINE) $(BIN)/capscore data export $(DATA) --out $(OUT) $(if $(DATA_DIR),--data-dir $(DATA_DIR))
+
+train-embedded: $(VENV)/.installed ## train the PR-MCS weights that ship: make train-embedded DATA=folder
+	@test -n "$(DATA)" || { \
+		echo "make train-embedded DATA=<folder with multi30k, flickr8k, xflickrco> [PACKAGES=<folder of packages>]"; exit 2; }
+	$(BIN)/python -m training.package_texts --out $(TRAINING)/texts $(if $(PACKAGES),--from $(PACKAGES))
+	$(BIN)/python -m training.embedded_captions --data $(DATA) --texts $(TRAINING)/texts \
+		--out $(TRAINING)/captions.jsonl
+	$(BIN)/python -m training.pr_mcs --config training/configs/embedded_pr_mcs.yaml \
+		--data $(TRAINING)/captions.jsonl --out $(TRAINING)/embedded-pr-mcs
 
 wheel: $(VENV)/.installed ## build the wheel into dist/
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .

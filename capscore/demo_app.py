@@ -9,6 +9,7 @@ import html
 import math
 import re
 import threading
+from collections.abc import Callable
 from importlib.resources import files
 from importlib.util import find_spec
 from itertools import chain
@@ -25,11 +26,20 @@ if TYPE_CHECKING:
     from .scorers.backbone_scorer import BackboneScorer
     from .scorers.base import Scorer, Scores
 
-TITLES = {"mcs": "MCS", "clip_score": "CLIPScore", "ref_clip_score": "RefCLIPScore", "cider": "CIDEr"}
+TITLES = {
+    "mcs": "MCS",
+    "pr_mcs": "PR-MCS",
+    "clip_score": "CLIPScore",
+    "ref_clip_score": "RefCLIPScore",
+    "cider": "CIDEr",
+}
 
 ABOUT = {
     "mcs": "How well does a caption fit a photo, in any language? **2.5 · max(cos(caption, photo), 0)**, "
     "from 0 to 2.5, without references.",
+    "pr_mcs": "How well does a caption fit a photo, in many languages, and **are its words in order**? The "
+    "formula is that of MCS, **2.5 · max(cos(caption, photo), 0)**, from 0 to 2.5, without references; the "
+    "text tower has learnt that repeated, missing, masked, jumbled and exchanged words are noise.",
     "clip_score": "How well does an English caption fit a photo? **2.5 · max(cos(caption, photo), 0)**, "
     "from 0 to 2.5, without references.",
     "ref_clip_score": "How well does a caption fit a photo, and what others wrote about it? "
@@ -86,7 +96,8 @@ def build_app(metric: str, *, backbone: str | None = None, device: str | None = 
     """The demo of one metric; `.launch()` starts it. The backbone is loaded when first asked for a score.
 
     Args:
-        metric: "mcs", "clip_score", "ref_clip_score" or "cider".
+        metric: "mcs", "pr_mcs", "clip_score", "ref_clip_score" or "cider". PR-MCS perturbs the caption, and
+            shows MCS on what its backbone was fine-tuned from beside it.
         backbone: as in `capscore.load`; None takes CAPSCORE_BACKBONE, else the metric's default. CIDEr has
             none.
         device: torch device; None takes a GPU where there is one.
@@ -102,6 +113,10 @@ def build_app(metric: str, *, backbone: str | None = None, device: str | None = 
     kind = scorer_class(metric)
     if metric not in TITLES:
         raise CapscoreError(f"there is no demo of {metric}; those with one: {', '.join(TITLES)}")
+    if metric == "pr_mcs":
+        from .perturbation_app import perturbation_app
+
+        return perturbation_app(gr, backbone, device)
     if kind.needs_images:
         return _photo_app(gr, metric, backbone, device)
     return _text_app(gr, metric)
@@ -112,7 +127,7 @@ def _photo_app(gr: Any, metric: str, backbone: str | None, device: str | None) -
 
     needs_references = scorer_class(metric).needs_references
     name = backbone or default_backbone(metric)
-    loaded = _LoadedOnce({"metric": metric, "backbone": name, "device": device, "progress": False})
+    loaded = LoadedOnce(lambda: load(metric, backbone=name, device=device, progress=False))
 
     def score(
         photo: str | None, captions: str, references: str = "", language: str | None = None
@@ -133,7 +148,7 @@ def _photo_app(gr: Any, metric: str, backbone: str | None, device: str | None) -
                 references = gr.Textbox(
                     label="References, one a line", lines=2, max_lines=12, visible=needs_references
                 )
-                language = _language_box(gr, "It is named in the signature, and changes no number.")
+                language = language_box(gr, "It is named in the signature, and changes no number.")
                 button = gr.Button("Score", variant="primary")
                 inputs = [photo, captions, references, language]
                 with above:
@@ -149,7 +164,7 @@ def _photo_app(gr: Any, metric: str, backbone: str | None, device: str | None) -
 
 
 def _text_app(gr: Any, metric: str) -> gradio.Blocks:
-    loaded = _LoadedOnce({"metric": metric})
+    loaded = LoadedOnce(lambda: load(metric))
 
     def score(captions: str, references: str, language: str | None = None) -> tuple[str, str]:
         try:
@@ -166,7 +181,7 @@ def _text_app(gr: Any, metric: str) -> gradio.Blocks:
                 references = gr.Textbox(
                     label="References, one a line; an empty line before those of the next photo", lines=8
                 )
-                language = _language_box(gr, "It says how texts are split into words.")
+                language = language_box(gr, "It says how texts are split into words.")
                 button = gr.Button("Score", variant="primary")
                 inputs = [captions, references, language]
                 with above:
@@ -183,7 +198,8 @@ def _text_app(gr: Any, metric: str) -> gradio.Blocks:
     return app
 
 
-def _language_box(gr: Any, info: str) -> Any:
+def language_box(gr: Any, info: str) -> Any:
+    """The box in which a language is chosen or typed."""
     return gr.Dropdown(
         [("not stated", ""), *sorted((english, code) for code, (_, english) in NAMES.items())],
         value="",
@@ -193,23 +209,23 @@ def _language_box(gr: Any, info: str) -> Any:
     )
 
 
-class _LoadedOnce:
+class LoadedOnce:
     """A scorer that is loaded at the first request, by one thread."""
 
-    def __init__(self, arguments: dict[str, Any]):
-        self._arguments = arguments
+    def __init__(self, make: Callable[[], Scorer]):
+        self._make = make
         self._lock = threading.Lock()
         self._scorer: Scorer | None = None
 
     def get(self) -> Scorer:
         with self._lock:
             if self._scorer is None:
-                self._scorer = load(**self._arguments)
+                self._scorer = self._make()
             return self._scorer
 
 
 def _score(
-    loaded: _LoadedOnce, photo: str | None, captions: str, references: str | None, language: str | None
+    loaded: LoadedOnce, photo: str | None, captions: str, references: str | None, language: str | None
 ) -> tuple[str, str]:
     if not photo:
         raise CapscoreError("there is no photo: upload one, or click an example")
@@ -221,16 +237,14 @@ def _score(
         if not _lines(references):
             raise CapscoreError("there is no reference: write at least one line")
         lists = [_lines(references)] * len(lines)
-    code = _code(language)
+    code = language_in(language)
     scorer = loaded.get()
     scores = scorer.score(lines, [photo] * len(lines), lists, code)
     terms = [_terms(scores, row) for row in range(len(lines))]
     return _bars(lines, scores, terms) + _notes(scorer, scores, code), scores.signature
 
 
-def _score_texts(
-    loaded: _LoadedOnce, captions: str, references: str, language: str | None
-) -> tuple[str, str]:
+def _score_texts(loaded: LoadedOnce, captions: str, references: str, language: str | None) -> tuple[str, str]:
     lines = _lines(captions)
     if not lines:
         raise CapscoreError("there is no caption: write at least one line")
@@ -245,7 +259,7 @@ def _score_texts(
             "one photo only: how rare words are is counted among the references of all photos, and of one "
             "the score is 0 by definition; write a second caption with its references"
         )
-    code = _code(language)
+    code = language_in(language)
     scores = loaded.get().score(lines, references=lists, language=code)
     terms = [_shared_words(line, texts, code) for line, texts in zip(lines, lists, strict=True)]
     return _bars(lines, scores, terms) + _split_note([*lines, *chain(*lists)], code), scores.signature
@@ -277,7 +291,8 @@ def _shared_words(caption: str, references: list[str], code: str | None) -> list
     return runs or ["no word in common"]
 
 
-def _code(language: str | None) -> str | None:
+def language_in(language: str | None) -> str | None:
+    """What was chosen in that box → a primary subtag, or None."""
     return language_code(language) if language and language.strip() else None
 
 
@@ -332,7 +347,7 @@ def _notes(scorer: BackboneScorer, scores: Scores, code: str | None) -> str:
             f"{scores.n_truncated} of {len(scores)} rows have a text longer than "
             f"{scorer.backbone.max_tokens} tokens; the rest of it was not seen."
         )
-    return "".join(map(_warned, notes))
+    return "".join(map(warned, notes))
 
 
 def _split_note(texts: list[str], code: str | None) -> str:
@@ -341,13 +356,14 @@ def _split_note(texts: list[str], code: str | None) -> str:
     unsplit = not_split_by_blanks(texts, code)
     if not unsplit:
         return ""
-    return _warned(
+    return warned(
         f"{len(unsplit)} of {len(texts)} texts are written without spaces and were split at spaces, as the "
         f"language is {repr(code) if code else 'not stated'}: these scores mean little."
     )
 
 
-def _warned(note: str) -> str:
+def warned(note: str) -> str:
+    """A note as HTML, with a sign in front of it."""
     return f'<p style="margin-top:.6em">⚠️ {html.escape(note)}</p>'
 
 

@@ -81,3 +81,7 @@ class CorpusWarning(UserWarning):
 
 class LanguageWarning(UserWarning):
     """The backbone was not trained on a language it is asked to score, or texts are not in the one stated."""
+
+
+class RecipeWarning(UserWarning):
+    """A metric that needs a text tower trained for it was given another one."""

@@ -96,8 +96,9 @@ def perturb(
 
     Raises:
         CapscoreError: an unknown kind or setting, p outside 0 to 1, objects for another kind.
-        InputError: a caption that is not a string or is blank, an object that is neither a text nor a place in
-            its caption; names the row. Another number of objects than captions; a language without segmenter.
+        InputError: a caption that is not a string or is blank, an object that is neither a text nor a place
+            in its caption; names the row. Also another number of objects than captions, or a language that
+            nothing here finds words in.
         MissingExtraError: the language's segmenter, or what finds its nouns, is not installed.
 
     >>> perturb(["a dog runs on the beach"], "masking", "en", seed=1).captions
@@ -407,9 +408,9 @@ def _find(caption: str, text: str, taken: list[tuple[int, int]]) -> tuple[int, i
     if not text:
         return None
     free = [
-        match.span(1)
-        for match in _pattern(text).finditer(caption)
-        if not any(match.start(1) < b and match.end(1) > a for a, b in taken)
+        (start, end)
+        for start, end in (match.span(1) for match in _pattern(text).finditer(caption))
+        if not _is_cut(caption, end) and not any(start < b and a < end for a, b in taken)
     ]
     return min(
         free,
@@ -420,10 +421,15 @@ def _find(caption: str, text: str, taken: list[tuple[int, int]]) -> tuple[int, i
 
 @lru_cache(maxsize=4096)
 def _pattern(text: str) -> re.Pattern[str]:
-    """A text wherever it begins, in any case, white space and composition, with whole characters only."""
+    """A text wherever it begins, in any case, white space and composition."""
     forms = dict.fromkeys([text, *(unicodedata.normalize(form, text) for form in ("NFC", "NFD"))])
     spelt = "|".join(r"\s+".join(map(re.escape, form.split(" "))) for form in forms)
-    return re.compile(rf"(?=({spelt})(?![{segmentation._marks()}\u200d]))", re.IGNORECASE)
+    return re.compile(f"(?=({spelt}))", re.IGNORECASE)
+
+
+def _is_cut(caption: str, end: int) -> bool:
+    """Whether a mark that belongs to the letter before it stands at a place."""
+    return end < len(caption) and _one_sign(caption[end - 1], caption[end])
 
 
 def _is_apart(caption: str, start: int, end: int) -> bool:

@@ -15,11 +15,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .errors import CapscoreError
 from .languages import NAMES
 from .whole_file import whole_file
+
+if TYPE_CHECKING:
+    from .report_perturbations import ReportPerturbations
 
 THUMBNAIL_SIDE = 640
 JPEG_QUALITY = 85
@@ -99,6 +102,7 @@ def write_html(
     photos: Sequence[ReportPhoto],
     metrics: Sequence[ReportMetric],
     facts: Sequence[tuple[str, str]] = (),
+    perturbations: ReportPerturbations | None = None,
     reproduce: str = "",
 ) -> Path:
     """Write the page; the file gets its name only once it is whole.
@@ -110,6 +114,7 @@ def write_html(
         photos: one card each.
         metrics: whose scores to show, in this order.
         facts: (number, what it counts), shown large, such as ("0.81", "mean MCS of 500 captions").
+        perturbations: a section on what perturbed words do to scores.
         reproduce: commands that give the same page again.
 
     Returns:
@@ -124,7 +129,7 @@ def write_html(
     >>> write_html("report.html", title="Cats", intro=[], photos=[photo], metrics=[metric])  # doctest: +SKIP
     PosixPath('report.html')
     """
-    page = _Page(photos, metrics)
+    page = _Page(photos, metrics, perturbations)
     path = Path(path).expanduser()
     with whole_file(path, "report") as file:
         for part in page.render(title, intro, facts, reproduce):
@@ -158,8 +163,13 @@ def out_of_order(captions: Sequence[ReportCaption], metric: str) -> list[bool]:
 class _Page:
     """Renders the page part by part, so that no more than one photo is in memory."""
 
-    def __init__(self, photos: Sequence[ReportPhoto], metrics: Sequence[ReportMetric]):
-        self.photos, self.metrics = photos, metrics
+    def __init__(
+        self,
+        photos: Sequence[ReportPhoto],
+        metrics: Sequence[ReportMetric],
+        perturbations: ReportPerturbations | None,
+    ):
+        self.photos, self.metrics, self.perturbations = photos, metrics, perturbations
         captions = [caption for photo in photos for caption in photo.captions]
         tags = [*(caption.language for caption in captions), *(tag for p in photos for tag in p.references)]
         self.languages = list(dict.fromkeys(tags))
@@ -183,6 +193,10 @@ class _Page:
         yield "</header>\n"
         if self.marks:
             yield self._overview()
+        if self.perturbations is not None:
+            from .report_perturbations import render
+
+            yield from render(self.perturbations, [photo.title for photo in self.photos])
         yield self._filter()
         yield "<main>\n" + self._legend()
         for number, photo in enumerate(self.photos):
@@ -198,12 +212,15 @@ class _Page:
             f"body:has(#language-{number}:checked) :is(.card,.block):not(.l{number}){{display:none}}\n"
             for number in range(len(self.languages))
         )
+        more = ""
+        if self.perturbations is not None:
+            from .report_perturbations import STYLE as more
         return (
             '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
             f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
             '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
             '<meta name="color-scheme" content="light dark">\n'
-            f"<title>{_plain(title)}</title>\n<style>\n{_STYLE}{filters}</style>\n</head>\n<body>\n"
+            f"<title>{_plain(title)}</title>\n<style>\n{_STYLE}{more}{filters}</style>\n</head>\n<body>\n"
         )
 
     def _facts(self, facts: Sequence[tuple[str, str]]) -> str:
@@ -380,9 +397,10 @@ class _Page:
             if reproduce
             else ""
         )
+        compared = () if self.perturbations is None else self.perturbations.metrics
         signatures = "".join(
-            f"<dt>{_text(metric.label)}</dt><dd><code>{_breakable(metric.signature)}</code></dd>\n"
-            for metric in self.metrics
+            f"<dt>{_text(label)}</dt>{''.join(f'<dd><code>{_breakable(each)}</code></dd>' for each in own)}\n"
+            for label, own in _signatures([*self.metrics, *compared]).items()
         )
         return (
             f'<footer>\n{commands}<h2 id="signatures">Signatures</h2>\n'
@@ -391,6 +409,16 @@ class _Page:
             f"<dl>\n{signatures}</dl>\n"
             '<p class="soft">This page is one file: photos, style and text are all in it.</p>\n</footer>\n'
         )
+
+
+def _signatures(metrics: Iterable[ReportMetric]) -> dict[str, list[str]]:
+    """Label → its signatures, each once: captions in other languages are scored under another one."""
+    found: dict[str, list[str]] = {}
+    for metric in metrics:
+        own = found.setdefault(metric.label, [])
+        if metric.signature not in own:
+            own.append(metric.signature)
+    return found
 
 
 # ------------------------------------------------------------------- text into HTML
@@ -470,8 +498,12 @@ def _score(caption: ReportCaption, metric: str) -> float | None:
 
 def _top(captions: Iterable[ReportCaption], metric: str) -> float:
     """The highest score of a metric, rounded up to a tenth: where its bars end."""
-    scores = [score for caption in captions if (score := _score(caption, metric)) is not None]
-    return max(math.ceil(max(scores, default=0.0) * 10 - 1e-9) / 10, 0.1)
+    return _top_of(_score(caption, metric) for caption in captions)
+
+
+def _top_of(scores: Iterable[float | None]) -> float:
+    highest = max((score for score in scores if score is not None), default=0.0)
+    return max(math.ceil(highest * 10 - 1e-9) / 10, 0.1)
 
 
 def _percent(score: float | None, top: float) -> str:

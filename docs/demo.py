@@ -1,8 +1,9 @@
 """Scores real photos with right, half-right and wrong captions in eight languages, on the embedded backbone.
 
-In: the photos that the scikit-image package ships, and demo_captions.json. Out: a table per metric in the
-terminal, and one self-contained HTML page. Needs no network: `make demo`, or `python docs/demo.py` with the
-packages of `capscore[demo]`.
+Then it perturbs the right captions in five languages, and scores them by MCS and PR-MCS. In: the photos that
+the scikit-image package ships, and demo_captions.json. Out: a table per metric in the terminal, one of what
+perturbed words do to the scores, and one self-contained HTML page. Needs no network: `make demo`, or
+`python docs/demo.py` with the packages of `capscore[demo]`.
 """
 
 from __future__ import annotations
@@ -17,8 +18,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 import capscore
+from capscore.perturbations import KINDS, perturb
+from capscore.protocols.robustness import RobustnessDrop, robustness_drop
 from capscore.report import MARKS, ReportCaption, ReportMetric, ReportPhoto, out_of_order, write_html
+from capscore.report_perturbations import ReportPerturbations, ReportPerturbed, ReportVariant, change
+from capscore.word_changes import word_changes
 
 HERE = Path(__file__).resolve().parent
 CAPTIONS = HERE / "demo_captions.json"
@@ -49,6 +56,13 @@ EXPLANATIONS = {
     "mcs": ("MCS", "photo and caption, from 0 to 2.5"),
     "ref_clip_score": ("RefCLIPScore", "photo, caption and references, from 0 to 1.43"),
 }
+LABELS = {"mcs": "MCS", "pr_mcs": "PR-MCS"}
+PERTURBED = (
+    "The same right captions in five languages, their words perturbed in the five ways of the PR-MCS paper: "
+    "words written twice, left out, masked, jumbled, or objects exchanged. A caption that nobody would write "
+    "should score far lower, and a right one should keep its score. MCS was not made to see that. PR-MCS is "
+    "MCS with a text tower that was trained to: its weights, embedded-pr-mcs, come with capscore.",
+)
 REPRODUCE = "make demo\n# or, with the packages of capscore[demo] installed\npython docs/demo.py"
 
 
@@ -100,6 +114,151 @@ def score(photos: dict[str, Any], backbone: Any) -> tuple[list[Row], dict[str, d
         "mcs": mcs.compute(**inputs),
         "ref_clip_score": ref_clip_score.compute(**inputs, references=references),
     }
+
+
+class Robustness(NamedTuple):
+    """What perturbations did to the right captions of all photos.
+
+    Attributes:
+        captions: language → kind → the captions of all photos; "original" is the kind of those as they are.
+        scores: metric → language → kind → their scores.
+        drops: metric → language → what `robustness_drop` says of them.
+        signatures: metric → what its numbers depend on.
+    """
+
+    captions: dict[str, dict[str, list[str]]]
+    scores: dict[str, dict[str, dict[str, list[float]]]]
+    drops: dict[str, dict[str, RobustnessDrop]]
+    signatures: dict[str, str]
+
+
+def perturb_right(photos: dict[str, Any]) -> dict[str, dict[str, list[str]]]:
+    """Language → kind → the right captions of all photos, perturbed; where their objects are annotated."""
+    perturbed: dict[str, dict[str, list[str]]] = {}
+    languages = next(iter(photos.values()))["captions"]
+    for language in languages:
+        entries = [entry["captions"][language] for entry in photos.values()]
+        if "objects" not in entries[0]:
+            continue
+        captions = [entry["right"] for entry in entries]
+        perturbed[language] = {"original": captions}
+        for kind in KINDS:
+            objects = [entry["objects"] for entry in entries] if kind == "substitution" else None
+            perturbed[language][kind] = perturb(captions, kind, language, objects=objects).captions
+    return perturbed
+
+
+def score_perturbed(photos: dict[str, Any], backbone: Any, tuned: Any) -> Robustness:
+    """Captions and their perturbations by MCS on a backbone, and PR-MCS on what was fine-tuned from it."""
+    import evaluate
+
+    captions = perturb_right(photos)
+    rows = [(language, kind) for language, kinds in captions.items() for kind in kinds for _ in photos]
+    inputs = {
+        "predictions": [text for kinds in captions.values() for texts in kinds.values() for text in texts],
+        "images": [str(photo_path(entry["file"])) for entry in photos.values()] * (len(rows) // len(photos)),
+        "language": [language for language, _ in rows],
+    }
+    scores: dict[str, dict[str, dict[str, list[float]]]] = {}
+    signatures = {}
+    for metric, towers in (("mcs", backbone), ("pr_mcs", tuned)):
+        module = evaluate.load(str(METRICS / metric), backbone=towers, cache=False, progress=False)
+        result = module.compute(**inputs)
+        signatures[metric] = result["signature"]
+        scores[metric] = {language: {kind: [] for kind in kinds} for language, kinds in captions.items()}
+        for (language, kind), value in zip(rows, result["scores"], strict=True):
+            scores[metric][language][kind].append(value)
+    drops = {
+        metric: {
+            language: robustness_drop(kinds["original"], {kind: kinds[kind] for kind in KINDS})
+            for language, kinds in languages.items()
+        }
+        for metric, languages in scores.items()
+    }
+    return Robustness(captions, scores, drops, signatures)
+
+
+def average_drop(robustness: Robustness, metric: str) -> float:
+    """Plain mean of the drops over languages and perturbations."""
+    return float(np.mean([drop.average_drop for drop in robustness.drops[metric].values()]))
+
+
+def count_halved(robustness: Robustness, metric: str) -> tuple[int, int]:
+    """Perturbed captions that score less than half of what they do as they are, and all of them."""
+    halved = [
+        value < original / 2
+        for kinds in robustness.scores[metric].values()
+        for kind in KINDS
+        for value, original in zip(kinds[kind], kinds["original"], strict=True)
+    ]
+    return sum(halved), len(halved)
+
+
+def kept_original(robustness: Robustness) -> float:
+    """The mean PR-MCS of the captions as they are, as a share of their mean MCS."""
+    mean = {
+        metric: np.mean([kinds["original"] for kinds in languages.values()])
+        for metric, languages in robustness.scores.items()
+    }
+    return float(mean["pr_mcs"] / mean["mcs"])
+
+
+def report_perturbations(photos: dict[str, Any], robustness: Robustness) -> ReportPerturbations:
+    """The page's section: all drops, and for each language one photo's caption with its perturbations."""
+
+    def drops_of(language: str) -> dict[str, dict[str, float | None]]:
+        parts = {metric: drops[language] for metric, drops in robustness.drops.items()}
+        return {
+            **{kind: {m: part.perturbations[kind].drop for m, part in parts.items()} for kind in KINDS},
+            "average": {metric: part.average_drop for metric, part in parts.items()},
+        }
+
+    examples = []
+    for number, (language, kinds) in enumerate(robustness.captions.items()):
+        place = number % len(photos)  # another photo in each language
+        original = kinds["original"][place]
+
+        def scores_of(kind: str, language: str = language, place: int = place) -> dict[str, float]:
+            return {metric: scores[language][kind][place] for metric, scores in robustness.scores.items()}
+
+        variants = [
+            ReportVariant(
+                kind=kind,
+                text=kinds[kind][place],
+                scores=scores_of(kind),
+                changed=word_changes(original, kinds[kind][place], language)[1],
+            )
+            for kind in KINDS
+        ]
+        examples.append(ReportPerturbed(original, language, scores_of("original"), variants, photo=place))
+    return ReportPerturbations(
+        title="Perturbed words: what PR-MCS sees and MCS does not",
+        intro=(*PERTURBED, *robustness_facts(robustness)),
+        metrics=[
+            ReportMetric(metric, LABELS[metric], signature)
+            for metric, signature in robustness.signatures.items()
+        ],
+        drops={language: drops_of(language) for language in robustness.captions},
+        examples=examples,
+    )
+
+
+def robustness_facts(robustness: Robustness) -> list[str]:
+    """Sentences with the numbers of all languages and perturbations together."""
+    falls = [
+        f"{LABELS[metric]} {'falls' if average < 0 else 'rises'} by {abs(100 * average):.0f}\u00a0%"
+        for metric in robustness.drops
+        for average in [average_drop(robustness, metric)]
+    ]
+    halved = {metric: count_halved(robustness, metric) for metric in robustness.drops}
+    n = halved["mcs"][1]
+    return [
+        f"Perturbed, in the mean of {len(robustness.captions)} languages and {len(KINDS)} perturbations: "
+        f"{', '.join(falls)}.",
+        f"Less than half of the caption's own score: MCS for {halved['mcs'][0]} of {n} perturbed captions, "
+        f"PR-MCS for {halved['pr_mcs'][0]}.",
+        f"As they are, captions keep {100 * kept_original(robustness):.0f}\u00a0% of their MCS in PR-MCS.",
+    ]
 
 
 def report_photos(
@@ -180,14 +339,53 @@ def print_table(photos: list[ReportPhoto], metric: str, console: Any) -> None:
     console.print(table)
 
 
-def run(output: str, backbone: Any, console: Any) -> None:
-    """Score, print and write; `backbone` is None or one that is loaded already."""
+def print_robustness(robustness: Robustness, console: Any) -> None:
+    """The change of the mean score: a line a perturbation, two columns a language; fits 80 columns."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(
+        title="Perturbed words: change of the mean score of the right captions, in %",
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+        padding=0,
+    )
+    table.add_column("perturbed", no_wrap=True)
+    for language in robustness.captions:
+        table.add_column(f" {language}\nMCS", justify="right", no_wrap=True)
+        table.add_column("\nPR-MCS", justify="right", no_wrap=True, style="bold")
+    for kind in [*KINDS, "average"]:
+        cells = []
+        for language in robustness.captions:
+            for drops in robustness.drops.values():
+                drop = drops[language]
+                value = drop.average_drop if kind == "average" else drop.perturbations[kind].drop
+                cells.append(change(value).removesuffix(" %"))
+        table.add_row(kind, *cells, end_section=kind == KINDS[-1])
+    means = [
+        f"{drops[language].original:.2f}"
+        for language in robustness.captions
+        for drops in robustness.drops.values()
+    ]
+    table.add_section()
+    table.add_row("mean as is", *means, style="dim")
+    console.print(table)
+    for fact in robustness_facts(robustness):
+        console.print(fact)
+    console.print()
+
+
+def run(output: str, backbone: Any, tuned: Any, console: Any) -> None:
+    """Score, print and write; `backbone` and `tuned` are None, or loaded already."""
     started = time.perf_counter()
     console.print(f"{BACKBONE_NOTE}\n")
     photos = json.loads(CAPTIONS.read_text(encoding="utf-8"))
     with console.status("Loading the backbone and scoring …"):
         backbone = backbone or capscore.load_backbone(os.environ["CAPSCORE_BACKBONE"])
+        tuned = tuned or capscore.load_backbone("embedded-pr-mcs")
         rows, results = score(photos, backbone)
+        robustness = score_perturbed(photos, backbone, tuned)
     shown = report_photos(photos, rows, results)
 
     for metric in results:
@@ -205,12 +403,22 @@ def run(output: str, backbone: Any, console: Any) -> None:
             (f"{ordered} of {n_pairs}", f"{label}: right ≥ half right ≥ wrong"),
         ]
     console.print("* scores above a better caption\n")
+    print_robustness(robustness, console)
+    facts += [
+        (change(average_drop(robustness, metric)), f"{label}: change of the score by perturbed words")
+        for metric, label in LABELS.items()
+    ]
 
     metrics = []
     for metric, result in results.items():
         label, explanation = EXPLANATIONS[metric]
         metrics.append(ReportMetric(metric, label, result["signature"], explanation))
-        console.print(f"{label} signature: {result['signature']}", soft_wrap=True, style="dim")
+    signatures = {
+        **{EXPLANATIONS[metric][0]: result["signature"] for metric, result in results.items()},
+        **{f"{LABELS[metric]}, perturbed": each for metric, each in robustness.signatures.items()},
+    }
+    for label, signature in signatures.items():
+        console.print(f"{label} signature: {signature}", soft_wrap=True, style="dim")
     page = write_html(
         output,
         title="Captions of six photos, scored in eight languages",
@@ -218,14 +426,15 @@ def run(output: str, backbone: Any, console: Any) -> None:
         photos=shown,
         metrics=metrics,
         facts=facts,
+        perturbations=report_perturbations(photos, robustness),
         reproduce=REPRODUCE,
     )
     seconds = time.perf_counter() - started
     console.print(f"\nPage: {page.resolve()} ({seconds:.1f} s in all)", soft_wrap=True)
 
 
-def main(arguments: Sequence[str] | None = None, *, backbone: Any = None) -> int:
-    """The command; returns its exit code."""
+def main(arguments: Sequence[str] | None = None, *, backbone: Any = None, tuned: Any = None) -> int:
+    """The command; returns its exit code. Backbones that are loaded already may be given."""
     parser = argparse.ArgumentParser(description="Score real photos in eight languages and write a page.")
     parser.add_argument("--output", default="demo.html", help="the page (default: demo.html)")
     output = parser.parse_args(arguments).output
@@ -236,7 +445,7 @@ def main(arguments: Sequence[str] | None = None, *, backbone: Any = None) -> int
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="replace")  # a terminal without ✓ shows ? instead of failing
     try:
-        run(output, backbone, Console(highlight=False))
+        run(output, backbone, tuned, Console(highlight=False))
     except capscore.CapscoreError as error:
         print(f"demo: {error}", file=sys.stderr)
         return 1

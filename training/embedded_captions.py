@@ -6,7 +6,8 @@
 In: a folder with Multi30k's, Flickr8k's and XFlickrCO's own files, the folder that `training.package_texts`
 wrote, and the grammar of this project. Out: JSONL rows of caption, language, `objects` (the places of its
 nouns), `stand_in` (a text whose embedding stands for the photo: an English caption of it where there is one)
-and `id` (`source/image`). Nothing that is measured on is among them: see `held_out`.
+and `id` (`source/image`). Nothing that is measured on is among them: see `held_out`. Beside it, for the card,
+`captions.jsonl.sources.json`: what the captions come from, under which licence, how many of each.
 """
 
 from __future__ import annotations
@@ -19,15 +20,17 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from capscore.data_sets import load_benchmark
 from capscore.errors import InputError
 from capscore.perturbations import find_nouns
 from capscore.segmentation import words
-from capscore.whole_file import whole_file
+from capscore.whole_file import whole_file, write_text
 from training.caption_grammar import generate
 from training.config import main as run_as_command
 from training.config import parse
+from training.package_texts import SOURCES
 
 MULTI30K = ("en", "de", "fr", "cs")
 MULTI30K_TESTS = ("test_2016_flickr", "test_2017_flickr", "test_2017_mscoco", "test_2018_flickr")
@@ -37,6 +40,23 @@ XFLICKRCO = {
     **dict.fromkeys(("es", "ru", "tr", "zh"), ("train_100",)),
 }
 _COCO = re.compile(r"COCO_(?:train|val|test)20\d\d_(\d+)")
+_PACKAGES = tuple(source.name for source in SOURCES)
+# What is not of a package: name, licence as its owners state it, address.
+OTHER_SOURCES = {
+    "multi30k": (
+        "Multi30k, training split",
+        "none stated, for research",
+        "https://github.com/multi30k/dataset",
+    ),
+    "flickr8k": ("Flickr8k, training split", "for research only", "https://doi.org/10.1613/jair.3994"),
+    "xflickrco": ("xFlickr&CO, few-shot training files", "MIT", "https://github.com/e-bug/iglue"),
+    "grammar": ("caption grammar of capscore (training/caption_grammar.py)", "Apache-2.0", ""),
+}
+HELD_OUT = (
+    "every caption, in every set and language, of photos in a test split of Multi30k, xFlickr&CO or "
+    "Flickr8k, of those that Flickr8k-Expert or Flickr8k-CF rates, and of the 83 Flickr8k photos that are "
+    "measured on; the sets XVNLI, MaRVL, VALSE, Pascal-50S and the others as a whole"
+)
 # What a caption is in words; shorter ones say too little to be perturbed, longer ones cost too much.
 SHORTEST, LONGEST = 3, 30
 # Of the packages' texts, emoji names are short and alike: so many of a language are enough.
@@ -57,6 +77,9 @@ class Settings:
         copies: language → how often a caption of a photo is there: those of a language that has few.
         lower_share: share of the captions that are put in lower case, as many data sets have theirs.
         seed: of what is drawn.
+
+    Raises:
+        InputError: a setting is missing or is not what it should be.
     """
 
     data: str = ""
@@ -83,18 +106,24 @@ class Settings:
         for name in ("data", "texts", "out"):
             if not getattr(self, name):
                 raise InputError(f"--{name} is missing; --help says what it is", field=name)
+        for name in ("most", "package_texts", "grammar", "copies"):
+            self.counts(name)
+        if not 0 <= self.lower_share <= 1:
+            raise InputError(f"{self.lower_share!r}: expected a share from 0 to 1", field="lower_share")
 
     def counts(self, name: str) -> dict[str, int]:
         """One of the settings of the form language:number.
 
         Raises:
-            InputError: an entry of another form.
+            InputError: an entry of another form, a language twice.
         """
-        counts = {}
+        counts: dict[str, int] = {}
         for entry in getattr(self, name):
             language, _, number = entry.partition(":")
             if not language or not number.isdecimal():
                 raise InputError(f"{entry!r}: expected language:number, such as ja:8000", field=name)
+            if language in counts:
+                raise InputError(f"{language} is named twice", field=name)
             counts[language] = int(number)
         return counts
 
@@ -134,21 +163,27 @@ def held_out(data: Path) -> frozenset[str]:
 
     Those of every test split of Multi30k, XFlickrCO and Flickr8k, those that Flickr8k's raters saw, and those
     whose pixels are at hand.
+
+    Raises:
+        CapscoreError: a file is missing or damaged, or a list of Flickr8k's names no photo.
     """
     names: set[str] = set()
     for split in MULTI30K_TESTS:
         names.update(map(short_name, _column("multi30k", "en", split, data, "image_id")))
     names.update(map(short_name, _column("xflickrco", "en", "test", data, "image_id")))
     flickr8k = data / "flickr8k"
-    names.update(map(short_name, _lines(flickr8k / "Flickr_8k.testImages.txt")))
-    for ratings in ("ExpertAnnotations.txt", "CrowdFlowerAnnotations.txt"):
-        names.update(short_name(line.split("\t")[0]) for line in _lines(flickr8k / ratings))
+    for file in ("Flickr_8k.testImages.txt", "ExpertAnnotations.txt", "CrowdFlowerAnnotations.txt"):
+        names.update(map(short_name, _photos(flickr8k / file)))
     names.update(short_name(path.name) for path in (flickr8k / "images").glob("*.jpg"))
     return frozenset(names)
 
 
 def photo_captions(data: Path, held: Collection[str]) -> Iterator[Text]:
-    """Captions of photos in the training splits, but for those held out."""
+    """Captions of photos in the training splits, but for those held out.
+
+    Raises:
+        CapscoreError: a file is missing or damaged.
+    """
     english: dict[str, list[str]] = defaultdict(list)
     found: list[tuple[str, str, str]] = []  # source/image, language, caption
     for language in MULTI30K:
@@ -158,10 +193,16 @@ def photo_captions(data: Path, held: Collection[str]) -> Iterator[Text]:
             (f"multi30k/{short_name(image)}", language, row[0])
             for image, row in zip(images, listed, strict=True)
         ]
-    training = set(_lines(data / "flickr8k" / "Flickr_8k.trainImages.txt"))
-    for line in _lines(data / "flickr8k" / "Flickr8k.token.txt"):
+    training = set(_photos(data / "flickr8k" / "Flickr_8k.trainImages.txt"))
+    tokens = data / "flickr8k" / "Flickr8k.token.txt"
+    for number, line in _lines(tokens):
         name, _, caption = line.partition("\t")
-        image = name.partition("#")[0]
+        image, mark, _ = name.partition("#")
+        if not mark or not caption.strip():
+            raise InputError(
+                f"{tokens}, line {number}: {line!r:.60}; expected photo.jpg#0, a tab and a caption",
+                field="data",
+            )
         if image in training:
             found.append((f"flickr8k/{short_name(image)}", "en", caption))
     for language, splits in XFLICKRCO.items():
@@ -205,6 +246,9 @@ def package_captions(
         photos: row number in Multi30k's validation split → its photo: Dutch descriptions go by that.
         held: photos whose descriptions are left out.
         chance: what they are drawn by.
+
+    Raises:
+        InputError: a file is missing or damaged.
     """
     english = {}
     for row in _rows(folder / "en.jsonl"):
@@ -233,7 +277,13 @@ def _described(row_id: str, photos: Mapping[str, str]) -> str:
     if source == "coco-cn-extension":
         return short_name(name)
     if source == "dutch-descriptions":
-        return photos[name.split("-")[1]]
+        try:
+            return photos[name.split("-")[1]]
+        except (KeyError, IndexError):
+            raise InputError(
+                f"{row_id} is of no photo in Multi30k's validation split, which has {len(photos):,}",
+                field="texts",
+            ) from None
     return ""
 
 
@@ -286,7 +336,36 @@ def write_captions(settings: Settings) -> dict[str, Counter[str]]:
             }
             file.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
             counts[text.language][text.image.partition("/")[0]] += 1
+    write_text(sources_file(settings.out), json.dumps(describe(counts), indent=2) + "\n", "the sources")
     return counts
+
+
+def sources_file(captions: str | Path) -> Path:
+    """Where it is written what a file of captions comes from."""
+    return Path(f"{captions}.sources.json")
+
+
+def describe(counts: Mapping[str, Counter[str]]) -> dict[str, Any]:
+    """Language → source → captions, as a card says it: "held_out" and "sources"."""
+    of_packages = {
+        source.name: (
+            source.name,
+            source.licence,
+            source.package if source.kind == "git" else f"{source.kind}: {source.package} {source.version}",
+        )
+        for source in SOURCES
+    }
+    total = sum(counts.values(), Counter())
+    return {
+        "held_out": HELD_OUT,
+        "sources": [
+            dict(
+                zip(("name", "license", "url"), {**of_packages, **OTHER_SOURCES}[source], strict=True),
+                rows=rows,
+            )
+            for source, rows in total.most_common()
+        ],
+    }
 
 
 def _nouns(texts: Iterable[Text]) -> dict[tuple[str, str], list[tuple[int, int]]]:
@@ -309,15 +388,49 @@ def _column(slug: str, config: str, split: str, data: Path, column: str) -> Sequ
     return load_benchmark(slug, config, split=split, data_dir=data / slug, images=False)[column]
 
 
-def _lines(path: Path) -> list[str]:
+def _lines(path: Path, field: str = "data") -> list[tuple[int, str]]:
+    """The lines that are not blank, with their numbers from 1."""
     try:
-        return [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}", field="data") from None
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"{path} cannot be read: {reason}", field=field) from None
+    return [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
+
+
+def _photos(path: Path) -> list[str]:
+    """The photos of a list of Flickr8k's: what stands before the first tab of each line."""
+    photos = []
+    for number, line in _lines(path):
+        photo = line.split("\t")[0].strip()
+        if not photo.endswith(".jpg"):
+            raise InputError(
+                f"{path}, line {number}: {photo!r:.60}; expected the name of a photo, such as 1234_ab.jpg",
+                field="data",
+            )
+        photos.append(photo)
+    if not photos:
+        raise InputError(f"{path} names no photo", field="data")
+    return photos
 
 
 def _rows(path: Path) -> list[dict[str, str]]:
-    return [json.loads(line) for line in _lines(path)]
+    rows = []
+    for number, line in _lines(path, "texts"):
+        try:
+            row = json.loads(line)
+            if not all(isinstance(row[name], str) and row[name] for name in ("id", "text", "source")):
+                raise ValueError
+            if row["source"] not in _PACKAGES:
+                raise ValueError
+        except (ValueError, KeyError, TypeError):
+            raise InputError(
+                f"{path}, line {number}: {line!r:.60}; expected a row of training.package_texts: id, text, "
+                f"and as source one of {', '.join(_PACKAGES)}",
+                field="texts",
+            ) from None
+        rows.append(row)
+    return rows
 
 
 def main(argv: Sequence[str] | None = None) -> None:

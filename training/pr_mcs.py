@@ -43,12 +43,15 @@ from training.triples import Captions, Noise, Split, Triple, TripleBatches, embe
 
 RESULT = "result.json"
 _BENCHMARK = "benchmark:"
+# behind the name of a file of captions: what they come from
+_SOURCES = ".sources.json"
 # texts that go through the tower at once
 _PART = 64
 # captions whose mean a gate turns texts away from
 _FOR_MEAN = 5000
 # of a gate's threshold, in logits
 _STEP = 0.125
+_MOST_STEPS = 80
 # What a card tells and what is measured on the way changes nothing in the weights.
 _NO_IDENTITY = frozenset(
     (
@@ -75,7 +78,8 @@ class Settings(LoopSettings):
     Attributes:
         base: the backbone to start from, as `capscore.load_backbone` takes it.
         data: files of captions (`training.caption_rows.file_rows`), or benchmarks such as
-            "benchmark:multi30k/de:train".
+            "benchmark:multi30k/de:train". Where a file named as one of them with .sources.json behind it lies
+            beside, the card has from there what the captions come from.
         data_dir: folder of the benchmarks' files; if it has a folder named as the benchmark, that one.
         image_dir: folder of the images; None for that of the file, or where the benchmark looks.
         language: of captions that state none.
@@ -157,7 +161,7 @@ class Settings(LoopSettings):
         for name in ("lambda_1", "lambda_2", "lambda_3", "clip_weight", "keep_close"):
             if not 0 <= getattr(self, name) < float("inf"):
                 raise CapscoreError(f"{name}={getattr(self, name)!r}: expected a weight of at least 0")
-        if not any((self.lambda_1, self.lambda_2, self.lambda_3, self.clip_weight)):
+        if not any((self.lambda_1, self.lambda_2, self.lambda_3, self.clip_weight, self.gate_weight)):
             raise CapscoreError("every term of the loss has the weight 0: there is nothing to train for")
         if not -1 <= self.margin < 1:
             raise CapscoreError(f"margin={self.margin!r}: expected a cosine from -1 to below 1")
@@ -168,6 +172,10 @@ class Settings(LoopSettings):
         _ = self.noise
         if self.gate and (len(self.gate) != 3 or min(self.gate) < 1):
             raise CapscoreError(f"gate={self.gate!r}: expected its width, layers and heads, such as 128 4 4")
+        if self.gate and (self.gate[0] % self.gate[2] or self.gate[0] % 2):
+            raise CapscoreError(
+                f"gate={self.gate!r}: expected an even width that its heads can share, such as 128 4 4"
+            )
         if not 0 <= self.gate_weight < float("inf"):
             raise CapscoreError(f"gate_weight={self.gate_weight!r}: expected a weight of at least 0")
         if not self.gate and (self.gate_weight or self.keep_original is not None):
@@ -340,6 +348,10 @@ def train(settings: Settings, *, command: str = "") -> Trained:
             seed=settings.seed,
         )
         before = embedder.texts(captions.texts, prefix=backbone.prefix) if settings.keep_close else None
+    if settings.keep_original is not None and not len(split.validation):
+        raise CapscoreError(
+            f"keep_original={settings.keep_original} is measured on validation captions, and there are none"
+        )
     if settings.gate:
         _add_gate(backbone, settings, captions, split, embedder)
         network = backbone.text_network()
@@ -416,7 +428,7 @@ def _add_gate(
 
 def _move_threshold(network: nn.Module, backbone: Backbone, check: RobustnessCheck, least: float) -> None:
     """Open the gate in small steps until the mean original score is that share of the base's."""
-    for _ in range(80):
+    for _ in range(_MOST_STEPS + 1):
         if check.original_of_base(backbone) >= least:
             return
         with torch.no_grad():
@@ -433,6 +445,23 @@ class _Source:
         self.spec, self.settings = spec, settings
         self.n = 0
         self.name = spec.removeprefix(_BENCHMARK) if spec.startswith(_BENCHMARK) else Path(spec).name
+        self.held_out = ""
+        self._parts: list[DataSource] = []
+        beside = Path(f"{Path(spec).expanduser()}{_SOURCES}")
+        if beside.is_file():
+            try:
+                said = json.loads(beside.read_text(encoding="utf-8"))
+                self.held_out, self._parts = _said(said)
+            except (OSError, ValueError, KeyError, TypeError) as error:
+                raise InputError(
+                    f"{beside} does not say what captions come from ({type(error).__name__}: {error}); "
+                    'expected {"held_out": …, "sources": [{"name": …, "license": …, "rows": …}, …]}',
+                    field="data",
+                ) from None
+
+    def described(self) -> list[DataSource]:
+        """What the captions come from, for the card."""
+        return self._parts or [DataSource(self.name, self.settings.data_license, rows=self.n)]
 
     def rows(self) -> Iterator[CaptionRow]:
         settings = self.settings
@@ -458,6 +487,26 @@ class _Source:
         for row in rows:
             self.n += 1
             yield row
+
+
+def _said(said: dict[str, Any]) -> tuple[str, list[DataSource]]:
+    """What a file beside captions says: what was held out, and what they come from.
+
+    Raises:
+        KeyError, TypeError, ValueError: it is not what it should be.
+    """
+    if not isinstance(said, dict):
+        raise TypeError(f"it holds {said!r:.60}")
+    held_out, parts = said.get("held_out", ""), said["sources"]
+    if not isinstance(held_out, str):
+        raise TypeError(f"held_out is {held_out!r:.60}")
+    if not isinstance(parts, list) or not parts:
+        raise ValueError(f"sources is {parts!r:.60}")
+    for part in parts:
+        for name, value in part.items() if isinstance(part, dict) else [("a source", part)]:
+            if not isinstance(value, (int, type(None)) if name == "rows" else str):
+                raise TypeError(f"{name} is {value!r:.60}")
+    return held_out, [DataSource(**part) for part in parts]
 
 
 def data_digests(settings: Settings) -> dict[str, str]:
@@ -574,8 +623,8 @@ def _save(
         license=settings.license,
         command=command or "python -m training.pr_mcs --config settings.yaml",
         settings={**own, "logit_scale": _scale(settings, backbone), "nouns": batches.noun_finders},
-        data=[DataSource(source.name, settings.data_license, rows=source.n) for source in sources],
-        held_out=held_out,
+        data=[part for source in sources for part in source.described()],
+        held_out="; ".join([*(source.held_out for source in sources if source.held_out), held_out]),
         results=_results(trained, check, command or "python -m training.pr_mcs --config settings.yaml"),
         not_measured=["Agreement with human ratings."],
         limitations=[

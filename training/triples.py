@@ -303,10 +303,11 @@ class Noise:
         kinds: which perturbations, of `capscore.perturbations.KINDS`.
         draws: "one" gives each caption one perturbation a step, drawn by `shares`; "all" gives it each.
         shares: how often each of `kinds` is drawn, relative to the others; () draws them alike, as published.
+            For "one" only.
         p, shared_draws, removal: as `capscore.perturbations.perturb` takes them.
 
     Raises:
-        CapscoreError: an unknown perturbation or setting, p outside 0 to 1.
+        CapscoreError: an unknown perturbation or setting, p outside 0 to 1, shares that are none.
     """
 
     kinds: tuple[str, ...] = KINDS
@@ -324,10 +325,14 @@ class Noise:
         if self.draws not in DRAWS:
             raise CapscoreError(f"draws={self.draws!r} is not one of {', '.join(DRAWS)}")
         if self.shares and (
-            len(self.shares) != len(self.kinds) or not all(share > 0 for share in self.shares)
+            len(self.shares) != len(self.kinds) or not all(0 < share < np.inf for share in self.shares)
         ):
             raise CapscoreError(
                 f"shares={list(self.shares)}: expected a number above 0 for each of {', '.join(self.kinds)}"
+            )
+        if self.shares and self.draws == "all":
+            raise CapscoreError(
+                f"shares={list(self.shares)} is for draws='one': with 'all' a caption gets each perturbation"
             )
         for kind in self.kinds:
             perturb([], kind, p=self.p, removal=self.removal, objects=None)

@@ -101,7 +101,8 @@ def gated(encoder: UniversalSentenceEncoder, parts: Mapping[str, Any]) -> GatedS
     """
     try:
         settings = {name: int(parts["gate"][name]) for name in ("width", "layers", "heads")}
-        if set(parts) != {"gate"} or len(parts["gate"]) != 3 or settings["width"] % settings["heads"]:
+        exact = set(parts) == {"gate"} and len(parts["gate"]) == 3
+        if not exact or min(settings.values()) < 1 or settings["width"] % settings["heads"]:
             raise ValueError
     except (KeyError, TypeError, ValueError):
         raise CapscoreError(

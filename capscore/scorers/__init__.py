@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 # metric → (module, class)
 METRICS = {
     "mcs": ("mcs", "MCS"),
+    "pr_mcs": ("pr_mcs", "PRMCS"),
     "clip_score": ("clip_score", "CLIPScore"),
     "ref_clip_score": ("ref_clip_score", "RefCLIPScore"),
     "clip_cider": ("clip_cider", "CLIPCIDEr"),
@@ -32,7 +33,7 @@ METRICS = {
 }
 # what a metric looks at → the metrics; known without importing any
 KINDS = {
-    "Images": ("mcs", "clip_score"),
+    "Images": ("mcs", "pr_mcs", "clip_score"),
     "Images and references": ("ref_clip_score", "clip_cider"),
     "References": ("text_score", "cider", "cider_d", "bleu", "rouge_l", "meteor", "spice"),
 }
@@ -82,9 +83,9 @@ def load(
     """Make a scorer. An option that its metric does not take is an error, not ignored.
 
     Args:
-        metric: "mcs", "clip_score", "ref_clip_score" or "clip_cider", which open images; "text_score",
-            "cider", "cider_d", "bleu", "rouge_l", "meteor" or "spice", which compare with references only.
-            The first five have a backbone, and the options down to `progress`.
+        metric: "mcs", "pr_mcs", "clip_score", "ref_clip_score" or "clip_cider", which open images;
+            "text_score", "cider", "cider_d", "bleu", "rouge_l", "meteor" or "spice", which compare with
+            references only. The first six have a backbone, and the options down to `progress`.
         backbone: "embedded", a known name, a Hub id (`org/name@revision`), a local folder, or a `Backbone`.
             None takes the environment variable CAPSCORE_BACKBONE, else the metric's default.
         device: torch device; None takes a GPU where there is one.

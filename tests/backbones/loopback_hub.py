@@ -1,26 +1,52 @@
-"""A Hub on this machine: the part of its HTTP interface that downloading a model needs."""
+"""A Hub on this machine: the part of its HTTP interface that downloading and pushing a model needs.
+
+Pushing goes the way without xet (HF_HUB_DISABLE_XET=1): repository, branch, upload modes, LFS objects, and
+one commit.
+"""
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
+import re
+import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import yaml
+
+LFS_ABOVE = 10_000_000  # bytes; smaller ones are LFS too if they are weights
 
 
 class LoopbackHub:
-    """Repositories by id; each has commits by name ("main" among them), a commit is a folder of files."""
+    """Repositories by id; each has commits by name ("main" among them), a commit is a folder of files.
 
-    def __init__(self) -> None:
+    Args:
+        root: where commits that are pushed are kept; None for a Hub that is only read.
+    """
+
+    def __init__(self, root: Path | None = None) -> None:
+        self.root = root
         self.repos: dict[str, dict[str, Path]] = {}
+        self.tags: dict[str, set[str]] = {}  # which of a repository's names are tags
+        self.users: dict[str, str] = {}  # token → the user, who may write to what begins with "user/"
+        self.private: set[str] = set()
         self.gated: set[str] = set()
         self.broken = False  # every answer is 503
+        self.refused: dict[str, int] = {}  # step of a push ("lfs", "commit", "tag", …) → status of its answer
+        self.ignored: set[str] = set()  # names that a .gitignore there has
         self.served: list[str] = []  # "org/name/file" for every file sent
+        self.steps: list[str] = []  # what was written, in order: "create", "lfs", "commit", …
+        self.messages: list[str] = []  # of the commits that were pushed
         self.url = ""
+        self._objects: dict[str, bytes] = {}  # LFS objects by their sha256
+        self._lock = threading.Lock()
 
     def add(self, repo: str, folder: Path, *, tag: str = "main") -> str:
         """Put a folder there; returns its commit."""
@@ -33,6 +59,10 @@ class LoopbackHub:
         folder = self.repos[repo].get(revision)
         commits = (name for name, place in self.repos[repo].items() if place == folder and len(name) == 40)
         return next(commits, None) if folder is not None else None
+
+    def files_of(self, repo: str, revision: str = "main") -> dict[str, bytes]:
+        """What a revision holds, by name."""
+        return {name: path.read_bytes() for name, path in _files(self.repos[repo][revision]).items()}
 
     @contextmanager
     def running(self) -> Iterator[LoopbackHub]:
@@ -47,6 +77,126 @@ class LoopbackHub:
             server.server_close()
             thread.join()
 
+    # What a push does, step by step; each returns the answer's status and content
+
+    def create(self, user: str, asked: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        repo = f"{asked.get('organization') or user}/{asked['name']}"
+        answer = {"url": f"{self.url}/{repo}"}
+        if not repo.startswith(f"{user}/"):
+            return 403, {"error": "You don't have the rights to create a model under this namespace"}
+        if repo in self.repos:
+            return 409, {**answer, "error": "You already created this model repo"}
+        first = self._new_folder(repo)
+        (first / ".gitattributes").write_text("*.safetensors filter=lfs diff=lfs merge=lfs -text\n")
+        self.add(repo, first)
+        if asked.get("visibility") == "private" or asked.get("private"):
+            self.private.add(repo)
+        return 200, answer
+
+    def preupload(self, repo: str, revision: str, asked: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        folder = self.repos[repo].get(revision)
+        if folder is None:
+            return 404, {"code": "RevisionNotFound"}
+        files = []
+        for file in asked["files"]:
+            name, path = file["path"], folder / file["path"]
+            lfs = name.endswith(".safetensors") or file["size"] > LFS_ABOVE
+            files.append(
+                {
+                    "path": name,
+                    "uploadMode": "lfs" if lfs else "regular",
+                    "shouldIgnore": name in self.ignored,
+                    "oid": _oid(path.read_bytes(), lfs) if path.is_file() else None,
+                }
+            )
+        return 200, {"files": files}
+
+    def lfs_batch(self, asked: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        objects = []
+        for wanted in asked["objects"]:
+            actions = {"upload": {"href": f"{self.url}/lfs/{wanted['oid']}"}}
+            here = wanted["oid"] in self._objects
+            objects.append({**wanted, **({} if here else {"actions": actions})})
+        return 200, {"transfer": "basic", "objects": objects}
+
+    def lfs_put(self, oid: str, content: bytes) -> tuple[int, dict[str, Any]]:
+        if hashlib.sha256(content).hexdigest() != oid:
+            return 400, {"error": "checksum"}
+        self._objects[oid] = content
+        return 200, {}
+
+    def commit(
+        self, repo: str, revision: str, lines: list[dict[str, Any]], *, pull_request: bool
+    ) -> tuple[int, dict[str, Any]]:
+        header = next(line["value"] for line in lines if line["key"] == "header")
+        head = self.commit_of(repo, revision)
+        if head is None:
+            return 404, {"code": "RevisionNotFound"}
+        if header.get("parentCommit", head) != head:
+            return 412, {"error": "A commit has happened since. Please refresh and try again."}
+        folder = self._new_folder(repo)
+        shutil.copytree(self.repos[repo][revision], folder, dirs_exist_ok=True)
+        for line in lines:
+            key, value = line["key"], line["value"]
+            if key == "header":
+                continue
+            path = folder / value["path"]
+            if key == "deletedFile":
+                path.unlink()
+                continue
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if key == "file":
+                path.write_bytes(base64.b64decode(value["content"]))
+            elif key == "lfsFile" and value["oid"] in self._objects:
+                path.write_bytes(self._objects[value["oid"]])
+            else:
+                return 400, {"error": f"{key} {value['path']}: no such object"}
+        requests = sum(name.startswith("refs/pr/") for name in self.repos[repo])
+        target = f"refs/pr/{requests + 1}" if pull_request else revision
+        made = self.add(repo, folder, tag=target)
+        self.messages.append(header["summary"])
+        return 200, {
+            "success": True,
+            "commitOid": made,
+            "commitUrl": f"{self.url}/{repo}/commit/{made}",
+            **({"pullRequestUrl": f"{self.url}/{repo}/discussions/{requests + 1}"} if pull_request else {}),
+        }
+
+    def branch(self, repo: str, name: str, start: str) -> tuple[int, dict[str, Any]]:
+        if name in self.repos[repo]:
+            return 409, {"error": "Reference already exists"}
+        if start not in self.repos[repo]:
+            return 404, {"code": "RevisionNotFound"}
+        self.repos[repo][name] = self.repos[repo][start]
+        return 200, {}
+
+    def tag(self, repo: str, revision: str, name: str) -> tuple[int, dict[str, Any]]:
+        if name in self.repos[repo]:
+            return 409, {"error": "Tag already exists"}
+        self.repos[repo][name] = self.repos[repo][revision]
+        self.tags.setdefault(repo, set()).add(name)
+        return 200, {}
+
+    def refs(self, repo: str) -> dict[str, Any]:
+        tags = self.tags.get(repo, set())
+        named = [
+            {"name": name, "ref": f"refs/{kind}/{name}", "targetCommit": self.commit_of(repo, name)}
+            for name in self.repos[repo]
+            if len(name) != 40 and not name.startswith("refs/")
+            for kind in ("tags" if name in tags else "heads",)
+        ]
+        return {
+            "branches": [ref for ref in named if ref["ref"].startswith("refs/heads/")],
+            "tags": [ref for ref in named if ref["ref"].startswith("refs/tags/")],
+            "converts": [],
+        }
+
+    def _new_folder(self, repo: str) -> Path:
+        assert self.root is not None, "this Hub is only read"
+        folder = self.root / repo / str(len(self.repos.get(repo, ())))
+        folder.mkdir(parents=True)
+        return folder
+
 
 def _handler(hub: LoopbackHub) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
@@ -58,19 +208,30 @@ def _handler(hub: LoopbackHub) -> type[BaseHTTPRequestHandler]:
         def do_GET(self) -> None:
             self.answer()
 
+        def do_POST(self) -> None:
+            self.write()
+
+        def do_PUT(self) -> None:
+            self.write()
+
         def log_message(self, *arguments: object) -> None:
             pass
 
         def answer(self) -> None:
             if hub.broken:
                 return self.refuse(503, "")
-            parts = [unquote(part) for part in urlsplit(self.path).path.strip("/").split("/")]
+            parts = self.parts()
+            if parts == ["api", "whoami-v2"]:
+                user = self.user()
+                return self.send_json({"name": user, "type": "user"}) if user else self.refuse(401, "")
             if parts[:2] == ["api", "models"]:
                 repo, rest = "/".join(parts[2:4]), parts[4:]
             else:
                 repo, rest = "/".join(parts[:2]), parts[2:]
-            if repo not in hub.repos:
+            if repo not in hub.repos or not self.sees(repo):
                 return self.refuse(404, "RepoNotFound")
+            if rest == ["refs"]:
+                return self.send_json(hub.refs(repo))
             revision = rest[1] if len(rest) > 1 else "main"
             commit = hub.commit_of(repo, revision)
             if commit is None:
@@ -78,28 +239,103 @@ def _handler(hub: LoopbackHub) -> type[BaseHTTPRequestHandler]:
             folder = hub.repos[repo][commit]
             if parts[0] != "api":
                 return self.send_file(repo, commit, folder, "/".join(rest[2:]))
-            files = sorted(path for path in folder.rglob("*") if path.is_file())
+            files = _files(folder)
             if rest[:1] == ["tree"]:
                 tree = [
-                    {
-                        "type": "file",
-                        "path": path.relative_to(folder).as_posix(),
-                        "size": path.stat().st_size,
-                        "oid": _etag(path),
-                    }
-                    for path in files
+                    {"type": "file", "path": name, "size": path.stat().st_size, "oid": _etag(path)}
+                    for name, path in files.items()
                 ]
-                return self.send(json.dumps(tree).encode(), {"Content-Type": "application/json"})
-            names = [{"rfilename": path.relative_to(folder).as_posix()} for path in files]
+                return self.send_json(tree)
             info = {
                 "id": repo,
                 "modelId": repo,
                 "sha": commit,
-                "siblings": names,
+                "siblings": [{"rfilename": name} for name in files],
                 "tags": [],
-                "private": False,
+                "private": repo in hub.private,
             }
-            return self.send(json.dumps(info).encode(), {"Content-Type": "application/json"})
+            return self.send_json(info)
+
+        def write(self) -> None:
+            body = self.read()
+            parts = self.parts()
+            if hub.broken:
+                return self.refuse(503, "")
+            if parts[0] == "lfs":  # a signed URL: no token
+                return self.step("lfs", lambda: hub.lfs_put(parts[1], body))
+            if parts == ["api", "validate-yaml"]:
+                return self.validate(json.loads(body)["content"])
+            user = self.user()
+            if user is None:
+                return self.refuse(401, "", "Invalid credentials in Authorization header")
+            if parts == ["api", "repos", "create"]:
+                return self.step("create", lambda: hub.create(user, json.loads(body)))
+            if parts[2:5] == ["info", "lfs", "objects"]:
+                repo, rest = f"{parts[0]}/{parts[1].removesuffix('.git')}", ["lfs-batch", ""]
+            else:
+                repo, rest = "/".join(parts[2:4]), parts[4:]
+            if repo not in hub.repos or not self.sees(repo):
+                return self.refuse(404, "RepoNotFound")
+            if repo in hub.gated:
+                return self.refuse(403, "GatedRepo")
+            query = parse_qs(urlsplit(self.path).query)
+            pull_request = query.get("create_pr") == ["1"]
+            name, revision = rest
+            if not repo.startswith(f"{user}/") and not pull_request and name != "lfs-batch":
+                return self.refuse(403, "", "Forbidden: pass `create_pr=1` to open a Pull Request")
+            steps = {
+                "preupload": lambda: hub.preupload(repo, revision, json.loads(body)),
+                "lfs-batch": lambda: hub.lfs_batch(json.loads(body)),
+                "commit": lambda: hub.commit(
+                    repo,
+                    revision,
+                    [json.loads(line) for line in body.splitlines()],
+                    pull_request=pull_request,
+                ),
+                "branch": lambda: hub.branch(
+                    repo, revision, json.loads(body or b"{}").get("startingPoint", "main")
+                ),
+                "tag": lambda: hub.tag(repo, revision, json.loads(body)["tag"]),
+            }
+            return self.step(name, steps[name])
+
+        def step(self, name: str, take: Any) -> None:
+            if name in hub.refused:
+                return self.refuse(hub.refused[name], "", f"the {name} was refused")
+            with hub._lock:
+                status, answer = take()
+                if status == 200 and name not in ("preupload", "lfs-batch"):
+                    hub.steps.append(name)
+            if "code" in answer:
+                return self.refuse(status, answer["code"])
+            return self.send_json(answer, status)
+
+        def validate(self, content: str) -> None:
+            found = re.match(r"---\n(.*?)\n---\n", content, re.DOTALL)
+            data = yaml.safe_load(found[1]) if found else {}
+            problems = (
+                [] if data.get("license") in LICENSES else [{"message": '"license" must be one of them'}]
+            )
+            self.send_json({"errors": problems, "warnings": []}, 400 if problems else 200)
+
+        def parts(self) -> list[str]:
+            return [unquote(part) for part in urlsplit(self.path).path.strip("/").split("/")]
+
+        def user(self) -> str | None:
+            return hub.users.get(self.headers.get("Authorization", "").removeprefix("Bearer "))
+
+        def sees(self, repo: str) -> bool:
+            return repo not in hub.private or repo.startswith(f"{self.user()}/")
+
+        def read(self) -> bytes:
+            if self.headers.get("Transfer-Encoding", "").lower() != "chunked":
+                return self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            chunks = []
+            while size := int(self.rfile.readline().split(b";")[0], 16):
+                chunks.append(self.rfile.read(size))
+                self.rfile.readline()
+            self.rfile.readline()
+            return b"".join(chunks)
 
         def send_file(self, repo: str, commit: str, folder: Path, name: str) -> None:
             if repo in hub.gated:
@@ -111,23 +347,41 @@ def _handler(hub: LoopbackHub) -> type[BaseHTTPRequestHandler]:
                 hub.served.append(f"{repo}/{name}")
             self.send(path.read_bytes(), {"ETag": f'"{_etag(path)}"', "X-Repo-Commit": commit})
 
-        def send(self, body: bytes, headers: dict[str, str]) -> None:
-            self.send_response(200)
+        def send_json(self, content: Any, status: int = 200) -> None:
+            self.send(json.dumps(content).encode(), {"Content-Type": "application/json"}, status)
+
+        def send(self, body: bytes, headers: dict[str, str], status: int = 200) -> None:
+            self.send_response(status)
             for key, value in {**headers, "Content-Length": str(len(body))}.items():
                 self.send_header(key, value)
             self.end_headers()
-            if self.command == "GET":
+            if self.command != "HEAD":
                 self.wfile.write(body)
 
-        def refuse(self, status: int, code: str) -> None:
+        def refuse(self, status: int, code: str, message: str = "") -> None:
             self.send_response(status)
             if code:
                 self.send_header("X-Error-Code", code)
-                self.send_header("X-Error-Message", code)
+            if code or message:
+                self.send_header("X-Error-Message", message or code)
             self.send_header("Content-Length", "0")
             self.end_headers()
 
     return Handler
+
+
+LICENSES = {"apache-2.0", "mit", "cc-by-4.0", "other"}
+
+
+def _files(folder: Path) -> dict[str, Path]:
+    return {path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def _oid(content: bytes, lfs: bool) -> str:
+    """As git names it: an LFS object by its sha256, a blob by the sha1 of its header and content."""
+    if lfs:
+        return hashlib.sha256(content).hexdigest()
+    return hashlib.sha1(f"blob {len(content)}\0".encode() + content).hexdigest()
 
 
 def _etag(path: Path) -> str:

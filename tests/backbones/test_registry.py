@@ -56,6 +56,7 @@ def test_every_entry_is_whole(entry):
         "transformers",
         "multilingual_clip",
         "sentence_transformers",
+        "tuned",
     }
     assert entry.model and entry.dim > 0
     assert entry.revision == "" or re.fullmatch("[0-9a-f]{40}", entry.revision)
@@ -73,6 +74,17 @@ def test_image_towers_are_known_and_have_the_same_length(entry):
         tower = find(entry.image_tower)
         assert tower is not None and tower.name == entry.image_tower
         assert tower.dim == entry.dim
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
+def test_fine_tuned_companions_and_their_bases_know_each_other(entry):
+    assert bool(entry.base) == (entry.kind == "tuned")
+    for companion in entry.tuned.values():
+        assert registry()[companion].base == entry.name
+    if entry.base:
+        base = registry()[entry.base]
+        assert entry.name in base.tuned.values()
+        assert (base.dim, base.prefix) == (entry.dim, entry.prefix)
 
 
 def test_open_clip_has_every_pair_and_agrees_on_the_length():
@@ -143,4 +155,4 @@ def test_aliases_and_near_misses():
     assert find("openai/clip-vit-base-patch32").name == "ViT-B-32-quickgelu/openai"
     assert find("nobody/nothing") is None
     assert suggest("M-CLIP/XLM-Roberta-Large-ViT-L14")[0] == "M-CLIP/XLM-Roberta-Large-Vit-L-14"
-    assert suggest("embeded") == ["embedded", "embedded-uncentred"]
+    assert suggest("embeded") == ["embedded", "embedded-pr-mcs", "embedded-uncentred"]

@@ -15,6 +15,7 @@ from capscore.evaluate_module import CaptionModule
 from capscore.scorers import scorer_class
 
 from ..backbones.tiny_transformers import write_clip
+from ..shipped_weights import pr_mcs_on
 from ..toy import ColourBackbone
 
 METRICS = Path(__file__).resolve().parents[2] / "metrics"
@@ -47,7 +48,14 @@ def load() -> Callable[..., CaptionModule]:
 
 def toy_options(slug: str) -> dict[str, Any]:
     """What puts a metric on the toy backbone, if it has one."""
-    return {"backbone": ColourBackbone(), "cache": False} if slug in WITH_BACKBONE else {}
+    return {"backbone": toy_backbone(slug), "cache": False} if slug in WITH_BACKBONE else {}
+
+
+def toy_backbone(slug: str) -> ColourBackbone:
+    """The toy backbone; for PR-MCS it says that it was fine-tuned for it."""
+    backbone = ColourBackbone()
+    backbone.recipe = "pr_mcs" if slug == "pr_mcs" else ""
+    return backbone
 
 
 @pytest.fixture(params=SLUGS)
@@ -58,6 +66,12 @@ def slug(request) -> str:
 @pytest.fixture(params=WITH_BACKBONE)
 def slug_with_backbone(request) -> str:
     return request.param
+
+
+@pytest.fixture(scope="session")
+def embedded_pr_mcs(embedded):
+    """The weights of PR-MCS that ship, loaded once."""
+    return pr_mcs_on(embedded)
 
 
 @pytest.fixture(scope="session")

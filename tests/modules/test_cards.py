@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import doctest
 import importlib.util
 import inspect
@@ -35,6 +36,13 @@ SECTIONS = [
     "Citation",
     "Changelog",
 ]
+# a card of weights that ship says what they give and where they come from
+SECTIONS_WITH_WEIGHTS = [
+    *SECTIONS[:3],
+    "Measured with these weights",
+    "Training",
+    *SECTIONS[4:],
+]
 
 
 def card(slug: str) -> tuple[dict, str]:
@@ -50,7 +58,7 @@ def section(body: str, title: str) -> str:
 
 def test_every_module_is_a_metric():
     assert set(SLUGS) <= set(SCORERS)
-    assert {"cider", "clip_score", "mcs", "ref_clip_score"} <= set(SLUGS)
+    assert {"cider", "clip_score", "mcs", "pr_mcs", "ref_clip_score"} <= set(SLUGS)
 
 
 def test_a_folder_is_named_as_its_files(slug):
@@ -80,8 +88,9 @@ def test_front_matter(slug, load):
 def test_sections(slug, load):
     front, body = card(slug)
     asked = "CLIPScore" if slug in WITH_BACKBONE else front["title"]
-    assert re.findall(r"^## (.*)$", body, re.MULTILINE) == [title.format(asked) for title in SECTIONS]
-    assert re.search(r"^# Metric: (\w+)", body, re.MULTILINE)[1] == front["title"]
+    expected = SECTIONS_WITH_WEIGHTS if slug == "pr_mcs" else SECTIONS
+    assert re.findall(r"^## (.*)$", body, re.MULTILINE) == [title.format(asked) for title in expected]
+    assert re.search(r"^# Metric: ([\w-]+)", body, re.MULTILINE)[1] == front["title"]
     assert load(slug).citation.strip() in section(body, "Citation")
     versions = re.findall(r"^- \*\*(.+?)\*\*", section(body, "Changelog"), re.MULTILINE)
     assert versions[0] == capscore.__version__
@@ -167,9 +176,9 @@ def test_examples_in_the_card_run(slug, embedded, tmp_path, monkeypatch):
     for seed, name in enumerate(("dog", "cat")):
         (tmp_path / "photos" / f"{name}.jpg").write_bytes(encode(noise(seed=seed), "JPEG"))
     monkeypatch.chdir(tmp_path)
-    # both say "embedded"; loaded once for all of them
+    # all say "embedded", or what was fine-tuned from it; loaded once for all of them, each gets its own copy
     monkeypatch.setenv("CAPSCORE_BACKBONE", "embedded")
-    monkeypatch.setattr("capscore.backbones.embedded.load_embedded", lambda **options: embedded)
+    monkeypatch.setattr("capscore.backbones.embedded.load_embedded", lambda **options: copy.copy(embedded))
 
     _, body = card(slug)
     blocks = re.findall(r"^```python\n(.*?)^```$", body, re.DOTALL | re.MULTILINE)

@@ -42,12 +42,14 @@ ROWS = {
 # H-mean of 2.5 · cos with the photo and of the largest cosine with a reference; CIDEr by hand, see below
 EXPECTED = {
     "mcs": [2.5, HALF, 0.0, 2.5, 0.0],
+    "pr_mcs": [2.5, HALF, 0.0, 2.5, 0.0],
     "clip_score": [2.5, HALF, 0.0, 2.5, 0.0],
     "ref_clip_score": [10 / 7, 1.0101525445522106, 0.0, 0.0, 0.0],
     "cider": [2.5, 0.16929871407628727, 2.5, 0.0, 5 / 6],
 }
 MEAN = {
     "mcs": 1.3535533905932737,
+    "pr_mcs": 1.3535533905932737,
     "clip_score": 1.3535533905932737,
     "ref_clip_score": 0.4877447946247279,
     "cider": 1.2005264094819241,

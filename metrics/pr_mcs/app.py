@@ -1,0 +1,11 @@
+"""The Space's demo of PR-MCS: a photo and its caption in, perturbed captions and their scores out.
+
+`python app.py` starts it; the weights ship with capscore, so it needs no Hub.
+"""
+
+from capscore.demo_app import build_app
+
+demo = build_app("pr_mcs")
+
+if __name__ == "__main__":
+    demo.launch(show_error=True)

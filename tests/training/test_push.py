@@ -1,0 +1,641 @@
+"""Pushing a tower to a Hub on this machine, and loading it back from there in a process that has nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from huggingface_hub import constants
+from safetensors.torch import load_file, save_file
+from typer.testing import CliRunner
+
+import capscore
+from capscore.backbones import load_backbone
+from capscore.backbones.download import needed_files
+from capscore.backbones.student import StudentTextTower
+from capscore.backbones.transformers_tokenizer import load_tokenizer
+from capscore.backbones.tuned import save_tuned
+from capscore.errors import CapscoreError
+from capscore.rows import UsageError
+from tests.backbones import tiny_transformers as tiny
+from tests.backbones.loopback_hub import LoopbackHub
+from training.model_card import DataSource, ModelCard, write_card
+from training.push import MAX_BYTES, MAX_FILES, app, plan, push
+
+Rows = tuple[list[str], list[str]]  # captions, paths of photos
+CAPTIONS = ["a cat on the mat", "Zwei Hunde.", "кошка", "海辺", "a man and a dog"]
+CARD = ModelCard(
+    name="tiny",
+    recipe="teacher_learning",
+    base="org/encoder",
+    languages=["de", "en"],
+    license="apache-2.0",
+    command="python -m training.teacher_learning --config tiny.yaml",
+    settings={"epochs": 5},
+    data=[DataSource("Invented captions", "CC0", rows=5)],
+)
+STUDENT = {
+    "README.md",
+    "capscore_student.json",
+    "config.json",
+    "model.safetensors",
+    "tokenizer.json",
+    "tokenizer_config.json",
+}
+
+
+@pytest.fixture(scope="module")
+def clip(tmp_path_factory) -> Path:
+    return tiny.write_clip(tmp_path_factory.mktemp("clip") / "clip")
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory) -> Rows:
+    """Every caption with every photo."""
+    folder = tmp_path_factory.mktemp("photos")
+    photos = [folder / f"{number}.png" for number in range(5)]
+    for path, photo in zip(photos, tiny.random_photos(5), strict=True):
+        photo.save(path)
+    pairs = [(caption, str(path)) for caption in CAPTIONS for path in photos]
+    return [caption for caption, _ in pairs], [path for _, path in pairs]
+
+
+def towards_photos(backbone) -> torch.Tensor:
+    """Where the photos are: random towers point elsewhere, and would score 0."""
+    return torch.tensor(backbone.encode_images(tiny.random_photos())).mean(0)
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory, clip) -> Path:
+    """A student with its card; not to be changed."""
+    folder = tmp_path_factory.mktemp("saved")
+    encoder = tiny.tiny_encoder(folder / "tokenizer", "distilbert")
+    tower = StudentTextTower(
+        encoder, load_tokenizer(folder / "tokenizer", encoder.config), dim=16, image_tower="org/clip"
+    )
+    tiny.randomise(tower, seed=3)
+    with torch.no_grad():
+        tower.projection.bias += 2 * towards_photos(load_backbone(clip, device="cpu"))
+    tower.save_pretrained(folder / "student")
+    write_card(folder / "student", CARD)
+    return folder / "student"
+
+
+@pytest.fixture
+def folder(saved, tmp_path) -> Path:
+    """A copy that may be changed."""
+    return Path(shutil.copytree(saved, tmp_path / "student"))
+
+
+@pytest.fixture
+def hub(tmp_path, monkeypatch, clip):
+    """A Hub with the image tower on it; the user is logged in as "jo"."""
+    for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setenv("HF_TOKEN", "hf_jo")
+    monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "no-token"))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+    with LoopbackHub(tmp_path / "hub").running() as hub:
+        template = constants.HUGGINGFACE_CO_URL_TEMPLATE.replace(constants.ENDPOINT, hub.url)
+        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+        monkeypatch.setattr(constants, "ENDPOINT", hub.url)
+        hub.add("org/clip", clip)
+        hub.users = {"hf_jo": "jo", "hf_ann": "ann"}
+        yield hub
+
+
+def run(*arguments: object):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def failed(*arguments: object, code: int = 1) -> str:
+    """What a command that must fail says: one line, whatever it is."""
+    result = run(*arguments)
+    assert result.exit_code == code, result.output
+    (line,) = (line for line in result.stderr.splitlines() if "error: " in line)
+    assert "Traceback" not in result.output
+    return line.partition("error: ")[2]
+
+
+SCORE = """
+import json, sys
+import torch
+torch.set_num_threads(1)
+import capscore, evaluate
+job = json.loads(sys.argv[1])
+found = {}
+for backbone in job["backbones"]:
+    result = capscore.load("mcs", backbone=backbone, device="cpu", cache=False).score(*job["rows"])
+    found[backbone] = [[score.hex() for score in result.scores.tolist()], result.signature]
+module = evaluate.load(capscore.module_folder("mcs"), backbone=backbone, device="cpu", cache=False)
+result = module.compute(predictions=job["rows"][0], images=job["rows"][1])
+found["module"] = [[score.hex() for score in result["scores"]], result["signature"]]
+print(json.dumps(found))
+"""
+
+
+def scored_elsewhere(hub, tmp_path, *backbones: str, rows: Rows) -> dict[str, list]:
+    """Scores and signature a backbone, in a process with an empty cache that reaches the Hub without a token.
+
+    Under "module" those of the evaluate module with the last backbone.
+    """
+    environment = {
+        key: value
+        for key, value in os.environ.items()
+        if not key.endswith("_OFFLINE") and key not in ("HF_TOKEN", "CAPSCORE_BACKBONE")
+    }
+    environment |= {
+        "HF_HUB_OFFLINE": "0",
+        "HF_EVALUATE_OFFLINE": "1",
+        "HF_ENDPOINT": hub.url,
+        "HF_HOME": str(tmp_path / "elsewhere"),
+        "HF_HUB_DISABLE_XET": "1",
+        "NO_PROXY": "127.0.0.1",
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", SCORE, json.dumps({"backbones": backbones, "rows": rows})],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def scored_here(folder: Path, rows: Rows, image_tower: Path | None = None) -> list[str]:
+    backbone = load_backbone(folder, device="cpu", image_tower=image_tower and str(image_tower))
+    scores = capscore.load("mcs", backbone=backbone, cache=False).score(*rows).scores
+    assert len(set(scores.tolist())) > 5, "scores that say something: most are cut at 0"
+    return [score.hex() for score in scores.tolist()]
+
+
+# There and back
+
+
+def test_pushed(hub, saved):
+    result = run(saved, "jo/tiny", "--tag", "v1")
+    assert result.exit_code == 0, result.output
+    commit = hub.commit_of("jo/tiny", "main")
+    assert f"made and filled jo/tiny: {hub.url}/jo/tiny/tree/{commit}" in result.stdout
+    assert f"capscore.load(…, backbone='jo/tiny@{commit}')" in result.stdout
+    assert hub.steps == ["create", "lfs", "commit", "tag"]
+    assert hub.commit_of("jo/tiny", "v1") == commit
+    held = hub.files_of("jo/tiny")
+    assert held.keys() == {*STUDENT, ".gitattributes"}
+    assert all(held[name] == (saved / name).read_bytes() for name in STUDENT)
+
+
+def test_loaded_back_with_the_same_bits(hub, saved, tuned, clip, rows, tmp_path):
+    changed = Path(shutil.copytree(saved, tmp_path / "changed"))
+    weights = load_file(changed / "model.safetensors")
+    weights["projection.bias"] += 1
+    save_file(weights, changed / "model.safetensors", metadata={"format": "pt"})
+
+    first = push(plan(saved), "jo/tiny", tag="v1").commit
+    bold = push(plan(changed), "jo/tiny", revision="bold", message="Bolder")
+    assert not bold.created and bold.changed and hub.messages[-1] == "Bolder"
+    ready = plan(tuned)
+    names = {file.name for file in ready.files}
+    assert ready.kind == "tuned" and names >= {"README.md", "capscore_tuned.json", "model.safetensors"}
+    assert all(name.startswith("text_tower/") for name in names if "/" in name)
+    further = push(ready, "jo/tuned").commit
+    hub.served.clear()
+
+    specs = ("jo/tiny", "jo/tiny@v1", f"jo/tiny@{first}", "jo/tiny@bold", f"jo/tuned@{further}", "jo/tuned")
+    found = scored_elsewhere(hub, tmp_path, *specs, rows=rows)
+    here = scored_here(saved, rows, clip)
+    for spec in specs[:3]:
+        assert found[spec][0] == here and f"backbone:jo/tiny@{first}" in found[spec][1]
+    assert found["jo/tiny@bold"][0] == scored_here(changed, rows, clip) != here
+    assert f"backbone:jo/tiny@{bold.commit}" in found["jo/tiny@bold"][1]
+    for spec in (*specs[4:], "module"):
+        assert found[spec][0] == scored_here(tuned, rows) != here
+        assert f"backbone:jo/tuned@{further}" in found[spec][1]
+    assert {name for name in hub.served if name.startswith("jo/")} == {
+        *(f"jo/tiny/{name}" for name in STUDENT - {"README.md"}),
+        "jo/tuned/capscore_tuned.json",
+        "jo/tuned/model.safetensors",
+    }
+
+
+@pytest.fixture
+def tuned(hub, clip, tmp_path) -> Path:
+    """The text tower of the CLIP that is on the Hub, some steps towards the photos."""
+    base, trained = (load_backbone("org/clip", device="cpu") for _ in range(2))
+    optimizer = torch.optim.SGD(trained.text_network().requires_grad_(True).parameters(), lr=0.02)
+    for _ in range(10):
+        optimizer.zero_grad()
+        texts = trained.embed_tokens(trained.tokenize(CAPTIONS).ids)
+        (-texts @ towards_photos(trained)).mean().backward()
+        optimizer.step()
+    folder = tmp_path / "tuned"
+    save_tuned(trained, folder, base=base, base_spec="org/clip", recipe="pr_mcs", languages=["en"])
+    write_card(folder, CARD)
+    return folder
+
+
+def test_the_command_as_people_type_it(saved, tmp_path):
+    """Without any network or token, as the tests are run."""
+    done = subprocess.run(
+        [sys.executable, "-m", "training.push", str(saved), "jo/tiny", "--dry-run"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "HF_HOME": str(tmp_path), "COLUMNS": "100"},
+        cwd=Path(capscore.__file__).parents[1],
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    for name in STUDENT:
+        assert name in done.stdout
+    assert "dry run: 6 files, " in done.stdout and "to jo/tiny, the branch main, in one commit" in done.stdout
+
+
+# Trial runs
+
+
+def test_a_dry_run_asks_nobody(hub, folder, monkeypatch):
+    (folder / "log.jsonl").write_text("{}\n")
+    monkeypatch.delenv("HF_TOKEN")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    hub.broken = True
+    result = run(folder, "jo/tiny", "--dry-run", "--private", "--tag", "v1", "--revision", "next")
+    assert result.exit_code == 0, result.output
+    assert "log.jsonl" in result.stdout and "not sent: log" in result.stdout
+    assert "the branch next" in result.stdout and "would be made private" in result.stdout
+    assert "would be tagged v1" in result.stdout
+    assert hub.steps == [] and set(hub.repos) == {"org/clip"}
+
+
+def test_a_dry_run_fails_where_the_push_would(folder):
+    (folder / "README.md").unlink()
+    assert "has no README.md" in failed(folder, "jo/tiny", "--dry-run")
+
+
+# What is sent
+
+
+def test_what_training_leaves_is_left(folder):
+    left = {
+        "log.jsonl": "log",
+        "log.txt": "log",
+        "events.out.tfevents.1": "log",
+        "optimizer.safetensors": "state of the training",
+        "training_args.bin": "state of the training",
+        "trainer_state.json": "state of the training",
+        "checkpoints/step-000100/model.safetensors": "checkpoint",
+        "checkpoints/step-000100/optimizer.pt": "checkpoint",
+        ".cache/huggingface/x.json": "hidden",
+        ".DS_Store": "hidden",
+        "deeper/config.json": "loading does not read it",
+        "notes.docx": "loading does not read it",
+    }
+    for name in [*left, "LICENSE", "curve.png"]:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("x")
+    ready = plan(folder)
+    assert {file.name: reason for file, reason in ready.left_out} == {
+        **left,
+        "curve.png": "loading does not read it",
+    }
+    assert {file.name for file in ready.files} == STUDENT | {"LICENSE"}
+
+    card = folder / "README.md"
+    card.write_text(card.read_text() + "\n![The loss](curve.png)\n")
+    asked = plan(folder, ["log.jsonl", "checkpoints/*/model*"])
+    assert {file.name for file in asked.files} == STUDENT | {
+        "LICENSE",
+        "curve.png",
+        "log.jsonl",
+        "checkpoints/step-000100/model.safetensors",
+    }
+    assert asked.size == sum(file.path.stat().st_size for file in asked.files)
+
+
+def test_included_checkpoints_are_not_downloaded_with_the_tower():
+    student = ["capscore_student.json", "config.json", "model.safetensors"]
+    assert needed_files([*student, "checkpoints/1/config.json", "checkpoints/1/model.safetensors"]) == student
+    tuned = ["README.md", "capscore_tuned.json", "model.safetensors", "result.json", "text_tower/config.json"]
+    assert needed_files(tuned) == ["capscore_tuned.json", "model.safetensors"]
+
+
+@pytest.mark.parametrize("name", ["pytorch_model.bin", "extra.PT", "tower.pkl", "tower.ckpt"])
+def test_pickles_never(folder, name):
+    (folder / name).write_bytes(b"\x80\x04")
+    with pytest.raises(CapscoreError, match=rf"{name} is a pickle, which may run code"):
+        plan(folder)
+
+
+def test_pickles_not_even_when_asked_for(folder):
+    (folder / "optimizer.pt").write_bytes(b"\x80\x04")
+    plan(folder)
+    with pytest.raises(CapscoreError, match=r"optimizer\.pt is a pickle"):
+        plan(folder, ["optimizer.*"])
+
+
+def test_a_pattern_that_fits_nothing(folder):
+    (folder / "log.jsonl").write_text("{}")
+    message = failed(folder, "jo/tiny", "--include", "log.json", "--dry-run", code=2)
+    assert "--include 'log.json' fits no file" in message and "did you mean 'log.jsonl'" in message
+
+
+# What is no tower, or not for others
+
+
+def test_folders_that_are_no_tower(folder, clip, tmp_path):
+    assert "is no folder here" in failed(tmp_path / "gone", "jo/tiny", "--dry-run", code=2)
+    with pytest.raises(CapscoreError, match=r"expected capscore_student.json or capscore_tuned.json, it has"):
+        plan(clip)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(CapscoreError, match=r"it has nothing"):
+        plan(tmp_path / "empty")
+    weights = folder / "model.safetensors"
+    whole = weights.read_bytes()
+    weights.write_bytes(whole[:1000])
+    with pytest.raises(CapscoreError, match=r"model.safetensors is torn"):
+        plan(folder)
+    weights.unlink()
+    with pytest.raises(CapscoreError, match=r"has no model.safetensors"):
+        plan(folder)
+    weights.write_bytes(whole)
+    plan(folder)
+
+
+def test_weights_that_are_no_numbers(folder):
+    weights = load_file(folder / "model.safetensors")
+    weights["projection.bias"][3] = torch.nan
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(CapscoreError, match=r"model.safetensors: projection.bias holds NaN or infinity"):
+        plan(folder)
+
+
+@pytest.mark.parametrize("tower", ["{clip}", "./clip", "~/clip", "C:\\clip"])
+def test_a_tower_that_only_this_machine_has(folder, clip, tower):
+    change(folder / "capscore_student.json", image_tower=tower.format(clip=clip))
+    with pytest.raises(CapscoreError, match=r"image_tower is .*clip', a folder that only this machine has"):
+        plan(folder)
+
+
+def test_a_student_without_an_image_tower_says_so(folder):
+    change(folder / "capscore_student.json", image_tower="")
+    (note,) = plan(folder).notes
+    assert "image_tower=" in note
+    assert "note: the tower names no image tower" in run(folder, "jo/tiny", "--dry-run").stderr
+
+
+def test_a_fine_tuned_tower_whose_base_is_gone(hub, tuned, monkeypatch, tmp_path):
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "emptied"))
+    hub.repos.pop("org/clip")
+    with pytest.raises(CapscoreError, match=r"was fine-tuned from org/clip@[0-9a-f]{40}: .*no model"):
+        plan(tuned)
+
+
+def change(path: Path, **fields: object) -> None:
+    path.write_text(json.dumps({**json.loads(path.read_text()), **fields}))
+
+
+@pytest.mark.parametrize(
+    "front, message",
+    [
+        ("language: [de]", "says no license, such as license: apache-2.0"),
+        ("license: mit", "says no language, such as"),
+        ("license: mit\nlanguage: []", "says no language"),
+        ("license: other\nlanguage: [de]", "needs license_name and license_link"),
+        ("license: [mit\nlanguage", "front matter of .*README.md cannot be read"),
+        ("- de", "front matter of .*README.md cannot be read"),
+    ],
+)
+def test_cards_that_say_too_little(folder, front, message):
+    (folder / "README.md").write_text(f"---\n{front}\n---\n# Tiny\n")
+    with pytest.raises(CapscoreError, match=message):
+        plan(folder)
+
+
+def test_what_the_hub_does_not_take(folder):
+    with open(folder / "LICENSE", "wb") as sparse:
+        sparse.truncate(MAX_BYTES + 1)
+    with pytest.raises(CapscoreError, match=r"LICENSE has 50.0 GB; the Hub takes 50.0 GB a file"):
+        plan(folder)
+    (folder / "LICENSE").unlink()
+    for number in range(MAX_FILES):
+        (folder / f"NOTICE{number}").touch()
+    with pytest.raises(CapscoreError, match=r"106 files are too many for one commit \(at most 100\)"):
+        plan(folder)
+
+
+# Options
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["tiny"], "expected org/name"),
+        (["jo/tiny/more"], "is not a Hub id"),
+        (["jo/tiny--"], "is not a Hub id"),
+        (["jo/tiny", "--create-pr", "--revision", "next"], "--create-pr and --revision"),
+        (["jo/tiny", "--create-pr", "--tag", "v1"], "--create-pr and --tag"),
+        (["jo/tiny", "--revision", "0" * 40], "expected a branch; a commit cannot be added to"),
+        (["jo/tiny", "--revision", " "], "expected a branch"),
+        (["jo/tiny", "--tag", ""], "--tag is empty"),
+    ],
+)
+def test_options_that_do_not_go_together(saved, arguments, message):
+    assert message in failed(saved, *arguments, "--dry-run", code=2)
+
+
+# What is there already
+
+
+def test_the_same_again_makes_no_commit(hub, saved):
+    first = push(plan(saved), "jo/tiny")
+    again = push(plan(saved), "jo/tiny", overwrite_card=True)
+    assert (again.changed, again.commit, again.created) == (False, first.commit, False)
+    assert hub.steps == ["create", "lfs", "commit"]
+    assert "has all of this already; no commit was made" in run(saved, "jo/tiny").stdout
+
+
+def test_a_card_on_the_hub_is_kept_unless_told(hub, folder):
+    push(plan(folder), "jo/tiny")
+    before = hub.files_of("jo/tiny")["README.md"]
+    write_card(folder, CARD, force=True)
+    (folder / "README.md").write_text((folder / "README.md").read_text() + "More.\n")
+    change(folder / "capscore_student.json", teacher="another")
+    result = run(folder, "jo/tiny")
+    assert result.exit_code == 0 and "the card that was there is left as it is" in result.stdout
+    held = hub.files_of("jo/tiny")
+    assert held["README.md"] == before
+    assert b"another" in held["capscore_student.json"]
+    assert not push(plan(folder), "jo/tiny", overwrite_card=True).kept_card
+    assert hub.files_of("jo/tiny")["README.md"].endswith(b"More.\n")
+
+
+def test_files_there_that_loading_would_read_too(hub, folder):
+    (folder / "added_tokens.json").write_text("{}")
+    push(plan(folder), "jo/tiny")
+    (folder / "added_tokens.json").unlink()
+    before, steps = hub.files_of("jo/tiny"), list(hub.steps)
+    message = failed(folder, "jo/tiny", "--revision", "next")
+    assert "files that loading would read" in message and "added_tokens.json; --delete-stale" in message
+    assert hub.files_of("jo/tiny") == before and hub.steps == steps, "not even a branch was made"
+    result = run(folder, "jo/tiny", "--delete-stale")
+    assert result.exit_code == 0 and "deleted there: added_tokens.json" in result.stdout
+    assert hub.files_of("jo/tiny").keys() == before.keys() - {"added_tokens.json"}
+
+
+def test_branches_and_tags(hub, folder):
+    first = push(plan(folder), "jo/tiny", tag="v1").commit
+    change(folder / "capscore_student.json", teacher="another")
+    second = push(plan(folder), "jo/tiny", revision="next").commit
+    assert hub.commit_of("jo/tiny", "main") == first != second == hub.commit_of("jo/tiny", "next")
+    steps = list(hub.steps)
+    assert "has a tag 'v1' already; nothing was sent" in failed(folder, "jo/tiny", "--tag", "v1")
+    assert "that is a tag of jo/tiny" in failed(folder, "jo/tiny", "--revision", "v1")
+    assert hub.steps == steps
+
+
+def test_private_repositories(hub, saved):
+    push(plan(saved), "jo/secret", private=True)
+    assert "jo/secret" in hub.private
+    push(plan(saved), "jo/open")
+    steps = list(hub.steps)
+    assert "--private: jo/open is there and is public" in failed(saved, "jo/open", "--private")
+    assert hub.steps == steps
+
+
+def test_a_pull_request_to_somebody_else(hub, folder, monkeypatch):
+    push(plan(folder), "jo/tiny")
+    before = hub.files_of("jo/tiny")
+    change(folder / "capscore_student.json", teacher="another")
+    monkeypatch.setenv("HF_TOKEN", "hf_ann")
+    result = run(folder, "jo/tiny", "--create-pr")
+    assert result.exit_code == 0, result.output
+    assert f"opened {hub.url}/jo/tiny/discussions/1" in result.stdout
+    assert hub.files_of("jo/tiny") == before
+    assert b"another" in hub.files_of("jo/tiny", "refs/pr/1")["capscore_student.json"]
+    assert "there is no jo/new yet" in failed(folder, "jo/new", "--create-pr")
+
+
+# What goes wrong
+
+
+def test_no_token(hub, saved, monkeypatch):
+    monkeypatch.delenv("HF_TOKEN")
+    assert failed(saved, "jo/tiny") == (
+        "the Hub needs a token to know who pushes: `hf auth login`, or set HF_TOKEN; nothing was sent"
+    )
+
+
+def test_a_token_that_is_not_accepted(hub, saved, monkeypatch):
+    monkeypatch.setenv("HF_TOKEN", "hf_old")
+    assert "does not accept the token" in failed(saved, "jo/tiny")
+    assert set(hub.repos) == {"org/clip"}
+
+
+@pytest.mark.parametrize("variable", ["HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"])
+def test_offline(hub, saved, monkeypatch, variable):
+    monkeypatch.setenv(variable, "1")
+    assert f"{variable} is set, so nothing was sent; --dry-run needs no network" in failed(saved, "jo/tiny")
+
+
+def test_a_dead_hub(hub, saved, monkeypatch):
+    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
+    message = failed(saved, "jo/tiny")
+    assert "the Hub (http://127.0.0.1:9) could not be used (Conn" in message and "nothing was sent" in message
+
+
+def test_a_broken_hub(hub, saved):
+    hub.broken = True
+    assert "answered with status 503" in failed(saved, "jo/tiny")
+
+
+def test_somebody_elses_repository(hub, saved):
+    hub.add("ann/tiny", saved)
+    message = failed(saved, "ann/tiny", "--overwrite-card")
+    assert "jo may not write to ann/tiny" in message and "nothing was sent" in message
+    assert "jo may not write to ann/new" in failed(saved, "ann/new")
+    assert hub.steps == []
+
+
+def test_a_private_repository_of_somebody_else(hub, saved):
+    hub.add("ann/secret", saved)
+    hub.private.add("ann/secret")
+    assert "jo may not write to ann/secret" in failed(saved, "ann/secret")
+
+
+def test_a_gated_repository(hub, folder):
+    push(plan(folder), "jo/tiny")
+    hub.gated.add("jo/tiny")
+    change(folder / "capscore_student.json", teacher="another")
+    assert "jo/tiny is gated: accept its terms" in failed(folder, "jo/tiny")
+
+
+@pytest.mark.parametrize("step", ["preupload", "lfs-batch", "lfs", "commit"])
+def test_a_failure_leaves_no_half_commit(hub, folder, step):
+    commit = push(plan(folder), "jo/tiny").commit
+    before = hub.files_of("jo/tiny")
+    weights = load_file(folder / "model.safetensors")
+    weights["projection.bias"] += 1
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    hub.refused[step] = 422
+    message = failed(folder, "jo/tiny")
+    assert "status 422" in message and message.endswith("; nothing was sent")
+    assert hub.commit_of("jo/tiny", "main") == commit and hub.files_of("jo/tiny") == before
+    hub.refused.clear()
+    assert push(plan(folder), "jo/tiny").changed
+    assert hub.files_of("jo/tiny")["model.safetensors"] == (folder / "model.safetensors").read_bytes()
+
+
+def test_a_failure_says_what_was_made_before_it(hub, saved):
+    hub.refused["commit"] = 422
+    assert failed(saved, "jo/new").endswith("; jo/new was made and is empty")
+    assert hub.files_of("jo/new").keys() == {".gitattributes"}
+    assert failed(saved, "jo/new", "--revision", "next").endswith(
+        "; the branch next was made, and is what main is"
+    )
+    hub.refused = {"tag": 422}
+    message = failed(saved, "jo/new", "--tag", "v1")
+    assert message.endswith(f"; the commit {hub.commit_of('jo/new', 'main')} is there")
+
+
+def test_somebody_who_is_faster(hub, folder):
+    push(plan(folder), "jo/tiny")
+    change(folder / "capscore_student.json", teacher="another")
+    preupload = hub.preupload
+
+    def meanwhile(repo, revision, asked):
+        hub.preupload = preupload
+        hub.add(repo, hub._new_folder(repo))
+        return preupload(repo, revision, asked)
+
+    hub.preupload = meanwhile
+    assert "somebody else committed to jo/tiny meanwhile" in failed(folder, "jo/tiny")
+    assert hub.files_of("jo/tiny") == {}
+
+
+def test_a_gitignore_that_swallows_weights(hub, saved):
+    hub.ignored.add("model.safetensors")
+    message = failed(saved, "jo/tiny")
+    assert "lacks model.safetensors: does a .gitignore there name them?" in message
+
+
+def test_a_card_that_the_hub_does_not_take(hub, folder):
+    card = folder / "README.md"
+    card.write_text(card.read_text().replace("license: apache-2.0", "license: my-own"))
+    message = failed(folder, "jo/tiny")
+    assert "the Hub does not take it" in message and "must be one of them" in message
+    assert message.endswith("; nothing was sent") and "jo/tiny" not in hub.repos
+
+
+def test_errors_are_usage_errors_or_ours(saved):
+    assert issubclass(UsageError, CapscoreError)
+    with pytest.raises(UsageError):
+        push(plan(saved), "tiny")

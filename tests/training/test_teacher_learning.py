@@ -1,0 +1,337 @@
+"""Teacher learning: the loss, the teacher's file, the evaluation, and a student taught from nothing."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import capscore
+from capscore.backbones.student import StudentTextTower
+from capscore.errors import BackboneUnavailable, CapscoreError
+from training import loop, teacher_learning
+from training.config import parse
+from training.parallel_text import read_parallel_text
+from training.teacher_learning import (
+    Example,
+    Examples,
+    TeacherLearning,
+    evaluation,
+    mse_loss,
+    teacher_embeddings,
+    train,
+)
+
+from ..toy import ColourBackbone
+
+ROOT = Path(__file__).parents[2]
+COLOURS = {"red": "rot", "green": "grün", "blue": "blau"}
+WHO = {"a dog": "ein Hund", "a cat": "eine Katze", "a child": "ein Kind", "a woman": "eine Frau"}
+WHAT = {"sleeps": "schläft", "runs": "rennt", "waits": "wartet"}
+WHERE = {
+    "on the beach": "am Strand",
+    "in the kitchen": "in der Küche",
+    "under a tree": "unter einem Baum",
+    "in the snow": "im Schnee",
+}
+
+
+def write(path: Path, rows) -> str:
+    path.write_text("".join(json.dumps({"en": en, "de": de}) + "\n" for en, de in rows), encoding="utf-8")
+    return str(path)
+
+
+@pytest.fixture
+def colours(tmp_path, monkeypatch):
+    """Words for colours in two languages, and the teacher that knows them in one."""
+    backbone = ColourBackbone()
+    monkeypatch.setattr(teacher_learning, "load_backbone", lambda spec, device: backbone)
+    rows = [
+        (" ".join(words), " ".join(COLOURS[word] for word in words))
+        for count in (1, 2, 3)
+        for words in product(COLOURS, repeat=count)
+    ]
+    data = write(tmp_path / "train.jsonl", rows[::2])
+    settings = TeacherLearning(
+        out=str(tmp_path / "run"),
+        data=[data],
+        validation=[write(tmp_path / "val.jsonl", rows[1::2])],
+        teacher="colours",
+        student="scratch",
+        layers=1,
+        width=16,
+        heads=2,
+        vocabulary=60,
+        max_tokens=16,
+        epochs=3,
+        batch_size=16,
+        learning_rate=5e-3,
+        log_every=1,
+    )
+    return backbone, settings
+
+
+# The whole
+
+
+def test_a_student_from_nothing_takes_the_teachers_images(tmp_path):
+    sentences = [
+        (f"{who} {what} {where}", f"{WHO[who]} {WHAT[what]} {WHERE[where]}")
+        for who, what, where in product(WHO, WHAT, WHERE)
+    ]
+    held_out = sentences[::6]
+    data = write(tmp_path / "train.jsonl", [row for row in sentences if row not in held_out])
+    line = ["--config", str(ROOT / "training/configs/teacher_learning.yaml"), "--data", data]
+    line += ["--validation", write(tmp_path / "val.jsonl", held_out), "--languages", "de"]
+    line += ["--out", str(tmp_path / "run"), "--teacher", "embedded", "--student", "scratch"]
+    line += ["--layers", "1", "--width", "48", "--heads", "2", "--vocabulary", "200", "--precision", "no"]
+    line += ["--epochs", "40", "--batch_size", "20", "--learning_rate", "4e-3", "--warmup_steps", "10"]
+    result = train(parse(TeacherLearning, line, ""))
+    assert result.finished and result.step == 160
+    first = next(line for line in loop.read_log(tmp_path / "run") if "evaluation" in line)["evaluation"]
+    assert first["de cosine"] < 0.2
+    assert result.evaluation["de cosine"] > 0.7
+    assert result.evaluation["de r@5"] > 0.8, "10 sentences, none of them seen"
+
+    folder = tmp_path / "run" / "student"
+    student = capscore.load_backbone(str(folder), device="cpu")
+    assert student.languages == {"de", "en"} and student.dim == 512 and student.max_tokens == 77
+    teacher = capscore.load_backbone("embedded", device="cpu")
+    seen = [row for row in sentences if row not in held_out][:8]
+    german, english = (
+        tower.encode_texts([row[side] for row in seen]) for tower, side in ((student, 1), (teacher, 0))
+    )
+    assert (german * english).sum(axis=1).min() > 0.8
+    photo = np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8)
+    scores = capscore.load("mcs", backbone=str(folder), device="cpu", cache=False).score(
+        [seen[0][1]], images=[photo]
+    )
+    from PIL import Image
+
+    cosine = (german[:1] * teacher.encode_images([Image.fromarray(photo)])).sum()
+    assert scores.scores[0] == pytest.approx(2.5 * max(cosine, 0), abs=1e-5)
+
+
+def test_the_same_command_goes_on_to_the_same_student(colours):
+    backbone, settings = colours
+    whole = train(replace(settings, out=settings.out + "-whole"))
+    part = train(replace(settings, max_minutes=1e-9))
+    assert not part.finished and not Path(settings.out, "student").exists()
+    embedded = backbone.encoded_texts
+    rest = train(settings)
+    assert rest.finished and rest.resumed_from == part.step == 1
+    assert backbone.encoded_texts == embedded, "the teacher's embeddings lie in the run's folder"
+    a, b = (Path(out, "student", "model.safetensors") for out in (settings.out, settings.out + "-whole"))
+    assert a.read_bytes() == b.read_bytes()
+    assert rest.evaluation == whole.evaluation
+    assert set(rest.losses) == {"loss", "cosine", "truncated"}
+
+
+def test_english_is_learnt_too_or_not(colours):
+    _, settings = colours
+    for english, languages in ((True, ["de", "en"]), (False, ["de"])):
+        out = f"{settings.out}-{english}"
+        result = train(replace(settings, out=out, with_english=english, epochs=1))
+        marker = json.loads(Path(out, "student", "capscore_student.json").read_text())
+        assert marker["languages"] == languages
+        assert marker["image_tower"] == "colours"
+        assert {name.split()[0] for name in result.evaluation} == set(languages)
+
+
+@pytest.mark.parametrize("kind", ["bert", "xlm-roberta"])
+def test_a_published_encoder_from_a_folder(colours, kind, tmp_path):
+    from ..backbones.test_student import make_student
+
+    _, settings = colours
+    folder = tmp_path / "encoder"
+    tower = make_student(tmp_path / "tokenizer", kind)
+    tower.encoder.save_pretrained(folder)
+    tower.tokenizer.save_pretrained(folder)
+    settings = replace(settings, student=str(folder), epochs=1, learning_rate=1e-6)
+    train(settings)
+    saved = StudentTextTower.from_pretrained(Path(settings.out) / "student")
+    before = tower.encoder.state_dict()
+    moved = [(saved.encoder.state_dict()[name] - before[name]).abs().max().item() for name in before]
+    assert 0 < max(moved) < 1e-4, "it starts from the weights in the folder, and all of it may move"
+
+
+# Parts
+
+
+class Table(torch.nn.Module):
+    """A student that looks its embeddings up."""
+
+    def __init__(self, rows):
+        super().__init__()
+        self.rows = torch.nn.Parameter(torch.tensor(rows))
+
+
+def test_the_loss_is_the_papers_or_torchs(monkeypatch):
+    teacher = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]], np.float32)
+    rows = [Example("a", "de", 2), Example("b", "de", 0)]
+
+    def embed(model, texts):
+        return model.rows[["ab".index(text) for text in texts]], np.array([True, False])
+
+    monkeypatch.setattr(teacher_learning, "_embed", embed)
+    model = Table([[1.0, 0.0], [2.0, 2.0]])
+    # (0.4² + 0.8²) and (1² + 2²), their mean; half of that per number; cosines 0.6 and 1/√2
+    gather = loop._gather(2, 0, 1)
+    got = mse_loss(teacher, "sum")(model, rows, gather)
+    assert got["loss"].item() == pytest.approx((0.8 + 5.0) / 2)
+    assert got["cosine"].item() == pytest.approx((0.6 + 0.5**0.5) / 2)
+    assert got["truncated"].item() == 0.5
+    mean = mse_loss(teacher, "mean")(model, rows, gather)["loss"]
+    assert mean.item() == pytest.approx((0.8 + 5.0) / 4)
+    assert mean.item() == pytest.approx(
+        torch.nn.MSELoss()(model.rows, torch.from_numpy(teacher[[2, 0]])).item()
+    )
+
+
+def test_the_evaluation_ranks_translations_among_the_english_sentences(monkeypatch):
+    teacher = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 0, 0]], np.float32)
+    student = {"a": [3, 1, 0], "b": [3, 1, 0], "c": [0, 0, 2], "d": [1, 1, 1], "e": [0, 5, 0]}
+    monkeypatch.setattr(
+        teacher_learning, "_embed_sorted", lambda model, texts: np.array([student[t] for t in texts], float)
+    )
+    # German: sentences 0, 1, 2. a is nearest to its own; b to another, its own comes second; c is right.
+    # Of French there are 1 and 2 alone: e is right, d is as near to both, and a tie is a miss.
+    examples = [Example("a", "de", 0), Example("b", "de", 1), Example("c", "de", 2)]
+    examples += [Example("e", "fr", 1), Example("d", "fr", 2)]
+    numbers = evaluation(examples, teacher)(Table([1.0]), 0)
+    assert numbers == pytest.approx(
+        {
+            "de cosine": (3 / 10**0.5 + 1 / 10**0.5 + 1) / 3,
+            "de r@1": 2 / 3,
+            "de r@5": 1.0,
+            "de r@10": 1.0,
+            "fr cosine": (1 + 1 / 3**0.5) / 2,
+            "fr r@1": 0.5,
+            "fr r@5": 1.0,
+            "fr r@10": 1.0,
+        }
+    )
+
+
+def test_examples_are_pairs_and_then_english(tmp_path):
+    text = read_parallel_text(write(tmp_path / "t.jsonl", [("one", "eins"), ("two", "zwei"), ("one", "ein")]))
+    both = Examples(text, np.array([5, 3]), with_english=True)
+    assert list(both) == [
+        ("eins", "de", 5),
+        ("zwei", "de", 3),
+        ("ein", "de", 5),
+        ("one", "en", 5),
+        ("two", "en", 3),
+    ]
+    assert len(Examples(text, np.array([5, 3]), with_english=False)) == 3
+
+
+def test_the_teachers_file_is_made_once_and_goes_on_where_it_was_broken_off(tmp_path, monkeypatch):
+    monkeypatch.setattr(teacher_learning, "_SLAB", 2)
+    sentences = ["red", "green blue", "blue", "red red blue", "green"]
+    backbone = ColourBackbone()
+    expected = ColourBackbone().encode_texts(sentences)
+    rows = teacher_embeddings(backbone, sentences, tmp_path)
+    np.testing.assert_array_equal(rows, expected)
+    assert isinstance(rows, np.memmap) and rows.dtype == np.float32
+    assert teacher_embeddings(backbone, sentences, tmp_path).shape == (5, 3)
+    assert backbone.encoded_texts == 5
+
+    (final,) = tmp_path.glob("*.npy")
+    whole = final.read_bytes()
+    final.unlink()
+    # two rows and a part of the third
+    (tmp_path / f".{final.name}.partial").write_bytes(whole[: len(whole) - 3 * 12 + 7])
+    again = ColourBackbone()
+    np.testing.assert_array_equal(teacher_embeddings(again, sentences, tmp_path), expected)
+    assert again.encoded_texts == 3
+    assert final.read_bytes() == whole
+    # another prefix, other sentences, another teacher: another file
+    teacher_embeddings(ColourBackbone(), sentences, tmp_path, prefix="red ")
+    teacher_embeddings(ColourBackbone(), sentences[::-1], tmp_path)
+    teacher_embeddings(ColourBackbone(fingerprint="colours-2"), sentences, tmp_path)
+    assert len(list(tmp_path.glob("*.npy"))) == 4
+
+
+def test_torn_at_any_byte_the_teachers_file_is_the_same(tmp_path):
+    sentences = ["red", "green blue"]
+    rows = teacher_embeddings(ColourBackbone(), sentences, tmp_path)
+    expected = np.array(rows)
+    (final,) = tmp_path.glob("*.npy")
+    whole = final.read_bytes()
+    for length in (0, 5, 40, len(whole) - 24, len(whole) - 1, len(whole)):
+        final.unlink()
+        (tmp_path / f".{final.name}.partial").write_bytes(whole[:length])
+        np.testing.assert_array_equal(teacher_embeddings(ColourBackbone(), sentences, tmp_path), expected)
+
+
+# Settings
+
+
+def test_the_config_holds_the_papers_numbers():
+    line = ["--config", str(ROOT / "training/configs/teacher_learning.yaml"), "--data", "x.jsonl"]
+    settings = parse(TeacherLearning, line, "")
+    assert settings.epochs == 5
+    assert settings.languages == ["de", "es", "fr", "ja"]
+    assert settings.teacher == "RN50x4-quickgelu/openai"
+    assert settings.student == "distilbert-base-multilingual-cased"
+    assert (settings.learning_rate, settings.betas, settings.eps) == (5e-5, [0.9, 0.999], 1e-8)
+    assert settings.reduction == "sum"
+
+
+@pytest.mark.parametrize(
+    "changes, said",
+    [
+        ({"data": []}, "no data: give --data"),
+        ({"width": 10, "heads": 3}, "width=10 cannot be shared by heads=3"),
+        ({"layers": 0}, "layers=0: expected at least 1"),
+        (
+            {"tokenizer": "t", "student": "bert"},
+            "tokenizer='t' is for student='scratch'; bert",
+        ),
+    ],
+)
+def test_settings_that_do_not_fit(changes, said):
+    with pytest.raises(CapscoreError, match=said):
+        TeacherLearning(**({"data": ["x.jsonl"]} | changes))
+
+
+def test_what_cannot_be_had(colours, tmp_path):
+    _, settings = colours
+    with pytest.raises(CapscoreError, match="no sentence is in fr; there are de"):
+        train(replace(settings, languages=["de", "fr"]))
+    with pytest.raises(CapscoreError, match="there is no file"):
+        train(replace(settings, data=["nowhere.jsonl"]))
+    with pytest.raises(BackboneUnavailable, match=r"student 'no-such-encoder' cannot be had: .*--student"):
+        train(replace(settings, student="no-such-encoder"))
+    with pytest.raises(BackboneUnavailable, match=r"the tokenizer 'no-such' cannot be had"):
+        train(replace(settings, tokenizer="no-such"))
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    with pytest.raises(BackboneUnavailable, match="has no tokenizer"):
+        train(replace(settings, student=str(empty)))
+
+
+def test_a_teacher_that_cannot_be_had(tmp_path):
+    data = write(tmp_path / "t.jsonl", [("one", "eins")])
+    with pytest.raises(BackboneUnavailable, match=r"backbone 'no-such/teacher' cannot be had"):
+        train(TeacherLearning(out=str(tmp_path / "run"), data=[data], teacher="no-such/teacher"))
+
+
+def test_a_folder_with_another_run(colours, tmp_path):
+    _, settings = colours
+    train(replace(settings, epochs=1))
+    with pytest.raises(CapscoreError, match="with_english=true, but false was given"):
+        train(replace(settings, epochs=1, with_english=False))
+    more = write(tmp_path / "more.jsonl", [("red", "rot")])
+    with pytest.raises(CapscoreError, match="digest of the data"):
+        train(replace(settings, epochs=1, data=[more]))
+    # where the data lies, and what it is evaluated on, may change
+    moved = Path(settings.data[0]).rename(tmp_path / "moved.jsonl")
+    result = train(replace(settings, epochs=2, data=[str(moved)], validation=[]))
+    assert result.finished and result.resumed_from == result.step // 2

@@ -1,0 +1,200 @@
+"""What a gate's threshold costs and gains: drops against what is kept, one row a threshold.
+
+    python -m training.threshold --tower embedded-pr-mcs --data multi30k/de multi30k/fr --data_dir multi30k \
+        --ratings_dir flickr8k
+
+In: a fine-tuned tower with a gate, and held-out captions. Out: a table, and JSON: what moving the threshold
+by so many logits does to the average drop, to substitution, to the mean of captions as they are, and to
+agreement with Flickr8k-Expert's ratings by references (`text_score`). Where a tower is tuned, this is the
+trade-off that there is to choose from.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+
+from capscore import load_backbone
+from capscore.backbones.base import Backbone
+from capscore.benchmark import run_benchmark
+from capscore.benchmark.tasks import Options
+from capscore.embedding import Embedder
+from capscore.errors import CapscoreError, InputError
+from capscore.robustness import CaptionSet, RobustnessOptions, benchmark_captions, run_robustness
+from capscore.robustness.stand_in import plain_backbone
+from capscore.scorers.pr_mcs import PRMCS
+from capscore.scorers.text_score import TextScore
+from capscore.whole_file import write_text
+from training.config import main as run_as_command
+from training.config import parse
+
+
+@dataclass
+class Settings:
+    """What is measured.
+
+    Attributes:
+        tower: a fine-tuned tower with a gate, as `capscore.load_backbone` takes it.
+        data: benchmarks with their configuration, such as multi30k/de; English captions stand for photos.
+        data_dir: folder of their files; of several benchmarks, a folder of such folders.
+        ratings_dir: Flickr8k's folder, for agreement; "" for none.
+        shifts: how far the threshold is moved, in logits: above 0, fewer captions are turned away.
+        most: captions of each configuration that are measured.
+        seed: of which, and of the perturbations.
+        output: a JSON file; "" for none.
+    """
+
+    tower: str = "embedded-pr-mcs"
+    data: list[str] = field(default_factory=list)
+    data_dir: str = ""
+    ratings_dir: str = ""
+    shifts: list[float] = field(default_factory=lambda: [-2.0, -1.0, 0.0, 1.0, 2.0, 3.0])
+    most: int = 300
+    seed: int = 0
+    output: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.data or not self.data_dir:
+            raise InputError("--data and --data_dir say what to measure on; --help says how", field="data")
+
+
+@dataclass(frozen=True)
+class Row:
+    """What a threshold gives, in percent.
+
+    Attributes:
+        shift: how far it was moved, in logits.
+        kept: mean score of the captions as they are, of the base's.
+        drop: average drop over the five perturbations, mean of the configurations.
+        substitution: drop under substitution, likewise.
+        tau_c: agreement of `text_score` with Flickr8k-Expert; None if it was not measured.
+    """
+
+    shift: float
+    kept: float
+    drop: float
+    substitution: float
+    tau_c: float | None
+
+
+def shifted(tower: Backbone, shift: float) -> Backbone:
+    """The tower with its threshold moved; the tower itself stays.
+
+    Raises:
+        CapscoreError: it has no gate.
+    """
+    parts = tower.network_parts() or {}
+    if "gate" not in parts:
+        raise CapscoreError(f"{tower.name} has no gate whose threshold could be moved")
+    moved = copy.copy(tower)
+    moved.text = copy.deepcopy(tower.text_network())  # type: ignore[attr-defined]
+    with torch.no_grad():
+        moved.text.gate.leave.bias -= shift  # type: ignore[attr-defined]
+    again = moved.remade(name=f"{tower.name}{shift:+g}")
+    again.recipe = tower.recipe
+    return again
+
+
+def trade_off(settings: Settings) -> list[Row]:
+    """Measure every threshold.
+
+    Raises:
+        CapscoreError: the tower cannot be had or has no gate; data that is missing.
+    """
+    tower = load_backbone(settings.tower)
+    plain = Embedder(load_backbone(plain_backbone(settings.tower)), cache=None)
+    base_scorer = _scorer(plain.backbone)
+    sets = [
+        one.sample(settings.most, settings.seed)
+        for spec in settings.data
+        for one in _captions(spec, settings)
+    ]
+    rows = []
+    for shift in settings.shifts:
+        moved = shifted(tower, shift)
+        scorers = {"base": base_scorer, "moved": _scorer(moved)}
+        results = [
+            run_robustness(
+                one,
+                scorers,
+                RobustnessOptions(seed=settings.seed, bootstrap=0),
+                plain_embedders=dict.fromkeys(scorers, plain),
+            ).results
+            for one in sets
+        ]
+        n = len(results)
+        rows.append(
+            Row(
+                shift=shift,
+                kept=100 * sum(moved.original / base.original for base, moved in results) / n,
+                drop=100 * sum(moved.paper.average_drop for _, moved in results) / n,
+                substitution=100
+                * sum(moved.paper.perturbations["substitution"].drop for _, moved in results)
+                / n,
+                tau_c=_agreement(moved, settings.ratings_dir) if settings.ratings_dir else None,
+            )
+        )
+    return rows
+
+
+def _scorer(backbone: Backbone) -> PRMCS:
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that the base is no PR-MCS is why it is here
+        return PRMCS(Embedder(backbone, cache=None, progress=False))
+
+
+def _captions(spec: str, settings: Settings) -> list[CaptionSet]:
+    slug, _, config = spec.partition("/")
+    home = Path(settings.data_dir).expanduser()
+    home = home / slug if (home / slug).is_dir() else home
+    return benchmark_captions(slug, config or None, data_dir=home, stand_in=True)
+
+
+def _agreement(backbone: Backbone, folder: str) -> float:
+    run = run_benchmark(
+        "flickr8k_human",
+        "expert",
+        data_dir=folder,
+        metrics={"text_score": lambda: TextScore(Embedder(backbone, cache=None, progress=False))},
+        options=Options(bootstrap=0),
+    )
+    found = {statistic.name: statistic.value for statistic in run.results[0].outcome.statistics}
+    return 100 * found["tau_c"]
+
+
+def print_table(rows: Sequence[Row]) -> None:
+    """The rows, in a terminal of 80 columns."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("threshold", box=None, header_style="bold")
+    for heading in ("original kept %", "average drop %", "substitution %", "Expert τ_c"):
+        table.add_column(heading, justify="right")
+    for row in rows:
+        agreement = "" if row.tau_c is None else f"{row.tau_c:.2f}"
+        table.add_row(
+            f"{row.shift:+g}", f"{row.kept:.1f}", f"{row.drop:.1f}", f"{row.substitution:.1f}", agreement
+        )
+    Console().print(table)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """The command."""
+    settings = parse(Settings, argv, __doc__ or "")
+    rows = trade_off(settings)
+    print_table(rows)
+    if settings.output:
+        text = json.dumps([vars(row) for row in rows], indent=2)
+        write_text(Path(settings.output), text + "\n", "the trade-off")
+
+
+if __name__ == "__main__":
+    run_as_command(lambda: main(sys.argv[1:]))
