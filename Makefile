@@ -11,7 +11,7 @@ TRAINING := build/training
 OFFLINE := HF_HUB_OFFLINE=1 HF_DATASETS_OFFLINE=1 HF_EVALUATE_OFFLINE=1 TRANSFORMERS_OFFLINE=1 \
 	HF_HUB_DISABLE_TELEMETRY=1 GRADIO_ANALYTICS_ENABLED=False TOKENIZERS_PARALLELISM=false
 
-.PHONY: help demo test test-datasets-3.6 lint format bench export train-embedded wheel clean
+.PHONY: help demo test test-datasets-3.6 lint format bench export train-embedded measure-embedded wheel clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z][a-z0-9.-]*:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -62,6 +62,21 @@ train-embedded: $(VENV)/.installed ## train the PR-MCS weights that ship: make t
 		--out $(TRAINING)/captions.jsonl
 	$(BIN)/python -m training.pr_mcs --config training/configs/embedded_pr_mcs.yaml \
 		--data $(TRAINING)/captions.jsonl --out $(TRAINING)/embedded-pr-mcs
+
+MEASURE := $(OFFLINE) $(BIN)/capscore robustness --metric mcs@embedded --metric pr_mcs --bootstrap 0 --force
+measure-embedded: $(VENV)/.installed ## measure the PR-MCS weights that ship: make measure-embedded DATA=folder
+	@test -n "$(DATA)" || { echo "make measure-embedded DATA=<folder with multi30k, flickr8k, xflickrco>"; exit 2; }
+	$(OFFLINE) $(BIN)/python -m benchmarks.held_out --flickr8k $(DATA)/flickr8k --out $(TRAINING)/held_out
+	$(MEASURE) --captions $(TRAINING)/held_out/photos.jsonl --kinds all --output $(TRAINING)/photos.json
+	$(MEASURE) --captions $(TRAINING)/held_out/english.jsonl --stand-in --sample 1000 --kinds all \
+		--output $(TRAINING)/english.json
+	$(MEASURE) --data multi30k --config de --config fr --config cs --data-dir $(DATA)/multi30k --stand-in \
+		--sample 1000 --kinds all --output $(TRAINING)/multi30k.json
+	$(MEASURE) --data xflickrco --config de --config es --config ja --config zh --config ru --config tr \
+		--data-dir $(DATA)/xflickrco --stand-in --sample 1000 --kinds all --output $(TRAINING)/xflickrco.json
+	$(OFFLINE) $(BIN)/capscore benchmark --metric text_score --backbone embedded --backbone embedded-pr-mcs \
+		--data flickr8k_human --config expert --data-dir $(DATA)/flickr8k --force \
+		--output $(TRAINING)/expert.json
 
 wheel: $(VENV)/.installed ## build the wheel into dist/
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .

@@ -102,7 +102,8 @@ def robustness(
     agreement: Annotated[
         list[str] | None,
         typer.Option(
-            help="BENCHMARK[/CONFIG]=FOLDER of ratings to agree with; may be repeated.", show_default=False
+            help="BENCHMARK=FOLDER or BENCHMARK/CONFIG=FOLDER of ratings to agree with; may be repeated.",
+            show_default=False,
         ),
     ] = None,
     beside: Annotated[

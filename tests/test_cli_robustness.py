@@ -22,7 +22,7 @@ app.command(help=PARAGRAPHS, no_args_is_help=True)(robustness)
 pytestmark = pytest.mark.filterwarnings("ignore::capscore.BenchmarkWarning")
 
 
-def capscore(*arguments, width=80):
+def run_command(*arguments, width=80):
     return CliRunner(env={"COLUMNS": str(width)}).invoke(app, [str(argument) for argument in arguments])
 
 
@@ -62,7 +62,7 @@ def file(tmp_path):
 
 
 def test_tables_in_80_columns(file):
-    result = capscore("-m", "mcs", "--captions", file, "--kinds", "all", "--bootstrap", 20)
+    result = run_command("-m", "mcs", "--captions", file, "--kinds", "all", "--bootstrap", 20)
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
     assert max(map(len, lines)) <= 80
@@ -82,7 +82,7 @@ def test_all_that_can_be_written(file, tmp_path):
     }
     options = [part for name, path in files.items() for part in (f"--{name}", path)]
     arguments = ("-m", "mcs@one", "-m", "pr_mcs@two", "--captions", file, "--beside", "coco_captions")
-    result = capscore(*arguments, "--bootstrap", 0, "--quiet", *options)
+    result = run_command(*arguments, "--bootstrap", 0, "--quiet", *options)
     assert result.exit_code == 0 and result.stdout == "", result.output
     document = json.loads(files["output"].read_text())
     assert [run["language"] for run in document["runs"]] == ["en", "de"]
@@ -101,20 +101,19 @@ def test_all_that_can_be_written(file, tmp_path):
     )
     assert "<svg" in files["figure"].read_text()
     assert files["bars"].read_bytes().startswith(b"\x89PNG")
-    again = capscore(*arguments, "--output", files["output"])
+    again = run_command(*arguments, "--output", files["output"])
     assert again.exit_code == 2 and "exists; --force overwrites it" in flat(again.stderr)
 
 
 def test_json_on_stdout_is_json(file):
-    result = capscore(
-        "-m", "mcs", "--captions", file, "--json", "--kinds", "jumble,typos", "--languages", "de"
-    )
+    options = ("--kinds", "jumble,typos", "--languages", "de")
+    result = run_command("-m", "mcs", "--captions", file, "--json", *options)
     (run,) = json.loads(result.stdout)["runs"]
     assert run["language"] == "de" and list(run["unchanged"]) == ["jumble", "typos"]
 
 
 def test_two_backbones_are_two_rows(file, toys):
-    result = capscore("-m", "mcs", "--backbone", "one", "--backbone", "two", "--captions", file)
+    result = run_command("-m", "mcs", "--backbone", "one", "--backbone", "two", "--captions", file)
     assert result.exit_code == 0, result.output
     assert "mcs@one" in result.stdout and "mcs@two" in result.stdout
     assert set(toys) == {"one", "two"}
@@ -125,13 +124,13 @@ def test_texts_stand_for_photos_and_the_plain_tower_embeds_them(file, tmp_path, 
     tuned.mkdir()
     (tuned / "capscore_tuned.json").write_text('{"base": "plain"}')
     (tmp_path / "r.png").unlink()
-    result = capscore("-m", "mcs@plain", "-m", f"pr_mcs@{tuned}", "--captions", file, "--stand-in")
+    result = run_command("-m", "mcs@plain", "-m", f"pr_mcs@{tuned}", "--captions", file, "--stand-in")
     assert result.exit_code == 0, result.output
     assert result.stdout.replace("\n", "").count("images:stand-in,plain@w00000000") == 4
     assert set(toys) == {"plain", str(tuned)}
     assert toys["plain"].encoded_images == toys[str(tuned)].encoded_images == 0
     assert "an English caption, embedded by the plain tower" in flat(result.stdout)
-    without = capscore("-m", "mcs", "--captions", file)
+    without = run_command("-m", "mcs", "--captions", file)
     assert without.exit_code == 1 and "line 1 (row 0 counted from 0): image: no such file" in flat(
         without.stderr
     )
@@ -141,8 +140,8 @@ def test_a_benchmark_by_languages(tmp_path):
     official("xflickrco").write(tmp_path)
     write_photos("xflickrco", tmp_path)
     arguments = ("-m", "mcs", "--data", "xflickrco", "--data-dir", tmp_path, "--bootstrap", 0)
-    by_language = capscore(*arguments, "--languages", "en,de", "--json")
-    by_config = capscore(*arguments, "--config", "en", "--config", "de", "--json")
+    by_language = run_command(*arguments, "--languages", "en,de", "--json")
+    by_config = run_command(*arguments, "--config", "en", "--config", "de", "--json")
     assert by_language.exit_code == 0, by_language.output
     first, second = (json.loads(result.stdout) for result in (by_language, by_config))
     assert [run["language"] for run in first["runs"]] == ["en", "de"]
@@ -156,11 +155,11 @@ def test_agreement_with_ratings_stands_below(file, tmp_path):
     rated(ratings)
     arguments = ("-m", "mcs", "--captions", file, "--bootstrap", 0)
     agreement = ("--agreement", f"flickr8k_human/expert={ratings}")
-    result = capscore(*arguments, "--stand-in", *agreement)
+    result = run_command(*arguments, "--stand-in", *agreement)
     assert result.exit_code == 0, result.output
     assert "flickr8k_human · expert (test, 12 rows)" in result.stdout
     assert "its first reference" in flat(result.stdout)
-    without_photos = capscore(*arguments, "--quiet", *agreement)
+    without_photos = run_command(*arguments, "--quiet", *agreement)
     assert without_photos.exit_code == 3
     assert "mcs was not run. mcs looks at photos" in flat(without_photos.stderr)
 
@@ -168,7 +167,7 @@ def test_agreement_with_ratings_stands_below(file, tmp_path):
 def test_a_kind_without_rules_is_told_and_the_rest_is_measured(tmp_path, file):
     path = tmp_path / "sw.jsonl"
     path.write_text('{"image": "r.png", "caption": "mbwa red anakimbia", "language": "sw"}\n')
-    result = capscore("-m", "mcs", "--captions", path, "--kinds", "negation,jumble", "-q")
+    result = run_command("-m", "mcs", "--captions", path, "--kinds", "negation,jumble", "-q")
     assert result.exit_code == 3
     assert "negation was not measured. there are no rules for 'negation' in Swahili" in flat(result.stderr)
 
@@ -195,27 +194,58 @@ def test_a_kind_without_rules_is_told_and_the_rest_is_measured(tmp_path, file):
     ],
 )
 def test_wrong_usage(file, arguments, message):
-    result = capscore(*arguments, "--captions", file)
+    result = run_command(*arguments, "--captions", file)
     assert result.exit_code == 2, result.output
     assert message in flat(result.stderr)
 
 
 def test_what_the_data_lack(file, tmp_path):
-    result = capscore("-m", "mcs", "--captions", file, "--languages", "fr")
+    result = run_command("-m", "mcs", "--captions", file, "--languages", "fr")
     assert result.exit_code == 1 and "has no captions in 'fr'" in flat(result.stderr)
     official("xflickrco").write(tmp_path)
     arguments = ("-m", "mcs", "--data", "xflickrco", "--data-dir", tmp_path)
-    result = capscore(*arguments, "--languages", "fr")
+    result = run_command(*arguments, "--languages", "fr")
     assert result.exit_code == 2 and "xflickrco has no captions in 'fr'" in flat(result.stderr)
-    result = capscore(*arguments, "--config", "de", "--languages", "en")
+    result = run_command(*arguments, "--config", "de", "--languages", "en", "--stand-in")
     assert result.exit_code == 1 and "xflickrco (de) has no captions in en" in flat(result.stderr)
-    result = capscore(*arguments, "--config", "de")
+    result = run_command(*arguments, "--config", "de")
     assert result.exit_code == 1 and "the photo is not there" in flat(result.stderr)
-    result = capscore("-m", "mcs", "--captions", tmp_path / "gone.jsonl")
+    result = run_command("-m", "mcs", "--captions", tmp_path / "gone.jsonl")
     assert result.exit_code == 2 and "no such file" in flat(result.stderr)
 
 
+def test_help_is_in_80_columns():
+    result = run_command("--help")
+    assert result.exit_code == 0, result.output
+    assert max(map(len, result.stdout.splitlines())) <= 80
+    assert "BENCHMARK/CONFIG=FOLDER" in flat(result.stdout.replace("│", " "))
+
+
 def test_no_traceback_and_no_colour_in_errors(file):
-    result = capscore("-m", "mcs", "--captions", file, "--languages", "fr")
+    result = run_command("-m", "mcs", "--captions", file, "--languages", "fr")
     assert "Traceback" not in result.output and "\x1b" not in result.output
     assert result.stderr.startswith("capscore: error: ")
+
+
+def test_the_real_towers_and_a_tuned_one(file, tmp_path, embedded, monkeypatch):
+    """From weights on disk to a table: a step of training away from the base, which embeds the stand-ins."""
+    import torch
+
+    import capscore.backbones.loading
+    from capscore.backbones.tuned import save_tuned
+
+    load = capscore.backbones.loading.load_backbone
+    monkeypatch.setattr("capscore.backbones.load_backbone", load)
+    student = load("embedded", device="cpu")
+    first, second = student.embed_tokens(student.tokenize(["a cat", "a dog"]).ids)
+    (first @ second).backward()
+    torch.optim.SGD(student.text_network().parameters(), lr=0.5).step()
+    save_tuned(student, tmp_path / "tuned", base=embedded, base_spec="embedded", recipe="one step")
+    command = ("-m", "mcs@embedded", "-m", f"pr_mcs@{tmp_path / 'tuned'}", "--captions", file, "--stand-in")
+    result = run_command(*command, "--json", "--no-cache", "--device", "cpu", "--bootstrap", 0)
+    assert result.exit_code == 0, result.output
+    plain, tuned = json.loads(result.stdout)["runs"][0]["results"]
+    assert plain["signature"].partition("|images:")[2] == tuned["signature"].partition("|images:")[2]
+    assert f"images:stand-in,embedded@{embedded.revision}|" in tuned["signature"]
+    assert tuned["backbone"] == "tuned" and "mean_original" == tuned["statistics"][0]["name"]
+    assert plain["statistics"][0]["measured"] != tuned["statistics"][0]["measured"]

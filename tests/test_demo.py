@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import html
 import importlib.util
 import io
 import json
@@ -16,9 +17,13 @@ import pytest
 from PIL import Image
 
 from capscore import MissingExtraError
+from capscore.perturbations import KINDS, find_objects
+
+from .shipped_weights import pr_mcs_on
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 LANGUAGES = ["en", "de", "fr", "es", "ja", "zh", "ar", "ru"]
+PERTURBED = ["en", "de", "fr", "es", "ja"]
 MARKS = ["right", "half", "wrong"]
 PHOTOS = json.loads((DOCS / "demo_captions.json").read_text(encoding="utf-8"))
 # What a caption in a language is written in; one that was left in English has none of it.
@@ -56,7 +61,8 @@ def test_every_photo_has_every_language_and_every_caption():
     for name, entry in PHOTOS.items():
         assert list(entry["captions"]) == LANGUAGES, name
         for language, captions in entry["captions"].items():
-            assert list(captions) == [*MARKS, "references"], (name, language)
+            objects = ["objects"] if language in PERTURBED else []
+            assert list(captions) == [*MARKS, "references", *objects], (name, language)
             assert 2 <= len(captions["references"]) <= 3, (name, language)
 
 
@@ -73,6 +79,30 @@ def test_every_caption_is_distinct_and_in_its_language():
         assert text[-1] in ".。", text
         if language in SCRIPTS:
             assert re.search(SCRIPTS[language], text), (language, text)
+
+
+def test_the_objects_of_a_right_caption_are_in_it_and_can_be_exchanged():
+    for name, entry in PHOTOS.items():
+        for language in PERTURBED:
+            captions = entry["captions"][language]
+            places, not_found = find_objects([captions["right"]], [captions["objects"]])
+            assert not_found.tolist() == [0], (name, language)
+            found = [captions["right"][start:end] for start, end in places[0]]
+            assert sorted(found) == sorted(captions["objects"]) and len(set(found)) >= 2, (name, language)
+
+
+def test_every_perturbation_changes_every_right_caption():
+    perturbed = demo.perturb_right(PHOTOS)
+    assert list(perturbed) == PERTURBED
+    for language, kinds in perturbed.items():
+        assert list(kinds) == ["original", *KINDS]
+        assert kinds["original"] == [entry["captions"][language]["right"] for entry in PHOTOS.values()]
+        for kind in KINDS:
+            for before, after in zip(kinds["original"], kinds[kind], strict=True):
+                assert before != after, (language, kind)
+        if language not in ("ja",):
+            for before, after in zip(kinds["original"], kinds["jumble"], strict=True):
+                assert sorted(before.split()) == sorted(after.split())
 
 
 def test_the_languages_are_those_of_the_backbone(embedded):
@@ -98,7 +128,12 @@ def test_a_problem_is_said_in_one_line(monkeypatch, capsys, tmp_path, embedded):
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory, embedded):
+def tuned(embedded):
+    return pr_mcs_on(embedded)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory, embedded, tuned):
     """The demo, run from outside the checkout → what it printed, its page, the environment it set."""
     folder = tmp_path_factory.mktemp("elsewhere")
     with pytest.MonkeyPatch.context() as patch:
@@ -108,7 +143,7 @@ def run(tmp_path_factory, embedded):
         patch.chdir(folder)
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
-            assert demo.main([], backbone=embedded) == 0
+            assert demo.main([], backbone=embedded, tuned=tuned) == 0
         environment = {name: os.environ[name] for name in demo.SETTINGS}
     return printed.getvalue(), folder / "demo.html", environment
 
@@ -181,7 +216,7 @@ def test_the_tables_printed_are_true(run, expected):
 
 def test_the_table_fits_eighty_columns(run):
     table = [
-        line for line in run[0].splitlines() if not line.startswith(("Page: ", "MCS signature", "RefCLIP"))
+        line for line in run[0].splitlines() if not line.startswith("Page: ") and " signature: " not in line
     ]
     assert max(map(len, table)) <= 80
     assert "…" not in run[0], "nothing is cut off"
@@ -215,3 +250,100 @@ def test_the_page_has_every_caption_and_score(run, expected):
         ]
         assert places == sorted(places)
     assert page.count('lang="ar" dir="rtl">') >= 5 * len(PHOTOS)
+
+
+# ------------------------------------------------------------------- perturbed words
+
+
+@pytest.fixture(scope="module")
+def drops(embedded, tuned) -> dict[str, dict[tuple[str, str], tuple[float, float]]]:
+    """Metric → (language, kind) → mean score as it is, mean score perturbed; from the towers, row by row."""
+    photos = {}
+    for name, entry in PHOTOS.items():
+        with Image.open(demo.photo_path(entry["file"])) as image:
+            photos[name] = embedded.encode_images([image.convert("RGB")])[0].astype(np.float64)
+    found: dict[str, dict[tuple[str, str], tuple[float, float]]] = {"mcs": {}, "pr_mcs": {}}
+    for language, kinds in demo.perturb_right(PHOTOS).items():
+        for metric, backbone in (("mcs", embedded), ("pr_mcs", tuned)):
+            means = {}
+            for kind, texts in kinds.items():
+                rows = backbone.encode_texts(texts).astype(np.float64)
+                cosines = [float(photo @ row) for photo, row in zip(photos.values(), rows, strict=True)]
+                means[kind] = 2.5 * sum(max(cosine, 0.0) for cosine in cosines) / len(cosines)
+            for kind in KINDS:
+                found[metric][language, kind] = means["original"], means[kind]
+    return found
+
+
+def average(drops: dict[tuple[str, str], tuple[float, float]]) -> float:
+    return sum((after - before) / before for before, after in drops.values()) / len(drops)
+
+
+def test_pr_mcs_sees_what_mcs_misses(drops):
+    for language in PERTURBED:
+        own = {
+            metric: average({key: pair for key, pair in pairs.items() if key[0] == language})
+            for metric, pairs in drops.items()
+        }
+        assert own["pr_mcs"] < 2 * own["mcs"] < 0, language
+    assert average(drops["pr_mcs"]) < -0.6 and average(drops["mcs"]) > -0.3
+    before = {metric: np.mean([pair[0] for pair in pairs.values()]) for metric, pairs in drops.items()}
+    assert before["pr_mcs"] / before["mcs"] == pytest.approx(1, abs=0.1)
+
+
+def test_the_drops_printed_are_true(run, drops):
+    lines = [line.split() for line in run[0].splitlines()]
+    (start,) = (place for place, cells in enumerate(lines) if cells[:1] == ["perturbed"])
+    assert lines[start - 1] == PERTURBED
+    assert lines[start][1:] == ["MCS", "PR-MCS"] * len(PERTURBED)
+    table = {cells[0]: cells[1:] for cells in lines[start + 1 : start + 12] if len(cells) >= 11}
+    assert list(table) == [*KINDS, "average", "mean"]
+    for kind in (*KINDS, "average"):
+        shown = [int(cell.replace("−", "-")) for cell in table[kind]]
+        wanted = []
+        for language in PERTURBED:
+            for pairs in drops.values():
+                chosen = [kind] if kind in KINDS else KINDS
+                parts = {(language, name): pairs[language, name] for name in chosen}
+                wanted.append(100 * average(parts))
+        np.testing.assert_allclose(shown, wanted, atol=0.51)
+    means = [pairs[language, "jumble"][0] for language in PERTURBED for pairs in drops.values()]
+    np.testing.assert_allclose([float(cell) for cell in table["mean"][2:]], means, atol=0.0051)
+
+
+def test_the_sentences_on_perturbed_words_are_true(run, drops):
+    printed = " ".join(run[0].split())
+    falls = {metric: -100 * average(pairs) for metric, pairs in drops.items()}
+    found = re.search(
+        r"in the mean of 5 languages and 5 perturbations: MCS falls by (\d+) %, PR-MCS falls by (\d+) %\.",
+        printed,
+    )
+    np.testing.assert_allclose([int(found[1]), int(found[2])], list(falls.values()), atol=0.51)
+    found = re.search(r"MCS for (\d+) of 150 perturbed captions, PR-MCS for (\d+)\.", printed)
+    assert 0 <= int(found[1]) < int(found[2]) / 2 < 75
+    found = re.search(r"captions keep (\d+) % of their MCS in PR-MCS", printed)
+    before = [np.mean([pair[0] for pair in pairs.values()]) for pairs in drops.values()]
+    assert int(found[1]) == pytest.approx(100 * before[1] / before[0], abs=0.51)
+
+
+def test_captions_that_are_halved_are_counted():
+    scores = {
+        "mcs": {"en": {"original": [1.0, 0.4], **{kind: [0.5, 0.1] for kind in KINDS}}},
+        "pr_mcs": {"en": {"original": [1.0, 0.0], **{kind: [0.49, 0.0] for kind in KINDS}}},
+    }
+    robustness = demo.Robustness({}, scores, {}, {})
+    assert demo.count_halved(robustness, "mcs") == (5, 10), "half is not less than half"
+    assert demo.count_halved(robustness, "pr_mcs") == (5, 10), "nothing is not less than half of nothing"
+    assert demo.kept_original(robustness) == pytest.approx(0.5 / 0.7)
+
+
+def test_the_page_has_the_perturbed_captions(run):
+    page = run[1].read_text(encoding="utf-8")
+    section = page.partition('<section class="overview perturbed"')[2].partition("</section>")[0]
+    plain = html.unescape(re.sub("</?mark>", "", section))
+    for number, (language, kinds) in enumerate(demo.perturb_right(PHOTOS).items()):
+        for kind in ("original", *KINDS):
+            assert f">{kinds[kind][number]}</span>" in plain, (language, kind)
+        assert f'href="#photo-{number}"' in section
+    assert section.count("<mark>") >= 5 * 4
+    assert page.count("<dt>PR-MCS</dt>") == 1 and "pr_mcs|" in page

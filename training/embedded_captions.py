@@ -348,11 +348,10 @@ def sources_file(captions: str | Path) -> Path:
 def describe(counts: Mapping[str, Counter[str]]) -> dict[str, Any]:
     """Language → source → captions, as a card says it: "held_out" and "sources"."""
     of_packages = {
-        source.name: (
-            source.name,
-            source.licence,
-            source.package if source.kind == "git" else f"{source.kind}: {source.package} {source.version}",
-        )
+        source.name: (source.name, source.licence, source.package)
+        if source.kind == "git"
+        # what has no address of its own is found by its package
+        else (f"{source.name} ({source.kind} package {source.package} {source.version})", source.licence, "")
         for source in SOURCES
     }
     total = sum(counts.values(), Counter())

@@ -63,6 +63,8 @@ _NO_IDENTITY = frozenset(
         "name",
         "license",
         "data_license",
+        "gate_sharpness",
+        "keep_original",
         "stored_dtype",
     )
 )
@@ -101,6 +103,8 @@ class Settings(LoopSettings):
         gate: width, layers and heads of a gate that the text tower is given first, and which alone is trained
             (`capscore.backbones.use_gated`); empty for none. Not in the paper; for the backbone "embedded".
         gate_weight: weight of the gate's own loss, `training.losses.gate_loss`.
+        gate_sharpness: after training the gate's logits are multiplied by this, so that texts are rather let
+            through or turned away than mixed.
         keep_original: with a gate, the share of the base's mean score on validation captions that is kept at
             least: the gate's threshold is moved until it is; None leaves it.
         dropout: whether the text tower's dropout works while it is trained.
@@ -141,6 +145,7 @@ class Settings(LoopSettings):
     removal: Literal["keep", "drop"] = "keep"
     gate: list[int] = field(default_factory=list)
     gate_weight: float = 0.0
+    gate_sharpness: float = 1.0
     keep_original: float | None = None
     dropout: bool = True
     evaluate_captions: int = 2000
@@ -178,6 +183,8 @@ class Settings(LoopSettings):
             )
         if not 0 <= self.gate_weight < float("inf"):
             raise CapscoreError(f"gate_weight={self.gate_weight!r}: expected a weight of at least 0")
+        if not 0 < self.gate_sharpness < float("inf"):
+            raise CapscoreError(f"gate_sharpness={self.gate_sharpness!r}: expected a number above 0")
         if not self.gate and (self.gate_weight or self.keep_original is not None):
             raise CapscoreError("gate_weight and keep_original are for a tower with a gate: set gate, too")
         if self.keep_original is not None and not 0 < self.keep_original < 1:
@@ -396,9 +403,12 @@ def train(settings: Settings, *, command: str = "") -> Trained:
     )
     network.eval()
     evaluation = result.evaluation
-    if result.finished and check is not None and settings.keep_original is not None:
-        _move_threshold(network, backbone, check, settings.keep_original)
-        evaluation = check(backbone)
+    if result.finished and settings.gate:
+        _sharpen(network, settings.gate_sharpness)
+        if check is not None:
+            if settings.keep_original is not None:
+                _move_threshold(network, backbone, check, settings.keep_original)
+            evaluation = check(backbone)
     trained = Trained(
         folder=out,
         run=result,
@@ -424,6 +434,12 @@ def _add_gate(
         torch.manual_seed(settings.seed)
         backbone.add_network_parts({"gate": {"width": width, "layers": layers, "heads": heads}})
     backbone.text_network().turn_away(-torch.from_numpy(mean))
+
+
+def _sharpen(network: nn.Module, factor: float) -> None:
+    with torch.no_grad():
+        network.gate.leave.weight *= factor
+        network.gate.leave.bias *= factor
 
 
 def _move_threshold(network: nn.Module, backbone: Backbone, check: RobustnessCheck, least: float) -> None:

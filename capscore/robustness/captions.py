@@ -222,10 +222,12 @@ def _each_once(one: CaptionSet) -> CaptionSet:
 
 
 def _usable(one: CaptionSet, partial: bool) -> CaptionSet:
-    what, hint = "photo is not there", f"`capscore data check {one.data}` lists the photos"
+    what, hint = "photo is not there", ""
+    if one.split:
+        hint = f"`capscore data check {one.data}` lists the photos; "
     gone = [image is None for image in one.images]
     if one.stand_ins is not None:
-        what, hint = "photo has no English caption", "no text can stand for it"
+        what, hint = "photo has no English caption", "no text can stand for it; "
         gone = [not text for text in one.stand_ins]
     if not any(gone):
         return one
@@ -234,7 +236,7 @@ def _usable(one: CaptionSet, partial: bool) -> CaptionSet:
         first = one.image_ids[gone.index(True)]
         raise CapscoreError(
             f"{one.data} ({one.language}): of {n:,} of {counted(len(one), 'caption')} the {what}, such as "
-            f"{first}: {hint}; `partial` scores the others"
+            f"{first}: {hint}`partial` scores the others"
         )
     kept = (row for row, is_gone in enumerate(gone) if not is_gone)
     return one.take(kept, f"{len(one) - n:,} of {counted(len(one), 'caption')}: of the others the {what}")

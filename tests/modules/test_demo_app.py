@@ -9,10 +9,11 @@ import sys
 import pytest
 
 import capscore
-from capscore import demo_app
+from capscore import demo_app, perturbation_app
 from capscore.demo_app import EXAMPLES, build_app
-from capscore.errors import CapscoreError, MissingExtraError
+from capscore.errors import CapscoreError, MissingExtraError, RecipeWarning
 from capscore.languages import language_code
+from capscore.perturbations import KINDS, perturb
 
 from ..photos import encode
 from ..toy import RED, ColourBackbone
@@ -178,8 +179,163 @@ def text_answer(captions: str, references: str, language: str) -> tuple[str, str
     return function.fn(captions, references, language)
 
 
+# ------------------------------------------------------------------- perturbed words
+
+CAPTION = "red kites and red dogs"
+
+
+@pytest.fixture
+def fine_tuned():
+    backbone = ColourBackbone()
+    backbone.recipe = "pr_mcs"
+    return backbone
+
+
+def perturbed(photo, *values, backbone):
+    """Texts of the rows: what stands in the cells, one list a row; and all of the HTML."""
+    table, signatures = answer("pr_mcs", photo, *values, backbone=backbone)
+    rows = [
+        [html.unescape(re.sub("<[^>]+>", "", cell)) for cell in re.findall(r"<t[hd].*?>(.*?)</t[hd]>", row)]
+        for row in re.findall(r"<tr.*?>(.*?)</tr>", table)[1:]
+    ]
+    return rows, table, signatures
+
+
+def test_a_caption_and_its_perturbations(photo, fine_tuned):
+    values = (CAPTION, "en", "kites, dogs", "blue kites and red dogs", 3, 0.4)
+    rows, table, signatures = perturbed(photo, *values, backbone=fine_tuned)
+    assert rows[0][:2] == ["as it is", CAPTION]
+    heads = [row[0] for row in rows]
+    assert (
+        heads[1].startswith("repetition") and heads[5].startswith("substitution") and heads[6] == "your own"
+    )
+    for row, kind in zip(rows[1:6], KINDS, strict=True):
+        objects = [["kites", "dogs"]] if kind == "substitution" else None
+        text = perturb([CAPTION], kind, "en", seed=3, p=0.4, objects=objects).captions[0]
+        assert row[1:3] == [CAPTION, text]
+    assert rows[5][2] == "red dogs and red kites"
+    # of the colours that the towers see, nothing changes by an exchange; a half goes where red becomes blue
+    assert rows[5][3:] == ["2.5000 %", "2.5000 %"]
+    assert rows[6][3:] == ["1.768−29 %", "1.768−29 %"]
+    assert (
+        len(re.findall("<mark[^>]*>dogs</mark>", table)) == 3
+    )  # gone, new, and where jumble or masking put it
+    lines = signatures.splitlines()
+    assert [line.partition("|")[0] for line in lines] == ["mcs", "pr_mcs"]
+    assert all("|lang:en|" in line for line in lines)
+
+
+def test_seed_and_p_change_what_is_drawn(photo, fine_tuned):
+    def texts(seed, p):
+        rows, _, _ = perturbed(photo, CAPTION, "en", "kites, dogs", "", seed, p, backbone=fine_tuned)
+        assert len(rows) == 6
+        return [row[2] for row in rows[1:]]
+
+    assert texts(0, 0.4) == texts(0, 0.4) != texts(1, 0.4)
+    assert texts(0, 0.0)[2].count("[MASK]") == 1 and texts(0, 1.0)[2].count("[MASK]") == 4
+
+
+def test_what_cannot_be_perturbed_says_why(photo, fine_tuned, monkeypatch):
+    rows, _, _ = perturbed(photo, "red", "en", "red", "", 0, 0.4, backbone=fine_tuned)
+    assert rows[2][1] == rows[4][1] == "unchanged: the caption has no two different words"
+    assert rows[5][1] == "unchanged: the caption has no two different objects"
+    assert rows[1][2] == "red red"
+
+    def missing(language):
+        raise MissingExtraError("HanTa", "nouns", "finding nouns")
+
+    monkeypatch.setattr("capscore.word_classes._tagger", missing)
+    rows, _, _ = perturbed(photo, CAPTION, "de", "", "", 0, 0.4, backbone=fine_tuned)
+    assert "capscore[nouns]" in rows[5][1] and len(rows[5]) == 2
+    assert len(rows[4]) == 5, "the other rows are there"
+
+
+def test_notes_on_perturbed_captions(photo, fine_tuned):
+    def notes(*values, backbone=fine_tuned):
+        return html.unescape(perturbed(photo, *values, backbone=backbone)[1])
+
+    assert "⚠️" not in notes(CAPTION, "en", "kites、dogs", "", 0, 0.4).partition("</table>")[2].replace(
+        "⚠️ A caption is longer than 6 tokens", ""
+    )
+    assert "1 of the 2 objects do not stand" in notes(CAPTION, "en", "kites, cats", "", 0, 0.4)
+    assert "was not trained on 'fr'" in notes(CAPTION, "fr", "kites, dogs", "", 0, 0.4)
+    plain = notes(CAPTION, "en", "kites, dogs", "", 0, 0.4, backbone=ColourBackbone())
+    assert "was not fine-tuned for PR-MCS: both columns show MCS" in plain
+    assert "fine-tuned" not in notes(CAPTION, "en", "kites, dogs", "", 0, 0.4)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({0: None}, "there is no photo"),
+        ({1: " "}, "there is no caption"),
+        ({2: "klingonish"}, "'klingonish' is not a language code"),
+        ({5: 1.5}, "seed=1.5: expected a whole number"),
+        ({5: None}, "seed=None: expected a whole number"),
+        ({6: 2}, "p=2: expected a probability"),
+        ({0: __file__}, "row 0, image: .*test_demo_app.py"),
+    ],
+)
+def test_errors_on_perturbed_captions_are_shown(photo, fine_tuned, change, message):
+    values = [photo, CAPTION, "en", "kites, dogs", "", 0, 0.4]
+    for place, value in change.items():
+        values[place] = value
+    with pytest.raises(gr.Error, match=message):
+        answer("pr_mcs", *values, backbone=fine_tuned)
+
+
+def test_mcs_is_on_what_the_backbone_was_fine_tuned_from(photo, monkeypatch):
+    asked = []
+
+    def counted(metric, *, backbone, **options):
+        asked.append((metric, backbone))
+        return capscore.load(metric, backbone=ColourBackbone())
+
+    monkeypatch.setattr("capscore.scorers.load", counted)
+    with pytest.warns(RecipeWarning):
+        answer("pr_mcs", photo, CAPTION, "en", "kites, dogs", backbone="embedded-pr-mcs")
+    assert asked == [("pr_mcs", "embedded-pr-mcs"), ("mcs", "embedded")]
+
+
+def test_the_environment_chooses_the_companion(monkeypatch):
+    monkeypatch.setenv("CAPSCORE_BACKBONE", "embedded")
+    assert "Backbone: `embedded-pr-mcs`" in str(build_app("pr_mcs").get_config_file())
+
+
+def test_perturbed_captions_are_text_not_html(photo, fine_tuned):
+    _, table, _ = perturbed(photo, "red <b>dogs</b>", "en", "", "<i>x</i> red", 0, 0.4, backbone=fine_tuned)
+    assert "<b>" not in table and "<i>" not in table and "&lt;b&gt;" in table
+
+
+def test_examples_of_perturbed_captions(embedded, embedded_pr_mcs):
+    """Each is a right caption with its objects in it, and PR-MCS sees more of its perturbations than MCS."""
+    pytest.importorskip("skimage")
+    examples = perturbation_app.examples()
+    assert [row[2] for _, row in examples] == [code for code, *_ in EXAMPLES]
+    both = [
+        capscore.load(metric, backbone=backbone, cache=False)
+        for metric, backbone in (("mcs", embedded), ("pr_mcs", embedded_pr_mcs))
+    ]
+    left = []
+    for name, (path, caption, code, objects, _) in examples:
+        given = perturbation_app._objects(objects)
+        assert len(given) == 3 and all(part in caption for part in given), name
+        texts = [caption]
+        for kind in KINDS:
+            made = perturb([caption], kind, code, objects=[given] if kind == "substitution" else None)
+            assert not made.unchanged[0], (name, kind)
+            texts += made.captions
+        scores = [scorer.score(texts, [path] * 6, language=code).scores for scorer in both]
+        assert all(values[0] > 0.2 for values in scores), name
+        left.append([values[1:].mean() / values[0] for values in scores])
+    plain, robust = zip(*left, strict=True)
+    assert sum(robust) < 0.6 * sum(plain)
+
+
 def test_a_metric_without_a_demo():
-    with pytest.raises(CapscoreError, match=r"there is no demo of bleu; those with one: mcs, .*cider"):
+    with pytest.raises(
+        CapscoreError, match=r"there is no demo of bleu; those with one: mcs, pr_mcs, .*cider"
+    ):
         build_app("bleu")
 
 

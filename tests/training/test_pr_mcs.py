@@ -21,7 +21,7 @@ from capscore.errors import BackboneUnavailable, CapscoreError, InputError
 from capscore.perturbations import KINDS
 from tests.backbones import tiny_transformers as tiny
 from tests.toy import ColourBackbone
-from training import losses
+from training import losses, pr_mcs
 from training.caption_rows import file_rows
 from training.config import parse
 from training.loop import read_log
@@ -351,6 +351,16 @@ def test_configs_are_the_paper(name, differs):
             CapscoreError,
             "every term of the loss has the weight 0",
         ),
+        ({"gate": [16, 1]}, CapscoreError, r"gate=\[16, 1\]: expected its width, layers and heads"),
+        ({"gate": [16, 0, 2]}, CapscoreError, r"gate=\[16, 0, 2\]"),
+        ({"gate": [16, 1, 3]}, CapscoreError, "an even width that its heads can share"),
+        ({"gate": [15, 1, 3]}, CapscoreError, "an even width that its heads can share"),
+        ({"gate": [16, 1, 2], "gate_weight": -1.0}, CapscoreError, r"gate_weight=-1\.0"),
+        ({"gate_weight": 1.0}, CapscoreError, "gate_weight and keep_original are for a tower with a gate"),
+        ({"keep_original": 0.9}, CapscoreError, "gate_weight and keep_original are for a tower with a gate"),
+        ({"gate": [16, 1, 2], "keep_original": 1.0}, CapscoreError, r"keep_original=1\.0: expected a share"),
+        ({"kind_shares": [1.0, 2.0]}, CapscoreError, r"shares=\[1\.0, 2\.0\]: expected a number above 0 for"),
+        ({"kind_shares": [1.0] * 4, "draws": "all"}, CapscoreError, "is for draws='one'"),
     ],
 )
 def test_settings_that_cannot_be(settings, changes, error, message):
@@ -367,6 +377,12 @@ def test_settings_that_cannot_be(settings, changes, error, message):
         ({"few_shot": 24}, InputError, "few_shot=24: 24 captions are not enough"),
         ({"base": "no-such-backbone"}, BackboneUnavailable, "no-such-backbone"),
         ({"hold_out": "held.txt"}, InputError, r"the list held\.txt cannot be read"),
+        ({"gate": [16, 1, 2]}, CapscoreError, "takes no further parts; asked for .*'width': 16"),
+        (
+            {"gate": [16, 1, 2], "keep_original": 0.9, "validation_share": 0.0},
+            CapscoreError,
+            r"keep_original=0\.9 is measured on validation captions, and there are none",
+        ),
     ],
 )
 def test_data_that_cannot_be(settings, changes, error, message):
@@ -410,3 +426,247 @@ def test_other_settings_do_not_go_on_with_a_run(settings):
     train(settings(max_steps=2))
     with pytest.raises(CapscoreError, match=r"lambda_3=0\.05, but 0\.07 was given"):
         train(settings(max_steps=2, lambda_3=0.07))
+
+
+# A gate before a tower that stays
+
+
+GATE = [16, 1, 2]
+
+
+def gated_settings(data, out, **changes) -> Settings:
+    plain = dict(
+        out=str(out),
+        base="embedded",
+        data=[str(data)],
+        batch_size=8,
+        max_steps=6,
+        learning_rate=1e-3,
+        validation_share=0.25,
+        margin=0.0,
+        logit_scale=20.0,
+        gate=GATE,
+        gate_weight=1.0,
+        keep_original=0.9,
+        kind_shares=[0.2, 0.3, 0.1, 0.2, 0.2],
+        checkpoint_every=2,
+    )
+    return Settings(**{**plain, **changes})
+
+
+@pytest.fixture(scope="module")
+def gated(data, tmp_path_factory):
+    """The embedded backbone with a small gate, taught for a few steps."""
+    return train(gated_settings(data, tmp_path_factory.mktemp("runs") / "gated"))
+
+
+def with_gate(embedded, data, seed=0):
+    """A backbone that shares the encoder with `embedded`, and has an untrained gate; and the captions."""
+    captions = embed_captions(file_rows(data), Embedder(embedded))
+    split = pr_mcs.split_by_image(captions, validation_share=0.25)
+    backbone = embedded.remade()
+    pr_mcs._add_gate(
+        backbone, gated_settings(data, "nowhere", seed=seed), captions, split, Embedder(embedded)
+    )
+    return backbone, captions, split
+
+
+def own_tensors(network) -> dict[str, torch.Tensor]:
+    return {name: tensor for name, tensor in network.state_dict().items() if name.startswith("gate.")}
+
+
+def test_the_gate_alone_moves_and_is_stored(gated, embedded):
+    stored = load_file(gated.folder / WEIGHTS)
+    assert stored.keys() == {
+        *(name for name in stored if name.startswith("gate.")),
+        "away",
+        "centre",
+    }
+    assert "gate.leave.bias" in stored and "gate.enter.weight" in stored
+    tuned = capscore.load_backbone(str(gated.folder), device="cpu").text_network().state_dict()
+    for name, tensor in embedded.text_network().state_dict().items():
+        assert torch.equal(tuned[name], tensor), name
+    assert gated.run.finished and {"gate", "clip", "l1", "l2", "l3", "loss"} == set(gated.run.losses)
+
+
+def test_the_folder_is_what_pr_mcs_loads(gated, data):
+    scorer = capscore.load("pr_mcs", backbone=str(gated.folder), device="cpu")
+    assert scorer.backbone.recipe == "pr_mcs"
+    assert scorer.backbone.network_parts() == {"gate": {"width": 16, "layers": 1, "heads": 2}}
+    row = next(file_rows(data))
+    scored = scorer.score([row.caption], [row.image], language="en")
+    vectors = Embedder(scorer.backbone)
+    cosine = (vectors.texts([row.caption]).matrix * vectors.images([row.image]).matrix).sum()
+    assert scored.mean == pytest.approx(2.5 * max(float(cosine), 0), abs=1e-5)
+
+
+def test_the_threshold_moves_until_the_captions_keep_their_scores_and_no_further(gated, data, embedded):
+    before = [line["evaluation"] for line in read_log(gated.folder) if "evaluation" in line][-1]
+    assert before["original_of_base"] < 0.9 <= gated.evaluation["original_of_base"]
+    result = json.loads((gated.folder / "result.json").read_text())
+    assert result["this"]["original_of_base"] == gated.evaluation["original_of_base"]
+    # in whole steps, and one less is too few
+    trained = load_file(gated.run.checkpoint / WEIGHTS)
+    tuned = capscore.load_backbone(str(gated.folder), device="cpu")
+    bias = tuned.text_network().gate.leave.bias
+    steps = (trained["gate.leave.bias"] - bias.detach()).item() / 0.125
+    assert steps == pytest.approx(round(steps), abs=1e-4) and steps >= 1
+    _, captions, split = with_gate(embedded, data)
+    check = RobustnessCheck(captions, split.validation, Noise(), embedded)
+    assert check.original_of_base(tuned) == pytest.approx(gated.evaluation["original_of_base"], abs=1e-5)
+    with torch.no_grad():
+        bias += 0.125
+    assert check.original_of_base(tuned) < 0.9
+
+
+def test_a_threshold_that_cannot_be_reached_is_said(data, tmp_path, monkeypatch):
+    monkeypatch.setattr(pr_mcs, "_MOST_STEPS", 1)
+    out = tmp_path / "run"
+    with pytest.raises(
+        CapscoreError, match=r"keep_original=0\.999: the mean score of validation captions stays"
+    ):
+        train(gated_settings(data, out, keep_original=0.999, max_steps=1))
+    assert not (out / WEIGHTS).exists()
+
+
+def test_a_run_with_a_gate_that_was_broken_off_ends_with_the_same_weights(gated, data, tmp_path, monkeypatch):
+    plain = TripleLoss.__call__
+    calls = []
+
+    def until_the_fourth(self, *arguments):
+        calls.append(1)
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        return plain(self, *arguments)
+
+    monkeypatch.setattr(TripleLoss, "__call__", until_the_fourth)
+    with pytest.raises(KeyboardInterrupt):
+        train(gated_settings(data, tmp_path / "run"))
+    monkeypatch.setattr(TripleLoss, "__call__", plain)
+    torch.manual_seed(12345)  # what was drawn before the run is nothing to it
+    resumed = train(gated_settings(data, tmp_path / "run"))
+    assert resumed.run.resumed_from == 2
+    ours, theirs = (load_file(run.folder / WEIGHTS) for run in (resumed, gated))
+    assert ours.keys() == theirs.keys() and all(torch.equal(ours[name], theirs[name]) for name in ours)
+    assert resumed.evaluation == gated.evaluation
+
+
+def test_one_seed_is_one_gate_turned_away_from_captions(embedded, data):
+    state = torch.get_rng_state()
+    backbone, captions, split = with_gate(embedded, data)
+    assert torch.equal(torch.get_rng_state(), state)
+    torch.manual_seed(99)
+    again, *_ = with_gate(embedded, data)
+    other, *_ = with_gate(embedded, data, seed=1)
+    first, second, third = (own_tensors(each.text_network()) for each in (backbone, again, other))
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    assert not torch.equal(first["gate.enter.weight"], third["gate.enter.weight"])
+    mean = embedded.encode_texts([captions.texts[row] for row in split.training]).mean(axis=0)
+    away = backbone.text_network().away.numpy()
+    assert np.allclose(away, -mean / np.linalg.norm(mean), atol=1e-6)
+    assert embedded.network_parts() is None
+
+
+def test_parts_of_like_length_give_the_rows_of_each_text_alone(embedded, data, monkeypatch):
+    backbone, captions, _ = with_gate(embedded, data)
+    texts = [*captions.texts, "a dog", "two cats sleep", " ".join(captions.texts[::3])]
+    texts = [texts[number] for number in np.random.default_rng(0).permutation(len(texts))]
+    monkeypatch.setattr(pr_mcs, "_PART", 5)
+    weights = losses.LossWeights()
+    gate = TripleLoss(backbone, captions, weights, logit_scale=20.0, gate_weight=1.0)
+    without = TripleLoss(backbone, captions, weights, logit_scale=20.0)
+    with torch.no_grad():
+        rows, logits = gate._embedded(texts)
+        plain, none = without._embedded(texts)
+        whole, whole_logits = backbone.embed_gated(backbone.tokenize(texts).ids)
+        alone = [backbone.embed_gated(backbone.tokenize([text]).ids) for text in texts]
+    assert none is None and torch.equal(plain, rows)
+    assert torch.allclose(rows, whole, atol=1e-5) and torch.allclose(logits, whole_logits, atol=1e-5)
+    assert torch.allclose(rows, torch.cat([row for row, _ in alone]), atol=1e-5)
+    assert torch.allclose(logits, torch.cat([logit for _, logit in alone]), atol=1e-5)
+
+
+def test_the_loss_with_a_gate_adds_that_of_the_gate(embedded, data):
+    backbone, captions, _ = with_gate(embedded, data)
+    rows = TripleBatches(captions, range(24), batch_size=8, noise=Noise(draws="all")).batch(0, 1)
+
+    def loss(weight):
+        made = TripleLoss(
+            backbone, captions, losses.LossWeights(margin=0.0), logit_scale=20.0, gate_weight=weight
+        )
+        with torch.no_grad():
+            return made(backbone.text_network(), rows, lambda tensor: tensor)
+
+    with_it, without = loss(3.0), loss(0.0)
+    with torch.no_grad():
+        kept = backbone.embed_gated(backbone.tokenize([row.caption for row in rows]).ids)[1].double().numpy()
+        noisy = [text for row in rows for text in row.perturbed if text is not None]
+        found = backbone.embed_gated(backbone.tokenize(noisy).ids)[1].double().numpy()
+    expected = (np.log1p(np.exp(kept)).mean() + np.log1p(np.exp(-found)).mean()) / 2
+    assert with_it["gate"].item() == pytest.approx(expected, abs=1e-5)
+    assert with_it["loss"].item() == pytest.approx(without["loss"].item() + 3 * expected, abs=1e-4)
+    assert "gate" not in without
+
+
+def test_the_gate_alone_can_be_the_loss(settings):
+    nothing = dict(clip_weight=0.0, lambda_1=0.0, lambda_2=0.0, lambda_3=0.0)
+    assert settings(**nothing, gate=GATE, gate_weight=1.0).gate_weight == 1.0
+
+
+def test_the_config_of_the_weights_that_ship_is_one():
+    line = ["--config", str(CONFIGS / "embedded_pr_mcs.yaml"), "--data", "d", "--out", "o"]
+    read = parse(Settings, line, "")
+    assert (read.base, len(read.gate), read.kinds) == ("embedded", 3, list(KINDS))
+    assert len(read.kind_shares) == 5 and sum(read.kind_shares) == pytest.approx(1)
+    assert (read.lambda_1, read.lambda_2, read.lambda_3) == (0.1, 0.05, 0.05)
+    assert read.keep_original and read.gate_weight and read.validation_share
+
+
+# What captions come from, said beside them
+
+
+def with_sources(data, folder, text) -> str:
+    path = folder / "captions.jsonl"
+    path.write_bytes(data.read_bytes())
+    (folder / "captions.jsonl.sources.json").write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def test_the_card_has_the_sources_that_stand_beside_the_captions(settings, data, tmp_path):
+    said = {
+        "held_out": "all photos of the sea",
+        "sources": [
+            {"name": "Photos of the harbour", "license": "CC0", "url": "https://example.org/h", "rows": 18},
+            {"name": "A grammar", "license": "Apache-2.0", "rows": 6},
+        ],
+    }
+    path = with_sources(data, tmp_path, json.dumps(said))
+    run = train(settings(data=[path], max_steps=1, data_license="of no account"))
+    card = (run.folder / "README.md").read_text(encoding="utf-8")
+    assert "[Photos of the harbour](https://example.org/h) | CC0 | 18" in card
+    assert "A grammar | Apache-2.0 | 6" in card
+    assert "all photos of the sea; 6 captions of images that no training caption has" in card
+    assert "captions.jsonl | of no account" not in card
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"sources": [{"name": "A', r"captions\.jsonl\.sources\.json does not say what captions come from"),
+        ("[]", r"TypeError: it holds \[\]"),
+        ('"text"', "it holds 'text'"),
+        ("{}", "KeyError: 'sources'"),
+        ('{"sources": []}', r"sources is \[\]"),
+        ('{"sources": {"name": "A"}}', "sources is"),
+        ('{"sources": ["A"]}', "a source is 'A'"),
+        ('{"sources": [{"name": "A"}]}', "license"),
+        ('{"sources": [{"name": "A", "license": "CC0", "rows": "6"}]}', "rows is '6'"),
+        ('{"sources": [{"name": 1, "license": "CC0"}]}', "name is 1"),
+        ('{"sources": [{"name": "A", "licence": "CC0"}]}', "licence"),
+        ('{"held_out": 3, "sources": [{"name": "A", "license": "CC0"}]}', "held_out is 3"),
+    ],
+)
+def test_damaged_sources_are_an_error_before_the_work(settings, data, tmp_path, text, message):
+    path = with_sources(data, tmp_path, text)
+    with pytest.raises(InputError, match=message):
+        train(settings(data=[path], max_steps=1))

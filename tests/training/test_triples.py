@@ -398,6 +398,15 @@ def test_annotated_objects_win_over_nouns():
         ({"p": -0.1}, r"p=-0\.1"),
         ({"removal": "kept"}, "did you mean 'keep'"),
         ({"draws": "two"}, "draws='two'"),
+        ({"shares": (1.0, 2.0)}, "expected a number above 0 for each of repetition, removal, masking"),
+        (
+            {"shares": (1.0, 1.0, 0.0, 1.0, 1.0)},
+            r"shares=\[1\.0, 1\.0, 0\.0, 1\.0, 1\.0\]: expected a number",
+        ),
+        ({"shares": (1.0, 1.0, -1.0, 1.0, 1.0)}, "expected a number above 0"),
+        ({"kinds": ("jumble",), "shares": (float("nan"),)}, r"shares=\[nan\]: expected a number above 0"),
+        ({"kinds": ("jumble",), "shares": (float("inf"),)}, r"shares=\[inf\]: expected a number above 0"),
+        ({"kinds": ("jumble",), "shares": (1.0,), "draws": "all"}, r"shares=\[1\.0\] is for draws='one'"),
     ],
 )
 def test_noise_that_cannot_be(settings, message):
@@ -424,3 +433,54 @@ def test_every_perturbed_text_is_one_that_perturb_gives():
     for row in batches.batch(2, 0):
         expected = perturb([row.caption], row.kinds[0], "en", seed=_seed(5, 2))
         assert row.perturbed == tuple(expected.captions)
+
+
+# Kinds that come more often than others
+
+
+def first_kinds(noise: Noise, n: int = 2000, *, seed: int = 0, epoch: int = 0) -> list[str]:
+    """The kind that each of n captions gets, by its number."""
+    captions = made([f"word{row} goes home by night" for row in range(n)])
+    batches = TripleBatches(captions, range(n), batch_size=n, noise=noise, seed=seed)
+    return [row.kinds[0] for row in sorted(batches.batch(epoch, 0), key=lambda row: row.row)]
+
+
+def test_kinds_come_as_often_as_their_shares_say():
+    shares = dict(zip(WORDS.kinds, (1.0, 2.0, 3.0, 4.0), strict=True))
+    counts = Counter(first_kinds(Noise(kinds=WORDS.kinds, shares=tuple(shares.values()))))
+    for kind, share in shares.items():
+        # 2,000 draws, ± 4 standard deviations
+        chance = share / 10
+        assert abs(counts[kind] - 2000 * chance) < 4 * (2000 * chance * (1 - chance)) ** 0.5, kind
+
+
+def test_shares_count_relative_to_each_other_and_are_drawn_afresh():
+    few, many = (Noise(kinds=WORDS.kinds, shares=shares) for shares in ((1, 1, 2, 4), (8.0, 8.0, 16.0, 32.0)))
+    assert first_kinds(few, 50) == first_kinds(many, 50)
+    assert first_kinds(few, 50) != first_kinds(few, 50, epoch=1)
+    assert first_kinds(few, 50) != first_kinds(few, 50, seed=1)
+
+
+def test_without_shares_kinds_are_drawn_alike_as_before():
+    # NumPy's own permutation for the caption's number is what decides, and stays so for weights that ship
+    expected = [WORDS.kinds[np.random.default_rng((3, 2, 1, row)).permutation(4)[0]] for row in range(40)]
+    assert first_kinds(Noise(kinds=WORDS.kinds, shares=()), 40, seed=3, epoch=2) == expected
+    assert first_kinds(WORDS, 40, seed=3, epoch=2) == expected
+
+
+def test_what_a_seed_draws_by_shares_stays():
+    kinds = first_kinds(Noise(kinds=WORDS.kinds, shares=(1.0, 2.0, 3.0, 4.0)), 8)
+    expected = []
+    for row in range(8):
+        # the first of a weighted draw is where one uniform number falls among the running sums
+        number = np.random.default_rng((0, 0, 1, row)).random(4)[0]
+        expected.append(WORDS.kinds[sum(number >= edge for edge in (0.1, 0.3, 0.6))])
+    assert kinds == expected
+
+
+def test_a_kind_of_a_large_share_that_changes_nothing_gives_way_to_the_others():
+    captions = made(["sunset"])
+    noise = Noise(kinds=("removal", "jumble", "masking"), shares=(1e6, 1e6, 1.0))
+    for epoch in range(8):
+        (row,) = TripleBatches(captions, range(1), batch_size=1, noise=noise).batch(epoch, 0)
+        assert row.kinds == ("masking",)
