@@ -5,6 +5,7 @@ In: two texts of one language. Out: places in each of them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from difflib import SequenceMatcher
 
 from .languages import language_code
@@ -34,12 +35,26 @@ def word_changes(before: str, after: str, language: str | None = None) -> tuple[
     check_captions([before, after])
     code = None if language is None else language_code(language)
     pieces, places = zip(*(_placed(text, code) for text in (before, after)), strict=True)
-    matcher = SequenceMatcher(None, pieces[0], pieces[1], autojunk=False)
-    changes = [change for change in matcher.get_opcodes() if change[0] != "equal"]
+    runs = _runs(*pieces)
     return (
-        [_joined(places[0][start:end]) for _, start, end, _, _ in changes if end > start],
-        [_joined(places[1][start:end]) for _, _, _, start, end in changes if end > start],
+        [_joined(places[0][start:end]) for start, end, _, _ in runs if end > start],
+        [_joined(places[1][start:end]) for _, _, start, end in runs if end > start],
     )
+
+
+def _runs(first: Sequence[str], second: Sequence[str]) -> list[tuple[int, int, int, int]]:
+    """Where two lists of words differ: (start, end) in the first and (start, end) in the second, in order."""
+    matcher = SequenceMatcher(None, first, second, autojunk=False)
+    aligned = [change[1:] for change in matcher.get_opcodes() if change[0] != "equal"]
+    if len(first) != len(second):
+        return aligned
+    # where words took the place of others, word by word often says it in fewer marks
+    own: list[tuple[int, int, int, int]] = []
+    for place, (one, other) in enumerate(zip(first, second, strict=True)):
+        if one != other:
+            start = own.pop()[0] if own and own[-1][1] == place else place
+            own.append((start, place + 1, start, place + 1))
+    return min(own, aligned, key=lambda runs: sum(b - a + d - c for a, b, c, d in runs))
 
 
 def _placed(text: str, code: str | None) -> tuple[list[str], list[Span]]:

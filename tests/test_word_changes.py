@@ -40,6 +40,13 @@ def test_words_side_by_side_are_one_place():
     assert marked(after, spans[1]) == ["cat sleeps", "sofa."]
 
 
+def test_objects_that_change_places_are_marked_and_nothing_else():
+    before, after = "red kites and red dogs", "red dogs and red kites"
+    spans = word_changes(before, after, "en")
+    assert marked(before, spans[0]) == ["kites", "dogs"]
+    assert marked(after, spans[1]) == ["dogs", "kites"]
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_in_japanese_words_are_those_of_the_segmenter(kind):
     pytest.importorskip("fugashi")

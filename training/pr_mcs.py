@@ -359,9 +359,6 @@ def train(settings: Settings, *, command: str = "") -> Trained:
         raise CapscoreError(
             f"keep_original={settings.keep_original} is measured on validation captions, and there are none"
         )
-    if settings.gate:
-        _add_gate(backbone, settings, captions, split, embedder)
-        network = backbone.text_network()
     batches = TripleBatches(
         captions,
         split.training,
@@ -370,7 +367,7 @@ def train(settings: Settings, *, command: str = "") -> Trained:
         seed=settings.seed,
     )
     check = None
-    if len(split.validation) and is_main_process():
+    if len(split.validation) and is_main_process():  # of the base, before it has a gate
         check = RobustnessCheck(
             captions,
             split.validation,
@@ -379,6 +376,9 @@ def train(settings: Settings, *, command: str = "") -> Trained:
             most=settings.evaluate_captions,
             seed=settings.seed,
         )
+    if settings.gate:
+        _add_gate(backbone, settings, captions, split, embedder)
+        network = backbone.text_network()
     if is_main_process():
         _say(captions, split, check)
     network.requires_grad_(not settings.gate)
@@ -519,7 +519,9 @@ def _said(said: dict[str, Any]) -> tuple[str, list[DataSource]]:
     if not isinstance(parts, list) or not parts:
         raise ValueError(f"sources is {parts!r:.60}")
     for part in parts:
-        for name, value in part.items() if isinstance(part, dict) else [("a source", part)]:
+        if not isinstance(part, dict):
+            raise TypeError(f"a source is {part!r:.60}")
+        for name, value in part.items():
             if not isinstance(value, (int, type(None)) if name == "rows" else str):
                 raise TypeError(f"{name} is {value!r:.60}")
     return held_out, [DataSource(**part) for part in parts]

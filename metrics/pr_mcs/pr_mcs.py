@@ -16,7 +16,7 @@ _CITATION = """\
 """
 
 
-class PRMCS(capscore.CaptionModule):
+class PrMcs(capscore.CaptionModule):
     """PR-MCS; `evaluate.load(…, backbone=…, device=…)` chooses the towers, fine-tuned for it."""
 
     metric = "pr_mcs"

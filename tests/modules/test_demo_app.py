@@ -217,9 +217,8 @@ def test_a_caption_and_its_perturbations(photo, fine_tuned):
     # of the colours that the towers see, nothing changes by an exchange; a half goes where red becomes blue
     assert rows[5][3:] == ["2.5000 %", "2.5000 %"]
     assert rows[6][3:] == ["1.768−29 %", "1.768−29 %"]
-    assert (
-        len(re.findall("<mark[^>]*>dogs</mark>", table)) == 3
-    )  # gone, new, and where jumble or masking put it
+    last = table[table.index(">substitution") : table.index(">your own")]
+    assert re.findall("<mark[^>]*>(.*?)</mark>", last) == ["kites", "dogs", "dogs", "kites"]
     lines = signatures.splitlines()
     assert [line.partition("|")[0] for line in lines] == ["mcs", "pr_mcs"]
     assert all("|lang:en|" in line for line in lines)
