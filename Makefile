@@ -68,12 +68,12 @@ measure-embedded: $(VENV)/.installed ## measure the PR-MCS weights that ship: ma
 	@test -n "$(DATA)" || { echo "make measure-embedded DATA=<folder with multi30k, flickr8k, xflickrco>"; exit 2; }
 	$(OFFLINE) $(BIN)/python -m benchmarks.held_out --flickr8k $(DATA)/flickr8k --out $(TRAINING)/held_out
 	$(MEASURE) --captions $(TRAINING)/held_out/photos.jsonl --kinds all --output $(TRAINING)/photos.json
-	$(MEASURE) --captions $(TRAINING)/held_out/english.jsonl --stand-in --sample 1000 --kinds all \
+	$(MEASURE) --captions $(TRAINING)/held_out/english.jsonl --stand-in --sample 500 --kinds all \
 		--output $(TRAINING)/english.json
 	$(MEASURE) --data multi30k --config de --config fr --config cs --data-dir $(DATA)/multi30k --stand-in \
-		--sample 1000 --kinds all --output $(TRAINING)/multi30k.json
+		--sample 500 --kinds all --output $(TRAINING)/multi30k.json
 	$(MEASURE) --data xflickrco --config de --config es --config ja --config zh --config ru --config tr \
-		--data-dir $(DATA)/xflickrco --stand-in --sample 1000 --kinds all --output $(TRAINING)/xflickrco.json
+		--data-dir $(DATA)/xflickrco --stand-in --sample 500 --kinds all --output $(TRAINING)/xflickrco.json
 	$(OFFLINE) $(BIN)/capscore benchmark --metric text_score --backbone embedded --backbone embedded-pr-mcs \
 		--data flickr8k_human --config expert --data-dir $(DATA)/flickr8k --force \
 		--output $(TRAINING)/expert.json
