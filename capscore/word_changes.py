@@ -30,7 +30,7 @@ def word_changes(before: str, after: str, language: str | None = None) -> tuple[
         MissingExtraError: the segmenter of the language is not installed.
 
     >>> word_changes("a dog on a beach", "a cat on a a beach", "en")
-    ([(2, 5)], [(2, 5), (9, 10)])
+    ([(2, 5)], [(2, 5), (11, 12)])
     """
     check_captions([before, after])
     code = None if language is None else language_code(language)
