@@ -45,7 +45,7 @@ def here(tmp_path, monkeypatch):
 
 def test_python_examples(here):
     examples = [block for block in blocks("python") if "cat.jpg" in block]
-    assert len(examples) == 2
+    assert len(examples) == 3
     names: dict = {}
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
@@ -53,6 +53,12 @@ def test_python_examples(here):
             exec(compile(example, "README.md", "exec"), names)
     assert "Scores(mcs: mean 1." in printed.getvalue()
     assert "'n_items': 1" in printed.getvalue()
+    # the last two lines: a caption and itself jumbled, in MCS and in PR-MCS
+    (mcs, mcs_jumbled), (pr_mcs, pr_mcs_jumbled) = (
+        [float(number) for number in line.strip("[]").split()]
+        for line in printed.getvalue().splitlines()[-2:]
+    )
+    assert mcs_jumbled > 0.8 * mcs and pr_mcs > 0.8 * mcs and pr_mcs_jumbled < 0.2 * pr_mcs
 
 
 def test_shell_example(here):
