@@ -230,19 +230,15 @@ _NEW = "background:rgba(245,158,11,.35);color:inherit;border-radius:3px;padding:
 def _table(
     caption: str, variants: Sequence[Variant], scores: Sequence[Sequence[float]], code: str | None
 ) -> str:
-    """Rows: the caption, and each of its variants beside it; columns: MCS and PR-MCS with their drops."""
-    heads = "".join(
-        f'<th style="{style};font-weight:600">{title}</th>'
-        for title, style in (
-            ("", _CELL), ("caption", _CELL), ("perturbed", _CELL), ("MCS", _NUMBER), ("PR-MCS", _NUMBER),
-        )
-    )  # fmt: skip
+    """Rows: the caption, and beside it each of its variants; columns: MCS and PR-MCS with their drops."""
+    heads = f'<th style="{_CELL}"></th><th style="{_CELL};width:100%">{_beside("caption", "perturbed")}</th>'
+    heads += "".join(f'<th style="{_NUMBER};font-weight:600">{title}</th>' for title in ("MCS", "PR-MCS"))
     top = max(max(column) for column in scores) or 1.0
     firsts = [column[0] for column in scores]
     cells = "".join(_number(first, None, top, place) for place, first in enumerate(firsts))
     rows = [
         f'<tr style="{_RULE}"><th style="{_CELL}">as it is</th>'
-        f'<td colspan="2" style="{_CELL}"><span dir="auto">{html.escape(caption)}</span></td>{cells}</tr>'
+        f'<td style="{_CELL}">{_marked(caption, (), _GONE)}</td>{cells}</tr>'
     ]
     place = 0
     for variant in variants:
@@ -251,7 +247,7 @@ def _table(
             f'<div style="font-weight:400;opacity:.7;font-size:.85em">{note}</div></th>' if note else "</th>"
         )
         if variant.reason:
-            told = f'<td colspan="4" style="{_CELL};opacity:.7">{html.escape(variant.reason)}</td>'
+            told = f'<td colspan="3" style="{_CELL};opacity:.7">{html.escape(variant.reason)}</td>'
             rows.append(f'<tr style="{_RULE}">{head}{told}</tr>')
             continue
         place += 1
@@ -261,8 +257,8 @@ def _table(
             for number, (column, first) in enumerate(zip(scores, firsts, strict=True))
         )
         rows.append(
-            f'<tr style="{_RULE}">{head}<td style="{_CELL}">{_marked(caption, before, _GONE)}</td>'
-            f'<td style="{_CELL}">{_marked(variant.text, after, _NEW)}</td>{cells}</tr>'
+            f'<tr style="{_RULE}">{head}<td style="{_CELL}">'
+            f"{_beside(_marked(caption, before, _GONE), _marked(variant.text, after, _NEW))}</td>{cells}</tr>"
         )
     legend = (
         f'<div style="opacity:.8;font-size:.85em;margin-top:.4em">Words that were '
@@ -271,10 +267,16 @@ def _table(
     )
     return (
         '<div style="overflow-x:auto">'
-        '<table style="width:100%;border:0;border-collapse:collapse;min-width:34em">'
+        '<table style="width:100%;border:0;border-collapse:collapse">'
         f'<thead style="border:0"><tr style="border:0">{heads}</tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table></div>{legend}"
     )
+
+
+def _beside(left: str, right: str) -> str:
+    """Two pieces of HTML side by side; on a narrow screen one above the other."""
+    parts = "".join(f'<div style="flex:1 1 11em">{part}</div>' for part in (left, right))
+    return f'<div style="display:flex;flex-wrap:wrap;gap:.3em 1em">{parts}</div>'
 
 
 def _number(score: float, first: float | None, top: float, column: int) -> str:
@@ -285,7 +287,7 @@ def _number(score: float, first: float | None, top: float, column: int) -> str:
     colour = "var(--color-accent, #f97316)" if column else "var(--neutral-400, #9ca3af)"
     return (
         f'<td style="{_NUMBER}"><strong>{score:.3f}</strong>{below}'
-        '<div style="height:6px;width:5em;margin-inline-start:auto;border-radius:3px;'
+        '<div style="height:6px;min-width:3.5em;margin-inline-start:auto;border-radius:3px;'
         'background:var(--neutral-200, #e5e7eb)">'
         f'<div style="height:6px;border-radius:3px;width:{100 * score / top:.1f}%;background:{colour}"></div>'
         "</div></td>"

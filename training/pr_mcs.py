@@ -185,8 +185,10 @@ class Settings(LoopSettings):
             raise CapscoreError(f"gate_weight={self.gate_weight!r}: expected a weight of at least 0")
         if not 0 < self.gate_sharpness < float("inf"):
             raise CapscoreError(f"gate_sharpness={self.gate_sharpness!r}: expected a number above 0")
-        if not self.gate and (self.gate_weight or self.keep_original is not None):
-            raise CapscoreError("gate_weight and keep_original are for a tower with a gate: set gate, too")
+        if not self.gate and (self.gate_weight or self.gate_sharpness != 1 or self.keep_original is not None):
+            raise CapscoreError(
+                "gate_weight, gate_sharpness and keep_original are for a tower with a gate: set gate, too"
+            )
         if self.keep_original is not None and not 0 < self.keep_original < 1:
             raise CapscoreError(f"keep_original={self.keep_original!r}: expected a share between 0 and 1")
 

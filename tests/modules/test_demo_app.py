@@ -192,12 +192,13 @@ def fine_tuned():
 
 
 def perturbed(photo, *values, backbone):
-    """Texts of the rows: what stands in the cells, one list a row; and all of the HTML."""
+    """One list a row: its name, its texts, its numbers; and all of the HTML."""
     table, signatures = answer("pr_mcs", photo, *values, backbone=backbone)
-    rows = [
-        [html.unescape(re.sub("<[^>]+>", "", cell)) for cell in re.findall(r"<t[hd].*?>(.*?)</t[hd]>", row)]
-        for row in re.findall(r"<tr.*?>(.*?)</tr>", table)[1:]
-    ]
+    rows = []
+    for row in re.findall(r"<tr.*?>(.*?)</tr>", table)[1:]:
+        head, texts, *numbers = re.findall(r"<t[hd][ >].*?</t[hd]>", row)
+        said = re.findall(r'<span dir="auto">(.*?)</span>', texts) or [texts]
+        rows.append([html.unescape(re.sub("<[^>]+>", "", part)) for part in (head, *said, *numbers)])
     return rows, table, signatures
 
 

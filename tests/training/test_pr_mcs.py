@@ -356,8 +356,18 @@ def test_configs_are_the_paper(name, differs):
         ({"gate": [16, 1, 3]}, CapscoreError, "an even width that its heads can share"),
         ({"gate": [15, 1, 3]}, CapscoreError, "an even width that its heads can share"),
         ({"gate": [16, 1, 2], "gate_weight": -1.0}, CapscoreError, r"gate_weight=-1\.0"),
-        ({"gate_weight": 1.0}, CapscoreError, "gate_weight and keep_original are for a tower with a gate"),
-        ({"keep_original": 0.9}, CapscoreError, "gate_weight and keep_original are for a tower with a gate"),
+        (
+            {"gate_weight": 1.0},
+            CapscoreError,
+            "gate_weight, gate_sharpness and keep_original are for a tower",
+        ),
+        ({"gate_sharpness": 2.0}, CapscoreError, "are for a tower with a gate: set gate, too"),
+        (
+            {"gate": [16, 1, 2], "gate_sharpness": 0.0},
+            CapscoreError,
+            r"gate_sharpness=0\.0: expected a number",
+        ),
+        ({"keep_original": 0.9}, CapscoreError, "are for a tower with a gate: set gate, too"),
         ({"gate": [16, 1, 2], "keep_original": 1.0}, CapscoreError, r"keep_original=1\.0: expected a share"),
         ({"kind_shares": [1.0, 2.0]}, CapscoreError, r"shares=\[1\.0, 2\.0\]: expected a number above 0 for"),
         ({"kind_shares": [1.0] * 4, "draws": "all"}, CapscoreError, "is for draws='one'"),
@@ -447,6 +457,7 @@ def gated_settings(data, out, **changes) -> Settings:
         logit_scale=20.0,
         gate=GATE,
         gate_weight=1.0,
+        gate_sharpness=2.0,
         keep_original=0.9,
         kind_shares=[0.2, 0.3, 0.1, 0.2, 0.2],
         checkpoint_every=2,
@@ -508,11 +519,12 @@ def test_the_threshold_moves_until_the_captions_keep_their_scores_and_no_further
     assert before["original_of_base"] < 0.9 <= gated.evaluation["original_of_base"]
     result = json.loads((gated.folder / "result.json").read_text())
     assert result["this"]["original_of_base"] == gated.evaluation["original_of_base"]
-    # in whole steps, and one less is too few
+    # sharper than it was trained, then moved in whole steps, of which one less is too few
     trained = load_file(gated.run.checkpoint / WEIGHTS)
     tuned = capscore.load_backbone(str(gated.folder), device="cpu")
     bias = tuned.text_network().gate.leave.bias
-    steps = (trained["gate.leave.bias"] - bias.detach()).item() / 0.125
+    assert torch.equal(tuned.text_network().gate.leave.weight, 2 * trained["gate.leave.weight"])
+    steps = (2 * trained["gate.leave.bias"] - bias.detach()).item() / 0.125
     assert steps == pytest.approx(round(steps), abs=1e-4) and steps >= 1
     _, captions, split = with_gate(embedded, data)
     check = RobustnessCheck(captions, split.validation, Noise(), embedded)
