@@ -211,6 +211,7 @@ def _marked(part: ReportVariant) -> str:
 STYLE = """\
 .perturbed > p { max-width: 46rem }
 .perturbed .sheet { align-self: start }
+.perturbed thead th { white-space: nowrap }
 .perturbed td { padding: 0.35rem 0.45rem; vertical-align: top }
 .perturbed thead th:first-child, .perturbed tbody th { width: 6.5rem; vertical-align: top }
 .perturbed .average > * { font-weight: 650; border-top: 2px solid var(--soft) }

@@ -232,7 +232,7 @@ def report_perturbations(photos: dict[str, Any], robustness: Robustness) -> Repo
         ]
         examples.append(ReportPerturbed(original, language, scores_of("original"), variants, photo=place))
     return ReportPerturbations(
-        title="Perturbed words: what PR-MCS sees and MCS does not",
+        title="Perturbed words: MCS beside PR-MCS",
         intro=(*PERTURBED, *robustness_facts(robustness)),
         metrics=[
             ReportMetric(metric, LABELS[metric], signature)
