@@ -169,14 +169,14 @@ def benchmark(
     cache = chosen_cache(cache_dir, no_cache)
     with as_usage():
         options = Options(raters, bootstrap, confidence, seed, missing)
-        targets = _targets(data or [], config, data_dir)
+        targets = benchmark_targets(data or [], config, data_dir)
     for path, kinds in ((output, (".json",)), (markdown, (".md",)), (write_queries, (".jsonl",))):
-        _check_target(path, kinds, force)
+        check_target(path, kinds, force)
     if figure is not None or heatmap is not None:
         from .benchmark.figure import KINDS, figure_class
 
-        _check_target(figure, KINDS, force)
-        _check_target(heatmap, KINDS, force)
+        check_target(figure, KINDS, force)
+        check_target(heatmap, KINDS, force)
         figure_class()  # that it is not installed is said before the work, not after it
     if write_queries is not None:
         _write_queries(write_queries, targets, split, image_dir)
@@ -280,7 +280,7 @@ def benchmark(
         raise typer.Exit(SKIPPED)
 
 
-def _targets(
+def benchmark_targets(
     data: Sequence[str], configs: Sequence[str] | None, data_dir: Path | None
 ) -> list[tuple[str, str | None, Path | None]]:
     """(benchmark, configuration, folder) of everything that is to be measured."""
@@ -358,7 +358,8 @@ def _score_files(given: Sequence[str], taken: set[str]) -> dict[str, Path]:
     return files
 
 
-def _check_target(path: Path | None, kinds: Sequence[str], force: bool) -> None:
+def check_target(path: Path | None, kinds: Sequence[str], force: bool) -> None:
+    """Stop with a usage error where a file that was asked for cannot be written; None asks for none."""
     from .rows import UsageError
 
     if path is None:

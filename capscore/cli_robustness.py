@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .cli_benchmark import _check_target, _targets
+from .cli_benchmark import benchmark_targets, check_target
 from .cli_options import BatchSize, CacheDir, Debug, Device, Dtype, NoCache, TrustRemoteCode, chosen_cache
 from .command_line import DEBUG, SKIPPED, as_usage, command, say
 from .whole_file import write_text
@@ -226,12 +226,12 @@ def robustness(
     if not options.kinds:
         raise UsageError("--kinds: expected paper, unseen, all, or names such as jumble,typos")
     for path, suffixes in ((output, (".json",)), (markdown, (".md",))):
-        _check_target(path, suffixes, force)
+        check_target(path, suffixes, force)
     if figure is not None or bars is not None:
         from .benchmark.figure import KINDS, figure_class
 
-        _check_target(figure, KINDS, force)
-        _check_target(bars, KINDS, force)
+        check_target(figure, KINDS, force)
+        check_target(bars, KINDS, force)
         figure_class()  # that it is not installed is said before the work, not after it
 
     def tell(line: str) -> None:
@@ -388,8 +388,8 @@ def _chosen(
     from .rows import UsageError
 
     if configs or not languages:
-        return _targets(data, configs, data_dir)
-    homes = {slug: home for slug, _, home in _targets(data, ["all"], data_dir)}
+        return benchmark_targets(data, configs, data_dir)
+    homes = {slug: home for slug, _, home in benchmark_targets(data, ["all"], data_dir)}
     targets: list[tuple[str, str | None, Path | None]] = []
     for slug, home in homes.items():
         kind = builder_class(slug)

@@ -88,17 +88,17 @@ class Settings:
     most: list[str] = field(default_factory=lambda: ["cs:16000"])
     package_texts: list[str] = field(
         default_factory=lambda: (
-            "en:2000 de:2000 fr:2000 cs:1500 ja:9000 es:9000 zh:7000 ru:4000 pt:4000 it:4000 nl:5000 "
-            "pl:4000 tr:4000 ar:4000 ko:3500"
+            "en:2000 de:4000 fr:2000 cs:1500 ja:26000 es:10000 zh:9000 ru:6000 pt:4000 it:4000 nl:5000 "
+            "pl:4000 tr:8000 ar:20000 ko:3500"
         ).split()
     )
     grammar: list[str] = field(
         default_factory=lambda: (
-            "en:2000 de:1500 fr:1500 cs:1500 ja:13000 es:9000 zh:4000 ru:4000 pt:4000 it:4000 nl:3000 "
-            "pl:4000 tr:4000 ar:3000 ko:3500"
+            "en:2000 de:5000 fr:1500 cs:1500 ja:9000 es:10000 zh:6000 ru:5000 pt:4000 it:4000 nl:3000 "
+            "pl:4000 tr:8000 ar:3000 ko:3500"
         ).split()
     )
-    copies: list[str] = field(default_factory=lambda: ["ja:6", "es:4", "ru:4", "tr:4", "zh:4"])
+    copies: list[str] = field(default_factory=lambda: ["ja:4", "es:4", "ru:6", "tr:6", "zh:6"])
     lower_share: float = 0.1
     seed: int = 0
 
@@ -274,8 +274,10 @@ def package_captions(
 def _described(row_id: str, photos: Mapping[str, str]) -> str:
     """The photo that a text of the packages describes; "" if none."""
     source, _, name = row_id.partition("/")
-    if source == "coco-cn-extension":
+    if source in ("coco-cn-extension", "arabic-flickr8k"):
         return short_name(name)
+    if source == "jsts":
+        return name.partition("-")[0]  # COCO's number, as short_name has it
     if source == "dutch-descriptions":
         try:
             return photos[name.split("-")[1]]

@@ -20,6 +20,10 @@ What the sources are, and under which licence:
 - dutch-descriptions: Dutch descriptions of the Flickr30k validation photos, five each, written by people (van
   Miltenburg et al. 2017; Apache-2.0). Those of the test photos are left out: xFlickr&CO and Multi30k test on
   these photos.
+- jsts: Japanese captions of COCO photos, written by people (YJ Captions; Miyazaki and Shimizu 2016), as the
+  training pairs of JGLUE's JSTS 1.3 have them (Kurihara et al. 2022; CC-BY-SA-4.0).
+- arabic-flickr8k: Arabic captions of Flickr8k's photos, three each, translated by machine and corrected by
+  people (ElJundi et al. 2020; no licence stated).
 - tatoeba: sentences of everyday language with translations, written by people (Tatoeba, CC BY 2.0 FR), as the
   Tatoeba Challenge's test sets hold them (Tiedemann 2020). Who trains on them cannot test on them:
   translation or sentence retrieval on Tatoeba says nothing about such a model.
@@ -112,6 +116,31 @@ def _dutch_descriptions(files: Files, languages: Sequence[str]) -> Iterator[Text
             number = path.rpartition(".")[2]
             for photo, text in enumerate(content.decode("utf-8").splitlines()):
                 yield f"validation-{photo}-{number}", "nl", text
+
+
+def _jsts(files: Files, languages: Sequence[str]) -> Iterator[Text]:
+    """Both captions of each pair, under the ids of their photo and caption.
+
+    A pair is named "photo-caption-caption", or "photo_photo-caption-caption" if its photos differ.
+    """
+    if "ja" in languages:
+        for content in files.values():
+            for line in content.decode("utf-8").splitlines():
+                pair = json.loads(line)
+                photos, *captions = pair["yjcaptions_id"].split("-")
+                first, _, second = photos.partition("_")
+                described = zip((first, second or first), captions, strict=True)
+                for number, (photo, caption) in enumerate(described, 1):
+                    yield f"{photo}-{caption}", "ja", pair[f"sentence{number}"]
+
+
+def _arabic_flickr8k(files: Files, languages: Sequence[str]) -> Iterator[Text]:
+    if "ar" in languages:
+        for content in files.values():
+            for line in content.decode("utf-8").splitlines():
+                key, separator, text = line.partition("\t")
+                if separator:
+                    yield key, "ar", text
 
 
 def _digest(sentence: tuple[str, str]) -> str:
@@ -266,6 +295,26 @@ SOURCES: tuple[Source, ...] = (
         languages=("nl",),
         files=r"Data/Dutch/Val/val\.[0-4]",
         read=_dutch_descriptions,
+    ),
+    Source(
+        name="jsts",
+        kind="git",
+        package="https://github.com/yahoojapan/JGLUE",
+        version="6f071c09316baae89c3d083a90985b4b1cb9968c",
+        licence="CC-BY-SA-4.0",
+        languages=("ja",),
+        files=r"datasets/jsts-v1\.3/train-v1\.3\.json",
+        read=_jsts,
+    ),
+    Source(
+        name="arabic-flickr8k",
+        kind="git",
+        package="https://github.com/ObeidaElJundi/Arabic-Image-Captioning",
+        version="2fc6ce89dc1032c4ebb7bdcaa7ebc5a3e83cc293",
+        licence="none stated",
+        languages=("ar",),
+        files=r"data/Flickr8k_text/Flickr8k\.arabic\.full\.txt",
+        read=_arabic_flickr8k,
     ),
     Source(
         name="tatoeba",

@@ -11,17 +11,20 @@ trade-off that there is to choose from.
 
 from __future__ import annotations
 
-import copy
 import json
 import sys
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 import torch
+from PIL import Image
+from torch import Tensor
 
 from capscore import load_backbone
-from capscore.backbones.base import Backbone
+from capscore.backbones.base import Backbone, Tokens, fingerprint_of, pad_batch
 from capscore.benchmark import run_benchmark
 from capscore.benchmark.tasks import Options
 from capscore.embedding import Embedder
@@ -71,34 +74,64 @@ class Row:
     Attributes:
         shift: how far it was moved, in logits.
         kept: mean score of the captions as they are, of the base's.
-        drop: average drop over the five perturbations, mean of the configurations.
+        drop: average drop over the five perturbations, mean of the sets; None where the captions of one as
+            they are have no score that could drop.
         substitution: drop under substitution, likewise.
+        drops: name of a set → its average drop, likewise.
         tau_c: agreement of `text_score` with Flickr8k-Expert; None if it was not measured.
     """
 
     shift: float
     kept: float
-    drop: float
-    substitution: float
+    drop: float | None
+    substitution: float | None
+    drops: dict[str, float | None]
     tau_c: float | None
 
 
-def shifted(tower: Backbone, shift: float) -> Backbone:
-    """The tower with its threshold moved; the tower itself stays.
+class MovedThreshold(Backbone):
+    """A tower with a gate whose threshold is moved; every text goes through the networks once, however often
+    the threshold is moved.
+
+    Args:
+        tower: with a gate, as fine-tuning leaves it.
+        shift: in logits; above 0, fewer captions are turned away.
+        memory: what earlier ones of the same tower found: token ids → centred row and logit. Added to.
 
     Raises:
-        CapscoreError: it has no gate.
+        CapscoreError: the tower has no gate.
     """
-    parts = tower.network_parts() or {}
-    if "gate" not in parts:
-        raise CapscoreError(f"{tower.name} has no gate whose threshold could be moved")
-    moved = copy.copy(tower)
-    moved.text = copy.deepcopy(tower.text_network())  # type: ignore[attr-defined]
-    with torch.no_grad():
-        moved.text.gate.leave.bias -= shift  # type: ignore[attr-defined]
-    again = moved.remade(name=f"{tower.name}{shift:+g}")
-    again.recipe = tower.recipe
-    return again
+
+    def __init__(self, tower: Backbone, shift: float, memory: dict[tuple[int, ...], tuple[Tensor, Tensor]]):
+        if "gate" not in (tower.network_parts() or {}):
+            raise CapscoreError(f"{tower.name} has no gate whose threshold could be moved")
+        self.tower, self.shift, self.memory = tower, shift, memory
+        self.name, self.revision, self.dim = f"{tower.name}{shift:+g}", tower.revision, tower.dim
+        self.prefix, self.max_tokens, self.logit_scale = tower.prefix, tower.max_tokens, tower.logit_scale
+        self.languages, self.dtype, self.device = tower.languages, tower.dtype, tower.device
+        self.fingerprint = fingerprint_of(tower.fingerprint, shift)
+        self.recipe = tower.recipe
+
+    def preprocess(self, image: Image.Image) -> Tensor:
+        return self.tower.preprocess(image)
+
+    def encode_pixels(self, pixels: Sequence[Tensor]) -> np.ndarray:
+        return self.tower.encode_pixels(pixels)
+
+    def tokenize(self, texts: Sequence[str]) -> Tokens:
+        return self.tower.tokenize(texts)
+
+    @torch.inference_mode()
+    def encode_tokens(self, ids: Sequence[Sequence[int]]) -> np.ndarray:
+        keys = [tuple(row) for row in ids]
+        network = self.tower.text_network()
+        if fresh := [key for key in dict.fromkeys(keys) if key not in self.memory]:
+            batch, mask = (part.to(self.device) for part in pad_batch(fresh, pad_id=0))
+            rows, logits = network.apart(batch, mask)
+            self.memory.update(zip(fresh, zip(rows.cpu(), logits.cpu(), strict=True), strict=True))
+        rows, logits = (torch.stack(part) for part in zip(*map(self.memory.get, keys), strict=True))
+        mixed = network.mixed(rows.to(self.device), logits.to(self.device) - self.shift)
+        return mixed.cpu().numpy()
 
 
 def trade_off(settings: Settings) -> list[Row]:
@@ -115,9 +148,10 @@ def trade_off(settings: Settings) -> list[Row]:
         for spec in settings.data
         for one in _captions(spec, settings)
     ]
+    memory: dict[tuple[int, ...], tuple[Tensor, Tensor]] = {}
     rows = []
     for shift in settings.shifts:
-        moved = shifted(tower, shift)
+        moved = MovedThreshold(tower, shift, memory)
         scorers = {"base": base_scorer, "moved": _scorer(moved)}
         results = [
             run_robustness(
@@ -128,24 +162,32 @@ def trade_off(settings: Settings) -> list[Row]:
             ).results
             for one in sets
         ]
-        n = len(results)
+        drops = [_percent(moved.paper.average_drop) for _, moved in results]
+        names = [f"{one.data}/{one.config}".rstrip("/") for one in sets]
         rows.append(
             Row(
                 shift=shift,
-                kept=100 * sum(moved.original / base.original for base, moved in results) / n,
-                drop=100 * sum(moved.paper.average_drop for _, moved in results) / n,
-                substitution=100
-                * sum(moved.paper.perturbations["substitution"].drop for _, moved in results)
-                / n,
+                kept=100 * sum(moved.original / base.original for base, moved in results) / len(results),
+                drop=_mean(drops),
+                substitution=_mean(
+                    [_percent(moved.paper.perturbations["substitution"].drop) for _, moved in results]
+                ),
+                drops=dict(zip(names, drops, strict=True)),
                 tau_c=_agreement(moved, settings.ratings_dir) if settings.ratings_dir else None,
             )
         )
     return rows
 
 
-def _scorer(backbone: Backbone) -> PRMCS:
-    import warnings
+def _percent(share: float | None) -> float | None:
+    return None if share is None else 100 * share
 
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    return None if None in values else sum(values) / len(values)
+
+
+def _scorer(backbone: Backbone) -> PRMCS:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that the base is no PR-MCS is why it is here
         return PRMCS(Embedder(backbone, cache=None, progress=False))
@@ -175,15 +217,26 @@ def print_table(rows: Sequence[Row]) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    console = Console()
     table = Table("threshold", box=None, header_style="bold")
     for heading in ("original kept %", "average drop %", "substitution %", "Expert τ_c"):
         table.add_column(heading, justify="right")
     for row in rows:
         agreement = "" if row.tau_c is None else f"{row.tau_c:.2f}"
         table.add_row(
-            f"{row.shift:+g}", f"{row.kept:.1f}", f"{row.drop:.1f}", f"{row.substitution:.1f}", agreement
+            f"{row.shift:+g}", _shown(row.kept), _shown(row.drop), _shown(row.substitution), agreement
         )
-    Console().print(table)
+    console.print(table)
+    by_set = Table("average drop %", box=None, header_style="bold")
+    for row in rows:
+        by_set.add_column(f"{row.shift:+g}", justify="right")
+    for name in rows[0].drops:
+        by_set.add_row(name, *(_shown(row.drops[name]) for row in rows))
+    console.print(by_set)
+
+
+def _shown(value: float | None) -> str:
+    return "–" if value is None else f"{value:.1f}"
 
 
 def main(argv: Sequence[str] | None = None) -> None:

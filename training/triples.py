@@ -335,7 +335,9 @@ class Noise:
                 f"shares={list(self.shares)} is for draws='one': with 'all' a caption gets each perturbation"
             )
         for kind in self.kinds:
-            perturb([], kind, p=self.p, removal=self.removal, objects=None)
+            # objects are given so that nothing is loaded that would find them
+            objects = [] if kind == "substitution" else None
+            perturb([], kind, p=self.p, removal=self.removal, objects=objects)
 
     @property
     def places(self) -> int:

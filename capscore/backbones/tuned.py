@@ -312,6 +312,8 @@ def _write(folder: Path, marker: str, tensors: dict[str, torch.Tensor], settings
                 part.save_pretrained(aside / _SETTINGS)
             files = sorted(path.relative_to(aside) for path in aside.rglob("*") if path.is_file())
             (aside / MARKER).write_text(marker, encoding="utf-8")
+            # readable for whom files are by default: safetensors leaves them to their owner alone
+            (aside / WEIGHTS).chmod((aside / MARKER).stat().st_mode)
             (folder / MARKER).unlink(missing_ok=True)
             for file in [*files, Path(MARKER)]:
                 (folder / file).parent.mkdir(exist_ok=True)
@@ -365,10 +367,10 @@ def _load_base(folder: Path, marker: dict[str, Any], options: LoadOptions) -> Ba
     name = marker["base"]
     try:
         base = load_backbone(
-            _found(name, folder),
+            resolved(name, folder),
             device=options.device,
             dtype=options.dtype,
-            image_tower=options.image_tower or _found(marker["image_tower"], folder) or None,
+            image_tower=options.image_tower or resolved(marker["image_tower"], folder) or None,
         )
     except BackboneUnavailable as error:
         # The first line only: the rest are names that could be had in the base's place.
@@ -389,7 +391,7 @@ def _load_base(folder: Path, marker: dict[str, Any], options: LoadOptions) -> Ba
     return base
 
 
-def _found(spec: str, folder: Path) -> str:
+def resolved(spec: str, folder: Path) -> str:
     """A spec as the marker has it → one for `load_backbone`."""
     is_path = spec in (".", "..") or spec.startswith(("./", "../"))
     return str(folder / spec) if is_path else spec

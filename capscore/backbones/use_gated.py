@@ -81,12 +81,19 @@ class GatedSentenceEncoder(UniversalSentenceEncoder):
 
     def gated(self, ids: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """ids and mask (n, L) → rows (n, 512) as `forward` gives them, and the gate's logits (n,)."""
+        plain, logits = self.apart(ids, mask)
+        return self.mixed(plain, logits) + self.centre.float(), logits
+
+    def apart(self, ids: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """ids and mask (n, L) → T(c) (n, 512), centred and of unit length, and the gate's logits (n,)."""
         tokens = self.tokens(ids, mask)
         plain = F.normalize(self.sentences(tokens, mask) - self.centre.float(), dim=-1)
-        logits = self.gate(tokens, ids, mask).float()
+        return plain, self.gate(tokens, ids, mask).float()
+
+    def mixed(self, plain: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
+        """What `apart` gives → T* (n, 512), of unit length."""
         opening = torch.sigmoid(-logits).unsqueeze(-1)
-        mixed = F.normalize(opening * plain + (1 - opening) * self.away.float(), dim=-1)
-        return mixed + self.centre.float(), logits
+        return F.normalize(opening * plain + (1 - opening) * self.away.float(), dim=-1)
 
 
 def gated(encoder: UniversalSentenceEncoder, parts: Mapping[str, Any]) -> GatedSentenceEncoder:

@@ -205,7 +205,7 @@ def run_benchmark(
         images=None if opens_images else False,
     )
     task = task_of(slug, builder.config.name)
-    with _heard() as said:
+    with heard() as said:
         rows = list(builder.examples(split))
     run = BenchmarkRun(
         benchmark=slug,
@@ -327,13 +327,13 @@ def _measure(
     metric, component = _scored_by(name)
     kind = scorer_class(metric)
     queries = task.queries(rows)
-    with _heard() as said:
+    with heard() as said:
         scorer = make()
         start = time.perf_counter()
         values = None
         if isinstance(task, RetrievalTask):
             outcome = task.retrieve(rows, scorer.embedder, scorer.prefix, run.options)
-            signature = format_signature(metric, {**scorer.settings, "lang": _languages(queries)})
+            signature = format_signature(metric, {**scorer.settings, "lang": named_languages(queries)})
             seconds = time.perf_counter() - start
         else:
             found = scorer.score(
@@ -371,7 +371,7 @@ def _take(run: BenchmarkRun, task: Task, rows: Rows, name: str, path: Path, colu
     start = time.perf_counter()
     table: ScoreTable = read_scores(path, queries, column=column, missing=run.options.missing)
     try:
-        with _heard() as said:
+        with heard() as said:
             outcome = task.outcome(rows, table.scores, run.options)
     except InputError as error:
         # its row is one of the benchmark's, whatever the order of the file
@@ -471,12 +471,12 @@ def _published(
     return found, notes
 
 
-def _languages(queries: Queries) -> str:
+def named_languages(queries: Queries) -> str:
     return "+".join(sorted(set(queries.languages) - {""})) or "unstated"
 
 
 @contextmanager
-def _heard() -> Iterator[list[str]]:
+def heard() -> Iterator[list[str]]:
     """Warnings of what runs inside, each once, as lines."""
     said: list[str] = []
     with warnings.catch_warnings(record=True) as caught:

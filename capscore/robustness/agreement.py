@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..benchmark.run import BenchmarkRun, MetricResult, _heard, _languages, open_benchmark
+from ..benchmark.run import BenchmarkRun, MetricResult, heard, named_languages, open_benchmark
 from ..benchmark.tasks import Options, task_of
 from ..errors import CapscoreError
 from ..signature import format_signature
@@ -45,7 +45,7 @@ def stand_in_agreement(
     options = options or Options()
     builder, split = open_benchmark(slug, config, data_dir=data_dir, images=False)
     task = task_of(slug, builder.config.name)
-    with _heard() as said:
+    with heard() as said:
         rows = list(builder.examples(split))
     run = BenchmarkRun(
         benchmark=slug,
@@ -68,9 +68,9 @@ def stand_in_agreement(
     stand_ins = [texts[0] for texts in queries.references]
     for name, scorer in scorers.items():
         start = time.perf_counter()
-        with _heard() as told:
+        with heard() as told:
             scores, settings = against_stand_ins(
-                scorer, queries.candidates, stand_ins, _languages(queries), plain_embedders[name]
+                scorer, queries.candidates, stand_ins, named_languages(queries), plain_embedders[name]
             )
             outcome = task.outcome(rows, scores, options)
         run.results.append(

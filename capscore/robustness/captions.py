@@ -14,7 +14,7 @@ from typing import Any
 
 from ..annotation_files import AnnotationSource
 from ..backbones.base import fingerprint_of
-from ..benchmark.run import _heard, open_benchmark
+from ..benchmark.run import heard, open_benchmark
 from ..errors import CapscoreError, InputError
 from ..languages import language_code
 from ..protocols.results import counted
@@ -138,7 +138,7 @@ def benchmark_captions(
     builder, split = open_benchmark(
         slug, config, data_dir=data_dir, split=split, image_dir=image_dir, images=False if stand_in else None
     )
-    with _heard() as said:
+    with heard() as said:
         rows = [row for _, row in builder.examples(split)]
     texts = _true_captions(slug, rows)
     english: dict[str, str] = {}

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import __version__
-from ..benchmark.run import _heard
+from ..benchmark.run import heard
 from ..bootstrap import check_sampling, coarseness, multiplicities, percentile_interval, resample
 from ..errors import CapscoreError, InputError, MissingExtraError
 from ..perturbations import KINDS, REMOVALS, P, Perturbed, perturb
 from ..protocols.results import Statistic, counted, ends, plain
 from ..protocols.retrieval import retrieval
 from ..protocols.robustness import PerturbationDrop, RobustnessDrop, robustness_drop
-from ..scorers.backbone_scorer import _cosines
+from ..scorers.backbone_scorer import row_cosines
 from ..signature import format_signature
 from ..unseen_perturbations import KINDS as UNSEEN_KINDS
 from ..unseen_perturbations import perturb_unseen
@@ -382,7 +382,7 @@ def _measure(
 ) -> MetricRobustness:
     start = time.perf_counter()
     texts = [*captions.captions, *(text for part in perturbed.values() for text in part.captions)]
-    with _heard() as said:
+    with heard() as said:
         if captions.stand_ins is None:
             values, settings = _against_photos(scorer, captions, texts)
         else:
@@ -466,7 +466,7 @@ def against_stand_ins(
     Raises:
         CapscoreError: the two towers have embeddings of different length.
     """
-    scorer._warn_about_languages([language])
+    scorer.warn_about_languages([language])
     embedded = scorer.embedder.texts(texts, prefix=scorer.prefix)
     scorer._warn_about_truncation(embedded.truncated[embedded.index])
     tower = embedder.backbone
@@ -476,7 +476,7 @@ def against_stand_ins(
             f"{scorer.backbone.name} has embeddings of {scorer.backbone.dim} numbers, and the tower of the "
             f"texts that stand for photos, {tower.name}, of {tower.dim}"
         )
-    cosines = _cosines(embedded.matrix, embedded.index, photos.matrix, photos.index)
+    cosines = row_cosines(embedded.matrix, embedded.index, photos.matrix, photos.index)
     scores, _ = scorer.combine({"image_cosine": cosines})
     first = {**scorer._first_settings, "refs": 0, "lang": language}
     last = {key: value for key, value in scorer._last_settings.items() if key != "exif"}

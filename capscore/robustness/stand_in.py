@@ -45,7 +45,7 @@ def _base(spec: str) -> str:
         if cached is None:
             return ""
         folder = cached
-    from ..backbones.tuned import MARKER, _found
+    from ..backbones.tuned import MARKER, resolved
 
     marker = folder / MARKER
-    return _found(str(read_json(marker)["base"]), folder) if marker.is_file() else ""
+    return resolved(str(read_json(marker)["base"]), folder) if marker.is_file() else ""

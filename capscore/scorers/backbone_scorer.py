@@ -115,7 +115,7 @@ class BackboneScorer(Scorer):
         }
 
     def _measure(self, rows: CheckedRows, on_error: str) -> Measured:
-        self._warn_about_languages(rows.languages)
+        self.warn_about_languages(rows.languages)
         n_rows = len(rows)
         image_keys = [""] * n_rows
         if self.needs_images:
@@ -130,11 +130,13 @@ class BackboneScorer(Scorer):
         candidates = embedded.index[:n_kept]
         values = {}
         if self.needs_images:
-            values["image_cosine"] = _cosines(images.matrix, images.index[kept], embedded.matrix, candidates)
+            values["image_cosine"] = row_cosines(
+                images.matrix, images.index[kept], embedded.matrix, candidates
+            )
         if self.compares_texts:
             position = np.cumsum(kept) - 1  # row → its place among the kept
             places = position[owners]
-            pairs = _cosines(embedded.matrix, candidates[places], embedded.matrix, embedded.index[n_kept:])
+            pairs = row_cosines(embedded.matrix, candidates[places], embedded.matrix, embedded.index[n_kept:])
             values["text_cosine"] = np.full(n_kept, -np.inf)
             np.maximum.at(values["text_cosine"], places, pairs)
 
@@ -145,7 +147,8 @@ class BackboneScorer(Scorer):
         self._warn_about_truncation(truncated)
         return Measured(values, image_keys, truncated)
 
-    def _warn_about_languages(self, languages: list[str]) -> None:
+    def warn_about_languages(self, languages: list[str]) -> None:
+        """Warn of rows in languages, one code a row, that the backbone was not trained on."""
         known = self.backbone.languages
         strange = sorted(set(languages) - {""} - known) if known is not None else []
         if strange:
@@ -168,7 +171,7 @@ class BackboneScorer(Scorer):
             )
 
 
-def _cosines(
+def row_cosines(
     left: np.ndarray, left_rows: np.ndarray, right: np.ndarray, right_rows: np.ndarray
 ) -> np.ndarray:
     """Row by row cosine of two sets of unit rows → float64 (n,); in slices, so that memory stays bounded."""

@@ -292,6 +292,21 @@ def test_descriptions_of_held_out_photos_are_left_out(written):
     assert {"56", "77", "502"} <= set().union(*(numbers(text.caption) for text in everything))
 
 
+def test_captions_of_held_out_photos_are_left_out_of_pairs_and_translations(tmp_path):
+    write_lines(tmp_path / "en.jsonl", [])
+    write_lines(
+        tmp_path / "ja.jsonl",
+        [text_row("jsts", f"{n}-5", "ja", SAYS["ja"].format(n)) for n in ("77", "99")],
+    )
+    write_lines(
+        tmp_path / "ar.jsonl",
+        [text_row("arabic-flickr8k", f"{n}_x.jpg#0", "ar", f"كلب ينام بجانب {n}") for n in ("703", "700")],
+    )
+    texts = package(tmp_path, {"ja": 9, "ar": 9}, held=HELD)
+    assert {(text.language, *numbers(text.caption)) for text in texts} == {("ja", "99"), ("ar", "700")}
+    assert len(package(tmp_path, {"ja": 9, "ar": 9})) == 4
+
+
 def test_texts_of_packages_have_their_english_one_and_a_length(written):
     texts = {text.caption: text for text in package(written / "texts", {"en": 99, "zh": 9, "nl": 9})}
     assert texts[SAYS["zh"].format("9001")].stand_in == SAYS["en"].format("9001")
@@ -573,6 +588,6 @@ def test_the_command_says_what_it_wrote(written, tmp_path, capsys):
         ]
     )
     said = capsys.readouterr().out.splitlines()
-    assert said[0].split() == "ja 36 36 xflickrco".split()
+    assert said[0].split() == "ja 24 24 xflickrco".split()
     assert "fr        2  2 multi30k" in said
     assert (tmp_path / "captions.jsonl").is_file()

@@ -174,6 +174,45 @@ def test_captions_of_repositories(tmp_path):
     assert list(source_texts(dutch, tmp_path, ["zh"])) == []
 
 
+def test_captions_of_sentence_pairs(tmp_path):
+    pairs = [
+        {"yjcaptions_id": "31-7-8", "sentence1": "犬がいる。", "sentence2": "白い 犬がいる。", "label": 3.0},
+        {"yjcaptions_id": "31_45-7-9", "sentence1": "犬がいる。", "sentence2": "皿がある。", "label": 0.0},
+    ]
+    lines = "".join(json.dumps(pair, ensure_ascii=False) + "\n" for pair in pairs)
+    source = repository(
+        tmp_path,
+        "jsts",
+        {
+            "datasets/jsts-v1.3/train-v1.3.json": lines,
+            "datasets/jsts-v1.3/valid-v1.3.json": lines.replace("犬", "猫"),
+        },
+    )
+    rows = [(row["id"], row["text"]) for row in source_texts(source, tmp_path, ["ja", "ar"])]
+    # the second photo of a pair is named behind the first
+    assert rows == [
+        ("jsts/31-7", "犬がいる。"),
+        ("jsts/31-8", "白い 犬がいる。"),
+        ("jsts/31-7", "犬がいる。"),
+        ("jsts/45-9", "皿がある。"),
+    ]
+    assert list(source_texts(source, tmp_path, ["ar"])) == []
+
+
+def test_arabic_captions_of_flickr8k(tmp_path):
+    source = repository(
+        tmp_path,
+        "arabic-flickr8k",
+        {
+            "data/Flickr8k_text/Flickr8k.arabic.full.txt": "11_ab.jpg#0\tكلب يجري\nno caption\n",
+            "data/Flickr8k_text/Flickr8k.token.txt": "11_ab.jpg#0\tA dog runs\n",
+        },
+    )
+    rows = list(source_texts(source, tmp_path, ["ar", "ja"]))
+    assert [(row["id"], row["text"]) for row in rows] == [("arabic-flickr8k/11_ab.jpg#0", "كلب يجري")]
+    assert list(source_texts(source, tmp_path, ["ja"])) == []
+
+
 def test_sentences_of_a_repository(tmp_path):
     source = repository(
         tmp_path,
@@ -353,4 +392,12 @@ def test_every_source_is_pinned_and_named_with_its_licence():
         )
         assert set(source.languages) <= set(LANGUAGES)
     licences = {source.licence for source in SOURCES}
-    assert licences == {"Unicode-3.0", "GPL-2.0-or-later", "MIT", "Apache-2.0", "CC-BY-2.0-FR"}
+    assert licences == {
+        "Unicode-3.0",
+        "GPL-2.0-or-later",
+        "MIT",
+        "Apache-2.0",
+        "CC-BY-SA-4.0",
+        "CC-BY-2.0-FR",
+        "none stated",
+    }
