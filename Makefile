@@ -74,6 +74,10 @@ measure-embedded: $(VENV)/.installed ## measure the PR-MCS weights that ship: ma
 		--sample 500 --kinds all --output $(TRAINING)/multi30k.json
 	$(MEASURE) --data xflickrco --config de --config es --config ja --config zh --config ru --config tr \
 		--data-dir $(DATA)/xflickrco --stand-in --sample 500 --kinds all --output $(TRAINING)/xflickrco.json
+	$(if $(DUTCH),$(OFFLINE) $(BIN)/python -m benchmarks.held_out --dutch $(DUTCH) --multi30k $(DATA)/multi30k \
+		--out $(TRAINING)/held_out)
+	$(if $(DUTCH),$(MEASURE) --captions $(TRAINING)/held_out/dutch.jsonl --stand-in --sample 500 --kinds all \
+		--output $(TRAINING)/dutch.json)
 	$(OFFLINE) $(BIN)/capscore benchmark --metric text_score --backbone embedded --backbone embedded-pr-mcs \
 		--data flickr8k_human --config expert --data-dir $(DATA)/flickr8k --force \
 		--output $(TRAINING)/expert.json

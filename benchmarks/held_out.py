@@ -5,11 +5,18 @@
 In: Flickr8k's text files, and, for photos with captions in several languages, `multilingual_captions.json`
 ({photo: {language: [captions]}}) with the folder `images`. Out: `photos.jsonl` (photo, caption, language) and
 `english.jsonl`, the test split's captions, the first of each photo standing for it.
+
+    python -m benchmarks.held_out --dutch DutchDescriptions/Data/Dutch/Test --multi30k multi30k --out held_out
+
+In: the Dutch descriptions of Flickr30k's test photos (van Miltenburg et al. 2017) and Multi30k's files, whose
+`test_2016_flickr` has the same photos in the same order. Out: `dutch.jsonl`, the English description standing
+for the photo.
 """
 
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -46,16 +53,38 @@ def english_rows(folder: Path) -> list[dict[str, str]]:
     ]
 
 
+def dutch_rows(folder: Path, multi30k: Path) -> list[dict[str, str]]:
+    """Five descriptions a photo, and its English one."""
+    with gzip.open(multi30k / "test_2016_flickr.en.gz", "rt", encoding="utf-8") as file:
+        english = file.read().splitlines()
+    rows = []
+    for number in range(5):
+        described = (folder / f"test.{number}").read_text(encoding="utf-8").splitlines()
+        for photo, (caption, stand_in) in enumerate(zip(described, english, strict=True)):
+            if caption.strip():
+                rows.append({"id": str(photo), "stand_in": stand_in, "caption": caption, "language": "nl"})
+    return rows
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     """The command."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--flickr8k", type=Path, required=True, help="folder of its files")
-    parser.add_argument("--out", type=Path, required=True, help="folder for the two files")
+    parser.add_argument("--flickr8k", type=Path, help="folder of its files")
+    parser.add_argument("--dutch", type=Path, help="folder of test.0 to test.4")
+    parser.add_argument("--multi30k", type=Path, help="folder of its files, for --dutch")
+    parser.add_argument("--out", type=Path, required=True, help="folder for the files")
     options = parser.parse_args(argv)
+    if not options.flickr8k and not (options.dutch and options.multi30k):
+        parser.error("expected --flickr8k, or --dutch and --multi30k")
     options.out.mkdir(parents=True, exist_ok=True)
-    for name, rows in (("photos", photo_rows(options.flickr8k)), ("english", english_rows(options.flickr8k))):
+    written = {}
+    if options.flickr8k:
+        written = {"photos": photo_rows(options.flickr8k), "english": english_rows(options.flickr8k)}
+    if options.dutch:
+        written["dutch"] = dutch_rows(options.dutch, options.multi30k)
+    for name, rows in written.items():
         lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
         write_text(options.out / f"{name}.jsonl", lines, "captions")
         print(f"{options.out / name}.jsonl: {len(rows):,} captions")

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from capscore import load_backbone
 from capscore.backbones import tuned
-from capscore.backbones.base import Backbone
+from capscore.backbones.base import Backbone, pad_batch
 from capscore.cache import EmbeddingCache
 from capscore.embedding import EmbeddedRows, Embedder
 from capscore.errors import CapscoreError, InputError
@@ -446,11 +446,25 @@ def _sharpen(network: nn.Module, factor: float) -> None:
 
 def _move_threshold(network: nn.Module, backbone: Backbone, check: RobustnessCheck, least: float) -> None:
     """Open the gate in small steps until the mean original score is that share of the base's."""
-    for _ in range(_MOST_STEPS + 1):
-        if check.original_of_base(backbone) >= least:
-            return
-        with torch.no_grad():
-            network.gate.leave.bias -= _STEP
+    ids = backbone.tokenize([backbone.prefix + text for text in check.texts]).ids
+    with torch.inference_mode():
+        rows, logits = (
+            torch.cat(parts)
+            for parts in zip(
+                *(
+                    network.apart(
+                        *(part.to(backbone.device) for part in pad_batch(ids[start : start + _PART], 0))
+                    )
+                    for start in range(0, len(ids), _PART)
+                ),
+                strict=True,
+            )
+        )
+        for steps in range(_MOST_STEPS + 1):
+            mixed = network.mixed(rows, logits - steps * _STEP).cpu().numpy()
+            if check.original_of_base(mixed) >= least:
+                network.gate.leave.bias -= steps * _STEP
+                return
     raise CapscoreError(
         f"keep_original={least}: the mean score of validation captions stays below that share of the base's"
     )
