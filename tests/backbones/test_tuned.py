@@ -478,7 +478,7 @@ def test_the_default_of_pr_mcs_is_the_shipped_one(shipped):
     back = load("embedded-pr-mcs")
     np.testing.assert_array_equal(back.encode_texts(CAPTIONS), trained.encode_texts(CAPTIONS))
     assert back.name == "embedded-pr-mcs" and back.revision[0] == "w"
-    assert back.languages == load("embedded").languages, "as the registry has them"
+    assert back.languages == load("embedded").languages - {"th"}, "as the registry has them"
     with pytest.raises(CapscoreError, match="revision='v1' does not go with"):
         load("embedded-pr-mcs@v1")
     with pytest.raises(CapscoreError, match="image_tower='embedded' does not go with"):
