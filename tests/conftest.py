@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
+
+# A shell that starts the tests in the background has them ignore Ctrl-C, and with them every process that
+# they start; some tests are about it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Set before any test imports the Hugging Face libraries, which read them once.
 for name in ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE", "HF_EVALUATE_OFFLINE", "TRANSFORMERS_OFFLINE"):
