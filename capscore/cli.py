@@ -16,6 +16,7 @@ from .cli_benchmark import PARAGRAPHS as BENCHMARK_HELP
 from .cli_benchmark import benchmark
 from .cli_cache import cache_app
 from .cli_data import data_app
+from .cli_explain import explain, explain_help
 from .cli_perturb import perturb, perturb_help
 from .cli_robustness import PARAGRAPHS as ROBUSTNESS_HELP
 from .cli_robustness import robustness
@@ -33,6 +34,7 @@ app.command(help=score_help(), no_args_is_help=True)(score)
 app.command(help=BENCHMARK_HELP, no_args_is_help=True)(benchmark)
 app.command(help=ROBUSTNESS_HELP, no_args_is_help=True)(robustness)
 app.command(help=perturb_help(), no_args_is_help=True)(perturb)
+app.command(help=explain_help(), no_args_is_help=True)(explain)
 app.command(help="The backbones that are known by name.")(backbones)
 app.add_typer(data_app, name="data")
 app.add_typer(cache_app, name="cache")

@@ -7,13 +7,26 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .cli_options import BatchSize, CacheDir, Debug, Device, Dtype, NoCache, TrustRemoteCode, chosen_cache
+from .cli_options import (
+    BatchSize,
+    Beta,
+    CacheDir,
+    Debug,
+    Device,
+    Dtype,
+    NoCache,
+    NRegions,
+    RegionsFrom,
+    TrustRemoteCode,
+    Weights,
+    chosen_cache,
+)
 from .command_line import DEBUG, FAILED, SKIPPED, as_usage, command, say
 from .errors import CapscoreError
 from .whole_file import write_text
@@ -148,6 +161,10 @@ def benchmark(
     trust_remote_code: TrustRemoteCode = False,
     cache_dir: CacheDir = None,
     no_cache: NoCache = False,
+    weights: Weights = None,
+    regions: RegionsFrom = None,
+    n_regions: NRegions = None,
+    beta: Beta = None,
 ) -> None:
     DEBUG.set(debug)
     from rich.console import Console
@@ -198,7 +215,13 @@ def benchmark(
         metric or [],
         backbone or [None],
         embedder,
-        document_frequencies,
+        {
+            "document_frequencies": document_frequencies,
+            "weights": weights,
+            "regions": regions,
+            "n_regions": n_regions,
+            "beta": beta,
+        },
     )
     files = _score_files(scores or [], set(metrics))
 
@@ -308,21 +331,26 @@ def _scorers(
     metrics: Sequence[str],
     backbones: Sequence[str | None],
     embedder: Callable[[str], Embedder],
-    document_frequencies: Path | None,
+    options: Mapping[str, Any],
 ) -> dict[str, Callable[[], Scorer]]:
-    """Name in the table → what makes the scorer; a metric with towers comes once for each of them."""
+    """Name in the table → what makes the scorer; a metric with towers comes once for each of them.
+
+    Each metric gets those of the options that it takes; one that no metric takes is an error.
+    """
     from .backbones.loading import default_backbone
     from .benchmark.run import COMPONENTS
+    from .rows import UsageError
     from .scorers import scorer_class
 
+    given = {name: value for name, value in options.items() if value is not None}
+    used: set[str] = set()
     makers: dict[str, Callable[[], Scorer]] = {}
     for metric in dict.fromkeys(metrics):
         slug, _ = COMPONENTS.get(metric, (metric, ""))
         with as_usage():
             kind = scorer_class(slug)
-        own: dict[str, Any] = {}
-        if "document_frequencies" in kind.own_options and document_frequencies is not None:
-            own["document_frequencies"] = document_frequencies
+        own = {name: value for name, value in given.items() if name in kind.own_options}
+        used.update(own)
         if "backbone" not in kind.options:
             makers[metric] = functools.partial(kind, **own)
             continue
@@ -330,6 +358,9 @@ def _scorers(
             name = backbone or default_backbone(slug)
             label = metric if len(backbones) == 1 else f"{metric}@{name}"
             makers[label] = functools.partial(_with_embedder, kind, embedder, name, own)
+    for name in given:
+        if name not in used and name != "document_frequencies":
+            raise UsageError(f"--{name.replace('_', '-')} is for infometic, which is not among the metrics")
     return makers
 
 

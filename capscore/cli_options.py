@@ -32,6 +32,36 @@ CacheDir = Annotated[
 NoCache = Annotated[
     bool, typer.Option("--no-cache", help="Keep no embeddings on disk.", rich_help_panel=_MODEL)
 ]
+_WORDS = "InfoMetIC"
+Weights = Annotated[
+    str | None,
+    typer.Option(
+        help="A folder or Hub id, or info_clip for none. Default: those that ship for the backbone.",
+        rich_help_panel=_WORDS,
+        show_default=False,
+    ),
+]
+RegionsFrom = Annotated[
+    str | None,
+    typer.Option(
+        "--regions",
+        help="windows, or a detector such as detr:ID. Default: windows.",
+        rich_help_panel=_WORDS,
+        show_default=False,
+    ),
+]
+NRegions = Annotated[
+    int | None,
+    typer.Option(min=1, help="Regions a photo. Default: 20.", rich_help_panel=_WORDS, show_default=False),
+]
+Beta = Annotated[
+    float | None,
+    typer.Option(
+        help="What the score of a right word, or of a mentioned region, is above. Default: 0.1.",
+        rich_help_panel=_WORDS,
+        show_default=False,
+    ),
+]
 
 
 def chosen_cache(cache_dir: Path | None, no_cache: bool) -> bool | Path | None:

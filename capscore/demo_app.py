@@ -30,6 +30,7 @@ TITLES = {
     "mcs": "MCS",
     "pr_mcs": "PR-MCS",
     "clip_score": "CLIPScore",
+    "infometic": "InfoMetIC",
     "ref_clip_score": "RefCLIPScore",
     "cider": "CIDEr",
 }
@@ -42,6 +43,10 @@ ABOUT = {
     "text tower has learnt that repeated, missing, masked, jumbled and exchanged words are noise.",
     "clip_score": "How well does an English caption fit a photo? **2.5 · max(cos(caption, photo), 0)**, "
     "from 0 to 2.5, without references.",
+    "infometic": "Which **words** of a caption are wrong, and which **regions** of the photo does it leave "
+    "out? Words and regions get scores; those above β = 0.1 are right and mentioned. Three scores say how "
+    "much of the caption the photo shows (**text precision**), how much of the photo the caption tells "
+    "(**vision recall**), and both together (**overall**).",
     "ref_clip_score": "How well does a caption fit a photo, and what others wrote about it? "
     "The harmonic mean of **2.5 · max(cos(caption, photo), 0)** and the **largest cosine with a reference**, "
     "from 0 to 1.43.",
@@ -96,8 +101,9 @@ def build_app(metric: str, *, backbone: str | None = None, device: str | None = 
     """The demo of one metric; `.launch()` starts it. The backbone is loaded when first asked for a score.
 
     Args:
-        metric: "mcs", "pr_mcs", "clip_score", "ref_clip_score" or "cider". PR-MCS perturbs the caption, and
-            shows MCS on what its backbone was fine-tuned from beside it.
+        metric: "mcs", "pr_mcs", "clip_score", "infometic", "ref_clip_score" or "cider". PR-MCS perturbs the
+            caption, and shows MCS on what its backbone was fine-tuned from beside it; InfoMetIC draws what
+            it finds.
         backbone: as in `capscore.load`; None takes CAPSCORE_BACKBONE, else the metric's default. CIDEr has
             none.
         device: torch device; None takes a GPU where there is one.
@@ -117,6 +123,10 @@ def build_app(metric: str, *, backbone: str | None = None, device: str | None = 
         from .perturbation_app import perturbation_app
 
         return perturbation_app(gr, backbone, device)
+    if metric == "infometic":
+        from .explain_app import explain_app
+
+        return explain_app(gr, backbone, device)
     if kind.needs_images:
         return _photo_app(gr, metric, backbone, device)
     return _text_app(gr, metric)

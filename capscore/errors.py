@@ -85,3 +85,7 @@ class LanguageWarning(UserWarning):
 
 class RecipeWarning(UserWarning):
     """A metric that needs a text tower trained for it was given another one."""
+
+
+class RegionWarning(UserWarning):
+    """No region was found in an image, so that nothing in it can be mentioned."""

@@ -9,6 +9,7 @@ that of all of them at once.
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -28,17 +29,24 @@ INPUTS = """
 Args:
     predictions (list of str): candidate captions.
     images (list{optional}): {images}
-{references}    language (str or list of str, optional): language code of the captions; {language}
+{references}{boxes}    language (str or list of str, optional): language code of the captions; {language}
     on_error (str): "raise" (default), or "skip" to leave bad rows out and list them under "failures".
 
 Returns:
     dict of plain floats, lists and strings: "{metric}" (mean), "scores" (None for a skipped row){components},
     "n_items", "n_unique_images", "n_truncated", "n_failed", "failures", "signature".
-"""
+{details}"""
 IMAGES = """an image each: path, bytes, PIL image, uint8 array (height, width, channels), or
         `datasets.Image` dict."""
 NO_IMAGES = """taken so that the same rows can go to every metric, and not opened."""
 REFERENCES = """    references (list of lists of str): at least one reference a row.
+"""
+BOXES = """    boxes (list of lists, optional): the regions of each row's image, (left, top, right, bottom) in
+        pixels of the upright image; None for a row whose regions are to be found.
+"""
+DETAILS = """
+    And for each row, None for a skipped one: {names}.
+    {more}
 """
 LANGUAGE = "named in the signature."
 SPLIT_LANGUAGE = """says how texts are
@@ -50,8 +58,9 @@ class CaptionModule(evaluate.Metric, ABC):
 
     Extra arguments of `evaluate.load` go to `capscore.load`, which refuses those that its metric does not
     take: backbone, device, dtype, batch_size, cache, prefix, image_tower, trust_remote_code, allow_urls and
-    progress for metrics with a backbone; document_frequencies, variant and clip for others. `revision` of
-    `evaluate.load` is that of the module; for the weights write `backbone="org/name@revision"`.
+    progress for metrics with a backbone, and weights, regions, n_regions and beta for infometic;
+    document_frequencies, variant and clip for others. `revision` of `evaluate.load` is that of the module;
+    for the towers write `backbone="org/name@revision"`.
 
     `language` is that of all rows which come without one. `add` and `add_batch` of `evaluate.combine` hand on
     none, so there the modules have to be loaded with it.
@@ -64,10 +73,12 @@ class CaptionModule(evaluate.Metric, ABC):
     Attributes:
         metric: name of the scorer.
         papers: addresses of the papers that define the metric.
+        details: where a metric says more of a row than numbers (its scorer has `detail_names`): what that is.
     """
 
     metric: ClassVar[str]
     papers: ClassVar[tuple[str, ...]] = ()
+    details: ClassVar[str] = ""
 
     def __init__(
         self,
@@ -95,6 +106,10 @@ class CaptionModule(evaluate.Metric, ABC):
         document_frequencies: Any = None,
         variant: str | None = None,
         clip: str | None = None,
+        weights: Any = None,
+        regions: Any = None,
+        n_regions: int | None = None,
+        beta: float | None = None,
         language: str | None = None,
     ):
         self._language = language
@@ -113,6 +128,10 @@ class CaptionModule(evaluate.Metric, ABC):
             "document_frequencies": document_frequencies,
             "variant": variant,
             "clip": clip,
+            "weights": weights,
+            "regions": regions,
+            "n_regions": n_regions,
+            "beta": beta,
         }
         self._storing = False
         self._rows_here = 0
@@ -157,9 +176,15 @@ class CaptionModule(evaluate.Metric, ABC):
                 optional="" if kind.needs_images else ", optional",
                 images=IMAGES if kind.needs_images else NO_IMAGES,
                 references=REFERENCES if kind.needs_references else "",
+                boxes=BOXES if kind.detail_names else "",
                 language=SPLIT_LANGUAGE if kind.splits_texts else LANGUAGE,
                 metric=self.metric,
                 components=components,
+                details=DETAILS.format(
+                    names=", ".join(f'"{name}"' for name in kind.detail_names), more=self.details
+                )
+                if kind.detail_names
+                else "",
             ),
             features=Features(names),
             reference_urls=list(self.papers),
@@ -190,6 +215,7 @@ class CaptionModule(evaluate.Metric, ABC):
         references: Sequence[Sequence[str]] | None = None,
         language: str | Sequence[str] | None = None,
         on_error: str = "raise",
+        boxes: Sequence[Any] | None = None,
     ) -> None:
         """Take in a batch of rows and keep what `compute` needs of them: all of it, or on an error none."""
         if self._is_closed():
@@ -201,13 +227,14 @@ class CaptionModule(evaluate.Metric, ABC):
             language = self._language
         if predictions is None:
             raise InputError("predictions=None: expected a list of captions", field="predictions")
+        self._check_boxes(boxes)
         if self.num_process > 1:
             if self.writer is None:
                 # Processes meet before the work, not after: nobody waits while another one scores.
                 self._open_storage()
             if hasattr(predictions, "__len__") and len(predictions) == 0:
                 return  # an uneven share
-        rows = self._prepare(predictions, images, references, language, on_error)
+        rows = self._prepare(predictions, images, references, language, on_error, boxes)
         with self._row_storage():
             super().add_batch(**_to_columns(rows))
         self._rows_here += len(rows)
@@ -220,6 +247,7 @@ class CaptionModule(evaluate.Metric, ABC):
         reference: Sequence[str] | None = None,
         language: str | None = None,
         on_error: str = "raise",
+        boxes: Any = None,
         predictions: str | None = None,
         images: Any = None,
         references: Sequence[str] | None = None,
@@ -236,6 +264,7 @@ class CaptionModule(evaluate.Metric, ABC):
             references=[refs] if takes_references else None,
             language=language,
             on_error=on_error,
+            boxes=None if boxes is None else [boxes],
         )
 
     def compute(
@@ -246,12 +275,14 @@ class CaptionModule(evaluate.Metric, ABC):
         references: Sequence[Sequence[str]] | None = None,
         language: str | Sequence[str] | None = None,
         on_error: str = "raise",
+        boxes: Sequence[Any] | None = None,
     ) -> dict[str, Any] | None:
         """Score rows (those given here, and those added before) and return means, scores, counts, signature.
 
         References for a metric that takes none are left out here, as `evaluate` does, because
         `evaluate.combine` hands the same rows to all its modules; the signature then says `refs:0`.
         """
+        self._check_boxes(boxes)
         if predictions is not None or images is not None or references is not None:
             self.add_batch(
                 predictions=predictions,
@@ -259,10 +290,15 @@ class CaptionModule(evaluate.Metric, ABC):
                 references=references if scorer_class(self.metric).needs_references else None,
                 language=language,
                 on_error=on_error,
+                boxes=boxes,
             )
         elif language is not None or on_error != "raise":
             raise InputError(
                 "language and on_error belong to the rows: give them to add or add_batch, or pass rows here"
+            )
+        elif boxes is not None:
+            raise InputError(
+                "boxes belong to the rows: give them to add or add_batch, or pass rows here", field="boxes"
             )
         if self.writer is None and not self._is_closed() and self.num_process > 1:
             self._open_storage()  # without rows: the others count on this process
@@ -294,6 +330,7 @@ class CaptionModule(evaluate.Metric, ABC):
         n_references: list[int],
         row_language: list[str],
         error: list[str],
+        details: list[str],
     ) -> dict[str, Any]:
         names = self.scorer.value_names
         table = np.array(values, dtype=np.float64).reshape(len(error), len(names))
@@ -306,14 +343,20 @@ class CaptionModule(evaluate.Metric, ABC):
             n_references=np.array(n_references, dtype=np.int64),
             languages=list(row_language),
             failures={row: message for row, message in enumerate(error) if message},
+            details=[json.loads(text) for text in details] if self.scorer.detail_names else None,
         )
         return self.scorer.finish(rows).to_dict()
 
+    def _check_boxes(self, boxes: Any) -> None:
+        if boxes is not None and not scorer_class(self.metric).detail_names:
+            raise InputError(f"{self.metric} takes no boxes: it does not look at regions", field="boxes")
+
     def _prepare(
-        self, captions: Any, images: Any, references: Any, language: Any, on_error: str
+        self, captions: Any, images: Any, references: Any, language: Any, on_error: str, boxes: Any
     ) -> PreparedRows:
+        given = {} if boxes is None else {"boxes": boxes}
         try:
-            return self.scorer.prepare(captions, images, references, language, on_error=on_error)
+            return self.scorer.prepare(captions, images, references, language, on_error=on_error, **given)
         except InputError as error:
             if error.row is not None and self._rows_here:
                 # rows are counted from the first that this process was given
@@ -333,6 +376,7 @@ class CaptionModule(evaluate.Metric, ABC):
                 "n_references": Value("int64"),
                 "row_language": Value("string"),
                 "error": Value("string"),
+                "details": Value("string"),
             }
         )
 
@@ -381,4 +425,5 @@ def _to_columns(rows: PreparedRows) -> dict[str, list[Any]]:
         "n_references": rows.n_references.tolist(),
         "row_language": rows.languages,
         "error": [rows.failures.get(row, "") for row in range(len(rows))],
+        "details": [json.dumps(detail) for detail in rows.details or [None] * len(rows)],
     }

@@ -583,7 +583,7 @@ def test_an_image_elsewhere_is_not_taken_for_one_that_is_missing(tmp_path, photo
     [
         (
             ["-m", "mccs"],
-            "metric 'mccs' is not one of mcs, pr_mcs, clip_score, ref_clip_score, clip_cider, text_score, ",
+            "metric 'mccs' is not one of mcs, pr_mcs, clip_score, infometic, ref_clip_score, clip_cider, ",
         ),
         (["-m", "mccs"], "spice; did you mean 'mcs'?"),
         (["--language", "german"], "did you mean 'de'?"),

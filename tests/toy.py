@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 
 import numpy as np
@@ -59,6 +60,15 @@ class ColourBackbone(Backbone):
             ],
             truncated,
         )
+
+    def piece_spans(self, texts):
+        return [
+            [
+                (WORDS.index(found[0]) + 1 if found[0] in WORDS else 9, *found.span())
+                for found in re.finditer(r"\S+", text)
+            ]
+            for text in texts
+        ]
 
     def encode_tokens(self, ids):
         with self._lock:

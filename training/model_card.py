@@ -1,6 +1,6 @@
-"""The card of a fine-tuned text tower: what a training run knows → README.md beside its weights.
+"""The card of what was trained, a text tower or a network behind one: what a run knows → README.md beside it.
 
-In: a `ModelCard`, filled by the recipe that trained the tower. Out: front matter that the Hub reads and a
+In: a `ModelCard`, filled by the recipe that trained it. Out: front matter that the Hub reads and a
 body that people read. A number that was not given is said to be not measured; nothing fills itself in.
 """
 
@@ -84,8 +84,9 @@ class ModelCard:
 
     Attributes:
         name: of the model ("pr-mcs-embedded").
-        recipe: "teacher_learning" or "pr_mcs".
-        base: the backbone whose text tower was fine-tuned, or the encoder that the student started from.
+        recipe: "teacher_learning", "pr_mcs" or "infometic".
+        base: the backbone whose text tower was fine-tuned, the encoder that the student started from, or the
+            backbone that the network reads the embeddings of.
         languages: codes of those that it was trained on.
         license: of the weights, as the Hub writes it ("apache-2.0"); "other" with a name and a link.
         command: what trains the tower again.
@@ -132,6 +133,9 @@ class _Recipe:
     what: str
     limits: tuple[str, ...]
     cited: tuple[str, ...]
+    about_base: str  # what the base was to the weights
+    thing: str = "tower"  # what the weights are of
+    compared: str = "base"  # whose numbers stand beside its own
 
 
 _PR_MCS = """@inproceedings{kim-etal-2023-pr-mcs,
@@ -143,6 +147,12 @@ _CLIP_SCORE = """@inproceedings{hessel-etal-2021-clipscore,
   title = {{CLIPScore}: A Reference-free Evaluation Metric for Image Captioning},
   author = {Hessel, Jack and Holtzman, Ari and Forbes, Maxwell and Le Bras, Ronan and Choi, Yejin},
   booktitle = {Proceedings of EMNLP}, year = {2021}}"""
+_INFOMETIC = """@inproceedings{hu-etal-2023-infometic,
+  title = {{InfoMetIC}: An Informative Metric for Reference-free Image Caption Evaluation},
+  author = {Hu, Anwen and Chen, Shizhe and Zhang, Liang and Jin, Qin},
+  booktitle = {Proceedings of the 61st Annual Meeting of the Association for Computational Linguistics},
+  year = {2023}}"""
+_INFOMETIC_PAPER = "[Hu et al. 2023](https://arxiv.org/abs/2305.06002)"
 _PAPER = "[Kim et al. 2023](https://aclanthology.org/2023.findings-emnlp.819)"
 
 _RECIPES = {
@@ -159,6 +169,7 @@ _RECIPES = {
             f"({_PAPER}, §3.3).",
         ),
         cited=(_PR_MCS, _CLIP_SCORE),
+        about_base="Started from",
     ),
     "pr_mcs": _Recipe(
         metric="pr_mcs",
@@ -172,6 +183,25 @@ _RECIPES = {
             "A large drop for damaged captions is not agreement with people: look at both.",
         ),
         cited=(_PR_MCS, _CLIP_SCORE),
+        about_base="Fine-tuned from",
+    ),
+    "infometic": _Recipe(
+        metric="infometic",
+        tags=("explainability",),
+        what="A network for InfoMetIC. From the embeddings that a frozen backbone gives of a photo, its "
+        "regions, a caption and its pieces it says which words are wrong, which regions are not mentioned, "
+        f"and three scores: vision recall, text precision and overall ({_INFOMETIC_PAPER}, §3).",
+        limits=(
+            "The scores of words sum to 1 over a caption, and so do those of regions: in a caption with many "
+            "words each has little, and the threshold β means something else.",
+            "Wrong words that it was taught are single words, replaced by others of their class. That it "
+            "notices a missing negation, or words that are wrong together, does not follow.",
+            "It sees no more than its backbone's embeddings show, and no region that nothing found.",
+        ),
+        cited=(_INFOMETIC,),
+        about_base="Backbone, which was not changed",
+        thing="network",
+        compared="InfoCLIP",
     ),
 }
 
@@ -254,7 +284,7 @@ def _check(card: ModelCard) -> None:
     if not card.settings:
         raise CapscoreError("a model card needs the settings of the training run; there are none")
     if not card.data:
-        raise CapscoreError("a model card needs the data that the tower was trained on; there is none")
+        raise CapscoreError("a model card needs the data that was trained on; there is none")
     if card.repo_id and not _HUB_ID.fullmatch(card.repo_id):
         raise CapscoreError(f"repo_id={card.repo_id!r} is not an id such as 'org/name'")
     for row, source in enumerate(card.data):
@@ -358,11 +388,13 @@ def _body(card: ModelCard) -> str:
     recipe = _RECIPES[card.recipe]
     codes = [language_code(language) for language in card.languages]
     languages = ", ".join(f"{NAMES[code][1]} (`{code}`)" if code in NAMES else f"`{code}`" for code in codes)
-    facts = [("Fine-tuned from" if card.recipe == "pr_mcs" else "Started from", f"`{_anonymous(card.base)}`")]
+    facts = [(recipe.about_base, f"`{_anonymous(card.base)}`")]
     if card.teacher:
         facts.append(("Teacher", f"`{_anonymous(card.teacher)}`"))
-    tower = f"`{_anonymous(card.image_tower)}`" if card.image_tower else "that of the base"
-    facts += [("Image tower", tower), ("Languages", languages), ("Licence", _licence(card))]
+    if recipe.thing == "tower":
+        tower = f"`{_anonymous(card.image_tower)}`" if card.image_tower else "that of the base"
+        facts.append(("Image tower", tower))
+    facts += [("Languages", languages), ("Licence", _licence(card))]
     sections = [
         f"# {card.name}",
         recipe.what,
@@ -381,11 +413,17 @@ def _body(card: ModelCard) -> str:
         f"Machine and time: {card.compute or 'not recorded'}.",
         _table(("setting", "value"), [(f"`{key}`", value) for key, value in _flat(card.settings)]),
         "## Results",
-        _results(card),
+        _results(card, recipe),
         "## Not measured",
         _not_measured(card),
         "## Limitations and bias",
-        _bullets([*card.limitations, *recipe.limits, *_COMMON_LIMITS]),
+        _bullets(
+            [
+                *card.limitations,
+                *recipe.limits,
+                *(limit.format(thing=recipe.thing) for limit in _COMMON_LIMITS),
+            ]
+        ),
         "## Citation",
         "```bibtex\n" + "\n".join(recipe.cited) + "\n```",
     ]
@@ -397,22 +435,26 @@ _COMMON_LIMITS = (
     "signature; scores of two backbones have two scales.",
     "A language that is not listed above gets a score all the same, and a warning. Nothing is known about "
     "it. Of the listed ones, the same caption scores differently in each: compare systems within a language.",
-    "The tower carries what its base and its training captions carry: stereotypes about people, and an "
+    "The {thing} carries what its base and its training captions carry: stereotypes about people, and an "
     "uneven view of the world. Do not judge people, or systems that describe people, by this score alone.",
 )
 
 
 def _loading(card: ModelCard, recipe: _Recipe) -> str:
     where = card.repo_id or "path/to/this/folder"
+    if recipe.thing == "tower":
+        argument = f'backbone="{where}"'
+    else:
+        argument = f'backbone="{_anonymous(card.base)}", weights="{where}"'
     note = "" if card.repo_id else "  # or the id of this page"
     code = f"""import capscore
 
-scorer = capscore.load("{recipe.metric}", backbone="{where}"){note}
+scorer = capscore.load("{recipe.metric}", {argument}){note}
 result = scorer.score(["…"], ["photo.jpg"], language="{language_code(card.languages[0])}")
 print(result.mean, result.signature)"""
     module = f"""import capscore, evaluate
 
-metric = evaluate.load(capscore.module_folder("{recipe.metric}"), backbone="{where}")
+metric = evaluate.load(capscore.module_folder("{recipe.metric}"), {argument})
 metric.compute(predictions=["…"], images=["photo.jpg"], language="{language_code(card.languages[0])}")"""
     return (
         f"With the library, `pip install capscore`:\n\n```python\n{code}\n```\n\n"
@@ -422,7 +464,7 @@ metric.compute(predictions=["…"], images=["photo.jpg"], language="{language_co
     )
 
 
-def _results(card: ModelCard) -> str:
+def _results(card: ModelCard, recipe: _Recipe) -> str:
     if all(result.value is None for result in card.results):
         return "Nothing was measured."
     rows = []
@@ -443,7 +485,7 @@ def _results(card: ModelCard) -> str:
                 _count(result.rows),
             )
         )
-    table = _table(("data", "language", "measure", "this tower", "base", "rows"), rows)
+    table = _table(("data", "language", "measure", f"this {recipe.thing}", recipe.compared, "rows"), rows)
     parts = [table]
     if any(result.interval for result in card.results):
         parts.append("In brackets: 95 % intervals.")

@@ -133,6 +133,23 @@ class Backbone(ABC):
         Pads to the longest of the batch wherever the tower gives the same numbers for it.
         """
 
+    def piece_spans(self, texts: Sequence[str]) -> list[list[tuple[int, int, int]]]:
+        """The pieces that the text tower reads of each text, and where in the text they stand.
+
+        Args:
+            texts: n texts, as they are: no prefix is added.
+
+        Returns:
+            n lists of (token id, start, end). The ids are those of `tokenize` without its special tokens, of
+            however long a text. Start and end count characters of the text as it was given, from 0, whatever
+            the tokenizer lower-cases or normalises; neither ever goes back. Pieces that are parts of one
+            character share its place. A piece that writes nothing, such as a blank, starts where it ends.
+
+        Raises:
+            CapscoreError: this backbone does not tell its pieces.
+        """
+        raise CapscoreError(f"the backbone {self.name!r} does not tell where in a text its tokens stand")
+
     def encode_images(self, images: Sequence[Image.Image]) -> np.ndarray:
         """RGB images, one batch → float32 (n, d), rows of unit length."""
         if not len(images):

@@ -130,6 +130,9 @@ class _SentenceEncoder(TrainableBackbone):
             ids[row] = [*ids[row][: MAX_TOKENS - 1], END]
         return Tokens(ids, truncated)
 
+    def piece_spans(self, texts: Sequence[str]) -> list[list[tuple[int, int, int]]]:
+        return self.tokenizer.piece_spans(texts)
+
     def text_network(self) -> UniversalSentenceEncoder:
         return self.text
 

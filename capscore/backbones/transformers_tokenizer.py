@@ -18,6 +18,7 @@ from torch import nn
 from ..errors import BackboneUnavailable, CapscoreError, MissingExtraError
 from .base import Tokens, pad_batch
 from .checkpoint import in_one_line, quiet_transformers
+from .text_places import BLANK, settled, spans_of_pieces
 
 # Any one of these holds a vocabulary.
 _VOCABULARIES = (
@@ -158,6 +159,54 @@ def tokenize_texts(tokenizer: Any, texts: Sequence[str], max_tokens: int) -> Tok
         for row, sequence in zip(too_long, cut, strict=True):
             ids[row] = sequence
     return Tokens(ids=ids, truncated=truncated)
+
+
+def piece_spans(tokenizer: Any, texts: Sequence[str]) -> list[list[tuple[int, int, int]]]:
+    """Texts → (id, start, end) of their tokens, special ones left out; see `Backbone.piece_spans`.
+
+    Raises:
+        CapscoreError: a tokenizer that does not tell where its tokens stand.
+    """
+    texts = list(texts)
+    if not texts:
+        return []
+    if not tokenizer.is_fast:
+        return [_slow_piece_spans(tokenizer, text) for text in texts]
+    found = tokenizer(
+        texts,
+        add_special_tokens=False,
+        padding=False,
+        truncation=False,
+        return_offsets_mapping=True,
+        return_attention_mask=False,
+        return_token_type_ids=False,
+        verbose=False,
+    )
+    # Where a blank is written before the first word, or before every word, the tokenizer has it stand on the
+    # word's first letter. On its own it writes nothing.
+    blank = tokenizer.convert_tokens_to_ids(BLANK)
+    if blank is None or tokenizer.convert_ids_to_tokens(blank) != BLANK:
+        blank = -1  # it has no such token: what it gave is the unknown one
+    return [
+        settled(
+            text,
+            [
+                (token, start, start if token == blank and text[start:end] != BLANK else end)
+                for token, (start, end) in zip(ids, offsets, strict=True)
+            ],
+        )
+        for text, ids, offsets in zip(texts, found["input_ids"], found["offset_mapping"], strict=True)
+    ]
+
+
+def _slow_piece_spans(tokenizer: Any, text: str) -> list[tuple[int, int, int]]:
+    if not hasattr(tokenizer, "sp_model"):
+        raise CapscoreError(
+            f"{type(tokenizer).__name__} does not tell where in a text its tokens stand: only tokenizers of "
+            "the tokenizers library and SentencePiece's do"
+        )
+    pieces = tokenizer.tokenize(text)
+    return spans_of_pieces(text, tokenizer.convert_tokens_to_ids(pieces), pieces)
 
 
 def _ids(

@@ -17,6 +17,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from ..errors import BackboneUnavailable, MissingExtraError
+from .text_places import spans_of_pieces
 
 LANGUAGES = frozenset("ar de en es fr it ja ko nl pl pt ru th tr zh".split())  # zh in two scripts: 16 in all
 DIM = 512
@@ -91,6 +92,23 @@ class PieceTokenizer:
                     for _ in range(len(piece) if id_ == UNKNOWN else 1)
                 ]
         return batch
+
+    def piece_spans(self, texts: Sequence[str]) -> list[list[tuple[int, int, int]]]:
+        """Texts → id, start and end of their pieces, start and end piece left out; see `Backbone`."""
+        rows = []
+        batch = self._processor.encode(list(texts), out_type=str)
+        for text, ids, pieces in zip(texts, self(texts), batch, strict=True):
+            if not pieces:
+                rows.append([(UNKNOWN, 0, 0)])
+                continue
+            known = self._processor.piece_to_id(pieces)
+            written = [
+                part
+                for piece, id_ in zip(pieces, known, strict=True)
+                for part in (piece if id_ == UNKNOWN else [piece])
+            ]
+            rows.append(spans_of_pieces(text, ids[1:-1], written))
+        return rows
 
 
 class UniversalSentenceEncoder(nn.Module):

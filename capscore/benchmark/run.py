@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +18,7 @@ from ..errors import CapscoreError, InputError
 from ..scorers import scorer_class
 from ..signature import format_signature
 from .score_table import ScoreTable, read_scores
-from .tasks import Options, Outcome, Queries, RetrievalTask, Rows, Task, task_of
+from .tasks import Options, Outcome, Queries, RetrievalTask, Rows, Task, TokenTask, task_of
 
 if TYPE_CHECKING:
     from ..benchmark_builder import CaptionBenchmark
@@ -28,7 +28,12 @@ if TYPE_CHECKING:
 # the split that is measured on, where none is named: the first of these that there is
 USUAL_SPLITS = ("test", "test_2016_flickr", "validation", "val")
 # what a reader asks for → the metric that computes it, and which of its components is meant
-COMPONENTS = {f"bleu_{n}": ("bleu", f"bleu_{n}") for n in (1, 2, 3, 4)}
+COMPONENTS = {
+    **{f"bleu_{n}": ("bleu", f"bleu_{n}") for n in (1, 2, 3, 4)},
+    "infometic_plus": ("infometic", "infometic_plus"),
+    "infometic_recall": ("infometic", "recall"),
+    "infometic_precision": ("infometic", "precision"),
+}
 
 
 @dataclass(frozen=True)
@@ -43,10 +48,10 @@ class MetricResult:
         published: statistic → published values, the one to compare with first.
         n_rows: rows of the benchmark that were scored.
         n_queries: captions scored.
-        seconds: what scoring took, encoding included.
+        seconds: what scoring took, encoding included; further rows of a metric share it.
         warnings: what was said on the way.
         rows: what was scored.
-        scores: (q,) of its queries; None for retrieval.
+        scores: (q,) of its queries; None for retrieval, and of words and regions.
     """
 
     metric: str
@@ -110,7 +115,7 @@ class BenchmarkRun:
         files: name of every annotation file that was read → its SHA-256.
         n_rows: its rows.
         options: how numbers are made of scores.
-        results: one a metric.
+        results: one a metric, and one for each component of it that has a row of its own.
         skipped: metric → why it was not run.
         comparisons: paired tests of the first metric against the others.
         notes: what was said while the files were read.
@@ -172,7 +177,9 @@ def run_benchmark(
     Args:
         slug, config, data_dir, split, image_dir: as in `capscore.load_benchmark`; where no split is named it
             is the test split, or else the validation split.
-        metrics: name → what makes its scorer; `bleu_1` to `bleu_4` name components of `bleu`.
+        metrics: name → what makes its scorer; `bleu_1` to `bleu_4` name components of `bleu`, and the names
+            in `Scorer.reported` those of others. A metric that is asked for by its own name has the latter as
+            further rows, where the benchmark has ratings to set them beside.
         scores: name → file of scores that others computed (see `score_table.read_scores`); a name such as
             `mcs@BACKBONE` says whose published figures to set beside.
         score_column: the column of those files.
@@ -205,6 +212,7 @@ def run_benchmark(
         images=None if opens_images else False,
     )
     task = task_of(slug, builder.config.name)
+    _check_any_fits(task, slug, metrics or {}, scores or {})
     with heard() as said:
         rows = list(builder.examples(split))
     run = BenchmarkRun(
@@ -229,7 +237,8 @@ def run_benchmark(
     for name, part in ready.items():
         say(f"{run.name}: {name}")
         with _skipping(run, name, keep_going):
-            run.results.append(_measure(run, task, part, name, metrics[name]))
+            further = _further_rows(task, name, {*metrics, *(scores or {})})
+            run.results.extend(_measure(run, task, part, name, metrics[name], further))
     run.results.extend(theirs)
     return dataclasses.replace(run, notes=(*run.notes, *_compare(run, task))) if compare else run
 
@@ -268,7 +277,8 @@ def _compare(run: BenchmarkRun, task: Task) -> list[str]:
 
 def _scored_by(name: str) -> tuple[str, str]:
     """A name in the table, "bleu_4" or "mcs@embedded" → the metric, and its component if one is meant."""
-    return COMPONENTS.get(name, (name.partition("@")[0], ""))
+    plain = name.partition("@")[0]
+    return COMPONENTS.get(plain, (plain, ""))
 
 
 def open_benchmark(
@@ -318,23 +328,60 @@ def benchmark_queries(
 
 def _check_takes_scores(task: Task, slug: str) -> None:
     if not task.takes_scores:
-        raise CapscoreError(f"{slug} compares every photo with every caption: scores of rows are not enough")
+        raise CapscoreError(f"{slug} {task.asks_for}")
+
+
+def _check_any_fits(task: Task, slug: str, metrics: Iterable[str], scores: Iterable[str]) -> None:
+    """Stop before files are read that nothing could be measured on."""
+    if list(scores):
+        _check_takes_scores(task, slug)
+        return
+    reasons = [_refusal(task, slug, name) for name in metrics]
+    if all(reasons):
+        raise CapscoreError("; ".join(reasons))
+
+
+def _refusal(task: Task, slug: str, name: str) -> str:
+    metric, component = _scored_by(name)
+    return task.refusal(slug, name, scorer_class(metric), component)
+
+
+def _further_rows(task: Task, name: str, asked: Collection[str]) -> dict[str, str]:
+    """Rows that a metric has beside its own: name → component; none that is asked for by itself."""
+    _, sign, backbone = name.partition("@")
+    metric, component = _scored_by(name)
+    if component:
+        return {}
+    rows = {f"{other}{sign}{backbone}": part for other, part in task.reported(scorer_class(metric)).items()}
+    return {other: part for other, part in rows.items() if other not in asked}
 
 
 def _measure(
-    run: BenchmarkRun, task: Task, rows: Rows, name: str, make: Callable[[], Scorer]
-) -> MetricResult:
+    run: BenchmarkRun,
+    task: Task,
+    rows: Rows,
+    name: str,
+    make: Callable[[], Scorer],
+    further: Mapping[str, str],
+) -> list[MetricResult]:
+    """What the benchmark says of a metric, and of further components of it, from one scoring of the rows."""
     metric, component = _scored_by(name)
     kind = scorer_class(metric)
     queries = task.queries(rows)
+    wanted = {name: component, **further}
+    values: dict[str, np.ndarray] = {}
     with heard() as said:
         scorer = make()
         start = time.perf_counter()
-        values = None
         if isinstance(task, RetrievalTask):
-            outcome = task.retrieve(rows, scorer.embedder, scorer.prefix, run.options)
+            outcomes = task.retrieve(rows, scorer, list(wanted.values()), run.options)
             signature = format_signature(metric, {**scorer.settings, "lang": named_languages(queries)})
             seconds = time.perf_counter() - start
+        elif isinstance(task, TokenTask):
+            found = task.score(rows, scorer)
+            seconds = time.perf_counter() - start
+            outcomes = {component: task.token_outcome(rows, found.details, scorer.beta, run.options)}
+            signature = found.signature
         else:
             found = scorer.score(
                 queries.candidates,
@@ -343,25 +390,34 @@ def _measure(
                 language=queries.languages,
             )
             seconds = time.perf_counter() - start
-            values = found.components[component] if component else found.scores
-            outcome = task.outcome(rows, values, run.options)
-            signature = f"{found.signature}|component:{component}" if component else found.signature
+            values = {part: found.components[part] if part else found.scores for part in wanted.values()}
+            outcomes = {part: task.outcome(rows, column, run.options) for part, column in values.items()}
+            signature = found.signature
     tower = getattr(scorer, "backbone", None)
     backbone = "" if tower is None else tower.name
-    figures, notes = _published(run, task, rows, outcome, name.partition("@")[0], backbone, queries)
-    return MetricResult(
-        metric=name,
-        backbone=backbone,
-        signature=signature,
-        outcome=dataclasses.replace(outcome, notes=(*outcome.notes, *notes)),
-        published=figures,
-        n_rows=len(rows),
-        n_queries=len(queries),
-        seconds=seconds,
-        warnings=tuple(said),
-        rows=rows,
-        scores=values,
-    )
+    results = []
+    for label, part in wanted.items():
+        plain = label.partition("@")[0]
+        known_as = plain.replace(metric, scorer.known_as, 1)
+        figures, notes = _published(run, task, rows, outcomes[part], known_as, backbone, queries)
+        if known_as != plain:
+            notes = [f"with these settings it is {known_as}", *notes]
+        results.append(
+            MetricResult(
+                metric=label,
+                backbone=backbone,
+                signature=f"{signature}|component:{part}" if part else signature,
+                outcome=dataclasses.replace(outcomes[part], notes=(*outcomes[part].notes, *notes)),
+                published=figures,
+                n_rows=len(rows),
+                n_queries=len(queries),
+                seconds=seconds,
+                warnings=tuple(said) if label == name else (),
+                rows=rows,
+                scores=values.get(part),
+            )
+        )
+    return results
 
 
 def _take(run: BenchmarkRun, task: Task, rows: Rows, name: str, path: Path, column: str) -> MetricResult:
@@ -397,11 +453,8 @@ def _take(run: BenchmarkRun, task: Task, rows: Rows, name: str, path: Path, colu
 def _usable(run: BenchmarkRun, task: Task, rows: Rows, name: str, *, partial: bool) -> Rows:
     """The rows that a metric can be run on: all of them, or with `partial` those that have what it needs."""
     kind = scorer_class(_scored_by(name)[0])
-    if not task.takes_scores and not (kind.needs_images and not kind.needs_references):
-        raise CapscoreError(
-            f"{name} compares captions with references, and {run.benchmark} asks which photo belongs "
-            "to which caption"
-        )
+    if reason := _refusal(task, run.benchmark, name):
+        raise CapscoreError(reason)
     queries = task.queries(rows)
     there = np.ones(len(queries), dtype=bool)
     if kind.needs_images:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -18,10 +18,41 @@ from ..errors import CapscoreError, InputError
 from ..protocols.results import Statistic
 
 if TYPE_CHECKING:
-    from ..embedding import Embedder
+    from ..scorers.backbone_scorer import BackboneScorer
+    from ..scorers.base import Scorer, Scores
 
 RATERS = ("flatten", "mean")
 MISSING = ("raise", "skip")
+# what else than the whole people may rate; a metric's component of that name has a row where they did
+ASPECTS = ("precision", "recall")
+
+
+@runtime_checkable
+class ScoresPairs(Protocol):
+    """A scorer whose score of an image and a caption is not their cosine, or another number in its order."""
+
+    def score_matrix(
+        self, candidates: Sequence[str], images: Any, language: str | Sequence[str] | None = None
+    ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """Scores (images, candidates), and components of that size."""
+
+
+class ScoresTokens(Protocol):
+    """A scorer that scores the words of a caption and the regions of its image: in `Scores.details`."""
+
+    beta: float
+
+    def score(
+        self,
+        candidates: Sequence[str],
+        images: Any = None,
+        references: None = None,
+        language: str | Sequence[str] | None = None,
+        *,
+        on_error: str = "raise",
+        boxes: Sequence[Any] | None = None,
+    ) -> Scores:
+        """As every scorer; `boxes` are the regions."""
 
 
 @dataclass(frozen=True)
@@ -154,8 +185,12 @@ Rows = Sequence[tuple[str, Mapping[str, Any]]]
 class Task(ABC):
     """What is done with a benchmark; its rows are (key, row) as the loading script gives them."""
 
-    #: whether scores of queries are enough; retrieval needs every photo beside every caption
+    #: whether scores of queries are enough
     takes_scores: ClassVar[bool] = True
+    #: what it does with more than those, after its name
+    asks_for: ClassVar[str] = ""
+    #: which of `ASPECTS` its ratings are of
+    aspects: ClassVar[tuple[str, ...]] = ()
     #: queries that a row makes
     queries_a_row: ClassVar[int] = 1
 
@@ -169,6 +204,25 @@ class Task(ABC):
     @abstractmethod
     def outcome(self, rows: Rows, scores: np.ndarray, options: Options) -> Outcome:
         """(q,) scores of the queries → the benchmark's numbers."""
+
+    def refusal(self, slug: str, name: str, kind: type[Scorer], component: str) -> str:
+        """Why a metric cannot be measured on the benchmark, whatever its rows are; "" where it can.
+
+        Args:
+            slug: the benchmark.
+            name: of the metric in the table.
+            kind: the class of its scorer.
+            component: which component is meant; "" for the score.
+        """
+        return ""
+
+    def reported(self, kind: type[Scorer]) -> dict[str, str]:
+        """Further rows of a metric in the table: name → component."""
+        return {
+            name: component
+            for name, component in kind.reported.items()
+            if component not in ASPECTS or component in self.aspects
+        }
 
     def published_as(self, statistic: str, config: str) -> tuple[str, str, tuple[str, ...]]:
         """(configuration, statistic, settings) under which published figures have a number of ours."""
@@ -278,6 +332,8 @@ def _several(ratings: list[Any]) -> bool:
 
 class ThumbTask(Task):
     """Pearson with THumB's precision, recall and total, with and without human captions."""
+
+    aspects = ("precision", "recall")
 
     def published_as(self, statistic: str, config: str) -> tuple[str, str, tuple[str, ...]]:
         _, rating, setting = statistic.split("_", maxsplit=2)
@@ -443,6 +499,14 @@ class RetrievalTask(Task):
     """
 
     takes_scores = False
+    asks_for = "compares every photo with every caption: scores of rows are not enough"
+
+    def refusal(self, slug: str, name: str, kind: type[Scorer], component: str) -> str:
+        if kind.needs_images and not kind.needs_references:
+            return ""
+        return (
+            f"{name} compares captions with references, and {slug} asks which photo belongs to which caption"
+        )
 
     def queries(self, rows: Rows) -> Queries:
         queries = Queries()
@@ -455,27 +519,107 @@ class RetrievalTask(Task):
         return [number for number, (_, row) in enumerate(rows) for _ in row["references"]]
 
     def outcome(self, rows: Rows, scores: np.ndarray, options: Options) -> Outcome:
-        raise CapscoreError(
-            "retrieval compares every photo with every caption: scores of rows are not enough"
-        )
+        raise CapscoreError(f"retrieval {self.asks_for}")
 
-    def retrieve(self, rows: Rows, embedder: Embedder, prefix: str, options: Options) -> Outcome:
-        """The benchmark's numbers from a backbone's embeddings."""
+    def retrieve(
+        self, rows: Rows, scorer: BackboneScorer, components: Sequence[str], options: Options
+    ) -> dict[str, Outcome]:
+        """The benchmark's numbers for the scores ("") and components of a scorer."""
         from ..protocols import retrieval
 
-        images = embedder.images([row["image"] for _, row in rows])
-        texts = embedder.texts([caption for _, row in rows for caption in row["references"]], prefix=prefix)
-        found = retrieval(
-            image_embeddings=images.matrix[images.index],
-            text_embeddings=texts.matrix[texts.index],
-            text_to_image=self.owners(rows),
+        queries, photos = self.queries(rows), [row["image"] for _, row in rows]
+        right: dict[str, Any] = {"text_to_image": self.owners(rows), "missing": options.missing}
+        if isinstance(scorer, ScoresPairs):
+            scores, parts = scorer.score_matrix(queries.candidates, photos, queries.languages)
+            found = {
+                component: retrieval(parts[component] if component else scores, **right)
+                for component in components
+            }
+        else:
+            images = scorer.embedder.images(photos)
+            texts = scorer.embedder.texts(queries.candidates, prefix=scorer.prefix)
+            cosines = retrieval(
+                image_embeddings=images.matrix[images.index],
+                text_embeddings=texts.matrix[texts.index],
+                **right,
+            )
+            found = dict.fromkeys(components, cosines)
+        # drawn twice, a photo would be a second right answer to its own captions
+        notes = ("no intervals: photos cannot be drawn anew here",) if options.bootstrap else ()
+        outcomes = {component: _outcome(one, one.statistics()) for component, one in found.items()}
+        return {
+            component: replace(outcome, notes=(*outcome.notes, *notes))
+            for component, outcome in outcomes.items()
+        }
+
+
+class TokenTask(Task):
+    """Which words of a caption are right, and which regions of its photo it mentions, as on CapTokenEval.
+
+    The regions are those of the benchmark. Its words are scored by those that the metric finds in the same
+    caption (see `protocols.captokeneval.scores_of_tokens`).
+    """
+
+    takes_scores = False
+    asks_for = "asks for scores of words and regions, which a score of captions does not give"
+
+    def refusal(self, slug: str, name: str, kind: type[Scorer], component: str) -> str:
+        if {"words", "regions"} <= set(kind.detail_names) and not component:
+            return ""
+        return (
+            f"{name} is a score of captions, and {slug} is no benchmark of caption scores: it {self.asks_for}"
+        )
+
+    def reported(self, kind: type[Scorer]) -> dict[str, str]:
+        return {}  # all say the same of words and regions
+
+    def outcome(self, rows: Rows, scores: np.ndarray, options: Options) -> Outcome:
+        raise CapscoreError(f"this benchmark {self.asks_for}")
+
+    def score(self, rows: Rows, scorer: ScoresTokens) -> Scores:
+        """Captions and photos of the rows, scored with the benchmark's regions."""
+        queries = self.queries(rows)
+        return scorer.score(
+            queries.candidates,
+            queries.images,
+            language=queries.languages,
+            boxes=[row["regions"] for _, row in rows],
+        )
+
+    def token_outcome(
+        self, rows: Rows, details: Sequence[Mapping[str, Any]], beta: float, options: Options
+    ) -> Outcome:
+        """What was said of each row's words and regions → the benchmark's numbers.
+
+        Args:
+            rows: n rows.
+            details: n dictionaries with "words" and "regions", as in `Scores.details`.
+            beta: words and regions with a score above it are right, or mentioned.
+            options: how numbers are made.
+
+        Raises:
+            InputError: the benchmark's words are not those of its caption; a score is missing that counts.
+        """
+        from ..protocols.captokeneval import captokeneval, scores_of_tokens
+
+        words = []
+        for number, ((_, row), detail) in enumerate(zip(rows, details, strict=True)):
+            try:
+                words.append(scores_of_tokens(row["caption"], row["words"], detail["words"]))
+            except InputError as error:
+                raise error.at(number) from None
+        found = captokeneval(
+            words,
+            [row["word_labels"] for _, row in rows],
+            [row["semantic"] for _, row in rows],
+            [[region["score"] for region in detail["regions"]] for detail in details],
+            [row["region_labels"] for _, row in rows],
+            beta=beta,
             missing=options.missing,
         )
         outcome = _outcome(found, found.statistics())
-        if options.bootstrap:
-            # drawn twice, a photo would be a second right answer to its own captions
-            return replace(outcome, notes=(*outcome.notes, "no intervals: photos cannot be drawn anew here"))
-        return outcome
+        notes = ("no intervals: none are made of shares of words and regions",) if options.bootstrap else ()
+        return replace(outcome, notes=(*outcome.notes, *notes))
 
 
 def _outcome(found: Any, statistics: Sequence[Statistic]) -> Outcome:
@@ -491,6 +635,7 @@ _TASKS: dict[str, Task] = {
     "composite": RatingTask("tau_c", "tau_b", "spearman"),
     "pascal50s": PairTask(),
     "thumb": ThumbTask(),
+    "captokeneval": TokenTask(),
     "vicr": RatingTask("tau_c", "tau_b", "spearman"),
     "polaris": RatingTask("tau_c", "tau_b"),
     "nebula": RatingTask("tau_c", "tau_b"),
@@ -509,7 +654,6 @@ _TASKS: dict[str, Task] = {
 }
 # benchmarks whose numbers need more than a score a caption
 _ELSEWHERE = {
-    "captokeneval": "it asks for scores of words and regions, which a score of captions does not give",
     "m_finecap3k": "it compares captions with perturbed ones, which is another protocol",
     "flickr30k_entities": "it holds phrases and boxes to train on, and no ratings",
 }

@@ -7,7 +7,8 @@ accuracy over semantic words and over regions, as on CapTokenEval.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, ClassVar
@@ -147,6 +148,62 @@ def captokeneval(
         n_missing=(text_missing, vision_missing),
         notes=tuple(notes),
     )
+
+
+def scores_of_tokens(
+    caption: str, tokens: Sequence[str], words: Sequence[Mapping[str, Any]]
+) -> list[float | None]:
+    """The scores of a metric's words → those of the tokens into which others have split the same caption.
+
+    A token has the sum of the scores of all words that it shares a character with. So one that spans several
+    words has what it would have as a word, whose score is the sum of its pieces'; and what is said of a word
+    is said of each token in it: where T-shirt is one wrong word, the tokens T, - and shirt are all wrong.
+
+    Args:
+        caption: the text of both.
+        tokens: its tokens in their order; between them nothing is left out but blanks and punctuation.
+            Upper and lower case count as the same.
+        words: its words, of "start" and "end" (places of characters in the caption) and "score", which may be
+            None; any others of the keys of `Scores.details` may be there.
+
+    Returns:
+        A score for each token; None for one of which no word has a character, such as punctuation, and for
+        one with a word that has no score.
+
+    Raises:
+        InputError: the tokens do not make up the caption; names the first that does not.
+
+    >>> words = [
+    ...     {"text": "ice", "start": 2, "end": 5, "score": 0.25},
+    ...     {"text": "cream", "start": 6, "end": 11, "score": 0.5},
+    ...     {"text": "man's", "start": 12, "end": 17, "score": 0.125},
+    ... ]
+    >>> scores_of_tokens("a ice-cream man's.", ["a", "ice-cream", "man", "'s", "."], words)
+    [None, 0.75, 0.125, 0.125, None]
+    """
+    scores: list[float | None] = []
+    for start, end in _token_places(caption, tokens):
+        own = [word["score"] for word in words if word["start"] < end and start < word["end"]]
+        scores.append(None if not own or None in own else math.fsum(own))
+    return scores
+
+
+def _token_places(caption: str, tokens: Sequence[str]) -> list[tuple[int, int]]:
+    places, place = [], 0
+    for number, token in enumerate(tokens):
+        same = re.compile(re.escape(token), re.IGNORECASE)
+        start = place
+        while (found := same.match(caption, start)) is None:
+            if start >= len(caption) or caption[start].isalnum():
+                raise InputError(
+                    f"word {number} is {token!r}, but the caption {caption!r:.120} goes on with "
+                    f"{caption[start:]!r:.40}",
+                    field="words",
+                )
+            start += 1
+        place = found.end()
+        places.append((start, place))
+    return places
 
 
 @dataclass(frozen=True)

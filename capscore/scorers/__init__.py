@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ..backbones.base import Backbone
     from ..cache import EmbeddingCache
     from ..cider import DocumentFrequencies
+    from ..infometic.regions import RegionFinder
     from .base import Scorer
 
 # metric → (module, class)
@@ -21,6 +22,7 @@ METRICS = {
     "mcs": ("mcs", "MCS"),
     "pr_mcs": ("pr_mcs", "PRMCS"),
     "clip_score": ("clip_score", "CLIPScore"),
+    "infometic": ("infometic", "InfoMetIC"),
     "ref_clip_score": ("ref_clip_score", "RefCLIPScore"),
     "clip_cider": ("clip_cider", "CLIPCIDEr"),
     "text_score": ("text_score", "TextScore"),
@@ -33,7 +35,7 @@ METRICS = {
 }
 # what a metric looks at → the metrics; known without importing any
 KINDS = {
-    "Images": ("mcs", "pr_mcs", "clip_score"),
+    "Images": ("mcs", "pr_mcs", "clip_score", "infometic"),
     "Images and references": ("ref_clip_score", "clip_cider"),
     "References": ("text_score", "cider", "cider_d", "bleu", "rouge_l", "meteor", "spice"),
 }
@@ -79,13 +81,17 @@ def load(
     document_frequencies: str | Path | DocumentFrequencies | None = None,
     variant: str | None = None,
     clip: str | None = None,
+    weights: str | Path | None = None,
+    regions: str | RegionFinder | None = None,
+    n_regions: int | None = None,
+    beta: float | None = None,
 ) -> Scorer:
     """Make a scorer. An option that its metric does not take is an error, not ignored.
 
     Args:
-        metric: "mcs", "pr_mcs", "clip_score", "ref_clip_score" or "clip_cider", which open images;
-            "text_score", "cider", "cider_d", "bleu", "rouge_l", "meteor" or "spice", which compare with
-            references only. The first six have a backbone, and the options down to `progress`.
+        metric: "mcs", "pr_mcs", "clip_score", "infometic", "ref_clip_score" or "clip_cider", which open
+            images; "text_score", "cider", "cider_d", "bleu", "rouge_l", "meteor" or "spice", which compare
+            with references only. The first seven have a backbone, and the options down to `progress`.
         backbone: "embedded", a known name, a Hub id (`org/name@revision`), a local folder, or a `Backbone`.
             None takes the environment variable CAPSCORE_BACKBONE, else the metric's default.
         device: torch device; None takes a GPU where there is one.
@@ -102,6 +108,11 @@ def load(
             the file that says so. None counts in the references of the rows that are scored together.
         variant: for cider: "coco" (None), as papers report it, or "paper", as its own paper defines it first.
         clip: for clip_cider: which score is averaged with CIDEr, "ref_clip_score" (None) or "clip_score".
+        weights: for infometic: a folder or a Hub id, "info_clip" for the baseline without weights; None for
+            those that ship for the backbone, or the baseline where none do.
+        regions: for infometic: what finds regions, "windows" (None) or a detector such as "detr:org/name".
+        n_regions: for infometic: how many regions of an image are scored; None for 20.
+        beta: for infometic: words and regions with a score above it are correct and mentioned; None for 0.1.
 
     Raises:
         CapscoreError: an unknown metric, device or dtype, or an option that the metric does not take.
@@ -131,6 +142,10 @@ def load(
         "document_frequencies": document_frequencies,
         "variant": variant,
         "clip": clip,
+        "weights": weights,
+        "regions": regions,
+        "n_regions": n_regions,
+        "beta": beta,
     }
     given = {name: value for name, value in options.items() if value is not None}
     _check_options(metric, given)

@@ -31,6 +31,9 @@ class Scores:
         failures: row → what was wrong with it; empty unless on_error="skip".
         corpus: numbers of all rows together that are no mean of rows, such as "corpus_bleu_4"; NaN if no row
             was scored.
+        details: what a metric says of a row beyond numbers, a dict ready for JSON with the keys
+            `detail_names`; None where a row failed. None for a metric that says no more.
+        detail_names: the keys of the details.
     """
 
     metric: str
@@ -43,6 +46,8 @@ class Scores:
     languages: list[str]
     failures: dict[int, str] = field(default_factory=dict)
     corpus: dict[str, float] = field(default_factory=dict)
+    details: list[dict[str, Any] | None] | None = None
+    detail_names: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.scores)
@@ -97,8 +102,8 @@ class Scores:
     def to_dict(self) -> dict[str, Any]:
         """Plain floats, lists and strings, ready for JSON; None stands for the score of a failed row.
 
-        Keys: those of `summary`, "scores", one list per component under its name, and "failures" (a list of
-        row and error).
+        Keys: those of `summary`, "scores", one list per component under its name, one per key of the
+        `details` (None for a failed row), and "failures" (a list of row and error).
         """
         summary = self.summary()
         signature = summary.pop("signature")
@@ -106,6 +111,10 @@ class Scores:
             **summary,
             "scores": [_plain(score) for score in self.scores],
             **{name: [_plain(value) for value in values] for name, values in self.components.items()},
+            **{
+                name: [None if detail is None else detail[name] for detail in self.details or ()]
+                for name in self.detail_names
+            },
             "failures": [{"row": row, "error": error} for row, error in sorted(self.failures.items())],
             "signature": signature,
         }
@@ -134,7 +143,7 @@ class PreparedRows:
         values: what was measured of each row, float64 (n,) each; NaN where it failed.
         candidates: n captions if the metric `waits` for all rows, else None.
         references: n lists of references if it does, else None.
-        image_keys, truncated, n_references, languages, failures: as in `Scores`.
+        image_keys, truncated, n_references, languages, failures, details: as in `Scores`.
     """
 
     values: dict[str, np.ndarray]
@@ -145,6 +154,7 @@ class PreparedRows:
     n_references: np.ndarray
     languages: list[str]
     failures: dict[int, str]
+    details: list[dict[str, Any] | None] | None = None
 
     def __len__(self) -> int:
         return len(self.languages)
@@ -179,6 +189,7 @@ class PreparedRows:
             n_references=np.concatenate([part.n_references for part in parts]),
             languages=[language for part in parts for language in part.languages],
             failures=failures,
+            details=joined(part.details for part in parts),
         )
 
 
@@ -201,6 +212,8 @@ class Scorer(ABC):
         splits_texts: whether it splits texts into words, by their language.
         waits: whether rows must be finished all together; rows of the others can be finished in pieces.
         value_names: what `prepare` measures of each row.
+        detail_names: the keys of `Scores.details`; () for a metric without.
+        reported: further rows that a benchmark's table has of it: name → which of its components.
     """
 
     metric: ClassVar[str]
@@ -212,6 +225,8 @@ class Scorer(ABC):
     own_options: ClassVar[tuple[str, ...]] = ()
     splits_texts: ClassVar[bool] = False
     waits: ClassVar[bool] = False
+    detail_names: ClassVar[tuple[str, ...]] = ()
+    reported: ClassVar[dict[str, str]] = {}
     value_names: tuple[str, ...] = ()
 
     def score(
@@ -257,7 +272,10 @@ class Scorer(ABC):
         """Check rows and measure what each of them gives by itself; arguments and errors as of `score`."""
         if on_error not in ("raise", "skip"):
             raise InputError(f"on_error={on_error!r}: expected 'raise' or 'skip'")
-        rows = check_rows(self, candidates, images, references, language, on_error)
+        return self._prepared(check_rows(self, candidates, images, references, language, on_error), on_error)
+
+    def _prepared(self, rows: CheckedRows, on_error: str) -> PreparedRows:
+        """Checked rows → what each of them gives by itself."""
         measured = self._measure(rows, on_error)
         failures = {row: rows.failures[row].at(row).message_with_field() for row in sorted(rows.failures)}
         return PreparedRows(
@@ -269,6 +287,7 @@ class Scorer(ABC):
             n_references=rows.n_references,
             languages=rows.languages,
             failures=failures,
+            details=None if measured.details is None else _spread_details(measured.details, rows.kept()),
         )
 
     @abstractmethod
@@ -278,6 +297,11 @@ class Scorer(ABC):
     @abstractmethod
     def finish(self, rows: PreparedRows) -> Scores:
         """Prepared rows → their scores, in the same order."""
+
+    @property
+    def known_as(self) -> str:
+        """What papers call the metric as it is set up; its own name, unless a setting makes it another."""
+        return self.metric
 
     def language_problem(self, code: str) -> str:
         """Why no row in a language ("" for not stated) can be scored; "" where it can."""
@@ -303,16 +327,19 @@ class Scorer(ABC):
             languages=rows.languages,
             failures=rows.failures,
             corpus=corpus or {},
+            details=rows.details,
+            detail_names=self.detail_names,
         )
 
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """What `Scorer._measure` found: numbers of the kept rows; keys and flags of all n rows."""
+    """What `Scorer._measure` found: numbers and details of the kept rows; keys and flags of all n rows."""
 
     values: dict[str, np.ndarray]
     image_keys: list[str]
     truncated: np.ndarray
+    details: list[dict[str, Any]] | None = None
 
 
 def row_settings(rows: PreparedRows) -> dict[str, object]:
@@ -332,6 +359,11 @@ def spread(values: np.ndarray, kept: np.ndarray) -> np.ndarray:
     out = np.full(len(kept), np.nan)
     out[kept] = values
     return out
+
+
+def _spread_details(details: list[dict[str, Any]], kept: np.ndarray) -> list[dict[str, Any] | None]:
+    found = iter(details)
+    return [next(found) if is_kept else None for is_kept in kept]
 
 
 def _without_failed(items: list[Any], failures: dict[int, str], empty: Any) -> list[Any]:

@@ -29,6 +29,7 @@ class CheckedRows:
         languages: primary subtag a row; "" if none was given.
         n_references: int64 (n,).
         failures: row → what is wrong with it; empty with on_error="raise".
+        boxes: n lists of boxes, not checked yet; None where none were given.
     """
 
     candidates: list[str]
@@ -37,6 +38,7 @@ class CheckedRows:
     languages: list[str]
     n_references: np.ndarray
     failures: dict[int, InputError]
+    boxes: list[Any] | None = None
 
     def __len__(self) -> int:
         return len(self.candidates)
@@ -124,6 +126,42 @@ def check_rows(
             if problems[code]:
                 fail(row, InputError(problems[code], field="language"))
     return CheckedRows(captions, images, lists, codes, n_references, failures)
+
+
+def check_captions(
+    candidates: Iterable[str], language: str | Iterable[str] | None
+) -> tuple[list[str], list[str]]:
+    """Captions without an image of their own, and their languages ("" where none was given).
+
+    Raises:
+        InputError: no list, an empty one, or the first bad caption or language.
+    """
+    captions = _as_list(candidates, "candidates", "captions")
+    if not captions:
+        raise InputError("there are no captions: candidates is empty", field="candidates")
+
+    def fail(row: int, error: InputError) -> None:
+        raise error.at(row)
+
+    for row, caption in enumerate(captions):
+        problem = _text_problem(caption)
+        if problem:
+            fail(row, InputError(f"expected a caption, got {problem}", field="candidate"))
+    return captions, _languages(language, captions, fail)
+
+
+def check_boxes_column(boxes: Iterable[Any] | None, n_rows: int) -> list[Any] | None:
+    """One list of boxes a row, or None for it; the boxes themselves are looked at with their image.
+
+    Raises:
+        InputError: it is not a list, or of another length.
+    """
+    if boxes is None:
+        return None
+    listed = _as_list(boxes, "boxes", "lists of boxes, one a row")
+    if len(listed) != n_rows:
+        raise InputError(f"{len(listed)} lists of boxes for {n_rows} candidates", field="boxes")
+    return listed
 
 
 def _as_list(values: Any, name: str, what: str) -> list[Any]:

@@ -47,8 +47,9 @@ def load() -> Callable[..., CaptionModule]:
 
 
 def toy_options(slug: str) -> dict[str, Any]:
-    """What puts a metric on the toy backbone, if it has one."""
-    return {"backbone": toy_backbone(slug), "cache": False} if slug in WITH_BACKBONE else {}
+    """What puts a metric on the toy backbone, if it has one; InfoMetIC without a network."""
+    own = {"weights": "info_clip"} if slug == "infometic" else {}
+    return {"backbone": toy_backbone(slug), "cache": False, **own} if slug in WITH_BACKBONE else {}
 
 
 def toy_backbone(slug: str) -> ColourBackbone:

@@ -58,7 +58,7 @@ def section(body: str, title: str) -> str:
 
 def test_every_module_is_a_metric():
     assert set(SLUGS) <= set(SCORERS)
-    assert {"cider", "clip_score", "mcs", "pr_mcs", "ref_clip_score"} <= set(SLUGS)
+    assert {"cider", "clip_score", "infometic", "mcs", "pr_mcs", "ref_clip_score"} <= set(SLUGS)
 
 
 def test_a_folder_is_named_as_its_files(slug):
@@ -89,7 +89,7 @@ def test_front_matter(slug, load):
 def test_sections(slug, load):
     front, body = card(slug)
     asked = "CLIPScore" if slug in WITH_BACKBONE else front["title"]
-    expected = SECTIONS_WITH_WEIGHTS if slug == "pr_mcs" else SECTIONS
+    expected = SECTIONS_WITH_WEIGHTS if slug in ("infometic", "pr_mcs") else SECTIONS
     assert re.findall(r"^## (.*)$", body, re.MULTILINE) == [title.format(asked) for title in expected]
     assert re.search(r"^# Metric: ([\w-]+)", body, re.MULTILINE)[1] == front["title"]
     assert load(slug).citation.strip() in section(body, "Citation")
@@ -120,8 +120,11 @@ def test_outputs_in_the_card_are_those_of_the_module(slug, load):
     cells = re.findall(r"^\| (`.*?) \|", table, re.MULTILINE)
     named = [name for cell in cells for name in re.findall(r"`(\w+)`", cell)]
     assert set(named) == set(load(slug).compute(**rows))
+    # InfoMetIC's: two cosines, each times what the backbone's are multiplied by
+    lowest = "−2 · s" if slug == "infometic" else "0"
     highest = {"ref_clip_score": 2 * W / (W + 1), "cider": 10}.get(slug, W)
-    assert f"`{slug}` | `float`, 0 to {highest:.5g} " in table
+    highest = "2 · s" if slug == "infometic" else f"{highest:.5g}"
+    assert f"`{slug}` | `float`, {lowest} to {highest} " in table
 
 
 def test_options_in_the_card_are_those_of_the_module(slug):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from capscore.errors import InputError
 from capscore.protocols import TokenAccuracy, captokeneval
+from capscore.protocols.captokeneval import scores_of_tokens
 
 WORDS = [[0.30, 0.05, 0.20], [0.00, 0.40]]
 RIGHT = [[1, 0, 1], [1, 0]]
@@ -125,3 +127,82 @@ def test_agrees_with_loops_in_any_order(pairs, random):
         if shares:
             assert part.value == part.right / part.n
             assert part.mean_over_pairs == pytest.approx(sum(shares) / len(shares))
+
+
+# ------------------------------------------------------------------ words split by others
+
+
+def words(caption, *scored):
+    """Words of a caption with their scores, as a metric gives them."""
+    found, place = [], 0
+    for text, score in scored:
+        start = caption.index(text, place)
+        place = start + len(text)
+        found.append({"text": text, "start": start, "end": place, "score": score, "semantic": True})
+    return found
+
+
+def test_words_that_are_the_same():
+    caption = "Two dogs, on a sofa."
+    own = words(caption, ("Two", 0.5), ("dogs", 0.25), ("on", 0.0), ("a", 0.125), ("sofa", 0.0625))
+    tokens = ["two", "dogs", ",", "on", "a", "sofa", "."]
+    assert scores_of_tokens(caption, tokens, own) == [0.5, 0.25, None, 0.0, 0.125, 0.0625, None]
+    # punctuation may be left out
+    bare = ["two", "dogs", "on", "a", "sofa"]
+    assert scores_of_tokens(caption, bare, own) == [0.5, 0.25, 0.0, 0.125, 0.0625]
+
+
+def test_a_token_of_several_words_has_their_sum():
+    own = words("an ice-cream", ("an", 0.5), ("ice", 0.125), ("cream", 0.25))
+    assert scores_of_tokens("an ice-cream", ["an", "ice-cream"], own) == [0.5, 0.375]
+
+
+def test_what_is_said_of_a_word_is_said_of_the_tokens_in_it():
+    caption = "don't wear a T-shirt"
+    own = words(caption, ("don't", 0.25), ("wear", 0.5), ("a", 0.0), ("T-shirt", 0.125))
+    tokens = ["do", "n't", "wear", "a", "T", "-", "shirt"]
+    assert scores_of_tokens(caption, tokens, own) == [0.25, 0.25, 0.5, 0.0, 0.125, 0.125, 0.125]
+
+
+def test_tokens_across_words():
+    # as of a text without blanks: ab|cd against a|bc|d
+    own = words("abcd", ("ab", 0.25), ("cd", 0.5))
+    assert scores_of_tokens("abcd", ["a", "bc", "d"], own) == [0.25, 0.75, 0.5]
+
+
+def test_a_word_that_was_not_read_leaves_its_tokens_without_score():
+    own = words("ice-cream man's", ("ice", 0.25), ("cream", None), ("man's", None))
+    assert scores_of_tokens("ice-cream man's", ["ice-cream", "man", "'s"], own) == [None] * 3
+    assert scores_of_tokens("a", ["a"], []) == [None]
+
+
+@pytest.mark.parametrize(
+    ("tokens", "message"),
+    [
+        (["two", "on"], r"^words: word 1 is 'on', but the caption 'two dogs on' goes on with 'dogs on'"),
+        (["two", "dogs", "on", "a"], r"word 3 is 'a', but .* goes on with ''"),
+        (["wo"], "word 0 is 'wo'"),
+    ],
+)
+def test_tokens_of_another_caption(tokens, message):
+    with pytest.raises(InputError, match=message):
+        scores_of_tokens("two dogs on", tokens, [])
+
+
+@given(
+    st.lists(st.tuples(st.text("abç", min_size=1, max_size=3), st.booleans()), min_size=1, max_size=8),
+    st.data(),
+)
+def test_any_split_of_the_same_letters(parts, data):
+    """Against a computation letter by letter."""
+    caption = "".join(text + " " * blank for text, blank in parts)
+    own = words(caption, *((text, 2.0**-n) for n, (text, _) in enumerate(parts)))
+    tokens = []
+    for piece in caption.split():
+        cuts = sorted(data.draw(st.sets(st.integers(1, len(piece)), max_size=3)) | {0, len(piece)})
+        tokens += [piece[a:b] for a, b in itertools.pairwise(cuts)]
+    word_of = {place: n for n, word in enumerate(own) for place in range(word["start"], word["end"])}
+    expected, letters = [], iter([place for place, letter in enumerate(caption) if letter != " "])
+    for token in tokens:
+        expected.append(sum(2.0**-n for n in {word_of[next(letters)] for _ in token}))
+    assert scores_of_tokens(caption, tokens, own) == expected

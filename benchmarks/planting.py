@@ -1,0 +1,397 @@
+"""Captions of a photo → one of them with a wrong word, or without its last clauses.
+
+In: captions by language, what kind of error, a source of chance. Out: a caption that is wrong in one word and
+still a sentence, since the word agrees as the right one did; no caption of the photo mentions what it says.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import NamedTuple
+
+from .planted_words import (
+    ALSO,
+    COLOURS,
+    FAR,
+    KEEPS,
+    LANGUAGES,
+    MOTION,
+    NOUNS,
+    NUMBERS,
+    PLANTED_NUMBERS,
+    VERBS,
+    Concept,
+    Variant,
+)
+
+KINDS = ("blatant", "same_kind", "colour", "number", "verb")
+_TABLES = {"blatant": NOUNS, "same_kind": NOUNS, "colour": COLOURS, "number": NUMBERS, "verb": VERBS}
+# how far a planted number is from any that is mentioned
+_NUMBERS_APART = 2
+# where the clause begins that is dropped; a caption is not parted within its first words
+CLAUSES = {
+    "en": (",", " and ", " while ", " with ", " as ", " wearing "),
+    "de": (",", " und ", " während ", " mit "),
+    "fr": (",", " et ", " pendant ", " avec ", " tandis "),
+    "es": (",", " y ", " mientras ", " con "),
+    "pt": (",", " e ", " enquanto ", " com "),
+    "zh": ("，", "、", "和", "与", "并"),
+}
+_KEPT_WORDS, _DROPPED_WORDS = 3, 2
+_CLAUSE_CHARACTERS = 4
+# German words of at most so many letters are no second parts of others: drei does not end on Ei
+_SHORT = 3
+# captions whose mentions are remembered
+_REMEMBERED = 1 << 16
+
+
+@dataclass(frozen=True)
+class Planted:
+    """A caption with one wrong word.
+
+    Attributes:
+        caption: with the wrong word.
+        original: as it was.
+        start: place of the wrong word's first character in `caption`, from 0.
+        end: place after its last one.
+        kind: one of `KINDS`.
+        concept: what was planted, by its English name; a number in digits.
+        replaced: the word that stood there.
+    """
+
+    caption: str
+    original: str
+    start: int
+    end: int
+    kind: str
+    concept: str
+    replaced: str
+
+
+class _Found(NamedTuple):
+    """A word of a caption that can be replaced, and the slots in which it may be."""
+
+    start: int
+    end: int
+    concept: Concept
+    slots: frozenset[str]
+    measures: str
+
+
+def plant(
+    captions: Mapping[str, Sequence[str]], language: str, kind: str, rng: random.Random
+) -> Planted | None:
+    """One caption of a photo with a wrong word that agrees with its sentence as the right one did.
+
+    Args:
+        captions: language → captions of the photo. What any of them mentions is not planted; languages
+            without a lexicon are not read.
+        language: of the caption that is changed, one of `LANGUAGES`.
+        kind: one of `KINDS`: a noun of a group far from the replaced one's ("blatant"), one of its own group
+            ("same_kind"), a colour, number or verb.
+        rng: chooses caption, word and replacement. The order of the captions does not matter.
+
+    Returns:
+        The first caption, in an order by chance, in which something can be replaced; None if there is none.
+
+    Raises:
+        ValueError: no such kind or language.
+
+    >>> photo = {"en": ["A dog sleeps on the beach ."], "de": ["Ein Hund schläft am Strand."]}
+    >>> found = plant(photo, "de", "same_kind", random.Random(1))
+    >>> found.caption[found.start:found.end] == found.caption.split()[1], found.replaced
+    (True, 'Hund')
+    """
+    if kind not in KINDS or language not in LANGUAGES:
+        raise ValueError(f"kind={kind!r}, language={language!r}: expected one of {KINDS} and of {LANGUAGES}")
+    table = _TABLES[kind]
+    mentioned = mentions(captions, table)
+    for caption in shuffled(captions.get(language, ()), rng):
+        choices = []
+        for found in _occurrences(caption, language, table):
+            forms = _replacements(caption, found, language, kind, mentioned)
+            if forms:
+                choices.append((found, forms))
+        if choices:
+            (start, end, _, _, _), forms = rng.choice(choices)
+            concept, form = rng.choice(forms)
+            return Planted(
+                caption[:start] + form + caption[end:],
+                caption,
+                start,
+                start + len(form),
+                kind,
+                concept,
+                caption[start:end],
+            )
+    return None
+
+
+def shuffled(captions: Sequence[str], rng: random.Random) -> list[str]:
+    """Distinct captions in an order that does not depend on the given one."""
+    distinct = sorted(set(captions))
+    rng.shuffle(distinct)
+    return distinct
+
+
+def drop_clause(caption: str, language: str) -> str | None:
+    """A caption up to where its first clause with `CLAUSES` begins, or None if it has none such.
+
+    At least three words stay (Chinese: four characters), two go, and no colour is torn from another. A
+    Chinese caption without such a clause loses what stands before its last 的, at least four characters.
+
+    >>> drop_clause("A black and white dog runs , while a man watches .", "en")
+    'A black and white dog runs'
+    >>> drop_clause("在草地上奔跑的狗。", "zh")
+    '狗。'
+    """
+    places = sorted(
+        (place.start(), start)
+        for start in CLAUSES[language]
+        for place in re.finditer(re.escape(start), caption)
+    )
+    for place, start in places:
+        kept, dropped = caption[:place], caption[place + len(start) :]
+        n_kept, n_dropped = (_length(text, language) for text in (kept, dropped))
+        last = _tokens(kept)[-1].group().lower() if _tokens(kept) else ""
+        is_colour = any(last in colour.mentions[language] for colour in COLOURS)
+        if n_kept >= _KEPT_WORDS and n_dropped >= _DROPPED_WORDS and not is_colour:
+            return kept.rstrip()
+    if language == "zh":
+        before, _, after = caption.rpartition("的")
+        if len(before) >= _CLAUSE_CHARACTERS and _tokens(after):
+            return after
+    return None
+
+
+def _length(text: str, language: str) -> float:
+    words = _tokens(text)
+    if language == "zh":
+        return sum(len(word.group()) for word in words) * _KEPT_WORDS / _CLAUSE_CHARACTERS
+    return len(words)
+
+
+def mentions(captions: Mapping[str, Sequence[str]], table: Sequence[Concept]) -> frozenset[str]:
+    """Names of a table's concepts that any of a photo's captions mentions in any of `LANGUAGES`.
+
+    German words also mention what they end on (Rennhund), Chinese ones what they hold.
+
+    >>> sorted(mentions({"en": ["Two puppies ."], "de": ["Rennhunde auf einer Wiese"]}, NOUNS))
+    ['dog', 'field', 'grass']
+    """
+    table = tuple(table)
+    return frozenset().union(
+        *(
+            _mentioned(caption, language, table)
+            for language in LANGUAGES
+            for caption in captions.get(language, ())
+        )
+    )
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _mentioned(caption: str, language: str, table: tuple[Concept, ...]) -> frozenset[str]:
+    text = caption.lower()
+    words = {word.group() for word in _tokens(text)}
+
+    def says(concept: Concept) -> bool:
+        said = concept.mentions[language]
+        if language == "zh":
+            return any(word in text for word in said)
+        if language == "de" and any(
+            _ends_on(word, form) for form in said if len(form) > _SHORT for word in words
+        ):
+            return True
+        return not said.isdisjoint(words)
+
+    return frozenset(concept.name for concept in table if says(concept))
+
+
+def _ends_on(word: str, form: str) -> bool:
+    return any(word.endswith(form + ending) for ending in ("", "s", "es", "n", "en"))
+
+
+def _tokens(text: str) -> list[re.Match[str]]:
+    return list(re.finditer(r"[^\W\d_]+|\d+", text))
+
+
+@cache
+def _index(table: tuple[Concept, ...], language: str) -> dict[str, list[tuple[Concept, str, str]]]:
+    """Form, lower-cased → where it comes from: concept, slot, measure words."""
+    index: dict[str, list[tuple[Concept, str, str]]] = {}
+    for concept in table:
+        for variant in concept.variants[language]:
+            for slot, form in variant.forms.items():
+                places = index.setdefault(form.lower(), [])
+                if variant.replaced:
+                    places.append((concept, slot, variant.measures))
+    return index
+
+
+@cache
+def _chinese(table: tuple[Concept, ...]) -> re.Pattern[str]:
+    """Every word of a table, the longest first, so that none is found within another."""
+    words = {word for concept in table for word in concept.mentions["zh"]}
+    return re.compile("|".join(sorted(words, key=lambda word: (-len(word), word))))
+
+
+# What may stand around a Chinese noun of one character that is not a part of a longer word.
+_BEFORE_ONE = "的个只条匹辆艘张把名位座头些群小大黑白花黄棕灰老和与在着了过有骑牵抱追接踢抛划开坐玩两"
+_AFTER_ONE = "的在和与正站坐跑走跳上中里旁边前后下叼趴咬玩追，。、"
+_MEASURED = re.compile(
+    "[一二两三四五六七八九十几这那每]([个只条匹辆艘张把名位座头些架台列顶件双副面堵片块根碗杯瓶本部家间])"
+)
+_COUNTED = "个只条名位辆匹张头艘人"
+
+
+def _occurrences(caption: str, language: str, table: tuple[Concept, ...]) -> list[_Found]:
+    """Words of a table in a caption, in order, that stand where another of it could."""
+    index = _index(table, language)
+    if language == "zh":
+        words = list(_chinese(table).finditer(caption))
+    else:
+        words = _tokens(caption)
+    found = []
+    for place, word in enumerate(words):
+        entries = index.get(word.group().lower(), [])
+        if len({concept.name for concept, _, _ in entries}) != 1:
+            continue
+        concept = entries[0][0]
+        slots = frozenset(slot for _, slot, _ in entries)
+        if language == "zh":
+            fits = _fits_chinese(caption, word.start(), word.end(), table)
+        else:
+            before = [other.group().lower() for other in words[:place]]
+            following = words[place + 1].group().lower() if place + 1 < len(words) else ""
+            fits = _fits(caption, word.start(), word.end(), following, concept, language, table)
+            if language == "de" and table is NOUNS:
+                slots = _of_number(slots, before)
+        if fits and slots:
+            found.append(_Found(word.start(), word.end(), concept, slots, entries[0][2]))
+    return found
+
+
+def _fits(
+    caption: str,
+    start: int,
+    end: int,
+    following: str,
+    concept: Concept,
+    language: str,
+    table: tuple[Concept, ...],
+) -> bool:
+    if "-" in (caption[start - 1 : start], caption[end : end + 1]):
+        return False
+    if table is NOUNS and language == "en":  # the first part of a compound: a water bottle
+        return not (
+            caption[end : end + 1] == " "
+            and _says(following, language)
+            and following not in _index(VERBS, "en")
+        )
+    if table is not VERBS:
+        return True
+    ends_here = not re.match(r"\s*[\w']", caption[end:])
+    wanted = KEEPS[concept.group][language].split()
+    return (ends_here and concept.group == "move") or (not ends_here and following in wanted)
+
+
+@cache
+def _says(word: str, language: str) -> bool:
+    return any(word in concept.mentions[language] for concept in NOUNS)
+
+
+def _fits_chinese(caption: str, start: int, end: int, table: tuple[Concept, ...]) -> bool:
+    before, after = caption[start - 1 : start], caption[end : end + 1]
+    if table is NUMBERS:
+        return bool(after) and after in _COUNTED and before not in tuple("一二两三四五六七八九十")
+    if table is NOUNS and end - start == 1:
+        return before in ("", *_BEFORE_ONE) and after in ("", *_AFTER_ONE)
+    return True
+
+
+_ONE = frozenset(
+    "ein eine einen einem einer eines das dem des im am vom zum ins ans beim der den zur "
+    "jeder jede jedes jeden jedem sein seine seinen seinem seiner".split()
+)
+_MANY = frozenset("die zwei drei vier fünf sechs sieben mehrere mehreren einige einigen viele vielen".split())
+
+
+def _of_number(slots: frozenset[str], before: Sequence[str]) -> frozenset[str]:
+    """The slots that go with the nearest determiner, where a German word may be singular or plural."""
+    numbers = {slot.split()[1] for slot in slots}
+    if numbers != {"sg", "pl"}:
+        return slots
+    for word in reversed(before[-3:]):
+        if word in _ONE | _MANY:
+            number = "sg" if word in _ONE else "pl"
+            return frozenset(slot for slot in slots if slot.split()[1] == number)
+    return slots
+
+
+def _replacements(
+    caption: str, found: _Found, language: str, kind: str, mentioned: frozenset[str]
+) -> list[tuple[str, str]]:
+    """What may be planted instead: names of concepts and their forms, capitals as in the caption."""
+    own = found.concept
+    excluded = {own.name, *mentioned}
+    for name in (own.name, *mentioned):
+        excluded.update(ALSO.get(name, ()))
+    excluded.update(name for name, others in ALSO.items() if own.name in others)
+    groups = FAR[own.group] if kind == "blatant" else (own.group,)
+    replacements = []
+    for concept in _TABLES[kind]:
+        if concept.group not in groups or concept.name in excluded:
+            continue
+        if kind == "number" and not _far_number(concept.name, own.name, mentioned):
+            continue
+        if own.name in MOTION and concept.name not in MOTION:
+            continue
+        form = _form(concept.variants[language], caption, found, language)
+        if form:
+            capital = caption[found.start].isupper()
+            first = form[0].upper() if capital else form[0].lower()
+            replacements.append((concept.name, first + form[1:]))
+    return replacements
+
+
+def _far_number(name: str, own: str, mentioned: frozenset[str]) -> bool:
+    apart = min(abs(int(name) - int(other)) for other in (own, *mentioned))
+    return name in PLANTED_NUMBERS and apart >= _NUMBERS_APART
+
+
+def _form(variants: Sequence[Variant], caption: str, found: _Found, language: str) -> str:
+    """The first form that is right wherever the replaced one is; "" if there is none."""
+    replaced = caption[found.start : found.end]
+    before = _tokens(caption[: found.start])
+    article = before[-1].group().lower() if before else ""
+    for variant in variants:
+        forms = {variant.forms.get(slot) for slot in found.slots}
+        if len(forms) != 1 or None in forms:
+            continue
+        (form,) = forms
+        if language == "zh":
+            clause = re.split("[，。、]", caption[: found.start])[-1]
+            counted = set(_MEASURED.findall(clause)) & set(found.measures)
+            if not counted <= set(variant.measures):
+                continue
+        elif _onset(form, language, article) != _onset(replaced, language, article):
+            continue
+        return form
+    return ""
+
+
+def _onset(word: str, language: str, before: str) -> str:
+    """What of a word's beginning shapes the word before it: a dog, an apple; le chien, l'âne; y, e."""
+    word = word.lower()
+    if language == "en":
+        return "vowel" if before in ("a", "an") and word[0] in "aeiou" else ""
+    if language == "fr":
+        return "vowel" if word[0] in "aeiouhâàéèêëîïôûœ" else ""
+    if language == "es" and before in ("y", "e", "o", "u"):
+        sound = word.removeprefix("h")
+        return sound[0] if sound[0] in "io" else ""
+    return ""

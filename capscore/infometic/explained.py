@@ -1,0 +1,374 @@
+"""What a scorer found in captions of a photo → what pictures show of it: marks, regions, bars, notes."""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..errors import InputError
+
+if TYPE_CHECKING:
+    from ..scorers.base import Scores
+
+MOST_MISSED = 3
+"""Missed regions that are shown unless one asks for more: all of them would hide the photo."""
+
+# what a piece of a caption is → the sign beside it
+SIGNS = {"plain": "", "right": "", "wrong": "✗", "unseen": ""}
+MENTIONED, MISSED = "✓", "✗"
+# component of the scores → what it is called
+SCORES = {"precision": "Text precision", "recall": "Vision recall", "overall": "Overall"}
+# A photo far longer than wide is shown on a field of at most this ratio, so that there is room for labels.
+_LONGEST = 4.0
+
+Box = tuple[float, float, float, float]
+
+
+@dataclass(frozen=True)
+class ExplainedCaption:
+    """A caption with what the scorer says of it.
+
+    Attributes:
+        text: the caption.
+        language: BCP 47 tag; "" if none was stated.
+        explanation: JSON-ready: "words" (text, start, end, score, semantic, correct), "regions" (box in
+            pixels as left, top, right, bottom; score, mentioned, confidence, label), "null" (the null token's
+            score), "image_size" (width, height) and "n_words_cut". The score of a word that was cut is None.
+        scores: "precision", "recall" and "overall"; NaN where there is none.
+
+    Raises:
+        InputError: words that lie outside the caption or over each other.
+    """
+
+    text: str
+    language: str
+    explanation: Mapping[str, Any]
+    scores: Mapping[str, float]
+
+    def __post_init__(self) -> None:
+        last = 0
+        for word in sorted(self.explanation["words"], key=lambda word: word["start"]):
+            start, end = word["start"], word["end"]
+            if not last <= start < end <= len(self.text):
+                raise InputError(
+                    f"the word {word['text']!r} is said to reach from {start} to {end}, in a caption of "
+                    f"{len(self.text)} characters whose word before ends at {last}",
+                    field="words",
+                )
+            last = end
+
+
+def explained_captions(captions: Sequence[str], scores: Scores) -> list[ExplainedCaption]:
+    """Captions and what `capscore.load("infometic").score` gave them, side by side.
+
+    Args:
+        captions: n of them, as they were scored.
+        scores: of these n rows, with `details`, and the components "precision" and "recall".
+    """
+    return [
+        ExplainedCaption(
+            text,
+            scores.languages[row],
+            scores.details[row],
+            {
+                "precision": float(scores.components["precision"][row]),
+                "recall": float(scores.components["recall"][row]),
+                "overall": float(scores.scores[row]),
+            },
+        )
+        for row, text in enumerate(captions)
+    ]
+
+
+# ---- words ----
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A piece of a caption.
+
+    Attributes:
+        text: its characters.
+        kind: "right" or "wrong" for content words, "unseen" for words that were cut off, else "plain".
+        score: of a content word; None for others.
+    """
+
+    text: str
+    kind: str
+    score: float | None = None
+
+
+def segments(caption: ExplainedCaption) -> list[Segment]:
+    """The whole caption in pieces, in order; put together they are the caption.
+
+    >>> words = [{"text": "cat", "start": 2, "end": 5, "score": 0.02, "semantic": True, "correct": False}]
+    >>> told = {"words": words, "regions": [], "null": 0.5, "image_size": [9, 9], "n_words_cut": 0}
+    >>> [(piece.text, piece.kind) for piece in segments(ExplainedCaption("a cat!", "en", told, {}))]
+    [('a ', 'plain'), ('cat', 'wrong'), ('!', 'plain')]
+    """
+    found: list[Segment] = []
+    last = 0
+    for word in sorted(caption.explanation["words"], key=lambda word: word["start"]):
+        kind = _kind(word)
+        if kind == "plain":
+            continue
+        if word["start"] > last:
+            found.append(Segment(caption.text[last : word["start"]], "plain"))
+        score = None if kind == "unseen" else word["score"]
+        found.append(Segment(caption.text[word["start"] : word["end"]], kind, score))
+        last = word["end"]
+    if last < len(caption.text):
+        found.append(Segment(caption.text[last:], "plain"))
+    return found
+
+
+def _kind(word: Mapping[str, Any]) -> str:
+    if word["score"] is None:
+        return "unseen"
+    if not word["semantic"] or word["correct"] is None:
+        return "plain"
+    return "right" if word["correct"] else "wrong"
+
+
+def verdict(caption: ExplainedCaption) -> str:
+    """One sentence on the words.
+
+    >>> words = [{"text": "cat", "start": 2, "end": 5, "score": 0.02, "semantic": True, "correct": False}]
+    >>> told = {"words": words, "regions": [], "null": 0.5, "image_size": [9, 9], "n_words_cut": 0}
+    >>> verdict(ExplainedCaption("a cat!", "en", told, {}))
+    '1 of 1 content word is wrong'
+    """
+    pieces = segments(caption)
+    wrong = sum(piece.kind == "wrong" for piece in pieces)
+    count = wrong + sum(piece.kind == "right" for piece in pieces)
+    if not count:
+        return "There is no content word, so none can be wrong"
+    noun = "content word" if count == 1 else "content words"
+    if not wrong:
+        return f"No wrong word: {count} {noun} {'is' if count == 1 else 'are'} right"
+    return f"{wrong} of {count} {noun} {'is' if wrong == 1 else 'are'} wrong"
+
+
+# ---- regions ----
+
+
+@dataclass(frozen=True)
+class ShownRegion:
+    """A region that is drawn.
+
+    Attributes:
+        number: from 1, mentioned ones first; the same on the photo and in the list.
+        box: left, top, right, bottom in pixels of the photo.
+        score, confidence: how much of the caption it is, and how sure its finder is that something is there.
+        label: what the finder calls it; "" if it does not say.
+    """
+
+    number: int
+    box: Box
+    mentioned: bool
+    score: float
+    confidence: float
+    label: str
+
+    @property
+    def sign(self) -> str:
+        return MENTIONED if self.mentioned else MISSED
+
+    @property
+    def tag(self) -> str:
+        """What stands at its box.
+
+        >>> ShownRegion(2, (0, 0, 9, 9), False, 0.01, 0.9, "a very long name of a thing").tag
+        '✗ 2 a very long name …'
+        """
+        label = self.label if len(self.label) <= 18 else f"{self.label[:17]}…"
+        return f"{self.sign} {self.number} {label}".rstrip()
+
+
+def shown_regions(explanation: Mapping[str, Any], most_missed: int = MOST_MISSED) -> list[ShownRegion]:
+    """All mentioned regions, best score first; then of the missed ones those the finder is surest of.
+
+    Args:
+        explanation: as of `ExplainedCaption`.
+        most_missed: how many missed ones at most, 0 for none.
+    """
+    regions = explanation["regions"]
+    mentioned = sorted((r for r in regions if r["mentioned"]), key=lambda r: -r["score"])
+    missed = sorted((r for r in regions if not r["mentioned"]), key=lambda r: (-r["confidence"], r["score"]))
+    return [
+        ShownRegion(
+            place,
+            tuple(map(float, region["box"])),
+            bool(region["mentioned"]),
+            region["score"],
+            region["confidence"],
+            region["label"],
+        )
+        for place, region in enumerate([*mentioned, *missed[:most_missed]], 1)
+    ]
+
+
+def notes(caption: ExplainedCaption, most_missed: int = MOST_MISSED) -> list[str]:
+    """What one has to know beside the marks: words cut off, regions that are not drawn, the null token."""
+    told = caption.explanation
+    found = []
+    cut = told["n_words_cut"]
+    if cut:
+        found.append(
+            "1 word is past the limit and was not looked at"
+            if cut == 1
+            else f"{cut:,} words are past the limit and were not looked at"
+        )
+    regions = told["regions"]
+    missed = sum(not region["mentioned"] for region in regions)
+    if not regions:
+        found.append("No region was found in the photo")
+    elif missed == len(regions):
+        found.append("The caption mentions none of the regions")
+    if missed > most_missed:
+        more = missed - most_missed
+        found.append(f"{more:,} more missed {'region is' if more == 1 else 'regions are'} not drawn")
+    found.append(f"Score of the null token, what no region accounts for: {number(told['null'])}")
+    return found
+
+
+def photo_text(regions: Sequence[ShownRegion]) -> str:
+    """The drawn photo in words, for those who cannot see it."""
+    counts = [sum(region.mentioned is kind for region in regions) for kind in (True, False)]
+    shown = [f"{count} region{'s' if count != 1 else ''}" for count in counts]
+    return f"The photo, with {shown[0]} that the caption mentions and {shown[1]} that it misses"
+
+
+# ---- scores ----
+
+
+@dataclass(frozen=True)
+class ScoreBar:
+    """A score as a bar.
+
+    Attributes:
+        label: what it is called.
+        value: the score, as printed.
+        share: how much of the bar is full, from 0 to 1.
+    """
+
+    label: str
+    value: str
+    share: float
+
+
+def number(score: float | None) -> str:
+    """A score as printed; all scores are printed alike.
+
+    >>> number(0.0214), number(31.25), number(-0.001), number(float("nan"))
+    ('0.02', '31.25', '0.00', 'no score')
+    """
+    if score is None or math.isnan(score):
+        return "no score"
+    return f"{score:.2f}".replace("-0.00", "0.00").replace("-", "−")
+
+
+def bars_end(captions: Sequence[ExplainedCaption]) -> float:
+    """Where the bars of precision and recall end: the next 1, 2, 5, 10, 20, 50, … above all of them.
+
+    >>> told = {"words": [], "regions": [], "null": 1.0, "image_size": [9, 9], "n_words_cut": 0}
+    >>> bars_end([ExplainedCaption("", "", told, {"precision": 12.5, "recall": 3.0, "overall": 15.5})])
+    20.0
+    """
+    parts = [caption.scores[name] for caption in captions for name in ("precision", "recall")]
+    highest = max((part for part in parts if math.isfinite(part)), default=0.0)
+    end, steps = 1.0, (2.0, 2.5, 2.0)
+    place = 0
+    while end < highest:
+        end *= steps[place % 3]
+        place += 1
+    return end
+
+
+def score_bars(caption: ExplainedCaption, end: float) -> list[ScoreBar]:
+    """The three scores; `end` is the end of the bars of precision and recall, and half that of their sum."""
+    return [
+        ScoreBar(
+            label,
+            number(caption.scores[name]),
+            _share(caption.scores[name], 2 * end if name == "overall" else end),
+        )
+        for name, label in SCORES.items()
+    ]
+
+
+def _share(score: float, end: float) -> float:
+    return 0.0 if math.isnan(score) else min(max(score / end, 0.0), 1.0)
+
+
+def bars_note(end: float) -> str:
+    """What the bars' lengths mean."""
+    return f"Bars of precision and recall end at {end:g}, that of their sum, overall, at {2 * end:g}"
+
+
+# ---- places on the photo ----
+
+
+def stage(size: tuple[int, int]) -> Box:
+    """Left, top, width and height of the field that a photo is shown on, in its pixels.
+
+    It is the photo itself, unless that is more than four times as long as wide or the other way round.
+
+    >>> stage((640, 480)), stage((1, 100))
+    ((0.0, 0.0, 640.0, 480.0), (-12.0, 0.0, 25.0, 100.0))
+    """
+    width, height = map(float, size)
+    wide, high = max(width, height / _LONGEST), max(height, width / _LONGEST)
+    return (width - wide) / 2, (height - high) / 2, wide, high
+
+
+def place_tags(boxes: Sequence[Box], sizes: Sequence[tuple[float, float]], field: Box) -> list[Box]:
+    """Where tags stand: at a corner of their boxes, within the field, and not over each other if possible.
+
+    Args:
+        boxes: n boxes.
+        sizes: width and height of their n tags, in the same units.
+        field: left, top, width and height that tags stay in.
+
+    Returns:
+        n places, as left, top, right, bottom.
+
+    >>> place_tags([(10, 10, 90, 90), (10, 10, 90, 90)], [(20, 8), (20, 8)], (0, 0, 100, 100))
+    [(10, 10, 30, 18), (10, 2, 30, 10)]
+    """
+    placed: list[Box] = []
+    for box, size in zip(boxes, sizes, strict=True):
+        choices = _choices(box, size, field)
+        placed.append(min(choices, key=lambda choice: sum(_shared(choice, other) for other in placed)))
+    return placed
+
+
+def _choices(box: Box, size: tuple[float, float], field: Box) -> list[Box]:
+    (left, top, right, bottom), (width, height) = box, size
+    corners = [(left, top), (left, top - height), (right - width, top), (right - width, top - height)]
+    corners += [(left, bottom - height), (left, bottom), (right - width, bottom - height)]
+    corners += [(right - width, bottom)]
+    corners += [(left, top + step * height) for step in range(1, 40) if top + step * height < bottom]
+    found = []
+    for x, y in corners:
+        x = max(field[0], min(x, field[0] + field[2] - width))
+        y = max(field[1], min(y, field[1] + field[3] - height))
+        found.append((x, y, x + width, y + height))
+    return found
+
+
+def _shared(a: Box, b: Box) -> float:
+    """The area that two places share."""
+    return max(min(a[2], b[2]) - max(a[0], b[0]), 0) * max(min(a[3], b[3]) - max(a[1], b[1]), 0)
+
+
+def estimated_width(text: str) -> float:
+    """About how wide a text is, in units of its font size.
+
+    >>> estimated_width("ab"), estimated_width("猫")
+    (1.24, 1.05)
+    """
+    return sum(1.05 if unicodedata.east_asian_width(letter) in "WF" else 0.62 for letter in text)

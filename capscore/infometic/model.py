@@ -1,0 +1,431 @@
+"""InfoMetIC's network: embeddings of image, regions, caption and pieces → token scores, recall, precision.
+
+The backbone stays outside and frozen: what comes in are its embeddings, so they are made once and kept.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save
+from torch import Tensor, nn
+from torch.nn import functional
+
+from ..backbones.base import Backbone, fingerprint_of, resolve_device, resolve_dtype, tensors_digest
+from ..backbones.checkpoint import in_one_line, read_json, read_state_dict, refuse_misfit
+from ..errors import BackboneUnavailable, CapscoreError, InputError
+from ..whole_file import whole_file, write_text
+from .alignment import (
+    Aligner,
+    Alignment,
+    ImageStates,
+    TextStates,
+    blank,
+    check_images,
+    check_texts,
+    cosine,
+    mean_by,
+    products,
+    softmax_over,
+)
+from .config import InfoMetICConfig
+
+__all__ = ["Aligner", "Alignment", "ImageStates", "InfoMetIC", "InfoMetICConfig", "TextStates"]
+
+CONFIG = "config.json"
+WEIGHTS = "model.safetensors"
+MODEL_TYPE = "infometic"
+_FORMAT = 1
+# What config.json holds besides the fields of the config, and of which types.
+_RECORD: dict[str, type] = {"model_type": str, "format": int, "dtype": str, "weights": str, "notes": dict}
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+_FIRST_SCALE = 1 / 0.07
+_POSITION_STD = 0.01
+
+
+class InfoMetIC(Aligner):
+    """The network of InfoMetIC (Hu et al. 2023, section 3.1), to be trained or loaded with `from_pretrained`.
+
+    Weights of a new one are random: call `torch.manual_seed` first for the same ones again.
+
+    Args:
+        config: what it is.
+
+    Attributes:
+        config: as given.
+        name: what it was loaded as; "" for a new one.
+        revision: commit, or a digest of the weights ("w" and eight hexadecimal digits); "" for a new one.
+        notes: what was recorded when it was saved; empty for a new one.
+
+    >>> _ = torch.manual_seed(0)
+    >>> model = InfoMetIC(InfoMetICConfig(dim=8, heads=2, intra_layers=1, inter_layers=1)).eval()
+    >>> images = model.encode_images(
+    ...     torch.eye(8)[:2], torch.randn(2, 3, 8), torch.rand(2, 3, 4), torch.ones(2, 3).bool()
+    ... )
+    >>> texts = model.encode_texts(torch.eye(8)[2:4], torch.randn(2, 5, 8), torch.ones(2, 5).bool())
+    >>> found = model.pairs(images, texts, [0, 1, 1], [0, 0, 1])
+    >>> tuple(found.region_scores.shape), tuple(found.token_scores.shape), tuple(found.recall.shape)
+    ((3, 4), (3, 5), (3,))
+    >>> recall, precision = model.all_pairs(images, texts)
+    >>> bool((recall[1, 0] - found.recall[1]).abs() < 1e-5)
+    True
+    """
+
+    def __init__(self, config: InfoMetICConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.name, self.revision, self.notes = "", "", {}
+        dim, width = config.dim, config.inner_width
+        if config.width is not None:
+            self.image_in, self.text_in, self.image_out, self.text_out = (
+                nn.Linear(*sizes, bias=False)
+                for sizes in ((dim, width), (dim, width), (width, dim), (width, dim))
+            )
+        if config.box_positions:
+            self.box_position = nn.Linear(4, width, bias=False)
+        if config.text_positions:
+            self.text_position = nn.Parameter(torch.empty(config.max_tokens, width))
+        self.image_layers = _layers(config, config.intra_layers)
+        self.text_layers = _layers(config, config.intra_layers)
+        self.inter_layers = _layers(config, config.inter_layers)
+        depths = {"image": config.intra_layers, "text": config.intra_layers, "inter": config.inter_layers}
+        names = [name for name, depth in depths.items() if depth]
+        self.norms = nn.ModuleDict(
+            {name: nn.LayerNorm(width) for name in (["all"] if config.shared_norm and names else names)}
+        )
+        self.region_query, self.token_query = (nn.Linear(dim, width, bias=False) for _ in range(2))
+        self.region_key, self.token_key = (nn.Linear(width, width, bias=False) for _ in range(2))
+        self.log_scale = nn.Parameter(torch.tensor(math.log(_FIRST_SCALE)))
+        self._initialise()
+
+    def _initialise(self) -> None:
+        config = self.config
+        for layers in (self.image_layers, self.text_layers, self.inter_layers):
+            for layer in layers:
+                layer.initialise(len(layers))
+        for linear in (self.region_query, self.token_query, self.region_key, self.token_key):
+            nn.init.normal_(linear.weight, std=linear.in_features**-0.5)
+        if config.width is not None:
+            for linear in (self.image_in, self.text_in, self.image_out, self.text_out):
+                nn.init.normal_(linear.weight, std=linear.in_features**-0.5)
+        if config.box_positions:
+            nn.init.normal_(self.box_position.weight, std=_POSITION_STD)
+        if config.text_positions:
+            nn.init.normal_(self.text_position, std=_POSITION_STD)
+
+    @property
+    def scale(self) -> Tensor:
+        """What cosines are multiplied by, 1/τ of the paper; learned, from 1/0.07."""
+        return self.log_scale.exp()
+
+    def fingerprint(self) -> str:
+        """Digest (32 hexadecimal digits) of config and weights as they are now."""
+        return fingerprint_of(
+            json.dumps(self.config.to_dict(), sort_keys=True), tensors_digest(self.state_dict())
+        )
+
+    # -------------------------------------------------------------- scoring
+
+    def encode_images(self, global_: Tensor, regions: Tensor, boxes: Tensor, mask: Tensor) -> ImageStates:
+        config, dtype = self.config, self.log_scale.dtype
+        check_images(global_, regions, boxes, mask, config.dim)
+        scaled, mask = global_.to(dtype) * config.input_scale, mask.bool()
+        regions = self._blank(regions, mask).to(dtype) * config.input_scale
+        sequence = torch.cat([scaled[:, None], regions, torch.zeros_like(scaled[:, None])], dim=1)
+        if config.width is not None:
+            sequence = self.image_in(sequence)
+        if config.box_positions:
+            # neither the null token nor, by the paper, the whole image has a place
+            boxes = functional.pad(self._blank(boxes, mask).to(dtype), (0, 0, 1, 1))
+            if config.global_box:
+                boxes[:, 0] = boxes.new_tensor([0.0, 0.0, 1.0, 1.0])
+            sequence = sequence + self.box_position(boxes)
+        there = mask if config.mask_padding else torch.ones_like(mask)
+        attended = functional.pad(there, (0, 1), value=config.null_token)
+        attended = functional.pad(attended, (1, 0), value=config.global_in_fusion)
+        return ImageStates(
+            global_=global_.to(dtype),
+            query=self.token_query(scaled) @ self.token_key.weight,
+            tokens=self._through("image", self.image_layers, sequence, attended),
+            attended=attended,
+            scored=functional.pad(mask, (0, 1), value=config.null_token),
+        )
+
+    def encode_texts(
+        self, global_: Tensor, tokens: Tensor, mask: Tensor, scored: Tensor | None = None
+    ) -> TextStates:
+        config, dtype = self.config, self.log_scale.dtype
+        check_texts(global_, tokens, mask, scored, config.dim)
+        if tokens.shape[1] > config.max_tokens:
+            raise InputError(
+                f"texts of {tokens.shape[1]} pieces, padding included: expected at most {config.max_tokens}"
+            )
+        scaled, mask = global_.to(dtype) * config.input_scale, mask.bool()
+        sequence = self._blank(tokens, mask).to(dtype) * config.input_scale
+        if config.width is not None:
+            sequence = self.text_in(sequence)
+        if config.text_positions:
+            sequence = sequence + self.text_position[: tokens.shape[1]]
+        attended = mask if config.mask_padding else torch.ones_like(mask)
+        return TextStates(
+            global_=global_.to(dtype),
+            query=self.region_query(scaled) @ self.region_key.weight,
+            tokens=self._through("text", self.text_layers, sequence, attended),
+            attended=attended,
+            scored=mask if scored is None else mask & scored.bool(),
+        )
+
+    def _align(
+        self, images: ImageStates, texts: TextStates, image_index: Tensor, text_index: Tensor
+    ) -> Alignment:
+        n_image = images.tokens.shape[1]
+        both = torch.cat([images.tokens[image_index], texts.tokens[text_index]], dim=1)
+        attended = torch.cat([images.attended[image_index], texts.attended[text_index]], dim=1)
+        both = self._through("inter", self.inter_layers, both, attended)
+        regions, tokens = both[:, 1:n_image], both[:, n_image:]
+        # (q W_q) · (k W_k) as (q W_q W_kᵀ) · k: a product for every image and text, not for every token
+        region_scores = softmax_over(products(texts.query[text_index], regions), images.scored[image_index])
+        token_scores = softmax_over(products(images.query[image_index], tokens), texts.scored[text_index])
+        seen, read = mean_by(region_scores, regions), mean_by(token_scores, tokens)
+        if self.config.width is not None:
+            seen, read = self.image_out(seen), self.text_out(read)
+        return Alignment(
+            region_scores,
+            token_scores,
+            recall=self.scale * cosine(seen, images.global_[image_index]),
+            precision=self.scale * cosine(read, texts.global_[text_index]),
+        )
+
+    def _blank(self, values: Tensor, mask: Tensor) -> Tensor:
+        return blank(values, mask) if self.config.mask_padding else values
+
+    def _through(self, name: str, layers: nn.ModuleList, sequence: Tensor, attended: Tensor) -> Tensor:
+        if not len(layers):
+            return sequence
+        # A row with nothing to attend to would be NaN; its states are read by nobody.
+        seen = (attended | ~attended.any(dim=1, keepdim=True))[:, None, None]
+        for layer in layers:
+            sequence = layer(sequence, seen)
+        return self.norms["all" if self.config.shared_norm else name](sequence)
+
+    # -------------------------------------------------------------- on disk
+
+    def save_pretrained(
+        self, folder: str | Path, *, dtype: str = "float32", notes: Mapping[str, Any] | None = None
+    ) -> None:
+        """Write config.json and model.safetensors, which `from_pretrained` takes.
+
+        Each is written aside and renamed; config.json, which has a digest of the weights, comes last. Other
+        files in the folder stay.
+
+        Args:
+            folder: made where it is not there; one with another model in it is refused.
+            dtype: "float32", or "float16" for half the size.
+            notes: whatever is worth recording, ready for JSON; None for what this one was loaded with.
+
+        Raises:
+            CapscoreError: another dtype, a weight that is not finite in it, notes that are not ready for
+                JSON, or a folder with another model.
+            ResultWriteError: it could not be written.
+
+        >>> import tempfile
+        >>> model = InfoMetIC(InfoMetICConfig(dim=8, heads=2, intra_layers=1, inter_layers=1))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     model.save_pretrained(folder, notes={"steps": 0})
+        ...     again = InfoMetIC.from_pretrained(folder)
+        >>> again.notes, again.fingerprint() == model.fingerprint()
+        ({'steps': 0}, True)
+        """
+        folder = Path(folder).expanduser()
+        stored = resolve_dtype(dtype)
+        if stored == "bfloat16":
+            raise CapscoreError(f"dtype={dtype!r}: weights are stored as float32 or float16")
+        tensors = {
+            name: tensor.detach().to("cpu", getattr(torch, stored)).contiguous()
+            for name, tensor in self.state_dict().items()
+        }
+        for name, tensor in tensors.items():
+            if not torch.isfinite(tensor).all():
+                raise CapscoreError(
+                    f"{name} holds numbers that are not finite as {stored}: nothing was saved"
+                )
+        record = {
+            "model_type": MODEL_TYPE,
+            "format": _FORMAT,
+            **self.config.to_dict(),
+            "dtype": stored,
+            "weights": tensors_digest(tensors),
+            "notes": dict(self.notes if notes is None else notes),
+        }
+        try:
+            text = json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        except (TypeError, ValueError) as error:
+            raise CapscoreError(f"notes must be ready for JSON: {in_one_line(error)}") from None
+        _refuse_other_model(folder)
+        with whole_file(folder / WEIGHTS, "weights", make_folders=True) as file:
+            file.write(save(tensors, metadata={"format": "pt"}))
+        write_text(folder / CONFIG, text, "config")
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        spec: str | os.PathLike[str],
+        *,
+        revision: str | None = None,
+        backbone: Backbone | None = None,
+        device: str | None = "cpu",
+    ) -> InfoMetIC:
+        """Load what `save_pretrained` wrote, in float32 and in eval mode.
+
+        Args:
+            spec: a folder, or the Hub id of a model ("org/name"), which "@revision" may follow.
+            revision: commit, branch or tag on the Hub; None for `main`.
+            backbone: what the embeddings will come from, to be told here if the weights are for another one.
+            device: such as "cpu" or "cuda:0"; None for a GPU where there is one.
+
+        Raises:
+            BackboneUnavailable: there are no such weights, or they are torn or do not fit their config.
+            CapscoreError: they are for another backbone.
+        """
+        folder, name, commit = _found(spec, revision)
+        config, record = _read_config(folder)
+        state = read_state_dict(folder)
+        digest = tensors_digest(state)
+        if digest != record["weights"]:
+            raise BackboneUnavailable(
+                f"{folder}: {WEIGHTS} is not the one that {CONFIG} was written with; was saving cut short?"
+            )
+        if backbone is not None:
+            config.check_backbone(backbone)
+        with torch.random.fork_rng(devices=[]):  # a caller's random numbers are none of the model's
+            model = cls(config)
+        _fill(model, folder, state)
+        model.name, model.notes = name, record["notes"]
+        model.revision = commit or f"w{model.fingerprint()[:8]}"
+        return model.eval().to(resolve_device(device))
+
+
+class _Layer(nn.Module):
+    """A transformer layer with the norms first, QuickGELU and a hidden layer of four times the width."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.attention_norm, self.mlp_norm = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.attention_in, self.attention_out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.mlp_in, self.mlp_out = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def initialise(self, depth: int) -> None:
+        """Weights as CLIP's text tower has them: what is added shrinks with the depth of the transformer."""
+        width = self.attention_out.in_features
+        added = width**-0.5 * (2 * depth) ** -0.5
+        for linear, std in (
+            (self.attention_in, width**-0.5),
+            (self.attention_out, added),
+            (self.mlp_in, (2 * width) ** -0.5),
+            (self.mlp_out, added),
+        ):
+            nn.init.normal_(linear.weight, std=std)
+            nn.init.zeros_(linear.bias)
+
+    def forward(self, sequence: Tensor, seen: Tensor) -> Tensor:
+        parts = self.attention_in(self.attention_norm(sequence)).chunk(3, dim=-1)
+        query, key, value = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in parts)
+        mixed = functional.scaled_dot_product_attention(query, key, value, attn_mask=seen)
+        sequence = sequence + self.attention_out(mixed.transpose(1, 2).flatten(2))
+        hidden = self.mlp_in(self.mlp_norm(sequence))
+        return sequence + self.mlp_out(hidden * torch.sigmoid(1.702 * hidden))
+
+
+def _layers(config: InfoMetICConfig, depth: int) -> nn.ModuleList:
+    return nn.ModuleList(_Layer(config.inner_width, config.heads) for _ in range(depth))
+
+
+# ------------------------------------------------------------------ loading and saving
+
+
+def _found(spec: str | os.PathLike[str], revision: str | None) -> tuple[Path, str, str]:
+    """Where the files are, the name they were asked for by, and their commit ("" for a folder)."""
+    asked = os.fspath(spec).strip() if isinstance(spec, (str, os.PathLike)) else ""
+    if not asked:
+        raise CapscoreError(f"weights={spec!r}: expected a folder or a Hub id")
+    folder = Path(os.path.expanduser(asked))
+    if folder.is_dir():
+        if revision:
+            raise CapscoreError(f"revision={revision!r} does not go with the folder {asked!r}")
+        return folder, asked, ""
+    name, _, at = asked.partition("@")
+    if revision and at and revision != at:
+        raise CapscoreError(f"weights={asked!r} and revision={revision!r} ask for two revisions")
+    if not _HUB_ID.fullmatch(name):
+        raise BackboneUnavailable(
+            f"InfoMetIC weights {asked!r} cannot be had: there is no such folder, and it is no Hub id "
+            "(org/name)"
+        )
+    from ..backbones.download import fetch
+
+    try:
+        folder, commit = fetch(name, revision or at, _wanted)
+    except BackboneUnavailable as error:
+        raise BackboneUnavailable(f"InfoMetIC weights {asked!r} cannot be had: {error}") from error
+    return folder, name, commit
+
+
+def _wanted(files: Sequence[str]) -> list[str]:
+    return [name for name in files if name in (CONFIG, WEIGHTS)]
+
+
+def _read_config(folder: Path) -> tuple[InfoMetICConfig, dict[str, Any]]:
+    path = folder / CONFIG
+    content = read_json(path)
+    if content.get("model_type") != MODEL_TYPE:
+        raise BackboneUnavailable(
+            f"{path} is of a model of type {content.get('model_type')!r}, not {MODEL_TYPE!r}: "
+            "no InfoMetIC weights are there"
+        )
+    version = content.get("format")
+    if version != _FORMAT:
+        newer = isinstance(version, int) and version > _FORMAT
+        hint = ": pip install --upgrade capscore" if newer else ""
+        raise BackboneUnavailable(
+            f"{path} is of format {version!r}; this version of capscore reads format {_FORMAT}{hint}"
+        )
+    record = {}
+    for name, kind in _RECORD.items():
+        if not isinstance(content.get(name), kind):
+            raise BackboneUnavailable(f"{path}: {name!r} should be there, as {kind.__name__}")
+        record[name] = content.pop(name)
+    try:
+        return InfoMetICConfig.from_dict(content), record
+    except CapscoreError as error:
+        raise BackboneUnavailable(f"{path}: {error}") from None
+
+
+def _fill(model: InfoMetIC, folder: Path, state: dict[str, Tensor]) -> None:
+    expected = model.state_dict()
+    refuse_misfit(
+        folder,
+        missing=(name for name in expected if name not in state),
+        unexpected=(name for name in state if name not in expected),
+        mismatched=(name for name in state if name in expected and state[name].shape != expected[name].shape),
+    )
+    model.load_state_dict({name: tensor.float() for name, tensor in state.items()})
+
+
+def _refuse_other_model(folder: Path) -> None:
+    if (folder / CONFIG).is_file():
+        kind = read_json(folder / CONFIG).get("model_type")
+        if kind != MODEL_TYPE:
+            raise CapscoreError(f"{folder} holds a model of type {kind!r} already: take another folder")
+    elif (folder / WEIGHTS).is_file():
+        raise CapscoreError(
+            f"{folder} holds weights already ({WEIGHTS}) that no {CONFIG} belongs to: take another folder, "
+            "or delete them if they are what is left of an earlier try"
+        )

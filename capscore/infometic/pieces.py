@@ -1,0 +1,190 @@
+"""Captions → the pieces that a backbone's text tower reads, with their places, and each piece encoded alone.
+
+In: texts and a backbone. Out: token ids with spans in characters; rows of unit length, one an id.
+
+InfoMetIC encodes a token without its neighbours, since a text tower's states of a whole caption say more of
+the caption than of the word (App. A).
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from numbers import Integral
+
+import numpy as np
+
+from .. import segmentation
+from ..backbones.base import Backbone
+from ..errors import CapscoreError, InputError
+
+MAX_PIECES = 32  # of a caption, as in the paper (001 §4.1)
+REMEMBERED = 32_768  # rows a backbone: 64 MB of 512-d ones
+_BATCH = 128
+# Texts of which a tokenizer makes a single piece, most of them any tokenizer.
+_PROBES = ("a", "dog", ".", "1", "的")
+
+
+@dataclass(frozen=True, eq=False)
+class Pieces:
+    """The pieces of one caption.
+
+    Attributes:
+        ids: p token ids, special tokens left out.
+        starts: int64 (p,), place of each piece's first character in the caption, from 0.
+        ends: int64 (p,), place after its last one; that of `starts` where a piece writes nothing, such as a
+            blank. Pieces that are parts of one character share its place.
+        n_cut: pieces beyond the limit, which are left out.
+        seen: characters of the caption before the first piece that was left out; all where none was.
+    """
+
+    ids: list[int]
+    starts: np.ndarray
+    ends: np.ndarray
+    n_cut: int
+    seen: int
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+def split_pieces(backbone: Backbone, texts: Sequence[str], max_pieces: int = MAX_PIECES) -> list[Pieces]:
+    """The pieces of captions, each distinct caption once.
+
+    Args:
+        backbone: any that has `piece_spans`.
+        texts: n captions; no prefix is put before them.
+        max_pieces: how many of a caption are kept, at least 1.
+
+    Returns:
+        n `Pieces`. Equal captions share theirs. A caption of blanks may have none.
+
+    Raises:
+        InputError: a row is not a string, with its number; `max_pieces` is less than 1.
+        CapscoreError: the backbone does not tell its pieces.
+
+    >>> from capscore import load_backbone
+    >>> (pieces,) = split_pieces(load_backbone("embedded", device="cpu"), ["Two Rottweilers run"])
+    >>> ["Two Rottweilers run"[a:b] for a, b in zip(pieces.starts, pieces.ends)]
+    ['Two', 'Ro', 'ttweiler', 's', 'run']
+    """
+    segmentation._check(texts)
+    if isinstance(max_pieces, bool) or not isinstance(max_pieces, Integral) or max_pieces < 1:
+        raise InputError(f"max_pieces={max_pieces!r}: expected a whole number of at least 1")
+    distinct = list(dict.fromkeys(texts))
+    found = {
+        text: _cut(text, spans, max_pieces)
+        for text, spans in zip(distinct, backbone.piece_spans(distinct), strict=True)
+    }
+    return [found[text] for text in texts]
+
+
+def _cut(text: str, spans: Sequence[tuple[int, int, int]], most: int) -> Pieces:
+    places = np.array([span for _, *span in spans[:most]], np.int64).reshape(-1, 2)
+    return Pieces(
+        ids=[token for token, _, _ in spans[:most]],
+        starts=places[:, 0],
+        ends=places[:, 1],
+        n_cut=max(0, len(spans) - most),
+        seen=spans[most][1] if len(spans) > most else len(text),
+    )
+
+
+def encode_pieces(backbone: Backbone, ids: Sequence[int] | np.ndarray) -> np.ndarray:
+    """Each piece alone, between the special tokens that the tower expects: start, piece, end.
+
+    A piece is encoded once; its row is remembered for as long as the backbone lives, up to `REMEMBERED` rows.
+
+    Args:
+        backbone: any that has `piece_spans`.
+        ids: n token ids, of `Pieces.ids`; any may come several times.
+
+    Returns:
+        float32 (n, d), what `Backbone.encode_tokens` gives: rows of unit length. The paper's fusion takes
+        CLIP's features before that; a backbone gives none such.
+
+    Raises:
+        CapscoreError: the backbone does not tell its pieces, or gives NaN or infinity for one.
+
+    >>> from capscore import load_backbone
+    >>> encode_pieces(load_backbone("embedded", device="cpu"), [2665, 2042, 2665]).shape
+    (3, 512)
+    """
+    asked, row_of = np.unique(np.asarray(ids, np.int64).reshape(-1), return_inverse=True)
+    if not len(asked):
+        return np.zeros((0, backbone.dim), np.float32)
+    with _turn:
+        known = _known.get(backbone)
+        if known is None or known.fingerprint != backbone.fingerprint:
+            known = _known[backbone] = _Remembered(backbone.fingerprint, *_frame(backbone))
+    return known.rows(backbone, asked)[row_of.reshape(-1)]
+
+
+@dataclass(eq=False)
+class _Remembered:
+    """Rows of a backbone's pieces, ids sorted, and the special tokens around a piece."""
+
+    fingerprint: str
+    before: list[int]
+    after: list[int]
+    ids: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+    matrix: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), np.float32))
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def rows(self, backbone: Backbone, asked: np.ndarray) -> np.ndarray:
+        """The rows of distinct ids in rising order."""
+        with self.lock:
+            missing = np.setdiff1d(asked, self.ids, assume_unique=True)
+            if len(missing):
+                fresh = self._encoded(backbone, missing)
+                if not len(self.ids):
+                    ids, matrix = missing, fresh
+                else:
+                    ids, matrix = np.concatenate([self.ids, missing]), np.concatenate([self.matrix, fresh])
+                order = np.argsort(ids)
+                ids, matrix = ids[order], matrix[order]
+            else:
+                ids, matrix = self.ids, self.matrix
+            found = np.searchsorted(ids, asked)
+            rows = matrix[found]
+            if len(ids) > REMEMBERED:  # what was asked last is the likeliest to be asked next
+                ids, matrix = asked[:REMEMBERED], rows[:REMEMBERED]
+            self.ids, self.matrix = ids, matrix
+            return rows
+
+    def _encoded(self, backbone: Backbone, ids: np.ndarray) -> np.ndarray:
+        alone = [[*self.before, int(token), *self.after] for token in ids]
+        rows = np.concatenate(
+            [backbone.encode_tokens(alone[start : start + _BATCH]) for start in range(0, len(alone), _BATCH)]
+        )
+        bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
+        if len(bad):
+            raise CapscoreError(
+                f"{backbone.name} gave NaN or infinity in {backbone.dtype} for {len(bad)} of {len(ids)} "
+                f"pieces encoded alone, the first of them token {ids[bad[0]]}"
+            )
+        return rows
+
+
+_known: weakref.WeakKeyDictionary[Backbone, _Remembered] = weakref.WeakKeyDictionary()
+_turn = threading.Lock()
+
+
+def _frame(backbone: Backbone) -> tuple[list[int], list[int]]:
+    """The special tokens before and after the pieces of a text, as the tower was made to read them."""
+    whole = backbone.tokenize(_PROBES)
+    texts = [
+        (full, [token for token, _, _ in spans])
+        for full, spans in zip(whole.ids, backbone.piece_spans(_PROBES), strict=True)
+    ]
+    # One piece before others: what fills up the context, where a tokenizer does that, is then of that length.
+    for full, body in sorted(texts, key=lambda text: len(text[1])):
+        for start in range(len(full) - len(body) + 1):
+            if body and full[start : start + len(body)] == body:
+                return full[:start], full[start + len(body) :]
+    full, body = texts[0]
+    raise CapscoreError(
+        f"the tokens of {backbone.name!r} for {_PROBES[0]!r}, {full}, do not hold its pieces {body}"
+    )

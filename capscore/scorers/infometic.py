@@ -1,0 +1,583 @@
+"""InfoMetIC (Hu et al. 2023): captions and images → three scores, and which words and regions they come from.
+
+In: captions in any language that words can be classed in, and images; boxes of their regions if one has them.
+Out: a row's vision recall, text precision and their sum; a score for each of its words and regions.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from ..backbones.base import fingerprint_of
+from ..columns import check_images
+from ..embedding import Embedder
+from ..errors import CapscoreError, InputError, MissingExtraError, RegionWarning, TruncationWarning
+from ..images import load_image
+from ..word_classes import tagger_name
+from .backbone_scorer import BACKBONE_OPTIONS, BackboneScorer
+from .base import Measured, PreparedRows, Scores
+from .checked_rows import CheckedRows, check_boxes_column, check_captions, check_rows
+
+if TYPE_CHECKING:
+    import torch
+
+    from ..infometic.alignment import Aligner, Alignment, ImageStates, TextStates
+    from ..infometic.pieces import Pieces
+    from ..infometic.regions import RegionFinder
+    from ..infometic.words import CaptionWord
+
+BETA = 0.1
+N_REGIONS = 20
+# pairs that go through the network at once
+_PAIRS = 64
+# the same where every image meets every caption, and how many of either are encoded at once then
+_PAIRS_ON_CPU, _PAIRS_ON_GPU = 256, 4096
+_BLOCK = 256
+# images whose regions are looked for at once, and whose regions stay in memory from call to call
+_IMAGES = 16
+_REMEMBERED = 2048
+_CALLER = 5
+
+
+@dataclass(frozen=True, eq=False)
+class _Seen:
+    """The regions of an image: boxes in pixels and in shares of it, confidences, labels, embeddings, size."""
+
+    boxes: np.ndarray
+    shares: np.ndarray
+    confidences: np.ndarray
+    labels: tuple[str, ...]
+    embeddings: np.ndarray
+    size: tuple[int, int]
+    given: bool = False
+
+
+class InfoMetIC(BackboneScorer):
+    """Scores rows, their words and the regions of their images (Hu et al. 2023, section 3).
+
+    A row's score is recall + precision; `components` has both, "infometic_plus" (the score + the scaled
+    cosine of image and caption, section 4.1) and "clip_cosine". `details` has for each row
+
+    - "words": text, start and end in the caption, score (the sum of its pieces'), whether it is semantic,
+      and whether it is correct: for a semantic word, whether its score is above beta. A word that was cut off
+      has the score None.
+    - "regions": box in pixels of the upright image (left, top, right, bottom), score, whether the caption
+      mentions it (its score is above beta), the finder's confidence and label.
+    - "null": the score of the null token, which is high where the caption mentions no region.
+    - "image_size" (width, height), "n_words_cut", and "boxes_given", whether its boxes were.
+
+    Word scores of a caption sum to at most 1, and so do the scores of regions and null token.
+
+    Args:
+        embedder: what turns images, regions and texts into embeddings; holds the backbone.
+        prefix: text before candidates; None takes the backbone's own. Pieces have none.
+        weights: as `capscore.infometic.weights.load_aligner` takes them.
+        regions: what finds regions, as `capscore.infometic.regions.load_finder` takes it.
+        n_regions: how many regions of an image are scored: clusters of those found, the most confident of
+            each. Boxes that are given are all scored.
+        beta: scores above it are those of correct words and of mentioned regions, in [0, 1).
+        seed: of the clusters.
+
+    Raises:
+        CapscoreError: weights for another backbone, or a setting out of range.
+        BackboneUnavailable: weights or a detector that cannot be had.
+    """
+
+    metric = "infometic"
+    component_names = ("recall", "precision", "infometic_plus", "clip_cosine")
+    detail_names = ("words", "regions", "null", "image_size", "n_words_cut", "boxes_given")
+    reported: ClassVar[dict[str, str]] = {
+        "infometic_plus": "infometic_plus",
+        "infometic_recall": "recall",
+        "infometic_precision": "precision",
+    }
+    splits_texts: ClassVar[bool] = True
+    options = (*BACKBONE_OPTIONS, "weights", "regions", "n_regions", "beta")
+    own_options = ("prefix", "weights", "regions", "n_regions", "beta")
+
+    def __init__(
+        self,
+        embedder: Embedder,
+        *,
+        prefix: str | None = None,
+        weights: str | os.PathLike[str] | Aligner | None = None,
+        regions: str | RegionFinder = "windows",
+        n_regions: int = N_REGIONS,
+        beta: float = BETA,
+        seed: int = 0,
+    ):
+        super().__init__(embedder, prefix=prefix)
+        from ..infometic.regions import load_finder
+        from ..infometic.weights import cosine_scale, load_aligner
+
+        if isinstance(n_regions, bool) or not isinstance(n_regions, int) or n_regions < 1:
+            raise InputError(f"n_regions={n_regions!r}: expected a whole number of at least 1")
+        if isinstance(beta, bool) or not isinstance(beta, (int, float)) or not 0 <= beta < 1:
+            raise InputError(f"beta={beta!r}: expected a number from 0 to below 1")
+        self.aligner, self.weights = load_aligner(weights, embedder.backbone)
+        self.finder = load_finder(regions, embedder)
+        self.n_regions, self.beta, self.seed = n_regions, float(beta), seed
+        self.plus_scale = cosine_scale(embedder.backbone)
+        self._seen: OrderedDict[tuple[str, str], _Seen] = OrderedDict()
+
+    # ------------------------------------------------------------------ rows
+
+    def score(
+        self,
+        candidates: Iterable[str],
+        images: Any = None,
+        references: Iterable[Sequence[str]] | None = None,
+        language: str | Iterable[str] | None = None,
+        *,
+        on_error: str = "raise",
+        boxes: Iterable[Any] | None = None,
+    ) -> Scores:
+        """Score n rows; arguments and errors as of every scorer, and
+
+        Args:
+            boxes: n lists of the boxes that are to be scored as regions, (left, top, right, bottom) in
+                pixels of the upright image; None for a row whose regions are to be found. None finds those of
+                all rows.
+        """
+        return self.finish(
+            self.prepare(candidates, images, references, language, on_error=on_error, boxes=boxes)
+        )
+
+    def prepare(
+        self,
+        candidates: Iterable[str],
+        images: Any = None,
+        references: Iterable[Sequence[str]] | None = None,
+        language: str | Iterable[str] | None = None,
+        *,
+        on_error: str = "raise",
+        boxes: Iterable[Any] | None = None,
+    ) -> PreparedRows:
+        """Check rows and measure each of them; arguments and errors as of `score`."""
+        if on_error not in ("raise", "skip"):
+            raise InputError(f"on_error={on_error!r}: expected 'raise' or 'skip'")
+        rows = check_rows(self, candidates, images, references, language, on_error)
+        rows.boxes = check_boxes_column(boxes, len(rows))
+        return self._prepared(rows, on_error)
+
+    def language_problem(self, code: str) -> str:
+        try:
+            tagger_name(code or None)
+        except (InputError, MissingExtraError) as error:
+            return str(error)
+        return ""
+
+    @property
+    def value_names(self) -> tuple[str, ...]:
+        return ("image_cosine", "recall", "precision")
+
+    def constants(self) -> dict[str, object]:
+        return {
+            "weights": self.weights,
+            "regions": self._regions_from({False}),
+            "n_regions": self.n_regions,
+            "beta": self.beta,
+            "plus": self.plus_scale,
+        }
+
+    def _regions_from(self, given: set[bool]) -> str:
+        """Where regions come from, for signatures; `given` says whether some were given, and some not."""
+        found = self.finder.name
+        if found != "windows":  # those depend on the backbone alone, which is named
+            found += f"@{self.finder.fingerprint[:8]}"
+        return "+".join(([found] if False in given else []) + (["given"] if True in given else []))
+
+    def finish(self, rows: PreparedRows) -> Scores:
+        given = {detail["boxes_given"] for detail in rows.details or () if detail} or {False}
+        return self._combined(rows, {}, {"regions": self._regions_from(given)})
+
+    def combine(self, values: dict[str, np.ndarray]) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        overall = values["recall"] + values["precision"]
+        return overall, {
+            "recall": values["recall"],
+            "precision": values["precision"],
+            "infometic_plus": overall + self.plus_scale * values["image_cosine"],
+            "clip_cosine": values["image_cosine"],
+        }
+
+    @property
+    def known_as(self) -> str:
+        from ..infometic.weights import INFO_CLIP
+
+        return "infoclip" if self.weights == INFO_CLIP else self.metric
+
+    # ------------------------------------------------------------------ every image with every caption
+
+    def score_matrix(
+        self,
+        candidates: Iterable[str],
+        images: Any,
+        language: str | Iterable[str] | None = None,
+    ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """Score every image with every caption, as retrieval needs it.
+
+        What can be computed of an image or a caption alone is computed once; what depends on both is computed
+        for every pair of different ones, which with trained weights is a transformer each. Equal captions,
+        and equal images, have exactly equal scores. Words are not told apart, so any language can be scored.
+
+        Args:
+            candidates: b captions.
+            images: a images, as `score` takes them.
+            language: of the captions, as `score` takes it.
+
+        Returns:
+            Scores, float32 (a, b), and the components, of the same size each.
+
+        Raises:
+            InputError: a bad caption, or no image. ImageError: an image that cannot be read.
+            CapscoreError: weights that give NaN or infinity.
+        """
+        captions, languages = check_captions(candidates, language)
+        self.warn_about_languages(languages)
+        pictures = check_images(images)
+        n_images = len(pictures)
+        if not n_images:
+            raise InputError("there are no images", field="images")
+        found = self.embedder.images(pictures)
+        # the first row that each distinct image is in
+        firsts = np.unique(found.index, return_index=True)[1]
+        rows = CheckedRows(
+            [""] * n_images, pictures, None, [""] * n_images, np.zeros(n_images, np.int64), failures={}
+        )
+        by_row = self._regions(rows, found.keys, "raise")
+        seen = [by_row[int(row)] for row in firsts]
+        self._warn_about_regions(firsts, [{"regions": one.labels} for one in seen])
+
+        distinct = {caption: place for place, caption in enumerate(dict.fromkeys(captions))}
+        text_of = np.array([distinct[caption] for caption in captions])
+        embedded = self.embedder.texts(list(distinct), prefix=self.prefix)
+        read = embedded.matrix[embedded.index]
+        pieces = self._pieces(list(distinct))
+        cut = np.array([piece.n_cut > 0 for piece in pieces], dtype=bool)
+        self._warn_about_truncation((cut | embedded.truncated[embedded.index])[text_of])
+
+        recall, precision = self._all_pairs(seen, found.matrix, read, pieces)
+        values = {"image_cosine": found.matrix @ read.T, "recall": recall, "precision": precision}
+        return self.combine({name: one[np.ix_(found.index, text_of)] for name, one in values.items()})
+
+    def _all_pairs(
+        self, seen: list[_Seen], photos: np.ndarray, read: np.ndarray, pieces: list[Pieces]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Recall and precision, float32 (images, texts); those of like length are in one block."""
+        import torch
+
+        from ..progress import progress_bar
+
+        recall, precision = np.zeros((2, len(seen), len(pieces)), np.float32)
+        texts = _blocks([len(piece) for piece in pieces])
+        chunk = _PAIRS_ON_CPU if self.backbone.device.startswith("cpu") else _PAIRS_ON_GPU
+        with (
+            torch.inference_mode(),
+            progress_bar("pairs", recall.size, shown=self.embedder.progress) as advance,
+        ):
+            encoded = [
+                (part, self._image_states([seen[place] for place in part], photos[part]))
+                for part in _blocks([len(one.boxes) for one in seen])
+            ]
+            for columns in texts:
+                states = self._text_states(read[columns], [pieces[place] for place in columns])
+                for part, image_states in encoded:
+                    both = self.aligner.all_pairs(image_states, states, chunk)
+                    for matrix, block in zip((recall, precision), both, strict=True):
+                        matrix[np.ix_(part, columns)] = block.float().cpu().numpy()
+                    advance(len(part) * len(columns))
+        bad = int((~np.isfinite(recall + precision)).sum())
+        if bad:
+            raise CapscoreError(f"the weights {self.weights} gave NaN or infinity for {bad:,} pairs")
+        return recall, precision
+
+    # ------------------------------------------------------------------ measuring
+
+    def _measure(self, rows: CheckedRows, on_error: str) -> Measured:
+        self.warn_about_languages(rows.languages)
+        images = self.embedder.images(rows.images, on_error=on_error, skip=rows.failures)
+        rows.failures.update(images.failures)
+        seen = self._regions(rows, images.keys, on_error)
+        kept = np.flatnonzero(rows.kept())
+        captions = [rows.candidates[row] for row in kept]
+        texts = self.embedder.texts(captions, prefix=self.prefix)
+        pieces, words = self._pieces_and_words(captions, [rows.languages[row] for row in kept])
+        photos = images.matrix[images.index[kept]]
+        read = texts.matrix[texts.index]
+        details, recall, precision = self._aligned([seen[row] for row in kept], photos, read, pieces, words)
+        truncated = np.zeros(len(rows), dtype=bool)
+        truncated[kept] = texts.truncated[texts.index]
+        self._warn_about_truncation(truncated)
+        cut = kept[np.array([piece.n_cut > 0 for piece in pieces], dtype=bool)]
+        self._warn_about_cut(cut, len(rows))
+        truncated[cut] = True
+        self._warn_about_regions(kept, details)
+        return Measured(
+            values={
+                "image_cosine": np.einsum("nd,nd->n", photos, read).astype(np.float64),
+                "recall": recall,
+                "precision": precision,
+            },
+            image_keys=images.keys,
+            truncated=truncated,
+            details=details,
+        )
+
+    def _regions(self, rows: CheckedRows, keys: list[str], on_error: str) -> dict[int, _Seen]:
+        """Regions of the image of each row that is kept; each distinct image's once."""
+        given: dict[int, str] = {}
+        for row in np.flatnonzero(rows.kept()):
+            boxes = None if rows.boxes is None else rows.boxes[row]
+            given[int(row)] = "" if boxes is None else fingerprint_of(_plain(boxes))
+        fresh: dict[tuple[str, str], int] = {}
+        for row, boxes in given.items():
+            if (keys[row], boxes) not in self._seen:
+                fresh.setdefault((keys[row], boxes), row)
+        found: dict[tuple[str, str], _Seen] = {}
+        broken: dict[tuple[str, str], InputError] = {}
+        order = list(fresh.items())
+        for start in range(0, len(order), _IMAGES):
+            part = order[start : start + _IMAGES]
+            pictures = [load_image(rows.images[row], allow_urls=self.embedder.allow_urls) for _, row in part]
+            for place, picture in zip(part, pictures, strict=True):
+                if place[0][1]:
+                    try:
+                        found[place[0]] = self._given(picture, rows.boxes[place[1]], place[1])
+                    except InputError as error:
+                        if on_error == "raise":
+                            raise
+                        broken[place[0]] = error
+            free = [
+                (place, picture) for place, picture in zip(part, pictures, strict=True) if not place[0][1]
+            ]
+            if free:
+                proposed = self.finder.find([picture for _, picture in free])
+                for (place, picture), regions in zip(free, proposed, strict=True):
+                    found[place[0]] = self._chosen(picture, regions)
+        seen = {}
+        for row, boxes in given.items():
+            key = (keys[row], boxes)
+            if key in broken:
+                rows.failures[row] = broken[key].at(row, "boxes")
+                continue
+            if key in found:
+                self._seen[key] = found[key]
+            self._seen.move_to_end(key)
+            seen[row] = self._seen[key]
+        while len(self._seen) > _REMEMBERED:
+            self._seen.popitem(last=False)
+        return seen
+
+    def _given(self, picture: Any, boxes: Any, row: int) -> _Seen:
+        from ..infometic.boxes import check_boxes
+
+        checked = check_boxes(boxes, picture.size, row=row)
+        seen = self._cut(picture, checked, np.ones(len(checked)), ("",) * len(checked))
+        return replace(seen, given=True)
+
+    def _chosen(self, picture: Any, regions: Any) -> _Seen:
+        from ..infometic.choose import choose
+
+        seen = self._cut(picture, regions.boxes, regions.confidences, regions.labels)
+        places = choose(regions, seen.embeddings, n=self.n_regions, seed=self.seed) if len(regions) else []
+        places = np.asarray(places, dtype=np.int64)
+        return replace(
+            seen,
+            boxes=seen.boxes[places],
+            shares=seen.shares[places],
+            confidences=seen.confidences[places],
+            labels=tuple(seen.labels[place] for place in places),
+            embeddings=seen.embeddings[places],
+        )
+
+    def _cut(
+        self, picture: Any, boxes: np.ndarray, confidences: np.ndarray, labels: tuple[str, ...]
+    ) -> _Seen:
+        from ..infometic.boxes import crops, normalised
+
+        embeddings = np.zeros((0, self.backbone.dim), np.float32)
+        if len(boxes):
+            embedded = self.embedder.images(crops(picture, boxes))
+            embeddings = embedded.matrix[embedded.index]
+        return _Seen(boxes, normalised(boxes, picture.size), confidences, labels, embeddings, picture.size)
+
+    def _pieces_and_words(
+        self, captions: list[str], languages: list[str]
+    ) -> tuple[list[Pieces], list[list[CaptionWord]]]:
+        from ..infometic.words import caption_words
+
+        pieces = self._pieces(captions)
+        words: list[list[CaptionWord]] = [[] for _ in captions]
+        for language in dict.fromkeys(languages):
+            here = [row for row, own in enumerate(languages) if own == language]
+            found = caption_words([captions[row] for row in here], language or None)
+            for row, row_words in zip(here, found, strict=True):
+                words[row] = row_words
+        return pieces, words
+
+    def _pieces(self, captions: list[str]) -> list[Pieces]:
+        from ..infometic.pieces import split_pieces
+
+        return split_pieces(self.backbone, captions, self._most_pieces)
+
+    @property
+    def _most_pieces(self) -> int:
+        """Pieces of a caption that are scored, at most."""
+        from ..infometic.pieces import MAX_PIECES
+
+        config = getattr(self.aligner, "config", None)
+        return MAX_PIECES if config is None else config.max_tokens
+
+    def _aligned(
+        self,
+        seen: list[_Seen],
+        photos: np.ndarray,
+        read: np.ndarray,
+        pieces: list[Pieces],
+        words: list[list[CaptionWord]],
+    ) -> tuple[list[dict[str, Any]], np.ndarray, np.ndarray]:
+        """Details, recall and precision of rows; rows of like length go through the network together."""
+        import torch
+
+        recall, precision = np.zeros(len(seen)), np.zeros(len(seen))
+        details: list[dict[str, Any]] = [{} for _ in seen]
+        order = sorted(range(len(seen)), key=lambda row: (len(seen[row].boxes), len(pieces[row])))
+        for start in range(0, len(order), _PAIRS):
+            part = order[start : start + _PAIRS]
+            with torch.inference_mode():
+                found = self._pairs(
+                    [seen[row] for row in part], photos[part], read[part], [pieces[r] for r in part]
+                )
+            recall[part] = found.recall.double().cpu().numpy()
+            precision[part] = found.precision.double().cpu().numpy()
+            regions, tokens = (
+                found.region_scores.double().cpu().numpy(),
+                found.token_scores.double().cpu().numpy(),
+            )
+            for place, row in enumerate(part):
+                details[row] = self._detail(seen[row], regions[place], tokens[place], pieces[row], words[row])
+        bad = np.flatnonzero(~np.isfinite(recall + precision))
+        if len(bad):
+            raise CapscoreError(
+                f"the weights {self.weights} gave NaN or infinity for {len(bad)} of {len(seen)} rows"
+            )
+        return details, recall, precision
+
+    def _pairs(
+        self, seen: list[_Seen], photos: np.ndarray, read: np.ndarray, pieces: list[Pieces]
+    ) -> Alignment:
+        every = list(range(len(seen)))
+        return self.aligner.pairs(
+            self._image_states(seen, photos), self._text_states(read, pieces), every, every
+        )
+
+    def _image_states(self, seen: list[_Seen], photos: np.ndarray) -> ImageStates:
+        import torch
+
+        device = self.backbone.device
+        regions, mask = _padded([one.embeddings for one in seen], self.backbone.dim, device)
+        shares, _ = _padded([one.shares for one in seen], 4, device)
+        return self.aligner.encode_images(
+            torch.from_numpy(np.array(photos)).to(device), regions, shares, mask
+        )
+
+    def _text_states(self, read: np.ndarray, pieces: list[Pieces]) -> TextStates:
+        import torch
+
+        from ..infometic.pieces import encode_pieces
+
+        device = self.backbone.device
+        rows = encode_pieces(self.backbone, [token for piece in pieces for token in piece.ids])
+        ends = np.cumsum([len(piece) for piece in pieces])
+        tokens, mask = _padded(np.split(rows, ends[:-1]), self.backbone.dim, device)
+        return self.aligner.encode_texts(torch.from_numpy(np.array(read)).to(device), tokens, mask)
+
+    def _detail(
+        self,
+        seen: _Seen,
+        region_scores: np.ndarray,
+        token_scores: np.ndarray,
+        pieces: Pieces,
+        words: list[CaptionWord],
+    ) -> dict[str, Any]:
+        from ..infometic.words import word_scores
+
+        scores = word_scores(pieces, token_scores[: len(pieces)], words)
+        return {
+            "words": [
+                {
+                    "text": word.text,
+                    "start": word.start,
+                    "end": word.end,
+                    "score": score,
+                    "semantic": word.semantic,
+                    "correct": None if score is None or not word.semantic else score > self.beta,
+                }
+                for word, score in zip(words, scores, strict=True)
+            ],
+            "regions": [
+                {
+                    "box": [float(edge) for edge in box],
+                    "score": float(score),
+                    "mentioned": bool(score > self.beta),
+                    "confidence": float(confidence),
+                    "label": label,
+                }
+                for box, score, confidence, label in zip(
+                    seen.boxes, region_scores[: len(seen.boxes)], seen.confidences, seen.labels, strict=True
+                )
+            ],
+            "null": float(region_scores[-1]),
+            "image_size": list(seen.size),
+            "n_words_cut": sum(score is None for score in scores),
+            "boxes_given": seen.given,
+        }
+
+    def _warn_about_cut(self, cut: np.ndarray, n_rows: int) -> None:
+        if len(cut):
+            warnings.warn(
+                f"{len(cut)} of {n_rows} rows have a caption of more than {self._most_pieces} pieces; no "
+                f"word after them is scored (first such row: {cut[0]})",
+                TruncationWarning,
+                stacklevel=_CALLER,
+            )
+
+    def _warn_about_regions(self, kept: np.ndarray, details: list[dict[str, Any]]) -> None:
+        empty = [int(row) for row, detail in zip(kept, details, strict=True) if not detail["regions"]]
+        if empty:
+            warnings.warn(
+                f"{len(empty)} of {len(kept)} rows have an image in which no region was found: nothing in it "
+                f"can be mentioned, and their recall is 0 (first such row: {empty[0]})",
+                RegionWarning,
+                stacklevel=_CALLER,
+            )
+
+
+def _padded(parts: list[np.ndarray], width: int, device: str) -> tuple[torch.Tensor, torch.Tensor]:
+    """Matrices of different height → float32 (n, m, width), zeros below, and where there is a row (n, m)."""
+    import torch
+
+    most = max((len(part) for part in parts), default=0)
+    batch = np.zeros((len(parts), most, width), np.float32)
+    mask = np.zeros((len(parts), most), dtype=bool)
+    for row, part in enumerate(parts):
+        batch[row, : len(part)] = part
+        mask[row, : len(part)] = True
+    return torch.from_numpy(batch).to(device), torch.from_numpy(mask).to(device)
+
+
+def _blocks(lengths: list[int]) -> list[np.ndarray]:
+    """The places of things with these lengths, those of like length together, some at a time."""
+    order = np.argsort(lengths, kind="stable")
+    return [order[start : start + _BLOCK] for start in range(0, len(order), _BLOCK)]
+
+
+def _plain(boxes: Any) -> str:
+    return repr(boxes.tolist() if hasattr(boxes, "tolist") else boxes)

@@ -1,0 +1,11 @@
+"""The Space's demo of InfoMetIC: a photo and its captions in; wrong words, missed regions and scores out.
+
+`python app.py` starts it; the backbone comes from PyPI, so it needs no Hub.
+"""
+
+from capscore.demo_app import build_app
+
+demo = build_app("infometic")
+
+if __name__ == "__main__":
+    demo.launch(show_error=True)

@@ -1,0 +1,35 @@
+"""InfoMetIC as an `evaluate` module: wrong words, missed regions, scores. The work is done by capscore."""
+
+import capscore  # From: capscore
+
+_DESCRIPTION = """\
+InfoMetIC scores how well captions fit their images, without references, and says why: which words of a
+caption are wrong, which regions of the image it leaves out, and three scores (text precision, vision recall
+and their sum).
+"""
+
+_CITATION = """\
+@inproceedings{hu-etal-2023-infometic,
+  title = {{InfoMetIC}: An Informative Metric for Reference-free Image Caption Evaluation},
+  author = {Hu, Anwen and Chen, Shizhe and Zhang, Liang and Jin, Qin},
+  booktitle = {Proceedings of the 61st Annual Meeting of the Association for Computational Linguistics
+    (Volume 1: Long Papers)}, year = {2023}, pages = {3171--3185}}
+"""
+
+
+# Not `InfoMetIC`: `evaluate` calls the module by this name in snake case, in cache folders and in what
+# `evaluate.combine` puts before keys, and that would be info_met_ic.
+class Infometic(capscore.CaptionModule):
+    """InfoMetIC; `evaluate.load(…, backbone=…, weights=…, regions=…)` chooses towers, network and regions."""
+
+    metric = "infometic"
+    papers = ("https://aclanthology.org/2023.acl-long.178",)
+    details = """\
+"words": dicts of text, start and end in the caption, score, semantic, correct. "regions": dicts of box in
+    pixels, score, mentioned, confidence, label. "null": the score of no region. "image_size": width, height.
+    "n_words_cut": words past the limit, whose score is None.
+    "boxes_given": whether the boxes of its regions were given."""
+
+    @classmethod
+    def describe(cls):
+        return _DESCRIPTION, _CITATION

@@ -1,0 +1,112 @@
+"""The config of InfoMetIC's network: the paper's values, bad values, JSON, and the backbone it goes with."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import FrozenInstanceError, replace
+from types import SimpleNamespace
+
+import pytest
+
+from capscore.errors import CapscoreError
+from capscore.infometic.model import InfoMetICConfig
+
+
+def backbone(**changes):
+    parts = {"name": "some/tower", "revision": "abc123", "dim": 512, "fingerprint": "f" * 32}
+    return SimpleNamespace(**{**parts, **changes})
+
+
+def test_the_defaults_are_the_papers():
+    """Hu et al. 2023, sections 3.1 and 4.1; switches as the definitions of the project choose them."""
+    assert InfoMetICConfig().to_dict() == {
+        "dim": 512,
+        "width": None,
+        "heads": 16,
+        "intra_layers": 4,
+        "inter_layers": 2,
+        "shared_norm": False,
+        "mask_padding": True,
+        "text_positions": True,
+        "box_positions": True,
+        "global_box": False,
+        "global_in_fusion": True,
+        "null_token": True,
+        "input_scale": 10.0,
+        "n_regions": 20,
+        "max_tokens": 32,
+        "backbone": "",
+        "backbone_revision": "",
+        "backbone_fingerprint": "",
+    }
+
+
+def test_the_public_codes_switches():
+    ours, theirs = InfoMetICConfig(dim=64).to_dict(), InfoMetICConfig(dim=64).released().to_dict()
+    assert {name: value for name, value in theirs.items() if value != ours[name]} == {
+        "shared_norm": True,
+        "mask_padding": False,
+        "text_positions": False,
+        "global_box": True,
+    }
+
+
+def test_it_survives_json_and_cannot_be_changed():
+    config = InfoMetICConfig(dim=320, width=64, heads=4, backbone="embedded")
+    assert InfoMetICConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config
+    with pytest.raises(FrozenInstanceError):
+        config.dim = 3
+
+
+@pytest.mark.parametrize(
+    "values, message",
+    [
+        ({"dim": 0}, "dim=0: expected a whole number, at least 1"),
+        ({"dim": 512.0}, r"dim=512.0: expected a whole number"),
+        ({"dim": True}, "dim=True: expected a whole number"),
+        ({"dim": None}, "dim=None: expected a whole number, at least 1$"),
+        ({"width": 0}, "width=0: expected a whole number, at least 1, or None"),
+        ({"width": 30}, "heads=16 does not divide the width 30"),
+        ({"heads": 12}, "heads=12 does not divide the width 512"),
+        ({"intra_layers": -1}, "intra_layers=-1: expected a whole number, at least 0"),
+        ({"shared_norm": 1}, "shared_norm=1: expected true or false"),
+        ({"input_scale": 0}, "input_scale=0: expected a number above 0"),
+        ({"input_scale": float("nan")}, "input_scale=nan: expected a number above 0"),
+        ({"backbone": None}, "backbone=None: expected a string"),
+        ({"head": 4}, "an InfoMetIC config has no 'head'; did you mean 'heads'"),
+        ({"vision": 4}, "an InfoMetIC config has no 'vision'$"),
+    ],
+)
+def test_values_that_cannot_be(values, message):
+    with pytest.raises(CapscoreError, match=message):
+        InfoMetICConfig.from_dict(values)
+
+
+def test_a_backbones_identity_is_recorded():
+    config = InfoMetICConfig().on(backbone(dim=64))
+    assert (config.dim, config.backbone, config.backbone_revision) == (64, "some/tower", "abc123")
+    assert config.backbone_fingerprint == "f" * 32
+
+
+def test_which_backbone_goes_with_the_weights():
+    config = InfoMetICConfig().on(backbone())
+    config.check_backbone(backbone())
+    config.check_backbone(backbone(fingerprint="0" * 32))  # the same weights in another dtype
+    config.check_backbone(backbone(revision="main"))  # the same in every respect, asked for otherwise
+    with pytest.raises(
+        CapscoreError, match="made for some/tower @ abc123, not for some/tower @ w1: take that"
+    ):
+        config.check_backbone(backbone(revision="w1", fingerprint="0" * 32))
+    with pytest.raises(
+        CapscoreError, match=r"length 512 \(some/tower @ abc123\); those of other @ x have .* 64"
+    ):
+        config.check_backbone(backbone(name="other", revision="x", dim=64))
+
+
+def test_a_config_that_records_no_backbone_goes_with_any_of_its_dim():
+    InfoMetICConfig().check_backbone(backbone())
+    with pytest.raises(CapscoreError, match="a backbone that they do not name"):
+        InfoMetICConfig().check_backbone(backbone(dim=64))
+    nameless = replace(InfoMetICConfig(), backbone_fingerprint="1" * 32)
+    with pytest.raises(CapscoreError, match="made for a backbone that they do not name, not for some/tower"):
+        nameless.check_backbone(backbone(revision=""))

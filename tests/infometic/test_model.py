@@ -1,0 +1,398 @@
+"""The network of InfoMetIC: its numbers, its switches, padding, gradients."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from capscore.errors import InputError
+from capscore.infometic.model import InfoMetIC, InfoMetICConfig
+
+from .forward_in_numpy import pair_scores
+from .tiny_pairs import TINY, encode, images_of, texts_of, tiny_model
+
+SWITCHED = {
+    "as in the paper": {},
+    "as in the public code": {"shared_norm": True, "text_positions": False, "global_box": True},
+    "shared norm": {"shared_norm": True},
+    "no text positions": {"text_positions": False},
+    "no box positions": {"box_positions": False},
+    "a position for the image": {"global_box": True},
+    "no image in the fusion": {"global_in_fusion": False},
+    "no null token": {"null_token": False},
+    "input scale": {"input_scale": 1.0},
+    "narrow": {"width": 4},
+    "wide": {"width": 8},
+    "one head": {"heads": 1},
+    "no intra layers": {"intra_layers": 0},
+    "no inter layers": {"inter_layers": 0},
+    "one layer each": {"intra_layers": 1, "inter_layers": 1},
+    "no layers": {"intra_layers": 0, "inter_layers": 0},
+}
+
+
+@pytest.fixture(scope="module")
+def model():
+    return tiny_model()
+
+
+def scores(model, images, texts, pairs, **padding):
+    with torch.no_grad():
+        return model.pairs(*encode(model, images, texts, **padding), *zip(*pairs, strict=True))
+
+
+def same(found, row, expected, n_regions, n_tokens, null=True):
+    """Whether row `row` of an alignment has the numbers of `pair_scores`, and 0 for padding."""
+    regions = found.region_scores[row].numpy()
+    tokens = found.token_scores[row].numpy()
+    kept = np.concatenate([regions[:n_regions], regions[-1:] if null else []])
+    assert kept == pytest.approx(expected["regions"], abs=2e-6)
+    assert (regions[n_regions:-1] == 0).all() and (null or regions[-1] == 0)
+    assert tokens[:n_tokens] == pytest.approx(expected["tokens"], abs=2e-6)
+    assert (tokens[n_tokens:] == 0).all()
+    assert found.recall[row].item() == pytest.approx(expected["recall"], abs=5e-6)
+    assert found.precision[row].item() == pytest.approx(expected["precision"], abs=5e-6)
+
+
+# Numbers
+
+
+def test_numbers_by_hand():
+    """No layers and the identity as every projection: products, softmax, mean and cosine remain."""
+    config = InfoMetICConfig(
+        dim=2,
+        heads=1,
+        intra_layers=0,
+        inter_layers=0,
+        text_positions=False,
+        box_positions=False,
+        input_scale=2.0,
+    )
+    model = InfoMetIC(config)
+    with torch.no_grad():
+        for linear in (model.region_query, model.region_key, model.token_query, model.token_key):
+            linear.weight.copy_(torch.eye(2))
+        model.log_scale.fill_(np.log(10.0))
+    v_g, t_g = np.array([0.6, 0.8]), np.array([1.0, 0.0])
+    image = (v_g, np.array([[1.0, 0.0], [0.0, 1.0]]), np.zeros((2, 4)))
+    text = (t_g, np.array([[1.0, 0.0], [0.6, 0.8], [-1.0, 0.0]]))
+    found = scores(model, [image], [text], [(0, 0)])
+    # Everything comes in doubled. Regions: 2·2 = 4, 0, and 0 for null: e⁴ : 1 : 1.
+    assert found.region_scores[0].tolist() == pytest.approx([0.964663, 0.017668, 0.017668], abs=1e-6)
+    # Pieces: 4·(0.6, 1, −0.6) = 2.4, 4, −2.4.
+    assert found.token_scores[0].tolist() == pytest.approx([0.167750, 0.830870, 0.001381], abs=1e-6)
+    # Regions' mean: 2·(0.964663, 0.017668); its cosine with (0.6, 0.8): 0.592933 / 0.964825.
+    assert found.recall.item() == pytest.approx(6.145494, abs=1e-5)
+    # Pieces' mean: x = 0.167750 + 0.6·0.830870 − 0.001381 = 0.664891, y = 0.8·0.830870 = 0.664696;
+    # x / √(x² + y²).
+    assert found.precision.item() == pytest.approx(7.072106, abs=1e-5)
+    assert found.overall.item() == pytest.approx(6.145494 + 7.072106, abs=2e-5)
+
+
+def test_literal_numbers_of_a_whole_network(model):
+    """As `pair_scores` gave them, written down so that the two cannot change together."""
+    found = scores(model, images_of([3]), texts_of([4]), [(0, 0)])
+    regions, tokens = found.region_scores[0].tolist(), found.token_scores[0].tolist()
+    assert regions == pytest.approx([0.228317750, 0.080884399, 0.211064809, 0.479733042], abs=2e-6)
+    assert tokens == pytest.approx([0.169810080, 0.184061182, 0.121284957, 0.524843780], abs=2e-6)
+    assert found.recall.item() == pytest.approx(-0.407702073, abs=5e-6)
+    assert found.precision.item() == pytest.approx(0.524221233, abs=5e-6)
+
+
+@pytest.mark.parametrize("switches", SWITCHED.values(), ids=SWITCHED.keys())
+def test_every_switch_against_a_second_computation(switches):
+    model = tiny_model(replace(TINY, **switches))
+    images, texts = images_of([3, 1]), texts_of([2, 5])
+    pairs = [(0, 0), (1, 0), (0, 1), (1, 1)]
+    found = scores(model, images, texts, pairs)
+    for row, (i, t) in enumerate(pairs):
+        expected = pair_scores(model, images[i], texts[t])
+        same(found, row, expected, len(images[i][1]), len(texts[t][1]), null=model.config.null_token)
+
+
+@pytest.mark.parametrize("name", [name for name in SWITCHED if name != "as in the paper"])
+def test_every_switch_changes_the_scores(model, name):
+    images, texts = images_of([3]), texts_of([4])
+    plain = scores(model, images, texts, [(0, 0)])
+    other = tiny_model(replace(TINY, **SWITCHED[name]))
+    # the same weights under the same names, so that it is the switch alone that makes the difference
+    own = other.state_dict()
+    shared = {name: tensor for name, tensor in model.state_dict().items() if name in own}
+    if other.config.width is None:
+        other.load_state_dict({**own, **shared})
+    switched = scores(other, images, texts, [(0, 0)])
+    assert abs(plain.recall - switched.recall).item() > 1e-4 or name == "no text positions"
+    if name not in ("a position for the image", "no box positions"):
+        assert abs(plain.precision - switched.precision).item() > 1e-4
+
+
+def test_without_masking_scores_depend_on_padding(model):
+    loose = tiny_model(replace(TINY, mask_padding=False))
+    images, texts = images_of([2]), texts_of([3])
+    for each, depends in ((model, False), (loose, True)):
+        tight = scores(each, images, texts, [(0, 0)])
+        wide = scores(each, images, texts, [(0, 0)], m=3, l=5)
+        moved = abs(tight.recall - wide.recall).item()
+        assert (moved > 1e-3) is depends
+        assert wide.token_scores[0, 3:].tolist() == [0.0, 0.0]  # scores are masked all the same
+        assert wide.region_scores[0, 2] == 0
+    filled = scores(loose, images, texts, [(0, 0)], m=3, l=5, fill=0.5)
+    assert abs(filled.recall - wide.recall).item() > 1e-3
+
+
+def test_special_tokens_are_context_without_a_score(model):
+    (v_g, regions, boxes), (t_g, tokens) = images_of([2])[0], texts_of([4])[0]
+    image = [torch.from_numpy(part).float()[None] for part in (v_g, regions, boxes)]
+    images = model.encode_images(*image, torch.ones(1, 2).bool())
+    pieces, here = torch.from_numpy(tokens).float()[None], torch.ones(1, 4).bool()
+    t_g = torch.from_numpy(t_g).float()[None]
+    inner = torch.tensor([[False, True, True, False]])
+    found = model.pairs(images, model.encode_texts(t_g, pieces, here, inner), [0], [0])
+    every = model.pairs(images, model.encode_texts(t_g, pieces, here), [0], [0])
+    alone = model.pairs(images, model.encode_texts(t_g, pieces[:, 1:3], here[:, 1:3]), [0], [0])
+    assert found.token_scores[0, 0] == found.token_scores[0, 3] == 0
+    shares = every.token_scores[0, 1:3] / every.token_scores[0, 1:3].sum()
+    assert torch.allclose(found.token_scores[0, 1:3], shares, atol=1e-6)  # the same states, another softmax
+    assert torch.allclose(found.region_scores, every.region_scores, atol=1e-6)
+    assert not torch.allclose(found.region_scores, alone.region_scores, atol=1e-3)
+
+
+# Properties
+
+
+SIZES = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 5)), min_size=1, max_size=3)
+
+
+@given(sizes=SIZES, more=st.integers(0, 3), fill=st.sampled_from([0.0, 7.0, float("nan"), float("inf")]))
+def test_neither_padding_nor_the_rest_of_the_batch_matters(sizes, more, fill):
+    model = MODEL
+    images, texts = images_of([m for m, _ in sizes]), texts_of([n for _, n in sizes])
+    m = max(size for size, _ in sizes) + more
+    pairs = [(i, t) for i in range(len(sizes)) for t in range(len(sizes))]
+    found = scores(model, images, texts, pairs, m=m, l=5, fill=fill)
+    for row, (i, t) in enumerate(pairs):
+        alone = scores(model, [images[i]], [texts[t]], [(0, 0)])
+        n_regions, n_tokens = sizes[i][0], sizes[t][1]
+        regions = torch.cat([found.region_scores[row, :n_regions], found.region_scores[row, -1:]])
+        assert torch.allclose(regions, alone.region_scores[0], atol=1e-5)
+        assert (found.region_scores[row, n_regions:-1] == 0).all()
+        assert torch.allclose(found.token_scores[row, :n_tokens], alone.token_scores[0], atol=1e-5)
+        assert (found.token_scores[row, n_tokens:] == 0).all()
+        assert found.recall[row].item() == pytest.approx(alone.recall.item(), abs=1e-5)
+        assert found.precision[row].item() == pytest.approx(alone.precision.item(), abs=1e-5)
+
+
+@given(st.permutations(range(4)), st.permutations(range(3)))
+def test_the_order_of_regions_and_pairs_does_not_matter(order, of_images):
+    images, texts = images_of([4, 4, 4]), texts_of([5])
+    plain = scores(MODEL, images, texts, [(i, 0) for i in range(3)])
+    turned = [(v_g, regions[list(order)], boxes[list(order)]) for v_g, regions, boxes in images]
+    found = scores(MODEL, turned, texts, [(i, 0) for i in of_images])
+    for row, i in enumerate(of_images):
+        expected = plain.region_scores[i][[*order, 4]]
+        assert torch.allclose(found.region_scores[row], expected, atol=1e-5)
+        assert torch.allclose(found.token_scores[row], plain.token_scores[i], atol=1e-5)
+        assert torch.allclose(found.recall[row], plain.recall[i], atol=1e-5)
+
+
+@given(sizes=SIZES, null=st.booleans())
+def test_scores_sum_to_1_and_are_never_nan(sizes, null):
+    model = MODEL if null else MODEL_WITHOUT_NULL
+    images, texts = images_of([m for m, _ in sizes]), texts_of([n for _, n in sizes])
+    found = scores(model, images, texts, [(i, i) for i in range(len(sizes))])
+    for row, (m, n) in enumerate(sizes):
+        assert found.region_scores[row].sum().item() == pytest.approx(1.0 if m or null else 0.0, abs=1e-5)
+        assert found.token_scores[row].sum().item() == pytest.approx(1.0 if n else 0.0, abs=1e-5)
+        assert torch.isfinite(found.recall[row]) and torch.isfinite(found.precision[row])
+        assert n or found.precision[row] == 0
+        assert m or null or found.recall[row] == 0
+
+
+MODEL = tiny_model()
+MODEL_WITHOUT_NULL = tiny_model(replace(TINY, null_token=False))
+
+
+def test_an_empty_text_and_an_image_without_regions(model):
+    images, texts = images_of([0]), texts_of([0])
+    found = scores(model, images, texts, [(0, 0)])
+    assert found.region_scores.tolist() == [[1.0]]  # all that there is to mention is nothing
+    assert found.token_scores.shape == (1, 0)
+    assert found.precision.item() == 0
+    assert np.isfinite(found.recall.item())
+    nothing = scores(
+        tiny_model(replace(TINY, null_token=False, global_in_fusion=False)), images, texts, [(0, 0)]
+    )
+    assert nothing.region_scores.tolist() == [[0.0]]
+    assert (nothing.recall.item(), nothing.precision.item()) == (0.0, 0.0)
+
+
+def test_no_images_and_no_pairs(model):
+    images, texts = encode(model, images_of([2, 3]), texts_of([1]))
+    none = model.pairs(images, texts, [], [])
+    assert (none.region_scores.shape, none.token_scores.shape, none.recall.shape) == ((0, 4), (0, 1), (0,))
+    empty = model.encode_images(
+        torch.zeros(0, 6), torch.zeros(0, 2, 6), torch.zeros(0, 2, 4), torch.zeros(0, 2).bool()
+    )
+    recall, precision = model.all_pairs(empty, texts, chunk=4)
+    assert len(empty) == 0 and recall.shape == precision.shape == (0, 1)
+
+
+# All pairs of a batch
+
+
+@pytest.mark.parametrize("chunk", [None, 1, 4, 5, 6, 100])
+def test_all_pairs_are_the_pairs_one_by_one(model, chunk):
+    images, texts = encode(model, images_of([3, 0]), texts_of([2, 5, 1]))
+    with torch.no_grad():
+        recall, precision = model.all_pairs(images, texts, chunk)
+        for i in range(2):
+            for t in range(3):
+                found = model.pairs(images, texts, [i], [t])
+                assert recall[i, t].item() == pytest.approx(found.recall.item(), abs=1e-5)
+                assert precision[i, t].item() == pytest.approx(found.precision.item(), abs=1e-5)
+    assert recall.shape == precision.shape == (2, 3)
+
+
+def test_chunks_give_the_same_gradients(model):
+    gradients = []
+    for chunk in (None, 2):
+        recall, precision = model.all_pairs(*encode(model, images_of([3, 1]), texts_of([2, 5])), chunk)
+        (recall.softmax(0).diagonal().sum() + precision.softmax(1).diagonal().sum()).backward()
+        gradients.append({name: parameter.grad.clone() for name, parameter in model.named_parameters()})
+        model.zero_grad()
+    for name, gradient in gradients[0].items():
+        assert torch.allclose(gradient, gradients[1][name], atol=1e-5), name
+
+
+# Gradients
+
+
+@pytest.mark.parametrize("switches", [{}, {"width": 4}, {"shared_norm": True, "mask_padding": False}])
+def test_gradients_reach_every_weight(switches):
+    model = tiny_model(replace(TINY, **switches))
+    # one text without pieces and one image without regions: they must not spoil the others' gradients
+    images, texts = encode(model, images_of([3, 0]), texts_of([5, 0]))
+    found = model.pairs(images, texts, [0, 0, 1, 1], [0, 1, 0, 1])
+    (found.overall.sum() + found.region_scores[:, 0].sum() + found.token_scores[:, 0].sum()).backward()
+    for name, parameter in model.named_parameters():
+        assert torch.isfinite(parameter.grad).all(), name
+        assert parameter.grad.abs().sum() > 0, name
+
+
+def test_gradients_against_differences():
+    model = tiny_model(replace(TINY, width=4, intra_layers=1, inter_layers=1)).double()
+    images, texts = images_of([2]), texts_of([3])
+
+    def loss():
+        image, text = encode(model, images, texts)
+        found = model.pairs(image, text, [0], [0])
+        return found.overall[0] + found.region_scores[0, 0] - 2 * found.token_scores[0, 1]
+
+    loss().backward()
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            flat = parameter.view(-1)
+            at = 1 if name == "text_position" else len(flat) // 2  # of a piece that is there
+            value = flat[at].item()
+            sides = []
+            for step in (1e-5, -1e-5):
+                flat[at] = value + step
+                sides.append(loss().item())
+            flat[at] = value
+            slope = (sides[0] - sides[1]) / 2e-5
+            assert parameter.grad.view(-1)[at].item() == pytest.approx(slope, abs=1e-6), name
+
+
+def test_half_precision_stays_finite(model):
+    with torch.autocast("cpu", torch.bfloat16):
+        found = scores(model, images_of([3, 0]), texts_of([5, 0]), [(0, 0), (1, 1)])
+    exact = scores(model, images_of([3, 0]), texts_of([5, 0]), [(0, 0), (1, 1)])
+    assert torch.isfinite(found.overall).all()
+    assert torch.allclose(found.overall.float(), exact.overall, atol=0.1)
+
+
+# A new network
+
+
+def test_a_new_network_has_the_papers_start():
+    torch.manual_seed(0)
+    model = InfoMetIC(InfoMetICConfig(dim=64, width=32, heads=4))
+    assert model.scale.item() == pytest.approx(1 / 0.07, rel=1e-6)
+    spread = {
+        name: parameter.std().item() for name, parameter in model.named_parameters() if parameter.ndim > 1
+    }
+    for name, expected in (
+        ("region_query.weight", 64**-0.5),
+        ("token_key.weight", 32**-0.5),
+        ("box_position.weight", 0.01),
+        ("text_position", 0.01),
+        ("image_layers.0.attention_in.weight", 32**-0.5),
+        ("image_layers.3.mlp_out.weight", 32**-0.5 * 8**-0.5),
+        ("inter_layers.1.attention_out.weight", 32**-0.5 * 4**-0.5),
+        ("text_layers.2.mlp_in.weight", 64**-0.5),
+    ):
+        assert spread[name] == pytest.approx(expected, rel=0.2), name
+    torch.manual_seed(0)
+    assert InfoMetIC(model.config).fingerprint() == model.fingerprint()
+    assert InfoMetIC(model.config).fingerprint() != model.fingerprint()
+
+
+def test_the_papers_size():
+    """512 wide: 12·512² + 13·512 a layer, ten layers, three norms, four projections, positions, scale."""
+    count = sum(parameter.numel() for parameter in InfoMetIC(InfoMetICConfig()).parameters())
+    assert count == 10 * (12 * 512**2 + 13 * 512) + 3 * 2 * 512 + 4 * 512**2 + 4 * 512 + 32 * 512 + 1
+
+
+# Bad input
+
+
+def image_input(n=2, m=3, d=6):
+    return [torch.zeros(n, d), torch.zeros(n, m, d), torch.zeros(n, m, 4), torch.ones(n, m).bool()]
+
+
+@pytest.mark.parametrize(
+    "part, value, message",
+    [
+        (0, torch.zeros(2, 5), r"embeddings of shape \(2, 5\): expected \(n, 6\)"),
+        (1, torch.zeros(2, 3, 5), r"regions of shape \(2, 3, 5\): expected \(2, any, 6\)"),
+        (1, torch.zeros(1, 3, 6), r"regions of shape \(1, 3, 6\): expected \(2, any, 6\)"),
+        (2, torch.zeros(2, 3, 2), r"boxes of shape \(2, 3, 2\): expected \(2, 3, 4\)"),
+        (3, torch.ones(2, 4).bool(), r"a mask of shape \(2, 4\): expected \(2, 3\), as regions have"),
+        (2, torch.full((2, 3, 4), 120.0), r"row 0: a box beyond \[0, 1\]: .*not in pixels"),
+        (2, torch.full((2, 3, 4), float("nan")), r"row 0: a box beyond \[0, 1\]"),
+        (0, torch.tensor([[0.0] * 6, [float("nan")] * 6]), "row 1: an embedding holds NaN or infinity"),
+        (1, torch.full((2, 3, 6), float("inf")), "row 0: an embedding holds NaN or infinity"),
+    ],
+)
+def test_images_that_cannot_be(model, part, value, message):
+    parts = image_input()
+    parts[part] = value
+    with pytest.raises(InputError, match=message):
+        model.encode_images(*parts)
+
+
+def test_texts_that_cannot_be(model):
+    with pytest.raises(InputError, match="texts of 6 pieces, padding included: expected at most 5"):
+        model.encode_texts(torch.zeros(1, 6), torch.zeros(1, 6, 6), torch.ones(1, 6).bool())
+    with pytest.raises(InputError, match=r"scored of shape \(1, 2\): expected \(1, 3\)"):
+        ones = torch.ones(1, 3).bool()
+        model.encode_texts(torch.zeros(1, 6), torch.zeros(1, 3, 6), ones, ones[:, :2])
+
+
+def test_pairs_that_are_not_there(model):
+    images, texts = encode(model, images_of([1, 1]), texts_of([1]))
+    with pytest.raises(InputError, match="row 1: image_index 2: expected 0 to 1"):
+        model.pairs(images, texts, [0, 2], [0, 0])
+    with pytest.raises(InputError, match="row 0: text_index -1: expected 0 to 0"):
+        model.pairs(images, texts, [0], [-1])
+    with pytest.raises(InputError, match="2 image indices, but 1 text indices"):
+        model.pairs(images, texts, [0, 1], [0])
+    with pytest.raises(InputError, match="expected whole numbers"):
+        model.pairs(images, texts, [0.5], [0])
+    with pytest.raises(InputError, match="chunk=0: expected at least 1"):
+        model.all_pairs(images, texts, 0)

@@ -1,0 +1,90 @@
+"""Which finder a word stands for, and which words stand for none."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from capscore.embedding import Embedder
+from capscore.errors import BackboneUnavailable, InputError
+from capscore.infometic.regions import RegionFinder, Regions, load_finder
+from capscore.infometic.windows import WindowFinder
+
+from ..toy import ColourBackbone
+
+
+class Nowhere(RegionFinder):
+    name = fingerprint = "nowhere"
+    most = 1
+
+    def find(self, images):
+        return [Regions(np.zeros((0, 4)), np.zeros(0), ()) for _ in images]
+
+
+@pytest.fixture
+def embedder():
+    return Embedder(ColourBackbone(), cache=None)
+
+
+def test_windows_and_finders(embedder):
+    finder = load_finder("windows", embedder, most=7)
+    assert isinstance(finder, WindowFinder)
+    assert (finder.name, finder.most, finder.embedder) == ("windows", 7, embedder)
+    assert finder.fingerprint != load_finder("windows", embedder).fingerprint
+    other = Embedder(ColourBackbone(fingerprint="colours-2"), cache=None)
+    assert finder.fingerprint != load_finder("windows", other, most=7).fingerprint
+    given = Nowhere()
+    assert load_finder(given, embedder) is given
+
+
+@pytest.mark.parametrize(
+    ("spec", "options", "complaint"),
+    [
+        ("window", {}, "regions='window': did you mean 'windows'"),
+        ("", {}, "regions='': expected 'windows', 'detr:ID'"),
+        (7, {}, "regions=7: expected 'windows'"),
+        ("detr", {}, "regions='detr': expected"),
+        ("windows:large", {}, "regions='windows:large': expected"),
+        ("windows", {"names": ["dog"]}, "names=['dog'] does not go with regions='windows'"),
+        ("windows", {"threshold": 0.5}, "threshold=0.5 does not go with"),
+        ("windows", {"most": 0}, "most=0: expected at least 1"),
+        (Nowhere(), {"revision": "main"}, "revision='main' does not go with regions='a finder'"),
+        ("detr:org/model", {"names": ["dog"]}, "names=['dog'] does not go with 'detr'"),
+        ("owlv2:org/model", {}, "names=None: 'owlv2' finds what it is told to look for"),
+        ("owlv2:org/model", {"names": "dog"}, "names='dog': 'owlv2' finds"),
+        ("owlv2:org/model", {"names": [" "]}, "names=[' ']: 'owlv2' finds"),
+        ("grounding-dino:org/model", {"names": ["a dog."]}, "'a dog.' has a full stop"),
+        ("torchvision:fasterrcnn_resnet50", {}, "did you mean 'fasterrcnn_resnet50_fpn'"),
+        ("torchvision:ssd300_vgg16", {"revision": "main"}, "revision='main' does not go with"),
+    ],
+)
+def test_what_does_not_go_together(embedder, spec, options, complaint):
+    with pytest.raises(InputError) as caught:
+        load_finder(spec, embedder, **options)
+    assert complaint in str(caught.value)
+
+
+def test_detectors_that_cannot_be_had_offline(embedder, tmp_path, monkeypatch):
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
+    with pytest.raises(BackboneUnavailable, match=r"(?s)HF_HUB_OFFLINE is set.*Instead: regions='windows'"):
+        load_finder("detr:capscore-tests/no-such-detector", embedder)
+    with pytest.raises(BackboneUnavailable, match=r"no folder \./here is here|no folder here is here"):
+        load_finder("detr:./here", embedder)
+    with pytest.raises(BackboneUnavailable, match=r"HF_HUB_OFFLINE is set, so the network is not used, and"):
+        load_finder("torchvision:ssd300_vgg16", embedder)
+
+
+def test_regions_go_with_each_other():
+    boxes = np.array([[0, 0, 2, 2], [1, 1, 3, 3], [4, 4, 5, 5]])
+    three = Regions(boxes, np.array([0.1, 0.2, 0.3]), ("a", "b", "c"))
+    assert len(three) == 3
+    two = three.take(np.array([2, 0]))
+    assert two.labels == ("c", "a")
+    np.testing.assert_array_equal(two.boxes, boxes[[2, 0]])
+    np.testing.assert_array_equal(two.confidences, [0.3, 0.1])
+    with pytest.raises(
+        InputError, match=r"boxes of shape \(3, 4\), confidences of shape \(2,\) and 3 labels"
+    ):
+        Regions(boxes, np.array([0.1, 0.2]), ("a", "b", "c"))
+    with pytest.raises(InputError, match=r"boxes of shape \(4,\)"):
+        Regions(boxes[0], np.array([0.1]), ("a",))

@@ -1,0 +1,219 @@
+"""InfoMetIC's weights on disk and on the Hub."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+
+import pytest
+import torch
+from huggingface_hub import constants
+from safetensors.torch import load_file, save_file
+
+from capscore.errors import BackboneUnavailable, CapscoreError, ResultWriteError
+from capscore.infometic.model import CONFIG, WEIGHTS, InfoMetIC
+
+from ..backbones.loopback_hub import LoopbackHub
+from .test_config import backbone
+from .tiny_pairs import TINY, encode, images_of, texts_of, tiny_model
+
+
+@pytest.fixture
+def folder(tmp_path):
+    tiny_model().save_pretrained(tmp_path / "weights", notes={"steps": 7})
+    return tmp_path / "weights"
+
+
+def edit(folder, **changes):
+    path = folder / CONFIG
+    record = json.loads(path.read_text()) | changes
+    path.write_text(json.dumps({name: value for name, value in record.items() if value != "gone"}))
+
+
+def test_round_trip_to_the_bit(folder):
+    model, again = tiny_model(), InfoMetIC.from_pretrained(folder)
+    assert again.config == TINY and again.notes == {"steps": 7} and not again.training
+    assert again.name == str(folder)
+    assert again.revision == f"w{model.fingerprint()[:8]}"
+    for name, tensor in model.state_dict().items():
+        assert torch.equal(tensor, again.state_dict()[name]), name
+    pairs = [0, 0, 1], [0, 1, 1]
+    found, expected = (
+        each.pairs(*encode(each, images_of([3, 1]), texts_of([2, 5])), *pairs) for each in (again, model)
+    )
+    assert torch.equal(found.overall, expected.overall)
+    assert torch.equal(found.token_scores, expected.token_scores)
+
+
+def test_what_is_saved_again_is_the_same_files(folder, tmp_path):
+    InfoMetIC.from_pretrained(folder).save_pretrained(tmp_path / "again")
+    for name in (CONFIG, WEIGHTS):
+        assert (tmp_path / "again" / name).read_bytes() == (folder / name).read_bytes()
+
+
+def test_half_the_size(folder, tmp_path):
+    model = tiny_model()
+    model.save_pretrained(tmp_path / "half", dtype="fp16")
+    assert {tensor.dtype for tensor in load_file(tmp_path / "half" / WEIGHTS).values()} == {torch.float16}
+    again = InfoMetIC.from_pretrained(tmp_path / "half")
+    for name, tensor in model.state_dict().items():
+        assert torch.equal(tensor.half().float(), again.state_dict()[name]), name
+    assert again.revision != InfoMetIC.from_pretrained(folder).revision
+
+
+def test_the_files_are_as_readable_as_any_other(tmp_path):
+    before = os.umask(0o027)
+    try:
+        tiny_model().save_pretrained(tmp_path / "weights")
+    finally:
+        os.umask(before)
+    for name in (CONFIG, WEIGHTS):
+        assert stat.S_IMODE((tmp_path / "weights" / name).stat().st_mode) == 0o640
+
+
+def test_nothing_half_written_is_left(folder, monkeypatch):
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+
+    def full_disk(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full_disk)
+    with pytest.raises(ResultWriteError, match=r"the weights .* could not be written: No space left"):
+        tiny_model().save_pretrained(folder)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_a_new_random_network_does_not_move_the_callers_random_numbers(folder):
+    torch.manual_seed(3)
+    expected = torch.rand(1)
+    torch.manual_seed(3)
+    InfoMetIC.from_pretrained(folder)
+    assert torch.equal(torch.rand(1), expected)
+
+
+# What is not saved
+
+
+def test_weights_that_cannot_be_saved(tmp_path):
+    model = tiny_model()
+    with pytest.raises(CapscoreError, match="dtype='bf16': weights are stored as float32 or float16"):
+        model.save_pretrained(tmp_path, dtype="bf16")
+    with pytest.raises(CapscoreError, match="notes must be ready for JSON"):
+        model.save_pretrained(tmp_path, notes={"x": float("nan")})
+    with torch.no_grad():
+        model.region_key.weight[0, 0] = 1e6
+    with pytest.raises(
+        CapscoreError, match=r"region_key\.weight holds numbers that are not finite as float16"
+    ):
+        model.save_pretrained(tmp_path, dtype="float16")
+    with torch.no_grad():
+        model.region_key.weight[0, 0] = float("nan")
+    with pytest.raises(
+        CapscoreError, match=r"region_key\.weight holds numbers that are not finite as float32"
+    ):
+        model.save_pretrained(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_another_models_folder_is_refused(tmp_path):
+    (tmp_path / CONFIG).write_text('{"model_type": "clip"}')
+    with pytest.raises(CapscoreError, match="holds a model of type 'clip' already"):
+        tiny_model().save_pretrained(tmp_path)
+    (tmp_path / CONFIG).unlink()
+    save_file({"x": torch.zeros(1)}, tmp_path / WEIGHTS)
+    with pytest.raises(CapscoreError, match=r"holds weights already \(model.safetensors\)"):
+        tiny_model().save_pretrained(tmp_path)
+
+
+# What is not loaded
+
+
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({"model_type": "clip"}, "is of a model of type 'clip', not 'infometic'"),
+        ({"format": 2}, "is of format 2; this version of capscore reads format 1: pip install --upgrade"),
+        ({"weights": "gone"}, "'weights' should be there, as str"),
+        ({"heads": 5}, "config.json: heads=5 does not divide the width 6"),
+        ({"layers": 5}, "config.json: an InfoMetIC config has no 'layers'"),
+        ({"inter_layers": 1}, r"do not fit its config: inter_layers.1\..* belong to no part of the model"),
+        ({"inter_layers": 3}, r"inter_layers.2\..* are missing"),
+        ({"max_tokens": 9}, "text_position have another shape than the config says"),
+    ],
+)
+def test_a_config_that_does_not_fit(folder, changes, message):
+    edit(folder, **changes)
+    with pytest.raises(BackboneUnavailable, match=message):
+        InfoMetIC.from_pretrained(folder)
+
+
+def test_torn_files_are_told(folder):
+    whole = (folder / WEIGHTS).read_bytes()
+    (folder / WEIGHTS).write_bytes(whole[:-100])
+    with pytest.raises(BackboneUnavailable, match="is torn"):
+        InfoMetIC.from_pretrained(folder)
+    (folder / WEIGHTS).write_bytes(whole[:-4] + b"\0\0\0\1")
+    with pytest.raises(BackboneUnavailable, match=r"not the one that config.json was written with"):
+        InfoMetIC.from_pretrained(folder)
+    (folder / WEIGHTS).unlink()
+    with pytest.raises(BackboneUnavailable, match="has no weights"):
+        InfoMetIC.from_pretrained(folder)
+    (folder / CONFIG).unlink()
+    with pytest.raises(BackboneUnavailable, match=r"has no config.json"):
+        InfoMetIC.from_pretrained(folder)
+
+
+def test_a_folder_that_is_not_there(tmp_path):
+    with pytest.raises(BackboneUnavailable, match="there is no such folder, and it is no Hub id"):
+        InfoMetIC.from_pretrained(tmp_path / "nowhere")
+    with pytest.raises(CapscoreError, match="weights='': expected a folder or a Hub id"):
+        InfoMetIC.from_pretrained("")
+    with pytest.raises(CapscoreError, match="revision='main' does not go with the folder"):
+        InfoMetIC.from_pretrained(tmp_path, revision="main")
+
+
+def test_weights_for_another_backbone(folder):
+    InfoMetIC.from_pretrained(folder, backbone=backbone(dim=6))
+    with pytest.raises(CapscoreError, match=r"made for embeddings of length 6 .*; those of some/tower @ abc"):
+        InfoMetIC.from_pretrained(folder, backbone=backbone())
+
+
+# From the Hub
+
+
+@pytest.fixture
+def hub(monkeypatch, tmp_path):
+    for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    with LoopbackHub().running() as hub:
+        template = constants.HUGGINGFACE_CO_URL_TEMPLATE.replace(constants.ENDPOINT, hub.url)
+        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+        monkeypatch.setattr(constants, "ENDPOINT", hub.url)
+        yield hub
+
+
+def test_weights_come_from_the_hub_with_their_commit(hub, folder, monkeypatch):
+    (folder / "README.md").write_text("a card")
+    commit = hub.add("org/infometic", folder)
+    model = InfoMetIC.from_pretrained("org/infometic")
+    assert (model.name, model.revision) == ("org/infometic", commit)
+    assert model.fingerprint() == tiny_model().fingerprint()
+    assert sorted(hub.served) == [f"org/infometic/{name}" for name in (CONFIG, WEIGHTS)]
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    assert InfoMetIC.from_pretrained("org/infometic").revision == commit
+    with pytest.raises(BackboneUnavailable, match="'org/other' cannot be had: HF_HUB_OFFLINE is set"):
+        InfoMetIC.from_pretrained("org/other")
+
+
+def test_revisions(hub, folder):
+    commit = hub.add("org/infometic", folder, tag="v1")
+    for asked in ({"spec": "org/infometic@v1"}, {"spec": "org/infometic", "revision": "v1"}):
+        assert InfoMetIC.from_pretrained(**asked).revision == commit
+    with pytest.raises(CapscoreError, match="ask for two revisions"):
+        InfoMetIC.from_pretrained("org/infometic@v1", revision="v2")
+    with pytest.raises(BackboneUnavailable, match="has no revision 'v2'"):
+        InfoMetIC.from_pretrained("org/infometic@v2")

@@ -1,0 +1,116 @@
+"""Regions from windows: on every photo, on the thing in it, the same each time."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from capscore.embedding import Embedder
+from capscore.infometic.boxes import overlaps
+from capscore.infometic.windows import MOST_ALONG, WindowFinder, contrast, windows
+
+from ..toy import ColourBackbone
+
+
+@pytest.fixture
+def finder():
+    return WindowFinder(Embedder(ColourBackbone(), cache=None))
+
+
+def photo(box: tuple[int, int, int, int], size: tuple[int, int] = (120, 90)) -> Image.Image:
+    """A red thing on a blue ground."""
+    image = Image.new("RGB", size, (0, 0, 255))
+    image.paste((255, 0, 0), box)
+    return image
+
+
+def test_windows_of_a_photo():
+    boxes = windows((100, 100))
+    assert boxes[0].tolist() == [0, 0, 100, 100]
+    sides = {(right - left, bottom - top) for left, top, right, bottom in boxes.tolist()}
+    # √(shape) · 50 across and 50 / √(shape) down: 35 (or 36) × 71 (or 70), and the other way round
+    assert {(75, 75), (50, 50), (33, 33)} <= sides
+    assert all(across * down in range(2300, 2600) for across, down in sides if across != down)
+    assert 30 <= len(boxes) <= 60
+
+
+@given(st.integers(1, 400), st.integers(1, 400))
+def test_windows_lie_on_the_photo_and_cover_it(width, height):
+    boxes = windows((width, height))
+    assert boxes[0].tolist() == [0, 0, width, height]
+    assert len({*map(tuple, boxes.tolist())}) == len(boxes)
+    assert (boxes == boxes.round()).all()
+    assert (boxes[:, :2] >= 0).all() and (boxes[:, :2] < boxes[:, 2:]).all()
+    assert (boxes[:, 2:] <= [width, height]).all()
+    assert len(boxes) <= 1 + 5 * (math.ceil((MOST_ALONG - 1) / 0.65) + 1) ** 2
+    for low, high, length in ((0, 2, width), (1, 3, height)):
+        covered = np.zeros(length, dtype=bool)
+        for box in boxes[1:].astype(int):
+            covered[box[low] : box[high]] = True
+        assert covered.all() or len(boxes) == 1
+
+
+@pytest.mark.parametrize("size", [(1, 1), (2, 1), (1, 7), (3, 2), (5, 300)])
+def test_small_and_thin_photos_have_regions(finder, size):
+    (found,) = finder.find([Image.new("RGB", size, (9, 200, 3))])
+    assert len(found) >= 1
+    assert np.isfinite(found.confidences).all()
+    if size == (1, 1):
+        assert found.boxes.tolist() == [[0, 0, 1, 1]]
+        assert found.confidences.tolist() == [0.5]
+
+
+def test_contrast_by_hand():
+    whole, left, right = [0, 0, 4, 2], [0, 0, 2, 2], [2, 0, 4, 2]
+    rows = np.array([[0.6, 0.8], [1.0, 0.0], [0.0, 1.0]])
+    values = contrast(np.array([whole, left, right]), rows)
+    # left: contained in the whole: 0.6; beside it half of the whole (weight 1/4) and all of right (weight 1)
+    assert values[1] == pytest.approx(0.6 - (0.25 * 0.6 + 1.0 * 0.0) / 1.25)
+    assert values[2] == pytest.approx(0.8 - (0.25 * 0.8 + 1.0 * 0.0) / 1.25)
+
+
+@pytest.mark.parametrize("box", [(5, 5, 45, 45), (70, 40, 115, 85), (40, 20, 80, 60)])
+def test_the_thing_comes_first(finder, box):
+    (found,) = finder.find([photo(box)])
+    shared = overlaps(np.array([box]), found.boxes)[0]
+    assert shared[0] > 0.3
+    assert shared[: len(found) // 4].max() == shared.max() > 0.4
+    assert (np.diff(found.confidences) <= 0).all()
+    assert found.labels == ("",) * len(found)
+
+
+def test_windows_that_stay_differ(finder):
+    (found,) = finder.find([photo((5, 5, 45, 45))])
+    shared = overlaps(found.boxes, found.boxes)
+    np.fill_diagonal(shared, 0.0)
+    assert shared.max() <= 0.5
+    assert [0.0, 0.0, 120.0, 90.0] not in found.boxes.tolist()
+
+
+def test_other_photos_and_earlier_calls_do_not_matter(finder):
+    first, second = photo((5, 5, 45, 45)), photo((70, 40, 115, 85), (100, 100))
+    together = finder.find([first, second, first])
+    alone = WindowFinder(Embedder(ColourBackbone(), cache=None, batch_size=1)).find([second])
+    for one, other in ((together[0], together[2]), (together[1], alone[0])):
+        np.testing.assert_array_equal(one.boxes, other.boxes)
+        np.testing.assert_allclose(one.confidences, other.confidences, atol=1e-6)
+    assert finder.find([]) == []
+
+
+def test_each_window_is_embedded_once():
+    backbone = ColourBackbone()
+    finder = WindowFinder(Embedder(backbone, cache=None))
+    # noise: no two windows look alike
+    noise = Image.fromarray(np.random.default_rng(0).integers(0, 256, (60, 80, 3), dtype=np.uint8))
+    finder.find([noise, noise])
+    assert backbone.encoded_images == len(windows((80, 60)))
+
+
+def test_at_most_so_many():
+    finder = WindowFinder(Embedder(ColourBackbone(), cache=None), most=3)
+    assert [len(found) for found in finder.find([photo((5, 5, 45, 45))] * 2)] == [3, 3]

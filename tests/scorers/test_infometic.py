@@ -1,0 +1,266 @@
+"""InfoMetIC as a scorer: what it says of words and regions, by hand where numbers can be had by hand."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from importlib.resources import files
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import capscore
+from capscore.errors import CapscoreError, InputError, RegionWarning, TruncationWarning
+from capscore.infometic.boxes import crops
+from capscore.infometic.model import InfoMetIC, InfoMetICConfig
+from capscore.infometic.pieces import encode_pieces, split_pieces
+from capscore.infometic.regions import RegionFinder, Regions
+
+# scikit-image ships them: 451 × 300 pixels, and 512 × 512
+CAT = str(files("skimage.data") / "chelsea.png")
+ROCKET = str(files("skimage.data") / "astronaut.png")
+BOXES = [[0, 0, 225, 300], [225, 0, 451, 300], [100, 50, 300, 200]]
+
+
+class NoFinder(RegionFinder):
+    """A detector that finds nothing."""
+
+    name, fingerprint, most = "nothing", "nothing", 5
+
+    def __init__(self):
+        self.asked = 0
+
+    def find(self, images):
+        self.asked += len(images)
+        return [Regions(np.zeros((0, 4)), np.zeros(0), ()) for _ in images]
+
+
+class Halves(NoFinder):
+    """Finds the left and the right half of every photo."""
+
+    name = fingerprint = "halves"
+
+    def find(self, images):
+        self.asked += len(images)
+        found = []
+        for image in images:
+            width, height = image.size
+            boxes = np.array([[0, 0, width / 2, height], [width / 2, 0, width, height]])
+            found.append(Regions(boxes, np.array([0.75, 0.5]), ("left", "right")))
+        return found
+
+
+@pytest.fixture(scope="module")
+def backbone():
+    return capscore.load_backbone("embedded", device="cpu")
+
+
+def scorer(backbone, **options):
+    return capscore.load(
+        "infometic", backbone=backbone, cache=False, progress=False, **{"regions": Halves(), **options}
+    )
+
+
+@pytest.fixture(scope="module")
+def plain(backbone):
+    return scorer(backbone, weights="info_clip")
+
+
+def softmax(products):
+    powers = np.exp(products - products.max())
+    return powers / powers.sum()
+
+
+def unit(row):
+    return row / np.linalg.norm(row)
+
+
+def test_scores_are_those_of_appendix_d_by_hand(plain, backbone):
+    caption = "A tabby cat looks up."
+    scores = plain.score([caption], [CAT], language="en", boxes=[BOXES])
+    picture = Image.open(CAT).convert("RGB")
+    photo = backbone.encode_images([picture])[0].astype(float)
+    text = backbone.encode_texts([caption])[0].astype(float)
+    regions = np.vstack([backbone.encode_images(crops(picture, np.array(BOXES))), np.zeros((1, 512))])
+    pieces = split_pieces(backbone, [caption])[0]
+    tokens = encode_pieces(backbone, pieces.ids).astype(float)
+    region_scores, token_scores = softmax(100 * regions @ text), softmax(100 * tokens @ photo)
+    recall = 100 * unit(region_scores @ regions) @ photo
+    precision = 100 * unit(token_scores @ tokens) @ text
+    assert scores.components["recall"][0] == pytest.approx(recall, abs=1e-2)
+    assert scores.components["precision"][0] == pytest.approx(precision, abs=1e-2)
+    assert scores.scores[0] == pytest.approx(recall + precision, abs=2e-2)
+    assert scores.components["infometic_plus"][0] == pytest.approx(
+        recall + precision + 100 * photo @ text, abs=3e-2
+    )
+    detail = scores.details[0]
+    np.testing.assert_allclose(
+        [*(region["score"] for region in detail["regions"]), detail["null"]], region_scores, atol=1e-4
+    )
+    by_word = {}
+    for start, end, score in zip(pieces.starts, pieces.ends, token_scores, strict=True):
+        for word in detail["words"]:
+            if word["start"] <= start and end <= word["end"] and start < end:
+                by_word[word["text"]] = by_word.get(word["text"], 0) + score
+    for word in detail["words"]:
+        assert word["score"] == pytest.approx(by_word[word["text"]], abs=1e-4)
+
+
+def test_words_and_regions_are_judged_by_beta(backbone):
+    for beta in (0.0, 0.3, 0.9):
+        judged = scorer(backbone, weights="info_clip", beta=beta)
+        detail = judged.score(["Two cats sleep."], [CAT], language="en").details[0]
+        for word in detail["words"]:
+            assert word["correct"] is (word["score"] > beta if word["semantic"] else None)
+        assert [word["text"] for word in detail["words"] if word["semantic"]] == ["Two", "cats", "sleep"]
+        for region in detail["regions"]:
+            assert region["mentioned"] is (region["score"] > beta)
+
+
+def test_what_it_says_is_ready_for_json(plain):
+    scores = plain.score(["A cat."], [CAT], language="en")
+    said = json.loads(json.dumps(scores.to_dict(), allow_nan=False))
+    assert said["infometic"] == pytest.approx(said["recall"][0] + said["precision"][0])
+    assert [word["text"] for word in said["words"][0]] == ["A", "cat"]
+    assert [region["label"] for region in said["regions"][0]] == ["left", "right"]
+    assert [region["box"] for region in said["regions"][0]] == [[0, 0, 225.5, 300], [225.5, 0, 451, 300]]
+    assert said["image_size"] == [[451, 300]]
+    assert said["n_words_cut"] == [0]
+    assert sum(region["score"] for region in said["regions"][0]) + said["null"][0] == pytest.approx(1)
+    assert "|weights:info_clip|regions:halves@halves|n_regions:20|beta:0.1|plus:100|" in said["signature"]
+
+
+def test_order_duplicates_and_company_do_not_matter(plain):
+    captions = ["A cat looks.", "An astronaut in an orange suit smiles.", "Two dogs", "A cat looks."]
+    photos = [CAT, ROCKET, CAT, CAT]
+    together = plain.score(captions, photos, language="en")
+    for row in range(4):
+        alone = plain.score([captions[row]], [photos[row]], language="en")
+        assert together.scores[row] == pytest.approx(alone.scores[0], abs=1e-3)
+        for one, other in zip(together.details[row]["words"], alone.details[0]["words"], strict=True):
+            assert one["score"] == pytest.approx(other["score"], abs=1e-4)
+    backwards = plain.score(captions[::-1], photos[::-1], language="en")
+    np.testing.assert_allclose(backwards.scores[::-1], together.scores, atol=1e-3)
+
+
+def test_regions_of_an_image_are_looked_for_once(backbone):
+    finder = Halves()
+    once = scorer(backbone, weights="info_clip", regions=finder)
+    once.score(["A cat.", "A dog.", "A cat."], [CAT, CAT, ROCKET], language="en")
+    once.score(["A red cat."], [CAT], language="en")
+    assert finder.asked == 2
+
+
+def test_given_boxes_and_found_ones_in_one_call(plain):
+    scores = plain.score(["A cat.", "A cat."], [CAT, CAT], language="en", boxes=[BOXES[:1], None])
+    assert [len(detail["regions"]) for detail in scores.details] == [1, 2]
+    assert scores.details[0]["regions"][0]["confidence"] == 1.0
+    assert "|regions:halves@halves+given|" in scores.signature
+    alone = plain.score(["A cat."], [CAT], language="en", boxes=[BOXES])
+    assert "|regions:given|" in alone.signature
+
+
+@pytest.mark.parametrize(
+    ("box", "said"),
+    [
+        ([300, 0, 100, 200], "row 1, boxes: box 0 is (300, 0, 100, 200): its right is not right of its left"),
+        ([500, 0, 600, 100], "row 1, boxes: box 0 is (500, 0, 600, 100): it lies outside the photo"),
+        ([0, 0, float("nan"), 9], "row 1, boxes: box 0"),
+    ],
+)
+def test_a_bad_box_is_named(plain, box, said):
+    rows = dict(candidates=["A cat."] * 2, images=[CAT] * 2, language="en", boxes=[None, [box]])
+    with pytest.raises(InputError) as caught:
+        plain.score(**rows)
+    assert str(caught.value).startswith(said)
+    skipped = plain.score(**rows, on_error="skip")
+    assert list(skipped.failures) == [1]
+    assert skipped.details[1] is None
+    assert skipped.to_dict()["words"][1] is None
+    assert np.isfinite(skipped.scores[0])
+
+
+def test_as_many_lists_of_boxes_as_rows(plain):
+    with pytest.raises(InputError, match="1 lists of boxes for 2 candidates"):
+        plain.score(["A cat.", "A dog."], [CAT, CAT], language="en", boxes=[BOXES])
+
+
+def test_no_region_is_a_warning_and_no_nan(backbone):
+    blind = scorer(backbone, weights="info_clip", regions=NoFinder())
+    with pytest.warns(RegionWarning, match="1 of 1 rows have an image in which no region was found"):
+        scores = blind.score(["A cat."], [CAT], language="en")
+    assert scores.components["recall"].tolist() == [0.0]
+    assert scores.details[0]["regions"] == [] and scores.details[0]["null"] == 1.0
+
+
+def test_a_caption_without_a_word_that_counts(plain):
+    detail = plain.score(["It is there, and so."], [CAT], language="en").details[0]
+    assert detail["words"] and not any(word["semantic"] for word in detail["words"][:1])
+    marks = plain.score(["?!"], [CAT], language="en")
+    assert marks.details[0]["words"] == []
+    assert np.isfinite(marks.scores).all()
+
+
+def test_a_photo_of_one_pixel(backbone):
+    windows = scorer(backbone, weights="info_clip", regions="windows")
+    scores = windows.score(["A cat."], [Image.new("RGB", (1, 1), "red")], language="en")
+    assert np.isfinite(scores.scores).all()
+    assert scores.details[0]["regions"][0]["box"] == [0, 0, 1, 1]
+
+
+def test_words_beyond_the_limit_are_said_and_counted(plain):
+    with pytest.warns(TruncationWarning, match="1 of 2 rows have a caption of more than 32 pieces"):
+        scores = plain.score(["A cat.", " ".join(["cat"] * 40)], [CAT, CAT], language="en")
+    detail = scores.details[1]
+    assert detail["n_words_cut"] == 8
+    assert [word["score"] is None for word in detail["words"]] == [False] * 32 + [True] * 8
+    assert detail["words"][-1]["correct"] is None
+    assert scores.n_truncated == 1
+
+
+def test_weights_are_used_and_named(backbone, tmp_path):
+    import torch
+
+    torch.manual_seed(0)
+    config = InfoMetICConfig(width=16, heads=2, intra_layers=1, inter_layers=1).on(backbone)
+    model = InfoMetIC(config)
+    model.save_pretrained(tmp_path / "own")
+    loaded = scorer(backbone, weights=tmp_path / "own")
+    scores = loaded.score(["A cat."], [CAT], language="en")
+    assert f"|weights:{loaded.aligner.name}@{loaded.aligner.revision}|" in scores.signature
+    assert scores.scores[0] != pytest.approx(
+        scorer(backbone, weights="info_clip").score(["A cat."], [CAT]).scores[0]
+    )
+    again = scorer(backbone, weights=model.eval()).score(["A cat."], [CAT], language="en")
+    assert again.scores[0] == pytest.approx(scores.scores[0], abs=1e-4)
+
+
+def test_weights_for_another_backbone(backbone, tmp_path):
+    other = InfoMetICConfig(width=16, heads=2, backbone="elsewhere", backbone_revision="w1")
+    InfoMetIC(other).save_pretrained(tmp_path)
+    with pytest.raises(CapscoreError, match="made for elsewhere @ w1, not for embedded"):
+        scorer(backbone, weights=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ({"beta": 1.0}, "beta=1.0"),
+        ({"beta": "high"}, "beta='high'"),
+        ({"n_regions": 0}, "n_regions=0"),
+        ({"regions": "window"}, "regions='window'"),
+    ],
+)
+def test_bad_settings(backbone, option, said):
+    with pytest.raises(InputError, match=said):
+        scorer(backbone, **option)
+
+
+def test_a_language_without_word_classes(plain):
+    with pytest.raises(InputError, match="row 0, language"):
+        plain.score(["He ngeru"], [CAT], language="mi")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        skipped = plain.score(["He ngeru", "a cat"], [CAT] * 2, language=["mi", "en"], on_error="skip")
+    assert list(skipped.failures) == [0]

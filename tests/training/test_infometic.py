@@ -1,0 +1,632 @@
+"""Training of InfoMetIC, run for real: on the embedded backbone with texts as photos, and on a tiny CLIP."""
+
+from __future__ import annotations
+
+import doctest
+import json
+import os
+import subprocess
+import sys
+from dataclasses import asdict, fields
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from PIL import Image, ImageDraw
+from safetensors.torch import load_file
+
+from capscore.embedding import Embedder
+from capscore.errors import CapscoreError, ImageError, InputError
+from capscore.infometic.info_clip import InfoCLIP
+from capscore.infometic.model import InfoMetIC
+from capscore.infometic.pieces import Pieces
+from capscore.infometic.words import CaptionWord
+from tests.backbones import tiny_transformers as tiny
+from training import infometic_data
+from training.config import parse
+from training.infometic import AlignmentBatches, AlignmentCheck, AlignmentItem, AlignmentLoss, Settings, train
+from training.infometic_data import AlignmentData, FeatureOptions, labelled_shares, load_features, prepare
+from training.infometic_rows import AlignedRow, RegionText, coco_rows, entity_rows, file_rows
+from training.loop import read_log
+
+from .test_flickr30k_entities import SENTENCES, XML
+
+ROOT = Path(__file__).parents[2]
+CONFIGS = ROOT / "training" / "configs"
+WEIGHTS = "model.safetensors"
+
+# caption, what stands in for the photo, texts that stand for regions, those that the caption mentions
+EIGHT = [
+    (
+        "A red boat sails on the calm lake.",
+        "Ein rotes Boot segelt auf dem See.",
+        ["a red boat", "a tree"],
+        [0],
+    ),
+    (
+        "Two brown dogs chase a ball.",
+        "Zwei Hunde jagen einen Ball.",
+        ["two dogs", "a ball", "a bicycle"],
+        [0, 1],
+    ),
+    ("An old woman reads a newspaper.", "Eine alte Frau liest.", ["an old woman", "a newspaper"], [0, 1]),
+    ("A small child paints a yellow house.", "Ein Kind malt ein Haus.", ["a dog", "a yellow house"], [1]),
+    ("Three white horses cross the meadow.", "Drei weiße Pferde.", ["a lamp", "white horses"], [1]),
+    ("A man repairs a bicycle.", "Ein Mann repariert ein Fahrrad.", ["a man", "a bicycle", "a cake"], [0, 1]),
+    ("A black cat sleeps under the table.", "Eine Katze schläft.", ["a black cat", "an airplane"], [0]),
+    ("A young girl eats a large cake.", "Ein Mädchen isst Kuchen.", ["a young girl", "a boat"], [0]),
+]
+COLOURS = ("red", "green", "blue", "yellow", "black", "white")
+SMALL = dict(width=32, heads=2, intra_layers=1, inter_layers=1)
+
+
+def write_rows(path: Path, rows: list[dict]) -> Path:
+    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def eight(tmp_path_factory) -> Path:
+    """Eight captions, each with a text that stands in for its photo."""
+    rows = [
+        {
+            "caption": caption,
+            "language": "en",
+            "stand_in": stand_in,
+            "region_texts": texts,
+            "mentioned": named,
+        }
+        for caption, stand_in, texts, named in EIGHT
+    ]
+    return write_rows(tmp_path_factory.mktemp("eight") / "captions.jsonl", rows)
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory) -> Path:
+    """Six pictures of a square and a disc, each with a caption that says more and one that says less."""
+    folder = tmp_path_factory.mktemp("pictures")
+    rows = []
+    for number, colour in enumerate(COLOURS):
+        other = COLOURS[number - 1]
+        picture = Image.new("RGB", (48, 32), "gray")
+        draw = ImageDraw.Draw(picture)
+        draw.rectangle((2, 4, 18, 28), fill=colour)
+        draw.ellipse((26, 6, 44, 26), fill=other)
+        picture.save(folder / f"{number}.png")
+        boxes = [[2, 4, 19, 29], [26, 6, 45, 27]]
+        for caption, named in ((f"{colour} square and {other} disc", [0, 1]), (f"one {colour} square", [0])):
+            rows.append(
+                {
+                    "image": f"{number}.png",
+                    "caption": caption,
+                    "boxes": boxes,
+                    "mentioned": named,
+                    "id": number,
+                }
+            )
+    return write_rows(folder / "captions.jsonl", rows)
+
+
+@pytest.fixture(scope="module")
+def clip(tmp_path_factory) -> Path:
+    return tiny.write_clip(tmp_path_factory.mktemp("base") / "clip")
+
+
+@pytest.fixture
+def settings(pictures, clip, tmp_path):
+    """Settings of a short run on the tiny CLIP; any of them can be changed."""
+
+    def make(**changes) -> Settings:
+        plain = dict(
+            out=str(tmp_path / "run"),
+            base=str(clip),
+            data=[str(pictures)],
+            language="en",
+            regions="given",
+            batch_size=5,
+            max_steps=8,
+            learning_rate=1e-3,
+            validation_share=0.2,
+            tasks=["coarse", "text", "vision"],
+            max_tokens=60,
+            checkpoint_every=2,
+            log_every=4,
+            **SMALL,
+        )
+        return Settings(**{**plain, **changes})
+
+    return make
+
+
+# A run from end to end
+
+
+@pytest.fixture(scope="module")
+def trained(eight, tmp_path_factory):
+    """A small network that has learnt eight captions by heart."""
+    return train(
+        Settings(
+            out=str(tmp_path_factory.mktemp("runs") / "infometic"),
+            base="embedded",
+            data=[str(eight)],
+            validation_share=0.0,
+            batch_size=8,
+            max_steps=100,
+            learning_rate=4e-3,
+            tasks=["coarse", "text", "text", "vision"],
+            license="apache-2.0",
+            data_license="CC0",
+            **SMALL,
+        )
+    )
+
+
+@pytest.fixture(scope="module")
+def learnt(trained) -> AlignmentData:
+    return load_features(trained.folder / "features")
+
+
+def test_it_names_the_wrong_word_in_each_of_eight_captions(trained, learnt):
+    model = InfoMetIC.from_pretrained(trained.folder)
+    images = learnt.images(list(range(8)))
+    states = model.encode_images(images.global_, images.regions, images.boxes, images.mask)
+    wrong = [int(learnt.polluted_texts(pair)[0]) for pair in range(8)]
+    texts = learnt.text_batch(wrong)
+    found = model.pairs(
+        states, model.encode_texts(texts.global_, texts.tokens, texts.mask), list(range(8)), list(range(8))
+    )
+    for pair, text in enumerate(wrong):
+        scores = found.token_scores[pair].double().detach().numpy() @ texts.shares[pair].double().numpy()
+        n = int(texts.counted[pair].sum())
+        # the word that differs from the caption as it was, told from the texts themselves
+        before, after = EIGHT[pair][0].rstrip(".").split(), learnt.texts[text].rstrip(".").split()
+        (planted,) = [
+            number for number, words in enumerate(zip(before, after, strict=True)) if len(set(words)) == 2
+        ]
+        semantic = [number for number, word in enumerate(before) if word.lower() not in _FUNCTION_WORDS]
+        assert len(semantic) == n
+        assert semantic[int(scores[:n].argmin())] == planted, learnt.texts[text]
+
+
+_FUNCTION_WORDS = {"a", "an", "the", "on", "under"}
+
+
+def test_what_the_check_says_of_it(trained, learnt):
+    model = InfoMetIC.from_pretrained(trained.folder)
+    check = AlignmentCheck(learnt, np.arange(8))
+    numbers = check(model)
+    assert numbers["planted_found"] == 1 and numbers["words_right"] > 0.95
+    assert numbers["regions_right"] > 0.9
+    assert numbers["planted_found"] > check(InfoCLIP())["planted_found"]
+    assert 0.1 < numbers["planted_by_chance"] < 0.4
+
+
+def test_the_folder_has_card_settings_and_result(trained):
+    assert trained.run.finished and trained.run.step == 100
+    card = (trained.folder / "README.md").read_text(encoding="utf-8")
+    front = yaml.safe_load(card.split("---")[1])
+    assert front["license"] == "apache-2.0" and front["language"] == ["en"]
+    for expected in ("captions.jsonl | CC0 | 8", "Nothing was measured.", 'weights="', "Hu et al. 2023"):
+        assert expected in card
+    result = json.loads((trained.folder / "result.json").read_text())
+    assert (result["step"], result["n_training"], result["n_validation"]) == (100, 8, 0)
+    assert yaml.safe_load((trained.folder / "settings.yaml").read_text())["width"] == 32
+    assert InfoMetIC.from_pretrained(trained.folder).notes["languages"] == ["en"]
+
+
+def test_features_are_made_once(trained, eight, embedded, monkeypatch):
+    monkeypatch.setattr(infometic_data, "_build", lambda *arguments: pytest.fail("made again"))
+    said = []
+    again = prepare(
+        file_rows(eight), Embedder(embedded), FeatureOptions(), trained.folder / "features", say=said.append
+    )
+    assert len(again) == 8 and not said
+
+
+# Labels and features
+
+
+def test_docstring_examples():
+    result = doctest.testmod(infometic_data, optionflags=doctest.NORMALIZE_WHITESPACE)
+    assert result.attempted >= 3 and not result.failed
+
+
+def test_pieces_of_words_written_out():
+    # surf|board|er s in the red| car, cut behind the fifth piece: the last word is not seen to its end
+    pieces = Pieces([1, 2, 3, 4, 5], np.array([0, 4, 9, 13, 16]), np.array([4, 9, 12, 17, 19]), 1, 19)
+    words = [
+        CaptionWord("surfboard", 0, 9, True, "noun"),
+        CaptionWord("in", 10, 12, False, "other"),
+        CaptionWord("red", 13, 16, True, "adjective"),
+        CaptionWord("cars", 17, 21, True, "noun"),
+    ]
+    entries, labels = labelled_shares(pieces, words, (1, -1, 0, 1))
+    assert entries == [(0, 0, 1.0), (1, 0, 1.0), (3, 1, 1.0)]
+    assert labels == [1, 0]
+
+
+def features(rows, embedder, folder, **options) -> AlignmentData:
+    return prepare(rows, embedder, FeatureOptions(**options), folder)
+
+
+def test_features_are_the_embeddings_of_what_stands_in(embedded, tmp_path):
+    embedder = Embedder(embedded)
+    regions = (RegionText("a dog", (0.0, 0.0, 0.5, 1.0)), RegionText("a cat"))
+    rows = [
+        AlignedRow(
+            "A dog runs.", "en", stand_ins=("Ein Hund.", "Un chien."), region_texts=regions, mentioned=(0,)
+        ),
+        AlignedRow("A bird sings.", "en", stand_ins=("Ein Vogel.",), region_texts=regions, mentioned=()),
+        AlignedRow("Nothing is known.", "en", stand_ins=("Nichts.",)),
+    ]
+    data = features(rows, embedder, tmp_path / "features")
+    mean = embedded.encode_texts(["Ein Hund.", "Un chien."]).mean(axis=0)
+    batch = data.images([0, 1, 2])
+    assert np.allclose(batch.global_[0], mean / np.linalg.norm(mean), atol=1e-5)
+    assert np.allclose(batch.global_[1], embedded.encode_texts(["Ein Vogel."])[0], atol=1e-5)
+    assert np.allclose(batch.regions[0], embedded.encode_texts(["a dog", "a cat"]), atol=1e-5)
+    assert batch.boxes[0].tolist() == [[0, 0, 0.5, 1], [0, 0, 0, 0]]
+    assert batch.mask.tolist() == [[True, True], [True, True], [False, False]]
+    # mentioned, not mentioned, and the null region, which stands for a caption that mentions none
+    assert data.region_labels([0, 1], 2).tolist() == [[1, 0, 0], [0, 0, 1]]
+    assert data.with_region_labels().tolist() == [True, True, False]
+    told = data.text_batch([0])
+    assert np.allclose(told.global_[0], embedded.encode_texts(["A dog runs."])[0], atol=1e-5)
+    assert told.counted.sum() == 2 and told.labels[0].tolist() == [1, 1]
+
+
+def test_features_of_pictures_are_those_of_their_boxes(pictures, clip, tmp_path):
+    from capscore import load_backbone
+
+    embedder = Embedder(load_backbone(str(clip), device="cpu"))
+    rows = list(file_rows(pictures, language="en"))
+    data = features(rows, embedder, tmp_path / "features", regions="given")
+    assert (len(data), len(data.image_vector)) == (12, 6)
+    picture = Image.open(rows[0].image)
+    crop = embedder.images([picture.crop((2, 4, 19, 29))]).matrix[0]
+    batch = data.images([0])
+    assert np.allclose(batch.regions[0, 0], crop, atol=1e-5)
+    assert batch.boxes[0, 0].tolist() == pytest.approx([2 / 48, 4 / 32, 19 / 48, 29 / 32])
+    assert data.region_labels([0, 1], 2).tolist() == [[1, 1, 0], [1, 0, 0]]
+    # what says less is the hard negative of what says more, and has none itself
+    negatives = data.hard_negatives()
+    assert [data.texts[text] for text in negatives[0]] == [rows[1].caption] and not len(negatives[1])
+    # no word of an image's captions is put into another of them
+    for pair in range(12):
+        said = {word for row in rows[pair - pair % 2 : pair - pair % 2 + 2] for word in row.caption.split()}
+        for text in data.polluted_texts(pair):
+            assert len(set(data.texts[text].lower().split()) - said) == 1
+
+    found = features(rows, embedder, tmp_path / "found", regions="windows", n_regions=5, overlap=0.2)
+    assert 1 <= found.images([0]).mask.sum() <= 5
+
+
+def test_a_changed_picture_is_noticed_and_a_torn_folder_replaced(pictures, clip, tmp_path):
+    from capscore import load_backbone
+
+    embedder = Embedder(load_backbone(str(clip), device="cpu"))
+    folder, said = tmp_path / "features", []
+
+    def digest() -> str:
+        rows = list(file_rows(pictures, language="en"))[:2]
+        return prepare(rows, embedder, FeatureOptions(regions="given"), folder, say=said.append).digest
+
+    first = digest()
+    assert digest() == first and not any("made anew" in line for line in said)
+    os.utime(pictures.with_name("0.png"), ns=(0, 0))
+    second = digest()
+    assert second != first and any("are made anew" in line for line in said)
+    (folder / "about.json").write_text("{")
+    assert digest() == second
+    (folder / "vectors.npy").write_bytes(b"torn")
+    with pytest.raises(CapscoreError, match=r"features in .* cannot be read .* remove the folder"):
+        digest()
+    assert [path.name for path in tmp_path.iterdir()] == ["features"]
+
+
+# Batches and losses
+
+
+def test_tasks_take_turns_and_every_pair_comes_once(learnt):
+    tasks = ["coarse", "coarse", "coarse", "text"]
+    batches = AlignmentBatches(learnt, np.arange(8), tasks=tasks, batch_size=3)
+    # three coarse batches are one turn
+    assert batches.steps_per_epoch == 4
+    epoch = [batches.batch(0, step) for step in range(4)]
+    assert [rows[0].task for rows in epoch] == tasks
+    assert sorted(row.pair for rows in epoch[:3] for row in rows) == list(range(8))
+    assert all(row.text in learnt.polluted_texts(row.pair) for row in epoch[3])
+    assert batches.batch(0, 1) == AlignmentBatches(learnt, np.arange(8), tasks=tasks, batch_size=3).batch(
+        0, 1
+    )
+    kept = AlignmentBatches(learnt, np.arange(8), tasks=["text"], batch_size=8, untouched=0.5).batch(0, 0)
+    assert {row.text == learnt.pair_text[row.pair] for row in kept} == {True, False}
+
+
+def test_a_task_without_data_is_an_error(learnt):
+    with pytest.raises(InputError, match="there are no captions to train on"):
+        AlignmentBatches(learnt, np.zeros(0, np.int64), tasks=["coarse"], batch_size=8)
+
+
+def test_the_losses_on_rows_are_those_of_their_scores(learnt, trained):
+    model = InfoMetIC.from_pretrained(trained.folder)
+    made = Settings(out="o", base="b", data=["d"], pollution_weight=0.5, pollutions=1)
+    loss = AlignmentLoss(learnt, made)
+    batches = AlignmentBatches(learnt, np.arange(8), tasks=["coarse", "text", "vision"], batch_size=8)
+    with torch.no_grad():
+        coarse, text, vision = (
+            loss(model, batches.batch(0, step), lambda tensor: tensor) for step in range(3)
+        )
+        images, everything = learnt.images(list(range(8))), list(range(8))
+        states = model.encode_images(images.global_, images.regions, images.boxes, images.mask)
+        told = learnt.text_batch(everything)
+        plain = model.pairs(
+            states,
+            model.encode_texts(told.global_, told.tokens, told.mask),
+            np.repeat(everything, 8).tolist(),
+            everything * 8,
+        )
+        wrong = learnt.text_batch([int(learnt.polluted_texts(pair)[0]) for pair in everything])
+        polluted = model.pairs(
+            states, model.encode_texts(wrong.global_, wrong.tokens, wrong.mask), everything, everything
+        )
+
+    def nce(scores):
+        scores = scores.double().numpy().reshape(8, 8)
+        own = np.diag(scores)
+        return np.mean([np.log(np.exp(scores).sum(axis=axis)) - own for axis in (0, 1)])
+
+    assert coarse["recall"].item() == pytest.approx(nce(plain.recall), abs=1e-4)
+    assert coarse["precision"].item() == pytest.approx(nce(plain.precision), abs=1e-4)
+    assert coarse["hard"].item() == 0  # no image has two captions here
+    total = 0.0
+    for pair in range(8):
+        alpha = polluted.token_scores[pair].double().numpy() @ wrong.shares[pair].double().numpy()
+        labels, n = wrong.labels[pair].numpy(), int(wrong.counted[pair].sum())
+        total -= sum(np.log(alpha[word]) for word in range(n) if labels[word]) / n / 8
+    assert text["text"].item() == pytest.approx(total, abs=1e-4)
+    own = plain.precision.reshape(8, 8).diagonal()
+    expected = torch.log1p(torch.exp(polluted.precision - own)).mean().item()
+    assert text["pollution"].item() == pytest.approx(expected, abs=1e-4)
+    assert text["loss"].item() == pytest.approx(total + 0.5 * expected, abs=1e-4)
+    regions, total = plain.region_scores.reshape(8, 8, -1), 0.0
+    for pair, (_, _, texts, named) in enumerate(EIGHT):
+        total -= sum(np.log(regions[pair, pair, region].item()) for region in named) / len(texts) / 8
+    assert vision["vision"].item() == pytest.approx(total, abs=1e-4)
+
+
+def items(data, pairs) -> list[AlignmentItem]:
+    return [
+        AlignmentItem("coarse", at, pair, int(data.pair_image[pair]), int(data.pair_text[pair]), -1, "")
+        for at, pair in enumerate(pairs)
+    ]
+
+
+def test_fewer_negatives_and_pieces_of_a_batch(learnt, trained):
+    model = InfoMetIC.from_pretrained(trained.folder)
+
+    def recall(rows=None, **changes):
+        loss = AlignmentLoss(learnt, Settings(out="o", base="b", data=["d"], **changes))
+        with torch.no_grad():
+            return loss(model, rows or items(learnt, range(8)), lambda tensor: tensor)["recall"].item()
+
+    whole = recall()
+    assert recall(pairs_at_once=5) == pytest.approx(whole, abs=1e-5)
+    assert recall(negatives=7) == pytest.approx(whole, abs=1e-5)
+    assert recall(negatives=2) < whole
+    # a pair that comes twice is no negative of itself unless asked for
+    twice = items(learnt, [0, 0])
+    assert recall(twice) == 0 and recall(twice, shared_negatives=True) == pytest.approx(np.log(2), abs=1e-5)
+
+
+# Going on, and several processes
+
+
+def test_a_run_that_was_broken_off_ends_with_the_same_weights(settings, tmp_path, monkeypatch):
+    whole = train(settings(out=str(tmp_path / "whole")))
+    assert (whole.n_training, whole.n_validation) == (10, 2)
+    plain = AlignmentLoss.__call__
+    calls = []
+
+    def until_the_sixth(self, *arguments):
+        calls.append(1)
+        if len(calls) == 6:
+            raise KeyboardInterrupt
+        return plain(self, *arguments)
+
+    monkeypatch.setattr(AlignmentLoss, "__call__", until_the_sixth)
+    with pytest.raises(KeyboardInterrupt):
+        train(settings())
+    assert not (tmp_path / "run" / WEIGHTS).exists()
+    monkeypatch.setattr(AlignmentLoss, "__call__", plain)
+    torch.manual_seed(12345)  # what was drawn before the run is nothing to it
+    resumed = train(settings())
+    assert resumed.run.resumed_from == 4
+    ours, theirs = (load_file(run.folder / WEIGHTS) for run in (resumed, whole))
+    assert ours.keys() == theirs.keys() and all(torch.equal(ours[name], theirs[name]) for name in ours)
+    assert resumed.evaluation == whole.evaluation and resumed.base == whole.base
+    card = (resumed.folder / "README.md").read_text(encoding="utf-8")
+    assert "| this network | InfoCLIP |" in card and "planted found" in card
+    with pytest.raises(CapscoreError, match=r"hard_weight=1\.0, but 2\.0 was given"):
+        train(settings(hard_weight=2.0))
+
+
+def test_two_processes_are_one(settings, tmp_path):
+    # 10 pairs in batches of 5: the processes have unequal parts, and not every part has a hard negative
+    own = settings(
+        batch_size=5, max_steps=5, tasks=["coarse", "coarse", "coarse", "text", "vision"], log_every=1
+    )
+    alone = train(own)
+    (tmp_path / "two.yaml").write_text(yaml.safe_dump({**asdict(own), "out": str(tmp_path / "two")}))
+    launched = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
+    done = subprocess.run(
+        [*launched, "-m", "training.infometic", "--config", str(tmp_path / "two.yaml")],
+        cwd=ROOT,
+        env={**os.environ, "ACCELERATE_USE_CPU": "true", "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    ours, theirs = (load_file(Path(folder) / WEIGHTS) for folder in (alone.folder, tmp_path / "two"))
+    assert ours.keys() == theirs.keys()
+    for name in ours:
+        # attention does not depend on the bias of its keys: its gradient is rounding, which Adam makes large
+        if not name.endswith("attention_in.bias"):
+            assert torch.allclose(ours[name], theirs[name], atol=1e-4), name
+    one, two = (
+        [line["losses"] for line in read_log(folder) if "losses" in line]
+        for folder in (alone.folder, tmp_path / "two")
+    )
+    assert [set(line) for line in one] == [set(line) for line in two]
+    for before, after in zip(one, two, strict=True):
+        assert after == pytest.approx(before, abs=1e-4)
+
+
+# Reading
+
+
+def test_rows_of_a_file(tmp_path):
+    row = {"caption": "x", "language": "en", "stand_in": ["y", "z"], "mentioned": [1, 0], "photo": 7}
+    row["region_texts"] = ["a", {"text": "b", "box": [0, 0, 0.5, 1]}]
+    (read,) = file_rows(write_rows(tmp_path / "a.jsonl", [row]))
+    assert (read.stand_ins, read.mentioned, read.photo) == (("y", "z"), (0, 1), "7")
+    assert read.region_texts == (RegionText("a"), RegionText("b", (0.0, 0.0, 0.5, 1.0)))
+    (tmp_path / "a.csv").write_text(
+        'caption,language,stand_in,region_texts,mentioned\nx,en,y,"[""a"", ""b""]",[0]\n'
+    )
+    (read,) = file_rows(tmp_path / "a.csv")
+    assert (read.stand_ins, read.region_texts[1].text, read.mentioned) == (("y",), "b", (0,))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"stand_in": None}, "line 1 .*neither an image nor a stand_in"),
+        ({"stand_in": [" "]}, "line 1 .*stand_in: it is blank"),
+        ({"boxes": [[0, 0, 1, 1]]}, "boxes in pixels and a stand_in"),
+        ({"boxes": "0 0 1 1"}, r"boxes: '0 0 1 1'; expected a list of \[left"),
+        ({"region_texts": [{"txt": "a"}]}, r"region_texts\[0\] has txt; expected text and box"),
+        ({"region_texts": [{"text": "a", "box": [0, 0, 20, 9]}]}, "in shares of the image's width"),
+        ({"region_texts": ["a"], "mentioned": [1]}, r"mentioned: \[1\]; expected numbers of its 1 boxes"),
+        ({"mentioned": [True]}, "expected numbers of its 0 boxes"),
+    ],
+)
+def test_rows_that_cannot_be(tmp_path, change, message):
+    row = {"caption": "x", "language": "en", "stand_in": "y", **change}
+    with pytest.raises(InputError, match=message):
+        list(file_rows(write_rows(tmp_path / "a.jsonl", [row])))
+
+
+def test_coco_and_entities(tmp_path):
+    for name in ("a.jpg", "17.jpg"):
+        Image.new("RGB", (100, 60), "red").save(tmp_path / name)
+    captions = {
+        "images": [{"id": 3, "file_name": "a.jpg"}],
+        "annotations": [{"id": 8, "image_id": 3, "caption": "A red field."}],
+    }
+    (tmp_path / "coco.json").write_text(json.dumps(captions))
+    (row,) = coco_rows(tmp_path / "coco.json", tmp_path)
+    assert (row.caption, row.image, row.language) == ("A red field.", tmp_path / "a.jpg", "en")
+    for name, text in (("Annotations/17.xml", XML), ("Sentences/17.txt", SENTENCES)):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text(text)
+    rows = list(entity_rows(tmp_path, tmp_path))
+    assert [row.mentioned for row in rows] == [(0, 1, 2), (0,), ()]
+    assert rows[0].boxes == ((0, 10, 40, 60), (49, 19, 70, 30), (70, 19, 100, 30))
+    (tmp_path / "17.jpg").unlink()
+    with pytest.raises(ImageError, match=r"no such file: .*17\.jpg"):
+        list(entity_rows(tmp_path, tmp_path))
+
+
+# Settings and configs
+
+
+PUBLISHED = {
+    "max_steps": 32_000,
+    "batch_size": 32,
+    "learning_rate": 1e-4,
+    "tasks": [*3 * ["coarse"], "text", *3 * ["coarse"], "vision"],
+    "negatives": None,
+    "hard_negatives": True,
+    "n_regions": 20,
+    "max_tokens": 32,
+    "heads": 16,
+    "width": None,
+    "intra_layers": 4,
+    "inter_layers": 2,
+    "global_in_fusion": True,
+    "pollution_weight": 0.0,
+    "untouched": 0.0,
+    "beta": 0.1,
+}
+COARSE = {"tasks": ["coarse"], "hard_negatives": False}
+
+
+@pytest.mark.parametrize(
+    ("name", "differs"),
+    [
+        ("infometic", {}),
+        ("infometic_ablations/r1_without_inter_modal", {**COARSE, "inter_layers": 0}),
+        ("infometic_ablations/r2_without_intra_modal", {**COARSE, "intra_layers": 0}),
+        ("infometic_ablations/r3_without_global_feature", {**COARSE, "global_in_fusion": False}),
+        ("infometic_ablations/r4_coarse_only", COARSE),
+        ("infometic_ablations/r5_hard_negatives", {"tasks": ["coarse"]}),
+        ("infometic_ablations/r6_fine_grained", {"hard_negatives": False}),
+        ("infometic_ablations/r7_all", {}),
+    ],
+)
+def test_configs_are_the_paper(name, differs):
+    line = ["--config", str(CONFIGS / f"{name}.yaml"), "--base", "b", "--data", "d", "--out", "o"]
+    read = parse(Settings, line, "")
+    for setting, value in {**PUBLISHED, **differs}.items():
+        assert getattr(read, setting) == value, setting
+    plain = Settings(out="o", base="b", data=["d"])
+    assert {f.name for f in fields(Settings) if getattr(read, f.name) != getattr(plain, f.name)} <= set(
+        differs
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"base": " "}, "base is missing"),
+        ({"data": []}, "data is missing"),
+        ({"tasks": ["coarse", "regions"]}, "expected a list of coarse, text, vision"),
+        ({"tasks": []}, "tasks="),
+        ({"text_weight": -1.0}, r"text_weight=-1\.0: expected a weight"),
+        ({"text_weight": 0.0}, "tasks has 'text', all of whose losses have the weight 0"),
+        ({"pollutions": 0}, "pollutions=0, but tasks has 'text'"),
+        ({"negatives": 0}, "negatives=0: expected at least 1"),
+        ({"beta": 1.0}, r"beta=1\.0"),
+        ({"untouched": 1.0}, r"untouched=1\.0"),
+        ({"heads": 3}, "heads=3 does not divide the width 32"),
+        ({"overlap": 0.0}, r"overlap=0\.0"),
+        ({"n_regions": 0}, "n_regions=0"),
+        ({"evaluate_pairs": 0}, "evaluate_pairs=0"),
+    ],
+)
+def test_settings_that_cannot_be(settings, changes, message):
+    with pytest.raises(CapscoreError, match=message):
+        settings(**changes)
+
+
+def test_data_that_cannot_be(settings, tmp_path, pictures):
+    plain = {"image": str(pictures.with_name("0.png")), "caption": "red square", "language": "en"}
+    bad = write_rows(tmp_path / "bad.jsonl", [plain])
+    with pytest.raises(InputError, match=r"line 1 .*has no boxes, and regions='given' takes no others"):
+        train(settings(data=[str(bad)]))
+    write_rows(bad, [{**plain, "boxes": [[30, 0, 20, 9]]}])
+    with pytest.raises(InputError, match=r"line 1 .*box 0 is \(30, 0, 20, 9\)"):
+        train(settings(data=[str(bad)]))
+    write_rows(
+        bad, [{**plain, "boxes": [[0, 0, 20, 9]]}, {**plain, "caption": "blue disc", "boxes": [[0, 0, 9, 9]]}]
+    )
+    with pytest.raises(InputError, match="no row says which regions its caption mentions"):
+        train(settings(data=[str(bad)], validation_share=0.0))
+    with pytest.raises(InputError, match="names images, but not where they are: give image_dir"):
+        train(settings(data=[f"entities:{tmp_path}:train"]))
+    (tmp_path / "run" / WEIGHTS).write_bytes(b"")
+    with pytest.raises(CapscoreError, match="has the weights of another model"):
+        train(settings())
