@@ -360,7 +360,7 @@ def _found(spec: str | os.PathLike[str], revision: str | None) -> tuple[Path, st
     if folder.is_dir():
         if revision:
             raise CapscoreError(f"revision={revision!r} does not go with the folder {asked!r}")
-        return folder, asked, ""
+        return folder, folder.resolve().name, ""  # not its path: signatures are the same wherever it lies
     name, _, at = asked.partition("@")
     if revision and at and revision != at:
         raise CapscoreError(f"weights={asked!r} and revision={revision!r} ask for two revisions")

@@ -228,7 +228,7 @@ def test_weights_are_used_and_named(backbone, tmp_path):
     model.save_pretrained(tmp_path / "own")
     loaded = scorer(backbone, weights=tmp_path / "own")
     scores = loaded.score(["A cat."], [CAT], language="en")
-    assert f"|weights:{loaded.aligner.name}@{loaded.aligner.revision}|" in scores.signature
+    assert f"|weights:own@{loaded.aligner.revision}|" in scores.signature
     assert scores.scores[0] != pytest.approx(
         scorer(backbone, weights="info_clip").score(["A cat."], [CAT]).scores[0]
     )
