@@ -12,7 +12,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .cli_benchmark import check_target
-from .cli_options import BatchSize, CacheDir, Debug, Device, Dtype, NoCache, TrustRemoteCode, chosen_cache
+from .cli_options import (
+    REGIONS,
+    BatchSize,
+    CacheDir,
+    Debug,
+    Device,
+    Dtype,
+    NoCache,
+    RegionsFrom,
+    TrustRemoteCode,
+    Weights,
+    chosen_cache,
+)
 from .command_line import (
     DEBUG,
     as_usage,
@@ -49,8 +61,6 @@ cannot be written); 2 wrong usage (options, language, boxes), nothing done; 130 
 [bold]Example[/]: capscore explain photo.jpg "A cat on a red sofa" --output photo.html
 """
 
-_REGIONS = "Regions"
-
 
 def explain_help() -> str:
     """The command's help."""
@@ -84,20 +94,12 @@ def explain(
     as_json: Annotated[bool, typer.Option("--json", help="Print all as JSON.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing.")] = False,
     debug: Debug = False,
-    regions: Annotated[
-        str | None,
-        typer.Option(
-            help="What finds them: windows (always there), detr:ID, owlv2:ID, grounding-dino:ID with a Hub "
-            "id or a folder, or torchvision:NAME. Default: windows.",
-            rich_help_panel=_REGIONS,
-            show_default=False,
-        ),
-    ] = None,
+    regions: RegionsFrom = None,
     boxes: Annotated[
         Path | None,
         typer.Option(
             help="A JSON file with the regions: a list of \\[left, top, right, bottom] in its pixels.",
-            rich_help_panel=_REGIONS,
+            rich_help_panel=REGIONS,
             show_default=False,
         ),
     ] = None,
@@ -107,7 +109,7 @@ def explain(
             "--missed",
             min=0,
             help="Show so many missed regions at most, those that are surest to be something.",
-            rich_help_panel=_REGIONS,
+            rich_help_panel=REGIONS,
         ),
     ] = 3,
     backbone: Annotated[
@@ -119,15 +121,7 @@ def explain(
             show_default=False,
         ),
     ] = None,
-    weights: Annotated[
-        str | None,
-        typer.Option(
-            help="Folder or Hub id of trained weights, or info_clip for the baseline without any. Default: "
-            "those that come for the backbone, else info_clip.",
-            rich_help_panel="Model",
-            show_default=False,
-        ),
-    ] = None,
+    weights: Weights = None,
     device: Device = None,
     dtype: Dtype = "float32",
     batch_size: BatchSize = None,

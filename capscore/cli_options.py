@@ -32,12 +32,13 @@ CacheDir = Annotated[
 NoCache = Annotated[
     bool, typer.Option("--no-cache", help="Keep no embeddings on disk.", rich_help_panel=_MODEL)
 ]
-_WORDS = "InfoMetIC"
+REGIONS = "Regions"
 Weights = Annotated[
     str | None,
     typer.Option(
-        help="A folder or Hub id, or info_clip for none. Default: those that ship for the backbone.",
-        rich_help_panel=_WORDS,
+        help="For infometic: folder or Hub id of trained weights, or info_clip for the baseline without any. "
+        "Default: those that come for the backbone, else info_clip.",
+        rich_help_panel=_MODEL,
         show_default=False,
     ),
 ]
@@ -45,20 +46,21 @@ RegionsFrom = Annotated[
     str | None,
     typer.Option(
         "--regions",
-        help="windows, or a detector such as detr:ID. Default: windows.",
-        rich_help_panel=_WORDS,
+        help="What finds them: windows (always there), detr:ID, owlv2:ID, grounding-dino:ID with a Hub id or "
+        "a folder, or torchvision:NAME. Default: windows.",
+        rich_help_panel=REGIONS,
         show_default=False,
     ),
 ]
 NRegions = Annotated[
     int | None,
-    typer.Option(min=1, help="Regions a photo. Default: 20.", rich_help_panel=_WORDS, show_default=False),
+    typer.Option(min=1, help="Regions a photo. Default: 20.", rich_help_panel=REGIONS, show_default=False),
 ]
 Beta = Annotated[
     float | None,
     typer.Option(
         help="What the score of a right word, or of a mentioned region, is above. Default: 0.1.",
-        rich_help_panel=_WORDS,
+        rich_help_panel=REGIONS,
         show_default=False,
     ),
 ]

@@ -50,11 +50,20 @@ from training.loop import (
     main_process_first,
     run,
 )
-from training.model_card import DataSource, ModelCard, Result, write_card
-from training.pr_mcs import _SOURCES, _as_yaml, _finite, _or_none, _said
+from training.model_card import ModelCard, Result, write_card
+from training.run_record import (
+    RESULT,
+    Origin,
+    as_yaml,
+    finite,
+    held_out,
+    machine_and_time,
+    own_settings,
+    results,
+    train_and_say,
+)
 from training.triples import Captions, Split, split_by_image
 
-RESULT = "result.json"
 FEATURES = "features"
 TASKS = ("coarse", "text", "vision")
 _COCO, _ENTITIES = "coco:", "entities:"
@@ -691,34 +700,18 @@ def _split(data: AlignmentData, settings: Settings) -> Split:
     )
 
 
-class _Source:
-    """A file or data set; counts its captions as they are read."""
+class _Source(Origin):
+    """A file or data set."""
 
     def __init__(self, spec: str, settings: Settings):
-        self.spec, self.settings, self.n = spec, settings, 0
+        self.spec, self.settings = spec, settings
         self.path, self.split = spec, None
         if spec.startswith(_ENTITIES):
             folder, _, split = spec.removeprefix(_ENTITIES).rpartition(":")
             self.path, self.split = (folder, split) if folder else (split, None)
         elif spec.startswith(_COCO):
             self.path = spec.removeprefix(_COCO)
-        self.name = Path(self.path).name
-        self.held_out = ""
-        self._parts: list[DataSource] = []
-        beside = Path(f"{Path(self.path).expanduser()}{_SOURCES}")
-        if beside.is_file():
-            try:
-                self.held_out, self._parts = _said(json.loads(beside.read_text(encoding="utf-8")))
-            except (OSError, ValueError, KeyError, TypeError) as error:
-                raise InputError(
-                    f"{beside} does not say what captions come from ({type(error).__name__}: {error}); "
-                    'expected {"held_out": …, "sources": [{"name": …, "license": …, "rows": …}, …]}',
-                    field="data",
-                ) from None
-
-    def described(self) -> list[DataSource]:
-        """What the captions come from, for the card."""
-        return self._parts or [DataSource(self.name, self.settings.data_license, rows=self.n)]
+        super().__init__(self.path, Path(self.path).name, settings.data_license)
 
     def rows(self) -> Iterator[AlignedRow]:
         settings, path = self.settings, Path(self.path).expanduser()
@@ -729,10 +722,7 @@ class _Source:
             found = coco_rows(path, self._images(), language=settings.language or "en")
         else:
             found = file_rows(path, images=images, language=settings.language)
-        self.n = 0
-        for row in found:
-            self.n += 1
-            yield row
+        yield from self.counted(found)
 
     def _images(self) -> str:
         if self.settings.image_dir is None:
@@ -744,14 +734,8 @@ class _Source:
 
 def _identity(settings: Settings, backbone: Backbone, data: AlignmentData, split: Split) -> dict[str, Any]:
     """What makes a run what it is besides the loop's settings."""
-    inherited = {known.name for known in fields(LoopSettings)}
-    own = {
-        name: value
-        for name, value in asdict(settings).items()
-        if name not in inherited and name not in _NO_IDENTITY
-    }
     return {
-        **own,
+        **own_settings(settings, _NO_IDENTITY),
         "base_fingerprint": backbone.fingerprint,
         "features_digest": data.digest,
         "training_pairs": xxhash.xxh3_128_hexdigest(np.ascontiguousarray(split.training).tobytes()),
@@ -799,7 +783,7 @@ def _save(
 ) -> None:
     out = trained.folder
     languages = sorted(set(data.pair_language[split.training].tolist()))
-    numbers = _finite({"this": trained.evaluation, "info_clip": trained.base})
+    numbers = finite({"this": trained.evaluation, "info_clip": trained.base})
     command = command or "python -m training.infometic --config settings.yaml"
     model.save_pretrained(
         out,
@@ -813,15 +797,7 @@ def _save(
         },
     )
     own = {name: value for name, value in asdict(settings).items() if name not in ("out", "name", "features")}
-    write_text(out / "settings.yaml", _as_yaml(asdict(settings)), "settings")
-    held_out = (
-        f"{counted(len(split.validation), 'caption')} of photos that no training caption has, for the "
-        "validation below"
-        if len(split.validation)
-        else "nothing"
-    )
-    if split.n_held_out:
-        held_out += f"; {counted(split.n_held_out, 'caption')} of photos on a list, for nothing here"
+    write_text(out / "settings.yaml", as_yaml(asdict(settings)), "settings")
     card = ModelCard(
         name=settings.name or out.resolve().name,
         recipe="infometic",
@@ -831,11 +807,11 @@ def _save(
         command=command,
         settings=own,
         data=[part for source in sources for part in source.described()],
-        held_out="; ".join([*(source.held_out for source in sources if source.held_out), held_out]),
+        held_out=held_out(split, sources, "photos"),
         results=_results(trained, check, command),
         not_measured=["Agreement with human ratings."],
         limitations=[f"{_COUNTS[name]}: {count:,}." for name, count in sorted(data.counts.items()) if count],
-        compute=f"{torch.device(device()).type}, {trained.run.seconds / 60:.1f} minutes",
+        compute=machine_and_time(trained.run),
     )
     write_card(out, card)
     summary = {
@@ -852,31 +828,14 @@ def _save(
 def _results(trained: Trained, check: AlignmentCheck | None, command: str) -> list[Result]:
     if check is None:
         return [Result("validation split", "words_right", None)]
-    return [
-        Result(
-            data="validation split",
-            metric=name,
-            metric_name=name.replace("_", " "),
-            value=_or_none(value),
-            base_value=_or_none(trained.base[name]),
-            unit="share",
-            command=command,
-            rows=check.n,
-        )
-        for name, value in trained.evaluation.items()
-    ]
+    return results(trained.evaluation, trained.base, command, check.n)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """The command; see the top of this file."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     settings = parse(Settings, arguments, "Train InfoMetIC's network.")
-    trained = train(settings, command=f"python -m training.infometic {shlex.join(arguments)}")
-    if is_main_process():
-        end = (
-            f"saved to {trained.folder}" if trained.run.finished else "not finished: the same command goes on"
-        )
-        print(end, file=sys.stderr)
+    train_and_say(lambda: train(settings, command=f"python -m training.infometic {shlex.join(arguments)}"))
 
 
 if __name__ == "__main__":

@@ -102,12 +102,17 @@ def _stamps(files: Files, languages: Sequence[str]) -> Iterator[Text]:
                 yield stamp, named[key], text
 
 
-def _coco_cn(files: Files, languages: Sequence[str]) -> Iterator[Text]:
-    for content in files.values():
-        for line in content.decode("utf-8").splitlines():
-            key, separator, text = line.partition("\t")
-            if separator and "zh" in languages:
-                yield key, "zh", text
+def _listed_captions(language: str) -> Callable[[Files, Sequence[str]], Iterator[Text]]:
+    """Lines of a photo's key, a tab and its caption, all in one language."""
+
+    def read(files: Files, languages: Sequence[str]) -> Iterator[Text]:
+        for content in files.values() if language in languages else ():
+            for line in content.decode("utf-8").splitlines():
+                key, separator, text = line.partition("\t")
+                if separator:
+                    yield key, language, text
+
+    return read
 
 
 def _dutch_descriptions(files: Files, languages: Sequence[str]) -> Iterator[Text]:
@@ -132,15 +137,6 @@ def _jsts(files: Files, languages: Sequence[str]) -> Iterator[Text]:
                 described = zip((first, second or first), captions, strict=True)
                 for number, (photo, caption) in enumerate(described, 1):
                     yield f"{photo}-{caption}", "ja", pair[f"sentence{number}"]
-
-
-def _arabic_flickr8k(files: Files, languages: Sequence[str]) -> Iterator[Text]:
-    if "ar" in languages:
-        for content in files.values():
-            for line in content.decode("utf-8").splitlines():
-                key, separator, text = line.partition("\t")
-                if separator:
-                    yield key, "ar", text
 
 
 def _digest(sentence: tuple[str, str]) -> str:
@@ -284,7 +280,7 @@ SOURCES: tuple[Source, ...] = (
         licence="MIT",
         languages=("zh",),
         files=r"data/coco-cn_ext\.icap2020\.txt",
-        read=_coco_cn,
+        read=_listed_captions("zh"),
     ),
     Source(
         name="dutch-descriptions",
@@ -314,7 +310,7 @@ SOURCES: tuple[Source, ...] = (
         licence="none stated",
         languages=("ar",),
         files=r"data/Flickr8k_text/Flickr8k\.arabic\.full\.txt",
-        read=_arabic_flickr8k,
+        read=_listed_captions("ar"),
     ),
     Source(
         name="tatoeba",

@@ -14,7 +14,7 @@ import json
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from capscore import load_backbone
 from capscore.backbones import tuned
-from capscore.backbones.base import Backbone, pad_batch
+from capscore.backbones.base import Backbone
 from capscore.cache import EmbeddingCache
 from capscore.embedding import EmbeddedRows, Embedder
 from capscore.errors import CapscoreError, InputError
@@ -37,14 +37,23 @@ from training.config import main as run_as_command
 from training.config import parse
 from training.loop import LoopSettings, RunResult, device, is_main_process, main_process_first, run
 from training.losses import LossWeights, gate_loss, pr_mcs_loss
-from training.model_card import DataSource, ModelCard, Result, write_card
+from training.model_card import ModelCard, Result, write_card
+from training.moved_threshold import MovedThreshold
 from training.robustness_check import RobustnessCheck
+from training.run_record import (
+    RESULT,
+    Origin,
+    as_yaml,
+    finite,
+    held_out,
+    machine_and_time,
+    own_settings,
+    results,
+    train_and_say,
+)
 from training.triples import Captions, Noise, Split, Triple, TripleBatches, embed_captions, split_by_image
 
-RESULT = "result.json"
 _BENCHMARK = "benchmark:"
-# behind the name of a file of captions: what they come from
-_SOURCES = ".sources.json"
 # texts that go through the tower at once
 _PART = 64
 # captions whose mean a gate turns texts away from
@@ -446,54 +455,24 @@ def _sharpen(network: nn.Module, factor: float) -> None:
 
 def _move_threshold(network: nn.Module, backbone: Backbone, check: RobustnessCheck, least: float) -> None:
     """Open the gate in small steps until the mean original score is that share of the base's."""
-    ids = backbone.tokenize([backbone.prefix + text for text in check.texts]).ids
-    with torch.inference_mode():
-        rows, logits = (
-            torch.cat(parts)
-            for parts in zip(
-                *(
-                    network.apart(
-                        *(part.to(backbone.device) for part in pad_batch(ids[start : start + _PART], 0))
-                    )
-                    for start in range(0, len(ids), _PART)
-                ),
-                strict=True,
-            )
-        )
-        for steps in range(_MOST_STEPS + 1):
-            mixed = network.mixed(rows, logits - steps * _STEP).cpu().numpy()
-            if check.original_of_base(mixed) >= least:
+    memory: dict[tuple[int, ...], tuple[Tensor, Tensor]] = {}
+    for steps in range(_MOST_STEPS + 1):
+        if check.original_of_base(MovedThreshold(backbone, steps * _STEP, memory)) >= least:
+            with torch.no_grad():
                 network.gate.leave.bias -= steps * _STEP
-                return
+            return
     raise CapscoreError(
         f"keep_original={least}: the mean score of validation captions stays below that share of the base's"
     )
 
 
-class _Source:
-    """A file or a benchmark of the data; counts its captions as they are read."""
+class _Source(Origin):
+    """A file or a benchmark of the data."""
 
     def __init__(self, spec: str, settings: Settings):
+        name = spec.removeprefix(_BENCHMARK) if spec.startswith(_BENCHMARK) else Path(spec).name
+        super().__init__(spec, name, settings.data_license)
         self.spec, self.settings = spec, settings
-        self.n = 0
-        self.name = spec.removeprefix(_BENCHMARK) if spec.startswith(_BENCHMARK) else Path(spec).name
-        self.held_out = ""
-        self._parts: list[DataSource] = []
-        beside = Path(f"{Path(spec).expanduser()}{_SOURCES}")
-        if beside.is_file():
-            try:
-                said = json.loads(beside.read_text(encoding="utf-8"))
-                self.held_out, self._parts = _said(said)
-            except (OSError, ValueError, KeyError, TypeError) as error:
-                raise InputError(
-                    f"{beside} does not say what captions come from ({type(error).__name__}: {error}); "
-                    'expected {"held_out": …, "sources": [{"name": …, "license": …, "rows": …}, …]}',
-                    field="data",
-                ) from None
-
-    def described(self) -> list[DataSource]:
-        """What the captions come from, for the card."""
-        return self._parts or [DataSource(self.name, self.settings.data_license, rows=self.n)]
 
     def rows(self) -> Iterator[CaptionRow]:
         settings = self.settings
@@ -515,32 +494,7 @@ class _Source:
                 candidate_column=settings.candidate_column,
                 language_column=settings.language_column,
             )
-        self.n = 0
-        for row in rows:
-            self.n += 1
-            yield row
-
-
-def _said(said: dict[str, Any]) -> tuple[str, list[DataSource]]:
-    """What a file beside captions says: what was held out, and what they come from.
-
-    Raises:
-        KeyError, TypeError, ValueError: it is not what it should be.
-    """
-    if not isinstance(said, dict):
-        raise TypeError(f"it holds {said!r:.60}")
-    held_out, parts = said.get("held_out", ""), said["sources"]
-    if not isinstance(held_out, str):
-        raise TypeError(f"held_out is {held_out!r:.60}")
-    if not isinstance(parts, list) or not parts:
-        raise ValueError(f"sources is {parts!r:.60}")
-    for part in parts:
-        if not isinstance(part, dict):
-            raise TypeError(f"a source is {part!r:.60}")
-        for name, value in part.items():
-            if not isinstance(value, (int, type(None)) if name == "rows" else str):
-                raise TypeError(f"{name} is {value!r:.60}")
-    return held_out, [DataSource(**part) for part in parts]
+        yield from self.counted(rows)
 
 
 def data_digests(settings: Settings) -> dict[str, str]:
@@ -574,12 +528,6 @@ def _identity(
     settings: Settings, backbone: Backbone, captions: Captions, split: Split, batches: TripleBatches
 ) -> dict[str, Any]:
     """What makes a run what it is besides the loop's settings."""
-    inherited = {known.name for known in fields(LoopSettings)}
-    own = {
-        name: value
-        for name, value in asdict(settings).items()
-        if name not in inherited and name not in _NO_IDENTITY
-    }
     digest = xxhash.xxh3_128()
     for row in split.training.tolist():
         key = captions.keys[captions.image[row]]
@@ -587,7 +535,7 @@ def _identity(
             repr((key, captions.texts[row], captions.languages[row], captions.objects[row])).encode()
         )
     return {
-        **own,
+        **own_settings(settings, _NO_IDENTITY),
         "base_fingerprint": backbone.fingerprint,
         "training_data": digest.hexdigest(),
         "nouns": batches.noun_finders,
@@ -635,31 +583,24 @@ def _save(
         notes={
             "loss": asdict(settings.weights),
             "noise": asdict(settings.noise),
-            "validation": _finite(numbers),
+            "validation": finite(numbers),
         },
         dtype=settings.stored_dtype,
     )
     own = {name: value for name, value in asdict(settings).items() if name not in ("out", "name")}
-    write_text(out / "settings.yaml", _as_yaml(asdict(settings)), "settings")
-    held_out = (
-        f"{counted(len(split.validation), 'caption')} of images that no training caption has, for the "
-        "validation below"
-        if len(split.validation)
-        else "nothing"
-    )
-    if split.n_held_out:
-        held_out += f"; {counted(split.n_held_out, 'caption')} of images on a list, for nothing here"
+    write_text(out / "settings.yaml", as_yaml(asdict(settings)), "settings")
+    command = command or "python -m training.pr_mcs --config settings.yaml"
     card = ModelCard(
         name=settings.name or out.resolve().name,
         recipe="pr_mcs",
         base=settings.base,
         languages=languages,
         license=settings.license,
-        command=command or "python -m training.pr_mcs --config settings.yaml",
+        command=command,
         settings={**own, "logit_scale": _scale(settings, backbone), "nouns": batches.noun_finders},
         data=[part for source in sources for part in source.described()],
-        held_out="; ".join([*(source.held_out for source in sources if source.held_out), held_out]),
-        results=_results(trained, check, command or "python -m training.pr_mcs --config settings.yaml"),
+        held_out=held_out(split, sources, "images"),
+        results=_results(trained, check, command),
         not_measured=["Agreement with human ratings."],
         limitations=[
             f"{captions.n_stand_ins:,} of the {len(captions.keys):,} images were not to be had: another "
@@ -667,7 +608,7 @@ def _save(
         ]
         if captions.n_stand_ins
         else [],
-        compute=f"{torch.device(device()).type}, {trained.run.seconds / 60:.1f} minutes",
+        compute=machine_and_time(trained.run),
     )
     write_card(out, card)
     summary = {
@@ -675,7 +616,7 @@ def _save(
         "n_training": trained.n_training,
         "n_validation": trained.n_validation,
         "data": data_digests(settings),
-        **_finite(numbers),
+        **finite(numbers),
     }
     write_text(out / RESULT, json.dumps(summary, indent=2, ensure_ascii=False) + "\n", "result")
 
@@ -683,50 +624,18 @@ def _save(
 def _results(trained: Trained, check: RobustnessCheck | None, command: str) -> list[Result]:
     if check is None:
         return [Result("validation split", "drop_average", None)]
-    units = {name: "share" for name in trained.evaluation if name != "original"}
-    return [
-        Result(
-            data="validation split",
-            metric=name,
-            metric_name=name.replace("_", " "),
-            value=value,
-            base_value=_or_none(trained.base[name]),
-            unit=units.get(name, ""),
-            command=command,
-            rows=check.n,
-        )
-        for name, value in ((name, _or_none(value)) for name, value in trained.evaluation.items())
-    ]
+    return results(trained.evaluation, trained.base, command, check.n, no_shares=("original",))
 
 
 def _scale(settings: Settings, backbone: Backbone) -> float:
     return backbone.logit_scale if settings.logit_scale is None else settings.logit_scale
 
 
-def _or_none(number: float) -> float | None:
-    return number if np.isfinite(number) else None
-
-
-def _finite(numbers: dict[str, dict[str, float]]) -> dict[str, dict[str, float | None]]:
-    return {which: {name: _or_none(value) for name, value in part.items()} for which, part in numbers.items()}
-
-
-def _as_yaml(settings: dict[str, Any]) -> str:
-    import yaml
-
-    return yaml.safe_dump(settings, sort_keys=False, allow_unicode=True)
-
-
 def main(argv: Sequence[str] | None = None) -> None:
     """The command; see the top of this file."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     settings = parse(Settings, arguments, "Fine-tune a text tower for PR-MCS.")
-    trained = train(settings, command=f"python -m training.pr_mcs {shlex.join(arguments)}")
-    if is_main_process():
-        end = (
-            f"saved to {trained.folder}" if trained.run.finished else "not finished: the same command goes on"
-        )
-        print(end, file=sys.stderr)
+    train_and_say(lambda: train(settings, command=f"python -m training.pr_mcs {shlex.join(arguments)}"))
 
 
 if __name__ == "__main__":

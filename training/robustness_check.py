@@ -38,7 +38,6 @@ class RobustnessCheck:
 
     Attributes:
         n: captions that are measured.
-        texts: they themselves.
         base_numbers: what `__call__` gives of the base.
 
     Raises:
@@ -61,7 +60,7 @@ class RobustnessCheck:
         chosen = np.sort(chance.permutation(rows)[:most])
         self.n = len(chosen)
         self.kinds = tuple(kind for kind in KINDS if kind != "substitution" or kind in noise.kinds)
-        self.texts = [captions.texts[row] for row in chosen]
+        self._texts = [captions.texts[row] for row in chosen]
         self._perturbed: dict[str, list[str]] = {}
         self._unchanged: dict[str, np.ndarray] = {}
         finders = noun_finders(captions, chosen) if "substitution" in self.kinds else {}
@@ -75,13 +74,10 @@ class RobustnessCheck:
         self._base_cosines: np.ndarray | None = None
         self.base_numbers = self(base)
 
-    def original_of_base(self, matrix: np.ndarray) -> float:
-        """The mean score of the captions as they are, as a share of the base's.
-
-        Args:
-            matrix: (n, d), the embedding of each of `texts`.
-        """
-        cosines = (matrix * self._images[self._image]).sum(axis=1)
+    def original_of_base(self, backbone: Backbone) -> float:
+        """The mean score of the captions as they are, as a share of the base's."""
+        embedded = Embedder(backbone, progress=False).texts(self._texts, prefix=backbone.prefix)
+        cosines = (embedded.matrix[embedded.index] * self._images[self._image]).sum(axis=1)
         return float(W * np.maximum(cosines, 0).mean() / self.base_numbers["original"])
 
     def __call__(self, backbone: Backbone) -> dict[str, float]:
@@ -94,7 +90,7 @@ class RobustnessCheck:
             "image_to_text_r@1" among all captions and images here; "agreement_with_base", Spearman's ρ of the
             cosines with the base's, over each caption with its own image and with another one.
         """
-        texts = [*self.texts, *(text for kind in self.kinds for text in self._perturbed[kind])]
+        texts = [*self._texts, *(text for kind in self.kinds for text in self._perturbed[kind])]
         embedded = Embedder(backbone, progress=False).texts(texts, prefix=backbone.prefix)
         matrix = embedded.matrix[embedded.index]
         own = self._images[self._image]

@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..errors import InputError
 from ..signature import format_signature
 from .checked_rows import CheckedRows, check_rows
 
@@ -270,8 +269,6 @@ class Scorer(ABC):
         on_error: str = "raise",
     ) -> PreparedRows:
         """Check rows and measure what each of them gives by itself; arguments and errors as of `score`."""
-        if on_error not in ("raise", "skip"):
-            raise InputError(f"on_error={on_error!r}: expected 'raise' or 'skip'")
         return self._prepared(check_rows(self, candidates, images, references, language, on_error), on_error)
 
     def _prepared(self, rows: CheckedRows, on_error: str) -> PreparedRows:

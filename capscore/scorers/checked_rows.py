@@ -72,10 +72,12 @@ def check_rows(
     """Check what `Scorer.score` was given; no image is opened.
 
     Raises:
-        InputError: lists of different lengths, or, with on_error="raise", the first bad row.
+        InputError: lists of different lengths, an unknown `on_error`, or, with "raise", the first bad row.
     """
     from ..columns import check_images
 
+    if on_error not in ("raise", "skip"):
+        raise InputError(f"on_error={on_error!r}: expected 'raise' or 'skip'")
     captions = _as_list(candidates, "candidates", "captions")
     if not captions:
         raise InputError("there are no rows: candidates is empty", field="candidates")
@@ -102,10 +104,7 @@ def check_rows(
             raise error.at(row)
         failures.setdefault(row, error.at(row))
 
-    for row, caption in enumerate(captions):
-        problem = _text_problem(caption)
-        if problem:
-            fail(row, InputError(f"expected a caption, got {problem}", field="candidate"))
+    _check_each(captions, fail)
     lists: list[list[str]] | None = None
     n_references = np.zeros(len(captions), dtype=np.int64)
     if references is not None:
@@ -143,11 +142,15 @@ def check_captions(
     def fail(row: int, error: InputError) -> None:
         raise error.at(row)
 
+    _check_each(captions, fail)
+    return captions, _languages(language, captions, fail)
+
+
+def _check_each(captions: Iterable[Any], fail: Fail) -> None:
     for row, caption in enumerate(captions):
         problem = _text_problem(caption)
         if problem:
             fail(row, InputError(f"expected a caption, got {problem}", field="candidate"))
-    return captions, _languages(language, captions, fail)
 
 
 def check_boxes_column(boxes: Iterable[Any] | None, n_rows: int) -> list[Any] | None:

@@ -161,8 +161,6 @@ class InfoMetIC(BackboneScorer):
         boxes: Iterable[Any] | None = None,
     ) -> PreparedRows:
         """Check rows and measure each of them; arguments and errors as of `score`."""
-        if on_error not in ("raise", "skip"):
-            raise InputError(f"on_error={on_error!r}: expected 'raise' or 'skip'")
         rows = check_rows(self, candidates, images, references, language, on_error)
         rows.boxes = check_boxes_column(boxes, len(rows))
         return self._prepared(rows, on_error)
@@ -260,8 +258,8 @@ class InfoMetIC(BackboneScorer):
         embedded = self.embedder.texts(list(distinct), prefix=self.prefix)
         read = embedded.matrix[embedded.index]
         pieces = self._pieces(list(distinct))
-        cut = np.array([piece.n_cut > 0 for piece in pieces], dtype=bool)
-        self._warn_about_truncation((cut | embedded.truncated[embedded.index])[text_of])
+        self._warn_about_truncation(embedded.truncated[embedded.index][text_of])
+        self._warn_about_cut(_is_cut(pieces)[text_of])
 
         recall, precision = self._all_pairs(seen, found.matrix, read, pieces)
         values = {"image_cosine": found.matrix @ read.T, "recall": recall, "precision": precision}
@@ -315,9 +313,10 @@ class InfoMetIC(BackboneScorer):
         truncated = np.zeros(len(rows), dtype=bool)
         truncated[kept] = texts.truncated[texts.index]
         self._warn_about_truncation(truncated)
-        cut = kept[np.array([piece.n_cut > 0 for piece in pieces], dtype=bool)]
-        self._warn_about_cut(cut, len(rows))
-        truncated[cut] = True
+        cut = np.zeros(len(rows), dtype=bool)
+        cut[kept] = _is_cut(pieces)
+        self._warn_about_cut(cut)
+        truncated |= cut
         self._warn_about_regions(kept, details)
         return Measured(
             values={
@@ -540,11 +539,11 @@ class InfoMetIC(BackboneScorer):
             "boxes_given": seen.given,
         }
 
-    def _warn_about_cut(self, cut: np.ndarray, n_rows: int) -> None:
-        if len(cut):
+    def _warn_about_cut(self, cut: np.ndarray) -> None:
+        if cut.any():
             warnings.warn(
-                f"{len(cut)} of {n_rows} rows have a caption of more than {self._most_pieces} pieces; no "
-                f"word after them is scored (first such row: {cut[0]})",
+                f"{cut.sum()} of {len(cut)} rows have a caption of more than {self._most_pieces} pieces; no "
+                f"word after them is scored (first such row: {cut.argmax()})",
                 TruncationWarning,
                 stacklevel=_CALLER,
             )
@@ -558,6 +557,11 @@ class InfoMetIC(BackboneScorer):
                 RegionWarning,
                 stacklevel=_CALLER,
             )
+
+
+def _is_cut(pieces: list[Pieces]) -> np.ndarray:
+    """bool (n,), True where a caption has more pieces than are scored."""
+    return np.array([piece.n_cut > 0 for piece in pieces], dtype=bool)
 
 
 def _padded(parts: list[np.ndarray], width: int, device: str) -> tuple[torch.Tensor, torch.Tensor]:

@@ -12,7 +12,8 @@ from capscore import load_backbone
 from capscore.errors import CapscoreError, InputError
 from capscore.robustness import CaptionSet
 from training import threshold
-from training.threshold import MovedThreshold, Row, Settings, print_table, trade_off
+from training.moved_threshold import MovedThreshold
+from training.threshold import Row, Settings, print_table, trade_off
 
 TEXTS = [
     "A dog runs on the beach.",
