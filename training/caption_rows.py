@@ -90,8 +90,8 @@ def file_rows(
     folder = ImageFolder(Path(images) if images is not None else source.path.parent)
     for chunk in source.chunks(CHUNK):
         captions = chunk.values(fields.candidate)
-        found, problems = _images(chunk, fields.image, folder)
-        written = _written_names(chunk, fields.image)
+        found, problems = chunk_images(chunk, fields.image, folder)
+        written = written_names(chunk, fields.image)
         stand_ins = chunk.values("stand_in") if with_stand_ins else [None] * len(chunk)
         languages = chunk.values(fields.language) if fields.language else [None] * len(chunk)
         objects = chunk.values("objects") if "objects" in source.columns else [None] * len(chunk)
@@ -106,14 +106,14 @@ def file_rows(
             if (image is None) == (stand_in is None):
                 has = "neither an image nor" if stand_in is None else "both an image and"
                 raise InputError(f"{place} has {has} a stand_in; expected one of them")
-            _check_text(stand_in, place, "stand_in", optional=True)
+            check_text(stand_in, place, "stand_in", optional=True)
             yield CaptionRow(
-                caption=_check_text(captions[row], place, fields.candidate),
-                language=_language(languages[row], default, place),
+                caption=check_text(captions[row], place, fields.candidate),
+                language=row_language(languages[row], default, place),
                 image=image,
                 stand_in=stand_in,
                 objects=_objects(objects[row], source, place),
-                names=_names(written[row], ids[row]),
+                names=row_names(written[row], ids[row]),
                 place=place,
             )
 
@@ -159,11 +159,11 @@ def benchmark_rows(
         objects = row.get("critical_objects") if "references" not in columns else None
         for caption in listed:
             yield CaptionRow(
-                caption=_check_text(caption, place, "caption"),
-                language=_language(row.get("language"), None, place),
+                caption=check_text(caption, place, "caption"),
+                language=row_language(row.get("language"), None, place),
                 image=images[number],
                 objects=None if objects is None else tuple(objects),
-                names=_names(row["image_id"], row.get("id")),
+                names=row_names(row["image_id"], row.get("id")),
                 place=place,
             )
 
@@ -185,16 +185,17 @@ def read_names(path: str | Path) -> frozenset[str]:
     return names
 
 
-def _images(
+def chunk_images(
     chunk: Chunk, column: str | None, folder: ImageFolder
 ) -> tuple[Sequence[Any], dict[int, InputError]]:
+    """The images of a chunk, not opened, and row → why there is none."""
     problems: dict[int, InputError] = {}
     if column is None:
         return [None] * len(chunk), problems
     return find_images(chunk, column, folder, problems), problems
 
 
-def _written_names(chunk: Chunk, column: str | None) -> list[Any]:
+def written_names(chunk: Chunk, column: str | None) -> list[Any]:
     """The images' names as the file has them; None for an image that it holds and does not name."""
     if column is None:
         return [None] * len(chunk)
@@ -212,7 +213,8 @@ def _written_names(chunk: Chunk, column: str | None) -> list[Any]:
     return chunk.values(column)
 
 
-def _names(image: Any, row_id: Any) -> tuple[str, ...]:
+def row_names(image: Any, row_id: Any) -> tuple[str, ...]:
+    """By which a list may name a row or its image."""
     names: dict[str, None] = {}
     for name in (row_id, image):
         if isinstance(name, (str, int)) and not isinstance(name, bool) and str(name).strip():
@@ -223,7 +225,8 @@ def _names(image: Any, row_id: Any) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _check_text(text: Any, place: str, field: str, *, optional: bool = False) -> str:
+def check_text(text: Any, place: str, field: str, *, optional: bool = False) -> str:
+    """The text, if it is one and not blank; raises InputError with its place."""
     if text is None and optional:
         return text
     if not isinstance(text, str):
@@ -233,7 +236,8 @@ def _check_text(text: Any, place: str, field: str, *, optional: bool = False) ->
     return text
 
 
-def _language(tag: Any, default: str | None, place: str) -> str:
+def row_language(tag: Any, default: str | None, place: str) -> str:
+    """A row's language, or the default where it states none; raises InputError with its place."""
     if tag is None or tag == "":
         if default is None:
             raise InputError(

@@ -33,7 +33,7 @@ from capscore.infometic.regions import RegionFinder, Regions, load_finder
 from capscore.infometic.words import CaptionWord, caption_words, word_shares
 from capscore.word_classes import tagger_name
 from training.infometic_rows import AlignedRow
-from training.triples import _Rows
+from training.triples import StoredRows
 from training.word_pollution import EXCLUDED, WRONG, frequent_words, pollute, word_labels
 
 # Regions are the boxes that the rows give.
@@ -588,7 +588,7 @@ def _see(
 ) -> _Seen:
     """Embed images and their regions, a few images at a time."""
     prefix, dim = embedder.backbone.prefix, embedder.backbone.dim
-    matrix = _Rows(dim, folder, 2**30)
+    matrix = StoredRows(dim, folder, 2**30)
     seen = _Seen(np.zeros((0, dim), np.float32), [], _Lists(), [], [], [])
     n = 0
 

@@ -18,7 +18,7 @@ from capscore.errors import InputError
 from capscore.languages import language_code
 from capscore.row_fields import FAMILIAR, ImageFolder, find_fields
 from capscore.rows import open_rows
-from training.caption_rows import CHUNK, _check_text, _images, _language, _names, _written_names
+from training.caption_rows import CHUNK, check_text, chunk_images, row_language, row_names, written_names
 from training.flickr30k_entities import read_entities
 
 
@@ -101,8 +101,8 @@ def file_rows(
         def cells(name: str | None, chunk: Any = chunk) -> list[Any]:
             return chunk.values(name) if name in source.columns else [None] * len(chunk)
 
-        found, problems = _images(chunk, columns.image, folder)
-        written = _written_names(chunk, columns.image)
+        found, problems = chunk_images(chunk, columns.image, folder)
+        written = written_names(chunk, columns.image)
         captions, languages, ids = cells(columns.candidate), cells(columns.language), cells("id")
         listed = {name: cells(name) for name in ("stand_in", "boxes", "region_texts", "mentioned")}
         photos = cells("photo")
@@ -126,15 +126,15 @@ def file_rows(
                 what = "region_texts" if texts else "a stand_in"
                 raise InputError(f"{place} has boxes in pixels and {what}; expected one of them")
             yield AlignedRow(
-                caption=_check_text(captions[row], place, columns.candidate),
-                language=_language(languages[row], default, place),
+                caption=check_text(captions[row], place, columns.candidate),
+                language=row_language(languages[row], default, place),
                 image=image,
                 stand_ins=stand_ins,
                 boxes=boxes,
                 region_texts=texts,
                 mentioned=_mentioned(own["mentioned"], len(texts) if boxes is None else len(boxes), place),
                 photo="" if photos[row] is None else str(photos[row]),
-                names=_names(written[row], ids[row]),
+                names=row_names(written[row], ids[row]),
                 place=place,
             )
 
@@ -159,7 +159,7 @@ def coco_rows(path: str | Path, images: str | Path, *, language: str = "en") -> 
                 caption=caption["caption"],
                 language=code,
                 image=file,
-                names=_names(image["file_name"], image["id"]),
+                names=row_names(image["file_name"], image["id"]),
                 place=f"{path}, caption {caption['id']}",
             )
 
@@ -185,7 +185,7 @@ def entity_rows(folder: str | Path, images: str | Path, *, split: str | None = N
                 image=file,
                 boxes=image.boxes,
                 mentioned=image.mentioned(caption),
-                names=_names(image.file_name, image.id),
+                names=row_names(image.file_name, image.id),
                 place=f"{folder}, {image.id}.txt, line {caption.line}",
             )
 
@@ -205,7 +205,7 @@ def _stand_ins(cell: Any, place: str) -> tuple[str, ...]:
     if cell is None or cell == "":
         return ()
     texts = cell if isinstance(cell, (list, tuple)) else [cell]
-    return tuple(_check_text(text, place, "stand_in") for text in texts)
+    return tuple(check_text(text, place, "stand_in") for text in texts)
 
 
 def _boxes(cell: Any, place: str) -> tuple[tuple[float, ...], ...] | None:
@@ -239,7 +239,7 @@ def _region_texts(cell: Any, place: str) -> tuple[RegionText, ...]:
             if not set(entry) <= {"text", "box"}:
                 raise InputError(f"{place}, {where} has {', '.join(entry)}; expected text and box")
             text, box = entry.get("text"), entry.get("box")
-        text = _check_text(text, place, where)
+        text = check_text(text, place, where)
         if box is not None:
             inside = _is_box(box) and 0 <= box[0] < box[2] <= 1 and 0 <= box[1] < box[3] <= 1
             if not inside:

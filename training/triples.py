@@ -91,7 +91,7 @@ def embed_captions(
     index: list[int] = []
     places: dict[str, int] = {}
     n_stand_ins = n_truncated = 0
-    matrix = _Rows(embedder.backbone.dim, folder, in_memory)
+    matrix = StoredRows(embedder.backbone.dim, folder, in_memory)
     source = iter(rows)
     while chunk := list(islice(source, CHUNK)):
         pictured = [row for row in chunk if row.stand_in is None]
@@ -140,7 +140,7 @@ def _fresh(embedded: EmbeddedRows, places: dict[str, int]) -> np.ndarray:
     return embedded.matrix[new]
 
 
-class _Rows:
+class StoredRows:
     """A float32 matrix that grows: in memory, then in a file without a name, which goes with the process."""
 
     def __init__(self, dim: int, folder: str | Path | None, in_memory: int):
