@@ -1,14 +1,16 @@
 """How often a wrong word planted in a right caption is found, and how often right words are flagged.
 
-    python -m benchmarks.planted_errors --data DATA --weights info_clip --weights FOLDER
+    python -m benchmarks.planted_errors --data DATA --weights info_clip --weights FOLDER [--photos FOLDER]
 
 In: a folder with `flickr8k` (`multilingual_captions.json` and the folder `images`) and `xflickrco`
 (`es/test.jsonl`, `en/test.jsonl`, …), and weights of InfoMetIC. Out: for each language and kind of error, how
 often the planted word has the lowest score of its caption and how often it is flagged, beside chance and
 three baselines without training; false alarms; how often recall and precision fall when they should.
 
-Spanish has no captions of those photos. An English caption of the photo stands in for its image there: its
-embedding for the whole image, those of its noun phrases for the regions. The output says so.
+Spanish has no captions of those photos. With a folder of Flickr8k's photos, Spanish and what else XFlickrCO's
+test split has in other languages is measured on the photos of that split which Flickr8k has too. Without one,
+an English caption of the photo stands in for its image: its embedding for the whole image, those of its noun
+phrases for the regions. The output says so.
 """
 
 from __future__ import annotations
@@ -76,17 +78,44 @@ def read_photos(folder: Path) -> list[Photo]:
     ]
 
 
-def read_stand_ins(folder: Path, most: int) -> list[Photo]:
-    """The first photos of XFlickrCO's test split, an English caption standing in for each image.
-
-    What that caption mentions is not planted either: it is among those in English.
-    """
+def _xflickrco(folder: Path) -> dict[str, dict[str, list[str]]]:
+    """Language → id of the photo → captions, of XFlickrCO's test split."""
     by_language = {}
     for language in LANGUAGES:
         file = folder / language / "test.jsonl"
         if file.is_file():
             rows = map(json.loads, file.read_text(encoding="utf-8").splitlines())
             by_language[language] = {row["id"]: row["sentences"] for row in rows}
+    return by_language
+
+
+def read_shared_photos(folder: Path, photos: Path) -> list[Photo]:
+    """The photos of XFlickrCO's test split that Flickr8k has too: in both, a photo's number at Flickr is in
+    its name.
+
+    Args:
+        folder: of XFlickrCO.
+        photos: of Flickr8k's photos.
+    """
+    by_language = _xflickrco(folder)
+    files = {file.name.partition("_")[0]: file for file in sorted(photos.glob("*_*.jpg"))}
+    return [
+        Photo(
+            files[name].name,
+            {language: rows.get(name, ()) for language, rows in by_language.items()},
+            files[name],
+        )
+        for name in by_language["es"]
+        if name in files
+    ]
+
+
+def read_stand_ins(folder: Path, most: int) -> list[Photo]:
+    """The first photos of XFlickrCO's test split, an English caption standing in for each image.
+
+    What that caption mentions is not planted either: it is among those in English.
+    """
+    by_language = _xflickrco(folder)
     names = [name for name in by_language["es"] if by_language["en"].get(name)][:most]
     return [
         Photo(
@@ -447,26 +476,31 @@ def measure(
     languages: Sequence[str],
     stand_ins: int = STAND_INS,
     seed: int = 0,
+    shared: Path | None = None,
 ) -> dict[str, Any]:
-    """The reports of all weights and languages; Spanish with texts that stand in for images.
+    """The reports of all weights and languages; Spanish on photos of its own, or on texts that stand in.
 
     Args:
         embedder: holds the backbone.
         data: folder with "flickr8k" and, for Spanish, "xflickrco".
         weights: as `capscore.infometic.weights.load_aligner` takes them.
         languages: of `LANGUAGES`.
-        stand_ins: how many Spanish captions there are at most.
+        stand_ins: how many Spanish captions there are at most where texts stand in.
         seed: of what is planted.
+        shared: folder of Flickr8k's photos, for Spanish.
 
     Returns:
-        JSON-ready: "backbone", "seed", and under "weights", by name, "scorer" (their name in signatures),
-        "beta", "languages" (of each what `report` says).
+        JSON-ready: "backbone", "seed", "shared_photos" (how many Spanish has), and under "weights", by name,
+        "scorer" (their name in signatures), "beta", "languages" (of each what `report` says).
     """
     from capscore.scorers.infometic import InfoMetIC
 
     photos = read_photos(data / "flickr8k") if set(languages) - {"es"} else []
-    told = read_stand_ins(data / "xflickrco", stand_ins) if "es" in languages else []
-    named = {photo.name: photo for photo in photos}
+    told = []
+    if "es" in languages:
+        folder = data / "xflickrco"
+        told = read_shared_photos(folder, shared) if shared else read_stand_ins(folder, stand_ins)
+    named = {photo.name: photo for photo in (*told, *photos)}
     cases = {
         language: make_cases(told if language == "es" else photos, language, seed) for language in languages
     }
@@ -474,7 +508,12 @@ def measure(
         stands_in: [row for own in cases.values() if own.stands_in == stands_in for row in own.rows()]
         for stands_in in (False, True)
     }
-    result: dict[str, Any] = {"backbone": embedder.backbone.name, "seed": seed, "weights": {}}
+    result: dict[str, Any] = {
+        "backbone": embedder.backbone.name,
+        "seed": seed,
+        "shared_photos": len(told) if shared else 0,
+        "weights": {},
+    }
     baselines: dict[str, Any] = {}
     for name in weights:
         scorer = InfoMetIC(embedder, weights=name)
@@ -521,6 +560,10 @@ def print_result(result: Mapping[str, Any], console: Console | None = None) -> N
         "them by lot). flagged: its score is at most β. whole, regions, without: lowest by the word's cosine "
         "with the image, with its regions, by what the caption's cosine loses without it; no training, no β."
     )
+    if result["shared_photos"]:
+        console.print(
+            f"es: on the {result['shared_photos']} photos that XFlickrCO's test split and Flickr8k share."
+        )
     told = [f"{language}*" for language, own in languages.items() if own["stands_in"]]
     if told:
         console.print(
@@ -595,6 +638,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--stand-ins", type=int, default=STAND_INS, help="photos for Spanish; default: %(default)s"
     )
+    parser.add_argument(
+        "--photos", type=Path, help="folder of Flickr8k's photos: Spanish is measured on those of XFlickrCO's"
+    )
     parser.add_argument("--seed", type=int, default=0, help="default: %(default)s")
     parser.add_argument("--output", type=Path, help="also write the result to this file, as JSON")
     options = parser.parse_args(argv)
@@ -603,7 +649,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     if unknown:
         parser.error(f"--languages {options.languages}: no lexicon for {unknown[0]!r}, only for {LANGUAGES}")
     embedder = Embedder(capscore.load_backbone(options.backbone))
-    result = measure(embedder, options.data, options.weights, languages, options.stand_ins, options.seed)
+    if options.photos and not options.photos.is_dir():
+        parser.error(f"--photos {options.photos}: there is no such folder")
+    result = measure(
+        embedder, options.data, options.weights, languages, options.stand_ins, options.seed, options.photos
+    )
     print_result(result)
     if options.output:
         write_text(options.output, json.dumps(result, ensure_ascii=False, indent=1) + "\n", "planted errors")

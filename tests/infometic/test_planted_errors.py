@@ -28,6 +28,7 @@ from benchmarks.planted_errors import (
     measure,
     print_result,
     read_photos,
+    read_shared_photos,
     read_stand_ins,
     report,
     score_photos,
@@ -414,6 +415,30 @@ def test_stand_ins_are_read(data):
     assert len(read_stand_ins(data / "xflickrco", 1)) == 1
 
 
+def test_photos_that_two_data_sets_share(data, tmp_path):
+    for name in ("8_ab.jpg", "77_cd.jpg", "9.jpg"):
+        (tmp_path / "photos").mkdir(exist_ok=True)
+        Image.new("RGB", (40, 30), "green").save(tmp_path / "photos" / name)
+    (shared,) = read_shared_photos(data / "xflickrco", tmp_path / "photos")
+    assert (shared.name, shared.image) == ("8_ab.jpg", tmp_path / "photos" / "8_ab.jpg")
+    assert shared.captions == {"es": ["Nada de nada"], "en": ["Nothing at all"], "zh": ()}
+    Image.new("RGB", (40, 30), "red").save(tmp_path / "photos" / "7_ef.jpg")
+
+    result = measure(
+        Embedder(ColourBackbone(), progress=False),
+        data,
+        ["info_clip"],
+        ["en", "es"],
+        shared=tmp_path / "photos",
+    )
+    spanish = result["weights"]["info_clip"]["languages"]["es"]
+    assert (spanish["photos"], spanish["stands_in"], result["shared_photos"]) == (2, False, 2)
+    assert spanish["kinds"]["blatant"]["n"] == 1
+    written = StringIO()
+    print_result(result, Console(file=written, width=80, highlight=False))
+    assert "es: on the 2 photos that XFlickrCO's test split and Flickr8k share" in written.getvalue()
+
+
 @pytest.mark.filterwarnings("ignore::capscore.errors.TruncationWarning")
 def test_all_of_it(data):
     embedder = Embedder(ColourBackbone(), progress=False)
@@ -477,3 +502,11 @@ def test_an_unknown_language_is_said(capsys):
     with pytest.raises(SystemExit):
         planted_errors.main(["--data", ".", "--weights", "info_clip", "--languages", "en,it"])
     assert "no lexicon for 'it'" in capsys.readouterr().err
+
+
+def test_a_folder_of_photos_that_is_not_there_is_said(capsys, tmp_path):
+    with pytest.raises(SystemExit):
+        planted_errors.main(
+            ["--data", ".", "--weights", "info_clip", "--photos", str(tmp_path / "no"), "--languages", "es"]
+        )
+    assert "there is no such folder" in capsys.readouterr().err
