@@ -22,10 +22,12 @@ from .cli_options import (
     Dtype,
     NoCache,
     NRegions,
+    RegionNames,
     RegionsFrom,
     TrustRemoteCode,
     Weights,
     chosen_cache,
+    infometic_options,
 )
 from .command_line import DEBUG, FAILED, SKIPPED, as_usage, command, say
 from .errors import CapscoreError
@@ -163,6 +165,7 @@ def benchmark(
     no_cache: NoCache = False,
     weights: Weights = None,
     regions: RegionsFrom = None,
+    region_names: RegionNames = None,
     n_regions: NRegions = None,
     beta: Beta = None,
 ) -> None:
@@ -184,6 +187,9 @@ def benchmark(
     if suite is not None and data_dir is None:
         raise UsageError("--suite needs --data-dir, a folder with one folder a benchmark")
     cache = chosen_cache(cache_dir, no_cache)
+    own = infometic_options(
+        weights=weights, regions=regions, region_names=region_names, n_regions=n_regions, beta=beta
+    )
     with as_usage():
         options = Options(raters, bootstrap, confidence, seed, missing)
         targets = benchmark_targets(data or [], config, data_dir)
@@ -215,13 +221,7 @@ def benchmark(
         metric or [],
         backbone or [None],
         embedder,
-        {
-            "document_frequencies": document_frequencies,
-            "weights": weights,
-            "regions": regions,
-            "n_regions": n_regions,
-            "beta": beta,
-        },
+        {"document_frequencies": document_frequencies, **own},
     )
     files = _score_files(scores or [], set(metrics))
 

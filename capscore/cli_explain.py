@@ -20,10 +20,12 @@ from .cli_options import (
     Device,
     Dtype,
     NoCache,
+    RegionNames,
     RegionsFrom,
     TrustRemoteCode,
     Weights,
     chosen_cache,
+    infometic_options,
 )
 from .command_line import (
     DEBUG,
@@ -95,6 +97,7 @@ def explain(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing.")] = False,
     debug: Debug = False,
     regions: RegionsFrom = None,
+    region_names: RegionNames = None,
     boxes: Annotated[
         Path | None,
         typer.Option(
@@ -136,11 +139,14 @@ def explain(
 
     if regions is not None and boxes is not None:
         raise UsageError("--regions and --boxes: give one of them")
+    if region_names and boxes is not None:
+        raise UsageError("--region-names and --boxes: give one of them")
     if as_json and output is not None:
         raise UsageError("--json prints; --output NAME.json writes: give one of them")
     if not all(caption.strip() for caption in captions):
         raise UsageError("a caption is empty")
     cache = chosen_cache(cache_dir, no_cache)
+    own = infometic_options(weights=weights, regions=regions, region_names=region_names, beta=beta)
     with as_usage():
         if language is not None:
             language_code(language)
@@ -158,10 +164,8 @@ def explain(
     image = load_image(photo)
     with as_usage():
         scorer = _scorer(
+            own,
             backbone=backbone,
-            weights=weights,
-            regions=regions,
-            beta=beta,
             device=device,
             dtype=dtype,
             batch_size=batch_size,
@@ -192,11 +196,9 @@ def explain(
 
 
 def _scorer(
+    own: dict[str, Any],
     *,
     backbone: str | None,
-    weights: str | None,
-    regions: str | None,
-    beta: float,
     device: str | None,
     dtype: str,
     batch_size: int | None,
@@ -208,14 +210,12 @@ def _scorer(
     return load(
         "infometic",
         backbone=backbone,
-        weights=weights,
-        regions=regions,
-        beta=beta,
         device=device,
         dtype=dtype,
         batch_size=batch_size,
         trust_remote_code=trust_remote_code,
         cache=cache,
+        **own,
     )
 
 
@@ -369,9 +369,9 @@ def _verdict(caption: ExplainedCaption) -> Text:
 
 def _clean(text: str) -> str:
     """A text that does nothing to the terminal but stand in its line."""
-    from .report import _UNSEEN
+    from .report import UNSEEN
 
-    return _UNSEEN.sub("?", " ".join(text.splitlines()) if text.strip() else " ").replace("\t", " ")
+    return UNSEEN.sub("?", " ".join(text.splitlines()) if text.strip() else " ").replace("\t", " ")
 
 
 def _bars(caption: ExplainedCaption, end: float) -> Table:

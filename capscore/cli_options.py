@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -52,6 +52,15 @@ RegionsFrom = Annotated[
         show_default=False,
     ),
 ]
+RegionNames = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--region-names",
+        help="What owlv2 and grounding-dino are to look for, such as dog or 'red ball'; may be repeated.",
+        rich_help_panel=REGIONS,
+        show_default=False,
+    ),
+]
 NRegions = Annotated[
     int | None,
     typer.Option(min=1, help="Regions a photo. Default: 20.", rich_help_panel=REGIONS, show_default=False),
@@ -64,6 +73,37 @@ Beta = Annotated[
         show_default=False,
     ),
 ]
+
+
+def infometic_options(
+    *,
+    weights: str | None = None,
+    regions: str | None = None,
+    region_names: list[str] | None = None,
+    n_regions: int | None = None,
+    beta: float | None = None,
+) -> dict[str, Any]:
+    """Those of InfoMetIC's options that were given, checked, by the names that its scorer takes.
+
+    Raises:
+        UsageError: one that is not what it should be, or that does not go with the others.
+    """
+    options = {
+        "weights": weights,
+        "regions": regions,
+        "region_names": region_names or None,
+        "n_regions": n_regions,
+        "beta": beta,
+    }
+    given = {name: value for name, value in options.items() if value is not None}
+    checked = {name: value for name, value in given.items() if name != "weights"}
+    if checked:
+        from .command_line import as_usage
+        from .scorers.infometic import check_settings
+
+        with as_usage():
+            check_settings(**checked)
+    return given
 
 
 def chosen_cache(cache_dir: Path | None, no_cache: bool) -> bool | Path | None:

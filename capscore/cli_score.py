@@ -13,7 +13,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from . import __version__
-from .cli_options import BatchSize, CacheDir, Debug, Device, Dtype, NoCache, TrustRemoteCode, chosen_cache
+from .cli_options import (
+    BatchSize,
+    Beta,
+    CacheDir,
+    Debug,
+    Device,
+    Dtype,
+    NoCache,
+    NRegions,
+    RegionNames,
+    RegionsFrom,
+    TrustRemoteCode,
+    Weights,
+    chosen_cache,
+    infometic_options,
+)
 from .command_line import (
     DEBUG,
     SKIPPED,
@@ -165,6 +180,11 @@ def score(
             show_default=False,
         ),
     ] = None,
+    weights: Weights = None,
+    regions: RegionsFrom = None,
+    region_names: RegionNames = None,
+    n_regions: NRegions = None,
+    beta: Beta = None,
 ) -> None:
     DEBUG.set(debug)
     from .row_fields import FAMILIAR, ImageFolder, find_fields
@@ -194,9 +214,16 @@ def score(
                 "trust_remote_code": trust_remote_code,
                 "allow_urls": allow_urls,
                 "cache": no_cache or cache_dir,
+                "weights": weights,
+                "regions": regions,
+                "region_names": region_names or None,
+                "n_regions": n_regions,
+                "beta": beta,
             },
         )
-        own = _own_options(document_frequencies, variant, clip)
+        own = _own_options(document_frequencies, variant, clip) | infometic_options(
+            weights=weights, regions=regions, region_names=region_names, n_regions=n_regions, beta=beta
+        )
 
         kinds = [scorer_class(name) for name in metrics]
         source = open_rows(input, split=split)
@@ -278,8 +305,9 @@ def _check_taken(metrics: list[str], options: dict[str, object]) -> None:
     """See that every option that was given means something to one of the metrics."""
     from .rows import UsageError
 
+    taken = {name for metric in metrics for name in scorer_class(metric).options}
     for name, value in options.items():
-        if value and not any(name in scorer_class(metric).options for metric in metrics):
+        if value is not None and value is not False and name not in taken:
             spelt = {"cache": "--cache-dir and --no-cache"}.get(name, f"--{name.replace('_', '-')}")
             raise UsageError(f"{spelt}: an option of other metrics than {', '.join(metrics)}")
 

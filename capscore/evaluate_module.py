@@ -58,9 +58,9 @@ class CaptionModule(evaluate.Metric, ABC):
 
     Extra arguments of `evaluate.load` go to `capscore.load`, which refuses those that its metric does not
     take: backbone, device, dtype, batch_size, cache, prefix, image_tower, trust_remote_code, allow_urls and
-    progress for metrics with a backbone, and weights, regions, n_regions and beta for infometic;
-    document_frequencies, variant and clip for others. `revision` of `evaluate.load` is that of the module;
-    for the towers write `backbone="org/name@revision"`.
+    progress for metrics with a backbone, and weights, regions, region_names, n_regions and beta for
+    infometic; document_frequencies, variant and clip for others. `revision` of `evaluate.load` is that of the
+    module; for the towers write `backbone="org/name@revision"`.
 
     `language` is that of all rows which come without one. `add` and `add_batch` of `evaluate.combine` hand on
     none, so there the modules have to be loaded with it.
@@ -108,6 +108,7 @@ class CaptionModule(evaluate.Metric, ABC):
         clip: str | None = None,
         weights: Any = None,
         regions: Any = None,
+        region_names: Sequence[str] | None = None,
         n_regions: int | None = None,
         beta: float | None = None,
         language: str | None = None,
@@ -130,6 +131,7 @@ class CaptionModule(evaluate.Metric, ABC):
             "clip": clip,
             "weights": weights,
             "regions": regions,
+            "region_names": region_names,
             "n_regions": n_regions,
             "beta": beta,
         }

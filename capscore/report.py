@@ -22,6 +22,7 @@ from .languages import NAMES
 from .whole_file import whole_file
 
 if TYPE_CHECKING:
+    from .report_explanations import ReportExplanations
     from .report_perturbations import ReportPerturbations
 
 THUMBNAIL_SIDE = 640
@@ -103,6 +104,7 @@ def write_html(
     metrics: Sequence[ReportMetric],
     facts: Sequence[tuple[str, str]] = (),
     perturbations: ReportPerturbations | None = None,
+    explanations: ReportExplanations | None = None,
     reproduce: str = "",
 ) -> Path:
     """Write the page; the file gets its name only once it is whole.
@@ -115,6 +117,7 @@ def write_html(
         metrics: whose scores to show, in this order.
         facts: (number, what it counts), shown large, such as ("0.81", "mean MCS of 500 captions").
         perturbations: a section on what perturbed words do to scores.
+        explanations: a section on which words of captions are wrong, and which regions of photos they miss.
         reproduce: commands that give the same page again.
 
     Returns:
@@ -122,6 +125,7 @@ def write_html(
 
     Raises:
         ImageError: a photo that cannot be read.
+        CapscoreError: an explained photo is not of the size that its regions were found in.
         ResultWriteError: the file could not be written; what was there before is whole.
 
     >>> metric = ReportMetric("mcs", "MCS", "mcs|backbone:embedded@w00000000|w:2.5")
@@ -129,7 +133,7 @@ def write_html(
     >>> write_html("report.html", title="Cats", intro=[], photos=[photo], metrics=[metric])  # doctest: +SKIP
     PosixPath('report.html')
     """
-    page = _Page(photos, metrics, perturbations)
+    page = _Page(photos, metrics, perturbations, explanations)
     path = Path(path).expanduser()
     with whole_file(path, "report") as file:
         for part in page.render(title, intro, facts, reproduce):
@@ -168,8 +172,10 @@ class _Page:
         photos: Sequence[ReportPhoto],
         metrics: Sequence[ReportMetric],
         perturbations: ReportPerturbations | None,
+        explanations: ReportExplanations | None,
     ):
-        self.photos, self.metrics, self.perturbations = photos, metrics, perturbations
+        self.photos, self.metrics = photos, metrics
+        self.perturbations, self.explanations = perturbations, explanations
         captions = [caption for photo in photos for caption in photo.captions]
         tags = [*(caption.language for caption in captions), *(tag for p in photos for tag in p.references)]
         self.languages = list(dict.fromkeys(tags))
@@ -187,8 +193,8 @@ class _Page:
     ) -> Iterator[str]:
         yield self._head(title)
         yield '<header class="top">\n'
-        yield f"<h1>{_text(title)}</h1>\n"
-        yield "".join(f"<p>{_text(paragraph)}</p>\n" for paragraph in intro)
+        yield f"<h1>{as_text(title)}</h1>\n"
+        yield "".join(f"<p>{as_text(paragraph)}</p>\n" for paragraph in intro)
         yield self._facts(facts)
         yield "</header>\n"
         if self.marks:
@@ -197,6 +203,10 @@ class _Page:
             from .report_perturbations import render
 
             yield from render(self.perturbations, [photo.title for photo in self.photos])
+        if self.explanations is not None:
+            from .report_explanations import render
+
+            yield from render(self.explanations, [photo.title for photo in self.photos])
         yield self._filter()
         yield "<main>\n" + self._legend()
         for number, photo in enumerate(self.photos):
@@ -209,25 +219,31 @@ class _Page:
         # The policy forbids what the page does without anyway: nothing is ever loaded or run.
         policy = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
         filters = "".join(
-            f"body:has(#language-{number}:checked) :is(.card,.block):not(.l{number}){{display:none}}\n"
+            f"body:has(#language-{number}:checked) main :is(.card,.block):not(.l{number}){{display:none}}\n"
             for number in range(len(self.languages))
         )
-        more = ""
+        style = STYLE
         if self.perturbations is not None:
             from .report_perturbations import STYLE as more
+
+            style += more
+        if self.explanations is not None:
+            from .report_explanations import STYLE as more
+
+            style += more
         return (
             '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
             f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
             '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
             '<meta name="color-scheme" content="light dark">\n'
-            f"<title>{_plain(title)}</title>\n<style>\n{_STYLE}{more}{filters}</style>\n</head>\n<body>\n"
+            f"<title>{as_attribute(title)}</title>\n<style>\n{style}{filters}</style>\n</head>\n<body>\n"
         )
 
     def _facts(self, facts: Sequence[tuple[str, str]]) -> str:
         if not facts:
             return ""
         tiles = "".join(
-            f"<div><dt>{_text(counted)}</dt><dd>{_text(number)}</dd></div>\n" for number, counted in facts
+            f"<div><dt>{as_text(counted)}</dt><dd>{as_text(number)}</dd></div>\n" for number, counted in facts
         )
         return f'<dl class="facts">\n{tiles}</dl>\n'
 
@@ -236,7 +252,8 @@ class _Page:
         tables = []
         for metric in self.metrics:
             heads = "".join(
-                f'<th scope="col"><abbr title="{_plain(_language_name(tag))}">{_text(tag or "?")}</abbr></th>'
+                f'<th scope="col"><abbr title="{as_attribute(language_name(tag))}">'
+                f"{as_text(tag or '?')}</abbr></th>"
                 for tag in self.languages
             )
             rows = []
@@ -245,12 +262,13 @@ class _Page:
                 cells = "".join(
                     f"<td>{self._cell(groups.get(tag, []), metric)}</td>" for tag in self.languages
                 )
-                link = f'<a href="#photo-{number}">{_text(photo.title)}</a>'
+                link = f'<a href="#photo-{number}">{as_text(photo.title)}</a>'
                 rows.append(f'<tr><th scope="row">{link}</th>{cells}</tr>\n')
             tables.append(
-                f'<div class="sheet" role="region" aria-label="{_plain(metric.label)}" tabindex="0"><table>\n'
-                f"<caption><b>{_text(metric.label)}</b> "
-                f"{_text(metric.explanation)}</caption>\n"
+                f'<div class="sheet" role="region" aria-label="{as_attribute(metric.label)}" tabindex="0">\n'
+                "<table>\n"
+                f"<caption><b>{as_text(metric.label)}</b> "
+                f"{as_text(metric.explanation)}</caption>\n"
                 f'<thead><tr><th scope="col"><span class="unseen">Photo</span></th>{heads}</tr></thead>\n'
                 f"<tbody>\n{''.join(rows)}</tbody>\n</table></div>\n"
             )
@@ -277,7 +295,7 @@ class _Page:
             score = _score(caption, metric.key)
             shown = "no score" if score is None else f"{score:.2f}"
             spoken.append(f"{MARKS[caption.mark][1]} {shown}")
-            height = _percent(score, self.tops[metric.key])
+            height = bar_length(score, self.tops[metric.key])
             bars.append(f'<i class="{caption.mark}" style="height:{height}"></i>')
         if not bars:
             return ""
@@ -296,13 +314,13 @@ class _Page:
             return ""
         choices = [("all", "All languages", "", "")]
         for number, tag in enumerate(self.languages):
-            own, english = _names(tag)
-            choices.append((str(number), own, _attributes(tag), "" if own == english else english))
+            own, english = language_names(tag)
+            choices.append((str(number), own, language_attributes(tag), "" if own == english else english))
         buttons = "".join(
             f'<label><input type="radio" name="language" id="language-{key}"'
             f"{' checked' if key == 'all' else ''}><span>"
-            f"<span{attributes}>{_text(own)}</span>"
-            f"{f'<span class=unseen> ({_text(english)})</span>' if english else ''}</span></label>\n"
+            f"<span{attributes}>{as_text(own)}</span>"
+            f"{f'<span class=unseen> ({as_text(english)})</span>' if english else ''}</span></label>\n"
             for key, own, attributes, english in choices
         )
         return (
@@ -312,7 +330,7 @@ class _Page:
 
     def _legend(self) -> str:
         scales = "; ".join(
-            f"{_text(metric.label)} from 0 to {self.tops[metric.key]:g}" for metric in self.metrics
+            f"{as_text(metric.label)} from 0 to {self.tops[metric.key]:g}" for metric in self.metrics
         )
         flag = (
             f" {_FLAG} after a number: the caption scores above a better one, so the metric put these two in "
@@ -328,18 +346,18 @@ class _Page:
             groups.setdefault(tag, [])
         classes = " ".join(f"l{self.languages.index(tag)}" for tag in groups)
         blocks = "".join(self._block(tag, group, photo) for tag, group in groups.items())
-        credit = f'<span class="soft">{_text(photo.credit)}</span>' if photo.credit else ""
+        credit = f'<span class="soft">{as_text(photo.credit)}</span>' if photo.credit else ""
         return (
             f'<article class="card {classes}" id="photo-{number}" aria-labelledby="title-{number}">\n'
             f"<figure>{_picture(photo)}"
-            f'<figcaption><h2 id="title-{number}">{_text(photo.title)}</h2>{credit}</figcaption></figure>\n'
+            f'<figcaption><h2 id="title-{number}">{as_text(photo.title)}</h2>{credit}</figcaption></figure>\n'
             f'<div class="blocks">\n{blocks}</div>\n</article>\n'
         )
 
     def _block(self, tag: str, captions: Sequence[ReportCaption], photo: ReportPhoto) -> str:
-        own, english = _names(tag)
-        attributes = _attributes(tag)
-        second = f' <span class="soft">{_text(english)}</span>' if own != english else ""
+        own, english = language_names(tag)
+        attributes = language_attributes(tag)
+        second = f' <span class="soft">{as_text(english)}</span>' if own != english else ""
         flags = {metric.key: out_of_order(captions, metric.key) for metric in self.metrics}
         rows = "".join(
             self._caption(caption, attributes, {key: flag[place] for key, flag in flags.items()})
@@ -347,7 +365,7 @@ class _Page:
         )
         references = ""
         if photo.references.get(tag):
-            items = "".join(f"<li{attributes}>{_text(text)}</li>" for text in photo.references[tag])
+            items = "".join(f"<li{attributes}>{as_text(text)}</li>" for text in photo.references[tag])
             count = len(photo.references[tag])
             references = (
                 f"<details><summary>{count} reference{'s' if count > 1 else ''}</summary>"
@@ -355,7 +373,7 @@ class _Page:
             )
         return (
             f'<section class="block l{self.languages.index(tag)}">\n'
-            f"<h3><span{attributes}>{_text(own)}</span>{second}</h3>\n"
+            f"<h3><span{attributes}>{as_text(own)}</span>{second}</h3>\n"
             f'<ul class="captions" role="list">\n{rows}</ul>\n{references}</section>\n'
         )
 
@@ -367,9 +385,9 @@ class _Page:
                 f'<span class="mark {caption.mark}"><span aria-hidden="true">{symbol}</span> {label}</span>'
             )
         bars = "".join(self._bar(caption, metric, flags[metric.key]) for metric in self.metrics)
-        problem = f'<p class="problem">Not scored: {_text(caption.problem)}</p>' if caption.problem else ""
+        problem = f'<p class="problem">Not scored: {as_text(caption.problem)}</p>' if caption.problem else ""
         return (
-            f'<li>{mark}<p class="text"{attributes}>{_text(caption.text)}</p>'
+            f'<li>{mark}<p class="text"{attributes}>{as_text(caption.text)}</p>'
             f'<div class="scores">{bars}</div>{problem}</li>\n'
         )
 
@@ -383,9 +401,9 @@ class _Page:
             if flagged
             else ""
         )
-        width = _percent(score, self.tops[metric.key])
+        width = bar_length(score, self.tops[metric.key])
         return (
-            f'<div class="score"><span class="name">{_text(metric.label)}</span>'
+            f'<div class="score"><span class="name">{as_text(metric.label)}</span>'
             f'<span class="track" aria-hidden="true"><i class="{caption.mark or "plain"}" '
             f'style="width:{width}"></i></span><b>{shown}{flag}</b></div>'
         )
@@ -393,14 +411,16 @@ class _Page:
     def _foot(self, reproduce: str) -> str:
         commands = (
             '<h2 id="again">The same numbers again</h2>\n'
-            f'<pre tabindex="0"><code>{_text(reproduce)}</code></pre>\n'
+            f'<pre tabindex="0"><code>{as_text(reproduce)}</code></pre>\n'
             if reproduce
             else ""
         )
         compared = () if self.perturbations is None else self.perturbations.metrics
+        explained = () if self.explanations is None else (self.explanations.metric,)
         signatures = "".join(
-            f"<dt>{_text(label)}</dt>{''.join(f'<dd><code>{_breakable(each)}</code></dd>' for each in own)}\n"
-            for label, own in _signatures([*self.metrics, *compared]).items()
+            f"<dt>{as_text(label)}</dt>"
+            f"{''.join(f'<dd><code>{breakable(each)}</code></dd>' for each in own)}\n"
+            for label, own in _signatures([*self.metrics, *compared, *explained]).items()
         )
         return (
             f'<footer>\n{commands}<h2 id="signatures">Signatures</h2>\n'
@@ -425,26 +445,38 @@ def _signatures(metrics: Iterable[ReportMetric]) -> dict[str, list[str]]:
 
 _FLAG = "▲"
 # What HTML cannot hold (controls, halves of surrogate pairs) and what would turn the text around it.
-_UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
+UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
 
 
-def _text(text: object) -> str:
-    """Text for an element. Control characters are shown by their code: a caption that holds one looks it."""
+def as_text(text: object) -> str:
+    """Text for an element. Control characters are shown by their code: a caption that holds one looks it.
+
+    >>> as_text("<b> & \x07")
+    '&lt;b&gt; &amp; <span class="control" dir="ltr">U+0007</span>'
+    """
 
     def code(match: re.Match[str]) -> str:
         return f'<span class="control" dir="ltr">U+{ord(match.group()):04X}</span>'
 
-    return _UNSEEN.sub(code, html.escape(str(text)))
+    return UNSEEN.sub(code, html.escape(str(text)))
 
 
-def _plain(text: object) -> str:
-    """Text for an attribute or the window's title, where no element can stand."""
-    return _UNSEEN.sub("\N{REPLACEMENT CHARACTER}", html.escape(str(text)))
+def as_attribute(text: object) -> str:
+    """Text for an attribute or the window's title, where no element can stand.
+
+    >>> as_attribute('"a" \x07')
+    '&quot;a&quot; �'
+    """
+    return UNSEEN.sub("\N{REPLACEMENT CHARACTER}", html.escape(str(text)))
 
 
-def _breakable(signature: str) -> str:
-    """A signature that may be broken after each of its settings."""
-    return "|<wbr>".join(_text(part) for part in signature.split("|"))
+def breakable(signature: str) -> str:
+    """A signature as HTML that may be broken after each of its settings.
+
+    >>> breakable("mcs|w:2.5")
+    'mcs|<wbr>w:2.5'
+    """
+    return "|<wbr>".join(as_text(part) for part in signature.split("|"))
 
 
 def _by_language(captions: Sequence[ReportCaption]) -> dict[str, list[ReportCaption]]:
@@ -454,8 +486,12 @@ def _by_language(captions: Sequence[ReportCaption]) -> dict[str, list[ReportCapt
     return groups
 
 
-def _names(tag: str) -> tuple[str, str]:
-    """What a language is called by its speakers and in English; the tag itself where nobody told us."""
+def language_names(tag: str) -> tuple[str, str]:
+    """What a language is called by its speakers and in English; the tag itself where nobody told us.
+
+    >>> language_names("de"), language_names("de-AT"), language_names("tlh")
+    (('Deutsch', 'German'), ('Deutsch (AT)', 'German (AT)'), ('tlh', 'tlh'))
+    """
     if not tag:
         return "Language not stated", "Language not stated"
     primary, _, rest = tag.replace("_", "-").partition("-")
@@ -465,20 +501,30 @@ def _names(tag: str) -> tuple[str, str]:
     return own, english
 
 
-def _language_name(tag: str) -> str:
-    own, english = _names(tag)
+def language_name(tag: str) -> str:
+    """What a language is called by its speakers and in English, as one text for people.
+
+    >>> language_name("de"), language_name("en")
+    ('Deutsch, German', 'English')
+    """
+    own, english = language_names(tag)
     return own if own == english else f"{own}, {english}"
 
 
-def _attributes(tag: str) -> str:
+def language_attributes(tag: str) -> str:
     """` lang="ar" dir="rtl"` for an element in that language; without one, the text decides its direction."""
     if not tag:
         return ' dir="auto"'
-    return f' lang="{_plain(tag.replace("_", "-"))}" dir="{_direction(tag)}"'
+    return f' lang="{as_attribute(tag.replace("_", "-"))}" dir="{text_direction(tag)}"'
 
 
 @lru_cache(maxsize=1024)
-def _direction(tag: str) -> str:
+def text_direction(tag: str) -> str:
+    """Where lines in a language begin: "ltr" or "rtl"; "auto" for what is no tag of a language.
+
+    >>> text_direction("ar"), text_direction("az"), text_direction("az-Arab"), text_direction("?")
+    ('rtl', 'ltr', 'rtl', 'auto')
+    """
     import langcodes
 
     try:
@@ -497,16 +543,26 @@ def _score(caption: ReportCaption, metric: str) -> float | None:
 
 
 def _top(captions: Iterable[ReportCaption], metric: str) -> float:
-    """The highest score of a metric, rounded up to a tenth: where its bars end."""
-    return _top_of(_score(caption, metric) for caption in captions)
+    """Where the bars of a metric end."""
+    return top_of(_score(caption, metric) for caption in captions)
 
 
-def _top_of(scores: Iterable[float | None]) -> float:
+def top_of(scores: Iterable[float | None]) -> float:
+    """The highest score, rounded up to a tenth, at least 0.1: where bars end that stand for them.
+
+    >>> top_of([0.42, None]), top_of([])
+    (0.5, 0.1)
+    """
     highest = max((score for score in scores if score is not None), default=0.0)
     return max(math.ceil(highest * 10 - 1e-9) / 10, 0.1)
 
 
-def _percent(score: float | None, top: float) -> str:
+def bar_length(score: float | None, top: float) -> str:
+    """A score as the length of a bar that is full at `top`; of none, and below 0, nothing.
+
+    >>> bar_length(0.5, 2.0), bar_length(None, 2.0), bar_length(3.0, 2.0)
+    ('25.0%', '0.0%', '100.0%')
+    """
     share = 0.0 if score is None else min(max(score / top, 0.0), 1.0)
     return f"{100 * share:.1f}%"
 
@@ -519,7 +575,7 @@ def _picture(photo: ReportPhoto) -> str:
         return '<p class="no-picture">No picture</p>'
     data, width, height = _thumbnail(photo.image)
     return (
-        f'<img src="data:image/jpeg;base64,{data}" alt="{_plain(photo.alt or photo.title)}" '
+        f'<img src="data:image/jpeg;base64,{data}" alt="{as_attribute(photo.alt or photo.title)}" '
         f'width="{width}" height="{height}">'
     )
 
@@ -540,8 +596,8 @@ def _thumbnail(image: Any) -> tuple[str, int, int]:
 # ---------------------------------------------------------------------------- style
 
 # Blue, orange and vermilion are told apart with every kind of colour vision; full, striped and hollow bars
-# without any.
-_STYLE = """\
+# without any. Other pages that are made of the same parts have it too.
+STYLE = """\
 :root {
   color-scheme: light dark;
   --page: #f5f4f1;
@@ -650,7 +706,7 @@ a { color: var(--link) }
   font-variant-numeric: tabular-nums;
 }
 .facts dt { color: var(--soft); font-size: 0.9rem }
-.overview { margin-top: 1.5rem }
+section.overview { margin-top: 2rem }
 .overview p { margin: 0.4rem 0 }
 .legend {
   display: flex;

@@ -10,7 +10,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from .errors import CapscoreError
-from .report import ReportMetric, _attributes, _language_name, _names, _percent, _plain, _text, _top_of
+from .report import (
+    ReportMetric,
+    as_attribute,
+    as_text,
+    bar_length,
+    language_attributes,
+    language_name,
+    language_names,
+    top_of,
+)
 from .word_changes import Span
 
 
@@ -86,8 +95,8 @@ def render(section: ReportPerturbations, titles: Sequence[str]) -> Iterator[str]
         titles: of the page's photos, for links to them.
     """
     yield '<section class="overview perturbed" aria-labelledby="perturbed">\n'
-    yield f'<h2 id="perturbed">{_text(section.title)}</h2>\n'
-    yield "".join(f"<p>{_text(paragraph)}</p>\n" for paragraph in section.intro)
+    yield f'<h2 id="perturbed">{as_text(section.title)}</h2>\n'
+    yield "".join(f"<p>{as_text(paragraph)}</p>\n" for paragraph in section.intro)
     if section.drops:
         yield _drops(section)
     if section.examples:
@@ -97,7 +106,7 @@ def render(section: ReportPerturbations, titles: Sequence[str]) -> Iterator[str]
             for part in (example, *example.variants)
             for metric in section.metrics
         ]
-        top = _top_of(scores)
+        top = top_of(scores)
         yield '<div class="sheets">\n'
         yield from (_example(section, example, top, titles) for example in section.examples)
         yield "</div>\n"
@@ -107,7 +116,7 @@ def render(section: ReportPerturbations, titles: Sequence[str]) -> Iterator[str]
 
 def _drops(section: ReportPerturbations) -> str:
     heads = "".join(
-        f'<th scope="col"><abbr title="{_plain(_language_name(tag))}">{_text(tag)}</abbr></th>'
+        f'<th scope="col"><abbr title="{as_attribute(language_name(tag))}">{as_text(tag)}</abbr></th>'
         for tag in section.drops
     )
     kinds = list(next(iter(section.drops.values())))
@@ -117,9 +126,9 @@ def _drops(section: ReportPerturbations) -> str:
             f"<td>{_bars_left(section.metrics, drops[kind])}</td>" for drops in section.drops.values()
         )
         style = ' class="average"' if kind == "average" else ""
-        rows.append(f'<tr{style}><th scope="row">{_text(kind)}</th>{cells}</tr>\n')
+        rows.append(f'<tr{style}><th scope="row">{as_text(kind)}</th>{cells}</tr>\n')
     swatches = "".join(
-        f'<span class="swatch {_tone(number)}"></span>{_text(metric.label)} '
+        f'<span class="swatch {_tone(number)}"></span>{as_text(metric.label)} '
         for number, metric in enumerate(section.metrics)
     )
     return (
@@ -143,11 +152,11 @@ def _bars_left(metrics: Sequence[ReportMetric], drops: Mapping[str, float | None
 
 def _left(metric: ReportMetric, number: int, drop: float | None) -> str:
     shown = change(drop)
-    width = _percent(None if drop is None else 1 + drop, 1.0)
+    width = bar_length(None if drop is None else 1 + drop, 1.0)
     return (
-        f'<span class="left" title="{_plain(metric.label)} {shown}">'
+        f'<span class="left" title="{as_attribute(metric.label)} {shown}">'
         f'<span class="track" aria-hidden="true"><i class="{_tone(number)}" style="width:{width}"></i></span>'
-        f'<span class="unseen">{_text(metric.label)} </span><b>{shown}</b></span>'
+        f'<span class="unseen">{as_text(metric.label)} </span><b>{shown}</b></span>'
     )
 
 
@@ -166,16 +175,16 @@ def change(drop: float | None) -> str:
 def _example(
     section: ReportPerturbations, example: ReportPerturbed, top: float, titles: Sequence[str]
 ) -> str:
-    own, english = _names(example.language)
-    attributes = _attributes(example.language)
-    second = f' <span class="soft">{_text(english)}</span>' if own != english else ""
+    own, english = language_names(example.language)
+    attributes = language_attributes(example.language)
+    second = f' <span class="soft">{as_text(english)}</span>' if own != english else ""
     link = ""
     if example.photo is not None:
-        link = f' · <a href="#photo-{example.photo}">{_text(titles[example.photo])}</a>'
-    heads = "".join(f'<th scope="col">{_text(metric.label)}</th>' for metric in section.metrics)
+        link = f' · <a href="#photo-{example.photo}">{as_text(titles[example.photo])}</a>'
+    heads = "".join(f'<th scope="col">{as_text(metric.label)}</th>' for metric in section.metrics)
     parts = [ReportVariant("as it is", example.text, example.scores), *example.variants]
     rows = "".join(
-        f'<tr><th scope="row">{_text(part.kind)}</th>'
+        f'<tr><th scope="row">{as_text(part.kind)}</th>'
         f'<td class="said"><span class="text"{attributes}>{_marked(part)}</span></td>'
         + "".join(
             _bar(part.scores.get(metric.key), top, number) for number, metric in enumerate(section.metrics)
@@ -184,8 +193,8 @@ def _example(
         for part in parts
     )
     return (
-        f'<div class="sheet" role="region" aria-label="{_plain(english)}" tabindex="0"><table>\n'
-        f"<caption><b{attributes}>{_text(own)}</b>{second}{link}</caption>\n"
+        f'<div class="sheet" role="region" aria-label="{as_attribute(english)}" tabindex="0"><table>\n'
+        f"<caption><b{attributes}>{as_text(own)}</b>{second}{link}</caption>\n"
         '<thead><tr><th scope="col"><span class="unseen">Perturbation</span></th>'
         f'<th scope="col"><span class="unseen">Caption</span></th>{heads}</tr></thead>\n'
         f"<tbody>\n{rows}</tbody>\n</table></div>\n"
@@ -196,16 +205,16 @@ def _bar(score: float | None, top: float, number: int) -> str:
     shown = "–" if score is None else f"{score:.2f}"
     return (
         f'<td class="left"><b>{shown}</b><span class="track" aria-hidden="true">'
-        f'<i class="{_tone(number)}" style="width:{_percent(score, top)}"></i></span></td>'
+        f'<i class="{_tone(number)}" style="width:{bar_length(score, top)}"></i></span></td>'
     )
 
 
 def _marked(part: ReportVariant) -> str:
     pieces, last = [], 0
     for start, end in part.changed:
-        pieces += [_text(part.text[last:start]), f"<mark>{_text(part.text[start:end])}</mark>"]
+        pieces += [as_text(part.text[last:start]), f"<mark>{as_text(part.text[start:end])}</mark>"]
         last = end
-    return "".join(pieces) + _text(part.text[last:])
+    return "".join(pieces) + as_text(part.text[last:])
 
 
 STYLE = """\

@@ -1,9 +1,10 @@
 """Scores real photos with right, half-right and wrong captions in eight languages, on the embedded backbone.
 
-Then it perturbs the right captions in five languages, and scores them by MCS and PR-MCS. In: the photos that
-the scikit-image package ships, and demo_captions.json. Out: a table per metric in the terminal, one of what
-perturbed words do to the scores, and one self-contained HTML page. Needs no network: `make demo`, or
-`python docs/demo.py` with the packages of `capscore[demo]`.
+Then it perturbs the right captions in five languages, and scores them by MCS and PR-MCS; and it plants a
+wrong noun in one photo's caption in three languages, and lets InfoMetIC look for it. In: the photos that the
+scikit-image package ships, and demo_captions.json. Out: a table per metric in the terminal, one of what
+perturbed words do to the scores, one of the planted nouns, and one self-contained HTML page. Needs no
+network: `make demo`, or `python docs/demo.py` with the packages of `capscore[demo]`.
 """
 
 from __future__ import annotations
@@ -21,11 +22,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import capscore
+from capscore.infometic.explained import ExplainedCaption, Segment, explained_captions, segments
+from capscore.infometic.weights import INFO_CLIP
 from capscore.perturbations import KINDS, perturb
 from capscore.protocols.robustness import RobustnessDrop, robustness_drop
 from capscore.report import MARKS, ReportCaption, ReportMetric, ReportPhoto, out_of_order, write_html
+from capscore.report_explanations import ReportExplained, ReportExplanations
 from capscore.report_perturbations import ReportPerturbations, ReportPerturbed, ReportVariant, change
 from capscore.word_changes import word_changes
+from capscore.word_classes import supported
 
 HERE = Path(__file__).resolve().parent
 CAPTIONS = HERE / "demo_captions.json"
@@ -63,7 +68,25 @@ PERTURBED = (
     "should score far lower, and a right one should keep its score. MCS was not made to see that. PR-MCS is "
     "MCS with a text tower that was trained to: its weights, embedded-pr-mcs, come with capscore.",
 )
+EXPLAINED = (
+    "InfoMetIC looks at single words and at parts of the photo. In each language here is a photo's right "
+    "caption, and then the same caption with one wrong noun planted in it. The words that the photo does not "
+    "bear out should be marked: that noun, and no other.",
+)
+# language → the noun that is planted in the right caption of `PLANTED_IN`, and what it makes of it
+PLANTED_IN = "rocket"
+PLANTED = {
+    "en": ("giraffe", "A tall white giraffe stands between steel towers at dusk."),
+    "de": ("Giraffe", "Eine hohe weiße Giraffe steht in der Abenddämmerung zwischen Stahltürmen."),
+    "zh": ("长颈鹿", "黄昏时分，一头高大的白色长颈鹿矗立在铁塔之间。"),
+}
 REPRODUCE = "make demo\n# or, with the packages of capscore[demo] installed\npython docs/demo.py"
+
+
+NO_TAGGER = (
+    "InfoMetIC marks no words here: to find the content words of a caption it needs the packages of "
+    "capscore[nouns]."
+)
 
 
 class Row(NamedTuple):
@@ -261,6 +284,120 @@ def robustness_facts(robustness: Robustness) -> list[str]:
     ]
 
 
+class Planted(NamedTuple):
+    """A right caption of a photo, and the same with a wrong noun, as InfoMetIC explains them.
+
+    Attributes:
+        language: of both.
+        noun: the one that was planted.
+        right: the right caption.
+        wrong: the other one.
+    """
+
+    language: str
+    noun: str
+    right: ExplainedCaption
+    wrong: ExplainedCaption
+
+    @property
+    def found(self) -> bool:
+        """Whether the planted noun, or a part of it that counts as a word, is marked."""
+        start = self.wrong.text.index(self.noun)
+        return any(
+            word["correct"] is False and word["start"] < start + len(self.noun) and word["end"] > start
+            for word in self.wrong.explanation["words"]
+        )
+
+    @property
+    def marked_in_right(self) -> tuple[int, int]:
+        """Content words of the right caption that are marked all the same, and all of them."""
+        judged = [word for word in self.right.explanation["words"] if word["correct"] is not None]
+        return sum(not word["correct"] for word in judged), len(judged)
+
+
+class Explained(NamedTuple):
+    """What InfoMetIC found in the captions with a planted noun.
+
+    Attributes:
+        pairs: a language each; those whose content words nothing that is installed can find are left out.
+        label: what the scorer is called: InfoMetIC, or InfoCLIP where it has no trained weights.
+        weights: their name; "info_clip" for none.
+        signature: what the numbers depend on.
+        beta: words and regions that score above it are right and mentioned.
+    """
+
+    pairs: list[Planted]
+    label: str
+    weights: str
+    signature: str
+    beta: float
+
+
+def explain_planted(photos: dict[str, Any], backbone: Any) -> Explained | None:
+    """The captions of `PLANTED` and their right ones, explained; None where no tagger finds their words."""
+    languages = [language for language in PLANTED if supported(language)]
+    if not languages:
+        return None
+    scorer = capscore.load("infometic", backbone=backbone, cache=False, progress=False)
+    captions = [
+        text
+        for language in languages
+        for text in (photos[PLANTED_IN]["captions"][language]["right"], PLANTED[language][1])
+    ]
+    scores = scorer.score(
+        captions,
+        [str(photo_path(photos[PLANTED_IN]["file"]))] * len(captions),
+        language=[language for language in languages for _ in range(2)],
+    )
+    explained = explained_captions(captions, scores)
+    pairs = [
+        Planted(language, PLANTED[language][0], right, wrong)
+        for language, right, wrong in zip(languages, explained[::2], explained[1::2], strict=True)
+    ]
+    label = "InfoCLIP" if scorer.weights == INFO_CLIP else "InfoMetIC"
+    return Explained(pairs, label, scorer.weights, scores.signature, scorer.beta)
+
+
+def explained_facts(explained: Explained) -> list[str]:
+    """Sentences on who explained, and how well."""
+    if explained.weights == INFO_CLIP:
+        scorer = (
+            "Scorer: InfoCLIP, which is InfoMetIC without its network, because this backbone has no trained "
+            "weights. It gives nearly all of the words' share to one or two of them and marks most others, "
+            "right or wrong: its marks mean little."
+        )
+    else:
+        scorer = f"Scorer: InfoMetIC with trained weights for this backbone, {explained.weights}."
+    counts = [pair.marked_in_right for pair in explained.pairs]
+    marked, n_words = (sum(column) for column in zip(*counts, strict=True))
+    found = sum(pair.found for pair in explained.pairs)
+    return [
+        scorer,
+        f"Planted nouns that are marked: {found} of {len(explained.pairs)}. Content words of the right "
+        f"captions that are marked all the same: {marked} of {n_words}.",
+    ]
+
+
+def report_explanations(photos: dict[str, Any], explained: Explained) -> ReportExplanations:
+    """The page's section: in each language the right caption beside the other one."""
+    entry = photos[PLANTED_IN]
+    return ReportExplanations(
+        title="Planted words: what is wrong, and what is missing",
+        intro=(*EXPLAINED, *explained_facts(explained)),
+        metric=ReportMetric("infometic", explained.label, explained.signature),
+        photos=[
+            ReportExplained(
+                image=photo_path(entry["file"]),
+                title="Captions as they are, and with a planted noun",
+                captions=[caption for pair in explained.pairs for caption in (pair.right, pair.wrong)],
+                labels=[label for pair in explained.pairs for label in ("right", f"planted: {pair.noun}")],
+                photo=list(photos).index(PLANTED_IN),
+            )
+        ],
+        beta=explained.beta,
+    )
+
+
 def report_photos(
     photos: dict[str, Any], rows: list[Row], results: dict[str, dict[str, Any]]
 ) -> list[ReportPhoto]:
@@ -376,6 +513,39 @@ def print_robustness(robustness: Robustness, console: Any) -> None:
     console.print()
 
 
+def print_explained(explained: Explained, console: Any) -> None:
+    """The captions with a planted noun: a line each, its wrong words with their scores; fits 80 columns."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(
+        title=f"Planted nouns: the words that {explained.label} marks as wrong",
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+        padding=(0, 2, 0, 0),
+    )
+    for column in ("language", "planted", "found", "marked words and their scores"):
+        table.add_column(column, no_wrap=column != "marked words and their scores")
+    for pair in explained.pairs:
+        table.add_row(
+            pair.language,
+            Text(pair.noun),
+            "✓ yes" if pair.found else "✗ no",
+            Text(", ".join(f"{word.text} {word.score:.2f}" for word in wrong_words(pair.wrong)) or "none"),
+        )
+    console.print(table)
+    for fact in explained_facts(explained):
+        console.print(fact, markup=False)
+    console.print()
+
+
+def wrong_words(caption: ExplainedCaption) -> list[Segment]:
+    """Those that are marked."""
+    return [piece for piece in segments(caption) if piece.kind == "wrong"]
+
+
 def run(output: str, backbone: Any, tuned: Any, console: Any) -> None:
     """Score, print and write; `backbone` and `tuned` are None, or loaded already."""
     started = time.perf_counter()
@@ -386,6 +556,7 @@ def run(output: str, backbone: Any, tuned: Any, console: Any) -> None:
         tuned = tuned or capscore.load_backbone("embedded-pr-mcs")
         rows, results = score(photos, backbone)
         robustness = score_perturbed(photos, backbone, tuned)
+        explained = explain_planted(photos, backbone)
     shown = report_photos(photos, rows, results)
 
     for metric in results:
@@ -404,6 +575,10 @@ def run(output: str, backbone: Any, tuned: Any, console: Any) -> None:
         ]
     console.print("* scores above a better caption\n")
     print_robustness(robustness, console)
+    if explained is None:
+        console.print(f"{NO_TAGGER}\n", markup=False)  # capscore[nouns] is no markup
+    else:
+        print_explained(explained, console)
     facts += [
         (change(average_drop(robustness, metric)), f"{label}: change of the score by perturbed words")
         for metric, label in LABELS.items()
@@ -416,17 +591,19 @@ def run(output: str, backbone: Any, tuned: Any, console: Any) -> None:
     signatures = {
         **{EXPLANATIONS[metric][0]: result["signature"] for metric, result in results.items()},
         **{f"{LABELS[metric]}, perturbed": each for metric, each in robustness.signatures.items()},
+        **({} if explained is None else {explained.label: explained.signature}),
     }
     for label, signature in signatures.items():
         console.print(f"{label} signature: {signature}", soft_wrap=True, style="dim")
     page = write_html(
         output,
         title="Captions of six photos, scored in eight languages",
-        intro=INTRO,
+        intro=INTRO if explained is not None else (*INTRO, NO_TAGGER),
         photos=shown,
         metrics=metrics,
         facts=facts,
         perturbations=report_perturbations(photos, robustness),
+        explanations=None if explained is None else report_explanations(photos, explained),
         reproduce=REPRODUCE,
     )
     seconds = time.perf_counter() - started

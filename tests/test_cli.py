@@ -219,6 +219,59 @@ def test_images_inside_the_file(tmp_path, photos, colours, source, output):
     }
 
 
+def test_options_of_infometic(preds, tmp_path, colours):
+    from .infometic.test_detectors import write_owlv2
+
+    tiny, output = write_owlv2(tmp_path / "tiny"), tmp_path / "o.jsonl"
+    own = ("--weights", "info_clip", "--n-regions", 2, "--beta", 0, "--language", "en", "--no-cache")
+    names = ("--regions", f"owlv2:{tiny}", "--region-names", "cat", "--region-names", "red ball")
+    result = score(preds, "-m", "infometic", "-m", "mcs", *own, *names, "-o", output)
+    assert result.exit_code == 0, result.output
+    signature = json.loads((tmp_path / "o.summary.json").read_text())["metrics"]["infometic"]["signature"]
+    assert "|weights:info_clip|regions:owlv2%3Atiny@" in signature
+    assert "(cat,red%20ball)|n_regions:2|beta:0|" in signature
+    rows = read_jsonl(output)
+    assert [row["infometic"] for row in rows] == pytest.approx(
+        [row["recall"] + row["precision"] for row in rows]
+    )
+    assert [row["mcs"] for row in rows] == pytest.approx(MCS, abs=1e-6)
+    alone = load(
+        "infometic", backbone=ColourBackbone(), cache=False, weights="info_clip", n_regions=2, beta=0.0
+    )
+    photos = [tmp_path / "photos" / row["image"] for row in ROWS]
+    plain = score(preds, "-m", "infometic", *own, "-o", output, "--force")
+    assert plain.exit_code == 0
+    expected = alone.score([row["caption"] for row in ROWS], photos, language="en")
+    assert [row["infometic"] for row in read_jsonl(output)] == expected.scores.tolist()
+    assert expected.signature in plain.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--weights", "info_clip"], "--weights: an option of other metrics than mcs"),
+        (["--regions", "windows"], "--regions: an option of other metrics than mcs"),
+        (["--region-names", "dog"], "--region-names: an option of other metrics than mcs"),
+        (["--n-regions", "5"], "--n-regions: an option of other metrics than mcs"),
+        (["--beta", "0"], "--beta: an option of other metrics than mcs"),
+        (["-m", "infometic", "--beta", "1"], "beta=1.0: expected a number from 0 to below 1"),
+        (["-m", "infometic", "--regions", "window"], "regions='window': did you mean 'windows'"),
+        (
+            ["-m", "infometic", "--region-names", "dog"],
+            "region_names: ['dog'] do not go with regions='windows'",
+        ),
+        (
+            ["-m", "infometic", "--regions", "owlv2:x"],
+            "region_names: regions='owlv2' finds what it is told to",
+        ),
+    ],
+)
+def test_usage_errors_of_infometic(preds, tmp_path, colours, arguments, message):
+    result = score(preds, *(() if "-m" in arguments else ("-m", "mcs")), *arguments)
+    assert result.exit_code == 2 and message in " ".join(result.stderr.split())
+    assert result.stderr.count("\n") == 1 and result.stdout == "" and colours == []
+
+
 def test_without_an_output_there_is_a_table_and_a_hint(preds, tmp_path, colours):
     result = score(preds)
     assert result.exit_code == 0

@@ -18,6 +18,7 @@ from capscore.cli_explain import explain, explain_help
 from capscore.scorers.base import Scores
 
 from .infometic.invented import REGIONS, explanation
+from .infometic.test_detectors import write_owlv2
 
 app = typer.Typer(rich_markup_mode="rich")
 
@@ -64,8 +65,8 @@ class InventedScorer:
 def scorer(monkeypatch):
     made = InventedScorer()
 
-    def make(**options):
-        made.options = options
+    def make(own, **options):
+        made.options = {**own, **options}
         return made
 
     monkeypatch.setattr(cli_explain, "_scorer", make)
@@ -118,10 +119,26 @@ def test_what_the_scorer_is_asked(scorer, photo, tmp_path):
         "language": "de",
         "boxes": [[[0, 0, 5, 5.5]]] * 2,
     }
-    given = {"backbone": "b", "weights": "w", "beta": 0.2, "regions": None, "cache": False}
+    given = {"backbone": "b", "weights": "w", "beta": 0.2, "cache": False}
     assert given.items() <= scorer.options.items()
+    assert not {"regions", "region_names"} & scorer.options.keys()
     run(photo, "one", "--regions", "detr:x")
     assert scorer.options["regions"] == "detr:x" and scorer.asked["boxes"] is None
+    assert "region_names" not in scorer.options
+    names = ["--region-names", "dog", "--region-names", "red ball"]
+    assert run(photo, "one", "--regions", "owlv2:x", *names).exit_code == 0
+    assert scorer.options["region_names"] == ["dog", "red ball"]
+
+
+def test_names_of_regions_reach_the_detector(photo, tmp_path):
+    tiny = write_owlv2(tmp_path / "tiny")
+    names = ["--regions", f"owlv2:{tiny}", "--region-names", "cat", "--region-names", "red ball"]
+    result = run(photo, "A cat.", *names, "--backbone", "embedded", "--weights", "info_clip", "--json")
+    assert result.exit_code == 0, result.output
+    printed = json.loads(result.stdout)
+    assert "(cat,red%20ball)|n_regions:20|beta:0.1|" in printed["signature"]
+    labels = {region["label"] for region in printed["captions"][0]["regions"]}
+    assert labels and labels <= {"cat", "red ball"}
 
 
 def test_json(scorer, photo, tmp_path):
@@ -178,6 +195,11 @@ def test_the_photo_is_never_overwritten(scorer, photo):
         (["--language", "xx-klingon"], "is not a language code"),
         (["--language", "tlh"], "--language tlh: no words of Klingon are known"),
         (["--regions", "windows", "--boxes", "b.json"], "--regions and --boxes: give one of them"),
+        (["--region-names", "dog", "--boxes", "b.json"], "--region-names and --boxes: give one of them"),
+        (["--region-names", "dog"], "['dog'] do not go with regions='windows', which takes none"),
+        (["--regions", "owlv2:x"], "regions='owlv2' finds what it is told to look for"),
+        (["--regions", "owlv2:x", "--region-names", " "], "name 0, counted from 0, is empty"),
+        (["--regions", "owl:x"], "regions='owl:x': did you mean 'owlv2'?"),
         (["--json", "-o", "a.json"], "--json prints"),
         (["--boxes", "nowhere.json"], "--boxes nowhere.json cannot be read: No such file"),
         (["--no-cache", "--cache-dir", "x"], "give one of them"),

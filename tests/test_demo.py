@@ -16,9 +16,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
+import capscore
 from capscore import MissingExtraError
 from capscore.perturbations import KINDS, find_objects
+from capscore.protocols.robustness import robustness_drop
 
+from .infometic.invented import caption
 from .shipped_weights import pr_mcs_on
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -234,8 +237,8 @@ def test_the_page_has_every_caption_and_score(run, expected):
     printed, path, _ = run
     assert f"Page: {path} (" in printed
     page = path.read_text(encoding="utf-8")
-    assert page.count("data:image/jpeg;base64,") == len(PHOTOS)
-    cards = page.split("<article ")[1:]
+    assert page.count("data:image/jpeg;base64,") == len(PHOTOS) + 1, "the explained photo has its pixels too"
+    cards = page.partition("<main>")[2].split("<article ")[1:]
     for (name, entry), card in zip(PHOTOS.items(), cards, strict=True):
         shown = [float(score) for score in re.findall(r"<b>(\d\.\d{3})", card)]
         wanted = [
@@ -347,3 +350,140 @@ def test_the_page_has_the_perturbed_captions(run):
         assert f'href="#photo-{number}"' in section
     assert section.count("<mark>") >= 5 * 4
     assert page.count("<dt>PR-MCS</dt>") == 1 and "pr_mcs|" in page
+
+
+# -------------------------------------------------------------------- planted words
+
+
+@pytest.fixture(scope="module")
+def explained(embedded) -> dict[tuple[str, str], dict]:
+    """Language, "right" or "wrong" → what the scorer says of a caption, each scored by itself."""
+    scorer = capscore.load("infometic", backbone=embedded, cache=False, progress=False)
+    photo = str(demo.photo_path(PHOTOS[demo.PLANTED_IN]["file"]))
+    found = {}
+    for language, (_, wrong) in demo.PLANTED.items():
+        right = PHOTOS[demo.PLANTED_IN]["captions"][language]["right"]
+        for kind, text in (("right", right), ("wrong", wrong)):
+            found[language, kind] = scorer.score([text], [photo], language=language).details[0]
+    return found
+
+
+def marked(told: dict) -> list[str]:
+    return [
+        f"{word['text']} {word['score']:.2f}"
+        for word in told["words"]
+        if word["semantic"] and word["score"] is not None and word["score"] <= 0.1
+    ]
+
+
+def test_a_planted_caption_is_the_right_one_but_for_the_noun():
+    for language, (noun, wrong) in demo.PLANTED.items():
+        right = PHOTOS[demo.PLANTED_IN]["captions"][language]["right"]
+        assert noun in wrong and noun not in right and wrong.count(noun) == 1
+        if language == "zh":  # the measure word changes with its noun
+            assert wrong.replace(noun, "火箭").replace("一头", "一枚") == right
+        else:
+            changed = [pair for pair in zip(right.split(), wrong.split(), strict=True) if len(set(pair)) == 2]
+            assert [after for _, after in changed] == [noun]
+
+
+def test_the_marked_words_printed_are_true(run, explained):
+    printed = run[0].partition("Planted nouns: the words that ")[2]
+    rows = re.split(r"^ (?=[a-z]{2} )", printed.partition("Scorer: ")[0], flags=re.MULTILINE)[1:]
+    assert [row.split()[0] for row in rows] == list(demo.PLANTED)
+    for row, (language, (noun, _)) in zip(rows, demo.PLANTED.items(), strict=True):
+        words = marked(explained[language, "wrong"])
+        found = any(word.rpartition(" ")[0] == noun for word in words)
+        cells = " ".join(row.split())
+        assert cells == f"{language} {noun} {'✓ yes' if found else '✗ no'} {', '.join(words) or 'none'}"
+
+
+def test_the_sentences_on_planted_words_are_true(run, explained):
+    printed = " ".join(run[0].split())
+    planted = [
+        any(word.rpartition(" ")[0] == noun for word in marked(explained[language, "wrong"]))
+        for language, (noun, _) in demo.PLANTED.items()
+    ]
+    right = [told for (_, kind), told in explained.items() if kind == "right"]
+    n_marked = sum(len(marked(told)) for told in right)
+    n_words = sum(word["semantic"] for told in right for word in told["words"])
+    assert (
+        f"Planted nouns that are marked: {sum(planted)} of {len(planted)}. "
+        f"Content words of the right captions that are marked all the same: {n_marked} of {n_words}."
+    ) in printed
+
+
+def test_the_page_has_the_explained_captions(run, explained):
+    page = run[1].read_text(encoding="utf-8")
+    section = page.partition('<section class="overview explanations"')[2].partition("</section>")[0]
+    cards = section.split("<article ")[1:]
+    for (language, kind), card in zip(explained, cards, strict=True):
+        shown = re.findall(r'<mark class="said word-wrong".*?</span>.*?</span>(.*?)</mark>', card)
+        assert shown == [word.rpartition(" ")[0] for word in marked(explained[language, kind])]
+        label = "right" if kind == "right" else f"planted: {demo.PLANTED[language][0]}"
+        assert f"<bdi>{label}</bdi>" in card
+    assert f'href="#photo-{list(PHOTOS).index(demo.PLANTED_IN)}"' in section
+    signature = re.search(r"^(Info\w+) signature: (infometic\|.*)$", run[0], re.MULTILINE)
+    foot = page.partition("<footer>")[2].replace("<wbr>", "")
+    assert f"<dt>{signature[1]}</dt><dd><code>{signature[2]}</code></dd>" in foot
+    assert f"Scorer: {signature[1]}" in section
+    assert ("weights:info_clip" in signature[2]) == (signature[1] == "InfoCLIP")
+
+
+def planted(right: str, wrong: str) -> demo.Planted:
+    """A right caption and one with a giraffe, in which these words are marked."""
+    return demo.Planted(
+        "en",
+        "giraffe",
+        caption("a white rocket", right=" ".join({"white", "rocket"} - set(right.split())), wrong=right),
+        caption("a white giraffe", right=" ".join({"white", "giraffe"} - set(wrong.split())), wrong=wrong),
+    )
+
+
+def test_what_counts_as_found():
+    assert planted("", "giraffe").found and planted("", "white giraffe").found
+    assert not planted("", "").found and not planted("rocket", "white").found
+    assert planted("rocket", "").marked_in_right == (1, 2)
+    assert planted("", "giraffe").marked_in_right == (0, 2)
+
+
+def test_who_explained_is_said():
+    pairs = [planted("rocket", "giraffe"), planted("", "white")]
+    trained = demo.Explained(pairs, "InfoMetIC", "shipped", "infometic|weights:shipped", 0.1)
+    assert demo.explained_facts(trained) == [
+        "Scorer: InfoMetIC with trained weights for this backbone, shipped.",
+        "Planted nouns that are marked: 1 of 2. "
+        "Content words of the right captions that are marked all the same: 1 of 4.",
+    ]
+    without = demo.Explained(pairs, "InfoCLIP", "info_clip", "infometic|weights:info_clip", 0.1)
+    assert demo.explained_facts(without)[0].startswith(
+        "Scorer: InfoCLIP, which is InfoMetIC without its network"
+    )
+
+
+def test_languages_without_a_tagger_are_left_out(monkeypatch, embedded):
+    monkeypatch.setattr(demo, "supported", lambda language: language == "de")
+    assert [pair.language for pair in demo.explain_planted(PHOTOS, embedded).pairs] == ["de"]
+
+
+def test_without_any_tagger_it_is_said(monkeypatch, capsys, tmp_path, embedded, tuned):
+    for name in demo.SETTINGS:
+        monkeypatch.setenv(name, os.environ.get(name, ""))
+    captions = demo.perturb_right(PHOTOS)
+    ones = {language: {kind: [1.0] * len(PHOTOS) for kind in kinds} for language, kinds in captions.items()}
+    drop = robustness_drop([1.0], {kind: [1.0] for kind in KINDS})
+    robustness = demo.Robustness(
+        captions,
+        {metric: ones for metric in demo.LABELS},
+        {metric: dict.fromkeys(captions, drop) for metric in demo.LABELS},
+        dict.fromkeys(demo.LABELS, "signature"),
+    )
+    rows = [demo.Row(photo, language, mark) for photo in PHOTOS for language in LANGUAGES for mark in MARKS]
+    result = {"scores": [1.0] * len(rows), "signature": "signature"}
+    monkeypatch.setattr(demo, "score", lambda *_: (rows, dict.fromkeys(demo.EXPLANATIONS, result)))
+    monkeypatch.setattr(demo, "score_perturbed", lambda *_: robustness)
+    monkeypatch.setattr(demo, "supported", lambda language: False)
+    assert demo.main(["--output", str(tmp_path / "demo.html")], backbone=embedded, tuned=tuned) == 0
+    page = (tmp_path / "demo.html").read_text(encoding="utf-8")
+    assert f"<p>{demo.NO_TAGGER}</p>" in page and "explanations" not in page
+    assert demo.NO_TAGGER in " ".join(capsys.readouterr().out.split())

@@ -404,7 +404,7 @@ def test_languages_can_be_chosen_without_a_script(tmp_path):
         "block l2",
     ]
     rules = re.findall(
-        r"^body:has\(#(\S+):checked\) :is\(\.card,\.block\):not\(\.(l\d)\)\{display:none\}$",
+        r"^body:has\(#(\S+):checked\) main :is\(\.card,\.block\):not\(\.(l\d)\)\{display:none\}$",
         root.one("style").text,
         re.MULTILINE,
     )

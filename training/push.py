@@ -1,4 +1,4 @@
-"""Put a fine-tuned text tower on the Hub, for `capscore.load` to download.
+"""Put what a recipe trained, a text tower or InfoMetIC's network, on the Hub for `capscore.load` to download.
 
     python -m training.push FOLDER ORG/NAME --dry-run
     python -m training.push FOLDER ORG/NAME
@@ -35,6 +35,10 @@ if TYPE_CHECKING:
     from huggingface_hub import HfApi
 
 KINDS = ("tuned", "student")  # of capscore.backbones, in the order in which loading tries them
+NETWORK = "infometic"
+# what its card says on the Hub, where a network is found, and shown how it is used, by it
+_NETWORK_CARD = {"library_name": "capscore", "pipeline_tag": "feature-extraction", "tags": "infometic"}
+_MESSAGES = {NETWORK: "InfoMetIC's network for capscore"}
 WEIGHTS = "model.safetensors"
 # What the Hub takes: 50 GB a file, and a commit of at most 100 files is advised
 # (huggingface.co/docs/hub/storage-limits).
@@ -51,6 +55,7 @@ _REMAINS = {
         *("training_state*", "trainer_state*", "training_args*"),
     ),
     "log": ("log.*", "*.log", "*.jsonl", "events.out.tfevents*"),
+    "features of the training captions": ("features/*",),
 }
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
@@ -70,10 +75,11 @@ class Plan:
 
     Attributes:
         folder: the folder.
-        kind: which of `KINDS` it is.
+        kind: which of `KINDS` it is, or `NETWORK`.
         files: what is sent, by name.
         left_out: what is not, and why.
         notes: what whoever pushes should know.
+        backbone: of a network, the backbone that it was trained on; "" for a tower, which is one.
     """
 
     folder: Path
@@ -81,11 +87,18 @@ class Plan:
     files: tuple[File, ...]
     left_out: tuple[tuple[File, str], ...]
     notes: tuple[str, ...] = ()
+    backbone: str = ""
 
     @property
     def size(self) -> int:
         """Bytes that are sent."""
         return sum(file.size for file in self.files)
+
+    def loading(self, place: str) -> str:
+        """How what was sent to a place on the Hub is loaded."""
+        if self.kind == NETWORK:
+            return f"capscore.load({NETWORK!r}, backbone={self.backbone or '…'!r}, weights={place!r})"
+        return f"capscore.load(…, backbone={place!r})"
 
 
 @dataclass(frozen=True)
@@ -122,14 +135,14 @@ def plan(folder: str | Path, include: Sequence[str] = ()) -> Plan:
     Reads this disk only, unless the tower was made on top of a backbone that is not here yet.
 
     Args:
-        folder: a saved student or a fine-tuned tower, with its card.
+        folder: a saved student, a fine-tuned tower or a network of InfoMetIC, with its card.
         include: patterns of files that are sent besides ("log.jsonl", "checkpoints/step-000100/*").
 
     Raises:
         UsageError: there is no such folder, or a pattern that fits nothing.
-        CapscoreError: the tower cannot be loaded, has weights that are no numbers, needs a folder of this
-            machine, or comes with pickles; the card is missing or lacks the licence or the languages; it is
-            more than the Hub takes. Says which file.
+        CapscoreError: the tower or network cannot be loaded, has weights that are no numbers, needs a folder
+            of this machine, or comes with pickles; the card is missing, lacks the licence or the languages,
+            or is that of something else; it is more than the Hub takes. Says which file.
     """
     folder = Path(folder).expanduser()
     if not folder.is_dir():
@@ -140,36 +153,57 @@ def plan(folder: str | Path, include: Sequence[str] = ()) -> Plan:
         for path in sorted(folder.rglob("*"))
         if path.is_file()
     ]
-    files, left_out = _sort_out(folder, found, include)
-    _check_card(folder)
+    files, left_out = _sort_out(folder, kind, found, include)
+    _check_card(folder, kind)
     _check_size(files)
-    notes = _check_tower(folder, kind)
-    return Plan(folder, kind, tuple(files), tuple(left_out), tuple(notes))
+    if not (folder / WEIGHTS).is_file():
+        raise CapscoreError(f"{folder} has no {WEIGHTS}")
+    backbone, notes = _check_network(folder) if kind == NETWORK else ("", _check_tower(folder, kind))
+    _check_weights(folder / WEIGHTS)
+    return Plan(folder, kind, tuple(files), tuple(left_out), tuple(notes), backbone)
 
 
 def _kind(folder: Path) -> str:
+    from capscore.infometic.model import CONFIG
+
     for kind in KINDS:
         if importlib.import_module(f"capscore.backbones.{kind}").recognises(folder):
             return kind
+    if _is_network(folder / CONFIG):
+        return NETWORK
     names = ", ".join(sorted(path.name for path in folder.iterdir())) or "nothing"
     raise CapscoreError(
-        f"{folder} holds no text tower that a recipe finished: expected capscore_student.json or "
-        f"capscore_tuned.json, it has {names}"
+        f"{folder} holds nothing that a recipe finished: expected capscore_student.json, "
+        f"capscore_tuned.json, or the {CONFIG} of InfoMetIC's network; it has {names}"
     )
 
 
-def _sort_out(
-    folder: Path, found: list[File], include: Sequence[str]
-) -> tuple[list[File], list[tuple[File, str]]]:
-    from capscore.backbones.download import needed_files
+def _is_network(config: Path) -> bool:
+    """Whether a config, if it is there, is that of InfoMetIC's network."""
+    from capscore.backbones.checkpoint import read_json
+    from capscore.infometic.model import MODEL_TYPE
 
+    return config.is_file() and read_json(config).get("model_type") == MODEL_TYPE
+
+
+def _read(kind: str, names: Sequence[str]) -> list[str]:
+    """Those of the files that loading reads."""
+    from capscore.backbones.download import needed_files
+    from capscore.infometic.model import CONFIG
+
+    return [name for name in names if name in (CONFIG, WEIGHTS)] if kind == NETWORK else needed_files(names)
+
+
+def _sort_out(
+    folder: Path, kind: str, found: list[File], include: Sequence[str]
+) -> tuple[list[File], list[tuple[File, str]]]:
     names = [file.name for file in found]
     for pattern in include:
         if not any(fnmatchcase(name, pattern) for name in names):
             near = difflib.get_close_matches(pattern, names, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise UsageError(f"--include {pattern!r} fits no file in {folder}{hint}")
-    read = set(needed_files(names))
+    read = set(_read(kind, names))
     card = folder / CARD
     shown = card.read_text(encoding="utf-8", errors="replace") if card.is_file() else ""
     files, left_out = [], []
@@ -204,7 +238,7 @@ def _goes_along(name: str) -> bool:
     return any(fnmatchcase(name, pattern) and name.count("/") == pattern.count("/") for pattern in _ALONG)
 
 
-def _check_card(folder: Path) -> None:
+def _check_card(folder: Path, kind: str) -> None:
     from huggingface_hub import ModelCard
     from yaml import YAMLError
 
@@ -220,6 +254,13 @@ def _check_card(folder: Path) -> None:
             raise CapscoreError(f"the front matter of {path} says no {name}, such as {name}: {example}")
     if data.get("license") == "other" and not (data.get("license_name") and data.get("license_link")):
         raise CapscoreError(f"{path} says license: other, which needs license_name and license_link")
+    for name, expected in _NETWORK_CARD.items() if kind == NETWORK else ():
+        said = data.get(name)
+        if expected != said and expected not in (said if isinstance(said, list) else ()):
+            raise CapscoreError(
+                f"the front matter of {path} says {f'{name}: {said}' if said else f'no {name}'}; expected "
+                f"{expected}, as in the card that training.infometic writes beside its network"
+            )
 
 
 def _check_size(files: list[File]) -> None:
@@ -240,8 +281,6 @@ def _check_tower(folder: Path, kind: str) -> list[str]:
     from capscore.backbones.base import LoadOptions
     from capscore.backbones.checkpoint import read_json
 
-    if not (folder / WEIGHTS).is_file():
-        raise CapscoreError(f"{folder} has no {WEIGHTS}")
     marker = folder / f"capscore_{kind}.json"
     said = read_json(marker)
     for field in ("base", "image_tower"):
@@ -255,10 +294,25 @@ def _check_tower(folder: Path, kind: str) -> list[str]:
         student.StudentTextTower.from_pretrained(folder)
     else:
         tuned.load_folder(folder, LoadOptions(name=folder.name))
-    _check_weights(folder / WEIGHTS)
     if kind == "student" and not said["image_tower"]:
         return ["the tower names no image tower: whoever loads it has to say image_tower=…"]
     return []
+
+
+def _check_network(folder: Path) -> tuple[str, list[str]]:
+    """Load it; the backbone that it was trained on, and what to know about it."""
+    from capscore.backbones import find
+    from capscore.infometic.model import InfoMetIC
+
+    backbone = InfoMetIC.from_pretrained(folder, device="cpu").config.backbone
+    if not backbone:
+        return "", ["the weights do not say which backbone they are for: whoever loads them has to know it"]
+    if find(backbone) is None and ("/" not in backbone or _is_of_this_machine(backbone)):
+        return backbone, [
+            f"the network reads the embeddings of {backbone!r}, a folder that only this machine has: whoever "
+            "loads it needs that as well, and gives it as backbone=…"
+        ]
+    return backbone, []
 
 
 def _is_of_this_machine(spec: str) -> bool:
@@ -327,7 +381,8 @@ def push(
         there = {sibling.rfilename for sibling in head.siblings or []}
         kept_card = CARD in there and not overwrite_card
         sent = [file for file in ready.files if not (kept_card and file.name == CARD)]
-        stale = _stale(there, {file.name for file in ready.files})
+        _check_kind_there(api, ready, repo_id, head.sha, there)
+        stale = _stale(ready.kind, there, {file.name for file in ready.files})
         if stale and not delete_stale:
             raise CapscoreError(
                 f"{repo_id} has files that loading would read besides those of {ready.folder}: "
@@ -342,7 +397,7 @@ def push(
                 *(CommitOperationDelete(name) for name in stale),
                 *(CommitOperationAdd(file.name, file.path) for file in sent),
             ],
-            commit_message=message or "Fine-tuned text tower for capscore",
+            commit_message=message or _MESSAGES.get(ready.kind, "Fine-tuned text tower for capscore"),
             revision=None if create_pr else branch,
             create_pr=create_pr,
             parent_commit=head.sha,
@@ -421,11 +476,25 @@ def _is_new_branch(api: HfApi, repo_id: str, branch: str, tag: str | None) -> bo
     return not branch.startswith("refs/") and branch not in known
 
 
-def _stale(there: set[str], ours: set[str]) -> list[str]:
-    """Files on the Hub that loading would read, though the folder has no such file."""
-    from capscore.backbones.download import needed_files
+def _check_kind_there(api: HfApi, ready: Plan, repo_id: str, commit: str, there: set[str]) -> None:
+    """See that no tower is replaced by a network, no network by a tower: their files have the same names."""
+    from capscore.backbones.download import STUDENT_MARKER, TUNED_FILES
+    from capscore.infometic.model import CONFIG
 
-    return sorted(set(needed_files(sorted(there | ours))) - ours)
+    if there & {STUDENT_MARKER, TUNED_FILES[0]}:
+        is_network, what = False, "a text tower"
+    elif CONFIG in there:
+        is_network = _is_network(Path(api.hf_hub_download(repo_id, CONFIG, revision=commit)))
+        what = "a network of InfoMetIC" if is_network else "another model"
+    else:
+        return
+    if is_network != (ready.kind == NETWORK):
+        raise CapscoreError(f"{repo_id} holds {what}: give another repository. Nothing was sent")
+
+
+def _stale(kind: str, there: set[str], ours: set[str]) -> list[str]:
+    """Files on the Hub that loading would read, though the folder has no such file."""
+    return sorted(set(_read(kind, sorted(there | ours))) - ours)
 
 
 def _check_arrived(api: HfApi, repo_id: str, commit: str, sent: list[File]) -> None:
@@ -514,10 +583,10 @@ def _one_line(error: BaseException) -> str:
 app = typer.Typer(add_completion=False, context_settings={"help_option_names": ["-h", "--help"]})
 
 
-@app.command(help="Put a fine-tuned text tower on the Hub, in one commit.")
+@app.command(help="Put a fine-tuned text tower, or a network of InfoMetIC, on the Hub, in one commit.")
 @command
 def main_command(
-    folder: Annotated[Path, typer.Argument(help="What a recipe wrote: weights, tokenizer, card.")],
+    folder: Annotated[Path, typer.Argument(help="What a recipe wrote: weights, their config, card.")],
     repo_id: Annotated[str, typer.Argument(metavar="ORG/NAME", help="Where on the Hub; made if need be.")],
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check and list only: no network, no token.")
@@ -566,7 +635,7 @@ def main_command(
         overwrite_card=overwrite_card,
         delete_stale=delete_stale,
     )
-    for line in _did(pushed, tag):
+    for line in _did(pushed, ready, tag):
         print_line(console, line)
 
 
@@ -604,7 +673,7 @@ def _would(
     ]
 
 
-def _did(pushed: Pushed, tag: str | None) -> list[str]:
+def _did(pushed: Pushed, ready: Plan, tag: str | None) -> list[str]:
     lines = []
     if not pushed.changed:
         lines.append(f"{pushed.repo_id} has all of this already; no commit was made")
@@ -619,7 +688,7 @@ def _did(pushed: Pushed, tag: str | None) -> list[str]:
         lines.append("the card that was there is left as it is; --overwrite-card replaces it")
     if tag:
         lines.append(f"tagged {tag}")
-    lines.append(f"load it: capscore.load(…, backbone={f'{pushed.repo_id}@{pushed.commit}'!r})")
+    lines.append(f"load it: {ready.loading(f'{pushed.repo_id}@{pushed.commit}')}")
     return lines
 
 

@@ -38,7 +38,7 @@ from ..backbones.checkpoint import (
 from ..backbones.download import fetch, needed_files, offline_variable
 from ..errors import BackboneUnavailable, CapscoreError, InputError
 from .boxes import suppress
-from .regions import MOST, RegionFinder, Regions
+from .regions import MOST, OPEN_VOCABULARY, RegionFinder, Regions, check_names
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -47,11 +47,12 @@ if TYPE_CHECKING:
 THRESHOLD = 0.05
 # Above this overlap two boxes are one thing found twice, under two names or by two queries.
 SAME = 0.7
+# so many of the names that are too long are told
+_SHOWN = 5
 # Config types of the open-vocabulary kinds; "detr" takes whatever transformers detects objects with.
-_OPEN_VOCABULARY = {
-    "owlv2": ("owlv2", "owlvit"),
-    "grounding-dino": ("grounding-dino", "mm-grounding-dino"),
-}
+_TYPES = dict(
+    zip(OPEN_VOCABULARY, (("owlv2", "owlvit"), ("grounding-dino", "mm-grounding-dino")), strict=True)
+)
 
 
 class TransformersDetector(RegionFinder):
@@ -130,10 +131,11 @@ class TransformersDetector(RegionFinder):
 
         Raises:
             BackboneUnavailable: files cannot be had, are torn, or do not fit each other.
-            InputError: names for a detector that takes none, or none for one that needs them.
+            InputError: names for a detector that takes none, or none for one that needs them; names beyond
+                what it reads.
             CapscoreError: the folder holds no detector of that kind.
         """
-        listed = _checked_names(kind, names)
+        listed = check_names(kind, names)
         folder = Path(os.path.expanduser(model))
         if folder.is_dir():
             if revision:
@@ -151,10 +153,11 @@ class TransformersDetector(RegionFinder):
                     "boxes of your own."
                 ) from error
             name = f"{model}@{commit}"
-        network = _load_network(folder, kind)
+        network, processor = _load_network(folder, kind), _load_processor(folder, kind)
+        _check_lengths(kind, listed, network.config, processor)
         return cls(
             network,
-            _load_processor(folder, kind),
+            processor,
             kind=kind,
             name=name,
             names=listed,
@@ -203,7 +206,7 @@ class TransformersDetector(RegionFinder):
         if self._kind == "owlv2":
             settings["text"] = [list(self.names)]
         elif self._kind == "grounding-dino":
-            settings["text"] = ". ".join(name.lower() for name in self.names) + "."
+            settings["text"] = " ".join(_as_read(self.names))
         return self._processor(**settings).to(self._device)
 
 
@@ -332,21 +335,35 @@ def _tidied(
 # ------------------------------------------------------------------------ loading
 
 
-def _checked_names(kind: str, names: Sequence[str] | None) -> tuple[str, ...]:
-    if kind not in _OPEN_VOCABULARY:
-        if names is not None:
-            raise InputError(f"names={names!r} does not go with {kind!r}: its classes were learnt")
-        return ()
-    if isinstance(names, str) or not names or not all(isinstance(n, str) and n.strip() for n in names):
+def _as_read(names: Sequence[str]) -> list[str]:
+    """Names as Grounding DINO reads them, one behind the other: in small letters, a full stop after each."""
+    return [f"{name.lower()}." for name in names]
+
+
+def _check_lengths(kind: str, names: tuple[str, ...], config: Any, processor: Any) -> None:
+    """Refuse names that a network would not read to their end.
+
+    Grounding DINO reads all names as one text, and transformers cuts what is beyond its limit without a word,
+    or fails when the first photo is there, by its version. OWLv2 reads each by itself, and fails then.
+    """
+    if kind == "owlv2":
+        limit = config.text_config.max_position_embeddings
+        lengths = [len(ids) for ids in processor.tokenizer(list(names))["input_ids"]]
+        told = f"{kind!r} reads {limit} tokens of a name"
+    elif kind == "grounding-dino":
+        limit = config.max_text_len
+        pieces = processor.tokenizer(_as_read(names), add_special_tokens=False)["input_ids"]
+        lengths = np.cumsum([2, *map(len, pieces)])[1:].tolist()  # one token begins the text, one ends it
+        told = f"{kind!r} reads {limit} tokens of all names together"
+    else:
+        return
+    beyond = [repr(name) for name, length in zip(names, lengths, strict=True) if length > limit]
+    if beyond:
+        shown = ", ".join(beyond[:_SHOWN]) + (", …" if len(beyond) > _SHOWN else "")
         raise InputError(
-            f"names={names!r}: {kind!r} finds what it is told to look for; expected a list such as "
-            "('dog', 'red ball')"
+            f"{told}; {len(beyond)} of {len(names)} names go beyond, and would not be looked for: {shown}",
+            field="names",
         )
-    listed = tuple(dict.fromkeys(name.strip() for name in names))
-    dotted = [name for name in listed if kind == "grounding-dino" and "." in name]
-    if dotted:
-        raise InputError(f"names: {dotted[0]!r} has a full stop, which parts the names for {kind!r}")
-    return listed
 
 
 def _checked_threshold(threshold: float | None) -> float:
@@ -370,14 +387,14 @@ def _load_network(folder: Path, kind: str) -> Any:
         raise CapscoreError(
             f"{folder / 'config.json'} is no config of a detector: {in_one_line(error)}"
         ) from error
-    if kind in _OPEN_VOCABULARY:
-        fits, expected = found in _OPEN_VOCABULARY[kind], " or ".join(_OPEN_VOCABULARY[kind])
+    if kind in _TYPES:
+        fits, expected = found in _TYPES[kind], " or ".join(_TYPES[kind])
         auto = transformers.AutoModelForZeroShotObjectDetection
     else:
         fits = type(config) in transformers.MODEL_FOR_OBJECT_DETECTION_MAPPING
         auto, expected = transformers.AutoModelForObjectDetection, "an object detector"
     if not fits:
-        others = [other for other, types in _OPEN_VOCABULARY.items() if found in types]
+        others = [other for other, types in _TYPES.items() if found in types]
         hint = f"; did you mean regions='{others[0]}:…'?" if others else ""
         raise CapscoreError(
             f"{folder / 'config.json'} describes a model of type {found!r}; {kind!r} takes {expected}{hint}"
@@ -405,7 +422,7 @@ def _load_network(folder: Path, kind: str) -> Any:
 
 
 def _load_processor(folder: Path, kind: str) -> Any:
-    auto = transformers.AutoProcessor if kind in _OPEN_VOCABULARY else transformers.AutoImageProcessor
+    auto = transformers.AutoProcessor if kind in _TYPES else transformers.AutoImageProcessor
     try:
         with quiet_transformers():
             return auto.from_pretrained(folder, local_files_only=True, trust_remote_code=False)

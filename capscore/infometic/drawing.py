@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..benchmark.figure import figure_class
 from ..errors import CapscoreError
-from ..report import _direction
+from ..report import text_direction
 from ..whole_file import whole_file
 from .explained import (
     MOST_MISSED,
@@ -357,7 +357,7 @@ def _side(text: str) -> int | None:
 
 
 def _runs_right_to_left(caption: ExplainedCaption) -> bool:
-    direction = _direction(caption.language) if caption.language else "auto"
+    direction = text_direction(caption.language) if caption.language else "auto"
     if direction == "auto":
         return next((side for letter in caption.text if (side := _side(letter)) is not None), 0) == 1
     return direction == "rtl"

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import CapscoreError
-from ..report import _STYLE as _PAGE_STYLE
-from ..report import _attributes, _breakable, _names, _plain, _text
+from ..report import STYLE as PAGE_STYLE
+from ..report import as_attribute, as_text, breakable, language_attributes, language_names
 from ..whole_file import whole_file
 from .explained import (
     MENTIONED,
@@ -93,30 +93,56 @@ def render(
     *,
     beta: float | None = None,
     most_missed: int = MOST_MISSED,
-    name: str = "photo",
 ) -> str:
     """Captions of a photo as HTML, for pages that have the style of `capscore.report` and `STYLE` besides.
 
-    Args:
-        name: id of the photo's pixels, which no other element of the page has: letters, digits and "-".
-        others: as of `write_page`.
+    Args: as of `write_page`.
 
     Returns:
-        A legend, and an article a caption.
+        A legend, an article a caption, and what the bars mean.
+
+    Raises:
+        CapscoreError: no caption.
+    """
+    end = bars_end(captions)
+    return legend(beta) + cards(image, captions, end, most_missed=most_missed) + bars_line(end)
+
+
+def cards(
+    image: Image.Image,
+    captions: Sequence[ExplainedCaption],
+    end: float,
+    *,
+    labels: Sequence[str] = (),
+    most_missed: int = MOST_MISSED,
+    name: str = "photo",
+) -> str:
+    """An article a caption, without a legend: for pages on which several photos share one.
+
+    Args:
+        image: the photo that the boxes belong to; its pixels are in the page once.
+        captions: at least one.
+        end: the end of the bars of precision and recall, as of `bars_end`.
+        labels: what each caption is, beside its language; none, or one each.
+        most_missed: how many missed regions are drawn at most.
+        name: id of the photo's pixels, which no other element of the page has: letters, digits and "-".
 
     Raises:
         CapscoreError: no caption.
     """
     if not captions:
         raise CapscoreError("there is no caption to show")
-    end = bars_end(captions)
     photo = _inline(image, name)
-    parts = [_legend(beta)]
-    for caption in captions:
-        parts.append(_card(image.size, caption, photo, end, most_missed))
-        photo = f'<use href="#{name}"/>'  # the pixels are in the page once
-    parts.append(f'<p class="soft">{_text(bars_note(end))}.</p>\n')
+    parts = []
+    for caption, label in zip(captions, labels or [""] * len(captions), strict=True):
+        parts.append(_card(image.size, caption, label, photo, end, most_missed))
+        photo = f'<use href="#{name}"/>'
     return "".join(parts)
+
+
+def bars_line(end: float) -> str:
+    """What the bars' lengths mean, as a paragraph."""
+    return f'<p class="soft">{as_text(bars_note(end))}.</p>\n'
 
 
 def page_of(
@@ -135,7 +161,7 @@ def page_of(
         foot = (
             '<footer>\n<h2 id="signature">Signature</h2>\n'
             '<p class="soft">It names all that the scores depend on: same signature, same numbers.</p>\n'
-            f"<p><code>{_breakable(signature)}</code></p>\n"
+            f"<p><code>{breakable(signature)}</code></p>\n"
             '<p class="soft">This page is one file: photo, style and text are all in it.</p>\n</footer>\n'
         )
     return (
@@ -143,14 +169,15 @@ def page_of(
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n'
-        f"<title>{_plain(title)}</title>\n<style>\n{_PAGE_STYLE}{STYLE}</style>\n</head>\n<body>\n"
-        f'<header class="top">\n<h1>{_text(title)}</h1>\n'
+        f"<title>{as_attribute(title)}</title>\n<style>\n{PAGE_STYLE}{STYLE}</style>\n</head>\n<body>\n"
+        f'<header class="top">\n<h1>{as_text(title)}</h1>\n'
         "<p>What each caption says that is not in the photo, and what it leaves out.</p>\n</header>\n"
         f"<main>\n{body}</main>\n{foot}</body>\n</html>\n"
     )
 
 
-def _legend(beta: float | None) -> str:
+def legend(beta: float | None) -> str:
+    """What the marks on words and the lines on the photo mean; `beta` is the threshold, None untold."""
     above = "" if beta is None else f", score above {beta:g}"
     below = "" if beta is None else f", score {beta:g} or below"
     return (
@@ -167,19 +194,23 @@ def _sign(kind: str) -> str:
     return f'<span class="sign" aria-hidden="true">{SIGNS[kind]}</span>' if SIGNS[kind] else ""
 
 
-def _card(size: tuple[int, int], caption: ExplainedCaption, photo: str, end: float, most_missed: int) -> str:
+def _card(
+    size: tuple[int, int], caption: ExplainedCaption, label: str, photo: str, end: float, most_missed: int
+) -> str:
     regions = shown_regions(caption.explanation, most_missed)
-    own, english = _names(caption.language)
-    second = f" · {_text(english)}" if own != english else ""
-    attributes = _attributes(caption.language)
+    own, english = language_names(caption.language)
+    second = f" · {as_text(english)}" if own != english else ""
+    if label:
+        second += f" · <bdi>{as_text(label)}</bdi>"
+    attributes = language_attributes(caption.language)
     said = "".join(map(_said, segments(caption)))
-    listed = "".join(f"<li>{_text(note)}.</li>" for note in notes(caption, most_missed))
+    listed = "".join(f"<li>{as_text(note)}.</li>" for note in notes(caption, most_missed))
     return (
         '<article class="card explained">\n'
         f"<figure>{_photo(size, regions, photo)}</figure>\n"
-        f'<div>\n<p class="soft language"><span{attributes}>{_text(own)}</span>{second}</p>\n'
+        f'<div>\n<p class="soft language"><span{attributes}>{as_text(own)}</span>{second}</p>\n'
         f'<p class="caption"{attributes}>{said}</p>\n'
-        f'<p class="verdict">{_text(verdict(caption))}{_wrong_words(caption, attributes)}.</p>\n'
+        f'<p class="verdict">{as_text(verdict(caption))}{_wrong_words(caption, attributes)}.</p>\n'
         f"{_bars(caption, end)}{_region_lists(regions)}"
         f'<ul class="soft notes" role="list">{listed}</ul>\n{_word_table(caption, attributes)}</div>\n'
         "</article>\n"
@@ -191,7 +222,7 @@ def _card(size: tuple[int, int], caption: ExplainedCaption, photo: str, end: flo
 
 def _said(piece: Segment) -> str:
     """A piece of the caption, marked for the eye and in words for the ear."""
-    text = _text(piece.text)
+    text = as_text(piece.text)
     if piece.kind == "plain":
         return text
     if piece.kind == "unseen":
@@ -208,7 +239,7 @@ def _said(piece: Segment) -> str:
 def _wrong_words(caption: ExplainedCaption, attributes: str) -> str:
     wrong = [piece for piece in segments(caption) if piece.kind == "wrong"]
     listed = ", ".join(
-        f"<bdi><b{attributes}>{_text(piece.text)}</b></bdi> ({number(piece.score)})" for piece in wrong
+        f"<bdi><b{attributes}>{as_text(piece.text)}</b></bdi> ({number(piece.score)})" for piece in wrong
     )
     return f": {listed}" if wrong else ""
 
@@ -225,7 +256,7 @@ def _word_table(caption: ExplainedCaption, attributes: str) -> str:
         else:
             score, judged = number(word["score"]), judged or "no content word"
         rows.append(
-            f'<tr><th scope="row"{attributes}>{_text(word["text"])}</th>'
+            f'<tr><th scope="row"{attributes}>{as_text(word["text"])}</th>'
             f"<td>{score}</td><td>{judged}</td></tr>\n"
         )
     return (
@@ -256,7 +287,7 @@ def _region_lists(regions: Sequence[ShownRegion]) -> str:
             continue
         items = ", ".join(
             f'<span title="confidence {number(region.confidence)}"><b>{region.sign}\u00a0{region.number}</b> '
-            f'<bdi>{_text(region.label)}</bdi> <span class="soft">{number(region.score)}</span></span>'
+            f'<bdi>{as_text(region.label)}</bdi> <span class="soft">{number(region.score)}</span></span>'
             for region in own
         )
         line = f'<span class="line {heading.lower()}" aria-hidden="true"></span>'
@@ -277,7 +308,7 @@ def _inline(image: Image.Image, name: str) -> str:
     small.save(buffer, "JPEG", quality=_JPEG_QUALITY, optimize=True)
     data = base64.b64encode(buffer.getvalue()).decode("ascii")
     return (
-        f'<image id="{_plain(name)}" width="{image.width}" height="{image.height}" '
+        f'<image id="{as_attribute(name)}" width="{image.width}" height="{image.height}" '
         f'preserveAspectRatio="none" href="data:image/jpeg;base64,{data}"/>'
     )
 
@@ -299,7 +330,7 @@ def _photo(size: tuple[int, int], regions: Sequence[ShownRegion], photo: str) ->
     return (
         f'<div class="stage" style="aspect-ratio:{width:g}/{height:g};--ratio:{width / height:.4f}">'
         f'<svg viewBox="{left:g} {top:g} {width:g} {height:g}" role="img" '
-        f'aria-label="{_plain(photo_text(regions))}">'
+        f'aria-label="{as_attribute(photo_text(regions))}">'
         f"{photo}{drawn}</svg>{tags}</div>"
     )
 
@@ -329,7 +360,7 @@ def _tag(place: Box, region: ShownRegion, field: Box) -> str:
     else:
         across = f"left:{100 * (place[0] - left) / width:.2f}%"
     style = f"{across};top:{down:.2f}%"
-    return f'<span class="tag {kind}" aria-hidden="true" style="{style}">{_text(region.tag)}</span>'
+    return f'<span class="tag {kind}" aria-hidden="true" style="{style}">{as_text(region.tag)}</span>'
 
 
 # ---- style ----
@@ -406,6 +437,9 @@ rect.box.missed { stroke: #e69f00; stroke-dasharray: 12px 7px }
 }
 @media (max-width: 56rem) {
   .explained { grid-template-columns: minmax(0, 1fr) }
+}
+@media (max-width: 34rem) {
+  .tag { font-size: 0.68rem; line-height: 1.05rem; padding: 0 0.2rem }
 }
 @media print {
   .tag, .full, .track { print-color-adjust: exact; -webkit-print-color-adjust: exact }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 # As many boxes as the paper takes from its detector (Hu et al. 2023, section 4.1).
 MOST = 100
 KINDS = ("windows", "detr", "owlv2", "grounding-dino", "torchvision")
+# Those that find what they are told to look for.
+OPEN_VOCABULARY = ("owlv2", "grounding-dino")
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,11 +74,13 @@ class RegionFinder(ABC):
         name: what signatures call it, such as "windows" or "detr:facebook/detr-resnet-50".
         fingerprint: changes whenever the regions of a photo could.
         most: how many regions of a photo it returns at most.
+        names: what it was told to look for; () of a finder that is told nothing.
     """
 
     name: str
     fingerprint: str
     most: int
+    names: tuple[str, ...] = ()
 
     @abstractmethod
     def find(self, images: Sequence[Image.Image]) -> list[Regions]:
@@ -114,32 +118,93 @@ def load_finder(
         most: how many regions of a photo to return at most.
 
     Raises:
-        InputError: no such kind of finder, or an option that does not go with it.
+        InputError: no such kind of finder, or an option that does not go with it; names beyond what the
+            detector reads.
         BackboneUnavailable: a detector's weights cannot be had; the message says why.
     """
+    kind, model, listed = check_finder(spec, names)
     if isinstance(spec, RegionFinder):
-        _refuse("a finder", names=names, revision=revision, device=device, threshold=threshold)
+        _refuse(kind, revision=revision, device=device, threshold=threshold)
         return spec
-    kind, _, model = spec.strip().partition(":") if isinstance(spec, str) else ("", "", "")
-    if kind not in KINDS or bool(model) == (kind == "windows"):
-        raise InputError(f"regions={spec!r}: {_expected(kind)}")
     if most < 1:
         raise InputError(f"most={most!r}: expected at least 1 region")
     if kind == "windows":
         from .windows import WindowFinder
 
-        _refuse(kind, names=names, revision=revision, device=device, threshold=threshold)
+        _refuse(kind, revision=revision, device=device, threshold=threshold)
         return WindowFinder(embedder, most=most)
 
     from .detectors import TorchvisionDetector, TransformersDetector
 
     device = embedder.backbone.device if device is None else device
     if kind == "torchvision":
-        _refuse(kind, names=names, revision=revision)
+        _refuse(kind, revision=revision)
         return TorchvisionDetector.load(model, device=device, threshold=threshold, most=most)
     return TransformersDetector.load(
-        model, kind=kind, names=names, revision=revision, device=device, threshold=threshold, most=most
+        model,
+        kind=kind,
+        names=listed or None,
+        revision=revision,
+        device=device,
+        threshold=threshold,
+        most=most,
     )
+
+
+def check_finder(
+    spec: str | RegionFinder, names: Sequence[str] | None = None
+) -> tuple[str, str, tuple[str, ...]]:
+    """What `load_finder` is asked for, as far as it can be told without loading anything.
+
+    Args:
+        spec: as `load_finder` takes it.
+        names: likewise.
+
+    Returns:
+        The kind ("a finder" for one that is made already), the model ("" where there is none), the names.
+
+    Raises:
+        InputError: no such kind, or names that do not go with it; the latter with the field "names".
+
+    >>> check_finder("owlv2:org/detector", ["dog", "red ball", "dog"])
+    ('owlv2', 'org/detector', ('dog', 'red ball'))
+    """
+    if isinstance(spec, RegionFinder):
+        return "a finder", "", check_names("a finder", names)
+    kind, _, model = spec.strip().partition(":") if isinstance(spec, str) else ("", "", "")
+    if kind not in KINDS or bool(model) == (kind == "windows"):
+        raise InputError(f"regions={spec!r}: {_expected(kind)}")
+    return kind, model, check_names(kind, names)
+
+
+def check_names(kind: str, names: Sequence[str] | None) -> tuple[str, ...]:
+    """Names for a kind of finder, without blanks around them and each once; () where it takes none.
+
+    Raises:
+        InputError: names for a finder that takes none, none for one that needs them, or an empty one.
+    """
+    if kind not in OPEN_VOCABULARY:
+        if names is not None:
+            raise InputError(
+                f"{names!r:.200} do not go with regions={kind!r}, which takes none: names are for "
+                f"{' and '.join(OPEN_VOCABULARY)}",
+                field="names",
+            )
+        return ()
+    listed = [] if names is None or isinstance(names, str) or not isinstance(names, Iterable) else list(names)
+    if not listed or not all(isinstance(name, str) for name in listed):
+        raise InputError(
+            f"regions={kind!r} finds what it is told to look for: expected a list of names such as "
+            f"['dog', 'red ball'], got {names!r:.200}",
+            field="names",
+        )
+    stripped = [name.strip() for name in listed]
+    if not all(stripped):
+        raise InputError(f"name {stripped.index('')}, counted from 0, is empty", field="names")
+    dotted = [name for name in stripped if kind == "grounding-dino" and "." in name]
+    if dotted:
+        raise InputError(f"{dotted[0]!r} has a full stop, which parts the names for {kind!r}", field="names")
+    return tuple(dict.fromkeys(stripped))
 
 
 def _refuse(kind: str, **options: object) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -83,6 +83,7 @@ def load(
     clip: str | None = None,
     weights: str | Path | None = None,
     regions: str | RegionFinder | None = None,
+    region_names: Sequence[str] | None = None,
     n_regions: int | None = None,
     beta: float | None = None,
 ) -> Scorer:
@@ -111,6 +112,8 @@ def load(
         weights: for infometic: a folder or a Hub id, "info_clip" for the baseline without weights; None for
             those that ship for the backbone, or the baseline where none do.
         regions: for infometic: what finds regions, "windows" (None) or a detector such as "detr:org/name".
+        region_names: for infometic: what an open-vocabulary detector ("owlv2:…", "grounding-dino:…") is to
+            look for, such as ["dog", "red ball"].
         n_regions: for infometic: how many regions of an image are scored; None for 20.
         beta: for infometic: words and regions with a score above it are correct and mentioned; None for 0.1.
 
@@ -144,6 +147,7 @@ def load(
         "clip": clip,
         "weights": weights,
         "regions": regions,
+        "region_names": region_names,
         "n_regions": n_regions,
         "beta": beta,
     }

@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import warnings
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 BETA = 0.1
 N_REGIONS = 20
+OPTIONS = ("weights", "regions", "region_names", "n_regions", "beta")
 # pairs that go through the network at once
 _PAIRS = 64
 # the same where every image meets every caption, and how many of either are encoded at once then
@@ -44,6 +46,8 @@ _BLOCK = 256
 _IMAGES = 16
 _REMEMBERED = 2048
 _CALLER = 5
+# names of regions stand in the signature up to this many characters, else how many they are
+_LISTED = 60
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +84,8 @@ class InfoMetIC(BackboneScorer):
         prefix: text before candidates; None takes the backbone's own. Pieces have none.
         weights: as `capscore.infometic.weights.load_aligner` takes them.
         regions: what finds regions, as `capscore.infometic.regions.load_finder` takes it.
+        region_names: what an open-vocabulary detector is to look for, such as ("dog", "red ball"); None for
+            the other finders.
         n_regions: how many regions of an image are scored: clusters of those found, the most confident of
             each. Boxes that are given are all scored.
         beta: scores above it are those of correct words and of mentioned regions, in [0, 1).
@@ -99,8 +105,8 @@ class InfoMetIC(BackboneScorer):
         "infometic_precision": "precision",
     }
     splits_texts: ClassVar[bool] = True
-    options = (*BACKBONE_OPTIONS, "weights", "regions", "n_regions", "beta")
-    own_options = ("prefix", "weights", "regions", "n_regions", "beta")
+    options = (*BACKBONE_OPTIONS, *OPTIONS)
+    own_options = ("prefix", *OPTIONS)
 
     def __init__(
         self,
@@ -109,6 +115,7 @@ class InfoMetIC(BackboneScorer):
         prefix: str | None = None,
         weights: str | os.PathLike[str] | Aligner | None = None,
         regions: str | RegionFinder = "windows",
+        region_names: Sequence[str] | None = None,
         n_regions: int = N_REGIONS,
         beta: float = BETA,
         seed: int = 0,
@@ -117,12 +124,10 @@ class InfoMetIC(BackboneScorer):
         from ..infometic.regions import load_finder
         from ..infometic.weights import cosine_scale, load_aligner
 
-        if isinstance(n_regions, bool) or not isinstance(n_regions, int) or n_regions < 1:
-            raise InputError(f"n_regions={n_regions!r}: expected a whole number of at least 1")
-        if isinstance(beta, bool) or not isinstance(beta, (int, float)) or not 0 <= beta < 1:
-            raise InputError(f"beta={beta!r}: expected a number from 0 to below 1")
+        check_settings(regions=regions, region_names=region_names, n_regions=n_regions, beta=beta)
         self.aligner, self.weights = load_aligner(weights, embedder.backbone)
-        self.finder = load_finder(regions, embedder)
+        with _told_as_region_names():
+            self.finder = load_finder(regions, embedder, names=region_names)
         self.n_regions, self.beta, self.seed = n_regions, float(beta), seed
         self.plus_scale = cosine_scale(embedder.backbone)
         self._seen: OrderedDict[tuple[str, str], _Seen] = OrderedDict()
@@ -189,7 +194,10 @@ class InfoMetIC(BackboneScorer):
         """Where regions come from, for signatures; `given` says whether some were given, and some not."""
         found = self.finder.name
         if found != "windows":  # those depend on the backbone alone, which is named
-            found += f"@{self.finder.fingerprint[:8]}"
+            found += f"@{self.finder.fingerprint[:8]}"  # which depends on the names, too
+        if self.finder.names:
+            listed = ",".join(self.finder.names)
+            found += f"({listed if len(listed) <= _LISTED else f'{len(self.finder.names)} names'})"
         return "+".join(([found] if False in given else []) + (["given"] if True in given else []))
 
     def finish(self, rows: PreparedRows) -> Scores:
@@ -557,6 +565,46 @@ class InfoMetIC(BackboneScorer):
                 RegionWarning,
                 stacklevel=_CALLER,
             )
+
+
+def check_settings(
+    *,
+    regions: str | RegionFinder = "windows",
+    region_names: Sequence[str] | None = None,
+    n_regions: int = N_REGIONS,
+    beta: float = BETA,
+) -> None:
+    """See that settings of `InfoMetIC` are what they should be, before anything is loaded.
+
+    Raises:
+        InputError: one of them is not; names it.
+
+    >>> check_settings(regions="owlv2:org/detector", region_names=["dog"], beta=0.2)
+    >>> check_settings(region_names=["dog"])
+    Traceback (most recent call last):
+        ...
+    capscore.errors.InputError: region_names: ['dog'] do not go with regions='windows', which takes none: \
+names are for owlv2 and grounding-dino
+    """
+    from ..infometic.regions import check_finder
+
+    if isinstance(n_regions, bool) or not isinstance(n_regions, int) or n_regions < 1:
+        raise InputError(f"n_regions={n_regions!r}: expected a whole number of at least 1")
+    if isinstance(beta, bool) or not isinstance(beta, (int, float)) or not 0 <= beta < 1:
+        raise InputError(f"beta={beta!r}: expected a number from 0 to below 1")
+    with _told_as_region_names():
+        check_finder(regions, region_names)
+
+
+@contextmanager
+def _told_as_region_names() -> Iterator[None]:
+    """What a finder says of its names is said of the option that they are here."""
+    try:
+        yield
+    except InputError as error:
+        if error.field != "names":
+            raise
+        raise InputError(error.message, field="region_names") from None
 
 
 def _is_cut(pieces: list[Pieces]) -> np.ndarray:

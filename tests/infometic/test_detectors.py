@@ -253,6 +253,43 @@ def test_fingerprints_tell_detectors_apart(folder, tmp_path):
     assert load(path, "owlv2").fingerprint != others.fingerprint
 
 
+def test_grounding_dino_reads_the_names_up_to_its_limit(folder):
+    """All names are one text, of `max_text_len` tokens at most; 64 of the tiny one."""
+    path = folder("grounding-dino")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(path)
+    many = [f"{letter}{other}" for letter in "abcdefgh" for other in "klmnop"]
+
+    def fitting(limit: int) -> int:
+        """How many of the names make a text of so many tokens at most."""
+        lengths = [len(tokenizer(". ".join(many[:n]) + ".")["input_ids"]) for n in range(1, len(many))]
+        return sum(length <= limit for length in lengths)
+
+    n = fitting(64)
+    assert 5 < n < 40
+    found = TransformersDetector.load(str(path), kind="grounding-dino", names=many[:n], device="cpu")
+    assert found.names == tuple(many[:n]) and len(found.find(random_photos(1))) == 1
+    with pytest.raises(InputError) as caught:
+        TransformersDetector.load(str(path), kind="grounding-dino", names=many[: n + 7], device="cpu")
+    shown = ", ".join(repr(name) for name in many[n : n + 5])
+    assert str(caught.value) == (
+        f"names: 'grounding-dino' reads 64 tokens of all names together; 7 of {n + 7} names go beyond, and "
+        f"would not be looked for: {shown}, …"
+    )
+
+
+def test_owlv2_reads_a_name_up_to_its_limit(folder):
+    """16 tokens of the tiny one, whatever the number of names."""
+    path = folder("owlv2")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(path)
+    long = "x" * 30
+    assert len(tokenizer(long)["input_ids"]) > 16
+    names = [*(f"{letter}{other}" for letter in "abcdefgh" for other in "klm"), "cat"]
+    found = TransformersDetector.load(str(path), kind="owlv2", names=names, device="cpu")
+    assert len(found.find(random_photos(1))) == 1
+    with pytest.raises(InputError, match=f"reads 16 tokens of a name; 1 of 2 names .* looked for: '{long}'$"):
+        TransformersDetector.load(str(path), kind="owlv2", names=["cat", long], device="cpu")
+
+
 def test_folders_that_hold_no_detector(folder, tmp_path):
     with pytest.raises(CapscoreError, match=r"type 'owlv2'; 'detr' takes an object detector; did you mean"):
         load(folder("owlv2"), "detr")

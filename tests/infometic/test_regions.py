@@ -7,7 +7,7 @@ import pytest
 
 from capscore.embedding import Embedder
 from capscore.errors import BackboneUnavailable, InputError
-from capscore.infometic.regions import RegionFinder, Regions, load_finder
+from capscore.infometic.regions import RegionFinder, Regions, check_finder, load_finder
 from capscore.infometic.windows import WindowFinder
 
 from ..toy import ColourBackbone
@@ -45,14 +45,23 @@ def test_windows_and_finders(embedder):
         (7, {}, "regions=7: expected 'windows'"),
         ("detr", {}, "regions='detr': expected"),
         ("windows:large", {}, "regions='windows:large': expected"),
-        ("windows", {"names": ["dog"]}, "names=['dog'] does not go with regions='windows'"),
+        ("windows", {"names": ["dog"]}, "names: ['dog'] do not go with regions='windows', which takes none"),
+        ("windows", {"names": []}, "names: [] do not go with regions='windows'"),
+        (
+            "torchvision:ssd300_vgg16",
+            {"names": ["dog"]},
+            "names: ['dog'] do not go with regions='torchvision'",
+        ),
+        (Nowhere(), {"names": ["dog"]}, "names: ['dog'] do not go with regions='a finder'"),
         ("windows", {"threshold": 0.5}, "threshold=0.5 does not go with"),
         ("windows", {"most": 0}, "most=0: expected at least 1"),
         (Nowhere(), {"revision": "main"}, "revision='main' does not go with regions='a finder'"),
-        ("detr:org/model", {"names": ["dog"]}, "names=['dog'] does not go with 'detr'"),
-        ("owlv2:org/model", {}, "names=None: 'owlv2' finds what it is told to look for"),
-        ("owlv2:org/model", {"names": "dog"}, "names='dog': 'owlv2' finds"),
-        ("owlv2:org/model", {"names": [" "]}, "names=[' ']: 'owlv2' finds"),
+        ("detr:org/model", {"names": ["dog"]}, "names: ['dog'] do not go with regions='detr'"),
+        ("owlv2:org/model", {}, "names: regions='owlv2' finds what it is told to look for: expected a list"),
+        ("grounding-dino:org/model", {"names": []}, "names such as ['dog', 'red ball'], got []"),
+        ("owlv2:org/model", {"names": "dog"}, "names such as ['dog', 'red ball'], got 'dog'"),
+        ("owlv2:org/model", {"names": ["dog", 7]}, "names such as ['dog', 'red ball'], got ['dog', 7]"),
+        ("owlv2:org/model", {"names": ["dog", " "]}, "names: name 1, counted from 0, is empty"),
         ("grounding-dino:org/model", {"names": ["a dog."]}, "'a dog.' has a full stop"),
         ("torchvision:fasterrcnn_resnet50", {}, "did you mean 'fasterrcnn_resnet50_fpn'"),
         ("torchvision:ssd300_vgg16", {"revision": "main"}, "revision='main' does not go with"),
@@ -62,6 +71,14 @@ def test_what_does_not_go_together(embedder, spec, options, complaint):
     with pytest.raises(InputError) as caught:
         load_finder(spec, embedder, **options)
     assert complaint in str(caught.value)
+
+
+def test_what_is_asked_for_can_be_told_before_anything_is_loaded():
+    assert check_finder("windows") == ("windows", "", ())
+    assert check_finder(" detr:org/model ") == ("detr", "org/model", ())
+    names = np.array([" dog", "red ball", "dog"])
+    assert check_finder("owlv2:a/b:c", names) == ("owlv2", "a/b:c", ("dog", "red ball"))
+    assert check_finder(Nowhere()) == ("a finder", "", ())
 
 
 def test_detectors_that_cannot_be_had_offline(embedder, tmp_path, monkeypatch):

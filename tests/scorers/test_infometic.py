@@ -11,11 +11,15 @@ import pytest
 from PIL import Image
 
 import capscore
+from capscore.embedding import Embedder
 from capscore.errors import CapscoreError, InputError, RegionWarning, TruncationWarning
 from capscore.infometic.boxes import crops
 from capscore.infometic.model import InfoMetIC, InfoMetICConfig
 from capscore.infometic.pieces import encode_pieces, split_pieces
 from capscore.infometic.regions import RegionFinder, Regions
+from capscore.scorers.infometic import InfoMetIC as InfoMetICScorer
+
+from ..infometic.test_detectors import write_owlv2
 
 # scikit-image ships them: 451 × 300 pixels, and 512 × 512
 CAT = str(files("skimage.data") / "chelsea.png")
@@ -234,6 +238,69 @@ def test_weights_are_used_and_named(backbone, tmp_path):
     )
     again = scorer(backbone, weights=model.eval()).score(["A cat."], [CAT], language="en")
     assert again.scores[0] == pytest.approx(scores.scores[0], abs=1e-4)
+
+
+def signature_of(backbone, **options):
+    scores = InfoMetICScorer(Embedder(backbone, cache=None, progress=False), **options)
+    return scores, lambda **rows: scores.score(["A cat."], [CAT], language="en", **rows).signature
+
+
+@pytest.fixture(scope="module")
+def owlv2(tmp_path_factory):
+    return f"owlv2:{write_owlv2(tmp_path_factory.mktemp('owlv2') / 'tiny')}"
+
+
+def test_names_of_regions_reach_the_finder_and_the_signature(backbone, owlv2):
+    told, signature = signature_of(
+        backbone, weights="info_clip", regions=owlv2, region_names=["cat", "red ball"]
+    )
+    assert told.finder.names == ("cat", "red ball")
+    scores = told.score(["A cat."], [CAT], language="en")
+    labels = {region["label"] for region in scores.details[0]["regions"]}
+    assert labels and labels <= {"cat", "red ball"}
+    found = f"{told.finder.name.replace(':', '%3A')}@{told.finder.fingerprint[:8]}"
+    assert f"|regions:{found}(cat,red%20ball)|" in scores.signature
+    assert "|regions:given|" in signature(boxes=[BOXES])
+    other, _ = signature_of(backbone, weights="info_clip", regions=owlv2, region_names=["red ball", "dog"])
+    assert other.settings["regions"] != told.settings["regions"]
+    assert other.finder.fingerprint != told.finder.fingerprint
+
+
+def test_many_names_do_not_swell_the_signature(backbone, owlv2):
+    many = [f"name {number}" for number in range(30)]
+    told, _ = signature_of(backbone, weights="info_clip", regions=owlv2, region_names=many)
+    assert told.settings["regions"].endswith(f"@{told.finder.fingerprint[:8]}(30 names)")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (
+            {"region_names": ["dog"]},
+            "region_names: ['dog'] do not go with regions='windows', which takes none",
+        ),
+        (
+            {"regions": Halves(), "region_names": ["dog"]},
+            "region_names: ['dog'] do not go with regions='a find",
+        ),
+        ({"regions": "owlv2:gone/gone"}, "region_names: regions='owlv2' finds what it is told to look for"),
+        ({"regions": "owlv2:gone/gone", "region_names": []}, "['dog', 'red ball'], got []"),
+        (
+            {"regions": "owlv2:gone/gone", "region_names": ["a", ""]},
+            "region_names: name 1, counted from 0, is",
+        ),
+        (
+            {"regions": "TINY", "region_names": ["cat", "x" * 30]},
+            "region_names: 'owlv2' reads 16 tokens of a",
+        ),
+    ],
+)
+def test_names_that_do_not_go_with_the_finder(backbone, owlv2, options, said):
+    if options.get("regions") == "TINY":
+        options = {**options, "regions": owlv2}
+    with pytest.raises(InputError) as caught:
+        InfoMetICScorer(Embedder(backbone, cache=None), weights="info_clip", **options)
+    assert said in str(caught.value) and caught.value.field == "region_names"
 
 
 def test_weights_for_another_backbone(backbone, tmp_path):

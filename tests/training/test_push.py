@@ -1,9 +1,10 @@
-"""Pushing a tower to a Hub on this machine, and loading it back from there in a process that has nothing."""
+"""Pushing towers and networks to a Hub on this machine; loading them back in a process that has nothing."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -17,16 +18,18 @@ from typer.testing import CliRunner
 
 import capscore
 from capscore.backbones import load_backbone
+from capscore.backbones.base import tensors_digest
 from capscore.backbones.download import needed_files
 from capscore.backbones.student import StudentTextTower
 from capscore.backbones.transformers_tokenizer import load_tokenizer
 from capscore.backbones.tuned import save_tuned
 from capscore.errors import CapscoreError
+from capscore.infometic.model import InfoMetIC, InfoMetICConfig
 from capscore.rows import UsageError
 from tests.backbones import tiny_transformers as tiny
 from tests.backbones.loopback_hub import LoopbackHub
 from training.model_card import DataSource, ModelCard, write_card
-from training.push import MAX_BYTES, MAX_FILES, app, plan, push
+from training.push import MAX_BYTES, MAX_FILES, NETWORK, app, plan, push
 
 Rows = tuple[list[str], list[str]]  # captions, paths of photos
 CAPTIONS = ["a cat on the mat", "Zwei Hunde.", "кошка", "海辺", "a man and a dog"]
@@ -136,17 +139,26 @@ found = {}
 for backbone in job["backbones"]:
     result = capscore.load("mcs", backbone=backbone, device="cpu", cache=False).score(*job["rows"])
     found[backbone] = [[score.hex() for score in result.scores.tolist()], result.signature]
-module = evaluate.load(capscore.module_folder("mcs"), backbone=backbone, device="cpu", cache=False)
-result = module.compute(predictions=job["rows"][0], images=job["rows"][1])
+metric, options = "mcs", {"backbone": job["backbones"][-1]} if job["backbones"] else {}
+for weights in job["networks"]:
+    metric, options = "infometic", {"backbone": "embedded", "weights": weights}
+    scorer = capscore.load(metric, device="cpu", cache=False, **options)
+    result = scorer.score(*job["rows"], **job["besides"])
+    found[weights] = [[score.hex() for score in result.scores.tolist()], result.signature]
+module = evaluate.load(capscore.module_folder(metric), device="cpu", cache=False, **options)
+result = module.compute(predictions=job["rows"][0], images=job["rows"][1], **job["besides"])
 found["module"] = [[score.hex() for score in result["scores"]], result["signature"]]
 print(json.dumps(found))
 """
 
 
-def scored_elsewhere(hub, tmp_path, *backbones: str, rows: Rows) -> dict[str, list]:
+def scored_elsewhere(
+    hub, tmp_path, *backbones: str, networks: tuple[str, ...] = (), rows: Rows, **besides: object
+) -> dict[str, list]:
     """Scores and signature a backbone, in a process with an empty cache that reaches the Hub without a token.
 
-    Under "module" those of the evaluate module with the last backbone.
+    Of networks likewise, with the embedded backbone and with what else belongs to their rows. Under "module"
+    those of the evaluate module with the last of them.
     """
     environment = {
         key: value
@@ -161,8 +173,9 @@ def scored_elsewhere(hub, tmp_path, *backbones: str, rows: Rows) -> dict[str, li
         "HF_HUB_DISABLE_XET": "1",
         "NO_PROXY": "127.0.0.1",
     }
+    job = {"backbones": backbones, "networks": networks, "rows": rows, "besides": besides}
     done = subprocess.run(
-        [sys.executable, "-c", SCORE, json.dumps({"backbones": backbones, "rows": rows})],
+        [sys.executable, "-c", SCORE, json.dumps(job)],
         env=environment,
         capture_output=True,
         text=True,
@@ -353,7 +366,9 @@ def test_a_pattern_that_fits_nothing(folder):
 
 def test_folders_that_are_no_tower(folder, clip, tmp_path):
     assert "is no folder here" in failed(tmp_path / "gone", "jo/tiny", "--dry-run", code=2)
-    with pytest.raises(CapscoreError, match=r"expected capscore_student.json or capscore_tuned.json, it has"):
+    with pytest.raises(
+        CapscoreError, match=r"expected capscore_student.json, .* of InfoMetIC's network; it has"
+    ):
         plan(clip)
     (tmp_path / "empty").mkdir()
     with pytest.raises(CapscoreError, match=r"it has nothing"):
@@ -639,3 +654,221 @@ def test_errors_are_usage_errors_or_ours(saved):
     assert issubclass(UsageError, CapscoreError)
     with pytest.raises(UsageError):
         push(plan(saved), "tiny")
+
+
+# A network of InfoMetIC
+
+
+NETWORK_FILES = {"README.md", "config.json", "model.safetensors"}
+NETWORK_CARD = ModelCard(
+    name="net",
+    recipe="infometic",
+    base="embedded",
+    languages=["de", "en"],
+    license="apache-2.0",
+    command="python -m training.infometic --config settings.yaml",
+    settings={"epochs": 5},
+    data=[DataSource("Invented captions", "CC0", rows=5)],
+)
+SMALL = InfoMetICConfig(width=8, heads=2, intra_layers=1, inter_layers=1)
+
+
+def save_network(folder: Path, config: InfoMetICConfig, seed: int = 0) -> Path:
+    """A network with its card, and what the recipe leaves beside it."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        network = InfoMetIC(config)
+    network.save_pretrained(folder, dtype="float16", notes={"recipe": "infometic", "languages": ["de", "en"]})
+    write_card(folder, NETWORK_CARD)
+    for name in ("settings.yaml", "result.json", "log.jsonl", "features/settings.json", "features/boxes.npy"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text("{}")
+    return folder
+
+
+@pytest.fixture
+def network(tmp_path, embedded) -> Path:
+    return save_network(tmp_path / "net", SMALL.on(embedded))
+
+
+def test_a_network_is_planned(network):
+    ready = plan(network)
+    assert (ready.kind, ready.backbone, ready.notes) == (NETWORK, "embedded", ())
+    assert {file.name for file in ready.files} == NETWORK_FILES
+    assert {file.name: reason for file, reason in ready.left_out} == {
+        "settings.yaml": "loading does not read it",
+        "result.json": "loading does not read it",
+        "log.jsonl": "log",
+        "features/settings.json": "features of the training captions",
+        "features/boxes.npy": "features of the training captions",
+    }
+    (network / "LICENSE").write_text("x")
+    asked = plan(network, ["settings.yaml"])
+    assert {file.name for file in asked.files} == NETWORK_FILES | {"LICENSE", "settings.yaml"}
+
+
+def test_a_network_there_and_back(hub, network, embedded, rows, tmp_path):
+    result = run(network, "jo/net", "--tag", "v1")
+    assert result.exit_code == 0, result.output
+    first = hub.commit_of("jo/net", "main")
+    told = f"load it: capscore.load('infometic', backbone='embedded', weights='jo/net@{first}')"
+    assert told in " ".join(result.stdout.split())
+    held = hub.files_of("jo/net")
+    assert held.keys() == {*NETWORK_FILES, ".gitattributes"}
+    assert all(held[name] == (network / name).read_bytes() for name in NETWORK_FILES)
+    assert hub.messages == ["InfoMetIC's network for capscore"]
+
+    other = save_network(tmp_path / "other", SMALL.on(embedded), seed=1)
+    second = push(plan(other), "jo/net").commit
+    hub.served.clear()
+    rows = tuple(column[:7] for column in rows)
+    boxes = [[[0, 0, 4, 4], [1, 1, 7, 5]]] * 7
+    found = scored_elsewhere(hub, tmp_path, networks=("jo/net@v1", "jo/net"), rows=rows, boxes=boxes)
+    assert {name for name in hub.served if name.startswith("jo/")} == {
+        "jo/net/config.json",
+        "jo/net/model.safetensors",
+    }
+
+    def here(folder: Path) -> list[str]:
+        scorer = capscore.load("infometic", backbone=embedded, weights=folder, cache=False)
+        scores = scorer.score(*rows, boxes=boxes).scores.tolist()
+        assert len(set(scores)) == 7
+        return [score.hex() for score in scores]
+
+    before, now = here(network), here(other)
+    assert found["jo/net@v1"][0] == before != now
+    assert f"|weights:jo/net@{first}|" in found["jo/net@v1"][1]
+    for spec in ("jo/net", "module"):
+        assert found[spec][0] == now
+        assert f"|weights:jo/net@{second}|" in found[spec][1]
+
+
+def test_a_network_as_the_recipe_saves_it(hub, tmp_path, embedded):
+    """Trained for two steps, pushed, and loaded from there."""
+    from training.infometic import Settings, train
+
+    data = tmp_path / "captions.jsonl"
+    rows = [
+        {"caption": f"A {colour} dog runs.", "language": "en", "stand_in": f"Ein Hund, {colour}."}
+        for colour in ("red", "green", "blue", "black", "white", "brown")
+    ]
+    data.write_text(
+        "".join(json.dumps({**row, "region_texts": ["a dog"], "mentioned": [0]}) + "\n" for row in rows)
+    )
+    small = {"width": 8, "heads": 2, "intra_layers": 1, "inter_layers": 1}
+    run_settings = Settings(
+        out=str(tmp_path / "run"), base="embedded", data=[str(data)], batch_size=3, max_steps=2,
+        license="apache-2.0", data_license="CC0", tasks=["coarse", "text"], checkpoint_every=1, **small,
+    )  # fmt: skip
+    train(run_settings)
+    ready = plan(tmp_path / "run")
+    assert {file.name for file in ready.files} == NETWORK_FILES and ready.backbone == "embedded"
+    assert {"settings.yaml", "result.json"} <= {file.name for file, _ in ready.left_out}
+    commit = push(ready, "jo/run").commit
+    loaded = InfoMetIC.from_pretrained(f"jo/run@{commit}", backbone=embedded)
+    ours = InfoMetIC.from_pretrained(tmp_path / "run")
+    assert loaded.revision == commit and loaded.fingerprint() == ours.fingerprint()
+
+
+def test_networks_that_are_torn(network, embedded, tmp_path):
+    weights, config = network / "model.safetensors", network / "config.json"
+    whole, said = weights.read_bytes(), config.read_bytes()
+    weights.write_bytes(whole[:1000])
+    with pytest.raises(CapscoreError, match=r"model.safetensors is torn"):
+        plan(network)
+    weights.write_bytes(
+        (save_network(tmp_path / "other", SMALL.on(embedded), seed=1) / weights.name).read_bytes()
+    )
+    with pytest.raises(CapscoreError, match=r"is not the one that config.json was written with"):
+        plan(network)
+    weights.unlink()
+    with pytest.raises(CapscoreError, match=r"has no model.safetensors"):
+        plan(network)
+    weights.write_bytes(whole)
+    change(config, format=99)
+    with pytest.raises(CapscoreError, match=r"is of format 99"):
+        plan(network)
+    config.write_bytes(said[:40])
+    with pytest.raises(CapscoreError, match=r"config.json cannot be read as JSON"):
+        plan(network)
+    config.write_bytes(said)
+    plan(network)
+
+
+def test_a_network_of_no_numbers(network):
+    weights = load_file(network / "model.safetensors")
+    name = min(weights)
+    weights[name].view(-1)[0] = torch.inf
+    save_file(weights, network / "model.safetensors", metadata={"format": "pt"})
+    change(network / "config.json", weights=tensors_digest(weights))
+    with pytest.raises(CapscoreError, match=rf"model.safetensors: {re.escape(name)} holds NaN or infinity"):
+        plan(network)
+
+
+@pytest.mark.parametrize(
+    "old, new, message",
+    [
+        ("library_name: capscore", "library_name: transformers", "says library_name: transformers; expected"),
+        ("library_name: capscore\n", "", "says no library_name; expected capscore"),
+        (
+            "pipeline_tag: feature-extraction",
+            "pipeline_tag: image-to-text",
+            "says pipeline_tag: image-to-text",
+        ),
+        ("- infometic\n", "- pr-mcs\n", "expected infometic, as in the card that training.infometic writes"),
+        ("license: apache-2.0", "", "says no license"),
+        ("language:\n- de\n- en", "", "says no language"),
+    ],
+)
+def test_a_card_that_is_none_of_a_network(network, old, new, message):
+    card = network / "README.md"
+    text = card.read_text()
+    assert text.count(old) >= 1
+    card.write_text(text.replace(old, new, 1))
+    assert re.search(message, failed(network, "jo/net", "--dry-run"))
+
+
+def test_a_network_without_its_card(network):
+    (network / "README.md").unlink()
+    assert "has no README.md" in failed(network, "jo/net", "--dry-run")
+    write_card(network, CARD)  # that of a tower
+    assert "says tags: [" in failed(network, "jo/net", "--dry-run")
+
+
+@pytest.mark.parametrize(
+    "name, note",
+    [("my-tower", "of 'my-tower', a folder that only this machine has"), ("", "do not say which backbone")],
+)
+def test_a_network_whose_backbone_others_do_not_have(tmp_path, name, note):
+    network = save_network(tmp_path / "net", InfoMetICConfig(**{**SMALL.to_dict(), "backbone": name}))
+    ready = plan(network)
+    (said,) = ready.notes
+    assert note in said
+    assert f"backbone={name or '…'!r}, weights='jo/net'" in ready.loading("jo/net")
+
+
+def test_a_network_does_not_replace_a_tower_nor_a_tower_a_network(hub, network, saved, clip, tuned):
+    push(plan(network), "jo/net")
+    push(plan(saved), "jo/tower")
+    push(plan(tuned), "jo/tuned")
+    hub.add("jo/clip", clip)
+    steps = list(hub.steps)
+    for folder, repo, what in (
+        (network, "jo/tower", "a text tower"),
+        (network, "jo/tuned", "a text tower"),
+        (network, "jo/clip", "another model"),
+        (saved, "jo/net", "a network of InfoMetIC"),
+        (tuned, "jo/net", "a network of InfoMetIC"),
+    ):
+        message = failed(folder, repo, "--delete-stale")
+        assert message == f"{repo} holds {what}: give another repository. Nothing was sent"
+    assert hub.steps == steps
+    assert not push(plan(network), "jo/net").changed
+
+
+def test_further_files_of_a_network_on_the_hub_stay(hub, network):
+    """What loading does not read is in nobody's way."""
+    push(plan(network, ["result.json"]), "jo/net")
+    change(network / "config.json", notes={"recipe": "infometic", "steps": 7})
+    assert push(plan(network), "jo/net").deleted == ()
+    assert "result.json" in hub.files_of("jo/net")
