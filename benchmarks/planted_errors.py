@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from capscore.embedding import Embedder
-    from capscore.infometic.alignment import Alignment
-    from capscore.infometic.pieces import Pieces
+    from capscore.infometic.alignment import Alignment, TextStates
     from capscore.infometic.words import CaptionWord
     from capscore.scorers.infometic import InfoMetIC
 
@@ -289,14 +288,17 @@ def score_stand_ins(scorer: InfoMetIC, rows: Sequence[Row], seen: Mapping[str, S
     captions = [row.caption for row in rows]
     config = getattr(scorer.aligner, "config", None)
     pieces = split_pieces(scorer.backbone, captions, config.max_tokens if config else MAX_PIECES)
+    words_of = [caption_words([row.caption], row.language)[0] for row in rows]
     texts = scorer.embedder.texts(captions, prefix=scorer.prefix)
     read = texts.matrix[texts.index]
+    contexts = scorer.contexts(captions, words_of, pieces) if scorer.aligner.reads_words else None
     scored = {}
     for start in range(0, len(rows), _PAIRS):
         part = slice(start, start + _PAIRS)
-        found = _aligned(scorer, [seen[row.photo] for row in rows[part]], read[part], pieces[part])
-        for place, (row, piece) in enumerate(zip(rows[part], pieces[part], strict=True)):
-            (words,) = caption_words([row.caption], row.language)
+        texts = scorer.text_states(read[part], pieces[part], contexts and contexts[part])
+        found = _aligned(scorer, [seen[row.photo] for row in rows[part]], texts)
+        told = zip(rows[part], pieces[part], words_of[part], strict=True)
+        for place, (row, piece, words) in enumerate(told):
             alone = found.token_scores[place, : len(piece)].double().cpu().numpy()
             scored[row] = Scored(
                 [
@@ -309,16 +311,11 @@ def score_stand_ins(scorer: InfoMetIC, rows: Sequence[Row], seen: Mapping[str, S
     return scored
 
 
-def _aligned(
-    scorer: InfoMetIC, seen: Sequence[Seen], read: np.ndarray, pieces: Sequence[Pieces]
-) -> Alignment:
-    """What the aligner says of texts (n, d), each with what is seen of its photo."""
+def _aligned(scorer: InfoMetIC, seen: Sequence[Seen], texts: TextStates) -> Alignment:
+    """What the aligner says of n texts, each with what is seen of its photo."""
     import torch
 
-    from capscore.infometic.pieces import encode_pieces
-
     regions, there = _padded([own.regions for own in seen])
-    tokens, mask = _padded([encode_pieces(scorer.backbone, piece.ids) for piece in pieces])
     boxes = np.zeros((*there.shape, 4), np.float32)
 
     def on_device(array: np.ndarray) -> torch.Tensor:
@@ -327,7 +324,6 @@ def _aligned(
     whole = np.stack([own.whole for own in seen])
     with torch.inference_mode():
         images = scorer.aligner.encode_images(*map(on_device, (whole, regions, boxes, there)))
-        texts = scorer.aligner.encode_texts(*map(on_device, (read, tokens, mask)))
         return scorer.aligner.pairs(images, texts, range(len(seen)), range(len(seen)))
 
 
@@ -621,6 +617,7 @@ def _whole_table(languages: Mapping[str, Any]) -> Table:
 def main(argv: Sequence[str] | None = None) -> None:
     """The command."""
     import capscore
+    from capscore.cache import EmbeddingCache
     from capscore.embedding import Embedder
     from capscore.whole_file import write_text
 
@@ -648,7 +645,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     unknown = [language for language in languages if language not in LANGUAGES]
     if unknown:
         parser.error(f"--languages {options.languages}: no lexicon for {unknown[0]!r}, only for {LANGUAGES}")
-    embedder = Embedder(capscore.load_backbone(options.backbone))
+    embedder = Embedder(capscore.load_backbone(options.backbone), cache=EmbeddingCache(None))
     if options.photos and not options.photos.is_dir():
         parser.error(f"--photos {options.photos}: there is no such folder")
     result = measure(

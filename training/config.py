@@ -17,7 +17,7 @@ from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from capscore.errors import CapscoreError
+from capscore.errors import CapscoreError, InputError
 
 Settings = TypeVar("Settings")
 
@@ -80,6 +80,26 @@ def parse(settings: type[Settings], argv: Sequence[str] | None, description: str
             f"no {', no '.join(missing)}: give --{missing[0]}, or a line '{missing[0]}: …' in the file"
         )
     return settings(**values)
+
+
+def language_counts(entries: Sequence[str], name: str) -> dict[str, int]:
+    """A setting of the form language:number → language → number, in its order.
+
+    Raises:
+        InputError: an entry of another form, a language twice; names the setting.
+
+    >>> language_counts(["ja:8000", "en:2000"], "most")
+    {'ja': 8000, 'en': 2000}
+    """
+    counts: dict[str, int] = {}
+    for entry in entries:
+        language, _, number = entry.partition(":")
+        if not language or not number.isdecimal():
+            raise InputError(f"{entry!r}: expected language:number, such as ja:8000", field=name)
+        if language in counts:
+            raise InputError(f"{language} is named twice", field=name)
+        counts[language] = int(number)
+    return counts
 
 
 def main(recipe: Callable[[], None]) -> None:

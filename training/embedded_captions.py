@@ -28,9 +28,9 @@ from capscore.perturbations import find_nouns
 from capscore.segmentation import words
 from capscore.whole_file import whole_file, write_text
 from training.caption_grammar import generate
+from training.config import language_counts, parse
 from training.config import main as run_as_command
-from training.config import parse
-from training.package_texts import SOURCES
+from training.package_texts import MORE_SOURCES, SOURCES
 
 MULTI30K = ("en", "de", "fr", "cs")
 MULTI30K_TESTS = ("test_2016_flickr", "test_2017_flickr", "test_2017_mscoco", "test_2018_flickr")
@@ -115,17 +115,9 @@ class Settings:
         """One of the settings of the form language:number.
 
         Raises:
-            InputError: an entry of another form, a language twice.
+            InputError: as `training.config.language_counts`.
         """
-        counts: dict[str, int] = {}
-        for entry in getattr(self, name):
-            language, _, number = entry.partition(":")
-            if not language or not number.isdecimal():
-                raise InputError(f"{entry!r}: expected language:number, such as ja:8000", field=name)
-            if language in counts:
-                raise InputError(f"{language} is named twice", field=name)
-            counts[language] = int(number)
-        return counts
+        return language_counts(getattr(self, name), name)
 
 
 @dataclass(frozen=True)
@@ -354,7 +346,7 @@ def describe(counts: Mapping[str, Counter[str]]) -> dict[str, Any]:
         if source.kind == "git"
         # what has no address of its own is found by its package
         else (f"{source.name} ({source.kind} package {source.package} {source.version})", source.licence, "")
-        for source in SOURCES
+        for source in (*SOURCES, *MORE_SOURCES)
     }
     total = sum(counts.values(), Counter())
     return {
@@ -415,23 +407,44 @@ def _photos(path: Path) -> list[str]:
     return photos
 
 
-def _rows(path: Path) -> list[dict[str, str]]:
+def read_rows(
+    path: Path,
+    names: Sequence[str],
+    field: str,
+    expected: str,
+    known: Mapping[str, Collection[str]] | None = None,
+) -> list[dict[str, Any]]:
+    """The rows of a JSONL file in which some cells are texts that are not empty.
+
+    Args:
+        path: the file.
+        names: those cells.
+        field: the setting that names the file.
+        expected: what an error says was expected of a line.
+        known: cell → what it may be.
+
+    Raises:
+        InputError: the file cannot be read, or a line is another; names it.
+    """
     rows = []
-    for number, line in _lines(path, "texts"):
+    for number, line in _lines(path, field):
         try:
             row = json.loads(line)
-            if not all(isinstance(row[name], str) and row[name] for name in ("id", "text", "source")):
+            if not all(isinstance(row[name], str) and row[name] for name in names):
                 raise ValueError
-            if row["source"] not in _PACKAGES:
+            if any(row[name] not in choices for name, choices in (known or {}).items()):
                 raise ValueError
         except (ValueError, KeyError, TypeError):
             raise InputError(
-                f"{path}, line {number}: {line!r:.60}; expected a row of training.package_texts: id, text, "
-                f"and as source one of {', '.join(_PACKAGES)}",
-                field="texts",
+                f"{path}, line {number}: {line!r:.60}; expected {expected}", field=field
             ) from None
         rows.append(row)
     return rows
+
+
+def _rows(path: Path) -> list[dict[str, str]]:
+    expected = f"a row of training.package_texts: id, text, and as source one of {', '.join(_PACKAGES)}"
+    return read_rows(path, ("id", "text", "source"), "texts", expected, {"source": _PACKAGES})
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -11,10 +11,11 @@ the features that were computed once. The same command goes on where a run was b
 from __future__ import annotations
 
 import json
+import math
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -69,6 +70,7 @@ TASKS = ("coarse", "text", "vision")
 _COCO, _ENTITIES = "coco:", "entities:"
 # pairs that are measured at once
 _MEASURED = 64
+_HALVINGS = 12
 # What a card tells and what is measured on the way changes nothing in the weights; features have a digest.
 _NO_IDENTITY = frozenset(
     (
@@ -78,6 +80,7 @@ _NO_IDENTITY = frozenset(
         "features",
         "evaluate_pairs",
         "beta",
+        "false_alarms",
         "pairs_at_once",
         "name",
         "license",
@@ -111,6 +114,8 @@ class Settings(LoopSettings):
         overlap: share of overlap from which a found region is one that a caption mentions.
         pollutions: how many polluted captions a pair has.
         frequent: how many words of a class others are replaced by.
+        alike: share of the polluted captions whose wrong word is one of those most like the right one, as
+            the backbone has them; not in the paper.
         untouched: share of the rows of a text batch that keep their caption, all of whose words are right;
             not in the paper.
         tasks: what the steps train for, in turn, over and over: "coarse", "text" or "vision".
@@ -124,10 +129,12 @@ class Settings(LoopSettings):
         pollution_weight: of a term, not in the paper, by which a caption has a higher precision than it has
             polluted; in text steps.
         width, heads, intra_layers, inter_layers, shared_norm, mask_padding, text_positions, box_positions,
-            global_box, global_in_fusion, null_token, input_scale, max_tokens: of the network, as in
-            `capscore.infometic.config.InfoMetICConfig`.
+            global_box, global_in_fusion, null_token, input_scale, context_width, max_tokens: of the network,
+            as in `capscore.infometic.config.InfoMetICConfig`.
         evaluate_pairs: most validation pairs that are measured on.
         beta: score above which a word counts as right and a region as mentioned, in what is measured.
+        false_alarms: share of the right words of validation captions that may fall to β or below: after the
+            training the network's `sharpness` is set so; None to leave it. Not in the paper.
         name: of the model, for its card; "" for that of the folder `out`.
         license: of the weights, as the Hub writes it.
         data_license: of the captions.
@@ -152,6 +159,7 @@ class Settings(LoopSettings):
     overlap: float = 0.5
     pollutions: int = 1
     frequent: int = 300
+    alike: float = 0.0
     untouched: float = 0.0
     tasks: list[str] = field(
         default_factory=lambda: [*3 * ["coarse"], "text", *3 * ["coarse"], "vision"],
@@ -178,9 +186,11 @@ class Settings(LoopSettings):
     global_in_fusion: bool = True
     null_token: bool = True
     input_scale: float = 10.0
+    context_width: int | None = None
     max_tokens: int = 32
     evaluate_pairs: int = 2000
     beta: float = 0.1
+    false_alarms: float | None = None
     name: str = ""
     license: str = "unknown"
     data_license: str = "unknown"
@@ -211,6 +221,10 @@ class Settings(LoopSettings):
             raise CapscoreError(f"beta={self.beta!r}: expected a score from 0 to below 1")
         if not 0 <= self.untouched < 1:
             raise CapscoreError(f"untouched={self.untouched!r}: expected a share from 0 to below 1")
+        if self.false_alarms is not None and not 0 < self.false_alarms < 1:
+            raise CapscoreError(f"false_alarms={self.false_alarms!r}: expected a share between 0 and 1")
+        if self.false_alarms is not None and not self.validation_share:
+            raise CapscoreError("false_alarms is set on validation captions, but validation_share is 0")
         if "text" in self.tasks and not self.pollutions:
             raise CapscoreError("pollutions=0, but tasks has 'text', which needs polluted captions")
         if not any(self._weights_of(task) for task in self.tasks):
@@ -241,6 +255,8 @@ class Settings(LoopSettings):
             max_tokens=self.max_tokens,
             pollutions=self.pollutions,
             frequent=self.frequent,
+            alike=self.alike,
+            word_context=self.context_width is not None,
             seed=self.seed,
         )
 
@@ -412,7 +428,7 @@ class AlignmentLoss:
 
     def _texts(self, model: InfoMetIC, numbers: Sequence[int], at: str, length: int = 0) -> TextStates:
         batch = self.data.text_batch(numbers, at, length=length)
-        return model.encode_texts(batch.global_, batch.tokens, batch.mask)
+        return model.encode_texts(batch.global_, batch.tokens, batch.mask, context=batch.context)
 
     def _coarse(
         self, model: InfoMetIC, rows: Sequence[AlignmentItem], gather: Callable[[Tensor], Tensor], at: str
@@ -422,7 +438,8 @@ class AlignmentLoss:
         images = self._images(model, rows, at)
         own = self._texts(model, [row.text for row in rows], at, length=int(gather(lengths).max()))
         # each process scores its own images with the texts of all
-        texts = TextStates(**{part.name: gather(getattr(own, part.name)) for part in fields(TextStates)})
+        parts = {part.name: getattr(own, part.name) for part in fields(TextStates)}
+        texts = TextStates(**{name: None if part is None else gather(part) for name, part in parts.items()})
         positions = gather(torch.tensor([row.position for row in rows], device=at))
         places = torch.tensor([row.position for row in rows], device=at) - positions.min()
         recall, precision, scored = self._scores(model, images, texts, places)
@@ -478,7 +495,7 @@ class AlignmentLoss:
         settings = self.settings
         images, here = self._images(model, rows, at), torch.arange(len(rows), device=at)
         batch = self.data.text_batch([row.text for row in rows], at)
-        texts = model.encode_texts(batch.global_, batch.tokens, batch.mask)
+        texts = model.encode_texts(batch.global_, batch.tokens, batch.mask, context=batch.context)
         found = model.pairs(images, texts, here, here)
         alpha = word_shares(found.token_scores.float(), batch.shares)
         l_t = gather(token_loss(alpha, batch.labels, batch.counted)).mean()
@@ -563,18 +580,43 @@ class AlignmentCheck:
                 self._measure(aligner, self.pairs[start : start + _MEASURED], at, add)
         return {name: total / n for name, (total, n) in sums.items() if n}
 
+    def false_alarms(self, aligner: Aligner) -> float:
+        """Of these numbers that one alone; 0 where no word counts."""
+        modules, n_flagged, n_words = list(aligner.parameters()), 0, 0
+        at = str(modules[0].device) if modules else "cpu"
+        with torch.no_grad():
+            for start in range(0, self.n, _MEASURED):
+                pairs = self.pairs[start : start + _MEASURED]
+                images = self._images(aligner, pairs, at)[1]
+                told, found = self._scored(
+                    aligner, images, self.data.pair_text[pairs], np.arange(len(pairs)), at
+                )
+                alpha = word_shares(found.token_scores.float(), told.shares)
+                n_flagged += int((alpha <= self.beta)[told.counted].sum())
+                n_words += int(told.counted.sum())
+        return n_flagged / max(n_words, 1)
+
+    def _images(self, aligner: Aligner, pairs: np.ndarray, at: str) -> tuple[Any, Any]:
+        batch = self.data.images(self.data.pair_image[pairs].tolist(), at)
+        return batch, aligner.encode_images(batch.global_, batch.regions, batch.boxes, batch.mask)
+
+    def _scored(
+        self, aligner: Aligner, images: Any, texts: Sequence[int], rows: np.ndarray, at: str
+    ) -> tuple[Any, Any]:
+        """Texts, each with the image of a row."""
+        told = self.data.text_batch(list(texts), at)
+        states = aligner.encode_texts(told.global_, told.tokens, told.mask, context=told.context)
+        index = torch.from_numpy(rows).to(at)
+        return told, aligner.pairs(images, states, index, torch.arange(len(told.mask), device=at))
+
     def _measure(
         self, aligner: Aligner, pairs: np.ndarray, at: str, add: Callable[[str, Tensor], None]
     ) -> None:
         data, beta = self.data, self.beta
-        batch = data.images(data.pair_image[pairs].tolist(), at)
-        images = aligner.encode_images(batch.global_, batch.regions, batch.boxes, batch.mask)
+        batch, images = self._images(aligner, pairs, at)
 
         def scored(texts: Sequence[int], rows: np.ndarray) -> tuple[Any, Any]:
-            told = data.text_batch(texts, at)
-            states = aligner.encode_texts(told.global_, told.tokens, told.mask)
-            index = torch.from_numpy(rows).to(at)
-            return told, aligner.pairs(images, states, index, torch.arange(len(texts), device=at))
+            return self._scored(aligner, images, texts, rows, at)
 
         everything = np.arange(len(pairs))
         told, plain = scored(data.pair_text[pairs].tolist(), everything)
@@ -598,6 +640,24 @@ class AlignmentCheck:
         if len(rows):
             _, found = scored([int(self._hard[pair][0]) for pair in pairs[rows]], rows)
             add("recall_falls", (found.recall < plain.recall[rows]).float())
+
+
+def set_sharpness(model: InfoMetIC, check: AlignmentCheck, share: float) -> None:
+    """Set a network's sharpness so that a share of right words has a score of at most β, in 12 halvings.
+
+    The sharper, the more of them; from a tenth to ten times as sharp as without.
+    """
+    low, high = -1.0, 1.0
+    plain = model.config
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        model.config = replace(plain, sharpness=float(10**middle))
+        if check.false_alarms(model) > share:
+            high = middle
+        else:
+            low = middle
+    # not up: that could be beyond the share
+    model.config = replace(plain, sharpness=math.floor(10**low * 1e4) / 1e4)
 
 
 # ------------------------------------------------------------------------------ the run
@@ -654,10 +714,14 @@ def train(settings: Settings, *, command: str = "") -> Trained:
         identity=_identity(settings, backbone, data, split),
     )
     model.eval()
+    evaluation = result.evaluation
+    if settings.false_alarms is not None and check is not None and result.finished:
+        set_sharpness(model, check, settings.false_alarms)
+        evaluation = check(model)
     trained = Trained(
         folder=out,
         run=result,
-        evaluation=result.evaluation,
+        evaluation=evaluation,
         base=base,
         n_training=len(split.training),
         n_validation=len(split.validation),
@@ -833,6 +897,8 @@ def _results(trained: Trained, check: AlignmentCheck | None, command: str) -> li
 
 def main(argv: Sequence[str] | None = None) -> None:
     """The command; see the top of this file."""
+    # gradients of words that are all but surely right become so small that a CPU takes many times as long
+    torch.set_flush_denormal(True)
     arguments = list(sys.argv[1:] if argv is None else argv)
     settings = parse(Settings, arguments, "Train InfoMetIC's network.")
     train_and_say(lambda: train(settings, command=f"python -m training.infometic {shlex.join(arguments)}"))

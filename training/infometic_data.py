@@ -13,6 +13,7 @@ import shutil
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
@@ -22,23 +23,25 @@ import torch
 import xxhash
 from torch import Tensor
 
-from capscore.backbones.base import Backbone
 from capscore.embedding import Embedder
 from capscore.errors import CapscoreError, ImageError, InputError, ResultWriteError
 from capscore.images import content_key, load_image
+from capscore.infometic.alignment import WordContext
 from capscore.infometic.boxes import check_boxes, crops, normalised, overlaps
 from capscore.infometic.choose import choose
+from capscore.infometic.context import added_by_words, spread
 from capscore.infometic.pieces import Pieces, encode_pieces, split_pieces
 from capscore.infometic.regions import RegionFinder, Regions, load_finder
 from capscore.infometic.words import CaptionWord, caption_words, word_shares
 from capscore.word_classes import tagger_name
 from training.infometic_rows import AlignedRow
 from training.triples import StoredRows
-from training.word_pollution import EXCLUDED, WRONG, frequent_words, pollute, word_labels
+from training.word_pollution import EXCLUDED, WRONG, frequent_words, like_words, pollute, word_labels
 
 # Regions are the boxes that the rows give.
 GIVEN = "given"
 _FORMAT = 1
+_ADDED = "added.npy"
 _VECTORS, _PIECES, _INDEX, _TEXTS, _ABOUT = (
     "vectors.npy",
     "pieces.npy",
@@ -70,6 +73,9 @@ class FeatureOptions:
         max_tokens: most pieces of a text.
         pollutions: how many polluted captions a pair has.
         frequent: how many words of a class others are replaced by.
+        word_context: whether what each word adds to its text is there, for networks that read it.
+        alike: share of the polluted captions whose wrong word is one of those most like the right one (dog →
+            cat, red → blue), as the backbone has them; not in the paper.
         seed: of the regions' choice and the pollutions.
 
     Raises:
@@ -84,6 +90,8 @@ class FeatureOptions:
     max_tokens: int = 32
     pollutions: int = 1
     frequent: int = 300
+    alike: float = 0.0
+    word_context: bool = False
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -91,6 +99,8 @@ class FeatureOptions:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise CapscoreError(f"{name}={value!r}: expected a whole number of at least {least}")
+        if not 0 <= self.alike <= 1:
+            raise CapscoreError(f"alike={self.alike!r}: expected a share from 0 to 1")
         if not 0 < self.overlap <= 1:
             raise CapscoreError(f"overlap={self.overlap!r}: expected a share above 0, at most 1")
         if not self.regions.strip():
@@ -118,6 +128,7 @@ class TextBatch:
         shares: (b, l, w), which part of a piece lies in which semantic word.
         labels: (b, w), 1 for right, 0 for wrong.
         counted: bool (b, w), True where there is a semantic word of which a piece is seen.
+        context: what the words add to the texts; None where the features have it not.
     """
 
     global_: Tensor
@@ -126,6 +137,7 @@ class TextBatch:
     shares: Tensor
     labels: Tensor
     counted: Tensor
+    context: WordContext | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,6 +159,8 @@ class AlignmentData:
         piece: int64, places in `pieces`.
         word_start: int64 (t + 1,).
         word_label: uint8, 1 for right and 0 for wrong, of the semantic words of which a piece is seen.
+        added: float16 (…, d), what each of those words adds to its text; a memory map. None where that is not
+            wanted.
         share_start: int64 (t + 1,); of `share_piece` and `share_word`, int64, numbers within the text, and
             `share`, float32: which part of the piece lies in the word.
         n_semantic: int64 (t,), semantic words of a text, those that were cut off among them.
@@ -163,6 +177,7 @@ class AlignmentData:
 
     vectors: np.ndarray
     pieces: np.ndarray
+    added: np.ndarray | None
     texts: list[str]
     image_vector: np.ndarray
     region_start: np.ndarray
@@ -219,6 +234,7 @@ class AlignmentData:
         tokens, mask = np.zeros((n, length, dim), np.float32), np.zeros((n, length), dtype=bool)
         shares = np.zeros((n, length, width), np.float32)
         labels, counted = np.zeros((n, width), np.float32), np.zeros((n, width), dtype=bool)
+        added, weight = np.zeros((n, length, dim), np.float32), np.zeros((n, length), np.float32)
         for row, number in enumerate(numbers):
             own = self.pieces[self.piece[self.piece_start[number] : self.piece_start[number + 1]]]
             tokens[row, : len(own)], mask[row, : len(own)] = own, True
@@ -226,9 +242,15 @@ class AlignmentData:
             labels[row, : len(words)], counted[row, : len(words)] = words, True
             span = slice(self.share_start[number], self.share_start[number + 1])
             shares[row, self.share_piece[span], self.share_word[span]] = self.share[span]
+            if self.added is not None:
+                own = self.added[self.word_start[number] : self.word_start[number + 1]]
+                added[row], weight[row] = spread(shares[row, :, : len(words)], own.astype(np.float32))
         whole = np.asarray(self.vectors[self.text_vector[list(numbers)]], dtype=np.float32)
         arrays = (whole, tokens, mask, shares, labels, counted)
-        return TextBatch(*(torch.from_numpy(array).to(device) for array in arrays))
+        context = None
+        if self.added is not None:
+            context = WordContext(*(torch.from_numpy(array).to(device) for array in (added, weight)))
+        return TextBatch(*(torch.from_numpy(array).to(device) for array in arrays), context)
 
     def length(self, text: int) -> int:
         """How many pieces a text has."""
@@ -358,6 +380,7 @@ def load_features(folder: str | Path) -> AlignmentData:
         return AlignmentData(
             vectors=np.load(folder / _VECTORS, mmap_mode="r"),
             pieces=np.load(folder / _PIECES, mmap_mode="r"),
+            added=np.load(folder / _ADDED, mmap_mode="r") if (folder / _ADDED).exists() else None,
             texts=lines[: len(arrays["text_vector"])],
             names=[tuple(names) for names in lines[len(arrays["text_vector"]) :]],
             counts=about["counts"],
@@ -473,7 +496,7 @@ def _build(
     counts: dict[str, int] = {}
     images, of_image, photo_keys = _distinct_images(rows, options)
     seen = _see(rows, images, embedder, options, finder, folder, texts, counts)
-    told = _tell(rows, of_image, options, embedder.backbone, texts, folder, counts)
+    told = _tell(rows, of_image, options, embedder, texts, folder, counts)
 
     labels = _Lists()
     for row, image in zip(rows, of_image.tolist(), strict=True):
@@ -689,18 +712,19 @@ def _tell(
     rows: Sequence[AlignedRow],
     of_image: np.ndarray,
     options: FeatureOptions,
-    backbone: Backbone,
+    embedder: Embedder,
     texts: _TextTable,
     folder: Path,
     counts: dict[str, int],
 ) -> _Told:
     """Words of captions, polluted captions, and their pieces, which are embedded and written here."""
+    backbone = embedder.backbone
     known: dict[tuple[str, str], int] = {}
     pair_text = [known.setdefault((row.caption, row.language), len(known)) for row in rows]
     captions = [caption for caption, _ in known]
     words = _words_of(list(known))
     labels = [word_labels(listed) for listed in words]
-    polluted = _pollutions(rows, of_image, pair_text, words, options)
+    polluted = _pollutions(rows, of_image, pair_text, words, options, embedder)
     first = len(captions)
     for one in (one for drawn in polluted for one in drawn):
         captions.append(one.caption)
@@ -710,15 +734,22 @@ def _tell(
     table: dict[int, int] = {}
     pieces, word_lists, shares = _Lists(), _Lists(), _Lists()
     n_cut = 0
-    for start in range(0, len(captions), _TEXTS_AT_ONCE):
-        part = captions[start : start + _TEXTS_AT_ONCE]
-        for offset, split in enumerate(split_pieces(backbone, part, options.max_tokens)):
-            n_cut += split.n_cut > 0
-            pieces.add([table.setdefault(piece, len(table)) for piece in split.ids])
-            number = start + offset
-            entries, own_labels = labelled_shares(split, words[number], labels[number])
-            shares.add(entries)
-            word_lists.add(own_labels)
+    # not through the cache: these are many, and nothing else asks for them
+    alone = Embedder(backbone, progress=embedder.progress)
+    with StoredHalves(folder / _ADDED, backbone.dim) as added:
+        for start in range(0, len(captions), _TEXTS_AT_ONCE):
+            part = captions[start : start + _TEXTS_AT_ONCE]
+            seen_words = []
+            for offset, split in enumerate(split_pieces(backbone, part, options.max_tokens)):
+                n_cut += split.n_cut > 0
+                pieces.add([table.setdefault(piece, len(table)) for piece in split.ids])
+                number = start + offset
+                entries, kept = labelled_shares(split, words[number], labels[number])
+                shares.add(entries)
+                word_lists.add(labels[number][place] for place in kept)
+                seen_words.append([words[number][place] for place in kept])
+            if options.word_context:
+                added.append(added_by_words(part, seen_words, partial(_embedded, alone)))
     counts["n_texts_cut"] = n_cut
     # a wrong word that was cut off teaches nothing
     usable = [WRONG in word_lists.flat[a:b] for a, b in pairwise(word_lists.starts)]
@@ -775,16 +806,19 @@ def _pollutions(
     pair_text: Sequence[int],
     words: Sequence[Sequence[CaptionWord]],
     options: FeatureOptions,
+    embedder: Embedder,
 ) -> list[list[Any]]:
     """Polluted captions of each row; what another caption of the image says is not put in."""
     if not options.pollutions:
         return [[] for _ in rows]
-    frequent = {}
+    frequent, like = {}, {}
     for language in sorted({row.language for row in rows}):
         numbers = [text for row, text in zip(rows, pair_text, strict=True) if row.language == language]
         frequent[language] = frequent_words(
             [""] * len(numbers), language, most=options.frequent, words=[words[text] for text in numbers]
         )
+        if options.alike:
+            like[language] = like_words(frequent[language], partial(_embedded, embedder))
     right: dict[tuple[int, str], set[str]] = {}
     images = of_image.tolist()
     for row, image, text in zip(rows, images, pair_text, strict=True):
@@ -798,6 +832,7 @@ def _pollutions(
         drawn = {}
         for number in range(options.pollutions):
             rng = np.random.default_rng([options.seed, xxhash.xxh3_64_intdigest(content), number])
+            alike = options.alike and rng.random() < options.alike
             one = pollute(
                 row.caption,
                 row.language,
@@ -805,11 +840,48 @@ def _pollutions(
                 rng,
                 avoid=right[image, row.language],
                 words=words[text],
+                like=like[row.language] if alike else None,
             )
             if one is not None:
                 drawn[one.caption] = one
         drawn_of.append(list(drawn.values()))
     return drawn_of
+
+
+class StoredHalves:
+    """Rows of half precision that are written as they come, more than the memory holds: a .npy file.
+
+    Used in `with`; without a single row no file is made.
+    """
+
+    def __init__(self, path: Path, dim: int):
+        self.path, self.dim, self.n = path, dim, 0
+        self._raw = path.with_name(f".{path.name}.raw")
+
+    def __enter__(self) -> StoredHalves:
+        self._file = self._raw.open("wb")
+        return self
+
+    def append(self, parts: Iterable[np.ndarray]) -> None:
+        """Matrices of `dim` columns, one after the other."""
+        for part in parts:
+            self._file.write(part.astype(np.float16).tobytes())
+            self.n += len(part)
+
+    def __exit__(self, *failure: object) -> None:
+        self._file.close()
+        if self.n and failure[0] is None:
+            raw = np.memmap(self._raw, np.float16, "r", shape=(self.n, self.dim))
+            stored = np.lib.format.open_memmap(self.path, "w+", np.float16, raw.shape)
+            for start in range(0, self.n, _TEXTS_AT_ONCE):
+                stored[start : start + _TEXTS_AT_ONCE] = raw[start : start + _TEXTS_AT_ONCE]
+            stored.flush()
+        self._raw.unlink()
+
+
+def _embedded(embedder: Embedder, texts: Sequence[str]) -> np.ndarray:
+    rows = embedder.texts(texts, prefix=embedder.backbone.prefix)
+    return rows.matrix[rows.index]
 
 
 def labelled_shares(
@@ -824,8 +896,8 @@ def labelled_shares(
             to their end.
 
     Returns:
-        (number of the piece, number of the labelled word, part of the piece that lies in it), and the labels
-        of those words.
+        (number of the piece, number of the labelled word among those kept, part of the piece that lies in
+        it), and the numbers of the words that are kept.
     """
     shares = word_shares(pieces, words)
     kept = [
@@ -838,4 +910,4 @@ def labelled_shares(
         for word, number in enumerate(kept)
         for piece in np.flatnonzero(shares[:, number])
     ]
-    return entries, [labels[number] for number in kept]
+    return entries, kept

@@ -24,6 +24,8 @@ What the sources are, and under which licence:
   training pairs of JGLUE's JSTS 1.3 have them (Kurihara et al. 2022; CC-BY-SA-4.0).
 - arabic-flickr8k: Arabic captions of Flickr8k's photos, three each, translated by machine and corrected by
   people (ElJundi et al. 2020; no licence stated).
+- flickr8k-cn: Chinese captions of Flickr8k's photos, five each, written by people (Li et al. 2016; no licence
+  stated). Only where --sources names it: the PR-MCS weights that ship have not learned from it.
 - tatoeba: sentences of everyday language with translations, written by people (Tatoeba, CC BY 2.0 FR), as the
   Tatoeba Challenge's test sets hold them (Tiedemann 2020). Who trains on them cannot test on them:
   translation or sentence retrieval on Tatoeba says nothing about such a model.
@@ -102,13 +104,13 @@ def _stamps(files: Files, languages: Sequence[str]) -> Iterator[Text]:
                 yield stamp, named[key], text
 
 
-def _listed_captions(language: str) -> Callable[[Files, Sequence[str]], Iterator[Text]]:
-    """Lines of a photo's key, a tab and its caption, all in one language."""
+def _listed_captions(language: str, mark: str = "\t") -> Callable[[Files, Sequence[str]], Iterator[Text]]:
+    """Lines of a photo's key, a tab or another mark, and its caption, all in one language."""
 
     def read(files: Files, languages: Sequence[str]) -> Iterator[Text]:
         for content in files.values() if language in languages else ():
             for line in content.decode("utf-8").splitlines():
-                key, separator, text = line.partition("\t")
+                key, separator, text = line.partition(mark)
                 if separator:
                     yield key, language, text
 
@@ -323,6 +325,19 @@ SOURCES: tuple[Source, ...] = (
         read=_tatoeba,
     ),
 )
+# What is only read where it is named.
+MORE_SOURCES: tuple[Source, ...] = (
+    Source(
+        name="flickr8k-cn",
+        kind="git",
+        package="https://github.com/li-xirong/flickr8kcn",
+        version="a19b9aa4a7ad2a42741460d9f47385637ae270cd",
+        licence="none stated",
+        languages=("zh",),
+        files=r"data/flickr8kzhc\.caption\.txt",
+        read=_listed_captions("zh", " "),
+    ),
+)
 
 
 @cache  # packages say the same sentence many times over
@@ -423,7 +438,7 @@ def source_texts(source: Source, folder: str | Path, languages: Sequence[str]) -
     """Rows of one source.
 
     Args:
-        source: one of `SOURCES`.
+        source: one of `SOURCES` or `MORE_SOURCES`.
         folder: where its package lies, under its `file_name`.
         languages: the languages wanted; those that the source does not have give no rows.
 
@@ -516,23 +531,25 @@ def write_texts(
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    names = [source.name for source in SOURCES]
+    known = {source.name: source for source in (*SOURCES, *MORE_SOURCES)}
     parser = argparse.ArgumentParser(
         prog="python -m training.package_texts", description=__doc__.split("\n")[0]
     )
     parser.add_argument("--out", required=True, help="folder to write <language>.jsonl to")
     parser.add_argument("--languages", default=",".join(LANGUAGES), help="default: %(default)s")
-    parser.add_argument("--sources", default=",".join(names), help="default: %(default)s")
+    parser.add_argument(
+        "--sources", default=",".join(source.name for source in SOURCES), help="default: %(default)s"
+    )
     parser.add_argument("--from", dest="packages", help="folder with the packages; nothing is fetched then")
     given = parser.parse_args(argv)
     chosen = given.sources.split(",")
-    if unknown := [name for name in chosen if name not in names]:
-        parser.error(f"--sources: no {', '.join(unknown)}; there are {', '.join(names)}")
+    if unknown := [name for name in chosen if name not in known]:
+        parser.error(f"--sources: no {', '.join(unknown)}; there are {', '.join(known)}")
     try:
         counts = write_texts(
             given.out,
             languages=given.languages.split(","),
-            sources=[source for source in SOURCES if source.name in chosen],
+            sources=[source for name, source in known.items() if name in chosen],
             packages=given.packages,
         )
     except CapscoreError as error:

@@ -8,8 +8,9 @@ and all others are left out. Works in every language whose classes of words `cap
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -18,6 +19,8 @@ from capscore.infometic.words import CaptionWord, caption_words
 from capscore.languages import language_code
 
 MOST = 300
+# Of the words most like one, so many may stand for it; the very first is too often another word for it.
+LIKE, SAME = 24, 1
 CORRECT, WRONG, EXCLUDED = 1, 0, -1
 
 # What tells the forms of a class apart (dog, dogs; runs, running): a word is replaced by one of the same form
@@ -104,6 +107,38 @@ def frequent_words(
     }
 
 
+def like_words(
+    frequent: Mapping[str, Sequence[str]], embed: Callable[[Sequence[str]], np.ndarray], *, most: int = LIKE
+) -> dict[str, dict[str, list[str]]]:
+    """Of each frequent word those of its class that are most like it: dog → cat, red → blue.
+
+    Args:
+        frequent: what `frequent_words` gives.
+        embed: n words → (n, d), rows of unit length.
+        most: how many of a word.
+
+    Returns:
+        Class → word, in lower case → the words most like it, without the very first, in the order of their
+        cosines; words equally like it in that of their frequency.
+
+    >>> places = {"dog": 0.0, "puppy": 0.1, "cat": 0.4, "car": 1.2}
+    >>> embed = lambda words: np.array([[np.cos(places[word]), np.sin(places[word])] for word in words])
+    >>> like_words({"noun": ["dog", "cat", "puppy", "car"]}, embed)["noun"]["dog"]
+    ['cat', 'car']
+    """
+    found = {}
+    for kind, words in frequent.items():
+        rows = np.asarray(embed(words), np.float64)
+        cosines = rows @ rows.T
+        np.fill_diagonal(cosines, -np.inf)
+        order = np.argsort(-cosines, axis=1, kind="stable")[:, SAME : len(words) - 1][:, :most]
+        found[kind] = {
+            word.casefold(): [words[place] for place in places]
+            for word, places in zip(words, order.tolist(), strict=True)
+        }
+    return found
+
+
 def word_labels(words: Sequence[CaptionWord], wrong: Collection[int] = ()) -> tuple[int, ...]:
     """A label a word: `WRONG` for those numbered in `wrong`, `CORRECT` for semantic ones, else `EXCLUDED`."""
     return tuple(
@@ -120,6 +155,7 @@ def pollute(
     *,
     avoid: Collection[str] = frozenset(),
     words: Sequence[CaptionWord] | None = None,
+    like: Mapping[str, Mapping[str, Sequence[str]]] | None = None,
 ) -> Polluted | None:
     """Replace one semantic word of a caption by a frequent word of its class.
 
@@ -133,6 +169,7 @@ def pollute(
         rng: what draws.
         avoid: words, in lower case, that would be right: those of the image's other captions.
         words: what `capscore.infometic.words.caption_words` gives for the caption, if it is there already.
+        like: what `like_words` gives, to replace a word that has any by one of those most like it.
 
     Returns:
         The caption with its labels; None where no semantic word has anything to be replaced by.
@@ -151,7 +188,9 @@ def pollute(
     for number in rng.permutation(semantic).tolist():
         word = listed[number]
         kind = word.word_class
-        choices = [other for other in frequent.get(kind, ()) if other.casefold() not in taken]
+        listed_like = (like or {}).get(kind, {}).get(word.text.casefold())
+        pool = frequent.get(kind, ()) if listed_like is None else listed_like
+        choices = [other for other in pool if other.casefold() not in taken]
         alike = [other for other in choices if _form(other, kind, code) == _form(word.text, kind, code)]
         if not choices:
             continue
@@ -160,6 +199,7 @@ def pollute(
     return None
 
 
+@cache  # the same few thousand words are asked for again and again
 def _form(word: str, kind: str, code: str) -> str:
     if kind == "number":
         return "digits" if any(map(str.isdigit, word)) else "letters"

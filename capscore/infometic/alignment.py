@@ -28,6 +28,8 @@ class ImageStates:
         tokens: (n, 1 + m + 1, width): whole image, regions, null token.
         attended: bool, of the same two sizes: what the transformer over both modalities sees.
         scored: bool (n, m + 1): regions that are there, and the null token.
+        word_query: (n, d), what words are compared with by what they add; None where the aligner does not.
+        hidden: (n, h), what the words' part has of the images; None likewise.
     """
 
     global_: Tensor
@@ -35,9 +37,29 @@ class ImageStates:
     tokens: Tensor
     attended: Tensor
     scored: Tensor
+    word_query: Tensor | None = None
+    hidden: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.global_)
+
+
+@dataclass(frozen=True)
+class WordContext:
+    """What the words of texts say beyond the rest of their text; n texts of at most l pieces.
+
+    `capscore.infometic.context.word_context` makes that of a text.
+
+    Attributes:
+        added: (n, l, d), the text's embedding less that of the text without the word that the piece is of; 0
+            for a piece of no word that counts.
+        weight: (n, l) in [0, 1]: the pieces of a word that counts share a weight of 1, so that a word of many
+            pieces has no more of the attention; 0 for pieces of no such word, which get no score. Of a text
+            that has no such word all pieces count.
+    """
+
+    added: Tensor
+    weight: Tensor
 
 
 @dataclass(frozen=True)
@@ -50,6 +72,9 @@ class TextStates:
         tokens: (n, l, width).
         attended: bool (n, l): what the transformer over both modalities sees.
         scored: bool (n, l): pieces that get a score.
+        added: (n, l, d), of the `WordContext`; None where the aligner reads none.
+        hidden: (n, l, h), what the words' part has of them; None likewise.
+        log_weight: (n, l), logarithms of the weights; None likewise.
     """
 
     global_: Tensor
@@ -57,6 +82,9 @@ class TextStates:
     tokens: Tensor
     attended: Tensor
     scored: Tensor
+    added: Tensor | None = None
+    hidden: Tensor | None = None
+    log_weight: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.global_)
@@ -91,6 +119,11 @@ class Alignment:
 class Aligner(nn.Module, ABC):
     """What reads token scores, recall and precision from the embeddings of a backbone."""
 
+    @property
+    def reads_words(self) -> bool:
+        """Whether `encode_texts` has to be given the context of the words."""
+        return False
+
     @abstractmethod
     def encode_images(self, global_: Tensor, regions: Tensor, boxes: Tensor, mask: Tensor) -> ImageStates:
         """What can be computed of images alone.
@@ -107,7 +140,12 @@ class Aligner(nn.Module, ABC):
 
     @abstractmethod
     def encode_texts(
-        self, global_: Tensor, tokens: Tensor, mask: Tensor, scored: Tensor | None = None
+        self,
+        global_: Tensor,
+        tokens: Tensor,
+        mask: Tensor,
+        scored: Tensor | None = None,
+        context: WordContext | None = None,
     ) -> TextStates:
         """What can be computed of texts alone.
 
@@ -117,9 +155,11 @@ class Aligner(nn.Module, ABC):
             mask: bool (n, l), True where there is a piece; what lies elsewhere is padding.
             scored: bool (n, l), the pieces that get a score; None for all. Others, such as special tokens,
                 are context only.
+            context: of the words, for an aligner that `reads_words`; others leave it alone.
 
         Raises:
-            InputError: shapes that do not go together, a number that is not finite, too many pieces.
+            InputError: shapes that do not go together, a number that is not finite, too many pieces, no
+                context where it is needed.
         """
 
     @abstractmethod
@@ -286,6 +326,27 @@ def check_texts(
     if scored is not None and scored.shape != mask.shape:
         raise InputError(f"scored of shape {tuple(scored.shape)}: expected {tuple(mask.shape)}")
     _check_finite(global_, {"tokens": tokens}, mask.bool())
+
+
+def check_context(context: WordContext | None, tokens: Tensor, mask: Tensor) -> WordContext:
+    """Raise InputError unless this is the context of texts with these pieces."""
+    if context is None:
+        raise InputError("these weights read what each word adds to its text: a WordContext is needed")
+    for name, value, expected in (
+        ("added", context.added, tokens.shape),
+        ("weight", context.weight, tokens.shape[:2]),
+    ):
+        if value.shape != expected:
+            raise InputError(f"{name} of shape {tuple(value.shape)}: expected {tuple(expected)}")
+    here = mask.bool()
+    wrong = (~torch.isfinite(context.added) & here[..., None]).flatten(1).any(dim=1)
+    wrong = wrong | (~((context.weight >= 0) & (context.weight <= 1 + _ROUNDING)) & here).any(dim=1)
+    if wrong.any():
+        raise InputError(
+            "what words add holds NaN or infinity, or a weight is not from 0 to 1",
+            row=int(wrong.nonzero()[0]),
+        )
+    return context
 
 
 def _check_shapes(global_: Tensor, sequences: dict[str, Tensor], mask: Tensor, dim: int | None) -> None:

@@ -38,6 +38,12 @@ class InfoMetICConfig:
         null_token: a zero vector beside the regions, for captions that mention none of them.
         input_scale: what embeddings are multiplied by when they come in. The paper takes CLIP's as they are,
             of a length of about 10; backbones here give rows of unit length.
+        context_width: hidden width of a part that the paper does not have, which scores words by what each
+            adds to its caption (`capscore.infometic.alignment.WordContext`); with it only pieces of semantic
+            words have a score. For text towers that read a piece alone as well as they read a sentence it has
+            nothing to add; for sentence encoders it has much. None for none.
+        sharpness: what the products of the image with the pieces are multiplied by before the softmax; not in
+            the paper, where it is 1. Training may set it, so that few right words fall below β.
         n_regions: how many regions of an image the network was trained with; it takes any number.
         max_tokens: most pieces of a text.
         backbone: its name; "" if not known.
@@ -68,6 +74,8 @@ class InfoMetICConfig:
     global_in_fusion: bool = True
     null_token: bool = True
     input_scale: float = 10.0
+    context_width: int | None = None
+    sharpness: float = 1.0
     n_regions: int = 20
     max_tokens: int = 32
     backbone: str = ""

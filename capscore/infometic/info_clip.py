@@ -14,6 +14,7 @@ from .alignment import (
     Alignment,
     ImageStates,
     TextStates,
+    WordContext,
     blank,
     check_images,
     check_texts,
@@ -72,7 +73,12 @@ class InfoCLIP(Aligner):
         )
 
     def encode_texts(
-        self, global_: Tensor, tokens: Tensor, mask: Tensor, scored: Tensor | None = None
+        self,
+        global_: Tensor,
+        tokens: Tensor,
+        mask: Tensor,
+        scored: Tensor | None = None,
+        context: WordContext | None = None,
     ) -> TextStates:
         check_texts(global_, tokens, mask, scored, None)
         global_, mask = global_.float(), mask.bool()

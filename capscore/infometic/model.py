@@ -27,7 +27,9 @@ from .alignment import (
     Alignment,
     ImageStates,
     TextStates,
+    WordContext,
     blank,
+    check_context,
     check_images,
     check_texts,
     cosine,
@@ -48,6 +50,10 @@ _RECORD: dict[str, type] = {"model_type": str, "format": int, "dtype": str, "wei
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 _FIRST_SCALE = 1 / 0.07
 _POSITION_STD = 0.01
+# With the words' part: what the cosine that a word adds is multiplied by at first, and how much quieter than
+# without it the transformers' part begins.
+_FIRST_WORD_SCALE = 5.0
+_QUIET = 0.1
 
 
 class InfoMetIC(Aligner):
@@ -103,6 +109,13 @@ class InfoMetIC(Aligner):
         self.region_query, self.token_query = (nn.Linear(dim, width, bias=False) for _ in range(2))
         self.region_key, self.token_key = (nn.Linear(width, width, bias=False) for _ in range(2))
         self.log_scale = nn.Parameter(torch.tensor(math.log(_FIRST_SCALE)))
+        if config.context_width is not None:
+            hidden = config.context_width
+            self.word_query = nn.Linear(dim, dim, bias=False)
+            self.word_image, self.word_text, self.word_alone, self.word_added = (
+                nn.Linear(dim, hidden, bias=name == "image") for name in ("image", "text", "alone", "added")
+            )
+            self.word_hidden, self.word_out = nn.Linear(hidden, hidden), nn.Linear(hidden, 1, bias=False)
         self._initialise()
 
     def _initialise(self) -> None:
@@ -119,6 +132,15 @@ class InfoMetIC(Aligner):
             nn.init.normal_(self.box_position.weight, std=_POSITION_STD)
         if config.text_positions:
             nn.init.normal_(self.text_position, std=_POSITION_STD)
+        if config.context_width is not None:
+            # from what needs no training: how much the text's cosine with the image loses without the word
+            nn.init.eye_(self.word_query.weight)
+            self.word_query.weight.data *= _FIRST_WORD_SCALE
+            self.token_query.weight.data *= _QUIET
+
+    @property
+    def reads_words(self) -> bool:
+        return self.config.context_width is not None
 
     @property
     def scale(self) -> Tensor:
@@ -156,10 +178,17 @@ class InfoMetIC(Aligner):
             tokens=self._through("image", self.image_layers, sequence, attended),
             attended=attended,
             scored=functional.pad(mask, (0, 1), value=config.null_token),
+            word_query=self.word_query(global_.to(dtype)) if self.reads_words else None,
+            hidden=self.word_image(scaled) if self.reads_words else None,
         )
 
     def encode_texts(
-        self, global_: Tensor, tokens: Tensor, mask: Tensor, scored: Tensor | None = None
+        self,
+        global_: Tensor,
+        tokens: Tensor,
+        mask: Tensor,
+        scored: Tensor | None = None,
+        context: WordContext | None = None,
     ) -> TextStates:
         config, dtype = self.config, self.log_scale.dtype
         check_texts(global_, tokens, mask, scored, config.dim)
@@ -168,7 +197,22 @@ class InfoMetIC(Aligner):
                 f"texts of {tokens.shape[1]} pieces, padding included: expected at most {config.max_tokens}"
             )
         scaled, mask = global_.to(dtype) * config.input_scale, mask.bool()
-        sequence = self._blank(tokens, mask).to(dtype) * config.input_scale
+        sequence = alone = self._blank(tokens, mask).to(dtype) * config.input_scale
+        scored = mask if scored is None else mask & scored.bool()
+        added = hidden = log_weight = None
+        if self.reads_words:
+            given = check_context(context, tokens, mask)
+            added = blank(given.added, mask).to(dtype)
+            hidden = (
+                self.word_text(scaled)[:, None]
+                + self.word_alone(alone)
+                + self.word_added(added * config.input_scale)
+            )
+            weight = given.weight.to(dtype).masked_fill(~scored, 0.0)
+            # a text without a word that counts: all of its pieces do
+            weight = torch.where(weight.any(dim=1, keepdim=True), weight, scored.to(dtype))
+            scored = weight > 0
+            log_weight = weight.masked_fill(~scored, 1.0).log()
         if config.width is not None:
             sequence = self.text_in(sequence)
         if config.text_positions:
@@ -179,7 +223,10 @@ class InfoMetIC(Aligner):
             query=self.region_query(scaled) @ self.region_key.weight,
             tokens=self._through("text", self.text_layers, sequence, attended),
             attended=attended,
-            scored=mask if scored is None else mask & scored.bool(),
+            scored=scored,
+            added=added,
+            hidden=hidden,
+            log_weight=log_weight,
         )
 
     def _align(
@@ -192,7 +239,13 @@ class InfoMetIC(Aligner):
         regions, tokens = both[:, 1:n_image], both[:, n_image:]
         # (q W_q) · (k W_k) as (q W_q W_kᵀ) · k: a product for every image and text, not for every token
         region_scores = softmax_over(products(texts.query[text_index], regions), images.scored[image_index])
-        token_scores = softmax_over(products(images.query[image_index], tokens), texts.scored[text_index])
+        asked = products(images.query[image_index], tokens)
+        if self.reads_words:
+            asked = asked + self._words(images, texts, image_index, text_index)
+        asked = asked * self.config.sharpness
+        if self.reads_words:
+            asked = asked + texts.log_weight[text_index]
+        token_scores = softmax_over(asked, texts.scored[text_index])
         seen, read = mean_by(region_scores, regions), mean_by(token_scores, tokens)
         if self.config.width is not None:
             seen, read = self.image_out(seen), self.text_out(read)
@@ -202,6 +255,14 @@ class InfoMetIC(Aligner):
             recall=self.scale * cosine(seen, images.global_[image_index]),
             precision=self.scale * cosine(read, texts.global_[text_index]),
         )
+
+    def _words(
+        self, images: ImageStates, texts: TextStates, image_index: Tensor, text_index: Tensor
+    ) -> Tensor:
+        """(p, l): how much the image asks for what each piece's word adds to the text."""
+        added = products(images.word_query[image_index], texts.added[text_index])
+        hidden = functional.gelu(images.hidden[image_index][:, None] + texts.hidden[text_index])
+        return added + self.word_out(functional.gelu(self.word_hidden(hidden)))[..., 0]
 
     def _blank(self, values: Tensor, mask: Tensor) -> Tensor:
         return blank(values, mask) if self.config.mask_padding else values

@@ -48,6 +48,8 @@ _REMEMBERED = 2048
 _CALLER = 5
 # names of regions stand in the signature up to this many characters, else how many they are
 _LISTED = 60
+# what words add to a caption, and the weights of its pieces
+_Context = tuple[np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,8 +232,9 @@ class InfoMetIC(BackboneScorer):
         """Score every image with every caption, as retrieval needs it.
 
         What can be computed of an image or a caption alone is computed once; what depends on both is computed
-        for every pair of different ones, which with trained weights is a transformer each. Equal captions,
-        and equal images, have exactly equal scores. Words are not told apart, so any language can be scored.
+        for every pair of different ones, which with trained weights is a transformer each. Equal captions of
+        one language, and equal images, have exactly equal scores. Words are told apart only for weights that
+        read what words add; without such, any language can be scored.
 
         Args:
             candidates: b captions.
@@ -242,7 +245,8 @@ class InfoMetIC(BackboneScorer):
             Scores, float32 (a, b), and the components, of the same size each.
 
         Raises:
-            InputError: a bad caption, or no image. ImageError: an image that cannot be read.
+            InputError: a bad caption, or no image; the weights read words, and a language has no tagger.
+            MissingExtraError: as that, and it is not installed. ImageError: an image that cannot be read.
             CapscoreError: weights that give NaN or infinity.
         """
         captions, languages = check_captions(candidates, language)
@@ -261,20 +265,32 @@ class InfoMetIC(BackboneScorer):
         seen = [by_row[int(row)] for row in firsts]
         self._warn_about_regions(firsts, [{"regions": one.labels} for one in seen])
 
-        distinct = {caption: place for place, caption in enumerate(dict.fromkeys(captions))}
-        text_of = np.array([distinct[caption] for caption in captions])
-        embedded = self.embedder.texts(list(distinct), prefix=self.prefix)
+        told = list(zip(captions, languages, strict=True))
+        if not self.aligner.reads_words:
+            told = [(caption, "") for caption in captions]
+        distinct = {key: place for place, key in enumerate(dict.fromkeys(told))}
+        text_of = np.array([distinct[key] for key in told])
+        texts = [caption for caption, _ in distinct]
+        embedded = self.embedder.texts(texts, prefix=self.prefix)
         read = embedded.matrix[embedded.index]
-        pieces = self._pieces(list(distinct))
+        pieces, contexts = self._pieces(texts), None
+        if self.aligner.reads_words:
+            words = self._words(texts, [language for _, language in distinct])
+            contexts = self.contexts(texts, words, pieces)
         self._warn_about_truncation(embedded.truncated[embedded.index][text_of])
         self._warn_about_cut(_is_cut(pieces)[text_of])
 
-        recall, precision = self._all_pairs(seen, found.matrix, read, pieces)
+        recall, precision = self._all_pairs(seen, found.matrix, read, pieces, contexts)
         values = {"image_cosine": found.matrix @ read.T, "recall": recall, "precision": precision}
         return self.combine({name: one[np.ix_(found.index, text_of)] for name, one in values.items()})
 
     def _all_pairs(
-        self, seen: list[_Seen], photos: np.ndarray, read: np.ndarray, pieces: list[Pieces]
+        self,
+        seen: list[_Seen],
+        photos: np.ndarray,
+        read: np.ndarray,
+        pieces: list[Pieces],
+        contexts: list[_Context] | None,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Recall and precision, float32 (images, texts); those of like length are in one block."""
         import torch
@@ -293,7 +309,9 @@ class InfoMetIC(BackboneScorer):
                 for part in _blocks([len(one.boxes) for one in seen])
             ]
             for columns in texts:
-                states = self._text_states(read[columns], [pieces[place] for place in columns])
+                states = self.text_states(
+                    read[columns], [pieces[place] for place in columns], _some(contexts, columns)
+                )
                 for part, image_states in encoded:
                     both = self.aligner.all_pairs(image_states, states, chunk)
                     for matrix, block in zip((recall, precision), both, strict=True):
@@ -314,10 +332,14 @@ class InfoMetIC(BackboneScorer):
         kept = np.flatnonzero(rows.kept())
         captions = [rows.candidates[row] for row in kept]
         texts = self.embedder.texts(captions, prefix=self.prefix)
-        pieces, words = self._pieces_and_words(captions, [rows.languages[row] for row in kept])
+        pieces = self._pieces(captions)
+        words = self._words(captions, [rows.languages[row] for row in kept])
+        contexts = self.contexts(captions, words, pieces) if self.aligner.reads_words else None
         photos = images.matrix[images.index[kept]]
         read = texts.matrix[texts.index]
-        details, recall, precision = self._aligned([seen[row] for row in kept], photos, read, pieces, words)
+        details, recall, precision = self._aligned(
+            [seen[row] for row in kept], photos, read, pieces, words, contexts
+        )
         truncated = np.zeros(len(rows), dtype=bool)
         truncated[kept] = texts.truncated[texts.index]
         self._warn_about_truncation(truncated)
@@ -415,19 +437,44 @@ class InfoMetIC(BackboneScorer):
             embeddings = embedded.matrix[embedded.index]
         return _Seen(boxes, normalised(boxes, picture.size), confidences, labels, embeddings, picture.size)
 
-    def _pieces_and_words(
-        self, captions: list[str], languages: list[str]
-    ) -> tuple[list[Pieces], list[list[CaptionWord]]]:
+    def _words(self, captions: list[str], languages: list[str]) -> list[list[CaptionWord]]:
         from ..infometic.words import caption_words
 
-        pieces = self._pieces(captions)
         words: list[list[CaptionWord]] = [[] for _ in captions]
         for language in dict.fromkeys(languages):
             here = [row for row, own in enumerate(languages) if own == language]
             found = caption_words([captions[row] for row in here], language or None)
             for row, row_words in zip(here, found, strict=True):
                 words[row] = row_words
-        return pieces, words
+        return words
+
+    def contexts(
+        self, captions: list[str], words: list[list[CaptionWord]], pieces: list[Pieces]
+    ) -> list[_Context]:
+        """What `text_states` takes for an aligner that reads words.
+
+        Args:
+            captions: n captions.
+            words: of each, all of them.
+            pieces: of each.
+
+        Returns:
+            Of each caption what its semantic words add to its pieces, and what the pieces weigh.
+        """
+        from ..infometic.context import added_by_words, word_context
+
+        counted = [
+            [number for number, word in enumerate(own) if word.semantic and word.end <= piece.seen]
+            for own, piece in zip(words, pieces, strict=True)
+        ]
+
+        def embed(texts: Sequence[str]) -> np.ndarray:
+            rows = self.embedder.texts(texts, prefix=self.prefix)
+            return rows.matrix[rows.index]
+
+        left_out = [[own[number] for number in some] for own, some in zip(words, counted, strict=True)]
+        added = added_by_words(captions, left_out, embed)
+        return [word_context(*one) for one in zip(pieces, words, counted, added, strict=True)]
 
     def _pieces(self, captions: list[str]) -> list[Pieces]:
         from ..infometic.pieces import split_pieces
@@ -449,6 +496,7 @@ class InfoMetIC(BackboneScorer):
         read: np.ndarray,
         pieces: list[Pieces],
         words: list[list[CaptionWord]],
+        contexts: list[_Context] | None,
     ) -> tuple[list[dict[str, Any]], np.ndarray, np.ndarray]:
         """Details, recall and precision of rows; rows of like length go through the network together."""
         import torch
@@ -460,7 +508,11 @@ class InfoMetIC(BackboneScorer):
             part = order[start : start + _PAIRS]
             with torch.inference_mode():
                 found = self._pairs(
-                    [seen[row] for row in part], photos[part], read[part], [pieces[r] for r in part]
+                    [seen[row] for row in part],
+                    photos[part],
+                    read[part],
+                    [pieces[row] for row in part],
+                    _some(contexts, part),
                 )
             recall[part] = found.recall.double().cpu().numpy()
             precision[part] = found.precision.double().cpu().numpy()
@@ -478,11 +530,16 @@ class InfoMetIC(BackboneScorer):
         return details, recall, precision
 
     def _pairs(
-        self, seen: list[_Seen], photos: np.ndarray, read: np.ndarray, pieces: list[Pieces]
+        self,
+        seen: list[_Seen],
+        photos: np.ndarray,
+        read: np.ndarray,
+        pieces: list[Pieces],
+        contexts: list[_Context] | None,
     ) -> Alignment:
         every = list(range(len(seen)))
         return self.aligner.pairs(
-            self._image_states(seen, photos), self._text_states(read, pieces), every, every
+            self._image_states(seen, photos), self.text_states(read, pieces, contexts), every, every
         )
 
     def _image_states(self, seen: list[_Seen], photos: np.ndarray) -> ImageStates:
@@ -495,16 +552,34 @@ class InfoMetIC(BackboneScorer):
             torch.from_numpy(np.array(photos)).to(device), regions, shares, mask
         )
 
-    def _text_states(self, read: np.ndarray, pieces: list[Pieces]) -> TextStates:
+    def text_states(
+        self, read: np.ndarray, pieces: list[Pieces], contexts: list[_Context] | None = None
+    ) -> TextStates:
+        """Captions as the aligner has them.
+
+        Args:
+            read: float32 (n, d), their embeddings.
+            pieces: of each.
+            contexts: what words add to each caption, of `capscore.infometic.context.word_context`, for an
+                aligner that reads it.
+        """
         import torch
 
+        from ..infometic.alignment import WordContext
         from ..infometic.pieces import encode_pieces
 
-        device = self.backbone.device
+        device, dim = self.backbone.device, self.backbone.dim
         rows = encode_pieces(self.backbone, [token for piece in pieces for token in piece.ids])
         ends = np.cumsum([len(piece) for piece in pieces])
-        tokens, mask = _padded(np.split(rows, ends[:-1]), self.backbone.dim, device)
-        return self.aligner.encode_texts(torch.from_numpy(np.array(read)).to(device), tokens, mask)
+        tokens, mask = _padded(np.split(rows, ends[:-1]), dim, device)
+        context = None
+        if contexts is not None:
+            added, _ = _padded([own for own, _ in contexts], dim, device)
+            weight, _ = _padded([own[:, None] for _, own in contexts], 1, device)
+            context = WordContext(added, weight[..., 0])
+        return self.aligner.encode_texts(
+            torch.from_numpy(np.array(read)).to(device), tokens, mask, context=context
+        )
 
     def _detail(
         self,
@@ -605,6 +680,10 @@ def _told_as_region_names() -> Iterator[None]:
         if error.field != "names":
             raise
         raise InputError(error.message, field="region_names") from None
+
+
+def _some(contexts: list[_Context] | None, places: Iterable[int]) -> list[_Context] | None:
+    return None if contexts is None else [contexts[place] for place in places]
 
 
 def _is_cut(pieces: list[Pieces]) -> np.ndarray:

@@ -7,8 +7,11 @@ import math
 import numpy as np
 
 
-def pair_scores(model, image, text) -> dict:
-    """Scores of one image (global, regions, boxes) with one text (global, tokens), as arrays of numbers."""
+def pair_scores(model, image, text, context=None) -> dict:
+    """Scores of one image (global, regions, boxes) with one text (global, tokens), as arrays of numbers.
+
+    `context` is what words add to the text and the weights of its pieces, for a model that reads words.
+    """
     config = model.config
     weight = {name: tensor.double().numpy() for name, tensor in model.state_dict().items()}
     v_g, regions, boxes = (np.asarray(part, float) for part in image)
@@ -48,7 +51,16 @@ def pair_scores(model, image, text) -> dict:
     query = weight["region_query.weight"] @ (t_g * scale)
     region_scores = softmax([query @ (weight["region_key.weight"] @ key) for key in image_part])
     query = weight["token_query.weight"] @ (v_g * scale)
-    token_scores = softmax([query @ (weight["token_key.weight"] @ key) for key in text_part])
+    asked = [query @ (weight["token_key.weight"] @ key) for key in text_part]
+    if context is not None:
+        asked = [
+            one + word_score(weight, v_g, t_g, token, added, scale)
+            for one, token, added in zip(asked, tokens, context[0], strict=True)
+        ]
+    token_scores = softmax([one * config.sharpness for one in asked])
+    if context is not None and any(context[1]):
+        parts = [score * part for score, part in zip(token_scores, context[1], strict=True)]
+        token_scores = [part / sum(parts) for part in parts]
     seen = sum(score * value for score, value in zip(region_scores, image_part, strict=True))
     read = sum(score * value for score, value in zip(token_scores, text_part, strict=True))
     if config.width is not None:
@@ -60,6 +72,19 @@ def pair_scores(model, image, text) -> dict:
         "recall": factor * (seen @ v_g) / np.linalg.norm(seen) / np.linalg.norm(v_g),
         "precision": factor * (read @ t_g) / np.linalg.norm(read) / np.linalg.norm(t_g),
     }
+
+
+def word_score(weight, v_g, t_g, token, added, scale):
+    """How much an image asks for what the word of one piece adds to a text."""
+    hidden = weight["word_image.bias"].copy()
+    for part, row in (("image", v_g), ("text", t_g), ("alone", token), ("added", added)):
+        hidden += weight[f"word_{part}.weight"] @ (row * scale)
+    hidden = weight["word_hidden.weight"] @ gelu(hidden) + weight["word_hidden.bias"]
+    return weight["word_query.weight"] @ v_g @ added + weight["word_out.weight"][0] @ gelu(hidden)
+
+
+def gelu(row):
+    return np.array([0.5 * number * (1 + math.erf(number / math.sqrt(2))) for number in row])
 
 
 def softmax(numbers) -> list[float]:

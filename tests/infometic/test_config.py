@@ -33,6 +33,8 @@ def test_the_defaults_are_the_papers():
         "global_in_fusion": True,
         "null_token": True,
         "input_scale": 10.0,
+        "context_width": None,
+        "sharpness": 1.0,
         "n_regions": 20,
         "max_tokens": 32,
         "backbone": "",
@@ -51,8 +53,14 @@ def test_the_public_codes_switches():
     }
 
 
+def test_a_config_from_before_there_were_words_is_the_same():
+    old = {name: value for name, value in InfoMetICConfig(dim=64).to_dict().items() if name != "sharpness"}
+    del old["context_width"]
+    assert InfoMetICConfig.from_dict(old) == InfoMetICConfig(dim=64, context_width=None, sharpness=1.0)
+
+
 def test_it_survives_json_and_cannot_be_changed():
-    config = InfoMetICConfig(dim=320, width=64, heads=4, backbone="embedded")
+    config = InfoMetICConfig(dim=320, width=64, heads=4, context_width=96, sharpness=0.8, backbone="embedded")
     assert InfoMetICConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config
     with pytest.raises(FrozenInstanceError):
         config.dim = 3
@@ -72,6 +80,10 @@ def test_it_survives_json_and_cannot_be_changed():
         ({"shared_norm": 1}, "shared_norm=1: expected true or false"),
         ({"input_scale": 0}, "input_scale=0: expected a number above 0"),
         ({"input_scale": float("nan")}, "input_scale=nan: expected a number above 0"),
+        ({"context_width": 0}, "context_width=0: expected a whole number, at least 1, or None"),
+        ({"context_width": 8.0}, r"context_width=8\.0: expected a whole number, at least 1, or None"),
+        ({"sharpness": 0.0}, r"sharpness=0\.0: expected a number above 0"),
+        ({"sharpness": None}, "sharpness=None: expected a number above 0"),
         ({"backbone": None}, "backbone=None: expected a string"),
         ({"head": 4}, "an InfoMetIC config has no 'head'; did you mean 'heads'"),
         ({"vision": 4}, "an InfoMetIC config has no 'vision'$"),

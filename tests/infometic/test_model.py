@@ -11,10 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from capscore.errors import InputError
+from capscore.infometic.alignment import WordContext
+from capscore.infometic.info_clip import InfoCLIP
 from capscore.infometic.model import InfoMetIC, InfoMetICConfig
 
 from .forward_in_numpy import pair_scores
-from .tiny_pairs import TINY, encode, images_of, texts_of, tiny_model
+from .tiny_pairs import TINY, context_of, encode, encode_texts, images_of, texts_of, tiny_model
 
 SWITCHED = {
     "as in the paper": {},
@@ -33,7 +35,11 @@ SWITCHED = {
     "no inter layers": {"inter_layers": 0},
     "one layer each": {"intra_layers": 1, "inter_layers": 1},
     "no layers": {"intra_layers": 0, "inter_layers": 0},
+    "words": {"context_width": 3},
+    "sharper": {"sharpness": 2.5},
+    "words, narrow and blunter": {"context_width": 7, "width": 4, "sharpness": 0.5},
 }
+WORDS = replace(TINY, context_width=3)
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +117,8 @@ def test_every_switch_against_a_second_computation(switches):
     pairs = [(0, 0), (1, 0), (0, 1), (1, 1)]
     found = scores(model, images, texts, pairs)
     for row, (i, t) in enumerate(pairs):
-        expected = pair_scores(model, images[i], texts[t])
+        context = context_of(texts[t]) if model.reads_words else None
+        expected = pair_scores(model, images[i], texts[t], context)
         same(found, row, expected, len(images[i][1]), len(texts[t][1]), null=model.config.null_token)
 
 
@@ -126,7 +133,8 @@ def test_every_switch_changes_the_scores(model, name):
     if other.config.width is None:
         other.load_state_dict({**own, **shared})
     switched = scores(other, images, texts, [(0, 0)])
-    assert abs(plain.recall - switched.recall).item() > 1e-4 or name == "no text positions"
+    same_recall = name in ("no text positions", "words", "sharper")
+    assert abs(plain.recall - switched.recall).item() > 1e-4 or same_recall
     if name not in ("a position for the image", "no box positions"):
         assert abs(plain.precision - switched.precision).item() > 1e-4
 
@@ -169,8 +177,9 @@ SIZES = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 5)), min_size=1, ma
 
 
 @given(sizes=SIZES, more=st.integers(0, 3), fill=st.sampled_from([0.0, 7.0, float("nan"), float("inf")]))
-def test_neither_padding_nor_the_rest_of_the_batch_matters(sizes, more, fill):
-    model = MODEL
+@pytest.mark.parametrize("of_words", [False, True])
+def test_neither_padding_nor_the_rest_of_the_batch_matters(of_words, sizes, more, fill):
+    model = MODEL_OF_WORDS if of_words else MODEL
     images, texts = images_of([m for m, _ in sizes]), texts_of([n for _, n in sizes])
     m = max(size for size, _ in sizes) + more
     pairs = [(i, t) for i in range(len(sizes)) for t in range(len(sizes))]
@@ -215,6 +224,7 @@ def test_scores_sum_to_1_and_are_never_nan(sizes, null):
 
 MODEL = tiny_model()
 MODEL_WITHOUT_NULL = tiny_model(replace(TINY, null_token=False))
+MODEL_OF_WORDS = tiny_model(WORDS)
 
 
 def test_an_empty_text_and_an_image_without_regions(model):
@@ -258,8 +268,9 @@ def test_all_pairs_are_the_pairs_one_by_one(model, chunk):
     assert recall.shape == precision.shape == (2, 3)
 
 
-def test_chunks_give_the_same_gradients(model):
-    gradients = []
+@pytest.mark.parametrize("config", [TINY, WORDS], ids=["plain", "words"])
+def test_chunks_give_the_same_gradients(config):
+    model, gradients = tiny_model(config), []
     for chunk in (None, 2):
         recall, precision = model.all_pairs(*encode(model, images_of([3, 1]), texts_of([2, 5])), chunk)
         (recall.softmax(0).diagonal().sum() + precision.softmax(1).diagonal().sum()).backward()
@@ -272,7 +283,16 @@ def test_chunks_give_the_same_gradients(model):
 # Gradients
 
 
-@pytest.mark.parametrize("switches", [{}, {"width": 4}, {"shared_norm": True, "mask_padding": False}])
+@pytest.mark.parametrize(
+    "switches",
+    [
+        {},
+        {"width": 4},
+        {"shared_norm": True, "mask_padding": False},
+        {"context_width": 3},
+        {"context_width": 3, "mask_padding": False},
+    ],
+)
 def test_gradients_reach_every_weight(switches):
     model = tiny_model(replace(TINY, **switches))
     # one text without pieces and one image without regions: they must not spoil the others' gradients
@@ -284,8 +304,9 @@ def test_gradients_reach_every_weight(switches):
         assert parameter.grad.abs().sum() > 0, name
 
 
-def test_gradients_against_differences():
-    model = tiny_model(replace(TINY, width=4, intra_layers=1, inter_layers=1)).double()
+@pytest.mark.parametrize("switches", [{"width": 4}, {"context_width": 2, "sharpness": 1.5}])
+def test_gradients_against_differences(switches):
+    model = tiny_model(replace(TINY, intra_layers=1, inter_layers=1, **switches)).double()
     images, texts = images_of([2]), texts_of([3])
 
     def loss():
@@ -308,12 +329,201 @@ def test_gradients_against_differences():
             assert parameter.grad.view(-1)[at].item() == pytest.approx(slope, abs=1e-6), name
 
 
-def test_half_precision_stays_finite(model):
+@pytest.mark.parametrize("config", [TINY, WORDS], ids=["plain", "words"])
+def test_half_precision_stays_finite(config):
+    model = tiny_model(config)
     with torch.autocast("cpu", torch.bfloat16):
         found = scores(model, images_of([3, 0]), texts_of([5, 0]), [(0, 0), (1, 1)])
     exact = scores(model, images_of([3, 0]), texts_of([5, 0]), [(0, 0), (1, 1)])
     assert torch.isfinite(found.overall).all()
     assert torch.allclose(found.overall.float(), exact.overall, atol=0.1)
+
+
+# What words add to their text
+
+
+def test_numbers_of_words_by_hand():
+    """As above, with a hidden layer of one unit beside it."""
+    config = InfoMetICConfig(
+        dim=2,
+        heads=1,
+        intra_layers=0,
+        inter_layers=0,
+        text_positions=False,
+        box_positions=False,
+        input_scale=2.0,
+        context_width=1,
+        sharpness=0.5,
+    )
+    model = InfoMetIC(config)
+    with torch.no_grad():
+        for linear in (model.region_query, model.region_key, model.token_query, model.token_key):
+            linear.weight.copy_(torch.eye(2))
+        model.word_query.weight.copy_(10 * torch.eye(2))
+        for name, row in (("image", [1, 0]), ("text", [0, 3]), ("alone", [1, 0]), ("added", [10, 0])):
+            getattr(model, f"word_{name}").weight.copy_(torch.tensor([row]))
+        model.word_image.bias.fill_(0.5)
+        model.word_hidden.weight.fill_(1.0)
+        model.word_hidden.bias.fill_(-1.0)
+        model.word_out.weight.fill_(0.5)
+        model.log_scale.fill_(np.log(10.0))
+    v_g, t_g = np.array([0.6, 0.8]), np.array([1.0, 0.0])
+    image = (v_g, np.array([[1.0, 0.0], [0.0, 1.0]]), np.zeros((2, 4)))
+    text = (t_g, np.array([[1.0, 0.0], [0.6, 0.8], [-1.0, 0.0], [0.0, 1.0]]))
+    context = np.array([[0.1, 0.0], [0.1, 0.0], [0.0, -0.05], [0.0, 0.0]]), np.array([0.5, 0.5, 1.0, 0.0])
+    states, _ = encode(model, [image], [text])
+    found = model.pairs(states, encode_texts(model, [text], [context]), [0], [0])
+    # Of the image 1.2 + 0.5, of the text 0, of the pieces 2, 1.2, −2, of what words add 2, 2, 0; after the
+    # two gelu 4.699994, 3.899810, −0.147694, of which a half counts. What words add is asked for by
+    # 10·0.6·0.1 twice and −10·0.8·0.05. With 2.4, 4, −2.4 as above: 5.349997, 6.549905, −2.873847.
+    # Half of it, pieces of the first word half a weight: e^2.674998 / 2 : e^3.274953 / 2 : e^−1.436923
+    shares = [0.350289, 0.638238, 0.011473, 0]
+    assert found.token_scores[0].tolist() == pytest.approx(shares, abs=1e-6)
+    assert found.token_scores[0, 3] == 0
+    # x = 0.350289 + 0.6·0.638238 − 0.011473 = 0.721759, y = 0.8·0.638238 = 0.510591
+    assert found.precision.item() == pytest.approx(8.163739, abs=1e-5)
+    assert found.region_scores[0].tolist() == pytest.approx([0.964663, 0.017668, 0.017668], abs=1e-6)
+
+
+def pair_of(model, text, context):
+    """The scores of one image with a text and what its words add, without gradients."""
+    with torch.no_grad():
+        images, _ = encode(model, images_of([3]), texts_of([1]))
+        return model.pairs(images, encode_texts(model, [text], [context]), [0], [0])
+
+
+def test_pieces_of_no_word_that_counts_have_no_score_but_are_read():
+    (text,) = texts_of([4])
+    added, weight = context_of(text)
+    found = pair_of(MODEL_OF_WORDS, text, (added, weight))
+    assert weight.tolist() == [0.5, 0.5, 0.0, 1.0]
+    assert found.token_scores[0, 2] == 0 and (found.token_scores[0, [0, 1, 3]] > 0).all()
+    assert found.token_scores[0].sum().item() == pytest.approx(1)
+    other = (text[0], text[1] * [[1], [1], [-1], [1]])
+    assert abs(pair_of(MODEL_OF_WORDS, other, (added, weight)).precision - found.precision).item() > 1e-3
+    # nothing of it says what such a piece adds
+    added[2] = 5.0
+    assert torch.equal(pair_of(MODEL_OF_WORDS, text, (added, weight)).token_scores, found.token_scores)
+
+
+def test_a_word_of_two_pieces_has_no_more_than_one_of_one_piece():
+    model = tiny_model(replace(WORDS, text_positions=False))
+    (text,) = texts_of([1])
+    same = (text[0], text[1].repeat(3, axis=0))
+    added = context_of(text)[0].repeat(3, axis=0)
+    halves = pair_of(model, same, (added, np.array([0.5, 0.5, 1.0])))
+    assert halves.token_scores[0].tolist() == pytest.approx([0.25, 0.25, 0.5], abs=1e-6)
+    plain = pair_of(tiny_model(replace(TINY, text_positions=False)), same, None)
+    assert plain.token_scores[0].tolist() == pytest.approx([1 / 3] * 3, abs=1e-6)
+
+
+def test_of_a_text_without_a_word_that_counts_all_pieces_do():
+    (text,) = texts_of([4])
+    added = context_of(text)[0]
+    none = pair_of(MODEL_OF_WORDS, text, (added, np.zeros(4)))
+    every = pair_of(MODEL_OF_WORDS, text, (added, np.ones(4)))
+    assert (none.token_scores > 0).all() and torch.isfinite(none.overall).all()
+    assert torch.equal(none.token_scores, every.token_scores)
+    assert none.token_scores[0].sum().item() == pytest.approx(1)
+    empty = pair_of(MODEL_OF_WORDS, texts_of([0])[0], (np.zeros((0, 6)), np.zeros(0)))
+    assert empty.token_scores.shape == (1, 0) and empty.precision.item() == 0
+
+
+def test_special_tokens_do_not_count_whatever_their_weight():
+    ((t_g, tokens),) = texts = texts_of([4])
+    added, weight = (torch.from_numpy(part).float()[None] for part in context_of(texts[0]))
+    here = torch.ones(1, 4).bool()
+    parts = [torch.from_numpy(part).float()[None] for part in (t_g, tokens)]
+    with torch.no_grad():
+        images, _ = encode(MODEL_OF_WORDS, images_of([2]), texts)
+        for inner, expected in (
+            ([False, True, True, False], [0.0, 1.0, 0.0, 0.0]),
+            # the only piece that may have a score is of no word that counts
+            ([False, False, True, False], [0.0, 0.0, 1.0, 0.0]),
+            ([False] * 4, [0.0] * 4),
+        ):
+            states = MODEL_OF_WORDS.encode_texts(
+                *parts, here, torch.tensor([inner]), WordContext(added, weight)
+            )
+            found = MODEL_OF_WORDS.pairs(images, states, [0], [0])
+            assert found.token_scores[0].tolist() == expected
+            assert torch.isfinite(found.overall).all()
+
+
+@pytest.mark.parametrize("sharpness", [0.25, 3.0])
+@pytest.mark.parametrize("config", [TINY, WORDS], ids=["plain", "words"])
+def test_sharpness_is_a_power_of_scores_but_not_of_weights(config, sharpness):
+    (text,) = texts_of([5])
+    context = context_of(text)
+    plain = pair_of(tiny_model(config), text, context)
+    sharp = pair_of(tiny_model(replace(config, sharpness=sharpness)), text, context)
+    weight = context[1] if config is WORDS else np.ones(5)
+    scores = plain.token_scores[0].double().numpy()
+    powers = weight * np.divide(scores, weight, out=np.zeros(5), where=weight > 0) ** sharpness
+    assert sharp.token_scores[0].tolist() == pytest.approx(powers / powers.sum(), abs=1e-5)
+    assert torch.equal(sharp.region_scores, plain.region_scores)
+    assert torch.equal(sharp.recall, plain.recall)
+
+
+def test_a_new_networks_words_are_asked_for_by_what_the_cosine_loses():
+    torch.manual_seed(0)
+    model = InfoMetIC(InfoMetICConfig(dim=64, heads=4, context_width=16))
+    assert torch.equal(model.word_query.weight, 5 * torch.eye(64))
+    assert model.token_query.weight.std().item() == pytest.approx(0.1 * 64**-0.5, rel=0.1)
+    assert model.region_query.weight.std().item() == pytest.approx(64**-0.5, rel=0.1)
+    assert model.reads_words and not MODEL.reads_words
+
+
+@pytest.mark.parametrize("aligner", [MODEL, InfoCLIP()], ids=["network", "InfoCLIP"])
+def test_what_reads_no_words_leaves_a_context_alone(aligner):
+    ((t_g, tokens),) = texts = texts_of([3])
+    assert not aligner.reads_words
+    images, plain = encode(aligner, images_of([2]), texts)
+    parts = [torch.from_numpy(part).float()[None] for part in (t_g, tokens)]
+    nonsense = WordContext(torch.full((1, 1, 2), float("nan")), torch.full((7,), -1.0))
+    told = aligner.encode_texts(*parts, torch.ones(1, 3).bool(), context=nonsense)
+    assert (told.added, told.hidden, told.log_weight) == (None, None, None)
+    with torch.no_grad():
+        found, expected = (aligner.pairs(images, states, [0], [0]) for states in (told, plain))
+    assert torch.equal(found.token_scores, expected.token_scores)
+    assert torch.equal(found.overall, expected.overall)
+
+
+def word_input(n=2, l=3, d=6):  # noqa: E741
+    return {"added": torch.zeros(n, l, d), "weight": torch.full((n, l), 0.5)}
+
+
+@pytest.mark.parametrize(
+    "name, at, value, message",
+    [
+        ("added", None, torch.zeros(2, 3, 5), r"^added of shape \(2, 3, 5\): expected \(2, 3, 6\)$"),
+        ("added", None, torch.zeros(2, 4, 6), r"^added of shape \(2, 4, 6\): expected \(2, 3, 6\)$"),
+        ("weight", None, torch.zeros(2, 3, 1), r"^weight of shape \(2, 3, 1\): expected \(2, 3\)$"),
+        ("added", (1, 2, 0), float("nan"), "^row 1: what words add holds NaN or infinity"),
+        ("added", (0, 0, 0), float("inf"), "^row 0: what words add holds NaN or infinity"),
+        ("weight", (1, 0), float("nan"), "^row 1: .* or a weight is not from 0 to 1$"),
+        ("weight", (0, 2), -0.01, "^row 0: .* or a weight is not from 0 to 1$"),
+        ("weight", (1, 1), 1.01, "^row 1: .* or a weight is not from 0 to 1$"),
+    ],
+)
+def test_contexts_that_cannot_be(name, at, value, message):
+    parts = word_input()
+    if at is None:
+        parts[name] = value
+    else:
+        parts[name][at] = value
+    text = torch.zeros(2, 6), torch.zeros(2, 3, 6), torch.ones(2, 3).bool()
+    with pytest.raises(InputError, match=message):
+        MODEL_OF_WORDS.encode_texts(*text, context=WordContext(**parts))
+    if at is not None:  # in what is padding it may be anything
+        text[2][at[0], at[1]] = False
+        MODEL_OF_WORDS.encode_texts(*text, context=WordContext(**parts))
+
+
+def test_a_network_that_reads_words_is_told_of_them():
+    text = torch.zeros(1, 6), torch.zeros(1, 3, 6), torch.ones(1, 3).bool()
+    with pytest.raises(InputError, match="these weights read what each word adds to its text: a WordContext"):
+        MODEL_OF_WORDS.encode_texts(*text)
 
 
 # A new network

@@ -470,15 +470,23 @@ def test_all_of_it(data):
 
 
 @pytest.mark.filterwarnings("ignore::capscore.errors.TruncationWarning")
-def test_what_stands_in_is_scored_as_a_photo_is(data, tmp_path):
+@pytest.mark.parametrize("context_width", [None, 4])
+def test_what_stands_in_is_scored_as_a_photo_is(data, tmp_path, context_width):
     """With a network that does not look at the places of regions, the two ways must agree."""
     backbone = ColourBackbone()
     torch.manual_seed(0)
     config = InfoMetICConfig(
-        width=8, heads=2, intra_layers=1, inter_layers=1, box_positions=False, max_tokens=5
+        width=8,
+        heads=2,
+        intra_layers=1,
+        inter_layers=1,
+        box_positions=False,
+        context_width=context_width,
+        max_tokens=5,
     )
     InfoMetICNetwork(config.on(backbone)).save_pretrained(tmp_path / "own")
     scorer = InfoMetIC(Embedder(backbone, progress=False), weights=tmp_path / "own")
+    assert scorer.aligner.reads_words is (context_width is not None)
     photos = {photo.name: photo for photo in read_photos(data / "flickr8k")}
     rows = make_cases(list(photos.values()), "en").rows()
     scored, seen = score_photos(scorer, rows, photos)
@@ -495,6 +503,8 @@ def test_what_stands_in_is_scored_as_a_photo_is(data, tmp_path):
             )
         assert told[row].recall == pytest.approx(scored[row].recall, abs=1e-3)
         assert told[row].precision == pytest.approx(scored[row].precision, abs=1e-3)
+        if context_width:  # the words between them have nothing
+            assert not any(word["score"] for word in told[row].words if not word["semantic"])
     assert any(word["score"] is None for word in told[rows[0]].words)  # five pieces at most
 
 

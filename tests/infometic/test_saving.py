@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+from dataclasses import replace
 
 import pytest
 import torch
@@ -44,6 +45,26 @@ def test_round_trip_to_the_bit(folder):
     )
     assert torch.equal(found.overall, expected.overall)
     assert torch.equal(found.token_scores, expected.token_scores)
+
+
+def test_weights_that_read_words_to_the_bit(tmp_path):
+    model = tiny_model(replace(TINY, context_width=3, sharpness=0.7))
+    model.save_pretrained(tmp_path / "weights")
+    again = InfoMetIC.from_pretrained(tmp_path / "weights")
+    assert again.reads_words and again.config == model.config
+    assert (again.config.context_width, again.config.sharpness) == (3, 0.7)
+    names = {name.split(".")[0] for name in load_file(tmp_path / "weights" / WEIGHTS)}
+    words = {f"word_{part}" for part in ("query", "image", "text", "alone", "added", "hidden", "out")}
+    assert words <= names
+    pairs = [0, 0, 1], [0, 1, 1]
+    found, expected = (
+        each.pairs(*encode(each, images_of([3, 1]), texts_of([2, 5])), *pairs) for each in (again, model)
+    )
+    assert torch.equal(found.overall, expected.overall)
+    assert torch.equal(found.token_scores, expected.token_scores)
+    assert (
+        again.fingerprint() == model.fingerprint() != tiny_model(replace(TINY, context_width=3)).fingerprint()
+    )
 
 
 def test_what_is_saved_again_is_the_same_files(folder, tmp_path):
@@ -138,6 +159,8 @@ def test_another_models_folder_is_refused(tmp_path):
         ({"heads": 5}, "config.json: heads=5 does not divide the width 6"),
         ({"layers": 5}, "config.json: an InfoMetIC config has no 'layers'"),
         ({"inter_layers": 1}, r"do not fit its config: inter_layers.1\..* belong to no part of the model"),
+        ({"context_width": 3}, r"do not fit its config: .*word_.* are missing"),
+        ({"sharpness": 0}, "config.json: sharpness=0: expected a number above 0"),
         ({"inter_layers": 3}, r"inter_layers.2\..* are missing"),
         ({"max_tokens": 9}, "text_position have another shape than the config says"),
     ],

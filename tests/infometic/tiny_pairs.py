@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from capscore.infometic.alignment import WordContext
 from capscore.infometic.model import InfoMetIC, InfoMetICConfig
 
 TINY = InfoMetICConfig(
@@ -53,6 +54,13 @@ def texts_of(sizes, dim: int = 6, start: int = 500) -> list[tuple[np.ndarray, np
     ]
 
 
+def context_of(text: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """What the words of a text add, (l, d), and the weights of its pieces: of two, one that does not count,
+    of one, and a part of a longer one."""
+    tokens = text[1]
+    return 0.3 * np.roll(tokens, 1, axis=1), np.array([0.5, 0.5, 0.0, 1.0, 0.25])[: len(tokens)]
+
+
 def padded(rows, length: int | None = None, fill: float = 0.0) -> tuple[torch.Tensor, torch.Tensor]:
     """Arrays (s, w) of any s as one (n, length, w), and where there is something in it."""
     length = max((len(row) for row in rows), default=0) if length is None else length
@@ -64,13 +72,23 @@ def padded(rows, length: int | None = None, fill: float = 0.0) -> tuple[torch.Te
 
 
 def encode(model, images, texts, *, m: int | None = None, l: int | None = None, fill: float = 0.0):  # noqa: E741
-    """The states of images and texts, padded to m regions and l pieces."""
+    """The states of images and texts, padded to m regions and l pieces; with `context_of` if it is read."""
     regions, mask = padded([image[1] for image in images], m, fill)
     boxes, _ = padded([image[2] for image in images], m, fill)
-    tokens, token_mask = padded([text[1] for text in texts], l, fill)
     image_global = torch.from_numpy(np.stack([image[0] for image in images])).float()
-    text_global = torch.from_numpy(np.stack([text[0] for text in texts])).float()
     return (
         model.encode_images(image_global, regions, boxes, mask),
-        model.encode_texts(text_global, tokens, token_mask),
+        encode_texts(model, texts, [context_of(text) for text in texts], l=l, fill=fill),
     )
+
+
+def encode_texts(model, texts, contexts, *, l: int | None = None, fill: float = 0.0):  # noqa: E741
+    """The states of texts, each with what its words add."""
+    tokens, mask = padded([text[1] for text in texts], l, fill)
+    text_global = torch.from_numpy(np.stack([text[0] for text in texts])).float()
+    context = None
+    if model.reads_words:
+        added, _ = padded([added for added, _ in contexts], l, fill)
+        weight, _ = padded([weight[:, None] for _, weight in contexts], l, fill)
+        context = WordContext(added, weight[..., 0])
+    return model.encode_texts(text_global, tokens, mask, context=context)

@@ -240,6 +240,169 @@ def test_weights_are_used_and_named(backbone, tmp_path):
     assert again.scores[0] == pytest.approx(scores.scores[0], abs=1e-4)
 
 
+# Weights that read what words add
+
+
+@pytest.fixture(scope="module")
+def network(backbone):
+    """Weights of a formula; the words' part has more to say than in a new network."""
+    import torch
+
+    torch.manual_seed(0)
+    sizes = dict(width=16, heads=2, intra_layers=1, inter_layers=1, context_width=8, sharpness=0.9)
+    model = InfoMetIC(InfoMetICConfig(**sizes).on(backbone)).eval()
+    with torch.no_grad():
+        model.word_query.weight *= 4
+        model.word_out.weight *= 3
+    return model
+
+
+@pytest.fixture(scope="module")
+def reader(backbone, network):
+    return scorer(backbone, weights=network)
+
+
+def test_what_words_add_reaches_the_network(reader, backbone, network):
+    """Once more, a caption alone: its words, their pieces and the captions without them are written out."""
+    import torch
+
+    from capscore.infometic.alignment import WordContext
+
+    caption = "A tabby cat looks up."
+    detail = reader.score([caption], [CAT], language="en", boxes=[BOXES]).details[0]
+    assert [word["text"] for word in detail["words"] if word["semantic"]] == ["tabby", "cat", "looks", "up"]
+    whole, *without = backbone.encode_texts(
+        [caption, "A cat looks up.", "A tabby looks up.", "A tabby cat up.", "A tabby cat looks ."]
+    )
+    pieces = split_pieces(backbone, [caption])[0]
+    assert [caption[a:b] for a, b in zip(pieces.starts, pieces.ends, strict=True)] == [
+        "A", "tab", "by", "cat", "look", "s", "up", ".",
+    ]  # fmt: skip
+    added = np.zeros((8, 512), np.float32)
+    for piece, word in ((1, 0), (2, 0), (3, 1), (4, 2), (5, 2), (6, 3)):
+        added[piece] = whole - without[word]
+    weight = np.array([0, 0.5, 0.5, 1, 0.5, 0.5, 1, 0], np.float32)
+    picture = Image.open(CAT).convert("RGB")
+    shares = np.array(BOXES) / [451, 300, 451, 300]
+
+    def one(array):
+        return torch.from_numpy(np.asarray(array, np.float32))[None]
+
+    with torch.no_grad():
+        found = network.pairs(
+            network.encode_images(
+                one(backbone.encode_images([picture])[0]),
+                one(backbone.encode_images(crops(picture, np.array(BOXES)))),
+                one(shares),
+                torch.ones(1, 3).bool(),
+            ),
+            network.encode_texts(
+                one(whole),
+                one(encode_pieces(backbone, pieces.ids)),
+                torch.ones(1, 8).bool(),
+                context=WordContext(one(added), one(weight)),
+            ),
+            [0],
+            [0],
+        )
+    scores = found.token_scores[0].tolist()
+    assert scores[0] == scores[7] == 0
+    said = [word["score"] for word in detail["words"]]
+    expected = [0, scores[1] + scores[2], scores[3], scores[4] + scores[5], scores[6]]
+    assert said == pytest.approx(expected, abs=1e-4)
+    assert sum(said) == pytest.approx(1, abs=1e-5)
+    assert np.ptp(said[1:]) > 0.01
+    assert detail["null"] == pytest.approx(found.region_scores[0, 3].item(), abs=1e-4)
+
+
+READ = [
+    ("A cat looks.", CAT, "en"),
+    ("An astronaut in an orange suit smiles.", ROCKET, "en"),
+    ("and the", CAT, "en"),
+    ("Ein Hund rennt.", ROCKET, "de"),
+    ("Cats", CAT, "en"),
+    ("?!", ROCKET, "en"),
+    ("Cats", CAT, "de"),
+    ("A cat looks.", CAT, "en"),
+]
+
+
+@pytest.fixture(scope="module")
+def together(reader):
+    captions, photos, languages = zip(*READ, strict=True)
+    return reader.score(captions, photos, language=languages)
+
+
+def test_the_matrix_of_weights_that_read_words_has_the_rows_on_its_diagonal(reader, together):
+    captions, photos, languages = zip(*READ, strict=True)
+    matrix, parts = reader.score_matrix(captions, photos, languages)
+    assert matrix.shape == (8, 8)
+    np.testing.assert_allclose(matrix.diagonal(), together.scores, atol=1e-3)
+    for name, values in together.components.items():
+        np.testing.assert_allclose(parts[name].diagonal(), values, atol=1e-3)
+    # equal images and equal captions of one language have equal scores
+    assert (matrix[0] == matrix[2]).all() and (matrix[:, 0] == matrix[:, 7]).all()
+    # another caption beside it, another order: nothing
+    some = [6, 3, 0]
+    again, _ = reader.score_matrix([captions[n] for n in some], [ROCKET, CAT], [languages[n] for n in some])
+    np.testing.assert_allclose(again, matrix[[1, 0]][:, some], atol=1e-3)
+
+
+def test_rows_of_weights_that_read_words_stand_for_themselves(reader, together):
+    for row, (caption, photo, language) in enumerate(READ):
+        alone = reader.score([caption], [photo], language=language)
+        assert together.scores[row] == pytest.approx(alone.scores[0], abs=1e-3)
+        words, expected = together.details[row]["words"], alone.details[0]["words"]
+        assert [word["text"] for word in words] == [word["text"] for word in expected]
+        assert [word["score"] for word in words] == pytest.approx(
+            [word["score"] for word in expected], abs=1e-4
+        )
+    assert together.scores[0] == pytest.approx(together.scores[7], abs=1e-4)
+
+
+def test_semantic_words_have_all_of_the_score_where_there_are_any(together):
+    for row, (caption, _, _) in enumerate(READ):
+        words = together.details[row]["words"]
+        of_words = [word["score"] for word in words if word["semantic"]]
+        others = [word["score"] for word in words if not word["semantic"]]
+        assert np.isfinite(together.scores[row])
+        if of_words:
+            assert sum(of_words) == pytest.approx(1, abs=1e-5) and not any(others), caption
+        elif words:  # "and the": all of it counts, since nothing else does
+            assert sum(others) == pytest.approx(1, abs=1e-5) and all(others), caption
+    assert together.details[5]["words"] == []
+    assert together.details[4]["words"][0]["score"] == pytest.approx(1)  # a caption of one word
+
+
+def test_a_word_that_is_cut_off_adds_nothing(reader, backbone):
+    # the 32nd piece is the first of "Rottweilers"
+    caption = " ".join(["cat"] * 30 + ["red", "Rottweilers", "sleep"])
+    with pytest.warns(TruncationWarning, match="1 of 1 rows have a caption of more than 32 pieces"):
+        detail = reader.score([caption], [CAT], language="en").details[0]
+    scores = [word["score"] for word in detail["words"]]
+    assert scores[31:] == [None, None] and sum(scores[:31]) == pytest.approx(1, abs=1e-5)
+    pieces = split_pieces(backbone, [caption])
+    words = reader._words([caption], ["en"])
+    ((added, weight),) = reader.contexts([caption], words, pieces)
+    assert weight.tolist() == [1.0] * 31 + [0.0] and not added[31].any()
+    whole, without = backbone.encode_texts([caption, caption.replace("red ", "")])
+    np.testing.assert_allclose(added[30], whole - without, atol=1e-6)
+    with pytest.warns(TruncationWarning):
+        matrix, _ = reader.score_matrix([caption], [CAT], "en")
+    assert np.isfinite(matrix).all()
+
+
+def test_a_language_without_words_in_the_matrix(reader, plain):
+    captions = ["A cat looks.", "He ngeru"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        matrix, _ = plain.score_matrix(captions, [CAT], ["en", "mi"])
+        with pytest.raises(InputError, match="'mi'") as caught:
+            reader.score_matrix(captions, [CAT], ["en", "mi"])
+    assert matrix.shape == (1, 2) and np.isfinite(matrix).all()
+    assert caught.value.field == "language"
+
+
 def signature_of(backbone, **options):
     scores = InfoMetICScorer(Embedder(backbone, cache=None, progress=False), **options)
     return scores, lambda **rows: scores.score(["A cat."], [CAT], language="en", **rows).signature

@@ -9,8 +9,8 @@ from typing import Literal
 
 import pytest
 
-from capscore.errors import CapscoreError
-from training.config import main, parse
+from capscore.errors import CapscoreError, InputError
+from training.config import language_counts, main, parse
 
 
 @dataclass
@@ -118,6 +118,32 @@ def test_errors_of_a_command_are_one_message(capsys):
         main(recipe)
     assert raised.value.code == 1
     assert capsys.readouterr().err == "error: the file is empty\n"
+
+
+def test_numbers_of_languages_keep_their_order():
+    assert list(language_counts(["zh:2", "en:30000", "ar:0"], "most").items()) == [
+        ("zh", 2),
+        ("en", 30_000),
+        ("ar", 0),
+    ]
+    assert language_counts([], "most") == {}
+
+
+@pytest.mark.parametrize(
+    ("entries", "said"),
+    [
+        (["ja"], "'ja': expected language:number, such as ja:8000"),
+        (["ja:"], "'ja:': expected language:number"),
+        (["en:1", ":5"], "':5': expected language:number"),
+        (["ja:1.5"], "'ja:1.5': expected"),
+        (["ja:-1"], "'ja:-1': expected"),
+        (["ja:1", "en:2", "ja:1"], "ja is named twice"),
+    ],
+)
+def test_numbers_of_languages_that_cannot_be(entries, said):
+    with pytest.raises(InputError) as caught:
+        language_counts(entries, "copies")
+    assert caught.value.field == "copies" and caught.value.message.startswith(said)
 
 
 @pytest.mark.parametrize("name", ["config", "loop", "parallel_text", "plot", "teacher_learning"])

@@ -28,6 +28,7 @@ from training.embedded_captions import (
     held_out,
     package_captions,
     photo_captions,
+    read_rows,
     short_name,
     sources_file,
     write_captions,
@@ -359,6 +360,19 @@ def test_a_damaged_file_of_texts_names_its_line(own, line, message):
     write_lines(path, [lines[0], line, *lines[1:-1]])
     with pytest.raises(InputError, match=message):
         package(own / "texts", {"nl": 9})
+
+
+def test_rows_of_a_file_with_what_their_cells_may_be(tmp_path):
+    write_lines(
+        tmp_path / "a.jsonl", ['{"id": "x", "kind": "b", "more": [1]}', "", '{"id": "y", "kind": "a"}']
+    )
+    rows = read_rows(tmp_path / "a.jsonl", ("id",), "captions", "a row", {"kind": ("a", "b")})
+    assert rows == [{"id": "x", "kind": "b", "more": [1]}, {"id": "y", "kind": "a"}]
+    assert read_rows(tmp_path / "a.jsonl", (), "captions", "a row") == rows
+    for names, known in ((("id",), {"kind": ("b",)}), (("id",), {"sort": ("a",)}), (("id", "more"), None)):
+        with pytest.raises(InputError, match=r"a\.jsonl, line [13]: .*; expected a row of mine$") as caught:
+            read_rows(tmp_path / "a.jsonl", names, "captions", "a row of mine", known)
+        assert caught.value.field == "captions"
 
 
 def test_a_language_without_a_file_of_texts_is_an_error(written):

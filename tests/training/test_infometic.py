@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,19 +17,36 @@ import yaml
 from PIL import Image, ImageDraw
 from safetensors.torch import load_file
 
+import capscore
 from capscore.embedding import Embedder
 from capscore.errors import CapscoreError, ImageError, InputError
 from capscore.infometic.info_clip import InfoCLIP
-from capscore.infometic.model import InfoMetIC
-from capscore.infometic.pieces import Pieces
-from capscore.infometic.words import CaptionWord
+from capscore.infometic.model import InfoMetIC, InfoMetICConfig
+from capscore.infometic.pieces import Pieces, split_pieces
+from capscore.infometic.words import CaptionWord, caption_words
 from tests.backbones import tiny_transformers as tiny
-from training import infometic_data
+from training import infometic, infometic_data
 from training.config import parse
-from training.infometic import AlignmentBatches, AlignmentCheck, AlignmentItem, AlignmentLoss, Settings, train
-from training.infometic_data import AlignmentData, FeatureOptions, labelled_shares, load_features, prepare
+from training.infometic import (
+    AlignmentBatches,
+    AlignmentCheck,
+    AlignmentItem,
+    AlignmentLoss,
+    Settings,
+    set_sharpness,
+    train,
+)
+from training.infometic_data import (
+    AlignmentData,
+    FeatureOptions,
+    StoredHalves,
+    labelled_shares,
+    load_features,
+    prepare,
+)
 from training.infometic_rows import AlignedRow, RegionText, coco_rows, entity_rows, file_rows
 from training.loop import read_log
+from training.word_pollution import like_words
 
 from .test_flickr30k_entities import SENTENCES, XML
 
@@ -242,9 +259,9 @@ def test_pieces_of_words_written_out():
         CaptionWord("red", 13, 16, True, "adjective"),
         CaptionWord("cars", 17, 21, True, "noun"),
     ]
-    entries, labels = labelled_shares(pieces, words, (1, -1, 0, 1))
+    entries, kept = labelled_shares(pieces, words, (1, -1, 0, 1))
     assert entries == [(0, 0, 1.0), (1, 0, 1.0), (3, 1, 1.0)]
-    assert labels == [1, 0]
+    assert kept == [0, 2]
 
 
 def features(rows, embedder, folder, **options) -> AlignmentData:
@@ -324,6 +341,179 @@ def test_a_changed_picture_is_noticed_and_a_torn_folder_replaced(pictures, clip,
     with pytest.raises(CapscoreError, match=r"features in .* cannot be read .* remove the folder"):
         digest()
     assert [path.name for path in tmp_path.iterdir()] == ["features"]
+
+
+# What words add to their texts
+
+
+WORDS_OF = [
+    ("A tabby cat looks up.", "en"),
+    ("?!", "en"),
+    ("两个男人在街上跳舞", "zh"),
+]
+
+
+@pytest.fixture(scope="module")
+def added(embedded, tmp_path_factory) -> AlignmentData:
+    """Features of texts in English and Chinese with what their words add, each polluted where that can be."""
+    rows = [AlignedRow(text, language, stand_ins=(text,)) for text, language in WORDS_OF]
+    rows += [AlignedRow("A small dog sleeps.", "en", stand_ins=("dog",))]
+    return features(rows, Embedder(embedded), tmp_path_factory.mktemp("added") / "f", word_context=True)
+
+
+def test_features_of_words_written_out(added, embedded):
+    context = added.text_batch([0, 1]).context
+    whole, *without = embedded.encode_texts(
+        [
+            "A tabby cat looks up.",
+            "A cat looks up.",
+            "A tabby looks up.",
+            "A tabby cat up.",
+            "A tabby cat looks .",
+        ]
+    )
+    # A|tab|by|cat|look|s|up|.
+    expected = np.zeros((8, 512))
+    for piece, word in ((1, 0), (2, 0), (3, 1), (4, 2), (5, 2), (6, 3)):
+        expected[piece] = whole - without[word]
+    np.testing.assert_allclose(context.added[0], expected, atol=2e-4)  # stored in half precision
+    assert context.weight[0].tolist() == [0, 0.5, 0.5, 1, 0.5, 0.5, 1, 0]
+    # no word at all, and padding
+    assert context.weight[1].tolist() == [0.0] * 8 and not context.added[1].any()
+
+
+def test_features_of_a_polluted_caption_are_of_its_own_words(added, embedded):
+    number = int(added.polluted_texts(0)[0])
+    before, after = WORDS_OF[0][0], added.texts[number]
+    ((old, _),) = {pair for pair in zip(before.split(), after.split(), strict=True) if len(set(pair)) == 2}
+    batch = added.text_batch([number])
+    whole, without = embedded.encode_texts([after, before.replace(f"{old} ", "")])
+    (word,) = np.flatnonzero(batch.labels[0] == 0)
+    (pieces,) = np.nonzero(batch.shares[0, :, word].numpy())
+    assert len(pieces)
+    for piece in pieces:
+        np.testing.assert_allclose(batch.context.added[0, piece], whole - without, atol=2e-4)
+    assert batch.context.weight[0, pieces].sum() == pytest.approx(1)
+
+
+@pytest.mark.parametrize("number", range(3), ids=["en", "marks", "zh"])
+def test_the_network_is_told_the_same_of_words_in_training_and_in_scoring(added, embedded, number):
+    """A piece that writes parts of two words, one of which counts, has the same part of it in both."""
+    scorer = capscore.load("infometic", backbone=embedded, weights="info_clip", cache=False, progress=False)
+    (text, language) = WORDS_OF[number]
+    pieces = split_pieces(embedded, [text])
+    ((expected, weight),) = scorer.contexts([text], caption_words([text], language), pieces)
+    context = added.text_batch([number]).context
+    np.testing.assert_allclose(context.weight[0], weight, atol=1e-6)
+    np.testing.assert_allclose(context.added[0], expected, atol=2e-4)
+
+
+def test_features_without_what_words_add(learnt):
+    assert learnt.added is None and learnt.text_batch([0]).context is None
+
+
+def test_planted_words_are_like_those_they_replace(embedded, tmp_path):
+    """The word most like another is not put in for it, as it would be by chance."""
+    nouns = ("dog", "cat", "horse", "cow", "sheep", "goat", "bird", "duck")
+    rows = [AlignedRow(f"the {noun}", "en", stand_ins=(noun,)) for noun in nouns]
+    embedder = Embedder(embedded)
+    table = embedded.encode_texts(list(nouns))
+    cosines = table @ table.T
+    np.fill_diagonal(cosines, -1)
+    nearest = {noun: nouns[place] for noun, place in zip(nouns, cosines.argmax(axis=1), strict=True)}
+    listed = like_words({"noun": list(nouns)}, embedded.encode_texts)["noun"]
+    drawn = {}
+    for alike in (0.0, 1.0):
+        data = features(rows, embedder, tmp_path / str(alike), pollutions=60, alike=alike)
+        drawn[alike] = {
+            (noun, data.texts[text].split()[1])
+            for pair, noun in enumerate(nouns)
+            for text in data.polluted_texts(pair)
+        }
+    assert drawn[0.0] >= set(nearest.items())
+    assert not drawn[1.0] & set(nearest.items())
+    assert drawn[1.0] == {(noun, other) for noun in nouns for other in listed[noun]}
+
+
+def test_halves_are_written_as_they_come(tmp_path, monkeypatch):
+    monkeypatch.setattr(infometic_data, "_TEXTS_AT_ONCE", 2)
+    rows = np.arange(15, dtype=np.float32).reshape(5, 3) / 4
+    with StoredHalves(tmp_path / "rows.npy", 3) as stored:
+        stored.append([rows[:2], rows[2:2]])
+        stored.append(iter([rows[2:]]))
+        assert not (tmp_path / "rows.npy").exists()
+    found = np.load(tmp_path / "rows.npy")
+    assert found.dtype == np.float16 and found.tolist() == rows.tolist() and stored.n == 5
+    with StoredHalves(tmp_path / "none.npy", 3) as stored:
+        stored.append([rows[:0]])
+    with pytest.raises(KeyError), StoredHalves(tmp_path / "failed.npy", 3) as stored:
+        stored.append([rows])
+        raise KeyError
+    assert [path.name for path in tmp_path.iterdir()] == ["rows.npy"]
+
+
+# Sharpness
+
+
+class Alarms:
+    """Stands in for a check: how many right words are flagged depends on the sharpness alone."""
+
+    def __init__(self, of_sharpness):
+        self.of_sharpness, self.asked = of_sharpness, 0
+
+    def false_alarms(self, model) -> float:
+        self.asked += 1
+        return self.of_sharpness(model.config.sharpness)
+
+
+@pytest.mark.parametrize(
+    ("of_sharpness", "least", "most"),
+    [
+        (lambda sharpness: 0.5 * (sharpness > 2.0), 1.995, 2.0),
+        (lambda sharpness: 0.5 * (sharpness > 0.25), 0.2493, 0.25),
+        # 10 ** (-20 / 2048), which the last halving reaches, is 0.977764747: not to be rounded up
+        (lambda sharpness: 0.5 * (sharpness > 0.97776475), 0.9776, 0.97776475),
+        (lambda sharpness: sharpness / 10, 0.7985, 0.8001),
+        (lambda sharpness: 0.08, 9.98, 10.0),  # as many as may be are not too many
+        (lambda sharpness: 0.0, 9.98, 10.0),
+        (lambda sharpness: 0.081, 0.1, 0.1),
+    ],
+)
+def test_sharpness_is_found_by_halving(of_sharpness, least, most):
+    model, check = InfoMetIC(InfoMetICConfig(dim=8, heads=2, intra_layers=1)), Alarms(of_sharpness)
+    before, weights = model.config, model.state_dict()
+    set_sharpness(model, check, 0.08)
+    assert least <= model.config.sharpness <= most and check.asked == 12
+    assert replace(model.config, sharpness=1.0) == before
+    assert all(torch.equal(model.state_dict()[name], weights[name]) for name in weights)
+
+
+def test_sharpness_of_a_network_and_its_false_alarms(learnt, trained):
+    model, check = InfoMetIC.from_pretrained(trained.folder), AlignmentCheck(learnt, np.arange(8))
+    images, told = learnt.images(list(range(8))), learnt.text_batch(learnt.pair_text.tolist())
+    states = model.encode_images(images.global_, images.regions, images.boxes, images.mask)
+
+    def flagged() -> float:
+        """Counted one by one."""
+        texts = model.encode_texts(told.global_, told.tokens, told.mask)
+        found = model.pairs(states, texts, list(range(8)), list(range(8))).token_scores.detach().numpy()
+        n_words = told.counted.sum(dim=1).tolist()
+        scores = [
+            sum(
+                found[row, piece] * told.shares[row, piece, word].item()
+                for piece in range(told.mask.shape[1])
+            )
+            for row in range(8)
+            for word in range(n_words[row])
+        ]
+        return sum(score <= 0.1 for score in scores) / len(scores)
+
+    for share in (0.1, 0.3):
+        set_sharpness(model, check, share)
+        assert check.false_alarms(model) == pytest.approx(flagged()) == check(model)["false_alarms"]
+        assert flagged() <= share
+        model.config = replace(model.config, sharpness=model.config.sharpness * 1.003)
+        assert flagged() > share
 
 
 # Batches and losses
@@ -424,6 +614,53 @@ def test_fewer_negatives_and_pieces_of_a_batch(learnt, trained):
 # Going on, and several processes
 
 
+def test_a_run_that_reads_words_is_resumed_and_its_weights_are_scored_with(
+    settings, clip, pictures, tmp_path, monkeypatch
+):
+    def own(**changes) -> Settings:
+        return settings(context_width=4, false_alarms=0.25, alike=0.5, **changes)
+
+    whole = train(own(out=str(tmp_path / "whole")))
+    plain = AlignmentLoss.__call__
+    calls = []
+
+    def until_the_sixth(self, *arguments):
+        calls.append(1)
+        if len(calls) == 6:
+            raise KeyboardInterrupt
+        return plain(self, *arguments)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(AlignmentLoss, "__call__", until_the_sixth)
+        train(own())
+    resumed = train(own())
+    assert resumed.run.resumed_from == 4
+    ours, theirs = (load_file(run.folder / WEIGHTS) for run in (resumed, whole))
+    assert ours.keys() == theirs.keys() and all(torch.equal(ours[name], theirs[name]) for name in ours)
+    assert "word_added.weight" in ours
+    new = InfoMetIC(InfoMetIC.from_pretrained(whole.folder).config).word_query.weight
+    assert not torch.equal(ours["word_query.weight"], new)  # it learns
+    assert resumed.evaluation == whole.evaluation
+    model = InfoMetIC.from_pretrained(resumed.folder)
+    assert model.config == InfoMetIC.from_pretrained(whole.folder).config
+    assert model.config.context_width == 4 and model.config.sharpness != 1
+    # what is told of it is with that sharpness
+    data = load_features(resumed.folder / "features")
+    check = AlignmentCheck(data, infometic._split(data, own()).validation)
+    assert check(model) == pytest.approx(resumed.evaluation)
+    assert check.n == 2
+    scorer = capscore.load(
+        "infometic", backbone=str(clip), weights=resumed.folder, device="cpu", cache=False, progress=False
+    )
+    assert scorer.aligner.reads_words
+    scores = scorer.score(["red square"], [pictures.with_name("0.png")], language="en")
+    words = scores.details[0]["words"]
+    assert np.isfinite(scores.scores).all()
+    assert sum(word["score"] for word in words if word["semantic"]) == pytest.approx(1, abs=1e-5)
+    with pytest.raises(CapscoreError, match="context_width=4, but 5 was given"):
+        train(settings(context_width=5, false_alarms=0.25, alike=0.5))
+
+
 def test_a_run_that_was_broken_off_ends_with_the_same_weights(settings, tmp_path, monkeypatch):
     whole = train(settings(out=str(tmp_path / "whole")))
     assert (whole.n_training, whole.n_validation) == (10, 2)
@@ -456,7 +693,11 @@ def test_a_run_that_was_broken_off_ends_with_the_same_weights(settings, tmp_path
 def test_two_processes_are_one(settings, tmp_path):
     # 10 pairs in batches of 5: the processes have unequal parts, and not every part has a hard negative
     own = settings(
-        batch_size=5, max_steps=5, tasks=["coarse", "coarse", "coarse", "text", "vision"], log_every=1
+        batch_size=5,
+        max_steps=5,
+        tasks=["coarse", "coarse", "coarse", "text", "vision"],
+        context_width=4,
+        log_every=1,
     )
     alone = train(own)
     (tmp_path / "two.yaml").write_text(yaml.safe_dump({**asdict(own), "out": str(tmp_path / "two")}))
@@ -559,6 +800,9 @@ PUBLISHED = {
     "global_in_fusion": True,
     "pollution_weight": 0.0,
     "untouched": 0.0,
+    "alike": 0.0,
+    "context_width": None,
+    "false_alarms": None,
     "beta": 0.1,
 }
 COARSE = {"tasks": ["coarse"], "hard_negatives": False}
@@ -601,6 +845,12 @@ def test_configs_are_the_paper(name, differs):
         ({"negatives": 0}, "negatives=0: expected at least 1"),
         ({"beta": 1.0}, r"beta=1\.0"),
         ({"untouched": 1.0}, r"untouched=1\.0"),
+        ({"alike": 1.5}, r"alike=1\.5: expected a share from 0 to 1"),
+        ({"alike": float("nan")}, "alike=nan"),
+        ({"context_width": 0}, "context_width=0: expected a whole number, at least 1, or None"),
+        ({"false_alarms": 0.0}, r"false_alarms=0\.0: expected a share between 0 and 1"),
+        ({"false_alarms": 1.0}, r"false_alarms=1\.0"),
+        ({"false_alarms": 0.1, "validation_share": 0.0}, "false_alarms is set on validation captions, but"),
         ({"heads": 3}, "heads=3 does not divide the width 32"),
         ({"overlap": 0.0}, r"overlap=0\.0"),
         ({"n_regions": 0}, "n_regions=0"),

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from capscore.errors import CapscoreError, InputError
 from training import package_texts
-from training.package_texts import LANGUAGES, SOURCES, source_texts, write_texts
+from training.package_texts import LANGUAGES, MORE_SOURCES, SOURCES, source_texts, write_texts
 
-BY_NAME = {source.name: source for source in SOURCES}
+BY_NAME = {source.name: source for source in (*SOURCES, *MORE_SOURCES)}
 
 
 def tar(files, compression=""):
@@ -213,6 +213,24 @@ def test_arabic_captions_of_flickr8k(tmp_path):
     assert list(source_texts(source, tmp_path, ["ja"])) == []
 
 
+def test_chinese_captions_of_flickr8k(tmp_path):
+    source = repository(
+        tmp_path,
+        "flickr8k-cn",
+        {
+            "data/flickr8kzhc.caption.txt": "11_ab.jpg#zhc#0 一只 母鸡\n12_cd.jpg#zhc#4 两只羊。\nnothing\n",
+            "data/flickr8kzhm.caption.txt": "11_ab.jpg#zhm#0 鸡\n",
+            "data/flickr8kenc.caption.txt": "11_ab.jpg#enc#0 A hen\n",
+        },
+    )
+    rows = list(source_texts(source, tmp_path, ["zh", "en"]))
+    assert [(row["id"], row["language"], row["text"]) for row in rows] == [
+        ("flickr8k-cn/11_ab.jpg#zhc#0", "zh", "一只 母鸡"),
+        ("flickr8k-cn/12_cd.jpg#zhc#4", "zh", "两只羊。"),
+    ]
+    assert list(source_texts(source, tmp_path, ["en"])) == []
+
+
 def test_sentences_of_a_repository(tmp_path):
     source = repository(
         tmp_path,
@@ -383,15 +401,35 @@ def test_the_command(tmp_path, monkeypatch, capsys):
         assert said in capsys.readouterr().err
 
 
+def test_the_command_reads_some_sources_only_where_they_are_named(tmp_path, monkeypatch, capsys):
+    names = emoji(tmp_path, {"zh": {"🐔": "母鸡"}})
+    captions = repository(
+        tmp_path, "flickr8k-cn", {"data/flickr8kzhc.caption.txt": "11_ab.jpg#zhc#0 一只母鸡\n"}
+    )
+    monkeypatch.setattr(package_texts, "SOURCES", (names,))
+    monkeypatch.setattr(package_texts, "MORE_SOURCES", (captions,))
+    arguments = ["--out", str(tmp_path / "out"), "--from", str(tmp_path), "--languages", "zh"]
+    package_texts.main(arguments)
+    assert capsys.readouterr().out == "zh: 1 texts (cldr-annotations 1)\n"
+    package_texts.main([*arguments, "--sources", "flickr8k-cn"])
+    assert capsys.readouterr().out == "zh: 1 texts (flickr8k-cn 1)\n"
+    package_texts.main([*arguments, "--sources", "flickr8k-cn,cldr-annotations"])
+    assert "flickr8k-cn 1" in (said := capsys.readouterr().out) and "cldr-annotations 1" in said
+    with pytest.raises(SystemExit, match="2"):
+        package_texts.main([*arguments, "--sources", "flickr8k"])
+    assert "no flickr8k; there are cldr-annotations, flickr8k-cn" in capsys.readouterr().err
+
+
 def test_every_source_is_pinned_and_named_with_its_licence():
-    assert len(BY_NAME) == len(SOURCES)
-    for source in SOURCES:
+    every = (*SOURCES, *MORE_SOURCES)
+    assert len(BY_NAME) == len(every)
+    for source in every:
         assert source.name in package_texts.__doc__
         assert len(source.version if source.kind == "git" else source.sha256) == (
             40 if source.kind == "git" else 64
         )
         assert set(source.languages) <= set(LANGUAGES)
-    licences = {source.licence for source in SOURCES}
+    licences = {source.licence for source in every}
     assert licences == {
         "Unicode-3.0",
         "GPL-2.0-or-later",

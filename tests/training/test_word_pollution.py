@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from capscore.errors import InputError
 from capscore.infometic.words import CaptionWord, caption_words
 from training import word_pollution
-from training.word_pollution import frequent_words, pollute, word_labels
+from training.word_pollution import frequent_words, like_words, pollute, word_labels
 
 
 def words_of(*parts: tuple[str, str]) -> list[CaptionWord]:
@@ -97,6 +97,67 @@ def test_frequent_words_come_in_order_and_as_they_are_written():
     assert frequent_words(captions, "en", words=listed, most=1) == {"noun": ["dogs"], "verb": ["play"]}
     with pytest.raises(InputError, match="most=0: expected at least 1"):
         frequent_words(captions, "en", most=0)
+
+
+def on_a_circle(degrees):
+    """Embeds words as directions, and remembers what it was asked for."""
+    asked = []
+
+    def embed(words):
+        asked.append(list(words))
+        turned = np.radians([degrees[word] for word in words])
+        return np.stack([np.cos(turned), np.sin(turned)], axis=1)
+
+    return embed, asked
+
+
+def test_words_like_a_word_come_in_order_without_the_very_first():
+    embed, asked = on_a_circle(
+        {"dog": 0, "Man": 90, "puppy": 5, "cat": 20, "woman": 100, "car": 60, "red": 0, "blue": 40}
+    )
+    frequent = {"noun": ["dog", "Man", "puppy", "cat", "woman", "car"], "adjective": ["red", "blue"]}
+    found = like_words(frequent, embed)
+    assert asked == [frequent["noun"], frequent["adjective"]]
+    assert found["noun"] == {
+        "dog": ["cat", "car", "Man", "woman"],  # 20, 60, 90 and 100 degrees away; puppy is the very first
+        "man": ["car", "cat", "puppy", "dog"],
+        "puppy": ["cat", "car", "Man", "woman"],
+        "cat": ["dog", "car", "Man", "woman"],
+        "woman": ["car", "cat", "puppy", "dog"],
+        "car": ["cat", "woman", "puppy", "dog"],
+    }
+    # of two words, the other one is the very first
+    assert found["adjective"] == {"red": [], "blue": []}
+    assert like_words(frequent, embed, most=2)["noun"]["dog"] == ["cat", "car"]
+    assert like_words({"verb": ["runs"]}, on_a_circle({"runs": 0})[0]) == {"verb": {"runs": []}}
+    assert like_words({}, embed) == {}
+
+
+def test_words_equally_like_a_word_come_by_their_frequency():
+    names = [f"word{number}" for number in range(20)]
+    embed, _ = on_a_circle({name: 90.0 * (name != "word3") for name in names})
+    order = like_words({"noun": names}, embed, most=20)["noun"]["word3"]
+    assert order == [name for name in names if name not in ("word0", "word3")]
+
+
+def test_a_word_is_replaced_by_one_like_it():
+    like = {"noun": {"dogs": ["cats"], "car": ["truck"]}, "number": {"two": ["three"]}}
+    frequent = {"noun": ["houses", "tree"], "adjective": ["blue"], "number": ["nine"]}
+    drawn = {
+        (one.original, one.words[one.replaced].text)
+        for one in (draw(frequent, seed, like=like) for seed in range(40))
+    }
+    # red has none: it is replaced by any frequent word of its class
+    assert drawn == {("dogs", "cats"), ("car", "truck"), ("Two", "Three"), ("red", "blue")}
+
+
+def test_a_word_like_another_that_would_be_right_is_not_put_in():
+    like = {"noun": {"dogs": ["puppies", "Car", "cats"]}}
+    found = {draw({}, seed, like=like, avoid={"puppies"}) for seed in range(20)} - {None}
+    assert {one.caption for one in found} == {"Two cats run behind the red car"}
+    assert (
+        draw({"noun": ["trees"]}, like={"noun": {"dogs": ["puppies"], "car": []}}, avoid={"puppies"}) is None
+    )
 
 
 @pytest.mark.parametrize(
