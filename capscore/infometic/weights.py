@@ -11,7 +11,7 @@ from .alignment import Aligner
 
 INFO_CLIP = "info_clip"
 # backbone's name → the folder with weights for it that ships with capscore, beside this file
-SHIPPED: dict[str, str] = {}
+SHIPPED = {"embedded": "infometic_embedded"}
 # CLIP's; what cosines of a backbone count that was trained without a factor
 CLIP_SCALE = 100.0
 
