@@ -21,7 +21,6 @@ PLANTED = {
         "zh": ("一只虎斑猫看着旁边。", "猫", "火车"),
     },
     "coffee": {
-        "en": ("A cup of coffee stands on a wooden table.", "coffee", "elephants"),
         "fr": ("Une tasse de café est posée sur une table en bois.", "café", "chevaux"),
     },
 }
