@@ -729,17 +729,22 @@ def test_a_network_there_and_back(hub, network, embedded, rows, tmp_path):
         "jo/net/model.safetensors",
     }
 
-    def here(folder: Path) -> list[str]:
+    def here(folder: Path) -> list[float]:
         scorer = capscore.load("infometic", backbone=embedded, weights=folder, cache=False)
         scores = scorer.score(*rows, boxes=boxes).scores.tolist()
         assert len(set(scores)) == 7
-        return [score.hex() for score in scores]
+        return scores
 
+    def there(spec: str) -> list[float]:
+        return [float.fromhex(score) for score in found[spec][0]]
+
+    # another process may have other numbers of threads, which round differently
     before, now = here(network), here(other)
-    assert found["jo/net@v1"][0] == before != now
+    assert there("jo/net@v1") == pytest.approx(before, abs=1e-5)
+    assert before != pytest.approx(now, abs=1e-2)
     assert f"|weights:jo/net@{first}|" in found["jo/net@v1"][1]
     for spec in ("jo/net", "module"):
-        assert found[spec][0] == now
+        assert there(spec) == pytest.approx(now, abs=1e-5)
         assert f"|weights:jo/net@{second}|" in found[spec][1]
 
 
