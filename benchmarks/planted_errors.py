@@ -7,10 +7,9 @@ In: a folder with `flickr8k` (`multilingual_captions.json` and the folder `image
 often the planted word has the lowest score of its caption and how often it is flagged, beside chance and
 three baselines without training; false alarms; how often recall and precision fall when they should.
 
-Spanish has no captions of those photos. With a folder of Flickr8k's photos, Spanish and what else XFlickrCO's
-test split has in other languages is measured on the photos of that split which Flickr8k has too. Without one,
-an English caption of the photo stands in for its image: its embedding for the whole image, those of its noun
-phrases for the regions. The output says so.
+Spanish has no captions of those photos. With a folder of Flickr8k's photos it is measured on those photos of
+XFlickrCO's test split that Flickr8k has too. Without one, an English caption of the photo stands in for its
+image: its embedding for the whole image, those of its noun phrases for the regions. The output says so.
 """
 
 from __future__ import annotations
@@ -344,12 +343,14 @@ def baseline_scores(
     (where there are none, with the whole); "left_out": how much the caption's cosine with the image loses
     when the word is left out.
     """
+    from capscore.infometic.context import without_word
+
     asked: dict[str, None] = {}
     plans = {}
     for photo, found in cases.planted:
         words = semantic_words(scored[Row(photo, found.caption, cases.language)])
         alone = [word["text"] for word in words]
-        without = [_without(found.caption, word) for word in words]
+        without = [without_word(found.caption, word["start"], word["end"]) for word in words]
         asked.update(dict.fromkeys([found.caption, *alone, *without]))
         plans[photo, found] = (alone, without)
     rows = embedder.texts(list(asked), prefix=prefix)
@@ -366,10 +367,6 @@ def baseline_scores(
             "left_out": (rows.matrix[place[found.caption]] @ whole - rest @ whole).tolist(),
         }
     return result
-
-
-def _without(caption: str, word: Mapping[str, Any]) -> str:
-    return " ".join((caption[: word["start"]] + caption[word["end"] :]).split())
 
 
 # ------------------------------------------------------------------ the report
@@ -645,9 +642,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     unknown = [language for language in languages if language not in LANGUAGES]
     if unknown:
         parser.error(f"--languages {options.languages}: no lexicon for {unknown[0]!r}, only for {LANGUAGES}")
-    embedder = Embedder(capscore.load_backbone(options.backbone), cache=EmbeddingCache(None))
     if options.photos and not options.photos.is_dir():
         parser.error(f"--photos {options.photos}: there is no such folder")
+    embedder = Embedder(capscore.load_backbone(options.backbone), cache=EmbeddingCache(None))
     result = measure(
         embedder, options.data, options.weights, languages, options.stand_ins, options.seed, options.photos
     )

@@ -199,6 +199,13 @@ def score(
         if language is not None and language_column is not None:
             raise UsageError("--language and --language-column: give one of them")
         _check_dtype_and_language(dtype, language)
+        of_infometic = {
+            "weights": weights,
+            "regions": regions,
+            "region_names": region_names or None,
+            "n_regions": n_regions,
+            "beta": beta,
+        }
         _check_taken(
             metrics,
             {
@@ -214,16 +221,10 @@ def score(
                 "trust_remote_code": trust_remote_code,
                 "allow_urls": allow_urls,
                 "cache": no_cache or cache_dir,
-                "weights": weights,
-                "regions": regions,
-                "region_names": region_names or None,
-                "n_regions": n_regions,
-                "beta": beta,
+                **of_infometic,
             },
         )
-        own = _own_options(document_frequencies, variant, clip) | infometic_options(
-            weights=weights, regions=regions, region_names=region_names, n_regions=n_regions, beta=beta
-        )
+        own = _own_options(document_frequencies, variant, clip) | infometic_options(**of_infometic)
 
         kinds = [scorer_class(name) for name in metrics]
         source = open_rows(input, split=split)

@@ -573,8 +573,7 @@ class AlignmentCheck:
             total[0] += float(values.double().sum())
             total[1] += values.numel()
 
-        modules = list(aligner.parameters())
-        at = str(modules[0].device) if modules else "cpu"
+        at = _device_of(aligner)
         with torch.no_grad():
             for start in range(0, self.n, _MEASURED):
                 self._measure(aligner, self.pairs[start : start + _MEASURED], at, add)
@@ -582,8 +581,7 @@ class AlignmentCheck:
 
     def false_alarms(self, aligner: Aligner) -> float:
         """Of these numbers that one alone; 0 where no word counts."""
-        modules, n_flagged, n_words = list(aligner.parameters()), 0, 0
-        at = str(modules[0].device) if modules else "cpu"
+        at, n_flagged, n_words = _device_of(aligner), 0, 0
         with torch.no_grad():
             for start in range(0, self.n, _MEASURED):
                 pairs = self.pairs[start : start + _MEASURED]
@@ -640,6 +638,11 @@ class AlignmentCheck:
         if len(rows):
             _, found = scored([int(self._hard[pair][0]) for pair in pairs[rows]], rows)
             add("recall_falls", (found.recall < plain.recall[rows]).float())
+
+
+def _device_of(aligner: Aligner) -> str:
+    first = next(aligner.parameters(), None)
+    return "cpu" if first is None else str(first.device)
 
 
 def set_sharpness(model: InfoMetIC, check: AlignmentCheck, share: float) -> None:

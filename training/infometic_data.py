@@ -51,6 +51,8 @@ _VECTORS, _PIECES, _INDEX, _TEXTS, _ABOUT = (
 )
 # images that are open at once
 _OPEN = 32
+# bytes of rows, before they go to a file
+_IN_MEMORY = 2**30
 # texts, or pieces, that are embedded between two writes
 _TEXTS_AT_ONCE = 16_384
 
@@ -611,7 +613,7 @@ def _see(
 ) -> _Seen:
     """Embed images and their regions, a few images at a time."""
     prefix, dim = embedder.backbone.prefix, embedder.backbone.dim
-    matrix = StoredRows(dim, folder, 2**30)
+    matrix = StoredRows(dim, folder, _IN_MEMORY)
     seen = _Seen(np.zeros((0, dim), np.float32), [], _Lists(), [], [], [])
     n = 0
 
@@ -736,20 +738,22 @@ def _tell(
     n_cut = 0
     # not through the cache: these are many, and nothing else asks for them
     alone = Embedder(backbone, progress=embedder.progress)
-    with StoredHalves(folder / _ADDED, backbone.dim) as added:
-        for start in range(0, len(captions), _TEXTS_AT_ONCE):
-            part = captions[start : start + _TEXTS_AT_ONCE]
-            seen_words = []
-            for offset, split in enumerate(split_pieces(backbone, part, options.max_tokens)):
-                n_cut += split.n_cut > 0
-                pieces.add([table.setdefault(piece, len(table)) for piece in split.ids])
-                number = start + offset
-                entries, kept = labelled_shares(split, words[number], labels[number])
-                shares.add(entries)
-                word_lists.add(labels[number][place] for place in kept)
-                seen_words.append([words[number][place] for place in kept])
-            if options.word_context:
-                added.append(added_by_words(part, seen_words, partial(_embedded, alone)))
+    added = StoredRows(backbone.dim, folder, _IN_MEMORY, np.float16)
+    for start in range(0, len(captions), _TEXTS_AT_ONCE):
+        part = captions[start : start + _TEXTS_AT_ONCE]
+        seen_words = []
+        for offset, split in enumerate(split_pieces(backbone, part, options.max_tokens)):
+            n_cut += split.n_cut > 0
+            pieces.add([table.setdefault(piece, len(table)) for piece in split.ids])
+            number = start + offset
+            entries, kept = labelled_shares(split, words[number], labels[number])
+            shares.add(entries)
+            word_lists.add(labels[number][place] for place in kept)
+            seen_words.append([words[number][place] for place in kept])
+        if options.word_context:
+            added.append(np.concatenate(added_by_words(part, seen_words, partial(_embedded, alone))))
+    if options.word_context:
+        np.save(folder / _ADDED, added.finish())
     counts["n_texts_cut"] = n_cut
     # a wrong word that was cut off teaches nothing
     usable = [WRONG in word_lists.flat[a:b] for a, b in pairwise(word_lists.starts)]
@@ -846,37 +850,6 @@ def _pollutions(
                 drawn[one.caption] = one
         drawn_of.append(list(drawn.values()))
     return drawn_of
-
-
-class StoredHalves:
-    """Rows of half precision that are written as they come, more than the memory holds: a .npy file.
-
-    Used in `with`; without a single row no file is made.
-    """
-
-    def __init__(self, path: Path, dim: int):
-        self.path, self.dim, self.n = path, dim, 0
-        self._raw = path.with_name(f".{path.name}.raw")
-
-    def __enter__(self) -> StoredHalves:
-        self._file = self._raw.open("wb")
-        return self
-
-    def append(self, parts: Iterable[np.ndarray]) -> None:
-        """Matrices of `dim` columns, one after the other."""
-        for part in parts:
-            self._file.write(part.astype(np.float16).tobytes())
-            self.n += len(part)
-
-    def __exit__(self, *failure: object) -> None:
-        self._file.close()
-        if self.n and failure[0] is None:
-            raw = np.memmap(self._raw, np.float16, "r", shape=(self.n, self.dim))
-            stored = np.lib.format.open_memmap(self.path, "w+", np.float16, raw.shape)
-            for start in range(0, self.n, _TEXTS_AT_ONCE):
-                stored[start : start + _TEXTS_AT_ONCE] = raw[start : start + _TEXTS_AT_ONCE]
-            stored.flush()
-        self._raw.unlink()
 
 
 def _embedded(embedder: Embedder, texts: Sequence[str]) -> np.ndarray:

@@ -141,10 +141,10 @@ def _fresh(embedded: EmbeddedRows, places: dict[str, int]) -> np.ndarray:
 
 
 class StoredRows:
-    """A float32 matrix that grows: in memory, then in a file without a name, which goes with the process."""
+    """A matrix that grows: in memory, then in a file without a name, which goes with the process."""
 
-    def __init__(self, dim: int, folder: str | Path | None, in_memory: int):
-        self._dim, self._folder, self._most = dim, folder, in_memory
+    def __init__(self, dim: int, folder: str | Path | None, in_memory: int, dtype: type = np.float32):
+        self._dim, self._folder, self._most, self._dtype = dim, folder, in_memory, dtype
         self._parts: list[np.ndarray] = []
         self._bytes = self._n = 0
         self._file: IO[bytes] | None = None
@@ -157,16 +157,16 @@ class StoredRows:
             if self._file is None:
                 self._file = tempfile.TemporaryFile(dir=self._folder)
             for part in self._parts:
-                self._file.write(np.ascontiguousarray(part, dtype=np.float32).data)
+                self._file.write(np.ascontiguousarray(part, dtype=self._dtype).data)
             self._parts, self._bytes = [], self._most
 
     def finish(self) -> np.ndarray:
         if self._file is None:
-            return np.concatenate(self._parts)
+            return np.concatenate(self._parts).astype(self._dtype, copy=False)
         for part in self._parts:
-            self._file.write(np.ascontiguousarray(part, dtype=np.float32).data)
+            self._file.write(np.ascontiguousarray(part, dtype=self._dtype).data)
         self._file.flush()
-        return np.memmap(self._file, dtype=np.float32, mode="r", shape=(self._n, self._dim))
+        return np.memmap(self._file, dtype=self._dtype, mode="r", shape=(self._n, self._dim))
 
 
 # -------------------------------------------------------------------------------- split

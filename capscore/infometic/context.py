@@ -14,13 +14,13 @@ from .pieces import Pieces
 from .words import CaptionWord, word_shares
 
 
-def without_word(caption: str, word: CaptionWord) -> str:
-    """A caption without a word of it, runs of blanks as one.
+def without_word(caption: str, start: int, end: int) -> str:
+    """A caption without the word that stands from `start` to `end`, runs of blanks as one.
 
-    >>> without_word("Two red dogs", CaptionWord("red", 4, 7, True, "adjective"))
+    >>> without_word("Two red dogs", 4, 7)
     'Two dogs'
     """
-    return " ".join((caption[: word.start] + caption[word.end :]).split())
+    return " ".join((caption[:start] + caption[end:]).split())
 
 
 def word_context(
@@ -76,7 +76,8 @@ def added_by_words(
         n float32 (w, d): the caption's embedding less that of the caption without the word.
     """
     without = [
-        [without_word(caption, word) for word in own] for caption, own in zip(captions, words, strict=True)
+        [without_word(caption, word.start, word.end) for word in own]
+        for caption, own in zip(captions, words, strict=True)
     ]
     place: dict[str, int] = {}
     for caption, texts in zip(captions, without, strict=True):

@@ -48,7 +48,8 @@ def place(caption, text, nth=0):
     ],
 )
 def test_a_caption_without_a_word(caption, text, nth, left):
-    assert without_word(caption, place(caption, text, nth)) == left
+    word = place(caption, text, nth)
+    assert without_word(caption, word.start, word.end) == left
 
 
 # Pieces

@@ -13,7 +13,6 @@ import warnings
 from collections import Counter
 from pathlib import Path
 
-import datasets
 import pytest
 
 from capscore.benchmark_builder import BenchmarkWarning
@@ -169,16 +168,11 @@ def write_all(folder: Path) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _prepared_here(tmp_path_factory):
-    """Prepared rows go into a folder of these tests; tiny files never have the published number of rows."""
-    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
-        patch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path_factory.mktemp("prepared"))
-        datasets.disable_progress_bars()
-        yield
-
-
-pytestmark = pytest.mark.filterwarnings("ignore::capscore.benchmark_builder.BenchmarkWarning")
+# tiny files never have the published number of rows
+pytestmark = [
+    pytest.mark.usefixtures("prepared_here"),
+    pytest.mark.filterwarnings("ignore::capscore.benchmark_builder.BenchmarkWarning"),
+]
 
 
 @pytest.fixture(scope="module")

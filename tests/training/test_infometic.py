@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import contextmanager
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 
@@ -39,13 +40,13 @@ from training.infometic import (
 from training.infometic_data import (
     AlignmentData,
     FeatureOptions,
-    StoredHalves,
     labelled_shares,
     load_features,
     prepare,
 )
 from training.infometic_rows import AlignedRow, RegionText, coco_rows, entity_rows, file_rows
 from training.loop import read_log
+from training.triples import StoredRows
 from training.word_pollution import like_words
 
 from .test_flickr30k_entities import SENTENCES, XML
@@ -435,20 +436,15 @@ def test_planted_words_are_like_those_they_replace(embedded, tmp_path):
     assert drawn[1.0] == {(noun, other) for noun in nouns for other in listed[noun]}
 
 
-def test_halves_are_written_as_they_come(tmp_path, monkeypatch):
-    monkeypatch.setattr(infometic_data, "_TEXTS_AT_ONCE", 2)
+@pytest.mark.parametrize("in_memory", [0, 40, 10**6])
+def test_rows_of_half_precision_grow_beyond_the_memory(in_memory, tmp_path):
     rows = np.arange(15, dtype=np.float32).reshape(5, 3) / 4
-    with StoredHalves(tmp_path / "rows.npy", 3) as stored:
-        stored.append([rows[:2], rows[2:2]])
-        stored.append(iter([rows[2:]]))
-        assert not (tmp_path / "rows.npy").exists()
+    stored = StoredRows(3, tmp_path, in_memory, np.float16)
+    for part in (rows[:2], rows[2:2], rows[2:]):
+        stored.append(part)
+    np.save(tmp_path / "rows.npy", stored.finish())
     found = np.load(tmp_path / "rows.npy")
-    assert found.dtype == np.float16 and found.tolist() == rows.tolist() and stored.n == 5
-    with StoredHalves(tmp_path / "none.npy", 3) as stored:
-        stored.append([rows[:0]])
-    with pytest.raises(KeyError), StoredHalves(tmp_path / "failed.npy", 3) as stored:
-        stored.append([rows])
-        raise KeyError
+    assert found.dtype == np.float16 and found.tolist() == rows.tolist()
     assert [path.name for path in tmp_path.iterdir()] == ["rows.npy"]
 
 
@@ -614,13 +610,9 @@ def test_fewer_negatives_and_pieces_of_a_batch(learnt, trained):
 # Going on, and several processes
 
 
-def test_a_run_that_reads_words_is_resumed_and_its_weights_are_scored_with(
-    settings, clip, pictures, tmp_path, monkeypatch
-):
-    def own(**changes) -> Settings:
-        return settings(context_width=4, false_alarms=0.25, alike=0.5, **changes)
-
-    whole = train(own(out=str(tmp_path / "whole")))
+@contextmanager
+def broken_off(monkeypatch):
+    """A run in here is interrupted in its sixth step."""
     plain = AlignmentLoss.__call__
     calls = []
 
@@ -632,6 +624,17 @@ def test_a_run_that_reads_words_is_resumed_and_its_weights_are_scored_with(
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(AlignmentLoss, "__call__", until_the_sixth)
+        yield
+
+
+def test_a_run_that_reads_words_is_resumed_and_its_weights_are_scored_with(
+    settings, clip, pictures, tmp_path, monkeypatch
+):
+    def own(**changes) -> Settings:
+        return settings(context_width=4, false_alarms=0.25, alike=0.5, **changes)
+
+    whole = train(own(out=str(tmp_path / "whole")))
+    with broken_off(monkeypatch):
         train(own())
     resumed = train(own())
     assert resumed.run.resumed_from == 4
@@ -664,20 +667,9 @@ def test_a_run_that_reads_words_is_resumed_and_its_weights_are_scored_with(
 def test_a_run_that_was_broken_off_ends_with_the_same_weights(settings, tmp_path, monkeypatch):
     whole = train(settings(out=str(tmp_path / "whole")))
     assert (whole.n_training, whole.n_validation) == (10, 2)
-    plain = AlignmentLoss.__call__
-    calls = []
-
-    def until_the_sixth(self, *arguments):
-        calls.append(1)
-        if len(calls) == 6:
-            raise KeyboardInterrupt
-        return plain(self, *arguments)
-
-    monkeypatch.setattr(AlignmentLoss, "__call__", until_the_sixth)
-    with pytest.raises(KeyboardInterrupt):
+    with broken_off(monkeypatch):
         train(settings())
     assert not (tmp_path / "run" / WEIGHTS).exists()
-    monkeypatch.setattr(AlignmentLoss, "__call__", plain)
     torch.manual_seed(12345)  # what was drawn before the run is nothing to it
     resumed = train(settings())
     assert resumed.run.resumed_from == 4
