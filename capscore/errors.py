@@ -1,32 +1,104 @@
-"""What capscore raises: each error says what was given, what was expected, and which row."""
+"""What capscore raises: each error says what was given, what was expected, and which row.
+
+A message may mention options. They stand in it as `Setting`s, not as text, so that each surface writes them
+its own way: Python `n_regions=0`, the command line `--n-regions 0`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+_NO_VALUE = object()
+
+
+@dataclass(frozen=True)
+class Setting:
+    """An option in a message, with the value that it has or should have.
+
+    >>> str(Setting("n_regions", 0)), str(Setting("force", True)), str(Setting("cache"))
+    ('n_regions=0', 'force=True', 'cache')
+    """
+
+    name: str
+    value: Any = _NO_VALUE
+
+    @property
+    def has_value(self) -> bool:
+        """Whether it says more than the option's name."""
+        return self.value is not _NO_VALUE
+
+    def __str__(self) -> str:
+        return f"{self.name}={self.value!r:.60}" if self.has_value else self.name
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # the mark for "no value" is this process's own
+        return (type(self), (self.name, self.value) if self.has_value else (self.name,))
+
+
+Part = str | Setting
+Spelling = Callable[[Setting], str]
+
+
+def join_parts(parts: tuple[Part, ...], spell: Spelling = str) -> str:
+    """A message's parts as one text, its options spelled by `spell`."""
+    return "".join(spell(part) if isinstance(part, Setting) else part for part in parts)
+
 
 class CapscoreError(Exception):
-    """The parent of every error that capscore raises on purpose."""
+    """The parent of every error that capscore raises on purpose.
+
+    Args:
+        parts: the message, in pieces: text, and the `Setting`s that it mentions.
+    """
+
+    def __init__(self, *parts: Part):
+        self.parts = parts
+        super().__init__(join_parts(parts))
+
+    @property
+    def option(self) -> str | None:
+        """The option at fault: the one that the message begins with, or None."""
+        first = self.parts[0] if self.parts else None
+        return first.name if isinstance(first, Setting) else None
+
+    def spelled(self, spell: Spelling = str) -> str:
+        """The whole message, with its options spelled by `spell`."""
+        return join_parts(self.parts, spell)
+
+    def __str__(self) -> str:
+        return self.spelled()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), self.parts
 
 
 class InputError(CapscoreError, ValueError):
     """Something a person handed over cannot be scored.
 
     Args:
-        message: what was given and what was expected, without the row.
+        parts: what was given and what was expected, without the row.
         row: 0-based row that is at fault, or None if no single row is.
         field: the argument at fault, in the field's own words ("image", "candidate", "references").
     """
 
-    def __init__(self, message: str, *, row: int | None = None, field: str | None = None):
-        self.message = message
+    def __init__(self, *parts: Part, row: int | None = None, field: str | None = None):
+        super().__init__(*parts)
         self.row = row
         self.field = field
-        super().__init__(message)
 
-    def __str__(self) -> str:
+    @property
+    def message(self) -> str:
+        """The message without row and field."""
+        return join_parts(self.parts)
+
+    def spelled(self, spell: Spelling = str) -> str:
         place = [] if self.row is None else [f"row {self.row}"]
         if self.field is not None:
             place.append(self.field)
-        return f"{', '.join(place)}: {self.message}" if place else self.message
+        message = join_parts(self.parts, spell)
+        return f"{', '.join(place)}: {message}" if place else message
 
     def message_with_field(self) -> str:
         """The message with the field before it, for lists that name the row themselves."""
@@ -34,14 +106,16 @@ class InputError(CapscoreError, ValueError):
 
     def at(self, row: int, field: str | None = None) -> InputError:
         """The same error, placed at a row."""
-        return type(self)(self.message, row=row, field=field or self.field)
+        return type(self)(*self.parts, row=row, field=field or self.field)
 
-    def __reduce__(self):
-        return _rebuild, (type(self), self.message, self.row, self.field)
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self.parts, self.row, self.field)
 
 
-def _rebuild(cls: type[InputError], message: str, row: int | None, field: str | None) -> InputError:
-    return cls(message, row=row, field=field)
+def _rebuild(
+    cls: type[InputError], parts: tuple[Part, ...], row: int | None, field: str | None
+) -> InputError:
+    return cls(*parts, row=row, field=field)
 
 
 class ImageError(InputError):
@@ -51,41 +125,63 @@ class ImageError(InputError):
 class MissingExtraError(CapscoreError, ImportError):
     """An optional dependency is not installed; the message names the extra that brings it."""
 
-    def __init__(self, package: str, extra: str, purpose: str):
-        self.package, self.extra, self.purpose = package, extra, purpose
+    def __init__(self, package: str, extra: str, *purpose: Part):
+        self.package, self.extra, self.purpose = package, extra, join_parts(purpose)
         super().__init__(
-            f"{purpose} needs the package {package!r}, which is not installed: "
-            f"pip install 'capscore[{extra}]'"
+            *purpose,
+            f" needs the package {package!r}, which is not installed: pip install 'capscore[{extra}]'",
         )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.package, self.extra, *self.parts[:-1])
 
 
 class BackboneUnavailable(CapscoreError, OSError):
-    """A backbone's weights cannot be had here; the message says why and what can be had."""
+    """A backbone's weights are not available here; the message says why, and what is available."""
 
 
 class ResultWriteError(CapscoreError, OSError):
     """A result could not be written; nothing half-written carries the result's name."""
 
 
-class CacheWarning(UserWarning):
+class CapscoreWarning(UserWarning):
+    """The parent of every warning that capscore gives; its message may mention options, as an error's may.
+
+    Args:
+        parts: as of `CapscoreError`.
+    """
+
+    def __init__(self, *parts: Part):
+        self.parts = parts
+        super().__init__(join_parts(parts))
+
+    def spelled(self, spell: Spelling = str) -> str:
+        """The whole message, with its options spelled by `spell`."""
+        return join_parts(self.parts, spell)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), self.parts
+
+
+class CacheWarning(CapscoreWarning):
     """The embedding cache could not be used; scores are right, only slower."""
 
 
-class TruncationWarning(UserWarning):
+class TruncationWarning(CapscoreWarning):
     """Texts were longer than the backbone's context and were cut."""
 
 
-class CorpusWarning(UserWarning):
+class CorpusWarning(CapscoreWarning):
     """A score that compares rows with each other was asked of rows that cannot be compared."""
 
 
-class LanguageWarning(UserWarning):
+class LanguageWarning(CapscoreWarning):
     """The backbone was not trained on a language it is asked to score, or texts are not in the one stated."""
 
 
-class RecipeWarning(UserWarning):
+class RecipeWarning(CapscoreWarning):
     """A metric that needs a text tower trained for it was given another one."""
 
 
-class RegionWarning(UserWarning):
+class RegionWarning(CapscoreWarning):
     """No region was found in an image, so that nothing in it can be mentioned."""

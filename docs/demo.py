@@ -22,15 +22,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import capscore
-from capscore.infometic.explained import ExplainedCaption, Segment, explained_captions, segments
+from capscore.benchmark.protocols.robustness import RobustnessDrop, robustness_drop
 from capscore.infometic.weights import INFO_CLIP
-from capscore.perturbations import KINDS, perturb
-from capscore.protocols.robustness import RobustnessDrop, robustness_drop
-from capscore.report import MARKS, ReportCaption, ReportMetric, ReportPhoto, out_of_order, write_html
-from capscore.report_explanations import ReportExplained, ReportExplanations
-from capscore.report_perturbations import ReportPerturbations, ReportPerturbed, ReportVariant, change
-from capscore.word_changes import word_changes
-from capscore.word_classes import supported
+from capscore.perturbations.published import KINDS, perturb
+from capscore.perturbations.word_changes import word_changes
+from capscore.show.explained import ExplainedCaption, Segment, explained_captions, segments
+from capscore.show.report import MARKS, ReportCaption, ReportMetric, ReportPhoto, out_of_order, write_html
+from capscore.show.report_explanations import ReportExplained, ReportExplanations
+from capscore.show.report_perturbations import ReportPerturbations, ReportPerturbed, ReportVariant, change
+from capscore.text.word_classes import supported
 
 HERE = Path(__file__).resolve().parent
 CAPTIONS = HERE / "demo_captions.json"

@@ -18,8 +18,8 @@ from PIL import Image
 
 import capscore
 from capscore import MissingExtraError
-from capscore.perturbations import KINDS, find_objects
-from capscore.protocols.robustness import robustness_drop
+from capscore.benchmark.protocols.robustness import robustness_drop
+from capscore.perturbations.published import KINDS, find_objects
 
 from .infometic.invented import caption
 from .shipped_weights import pr_mcs_on

@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from capscore.errors import CapscoreError
-from capscore.whole_file import write_text
-from training.config import main as run_as_command
-from training.config import parse
-from training.loop import MAY_CHANGE, is_main_process
+from capscore.files.whole_file import write_text
+from training.engine.config import main as run_as_command
+from training.engine.config import parse
+from training.engine.loop import MAY_CHANGE, is_main_process
 from training.pr_mcs import RESULT, Settings, data_digests, train
 
 TABLE = "grid.json"

@@ -27,22 +27,23 @@ from torch import Tensor, nn
 
 from capscore import load_backbone
 from capscore.backbones.base import Backbone
-from capscore.cache import EmbeddingCache
-from capscore.embedding import Embedder
+from capscore.benchmark.protocols.results import counted
+from capscore.embedding.cache import EmbeddingCache
+from capscore.embedding.embedder import Embedder
 from capscore.errors import CapscoreError, InputError
+from capscore.files.whole_file import write_text
 from capscore.infometic.alignment import Aligner, TextStates
 from capscore.infometic.config import InfoMetICConfig
 from capscore.infometic.model import CONFIG, MODEL_TYPE, WEIGHTS, InfoMetIC
 from capscore.infometic.weights import INFO_CLIP, load_aligner
-from capscore.protocols.results import counted
-from capscore.whole_file import write_text
-from training.caption_rows import read_names
-from training.config import main as run_as_command
-from training.config import parse
-from training.infometic_data import AlignmentData, FeatureOptions, prepare
-from training.infometic_losses import coarse_nce, hard_negative_loss, token_loss, word_shares
-from training.infometic_rows import AlignedRow, coco_rows, entity_rows, file_rows
-from training.loop import (
+from training.data.aligned_rows import AlignedRow, coco_rows, entity_rows, file_rows
+from training.data.caption_rows import read_names
+from training.data.infometic_features import AlignmentData, FeatureOptions, prepare
+from training.data.triples import Captions, Split, split_by_image
+from training.engine.config import main as run_as_command
+from training.engine.config import parse
+from training.engine.infometic_losses import coarse_nce, hard_negative_loss, token_loss, word_shares
+from training.engine.loop import (
     LoopSettings,
     RunResult,
     ShuffledBatches,
@@ -51,8 +52,8 @@ from training.loop import (
     main_process_first,
     run,
 )
-from training.model_card import ModelCard, Result, write_card
-from training.run_record import (
+from training.engine.model_card import ModelCard, Result, write_card
+from training.engine.run_record import (
     RESULT,
     Origin,
     as_yaml,
@@ -63,7 +64,6 @@ from training.run_record import (
     results,
     train_and_say,
 )
-from training.triples import Captions, Split, split_by_image
 
 FEATURES = "features"
 TASKS = ("coarse", "text", "vision")
@@ -99,9 +99,9 @@ class Settings(LoopSettings):
 
     Attributes:
         base: the backbone, as `capscore.load_backbone` takes it; it stays as it is.
-        data: files of captions (`training.infometic_rows.file_rows`), "coco:FILE" for one in COCO's format,
-            "entities:FOLDER" or "entities:FOLDER:train" for Flickr30k Entities. Where a file named as one of
-            them with .sources.json behind it lies beside, the card has from there what they come from.
+        data: files of captions (`training.data.aligned_rows.file_rows`), "coco:FILE" for one in COCO's
+            format, "entities:FOLDER" or "entities:FOLDER:train" for Flickr30k Entities. Where a file
+            named as one of them with .sources.json behind it lies beside, the card has from there what they come from.
         image_dir: folder of the images; None for that of the file.
         language: of captions that state none.
         validation_share: share of the images that is measured on.
@@ -405,7 +405,7 @@ _WITHOUT = {
 
 
 class AlignmentLoss:
-    """The losses of InfoMetIC on rows of `AlignmentBatches`, as `training.loop.run` calls it.
+    """The losses of InfoMetIC on rows of `AlignmentBatches`, as `training.engine.loop.run` calls it.
 
     Args:
         data: features and labels.

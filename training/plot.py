@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from capscore.benchmark.figure import KINDS, figure_class
 from capscore.errors import CapscoreError
-from capscore.whole_file import whole_file
-from training.config import main
-from training.loop import read_log
+from capscore.files.whole_file import whole_file
+from capscore.show.benchmark_figure import KINDS, figure_class
+from training.engine.config import main
+from training.engine.loop import read_log
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -26,21 +26,30 @@ from torch import Tensor, nn
 from capscore import load_backbone
 from capscore.backbones import tuned
 from capscore.backbones.base import Backbone
-from capscore.cache import EmbeddingCache
-from capscore.embedding import EmbeddedRows, Embedder
+from capscore.benchmark.protocols.results import counted
+from capscore.embedding.cache import EmbeddingCache
+from capscore.embedding.embedder import EmbeddedRows, Embedder
 from capscore.errors import CapscoreError, InputError
-from capscore.perturbations import KINDS, P
-from capscore.protocols.results import counted
-from capscore.whole_file import write_text
-from training.caption_rows import CaptionRow, benchmark_rows, file_rows, read_names
-from training.config import main as run_as_command
-from training.config import parse
-from training.loop import LoopSettings, RunResult, device, is_main_process, main_process_first, run
-from training.losses import LossWeights, gate_loss, pr_mcs_loss
-from training.model_card import ModelCard, Result, write_card
-from training.moved_threshold import MovedThreshold
-from training.robustness_check import RobustnessCheck
-from training.run_record import (
+from capscore.files.whole_file import write_text
+from capscore.perturbations.published import KINDS, P
+from training.data.caption_rows import CaptionRow, benchmark_rows, file_rows, read_names
+from training.data.triples import (
+    Captions,
+    Noise,
+    Split,
+    Triple,
+    TripleBatches,
+    embed_captions,
+    split_by_image,
+)
+from training.engine.config import main as run_as_command
+from training.engine.config import parse
+from training.engine.loop import LoopSettings, RunResult, device, is_main_process, main_process_first, run
+from training.engine.model_card import ModelCard, Result, write_card
+from training.engine.moved_threshold import MovedThreshold
+from training.engine.pr_mcs_losses import LossWeights, gate_loss, pr_mcs_loss
+from training.engine.robustness_check import RobustnessCheck
+from training.engine.run_record import (
     RESULT,
     Origin,
     as_yaml,
@@ -51,7 +60,6 @@ from training.run_record import (
     results,
     train_and_say,
 )
-from training.triples import Captions, Noise, Split, Triple, TripleBatches, embed_captions, split_by_image
 
 _BENCHMARK = "benchmark:"
 # texts that go through the tower at once
@@ -88,7 +96,7 @@ class Settings(LoopSettings):
 
     Attributes:
         base: the backbone to start from, as `capscore.load_backbone` takes it.
-        data: files of captions (`training.caption_rows.file_rows`), or benchmarks such as
+        data: files of captions (`training.data.caption_rows.file_rows`), or benchmarks such as
             "benchmark:multi30k/de:train". Where a file named as one of them with .sources.json behind it lies
             beside, the card has from there what the captions come from.
         data_dir: folder of the benchmarks' files; if it has a folder named as the benchmark, that one.
@@ -98,7 +106,7 @@ class Settings(LoopSettings):
         validation_share: share of the images that is measured on.
         few_shot: train on so many captions and measure on all others; None for the split above.
         hold_out: a list of ids or names of images that are left out of everything, one a line.
-        lambda_1, lambda_2, lambda_3, margin: of the loss (`training.losses`).
+        lambda_1, lambda_2, lambda_3, margin: of the loss (`training.engine.pr_mcs_losses`).
         clip_weight: of the contrastive loss.
         keep_close: weight of a term that holds captions where the base has them; not in the paper.
         logit_scale: what cosines are multiplied by in the contrastive loss; None for what the base was
@@ -111,7 +119,7 @@ class Settings(LoopSettings):
         p, shared_draws, removal: of the perturbations.
         gate: width, layers and heads of a gate that the text tower is given first, and which alone is trained
             (`capscore.backbones.use_gated`); empty for none. Not in the paper; for the backbone "embedded".
-        gate_weight: weight of the gate's own loss, `training.losses.gate_loss`.
+        gate_weight: weight of the gate's own loss, `training.engine.pr_mcs_losses.gate_loss`.
         gate_sharpness: after training the gate's logits are multiplied by this, so that texts are rather let
             through or turned away than mixed.
         keep_original: with a gate, the share of the base's mean score on validation captions that is kept at
@@ -240,7 +248,7 @@ class Trained:
 
 
 class TripleLoss:
-    """The loss of PR-MCS on rows of `TripleBatches`, as `training.loop.run` calls it.
+    """The loss of PR-MCS on rows of `TripleBatches`, as `training.engine.loop.run` calls it.
 
     Each distinct text of the rows goes through the tower once.
 

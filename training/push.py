@@ -23,13 +23,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from capscore.cli_cache import readable_size
-from capscore.cli_options import Debug
-from capscore.command_line import DEBUG, box_style, command, make_console, print_line, say
+from capscore.cli.cache import readable_size
+from capscore.cli.options import Debug
+from capscore.cli.terminal import DEBUG, box_style, command, make_console, print_line, say
 from capscore.errors import CapscoreError
-from capscore.rows import UsageError
+from capscore.files.rows import UsageError
 
-from .model_card import CARD
+from .engine.model_card import CARD
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
@@ -244,7 +244,9 @@ def _check_card(folder: Path, kind: str) -> None:
 
     path = folder / CARD
     if not path.is_file():
-        raise CapscoreError(f"{folder} has no {CARD}: write its card with training.model_card.write_card")
+        raise CapscoreError(
+            f"{folder} has no {CARD}: write its card with training.engine.model_card.write_card"
+        )
     try:
         data = ModelCard.load(path).data
     except (ValueError, TypeError, YAMLError) as error:

@@ -32,11 +32,12 @@ from capscore.backbones import load_backbone
 from capscore.backbones.base import Backbone, fingerprint_of, pad_batch
 from capscore.backbones.student import StudentTextTower
 from capscore.backbones.transformers_tokenizer import load_tokenizer, pad_id_of
-from capscore.embedding import Embedder
+from capscore.benchmark.protocols.retrieval import retrieval
+from capscore.embedding.embedder import Embedder
 from capscore.errors import BackboneUnavailable, CapscoreError, ResultWriteError
-from capscore.protocols.retrieval import retrieval
-from training.config import main, parse
-from training.loop import (
+from training.data.parallel_text import ParallelText, read_parallel_text
+from training.engine.config import main, parse
+from training.engine.loop import (
     Evaluate,
     Gather,
     LoopSettings,
@@ -48,7 +49,6 @@ from training.loop import (
     main_process_first,
     run,
 )
-from training.parallel_text import ParallelText, read_parallel_text
 
 # A student of one's own instead of a published encoder.
 SCRATCH = "scratch"
@@ -65,7 +65,7 @@ class TeacherLearning(LoopSettings):
     """The settings. Defaults are the paper's (Appendix A) where it states them: teacher, student, 5 epochs.
 
     Attributes:
-        data: files of parallel text, as `training.parallel_text` reads them.
+        data: files of parallel text, as `training.data.parallel_text` reads them.
         languages: those to learn; None for all that the data has.
         validation: parallel text to evaluate on; none for no evaluation.
         teacher: what `load_backbone` takes; its text tower teaches.
@@ -240,8 +240,8 @@ def mse_loss(embeddings: np.ndarray, reduction: Literal["sum", "mean"] = "sum") 
         reduction: "sum" or "mean" over the d numbers of an embedding.
 
     Returns:
-        A loss for `training.loop.run`: "loss", "cosine" to the teacher, and "truncated", the part of the
-        texts that were longer than the student's context.
+        A loss for `training.engine.loop.run`: "loss", "cosine" to the teacher, and "truncated", the part of
+        the texts that were longer than the student's context.
     """
 
     def loss(model: nn.Module, rows: Sequence[Example], gather: Gather) -> Mapping[str, Tensor]:

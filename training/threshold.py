@@ -23,17 +23,17 @@ from torch import Tensor
 from capscore import load_backbone
 from capscore.backbones.base import Backbone
 from capscore.benchmark import run_benchmark
+from capscore.benchmark.robustness import CaptionSet, RobustnessOptions, benchmark_captions, run_robustness
+from capscore.benchmark.robustness.stand_in import plain_backbone
 from capscore.benchmark.tasks import Options
-from capscore.embedding import Embedder
+from capscore.embedding.embedder import Embedder
 from capscore.errors import InputError
-from capscore.robustness import CaptionSet, RobustnessOptions, benchmark_captions, run_robustness
-from capscore.robustness.stand_in import plain_backbone
+from capscore.files.whole_file import write_text
 from capscore.scorers.pr_mcs import PRMCS
 from capscore.scorers.text_score import TextScore
-from capscore.whole_file import write_text
-from training.config import main as run_as_command
-from training.config import parse
-from training.moved_threshold import MovedThreshold
+from training.engine.config import main as run_as_command
+from training.engine.config import parse
+from training.engine.moved_threshold import MovedThreshold
 
 
 @dataclass

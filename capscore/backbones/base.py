@@ -1,8 +1,8 @@
 """The protocol of every backbone: an image tower and a text tower that share one space.
 
 In: RGB images and strings. Out: float32 rows of unit length. Preprocessing and tokenisation are steps of
-their own, so that `capscore.embedding` can decode in parallel, sort by length and pad to the batch. The text
-tower can be fine-tuned: `embed_tokens` is `encode_tokens` with gradients.
+their own, so that `capscore.embedding.embedder` can decode in parallel, sort by length and pad to the
+batch. The text tower can be fine-tuned: `embed_tokens` is `encode_tokens` with gradients.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import CapscoreError
-from ..languages import language_code
+from ..text.languages import language_code
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,7 +59,7 @@ class LoadOptions:
         name: what signatures call it.
         revision: commit of the weights; "" for a digest of the folder.
         prefix: text put before every candidate and reference; "" for none, or for what the folder says.
-        languages: as `capscore.languages.language_code` gives them; None for what the folder says.
+        languages: as `capscore.text.languages.language_code` gives them; None for what the folder says.
         device: as `resolve_device` gives it.
         dtype: "float32", "bfloat16" or "float16".
         image_tower: for text towers without one: what the images go through, a backbone or what

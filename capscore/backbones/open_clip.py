@@ -37,7 +37,7 @@ from PIL import Image
 from safetensors import SafetensorError
 
 from ..errors import BackboneUnavailable, CapscoreError
-from ..languages import language_code
+from ..text.languages import language_code
 from .base import (
     Backbone,
     LoadOptions,

@@ -18,7 +18,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 from ..errors import BackboneUnavailable, CapscoreError, InputError, ResultWriteError
-from ..languages import language_code
+from ..text.languages import language_code
 from .base import Backbone, LoadOptions, settings_digest
 from .checkpoint import in_one_line, read_json, read_state_dict
 from .mean_pooled import MeanPooledTower, load_encoder_and_projection

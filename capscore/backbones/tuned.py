@@ -20,7 +20,7 @@ import torch
 from safetensors.torch import save_file
 
 from ..errors import BackboneUnavailable, CapscoreError, InputError, ResultWriteError
-from ..languages import language_code
+from ..text.languages import language_code
 from .base import DTYPES, Backbone, LoadOptions, fingerprint_of, resolve_dtype, tensors_digest
 from .checkpoint import in_one_line, read_json, read_state_dict, refuse_misfit, without_rebuilt
 from .download import CONFIGURATION, needed_files

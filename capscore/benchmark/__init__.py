@@ -1,14 +1,21 @@
 """Benchmarks end to end: a metric or somebody's scores, and a benchmark's files → the numbers of a table.
 
 `tasks` says what is scored and what is made of the scores; `run` does it; `suite` does it for a folder of
-benchmarks; `score_table` reads scores that others computed; `present` and `figure` show what came out.
+benchmarks; `score_table` reads scores that others computed. `data` reads the benchmarks' files, `protocols`
+has the formulas, `robustness` perturbs captions before they are scored. Nothing is imported before it is
+used.
 """
 
 from __future__ import annotations
 
-from .run import BenchmarkRun, MetricResult, run_benchmark
-from .suite import SUITES, SuiteRun, run_suite
-from .tasks import Outcome, Queries, Statistic, Task, task_of
+from typing import TYPE_CHECKING
+
+from ..files.lazy import lazy_attributes
+
+if TYPE_CHECKING:
+    from .run import BenchmarkRun, MetricResult, run_benchmark
+    from .suite import SUITES, SuiteRun, run_suite
+    from .tasks import Outcome, Queries, Statistic, Task, task_of
 
 __all__ = [
     "SUITES",
@@ -23,3 +30,26 @@ __all__ = [
     "run_suite",
     "task_of",
 ]
+
+__getattr__, __dir__ = lazy_attributes(
+    __name__,
+    {
+        "BenchmarkRun": "run",
+        "MetricResult": "run",
+        "Outcome": "tasks",
+        "Queries": "tasks",
+        "SUITES": "suite",
+        "Statistic": "tasks",
+        "SuiteRun": "suite",
+        "Task": "tasks",
+        "run_benchmark": "run",
+        "run_suite": "suite",
+        "task_of": "tasks",
+    },
+    modules=(
+        "data",
+        "protocols",
+        "published",
+        "robustness",
+    ),
+)

@@ -16,14 +16,14 @@ import numpy as np
 from .. import __version__
 from ..errors import CapscoreError, InputError
 from ..scorers import scorer_class
-from ..signature import format_signature
+from ..scorers.signature import format_signature
 from .score_table import ScoreTable, read_scores
 from .tasks import Options, Outcome, Queries, RetrievalTask, Rows, Task, TokenTask, task_of
 
 if TYPE_CHECKING:
-    from ..benchmark_builder import CaptionBenchmark
-    from ..published import Published
     from ..scorers.base import Scorer
+    from .data.builder import CaptionBenchmark
+    from .published import Published
 
 # the split that is measured on, where none is named: the first of these that there is
 USUAL_SPLITS = ("test", "test_2016_flickr", "validation", "val")
@@ -295,7 +295,7 @@ def open_benchmark(
     Raises:
         CapscoreError: no such benchmark, configuration or split.
     """
-    from ..data_sets import benchmark_builder
+    from .data.load import benchmark_builder
 
     builder = benchmark_builder(slug, config, data_dir=data_dir, image_dir=image_dir, images=images)
     names = builder.splits()
@@ -490,7 +490,7 @@ def _published(
     Figures of a backbone stand beside scores of the same one only; those whose source names none also beside
     scores that nothing is known of.
     """
-    from ..published import find
+    from .published import find
 
     languages = set(queries.languages)
     found: dict[str, list[Published]] = {}

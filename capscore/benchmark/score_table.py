@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
-from ..protocols.results import counted
+from .protocols.results import counted
 from .tasks import Queries
 
 _CAPTION_NAMES = ("caption", "candidate", "prediction")
@@ -59,7 +59,7 @@ def read_scores(
     >>> read_scores("mine.jsonl", queries).matched_by                                 # doctest: +SKIP
     'id'
     """
-    from ..rows import open_rows
+    from ..files.rows import open_rows
 
     path = Path(path)
     source = open_rows(path)

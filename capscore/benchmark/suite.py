@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..annotation_files import AnnotationError, MissingAnnotations
 from ..errors import CapscoreError, InputError
+from .data.annotation_files import AnnotationError, MissingAnnotations
 from .run import BenchmarkRun, run_benchmark
 from .tasks import Options, known_slugs
 
@@ -52,7 +52,7 @@ def members(suite: str) -> Iterator[tuple[str, str]]:
     Raises:
         InputError: no suite has that name.
     """
-    from ..data_sets import builder_class
+    from .data.load import builder_class
 
     if suite not in SUITES:
         raise InputError(f"{suite!r} is not a suite: one of {', '.join(SUITES)}", field="suite")

@@ -1,7 +1,8 @@
 """What of a benchmark is scored, and which published numbers its scores give: rows → `Queries` → `Outcome`.
 
 A query is a caption with its photo and references, what a metric scores. How scores become numbers is said by
-`capscore.protocols` and `capscore.agreement`; here is only which of them belongs to which benchmark.
+`capscore.benchmark.protocols` and `capscore.statistics.agreement`; here is only which of them belongs to
+which benchmark.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
-from ..bootstrap import check_sampling
 from ..errors import CapscoreError, InputError
-from ..protocols.results import Statistic
+from ..statistics.bootstrap import check_sampling
+from .protocols.results import Statistic
 
 if TYPE_CHECKING:
     from ..scorers.backbone_scorer import BackboneScorer
@@ -279,8 +280,8 @@ class RatingTask(Task):
         return options.raters == "flatten" or not _several(self.ratings(rows))
 
     def outcome(self, rows: Rows, scores: np.ndarray, options: Options) -> Outcome:
-        from ..agreement import agreement
-        from ..protocols.results import ends
+        from ..statistics.agreement import agreement
+        from .protocols.results import ends
 
         ratings = self.ratings(rows)
         found = agreement(
@@ -304,7 +305,7 @@ class RatingTask(Task):
     def compare(
         self, rows: Rows, first: np.ndarray, second: np.ndarray, options: Options
     ) -> list[dict[str, Any]]:
-        from ..agreement import compare
+        from ..statistics.agreement import compare
 
         ratings = self.ratings(rows)
         return [
@@ -340,7 +341,7 @@ class ThumbTask(Task):
         return config, f"pearson_{rating}", (setting,)
 
     def outcome(self, rows: Rows, scores: np.ndarray, options: Options) -> Outcome:
-        from ..protocols import thumb
+        from .protocols import thumb
 
         columns = [row for _, row in rows]
         found = thumb(
@@ -375,7 +376,7 @@ class PairTask(Task):
         return queries
 
     def outcome(self, rows: Rows, scores: np.ndarray, options: Options) -> Outcome:
-        from ..protocols import pairwise_by_category
+        from .protocols import pairwise_by_category
 
         found = pairwise_by_category(
             scores[0::2],
@@ -405,7 +406,7 @@ class FoilTask(Task):
         return queries
 
     def outcome(self, rows: Rows, scores: np.ndarray, options: Options) -> Outcome:
-        from ..protocols import VALSE_PIECES, foils, valse
+        from .protocols import VALSE_PIECES, foils, valse
 
         pieces = [row.get("piece", "all") for _, row in rows]
         measure = valse if set(pieces) == set(VALSE_PIECES) else foils
@@ -433,7 +434,7 @@ class XvnliTask(Task):
         return config, name, ("",) if sign else ()
 
     def outcome(self, rows: Rows, scores: np.ndarray, options: Options) -> Outcome:
-        from ..protocols import xvnli
+        from .protocols import xvnli
 
         within = [
             xvnli(
@@ -479,7 +480,7 @@ class MarvlTask(Task):
         return queries
 
     def outcome(self, rows: Rows, scores: np.ndarray, options: Options) -> Outcome:
-        from ..protocols import marvl
+        from .protocols import marvl
 
         found = marvl(
             scores[0::2],
@@ -525,7 +526,7 @@ class RetrievalTask(Task):
         self, rows: Rows, scorer: BackboneScorer, components: Sequence[str], options: Options
     ) -> dict[str, Outcome]:
         """The benchmark's numbers for the scores ("") and components of a scorer."""
-        from ..protocols import retrieval
+        from .protocols import retrieval
 
         queries, photos = self.queries(rows), [row["image"] for _, row in rows]
         right: dict[str, Any] = {"text_to_image": self.owners(rows), "missing": options.missing}
@@ -600,7 +601,7 @@ class TokenTask(Task):
         Raises:
             InputError: the benchmark's words are not those of its caption; a score is missing that counts.
         """
-        from ..protocols.captokeneval import captokeneval, scores_of_tokens
+        from .protocols.captokeneval import captokeneval, scores_of_tokens
 
         words = []
         for number, ((_, row), detail) in enumerate(zip(rows, details, strict=True)):

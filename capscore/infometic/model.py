@@ -21,7 +21,7 @@ from torch.nn import functional
 from ..backbones.base import Backbone, fingerprint_of, resolve_device, resolve_dtype, tensors_digest
 from ..backbones.checkpoint import in_one_line, read_json, read_state_dict, refuse_misfit
 from ..errors import BackboneUnavailable, CapscoreError, InputError
-from ..whole_file import whole_file, write_text
+from ..files.whole_file import whole_file, write_text
 from .alignment import (
     Aligner,
     Alignment,

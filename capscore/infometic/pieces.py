@@ -16,9 +16,9 @@ from numbers import Integral
 
 import numpy as np
 
-from .. import segmentation
 from ..backbones.base import Backbone
 from ..errors import CapscoreError, InputError
+from ..text import segmentation
 
 MAX_PIECES = 32  # of a caption, as in the paper (001 §4.1)
 REMEMBERED = 32_768  # rows a backbone: 64 MB of 512-d ones

@@ -19,7 +19,7 @@ from ..errors import InputError
 if TYPE_CHECKING:
     from PIL import Image
 
-    from ..embedding import Embedder
+    from ..embedding.embedder import Embedder
 
 # As many boxes as the paper takes from its detector (Hu et al. 2023, section 4.1).
 MOST = 100

@@ -21,7 +21,7 @@ from .regions import MOST, RegionFinder, Regions
 if TYPE_CHECKING:
     from PIL import Image
 
-    from ..embedding import Embedder
+    from ..embedding.embedder import Embedder
 
 # Side of a window as a share of √(width · height) of the photo, and its shapes as width over height.
 LAYOUT = ((0.75, (1.0,)), (0.5, (1.0, 0.5, 2.0)), (0.33, (1.0,)))

@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .. import word_classes
 from ..errors import CapscoreError
-from ..languages import language_code
+from ..text import word_classes
+from ..text.languages import language_code
 from .pieces import Pieces
 
 CLASSES = (*word_classes.CLASSES[:-1], "number", "other")
@@ -32,8 +32,9 @@ class CaptionWord(NamedTuple):
         start: place of its first character, in characters from 0.
         end: place after its last one.
         semantic: whether it is of one of the classes that count.
-        word_class: one of `CLASSES`. A number is what `capscore.word_classes` finds to be of no other class
-            and is written in digits or is a number word; "one" is none, being the article in most languages.
+        word_class: one of `CLASSES`. A number is what `capscore.text.word_classes` finds to be of no other
+            class and is written in digits or is a number word; "one" is none, the article in most
+            languages.
     """
 
     text: str
@@ -50,7 +51,7 @@ def caption_words(
 
     Args:
         texts: n captions.
-        language: of all of them, as `capscore.languages.language_code` takes it; None counts as English.
+        language: of all of them, as `capscore.text.languages.language_code` takes it; None counts as English.
         classes: those of `CLASSES` whose words are semantic.
 
     Returns:

@@ -12,10 +12,10 @@ from ..errors import CapscoreError
 
 if TYPE_CHECKING:
     from ..backbones.base import Backbone
-    from ..cache import EmbeddingCache
-    from ..cider import DocumentFrequencies
+    from ..embedding.cache import EmbeddingCache
     from ..infometic.regions import RegionFinder
     from .base import Scorer
+    from .formulas.cider import DocumentFrequencies
 
 # metric → (module, class)
 METRICS = {
@@ -158,8 +158,8 @@ def load(
         return kind(**own)
 
     from ..backbones.loading import default_backbone, load_backbone
-    from ..cache import resolve_cache
-    from ..embedding import Embedder
+    from ..embedding.cache import resolve_cache
+    from ..embedding.embedder import Embedder
 
     tower = load_backbone(
         backbone if backbone is not None else default_backbone(metric),

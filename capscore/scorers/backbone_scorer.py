@@ -12,11 +12,11 @@ from .. import __version__
 from ..backbones.base import DTYPES
 from ..errors import InputError, LanguageWarning, TruncationWarning
 from .base import Measured, PreparedRows, Scorer, Scores, row_settings
-from .checked_rows import CheckedRows
+from .checks import CheckedRows
 
 if TYPE_CHECKING:
     from ..backbones.base import Backbone
-    from ..embedding import Embedder
+    from ..embedding.embedder import Embedder
 
 BACKBONE_OPTIONS = (
     "backbone",

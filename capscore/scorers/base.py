@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..signature import format_signature
-from .checked_rows import CheckedRows, check_rows
+from .checks import CheckedRows, check_rows
+from .signature import format_signature
 
 
 @dataclass(frozen=True, eq=False)

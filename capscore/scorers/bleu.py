@@ -26,7 +26,7 @@ class BLEU(ReferenceScorer):
     corpus_names = tuple(f"corpus_bleu_{order}" for order in ORDERS)
 
     def _compare(self, texts: Texts) -> Compared:
-        from ..bleu import bleu, corpus_bleu
+        from .formulas.bleu import bleu, corpus_bleu
 
         if texts.candidates:
             rows, corpus = bleu(texts.tokens), corpus_bleu(texts.tokens).tolist()

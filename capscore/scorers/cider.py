@@ -20,7 +20,7 @@ from ..errors import CapscoreError, CorpusWarning
 from .reference_scorer import UNSTATED, Compared, ReferenceScorer, Texts, splitting_problem
 
 if TYPE_CHECKING:
-    from ..cider import DocumentFrequencies
+    from .formulas.cider import DocumentFrequencies
 
 VARIANTS = ("coco", "paper")
 LEAST_KNOWN = 0.5  # share of the references' words in given document frequencies, below which they do not fit
@@ -42,7 +42,7 @@ class Consensus:
 
     Args:
         document_frequencies: counted before, or the file that holds them; None counts in the rows.
-        variant: "coco" (what captioning papers report) or "paper", as in `capscore.cider.cider`.
+        variant: "coco" (what captioning papers report) or "paper", as in `formulas.cider.cider`.
 
     Raises:
         CapscoreError: another variant; a file that holds no document frequencies.
@@ -53,7 +53,7 @@ class Consensus:
         document_frequencies: str | Path | DocumentFrequencies | None = None,
         variant: str = "coco",
     ):
-        from ..cider import DocumentFrequencies
+        from .formulas.cider import DocumentFrequencies
 
         self.variant = check_variant(variant)
         if isinstance(document_frequencies, (str, os.PathLike)):
@@ -70,7 +70,7 @@ class Consensus:
         problem = splitting_problem(code)
         if problem or self.given is None or self.given.segmenter is None:
             return problem
-        from ..segmentation import segmenter_name
+        from ..text.segmentation import segmenter_name
 
         splits, counted = segmenter_name(code or UNSTATED), self.given.segmenter
         if splits == counted:
@@ -81,7 +81,7 @@ class Consensus:
 
     def score(self, texts: Texts) -> np.ndarray:
         """float64 (n,), 0 to 10."""
-        from ..cider import cider
+        from .formulas.cider import cider
 
         scores = np.zeros(len(texts.candidates))
         for code, places, part in texts.by_language():
@@ -93,7 +93,7 @@ class Consensus:
 
     def _problem(self, texts: Texts, code: str) -> str:
         """Why document frequencies say nothing of texts in a language; "" where they do."""
-        from ..cider import tells_rows_apart
+        from .formulas.cider import tells_rows_apart
 
         if self.given is not None:
             share = self.given.share_known(texts.tokens)
@@ -117,8 +117,8 @@ class Consensus:
 
         `df:rows@…` names the references of the scored rows, whatever their order, `df:…` a file's counts.
         """
-        from ..cider import SIGMA
-        from ..ngrams import ORDERS
+        from .formulas.cider import SIGMA
+        from .formulas.ngrams import ORDERS
 
         counted = f"rows@{_references_digest(texts)}" if self.given is None else self.given.fingerprint
         return {

@@ -19,8 +19,8 @@ from .ref_clip_score import ref_clip_score
 from .reference_scorer import Texts
 
 if TYPE_CHECKING:
-    from ..cider import DocumentFrequencies
-    from ..embedding import Embedder
+    from ..embedding.embedder import Embedder
+    from .formulas.cider import DocumentFrequencies
 
 CLIP_TERMS = ("ref_clip_score", "clip_score")
 

@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from ..backbones.base import fingerprint_of
-from ..columns import check_images
-from ..embedding import Embedder
+from ..embedding.embedder import Embedder
 from ..errors import CapscoreError, InputError, MissingExtraError, RegionWarning, TruncationWarning
-from ..images import load_image
-from ..word_classes import tagger_name
+from ..images.load import load_image
+from ..images.sequence import check_images
+from ..text.word_classes import tagger_name
 from .backbone_scorer import BACKBONE_OPTIONS, BackboneScorer
 from .base import Measured, PreparedRows, Scores
-from .checked_rows import CheckedRows, check_boxes_column, check_captions, check_rows
+from .checks import CheckedRows, check_boxes_column, check_captions, check_rows
 
 if TYPE_CHECKING:
     import torch
@@ -295,7 +295,7 @@ class InfoMetIC(BackboneScorer):
         """Recall and precision, float32 (images, texts); those of like length are in one block."""
         import torch
 
-        from ..progress import progress_bar
+        from ..files.progress import progress_bar
 
         recall, precision = np.zeros((2, len(seen), len(pieces)), np.float32)
         texts = _blocks([len(piece) for piece in pieces])

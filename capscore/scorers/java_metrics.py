@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from .. import java_metrics
+from .formulas import java_programs as java_metrics
 from .reference_scorer import Compared, ReferenceScorer, Texts
 
 

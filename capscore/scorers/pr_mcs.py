@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 
-from ..embedding import Embedder
+from ..embedding.embedder import Embedder
 from ..errors import RecipeWarning
 from .clip_score import CLIPScore
 

@@ -14,10 +14,10 @@ import numpy as np
 from .. import __version__
 from ..errors import InputError, LanguageWarning
 from .base import Measured, PreparedRows, Scorer, Scores, row_settings
-from .checked_rows import CheckedRows
+from .checks import CheckedRows
 
 if TYPE_CHECKING:
-    from ..ngrams import TokenRows
+    from .formulas.ngrams import TokenRows
 
 
 UNSTATED = "en"  # what a row is taken for whose language is not stated
@@ -29,7 +29,7 @@ def splitting_problem(code: str) -> str:
     Raises:
         MissingExtraError: the language's segmenter is not installed.
     """
-    from ..segmentation import segmenter_name
+    from ..text.segmentation import segmenter_name
 
     try:
         segmenter_name(code or UNSTATED)
@@ -45,7 +45,7 @@ class Texts:
     Attributes:
         candidates: n captions.
         references: n lists of at least one reference.
-        languages: primary subtag a row; "en" where none was given, as in `capscore.segmentation`.
+        languages: primary subtag a row; "en" where none was given, as in `capscore.text.segmentation`.
     """
 
     candidates: list[str]
@@ -68,8 +68,8 @@ class Texts:
     @cached_property
     def tokens(self) -> TokenRows:
         """All rows as tokens, each text split by its row's language."""
-        from ..ngrams import TokenRows
-        from ..segmentation import tokenize
+        from ..text.segmentation import tokenize
+        from .formulas.ngrams import TokenRows
 
         # The same letters may be split differently in two languages, so the language goes with the text.
         def split(marked: list[str]) -> list[list[str]]:
@@ -110,14 +110,14 @@ class Texts:
     @property
     def segmenters(self) -> str | None:
         """What splits the texts, for the signature; one name a language, where they differ. None for none."""
-        from ..segmentation import segmenter_name
+        from ..text.segmentation import segmenter_name
 
         return "+".join(dict.fromkeys(segmenter_name(code) for code in sorted(set(self.languages)))) or None
 
 
 def _warn_of_unsplit(rows: PreparedRows, kept: np.ndarray) -> None:
     """Say which texts are split at spaces and have none: in a script that is written without."""
-    from ..segmentation import not_split_by_blanks
+    from ..text.segmentation import not_split_by_blanks
 
     texts_in: dict[str, dict[str, None]] = {}
     for row in kept:

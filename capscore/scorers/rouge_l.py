@@ -16,7 +16,7 @@ class ROUGEL(ReferenceScorer):
     metric = "rouge_l"
 
     def _compare(self, texts: Texts) -> Compared:
-        from ..rouge_l import BETA, rouge_l
+        from .formulas.rouge_l import BETA, rouge_l
 
         scores = rouge_l(texts.tokens, beta=BETA) if texts.candidates else np.zeros(0)
         return Compared(scores, {"segmenter": texts.segmenters, "beta": BETA})

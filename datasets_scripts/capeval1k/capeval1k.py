@@ -5,7 +5,7 @@ import re
 import datasets
 
 import capscore  # From: capscore
-from capscore import caption_files
+from capscore.benchmark.data import caption_files
 
 _CITATION = """\
 @inproceedings{lee-etal-2021-umic,

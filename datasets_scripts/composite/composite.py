@@ -7,7 +7,7 @@ import re
 import datasets
 
 import capscore  # From: capscore
-from capscore import caption_files
+from capscore.benchmark.data import caption_files
 
 _CITATION = """\
 @article{aditya2018image,

@@ -7,8 +7,8 @@ from xml.etree import ElementTree
 import datasets
 
 import capscore  # From: capscore
-from capscore.annotation_files import AnnotationSource
-from capscore.annotation_folder import annotation_folder
+from capscore.benchmark.data.annotation_files import AnnotationSource
+from capscore.benchmark.data.annotation_folder import annotation_folder
 
 _CITATION = """\
 @article{flickrentitiesijcv,

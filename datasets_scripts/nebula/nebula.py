@@ -1,7 +1,7 @@
 """Nebula (Matsuda et al. 2024) as a `datasets` loading script."""
 
 import capscore  # From: capscore
-from capscore import rated_captions
+from capscore.benchmark.data import rated_captions
 
 _CITATION = """\
 @inproceedings{matsuda2024deneb,

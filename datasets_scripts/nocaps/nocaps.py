@@ -5,7 +5,7 @@ from collections import Counter
 import datasets
 
 import capscore  # From: capscore
-from capscore import coco_files
+from capscore.benchmark.data import coco_files
 
 _CITATION = """\
 @inproceedings{agrawal2019nocaps,

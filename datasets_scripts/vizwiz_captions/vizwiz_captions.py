@@ -3,7 +3,7 @@
 import datasets
 
 import capscore  # From: capscore
-from capscore import coco_files
+from capscore.benchmark.data import coco_files
 
 _CITATION = """\
 @inproceedings{gurari2020captioning,

@@ -3,7 +3,7 @@
 `python app.py` starts it; it needs no model.
 """
 
-from capscore.demo_app import build_app
+from capscore.show.demo_app import build_app
 
 demo = build_app("cider")
 

@@ -3,7 +3,7 @@
 CAPSCORE_BACKBONE=embedded runs it without the Hub.
 """
 
-from capscore.demo_app import build_app
+from capscore.show.demo_app import build_app
 
 demo = build_app("ref_clip_score")
 

@@ -17,7 +17,7 @@ from capscore.backbones import embedded as embedded_module
 from capscore.backbones import use_text
 from capscore.backbones.base import resolve_device
 from capscore.errors import BackboneUnavailable, CapscoreError
-from training.embedded_classes import class_descriptions
+from training.embedded.classes import class_descriptions
 
 CAPTIONS = [
     "A little girl in a pink dress is climbing the stairs .",

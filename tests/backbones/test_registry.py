@@ -10,7 +10,7 @@ from importlib.resources import files
 import pytest
 
 from capscore.backbones.registry import Known, find, registry, suggest
-from capscore.languages import language_code
+from capscore.text.languages import language_code
 
 ENTRIES = list(registry().values())
 WITH_FIGURES = {

@@ -7,9 +7,9 @@ import pytest
 from scipy.stats import pearsonr
 
 from capscore import CapscoreError
+from capscore.benchmark.data.load import benchmark_builder
 from capscore.benchmark.tasks import Options, known_slugs, task_of
-from capscore.data_sets import benchmark_builder
-from capscore.shipped import benchmark_slugs
+from capscore.files.shipped import benchmark_slugs
 
 from ..datasets_scripts.conftest import official
 

@@ -10,8 +10,8 @@ from types import ModuleType
 import datasets
 import pytest
 
-from capscore.benchmark_builder import BenchmarkWarning
-from capscore.shipped import benchmark_slugs
+from capscore.benchmark.data.builder import BenchmarkWarning
+from capscore.files.shipped import benchmark_slugs
 
 from ..photos import encode, noise
 

@@ -12,9 +12,10 @@ import datasets
 import pytest
 
 import capscore
-from capscore import benchmark_builder, data_sets
-from capscore.annotation_files import AnnotationError, MissingAnnotations
-from capscore.benchmark_builder import garbled
+from capscore.benchmark.data import builder as benchmark_builder
+from capscore.benchmark.data import load as data_sets
+from capscore.benchmark.data.annotation_files import AnnotationError, MissingAnnotations
+from capscore.benchmark.data.builder import garbled
 
 from ..photos import encode, noise
 

@@ -7,8 +7,8 @@ import re
 import pytest
 import yaml
 
-from capscore.data_sets import benchmark_builder, builder_class
-from capscore.languages import language_code
+from capscore.benchmark.data.load import benchmark_builder, builder_class
+from capscore.text.languages import language_code
 
 from .conftest import SCRIPTS, official
 

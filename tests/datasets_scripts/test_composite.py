@@ -8,7 +8,7 @@ import warnings
 import pytest
 
 import capscore
-from capscore.data_sets import benchmark_builder
+from capscore.benchmark.data.load import benchmark_builder
 
 from .official import composite
 

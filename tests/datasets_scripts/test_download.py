@@ -10,8 +10,8 @@ import datasets
 import pytest
 
 import capscore
-from capscore.data_check import OK, PROBLEM, check_benchmark
-from capscore.data_sets import builder_class
+from capscore.benchmark.data.check import OK, PROBLEM, check_benchmark
+from capscore.benchmark.data.load import builder_class
 
 from .official import coco_captions, multi30k, xm3600
 

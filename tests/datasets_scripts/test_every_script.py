@@ -11,8 +11,8 @@ import pytest
 from packaging.version import Version
 
 import capscore
-from capscore.benchmark_builder import BenchmarkWarning
-from capscore.data_sets import benchmark_builder, builder_class
+from capscore.benchmark.data.builder import BenchmarkWarning
+from capscore.benchmark.data.load import benchmark_builder, builder_class
 
 from ..photos import encode, noise
 from .conftest import SCRIPTS, SLUGS, configurations, official, write_photos

@@ -14,13 +14,13 @@ import pytest
 from packaging.version import Version
 
 import capscore
-from capscore import data_sets
-from capscore.data_sets import READERS, benchmark_builder, builder_class
+from capscore.benchmark.data import load as data_sets
+from capscore.benchmark.data.load import READERS, benchmark_builder, builder_class
 
 from .conftest import SCRIPTS, SLUGS, official
 
 pytestmark = pytest.mark.filterwarnings("ignore::capscore.BenchmarkWarning")
-PACKAGE = Path(capscore.__file__).parent
+READING = Path(capscore.__file__).parent / "benchmark" / "data"
 
 
 @pytest.fixture
@@ -246,29 +246,27 @@ def test_loaded_rows_are_mapped_by_several_processes(rows):
 
 
 def modules_read_by(path):
-    """The modules of capscore that a file takes from the package."""
+    """The modules of `capscore/benchmark/data` that a file takes something from."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.level == 1:
             yield from [node.module] if node.module else [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module == "capscore":
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and str(node.module).startswith("capscore."):
-            yield node.module.partition(".")[2]
+        elif isinstance(node, ast.ImportFrom) and str(node.module).startswith("capscore.benchmark.data."):
+            yield node.module.rpartition(".")[2]
 
 
 def test_prepared_rows_depend_on_all_code_that_reads_them():
     reading = {name for slug in SLUGS for name in modules_read_by(SCRIPTS / slug / f"{slug}.py")}
     for name in READERS:
-        reading |= set(modules_read_by(PACKAGE / f"{name}.py"))
-    assert reading - {"errors", "data_sets"} <= set(READERS)
+        reading |= set(modules_read_by(READING / f"{name}.py"))
+    assert reading - {"errors", "load"} <= set(READERS)
 
 
 def test_other_code_prepares_other_rows(folder, monkeypatch, tmp_path):
     before = benchmark_builder("xvnli", "fr", data_dir=folder).cache_dir
     assert benchmark_builder("xvnli", "fr", data_dir=folder).cache_dir == before
     for name in READERS:
-        (tmp_path / f"{name}.py").write_bytes((PACKAGE / f"{name}.py").read_bytes())
-    monkeypatch.setattr(data_sets, "__file__", str(tmp_path / "data_sets.py"))
+        (tmp_path / f"{name}.py").write_bytes((READING / f"{name}.py").read_bytes())
+    monkeypatch.setattr(data_sets, "__file__", str(tmp_path / "load.py"))
     assert benchmark_builder("xvnli", "fr", data_dir=folder).cache_dir == before
     (tmp_path / "rated_captions.py").write_text("changed")
     assert benchmark_builder("xvnli", "fr", data_dir=folder).cache_dir != before

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import capscore
-from capscore.data_sets import benchmark_builder
+from capscore.benchmark.data.load import benchmark_builder
 
 from .official import nebula, polaris
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import capscore
-from capscore.data_sets import benchmark_builder
-from capscore.protocols import xvnli
+from capscore.benchmark.data.load import benchmark_builder
+from capscore.benchmark.protocols import xvnli
 
 from .official import xvnli as official
 

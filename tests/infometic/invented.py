@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from capscore.infometic.explained import ExplainedCaption
+from capscore.show.explained import ExplainedCaption
 
 SCORES = {"precision": 0.4, "recall": 0.6, "overall": 1.0}
 

@@ -21,7 +21,13 @@ from capscore.infometic import detectors
 from capscore.infometic.boxes import overlaps
 from capscore.infometic.detectors import SAME, TorchvisionDetector, TransformersDetector
 
-from ..backbones.tiny_transformers import bert_tokenizer, clip_tokenizer, random_photos, randomise, write_json
+from ..backbones.tiny_transformers import (
+    bert_tokenizer,
+    clip_tokenizer,
+    random_photos,
+    randomise,
+    write_json,
+)
 
 SIDE = 32
 LABELS = {"0": "cat", "1": "dog", "2": "ball"}

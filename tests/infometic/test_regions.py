@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from capscore.embedding import Embedder
+from capscore.embedding.embedder import Embedder
 from capscore.errors import BackboneUnavailable, InputError
 from capscore.infometic.regions import RegionFinder, Regions, check_finder, load_finder
 from capscore.infometic.windows import WindowFinder

@@ -29,7 +29,7 @@ CASES = [(photo, language) for photo, said in PLANTED.items() for language in sa
 
 @pytest.fixture(scope="module")
 def scorer(embedded):
-    from capscore.embedding import Embedder
+    from capscore.embedding.embedder import Embedder
     from capscore.scorers.infometic import InfoMetIC
 
     return InfoMetIC(Embedder(embedded, progress=False))

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from capscore.embedding import Embedder
+from capscore.embedding.embedder import Embedder
 from capscore.infometic.boxes import overlaps
 from capscore.infometic.windows import MOST_ALONG, WindowFinder, contrast, windows
 

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capscore import word_classes
 from capscore.errors import CapscoreError, InputError
 from capscore.infometic.pieces import Pieces, split_pieces
 from capscore.infometic.words import (
@@ -20,6 +19,7 @@ from capscore.infometic.words import (
     word_scores,
     word_shares,
 )
+from capscore.text import word_classes
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import capscore
-from capscore.cider import DocumentFrequencies
 from capscore.errors import CapscoreError, ImageError, InputError, LanguageWarning
 from capscore.scorers.base import PreparedRows
-from capscore.segmentation import segmenter_name
+from capscore.scorers.formulas.cider import DocumentFrequencies
+from capscore.text.segmentation import segmenter_name
 
 from ..toy import BLUE, GREEN, RED, ColourBackbone
 

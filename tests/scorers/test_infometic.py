@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 import capscore
-from capscore.embedding import Embedder
+from capscore.embedding.embedder import Embedder
 from capscore.errors import CapscoreError, InputError, RegionWarning, TruncationWarning
 from capscore.infometic.boxes import crops
 from capscore.infometic.model import InfoMetIC, InfoMetICConfig

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import capscore
-from capscore.images import load_image
+from capscore.images.load import load_image
 
 CAPTIONS = {
     "en": ("A cat looks into the camera.", "camera the looks cat A into."),

@@ -13,18 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import capscore
-from capscore.cider import DocumentFrequencies
-from capscore.errors import (
-    CapscoreError,
-    CorpusWarning,
-    InputError,
-    LanguageWarning,
-    MissingExtraError,
-)
+from capscore.errors import CapscoreError, CorpusWarning, InputError, LanguageWarning, MissingExtraError
 from capscore.scorers import METRICS, scorer_class
 from capscore.scorers.base import PreparedRows
-from capscore.segmentation import segmenter_name, tokenize
-from capscore.signature import parse_signature
+from capscore.scorers.formulas.cider import DocumentFrequencies
+from capscore.scorers.signature import parse_signature
+from capscore.text.segmentation import segmenter_name, tokenize
 
 COUNTING = ["cider", "cider_d", "bleu", "rouge_l"]
 
@@ -264,7 +258,7 @@ def test_a_segmenter_that_is_missing_is_said_before_any_work(monkeypatch):
     def missing(language):
         raise MissingExtraError("fugashi", "ja", "finding words")
 
-    monkeypatch.setattr("capscore.segmentation.segmenter_name", missing)
+    monkeypatch.setattr("capscore.text.segmentation.segmenter_name", missing)
     with pytest.raises(MissingExtraError, match=r"capscore\[ja\]"):
         capscore.load("cider").prepare(["猫"], references=[["猫"]], language="ja", on_error="skip")
 
@@ -400,8 +394,8 @@ def java(monkeypatch):
         ]
         return np.array(shares)
 
-    monkeypatch.setattr("capscore.java_metrics.meteor", program)
-    monkeypatch.setattr("capscore.java_metrics.spice", program)
+    monkeypatch.setattr("capscore.scorers.formulas.java_programs.meteor", program)
+    monkeypatch.setattr("capscore.scorers.formulas.java_programs.spice", program)
     return given_
 
 
@@ -427,6 +421,6 @@ def test_java_programs_read_english(java, metric):
 
 def test_what_a_java_program_lacks_is_said_when_it_is_loaded(monkeypatch):
     monkeypatch.setattr("shutil.which", lambda name: None)
-    monkeypatch.setattr("capscore.java_metrics._program", lambda *names: None)
+    monkeypatch.setattr("capscore.scorers.formulas.java_programs._program", lambda *names: None)
     with pytest.raises(CapscoreError, match="METEOR needs Java"):
         capscore.load("meteor")

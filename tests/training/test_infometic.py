@@ -19,15 +19,27 @@ from PIL import Image, ImageDraw
 from safetensors.torch import load_file
 
 import capscore
-from capscore.embedding import Embedder
+from capscore.embedding.embedder import Embedder
 from capscore.errors import CapscoreError, ImageError, InputError
 from capscore.infometic.info_clip import InfoCLIP
 from capscore.infometic.model import InfoMetIC, InfoMetICConfig
 from capscore.infometic.pieces import Pieces, split_pieces
 from capscore.infometic.words import CaptionWord, caption_words
 from tests.backbones import tiny_transformers as tiny
-from training import infometic, infometic_data
-from training.config import parse
+from training import infometic
+from training.data import infometic_features as infometic_data
+from training.data.aligned_rows import AlignedRow, RegionText, coco_rows, entity_rows, file_rows
+from training.data.infometic_features import (
+    AlignmentData,
+    FeatureOptions,
+    labelled_shares,
+    load_features,
+    prepare,
+)
+from training.data.triples import StoredRows
+from training.data.word_pollution import like_words
+from training.engine.config import parse
+from training.engine.loop import read_log
 from training.infometic import (
     AlignmentBatches,
     AlignmentCheck,
@@ -37,19 +49,8 @@ from training.infometic import (
     set_sharpness,
     train,
 )
-from training.infometic_data import (
-    AlignmentData,
-    FeatureOptions,
-    labelled_shares,
-    load_features,
-    prepare,
-)
-from training.infometic_rows import AlignedRow, RegionText, coco_rows, entity_rows, file_rows
-from training.loop import read_log
-from training.triples import StoredRows
-from training.word_pollution import like_words
 
-from .test_flickr30k_entities import SENTENCES, XML
+from .data.test_flickr30k_entities import SENTENCES, XML
 
 ROOT = Path(__file__).parents[2]
 CONFIGS = ROOT / "training" / "configs"

@@ -16,18 +16,19 @@ import yaml
 from safetensors.torch import load_file
 
 import capscore
-from capscore.embedding import Embedder
+from capscore.embedding.embedder import Embedder
 from capscore.errors import BackboneUnavailable, CapscoreError, InputError
-from capscore.perturbations import KINDS
+from capscore.perturbations.published import KINDS
 from tests.backbones import tiny_transformers as tiny
 from tests.toy import ColourBackbone
-from training import losses, pr_mcs
-from training.caption_rows import file_rows
-from training.config import parse
-from training.loop import read_log
+from training import pr_mcs
+from training.data.caption_rows import file_rows
+from training.data.triples import Noise, TripleBatches, embed_captions
+from training.engine import pr_mcs_losses as losses
+from training.engine.config import parse
+from training.engine.loop import read_log
+from training.engine.robustness_check import RobustnessCheck
 from training.pr_mcs import Settings, TripleLoss, train
-from training.robustness_check import RobustnessCheck
-from training.triples import Noise, TripleBatches, embed_captions
 
 from .caption_file import LANGUAGES, write_captions
 
@@ -114,7 +115,7 @@ def test_the_folder_loads_and_scores_as_the_run_measured(trained, data, embedded
     assert np.array_equal(Embedder(tuned).images(images).matrix, Embedder(embedded).images(images).matrix)
 
     captions = embed_captions(file_rows(data), Embedder(embedded))
-    from training.triples import split_by_image
+    from training.data.triples import split_by_image
 
     validation = split_by_image(captions, validation_share=0.25).validation
     check = RobustnessCheck(captions, validation, Noise(), embedded)
@@ -202,7 +203,7 @@ def test_the_check_counts_by_hand():
     """Colours: masking every word of "red" and "blue" leaves texts that are as far from every image."""
     backbone = ColourBackbone()
     from tests.toy import BLUE, RED
-    from training.caption_rows import CaptionRow
+    from training.data.caption_rows import CaptionRow
 
     rows = [CaptionRow("red", "en", image=RED), CaptionRow("blue", "en", image=BLUE)]
     captions = embed_captions(rows, Embedder(backbone))

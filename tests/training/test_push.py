@@ -24,11 +24,11 @@ from capscore.backbones.student import StudentTextTower
 from capscore.backbones.transformers_tokenizer import load_tokenizer
 from capscore.backbones.tuned import save_tuned
 from capscore.errors import CapscoreError
+from capscore.files.rows import UsageError
 from capscore.infometic.model import InfoMetIC, InfoMetICConfig
-from capscore.rows import UsageError
 from tests.backbones import tiny_transformers as tiny
 from tests.backbones.loopback_hub import LoopbackHub
-from training.model_card import DataSource, ModelCard, write_card
+from training.engine.model_card import DataSource, ModelCard, write_card
 from training.push import MAX_BYTES, MAX_FILES, NETWORK, app, plan, push
 
 Rows = tuple[list[str], list[str]]  # captions, paths of photos

@@ -14,9 +14,10 @@ import torch
 import capscore
 from capscore.backbones.student import StudentTextTower
 from capscore.errors import BackboneUnavailable, CapscoreError
-from training import loop, teacher_learning
-from training.config import parse
-from training.parallel_text import read_parallel_text
+from training import teacher_learning
+from training.data.parallel_text import read_parallel_text
+from training.engine import loop
+from training.engine.config import parse
 from training.teacher_learning import (
     Example,
     Examples,

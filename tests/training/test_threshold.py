@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from capscore import load_backbone
+from capscore.benchmark.robustness import CaptionSet
 from capscore.errors import CapscoreError, InputError
-from capscore.robustness import CaptionSet
 from training import threshold
-from training.moved_threshold import MovedThreshold
+from training.engine.moved_threshold import MovedThreshold
 from training.threshold import Row, Settings, print_table, trade_off
 
 TEXTS = [

@@ -1,0 +1,1 @@
+"""Speed and memory, as ratios in one run."""

@@ -1,0 +1,96 @@
+"""Peak memory of scoring 10,000 image paths beside that of 1,000, each in a process of its own.
+
+In: JPEG files of photo size and a tower too small to matter. Out: peak resident memory and the difference.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from .data import captions, write_photos
+from .figures import Figure, peak_memory
+
+ROOT = Path(__file__).resolve().parents[2]
+FEW, MANY, BATCH = 1_000, 10_000, 256
+DOORS = {
+    "score": "one scorer.score",
+    "add_batch": f"module, add_batch of {BATCH}",
+}
+
+
+def measure(quick: bool) -> list[Figure]:
+    """`quick` compares 500 with 100, which says little; it only shows that the benchmark runs."""
+    few, many = (100, 500) if quick else (FEW, MANY)
+    figures = []
+    with tempfile.TemporaryDirectory() as folder:
+        write_photos(Path(folder) / "photos", many, distinct=8, quality=50)  # 0.2 GB of disk
+        for door, label in DOORS.items():
+            low, high = (_peak(door, Path(folder), count) for count in (few, many))
+            figures += [
+                Figure(f"{label}: {few:,} images", low, "{:,.0f} MB"),
+                Figure(f"  {many:,} images", high, "{:,.0f} MB"),
+                Figure("  difference", high - low, "{:,.0f} MB", 150, at_most=True),
+            ]
+    return figures
+
+
+def _peak(door: str, folder: Path, count: int) -> float:
+    command = [sys.executable, "-m", "benchmarks.speed.memory", door, str(folder), str(count)]
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
+    return float(done.stdout.split()[-1])
+
+
+def _small_backbone():
+    """CLIP with photos of 224 × 224 and rows of 512 as ViT-B/32 has, and next to nothing in between."""
+    import open_clip
+    import torch
+    from open_clip.model import CLIP, CLIPTextCfg, CLIPVisionCfg
+    from open_clip.transform import PreprocessCfg, image_transform_v2
+
+    from capscore.backbones.open_clip import OpenClipBackbone
+
+    torch.manual_seed(0)
+    model = CLIP(
+        512,
+        CLIPVisionCfg(layers=1, width=64, head_width=32, patch_size=32, image_size=224),
+        CLIPTextCfg(layers=1, width=64, heads=2),
+    )
+    tokenizer = open_clip.get_tokenizer("ViT-B-32")
+    transform = image_transform_v2(PreprocessCfg(size=224), is_train=False)
+    return OpenClipBackbone.from_model(model, tokenizer, transform, name="small/random", device="cpu")
+
+
+def _run(door: str, folder: Path, count: int) -> None:
+    import capscore
+
+    paths = sorted(str(path) for path in (folder / "photos").iterdir())[:count]
+    texts = captions(count)
+    backbone = _small_backbone()
+    with tempfile.TemporaryDirectory() as scratch:
+        cache = str(Path(scratch) / "embeddings")
+        if door == "score":
+            scorer = capscore.load("clip_score", backbone=backbone, cache=cache)
+            scored = scorer.score(texts, paths, language="en").n_items
+        else:
+            import evaluate
+
+            module = evaluate.load(
+                str(ROOT / "metrics" / "clip_score"),
+                backbone=backbone,
+                cache=cache,
+                cache_dir=str(Path(scratch) / "evaluate"),
+            )
+            for start in range(0, count, BATCH):
+                part = slice(start, start + BATCH)
+                module.add_batch(predictions=texts[part], images=paths[part], language="en")
+            scored = module.compute()["n_items"]
+    if scored != count:
+        raise RuntimeError(f"{scored} rows were scored, expected {count}")
+    print(peak_memory())
+
+
+if __name__ == "__main__":
+    _run(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]))

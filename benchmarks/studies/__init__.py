@@ -1,0 +1,1 @@
+"""What metrics and weights are measured to do on real data."""

@@ -1,0 +1,95 @@
+"""Captions of Flickr8k that no weights of ours learned from → files for `capscore robustness --captions`.
+
+    python -m benchmarks.studies.held_out --flickr8k flickr8k --out held_out
+
+In: Flickr8k's text files, and, for photos with captions in several languages, `multilingual_captions.json`
+({photo: {language: [captions]}}) with the folder `images`. Out: `photos.jsonl` (photo, caption, language) and
+`english.jsonl`, the test split's captions, the first of each photo standing for it.
+
+    python -m benchmarks.studies.held_out --dutch DutchDescriptions/Data/Dutch/Test --multi30k multi30k \
+        --out held_out
+
+In: the Dutch descriptions of Flickr30k's test photos (van Miltenburg et al. 2017) and Multi30k's files, whose
+`test_2016_flickr` has the same photos in the same order. Out: `dutch.jsonl`, the English description standing
+for the photo.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from capscore.files.whole_file import write_text
+
+
+def photo_rows(folder: Path) -> list[dict[str, str]]:
+    """A row for each caption of a photo that is there, machine translations (`hi_mt`) left out."""
+    listed = json.loads((folder / "multilingual_captions.json").read_text(encoding="utf-8"))
+    return [
+        {"image": str((folder / "images" / photo).resolve()), "caption": caption, "language": language}
+        for photo, languages in listed.items()
+        for language, captions in languages.items()
+        if isinstance(captions, list)
+        and not language.endswith("_mt")
+        and (folder / "images" / photo).is_file()
+        for caption in captions
+    ]
+
+
+def english_rows(folder: Path) -> list[dict[str, str]]:
+    """Captions two to five of every photo in the test split; the first stands for the photo."""
+    test = set((folder / "Flickr_8k.testImages.txt").read_text().split())
+    captions: dict[str, list[str]] = {}
+    for line in (folder / "Flickr8k.token.txt").read_text(encoding="utf-8").splitlines():
+        name, _, caption = line.partition("\t")
+        captions.setdefault(name.partition("#")[0], []).append(caption)
+    return [
+        {"id": photo, "stand_in": found[0], "caption": caption, "language": "en"}
+        for photo, found in captions.items()
+        if photo in test
+        for caption in found[1:]
+    ]
+
+
+def dutch_rows(folder: Path, multi30k: Path) -> list[dict[str, str]]:
+    """Five descriptions a photo, and its English one."""
+    with gzip.open(multi30k / "test_2016_flickr.en.gz", "rt", encoding="utf-8") as file:
+        english = file.read().splitlines()
+    rows = []
+    for number in range(5):
+        described = (folder / f"test.{number}").read_text(encoding="utf-8").splitlines()
+        for photo, (caption, stand_in) in enumerate(zip(described, english, strict=True)):
+            if caption.strip():
+                rows.append({"id": str(photo), "stand_in": stand_in, "caption": caption, "language": "nl"})
+    return rows
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """The command."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--flickr8k", type=Path, help="folder of its files")
+    parser.add_argument("--dutch", type=Path, help="folder of test.0 to test.4")
+    parser.add_argument("--multi30k", type=Path, help="folder of its files, for --dutch")
+    parser.add_argument("--out", type=Path, required=True, help="folder for the files")
+    options = parser.parse_args(argv)
+    if not options.flickr8k and not (options.dutch and options.multi30k):
+        parser.error("expected --flickr8k, or --dutch and --multi30k")
+    options.out.mkdir(parents=True, exist_ok=True)
+    written = {}
+    if options.flickr8k:
+        written = {"photos": photo_rows(options.flickr8k), "english": english_rows(options.flickr8k)}
+    if options.dutch:
+        written["dutch"] = dutch_rows(options.dutch, options.multi30k)
+    for name, rows in written.items():
+        lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+        write_text(options.out / f"{name}.jsonl", lines, "captions")
+        print(f"{options.out / name}.jsonl: {len(rows):,} captions")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,264 @@
+"""Benchmarks in one line: a benchmark's name, its configuration and the folder of its files → a data set.
+
+`load_dataset` of datasets < 4 runs the loading scripts itself; later ones do not, and `load_benchmark` does,
+on all of them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import hashlib
+import importlib.util
+import os
+import sys
+import threading
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...errors import CapscoreError, InputError, ResultWriteError
+from ...files.shipped import benchmark_folder
+from ...files.whole_file import whole_file
+
+if TYPE_CHECKING:
+    from datasets import Dataset, DatasetDict, IterableDataset, IterableDatasetDict
+
+    from .builder import BenchmarkConfig, CaptionBenchmark
+
+# two threads must not load a script at once: the second would find a module that is not whole
+_LOADING = threading.RLock()
+# what turns files into rows, beside the loading script itself
+READERS = (
+    "annotation_files",
+    "annotation_folder",
+    "builder",
+    "caption_files",
+    "coco_files",
+    "rated_captions",
+)
+
+
+def load_benchmark(
+    slug: str,
+    config: str | None = None,
+    *,
+    data_dir: str | Path | None = None,
+    split: str | None = None,
+    streaming: bool = False,
+    images: bool | None = None,
+    image_dir: str | Path | None = None,
+    cache_dir: str | Path | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> DatasetDict | Dataset | IterableDatasetDict | IterableDataset:
+    """Load a benchmark, as `datasets.load_dataset` would.
+
+    Args:
+        slug: name of the benchmark, such as "xvnli"; `capscore.benchmark_slugs()` lists them.
+        config: its configuration, such as "fr"; None where it has one only, or a default.
+        data_dir: folder of its official files; None downloads them where their source is public.
+        split: "test", "test[:10%]", "train+test", …; None gives all, by name. A stream takes whole splits.
+        streaming: yield rows as they are read instead of preparing them on disk.
+        images: None takes the photos that are there (None stands for the others), True demands all, False
+            leaves them out.
+        image_dir: folder of the photos, if it is not one of the benchmark's own under data_dir.
+        cache_dir: where prepared rows are kept; None takes the folder of `datasets`. They are prepared again
+            when a file, or the loading script, has changed.
+        options: what only this benchmark's configurations have, by name.
+
+    Raises:
+        CapscoreError: an unknown benchmark, configuration, split or option.
+        AnnotationError: a file is missing or damaged; names file and line. Nothing is kept of it.
+        MissingImages: with images=True, or where a folder of photos holds none of those expected.
+        ResultWriteError: prepared rows cannot be written.
+
+    Warns:
+        BenchmarkWarning: rows, photos or references are fewer than published. With
+            `warnings.simplefilter("error", capscore.BenchmarkWarning)` it is an error too.
+
+    >>> import capscore
+    >>> capscore.load_benchmark("xvnli", "fr", data_dir="xvnli", split="test").num_rows   # doctest: +SKIP
+    1164
+    """
+    builder = benchmark_builder(
+        slug,
+        config,
+        data_dir=data_dir,
+        images=images,
+        image_dir=image_dir,
+        cache_dir=cache_dir,
+        options=options,
+    )
+    if split is not None:
+        _check_split(builder, split, streaming)
+    if streaming:
+        return builder.as_streaming_dataset(split=split)
+    builder.download_and_prepare()
+    return builder.as_dataset(split=split)
+
+
+def benchmark_builder(
+    slug: str,
+    config: str | None = None,
+    *,
+    data_dir: str | Path | None = None,
+    images: bool | None = None,
+    image_dir: str | Path | None = None,
+    cache_dir: str | Path | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> CaptionBenchmark:
+    """The builder of a benchmark's configuration; arguments as in `load_benchmark`."""
+    kind = builder_class(slug)
+    config = config_name(slug, config)
+    known = next(known for known in kind.BUILDER_CONFIGS if known.name == config)
+    _check_options(slug, known, options or {})
+    if data_dir is not None and not os.fspath(data_dir):
+        raise InputError("is empty, expected a folder, or None", field="data_dir")
+    if images not in (None, True, False):
+        raise InputError(f"{images!r}: expected None, True or False", field="images")
+    chosen: dict[str, Any] = {
+        "images": images,
+        "image_dir": None if image_dir is None else os.fspath(image_dir),
+        **(options or {}),
+    }
+    try:
+        return kind(
+            cache_dir=None if cache_dir is None else os.fspath(cache_dir),
+            dataset_name=slug,
+            config_name=config,
+            data_dir=None if data_dir is None else os.path.expanduser(os.fspath(data_dir)),
+            hash=_code_digest(slug),
+            **{name: value for name, value in chosen.items() if value is not None},
+        )
+    except OSError as error:
+        raise ResultWriteError(
+            f"{slug} ({config}) cannot be prepared in {cache_dir or 'the cache of datasets'} "
+            f"({error.strerror or error}); cache_dir=… is another folder for it"
+        ) from error
+
+
+def config_name(slug: str, config: str | None) -> str:
+    """The name of a benchmark's configuration: the one given, or the default, or the only one.
+
+    Raises:
+        CapscoreError: an unknown benchmark.
+        InputError: an unknown configuration, or none where one is needed; says which there are.
+
+    >>> config_name("thumb", None), config_name("xvnli", "fr")
+    ('default', 'fr')
+    """
+    kind = builder_class(slug)
+    names = [known.name for known in kind.BUILDER_CONFIGS]
+    if config is None:
+        config = kind.DEFAULT_CONFIG_NAME or (names[0] if len(names) == 1 else None)
+    if config not in names:
+        given = "is needed" if config is None else f"{config!r} is not known"
+        raise InputError(
+            f"{slug}: a configuration {given}: one of {', '.join(names)}{_near(config, names)}",
+            field="config",
+        )
+    return config
+
+
+def builder_class(slug: str) -> type[CaptionBenchmark]:
+    """The builder class in a benchmark's loading script.
+
+    Raises:
+        CapscoreError: there is no benchmark of that name; says which are near.
+    """
+    from .builder import CaptionBenchmark
+
+    path = _importable(Path(benchmark_folder(slug), f"{slug}.py"))
+    # `datasets` finds a builder's module by its name again, so it must be among the loaded ones
+    name = f"capscore_benchmarks.{slug}"
+    with _LOADING:
+        module = sys.modules.get(name)
+        if module is None or getattr(module, "__file__", None) != str(path):
+            spec = importlib.util.spec_from_file_location(name, path)
+            if spec is None or spec.loader is None:
+                raise CapscoreError(f"{path} cannot be loaded")
+            module = importlib.util.module_from_spec(spec)
+            sys.modules[name] = module
+            try:
+                spec.loader.exec_module(module)
+            except BaseException:
+                del sys.modules[name]
+                raise
+    for value in vars(module).values():
+        if isinstance(value, type) and issubclass(value, CaptionBenchmark) and value.__module__ == name:
+            return value
+    raise CapscoreError(f"{path} has no builder class")
+
+
+def _importable(script: Path) -> Path:
+    """Where a script is loaded from: where it lies, or, with `datasets` < 4, a copy among their modules.
+
+    These leave a lock beside the folder of a builder's file, and an installed package may not be written to.
+    """
+    import datasets
+
+    if int(datasets.__version__.partition(".")[0]) >= 4:
+        return script
+    content = script.read_bytes()
+    digest = hashlib.sha256(content).hexdigest()[:16]
+    copy = Path(datasets.config.HF_MODULES_CACHE, "capscore_benchmarks", digest, script.stem, script.name)
+    if not copy.is_file():
+        with whole_file(copy, "copy of a loading script", make_folders=True) as file:
+            file.write(content)
+    return copy
+
+
+def _check_options(slug: str, known: BenchmarkConfig, options: Mapping[str, Any]) -> None:
+    from .builder import BenchmarkConfig
+
+    common = {field.name for field in dataclasses.fields(BenchmarkConfig)}
+    own = {field.name: field.default for field in dataclasses.fields(known) if field.name not in common}
+    for name, value in options.items():
+        if name not in own:
+            has = f"its options are {', '.join(own)}" if own else "it has none"
+            raise InputError(f"{slug} has no option {name!r}: {has}{_near(name, own)}", field="options")
+        if type(value) is not type(own[name]):
+            raise InputError(
+                f"{name}={value!r}: expected {type(own[name]).__name__}, such as {own[name]!r}",
+                field="options",
+            )
+
+
+def _check_split(builder: CaptionBenchmark, split: str, streaming: bool) -> None:
+    from datasets import ReadInstruction
+
+    if isinstance(split, ReadInstruction) and not streaming:
+        return
+    names = builder.splits()
+    where = f"{builder.name} ({builder.config.name})"
+    for part in str(split).split("+"):
+        name = part.partition("[")[0].strip()
+        if name not in (*names, "all"):
+            raise InputError(
+                f"{where} has no split {name!r}: one of {', '.join(names)}{_near(name, names)}", field="split"
+            )
+    if streaming and str(split) not in names:
+        raise InputError(
+            f"{split!r}: a stream is of one whole split, of {' or '.join(names)}; its methods take and skip "
+            "give parts of it",
+            field="split",
+        )
+    try:
+        ReadInstruction.from_spec(str(split))
+    except (AssertionError, ValueError) as error:
+        raise InputError(f"{split!r}: {error}; expected such as 'test[:10%]'", field="split") from error
+
+
+def _near(given: object, names: Iterable[str]) -> str:
+    """The name that may have been meant, as an ending of a message."""
+    spelt = {name.lower(): name for name in names}
+    close = difflib.get_close_matches(str(given).lower(), spelt, n=1) if isinstance(given, str) else []
+    return f"; did you mean {spelt[close[0]]!r}?" if close else ""
+
+
+def _code_digest(slug: str) -> str:
+    """Digest of what turns files into rows, so that rows prepared by other code are not taken for its own."""
+    digest = hashlib.sha256(Path(benchmark_folder(slug), f"{slug}.py").read_bytes())
+    for name in READERS:
+        digest.update((Path(__file__).parent / f"{name}.py").read_bytes())
+    return digest.hexdigest()[:16]

@@ -1,0 +1,302 @@
+"""Scores of the same items in several languages → how alike they are, as numbers and as a figure.
+
+In: language → score of each item. Out: Pearson's r of every two languages, and a heat map of one metric or
+of two.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ...errors import InputError, MissingExtraError
+from ...files.whole_file import whole_file
+from ...statistics.correlation import pearson
+from .inputs import flag_column, present_rows, rating_column, score_column
+from .results import ProtocolResult, Statistic, counted
+
+FIGURE_FORMATS = ("png", "svg", "pdf")
+
+
+@dataclass(frozen=True, eq=False)
+class CrossLanguageCorrelation(ProtocolResult):
+    """Correlation of a metric's scores between languages.
+
+    Attributes:
+        languages: in the order in which they were given.
+        matrix: float64 (languages, languages), Pearson's r in [-1, 1]; NaN where it does not exist, which
+            `notes` tells. The diagonal is 1.
+        counts_of: int64 (languages, languages), items that both languages count.
+        mean: plain mean over pairs of languages; None if one has no r.
+        n_missing: scores left out because they are missing.
+        notes: what else one has to know, in words.
+    """
+
+    protocol: ClassVar[str] = "cross_language"
+    languages: tuple[str, ...]
+    matrix: np.ndarray
+    counts_of: np.ndarray
+    mean: float | None
+    n_missing: int
+    notes: tuple[str, ...]
+
+    def statistics(self) -> list[Statistic]:
+        """Named "pearson_<language>_<language>" a pair, then "pearson_mean", whose n counts pairs."""
+        found = []
+        for a, b in _pairs(len(self.languages)):
+            r = float(self.matrix[a, b])
+            name = f"pearson_{self.languages[a]}_{self.languages[b]}"
+            found.append(Statistic(name, None if math.isnan(r) else r, None, int(self.counts_of[a, b])))
+        return [*found, Statistic("pearson_mean", self.mean, None, len(found))]
+
+    def counts(self) -> dict[str, int]:
+        """Languages, their pairs, and scores left out."""
+        size = len(self.languages)
+        return {"languages": size, "pairs": size * (size - 1) // 2, "left out": self.n_missing}
+
+    def figure(
+        self,
+        path: str | Path,
+        *,
+        title: str = "Correlation of scores between languages",
+        label: str = "",
+        other: CrossLanguageCorrelation | None = None,
+        other_label: str = "",
+    ) -> Path:
+        """Draw the matrix as a heat map with its numbers; the file gets its name only once it is whole.
+
+        Args:
+            path: ends in .png, .svg or .pdf; what is there already is replaced.
+            title: over the map.
+            label: what is below the diagonal, such as a metric's or a subset's name.
+            other: the same languages by another metric or on another subset; goes above the diagonal.
+            other_label: what that is.
+
+        Raises:
+            InputError: another ending, or languages that are not the same.
+            MissingExtraError: matplotlib is not installed.
+            ResultWriteError: the file could not be written; what was there before is whole.
+
+        >>> scores = {"en": [0.1, 0.2, 0.4], "de": [0.2, 0.2, 0.5], "ja": [0.4, 0.1, 0.3]}
+        >>> cross_language(scores).figure("languages.svg", label="MCS")  # doctest: +SKIP
+        PosixPath('languages.svg')
+        """
+        path = Path(path).expanduser()
+        kind = path.suffix.removeprefix(".").lower()
+        if kind not in FIGURE_FORMATS:
+            endings = ", ".join("." + name for name in FIGURE_FORMATS)
+            raise InputError(f"{str(path)!r}: expected a name that ends in one of {endings}", field="path")
+        if other is not None and other.languages != self.languages:
+            raise InputError(
+                f"the other has {', '.join(other.languages)}; this one has {', '.join(self.languages)}: the "
+                "languages and their order must be the same",
+                field="other",
+            )
+        with whole_file(path, "figure") as file:
+            file.write(_draw(self, other, kind, title, label, other_label))
+        return path
+
+
+def cross_language(
+    scores: Mapping[str, Any],
+    *,
+    subset: Mapping[str, Any] | None = None,
+    missing: str = "raise",
+) -> CrossLanguageCorrelation:
+    """Pearson's r between languages of scores of the same items (multilingual CLIPScore, §4.3.2, Figure 1).
+
+    Args:
+        scores: language → scores of n items, (n,); item i is the same image and the same caption, translated.
+        subset: language → True where an item counts in that language, (n,), as `quality_subset` makes it; a
+            language that is not named (the one that was translated from) counts all. Two languages are
+            compared on the items that both count: how the paper pairs subsets of two languages it does not
+            say.
+        missing: "raise" stops at a missing score (NaN) that counts; "skip" leaves the item out of that
+            language's pairs.
+
+    Raises:
+        InputError: fewer than two languages, lengths that differ, a subset of an unknown language, a missing
+            score.
+
+    >>> result = cross_language({"en": [0.1, 0.2, 0.4], "de": [0.3, 0.4, 0.6], "ja": [0.4, 0.3, 0.1]})
+    >>> [(name, round(r, 6), n) for name, r, n in result.table()]
+    [('pearson en de', 1.0, 3), ('pearson en ja', -1.0, 3), ('pearson de ja', -1.0, 3),
+     ('pearson mean', -0.333333, 3)]
+    """
+    if not isinstance(scores, Mapping) or len(scores) < 2:
+        raise InputError("expected a mapping of at least two languages to their scores", field="scores")
+    languages = tuple(scores)
+    columns: list[np.ndarray] = []
+    for language, given in scores.items():
+        columns.append(score_column(given, f"scores[{language!r}]", len(columns[0]) if columns else None))
+    n = len(columns[0])
+    counts_in = [np.full(n, True) for _ in languages]
+    if subset is not None:
+        unknown = [language for language in subset if language not in scores]
+        if unknown:
+            raise InputError(
+                f"{', '.join(map(repr, unknown))}: no scores; there are {', '.join(languages)}",
+                field="subset",
+            )
+        for place, language in enumerate(languages):
+            if language in subset:
+                counts_in[place] = flag_column(subset[language], f"subset[{language!r}]", n)
+
+    notes = []
+    n_missing = 0
+    for place, language in enumerate(languages):
+        needed = np.where(counts_in[place], columns[place], 0)
+        present = present_rows(missing, **{f"scores[{language!r}]": needed})
+        if not present.all():
+            gone = int((~present).sum())
+            n_missing += gone
+            notes.append(f"{language}: {counted(gone, 'item')} left out: the score is missing")
+        counts_in[place] = counts_in[place] & present
+
+    size = len(languages)
+    matrix, counts = np.eye(size), np.zeros((size, size), dtype=np.int64)
+    for place in range(size):
+        counts[place, place] = counts_in[place].sum()
+    for a, b in _pairs(size):
+        both = counts_in[a] & counts_in[b]
+        r = pearson(columns[a][both], columns[b][both]) if both.any() else None
+        counts[a, b] = counts[b, a] = both.sum()
+        matrix[a, b] = matrix[b, a] = math.nan if r is None else r
+        if r is None:
+            why = "one side is all the same" if both.any() else "no item counts in both"
+            notes.append(f"no correlation of {languages[a]} and {languages[b]}: {why}")
+    off_diagonal = [float(matrix[a, b]) for a, b in _pairs(size)]
+    mean = math.fsum(off_diagonal) / len(off_diagonal)
+    return CrossLanguageCorrelation(
+        languages=languages,
+        matrix=matrix,
+        counts_of=counts,
+        mean=None if math.isnan(mean) else mean,
+        n_missing=n_missing,
+        notes=tuple(notes),
+    )
+
+
+def quality_subset(
+    quality: Mapping[str, Any], *, below: float | None = None, above: float | None = None
+) -> dict[str, np.ndarray]:
+    """Items whose translation is below or above a percentile of its language (Figure 1, maps 2 and 3).
+
+    Args:
+        quality: language → quality of each item's translation, (n,), such as COMETKiwi's estimates.
+        below: percentile, 25 in the paper.
+        above: percentile, 75 in the paper. Give one of the two.
+
+    Returns:
+        language → bool (n,), for `cross_language`.
+
+    Raises:
+        InputError: both or neither of the two, a percentile outside 0 to 100, a quality that is missing.
+
+    >>> quality_subset({"de": [0.1, 0.2, 0.3, 0.4, 0.5]}, below=25)["de"].tolist()
+    [True, False, False, False, False]
+    """
+    if (below is None) == (above is None):
+        raise InputError(f"below={below!r}, above={above!r}: expected one of the two")
+    percentile = below if below is not None else above
+    if isinstance(percentile, bool) or not isinstance(percentile, (int, float)) or not 0 <= percentile <= 100:
+        raise InputError(f"{percentile!r}: expected a percentile, 0 to 100")
+    if not isinstance(quality, Mapping) or not quality:
+        raise InputError("expected a mapping of language to the quality of each item", field="quality")
+    chosen = {}
+    for language, values in quality.items():
+        field = f"quality[{language!r}]"
+        column = rating_column(values, field)
+        bound = np.percentile(column, percentile)
+        chosen[language] = column < bound if below is not None else column > bound
+    return chosen
+
+
+def _pairs(size: int) -> list[tuple[int, int]]:
+    return [(a, b) for a in range(size) for b in range(a + 1, size)]
+
+
+# --------------------------------------------------------------------------- the figure
+
+
+def _draw(
+    lower: CrossLanguageCorrelation,
+    upper: CrossLanguageCorrelation | None,
+    kind: str,
+    title: str,
+    label: str,
+    other_label: str,
+) -> bytes:
+    try:
+        import matplotlib
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingExtraError("matplotlib", "figures", "drawing a heat map") from error
+
+    size = len(lower.languages)
+    shown = np.full((size, size), math.nan)
+    below = np.tril_indices(size, -1)
+    shown[below] = lower.matrix[below]
+    if upper is not None:
+        above = np.triu_indices(size, 1)
+        shown[above] = upper.matrix[above]
+    found = shown[~np.isnan(shown)]
+    # the scale ends at a twentieth, so that maps of near values look alike
+    low = math.floor(float(found.min()) * 20) / 20 if len(found) else 0.0
+    low = min(low, 0.95)
+
+    # Text stays text, so that it can be read and searched; equal numbers give equal files.
+    settings = {"svg.fonttype": "none", "svg.hashsalt": "capscore", "pdf.fonttype": 42, "font.size": 9}
+    with matplotlib.rc_context(settings):
+        cell = 0.52
+        figure = Figure(figsize=(cell * size + 2.6, cell * size + 1.5), layout="constrained", dpi=200)
+        axes = figure.add_subplot()
+        # one colour scale that is told apart with every kind of colour vision, and in grey
+        colours = matplotlib.colormaps["cividis"].with_extremes(bad="white")
+        picture = axes.imshow(np.ma.masked_invalid(shown), cmap=colours, vmin=low, vmax=1.0)
+        axes.set_xticks(range(size), lower.languages)
+        if max(map(len, lower.languages)) > 5:
+            for name in axes.get_xticklabels():
+                name.set(rotation=60, ha="right", rotation_mode="anchor")
+        axes.set_yticks(range(size), lower.languages)
+        axes.tick_params(length=0)
+        for side in axes.spines.values():
+            side.set_visible(False)
+        # white lines between the cells
+        axes.set_xticks(np.arange(size - 1) + 0.5, minor=True)
+        axes.set_yticks(np.arange(size - 1) + 0.5, minor=True)
+        axes.grid(which="minor", color="white", linewidth=1.2)
+        axes.tick_params(which="minor", length=0)
+        for row in range(size):
+            for column in range(size):
+                value = shown[row, column]
+                empty = row == column or (column > row and upper is None)
+                if empty:
+                    continue
+                text = "–" if math.isnan(value) else f"{value:.2f}".replace("-", "−")
+                ink = "black" if math.isnan(value) else _ink(colours((value - low) / (1.0 - low)))
+                axes.text(column, row, text, ha="center", va="center", color=ink, fontsize=8)
+        lines = [title]
+        if upper is not None:
+            lines.append(f"below the diagonal: {label or 'first'} · above: {other_label or 'second'}")
+        elif label:
+            lines.append(label)
+        axes.set_title("\n".join(lines), fontsize=10 + size // 6)
+        figure.colorbar(picture, ax=axes, label="Pearson's r", shrink=0.8)
+        buffer = io.BytesIO()
+        dates = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}
+        figure.savefig(buffer, format=kind, metadata=dates[kind])
+    return buffer.getvalue()
+
+
+def _ink(colour: tuple[float, float, float, float]) -> str:
+    """Black or white, whichever stands out more (WCAG 2 relative luminance)."""
+    linear = [value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4 for value in colour[:3]]
+    luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    return "black" if luminance > 0.179 else "white"

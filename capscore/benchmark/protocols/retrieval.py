@@ -1,0 +1,351 @@
+"""Similarities of images and texts → how often an image finds its text and a text its image.
+
+In: a similarity of every image with every text, or embeddings of both, and which image each text is of. Out:
+R@1, R@5 and R@10 in both directions. Works on slices: memory does not grow with images times texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ...errors import InputError
+from ...statistics.ratings import check_missing
+from .inputs import MISSING_SCORE, as_list
+from .results import ProtocolResult, Statistic, counted
+
+# Cosines at most this far apart are tied: float32 products of the same two unit vectors differ by up to about
+# 8e-7 (measured for 64 to 2,048 dimensions) with the shape of the matrices they stand in.
+COSINE_TIE = 1e-6
+
+_SLICE = 32_000_000  # similarities held at a time: 128 MB in float32
+
+
+@dataclass(frozen=True)
+class Recall:
+    """Recall of one direction.
+
+    Attributes:
+        at: k → share of queries with a right answer among the best k, in [0, 1]; None of no query.
+        chance: k → the same for answers in random order.
+        n_queries: queries with a right answer to find.
+        n_candidates: what a query ranks.
+        n_tied: queries with a wrong answer that scores as the best right one (cosines of embeddings: at most
+            10⁻⁶ apart). It counts as ranked above it.
+    """
+
+    at: dict[int, float | None]
+    chance: dict[int, float | None]
+    n_queries: int
+    n_candidates: int
+    n_tied: int
+
+
+@dataclass(frozen=True)
+class RetrievalRecall(ProtocolResult):
+    """Recall in both directions.
+
+    Attributes:
+        image_to_text: an image's right answers are all its texts; the best of them counts.
+        text_to_image: a text's right answer is its image.
+        n_missing: pairs of image and text that could not be compared because the similarity is missing.
+        notes: what else one has to know, in words.
+    """
+
+    protocol: ClassVar[str] = "retrieval"
+    image_to_text: Recall
+    text_to_image: Recall
+    n_missing: int
+    notes: tuple[str, ...]
+
+    def statistics(self) -> list[Statistic]:
+        """Named "image_to_text_r@<k>", texts found for images, then "text_to_image_r@<k>"."""
+        return [
+            Statistic(f"{direction}_r@{k}", value, None, part.n_queries)
+            for direction, part in (
+                ("image_to_text", self.image_to_text),
+                ("text_to_image", self.text_to_image),
+            )
+            for k, value in part.at.items()
+        ]
+
+    def counts(self) -> dict[str, int]:
+        """Queries in both directions, those with a tie, and pairs left out."""
+        return {
+            "images": self.image_to_text.n_queries,
+            "texts": self.text_to_image.n_queries,
+            "tied": self.image_to_text.n_tied + self.text_to_image.n_tied,
+            "left out": self.n_missing,
+        }
+
+
+def retrieval(
+    similarity: Any = None,
+    *,
+    image_embeddings: Any = None,
+    text_embeddings: Any = None,
+    text_to_image: Any,
+    ks: Sequence[int] = (1, 5, 10),
+    missing: str = "raise",
+) -> RetrievalRecall:
+    """Recall at k in both directions (InfoMetIC §4.3, Table 4, on NoCaps; any set of captions by language).
+
+    Give either a similarity of every image with every text, as a scorer makes it, or embeddings of both,
+    which are compared by cosine. 30,000 images and 150,000 texts need no matrix of both: it is made, or read,
+    a slice of rows at a time.
+
+    A wrong answer that scores as the right one counts as ranked above it; cosines of embeddings are tied if
+    at most 10⁻⁶ apart. A metric that gives everything the same score therefore finds nothing.
+
+    Args:
+        similarity: (images, texts), higher is more alike; an array, or a memory map of one.
+        image_embeddings: (images, d), of any length but 0.
+        text_embeddings: (texts, d), likewise.
+        text_to_image: place of each text's image, (texts,); an image may have any number of texts.
+        ks: how many of the best answers are looked at.
+        missing: "raise" stops at a missing similarity (NaN) or embedding (a row with NaN); "skip" leaves such
+            pairs out: they are not ranked, and a query without a similarity to a right answer takes no part.
+
+    Raises:
+        InputError: both a matrix and embeddings, or neither; shapes that do not fit, an embedding of length
+            0, a place where there is no image, something missing.
+
+    >>> similarity = np.array([[0.9, 0.3, 0.2], [0.1, 0.3, 0.4]])
+    >>> result = retrieval(similarity, text_to_image=[0, 1, 1], ks=(1, 2))
+    >>> result.text_to_image.at, result.text_to_image.n_tied
+    ({1: 0.666..., 2: 1.0}, 1)
+    >>> result.image_to_text.at
+    {1: 1.0, 2: 1.0}
+    >>> images, texts = np.eye(2), np.array([[2.0, 1.0], [0.0, 3.0]])
+    >>> retrieval(image_embeddings=images, text_embeddings=texts, text_to_image=[0, 1], ks=(1,)).table()
+    [('image to text r@1', 1.0, 2), ('text to image r@1', 1.0, 2)]
+    """
+    check_missing(missing)
+    ks = _check_ks(ks)
+    embedded = [given is not None for given in (image_embeddings, text_embeddings)]
+    if (similarity is None) != all(embedded) or any(embedded) != all(embedded):
+        raise InputError("expected similarity, or image_embeddings and text_embeddings", field="similarity")
+    if similarity is None:
+        pairs = _cosines(image_embeddings, text_embeddings, text_to_image)
+    else:
+        pairs = _matrix(similarity, text_to_image)
+    return _recall(pairs, ks, missing)
+
+
+@dataclass(frozen=True)
+class _Pairs:
+    """Similarities of images and texts, a slice of images at a time.
+
+    Attributes:
+        rows: from image, to image → their similarities with all texts, (images, texts), an array of its own.
+        own: each text's image, int64 (texts,).
+        right: similarity of each text with its own image, (texts,).
+        n_images: how many there are.
+        tie: similarities at most this far apart are tied.
+        field: what errors name.
+    """
+
+    rows: Callable[[int, int], np.ndarray]
+    own: np.ndarray
+    right: np.ndarray
+    n_images: int
+    tie: float
+    field: str
+
+
+def _matrix(similarity: Any, text_to_image: Any) -> _Pairs:
+    matrix = similarity if isinstance(similarity, np.ndarray) else np.asarray(similarity)
+    if matrix.ndim != 2 or matrix.dtype.kind not in "iuf" or 0 in matrix.shape:
+        raise InputError(
+            f"expected a matrix of numbers (images, texts), got shape {matrix.shape} of {matrix.dtype}",
+            field="similarity",
+        )
+    own = _places(text_to_image, *matrix.shape)
+    dtype = np.float32 if matrix.dtype in (np.float16, np.float32) else np.float64
+
+    def rows(start: int, stop: int) -> np.ndarray:
+        return np.array(matrix[start:stop], dtype=dtype)
+
+    right = np.empty(len(own), dtype=dtype)
+    order = np.argsort(own, kind="stable")  # in the order of the rows, for memory maps
+    right[order] = matrix[own[order], order]
+    return _Pairs(rows, own, right, matrix.shape[0], 0.0, "similarity")
+
+
+def _cosines(image_embeddings: Any, text_embeddings: Any, text_to_image: Any) -> _Pairs:
+    images, image_norms = _embeddings(image_embeddings, "image_embeddings")
+    texts, text_norms = _embeddings(text_embeddings, "text_embeddings")
+    if images.shape[1] != texts.shape[1]:
+        raise InputError(
+            f"embeddings of {texts.shape[1]} numbers, but those of images have {images.shape[1]}",
+            field="text_embeddings",
+        )
+    own = _places(text_to_image, len(images), len(texts))
+
+    def rows(start: int, stop: int) -> np.ndarray:
+        cosines = images[start:stop] @ texts.T
+        cosines /= image_norms[start:stop, None]
+        cosines /= text_norms
+        return cosines
+
+    right = np.empty(len(texts), dtype=np.float32)
+    step = max(1, _SLICE // images.shape[1])
+    for start in range(0, len(texts), step):
+        part = slice(start, start + step)
+        right[part] = np.einsum("td,td->t", images[own[part]], texts[part])
+    right /= image_norms[own]
+    right /= text_norms
+    return _Pairs(rows, own, right, len(images), COSINE_TIE, "image_embeddings")
+
+
+def _recall(pairs: _Pairs, ks: tuple[int, ...], missing: str) -> RetrievalRecall:
+    """Counts wrong answers at or above the right ones, slice by slice."""
+    own, right, n_images, n_texts = pairs.own, pairs.right, pairs.n_images, len(pairs.own)
+    best = np.full(n_images, -np.inf)  # of an image's similarities with its texts
+    np.fmax.at(best, own, right)  # NaN never, -inf where all are missing
+    sizes = np.bincount(own, minlength=n_images)
+    has_text, image_asks, text_asks = sizes > 0, np.isfinite(best), ~np.isnan(right)
+
+    # Wrong answers at or above the right one (its rank, less one), and clearly above it.
+    image_rank, image_above = np.zeros((2, n_images), dtype=np.int64)
+    text_rank, text_above = np.zeros((2, n_texts), dtype=np.int64)
+    order = np.argsort(own, kind="stable")
+    ends = np.searchsorted(own[order], np.arange(n_images + 1))
+    n_missing = 0
+    step = max(1, _SLICE // n_texts)
+    for start in range(0, n_images, step):
+        stop = min(start + step, n_images)
+        similarity = pairs.rows(start, stop)
+        n_missing += _count_missing(similarity, start, pairs.field, missing)
+        texts = order[ends[start] : ends[stop]]  # those of the images in this slice
+        similarity[own[texts] - start, texts] = np.nan  # compares as False: what is right is no wrong answer
+        # thresholds in the similarities' own type, or every comparison would make a copy in another
+        low, high = ((best[start:stop, None] + d).astype(similarity.dtype) for d in (-pairs.tie, pairs.tie))
+        image_rank[start:stop] = np.count_nonzero(similarity >= low, axis=1)
+        image_above[start:stop] = np.count_nonzero(similarity > high, axis=1)
+        low, high = ((right + d).astype(similarity.dtype) for d in (-pairs.tie, pairs.tie))
+        text_rank += np.count_nonzero(similarity >= low, axis=0)
+        text_above += np.count_nonzero(similarity > high, axis=0)
+
+    image_to_text = _direction(
+        image_rank[image_asks],
+        image_above[image_asks],
+        n_texts,
+        [1 - _miss_all(n_texts, sizes[image_asks], k) for k in ks],
+        ks,
+    )
+    text_to_image = _direction(
+        text_rank[text_asks],
+        text_above[text_asks],
+        n_images,
+        [np.full(int(text_asks.sum()), min(k / n_images, 1.0)) for k in ks],
+        ks,
+    )
+    notes = []
+    if not has_text.all():
+        notes.append(
+            f"{counted(int((~has_text).sum()), 'image')} without a text: no query, but ranked by the texts"
+        )
+    if n_missing:
+        images = counted(int((has_text & ~image_asks).sum()), "image")
+        texts = counted(int((~text_asks).sum()), "text")
+        notes.append(
+            f"{counted(n_missing, 'pair')} without a similarity left out; of queries, {images} and {texts}"
+        )
+    notes += _direction_notes("image to text", image_to_text, "texts", pairs.tie)
+    notes += _direction_notes("text to image", text_to_image, "images", pairs.tie)
+    return RetrievalRecall(image_to_text, text_to_image, n_missing, tuple(notes))
+
+
+def _direction_notes(words: str, part: Recall, candidates: str, tie: float) -> list[str]:
+    notes = []
+    if not part.n_queries:
+        notes.append(f"{words}: no query, no recall")
+    if part.n_tied:
+        near = f"within {tie:g} of" if tie else "as"
+        notes.append(
+            f"{words}: {counted(part.n_tied, 'query', 'queries')} with a wrong answer that scores {near} the "
+            "right one, ranked above it"
+        )
+    trivial = [f"R@{k}" for k in part.at if k >= part.n_candidates]
+    if trivial:
+        notes.append(
+            f"{words}: {', '.join(trivial)} says nothing, there are only {part.n_candidates} {candidates}"
+        )
+    return notes
+
+
+def _direction(
+    rank: np.ndarray, above: np.ndarray, n_candidates: int, chance: list[np.ndarray], ks: Sequence[int]
+) -> Recall:
+    n = len(rank)
+    return Recall(
+        at={k: int((rank < k).sum()) / n if n else None for k in ks},
+        chance={k: float(np.sort(share).mean()) if n else None for k, share in zip(ks, chance, strict=True)},
+        n_queries=n,
+        n_candidates=n_candidates,
+        n_tied=int((rank > above).sum()),
+    )
+
+
+def _miss_all(n: int, right: np.ndarray, k: int) -> np.ndarray:
+    """Chance that none of `right` answers is among k drawn from n."""
+    drawn = np.arange(min(k, n))
+    return np.prod(np.clip(n - right[:, None] - drawn, 0, None) / (n - drawn), axis=1)
+
+
+def _count_missing(similarity: np.ndarray, start: int, field: str, missing: str) -> int:
+    """Missing similarities in a slice, or an error."""
+    if np.isfinite(similarity).all():
+        return 0
+    infinite = np.isinf(similarity)
+    if infinite.any():
+        row, text = np.argwhere(infinite)[0].tolist()
+        raise InputError(f"the similarity with text {text} is infinite", row=start + row, field=field)
+    gaps = np.isnan(similarity)
+    if missing == "raise":
+        row, text = np.argwhere(gaps)[0].tolist()
+        raise InputError(f"with text {text}: {MISSING_SCORE}", row=start + row, field=field)
+    return int(gaps.sum())
+
+
+def _embeddings(values: Any, field: str) -> tuple[np.ndarray, np.ndarray]:
+    """float32 (n, d), and the length of each row."""
+    try:
+        matrix = np.asarray(values, dtype=np.float32)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputError(f"expected a matrix of numbers, a row each ({error})", field=field) from error
+    if matrix.ndim != 2 or 0 in matrix.shape:
+        raise InputError(f"expected a matrix of numbers, a row each, got shape {matrix.shape}", field=field)
+    norms = np.sqrt(np.einsum("nd,nd->n", matrix, matrix))
+    for wrong, what in ((norms == 0, "of length 0"), (np.isinf(norms), "of infinite length")):
+        if wrong.any():
+            raise InputError(f"the embedding is {what}", row=int(wrong.argmax()), field=field)
+    return matrix, norms
+
+
+def _places(values: Any, n_images: int, n_texts: int) -> np.ndarray:
+    column = as_list(values, "text_to_image")
+    if len(column) != n_texts:
+        raise InputError(
+            f"{counted(len(column), 'place')} for {counted(n_texts, 'text')}", field="text_to_image"
+        )
+    for row, value in enumerate(column):
+        whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+        if not whole or not 0 <= value < n_images:
+            raise InputError(
+                f"expected the place of an image, 0 to {n_images - 1}, got {value!r:.60}",
+                row=row,
+                field="text_to_image",
+            )
+    return np.array(column, dtype=np.int64)
+
+
+def _check_ks(ks: Sequence[int]) -> tuple[int, ...]:
+    given = tuple(ks) if hasattr(ks, "__iter__") else (ks,)
+    if not given or any(isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1 for k in given):
+        raise InputError(f"ks={ks!r}: expected whole numbers from 1", field="ks")
+    return tuple(sorted({int(k) for k in given}))

@@ -1,0 +1,210 @@
+"""Published figures: a benchmark and a metric → what papers print, with source, to set a measured one beside.
+
+In: published.json, transcribed table by table. Out: one frozen `Published` a figure.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from ..backbones.registry import find as find_backbone
+
+# One formula, 2.5 · max(cos, 0): papers call it MCS where the text tower is multilingual. Once a backbone is
+# named, either name means the same score.
+_ONE_FORMULA = frozenset({"clip_score", "mcs"})
+
+
+@dataclass(frozen=True)
+class Published:
+    """One printed figure.
+
+    Attributes:
+        benchmark: name of the benchmark, such as "flickr8k_human".
+        config: its configuration, such as "expert"; "all" is over all of them.
+        metric: name of the metric, such as "cider".
+        statistic: "tau_b", "tau_c", "spearman", "pearson", "accuracy…" (by category, piece or experiment),
+            "…_r@k", "mean…" and "drop…" (by perturbation).
+        value: as printed, in `unit`.
+        unit: "percent", "fraction" or "score" (the metric's own scale).
+        source: key of `sources()`.
+        table: where in the source.
+        kind: "published" (read in the source), "quoted" (read where another public source quotes it) or
+            "recomputed" (on the official files).
+        backbone: name in the registry; None where the metric has none or the source does not say which.
+        language: of the candidates; None for figures over several.
+        setting: how it differs from the plain metric on the benchmark as it is, in parts joined by "+";
+            "" where it does not.
+        note: what to know before comparing.
+
+    >>> from capscore import published
+    >>> found = published.best_match("flickr8k_human", "expert", "cider", "tau_c")
+    >>> found.value, found.unit, found.citation
+    (43.9, 'percent', 'Hu et al. 2023, Table 1')
+    """
+
+    benchmark: str
+    config: str
+    metric: str
+    statistic: str
+    value: float
+    unit: str
+    source: str
+    table: str
+    kind: str
+    backbone: str | None = None
+    language: str | None = None
+    setting: str = ""
+    note: str = ""
+
+    @property
+    def citation(self) -> str:
+        """Source and table, short enough for a table's cell."""
+        return f"{sources()[self.source].short}, {self.table}"
+
+    @property
+    def measured_unit(self) -> float:
+        """The value in the unit that capscore measures in: percents divided by 100, all else as it is.
+
+        >>> from capscore import published
+        >>> published.best_match("valse", "existence", "clip_score", "accuracy").measured_unit
+        0.747
+        """
+        return round(self.value / 100, 8) if self.unit == "percent" else self.value
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where figures come from: `short` for a table's cell ("Hu et al. 2023"), `full` for a bibliography."""
+
+    short: str
+    full: str
+
+
+def find(
+    benchmark: str,
+    config: str | None,
+    metric: str,
+    *,
+    backbone: str | None = None,
+    language: str | None = None,
+) -> list[Published]:
+    """Every published figure of a metric on a benchmark, those to be preferred first.
+
+    Args:
+        benchmark: its name.
+        config: its configuration; None takes all.
+        metric: its name. With a backbone, "mcs" and "clip_score" find each other's: they are one formula.
+        backbone: name, alias or Hub id; only figures with this one. None takes all.
+        language: only figures of candidates in this one. None takes all.
+
+    Returns:
+        [] where nothing is published.
+
+    >>> from capscore import published
+    >>> sorted({figure.value for figure in published.find("vicr", "default", "mcs", language="de",
+    ...     backbone="laion/CLIP-ViT-H-14-frozen-xlm-roberta-large-laion5B-s13B-b90k") if not figure.setting})
+    [66.1, 72.3, 81.5]
+    """
+    metrics = {metric}
+    if backbone is not None:
+        known = find_backbone(backbone)
+        backbone = backbone if known is None else known.name
+        if metric in _ONE_FORMULA:
+            metrics = set(_ONE_FORMULA)
+    return [
+        figure
+        for figure in figures()
+        if figure.benchmark == benchmark
+        and figure.metric in metrics
+        and config in (None, figure.config)
+        and backbone in (None, figure.backbone)
+        and language in (None, figure.language)
+    ]
+
+
+def best_match(
+    benchmark: str,
+    config: str | None,
+    metric: str,
+    statistic: str,
+    *,
+    backbone: str | None = None,
+    language: str | None = None,
+    setting: str = "",
+) -> Published | None:
+    """The one figure to set a measured one beside, or None: the first that `find` gives of this statistic.
+
+    Args:
+        benchmark, config, metric, backbone, language: as in `find`.
+        statistic: which coefficient or accuracy, such as "tau_c".
+        setting: exactly this; "" is the plain metric on the benchmark as it is.
+
+    >>> from capscore import published
+    >>> published.best_match("pascal50s", "default", "cider", "accuracy_hc").value
+    53.7
+    >>> published.best_match(
+    ...     "pascal50s", "default", "cider", "accuracy_hc", setting="frozen_references"
+    ... ).citation
+    'recomputed, Pascal-50S'
+    """
+    for figure in find(benchmark, config, metric, backbone=backbone, language=language):
+        if figure.statistic == statistic and figure.setting == setting:
+            return figure
+    return None
+
+
+@cache
+def figures() -> tuple[Published, ...]:
+    """Every figure, in the order of the file, which is the order of preference.
+
+    >>> from capscore import published
+    >>> published.figures()[0].metric
+    'bleu_4'
+    """
+    return tuple(figure for table in _content()["tables"] for figure in _of_table(table))
+
+
+@cache
+def sources() -> dict[str, Source]:
+    """Every source by its key.
+
+    >>> from capscore import published
+    >>> published.sources()["hu-2023"].short
+    'Hu et al. 2023'
+    """
+    return {key: Source(**texts) for key, texts in _content()["sources"].items()}
+
+
+@cache
+def _content() -> dict[str, Any]:
+    return json.loads(files(__package__).joinpath("published.json").read_text(encoding="utf-8"))
+
+
+def _of_table(table: dict[str, Any]) -> Iterator[Published]:
+    shared = {key: given for key, given in table.items() if key not in ("columns", "rows", "transcription")}
+    for row in table["rows"]:
+        cell_notes = row.get("notes", {})
+        named = {key: given for key, given in row.items() if key not in ("values", "notes")}
+        for place, (column, value) in enumerate(zip(table["columns"], row["values"], strict=True)):
+            if value is None:
+                continue
+            parts = (shared, column, named)
+            told = [part["note"] for part in parts if "note" in part]
+            if str(place) in cell_notes:
+                told.append(cell_notes[str(place)])
+            settings = [part["setting"] for part in (shared, named, column) if "setting" in part]
+            yield Published(
+                **{
+                    **shared,
+                    **column,
+                    **named,
+                    "value": float(value),
+                    "note": " ".join(told),
+                    "setting": "+".join(settings),
+                }
+            )

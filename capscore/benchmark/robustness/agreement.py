@@ -1,0 +1,91 @@
+"""A benchmark of ratings whose photos are not to be had → agreement of metrics, a reference for each photo.
+
+In: metrics, and towers for the texts that stand for photos. Out: a `BenchmarkRun` like any other, whose notes
+and signatures say what was looked at. With photos, `capscore.benchmark.run_benchmark` does it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...errors import CapscoreError
+from ...scorers.signature import format_signature
+from ..run import BenchmarkRun, MetricResult, heard, named_languages, open_benchmark
+from ..tasks import Options, task_of
+from .run import against_stand_ins
+
+if TYPE_CHECKING:
+    from ...embedding.embedder import Embedder
+    from ...scorers.backbone_scorer import BackboneScorer
+
+
+def stand_in_agreement(
+    slug: str,
+    config: str | None,
+    scorers: Mapping[str, BackboneScorer],
+    plain_embedders: Mapping[str, Embedder],
+    *,
+    data_dir: str | Path | None = None,
+    options: Options | None = None,
+) -> BenchmarkRun:
+    """Measure how metrics agree with ratings, the first reference of each photo in its place.
+
+    Args:
+        slug, config, data_dir: as in `capscore.load_benchmark`.
+        scorers: name → metric that looks at photos alone.
+        plain_embedders: name → what embeds the references.
+        options: how numbers are made of scores.
+
+    Raises:
+        CapscoreError: as loading does; a benchmark without references.
+    """
+    options = options or Options()
+    builder, split = open_benchmark(slug, config, data_dir=data_dir, images=False)
+    task = task_of(slug, builder.config.name)
+    with heard() as said:
+        rows = list(builder.examples(split))
+    run = BenchmarkRun(
+        benchmark=slug,
+        config=builder.config.name,
+        split=split,
+        version=str(builder.config.version),
+        files={path.name: source.sha256() for path, source in builder.files_read.items()},
+        n_rows=len(rows),
+        options=options,
+        notes=(*said, "no photo was opened: its first reference, embedded by the plain tower, stands for it"),
+    )
+    queries = task.queries(rows)
+    if not task.takes_scores or queries.without_references:
+        raise CapscoreError(
+            f"{run.name}: there is no reference to stand for {queries.without_references:,} of its "
+            f"{len(queries):,} photos"
+            if task.takes_scores
+            else f"{run.name} has no ratings to agree with"
+        )
+    stand_ins = [texts[0] for texts in queries.references]
+    for name, scorer in scorers.items():
+        start = time.perf_counter()
+        with heard() as told:
+            scores, settings = against_stand_ins(
+                scorer, queries.candidates, stand_ins, named_languages(queries), plain_embedders[name]
+            )
+            outcome = task.outcome(rows, scores, options)
+        run.results.append(
+            MetricResult(
+                metric=name,
+                backbone=scorer.backbone.name,
+                signature=format_signature(scorer.metric, settings),
+                outcome=outcome,
+                published={each.name: [] for each in outcome.statistics},
+                n_rows=len(rows),
+                n_queries=len(queries),
+                seconds=time.perf_counter() - start,
+                warnings=tuple(told),
+                rows=rows,
+                scores=scores,
+            )
+        )
+    return run

@@ -1,0 +1,17 @@
+"""Images and texts → embeddings: each distinct thing once, kept on disk."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..files.lazy import lazy_attributes
+
+if TYPE_CHECKING:
+    from .embedder import EmbeddedRows, Embedder
+
+__all__ = ["EmbeddedRows", "Embedder"]
+
+__getattr__, __dir__ = lazy_attributes(
+    __name__,
+    {"EmbeddedRows": "embedder", "Embedder": "embedder"},
+)

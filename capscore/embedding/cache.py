@@ -1,0 +1,543 @@
+"""Embeddings on disk: (backbone fingerprint, content key) in, the float32 row that was put there out.
+
+One SQLite file per fingerprint. Several processes and threads may read and write at once. Scoring never fails
+because of the cache: what is damaged counts as absent, and what cannot be written is said once and left out.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+import threading
+import time
+import warnings
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xxhash
+
+from ..errors import CacheWarning, CapscoreError
+
+_CHUNK = 900  # keys a query; SQLite before 3.32 takes at most 999 variables
+_FLOAT = np.dtype("<f4")
+_TAILS = ("", "-wal", "-shm", "-journal")  # what SQLite keeps beside a database, itself first
+_TRIES = 5
+
+# "<fingerprint>.<random>.v1.sqlite": a file that is replaced never passes its name on. SQLite finds "-wal"
+# and "-journal" by name: a process that still has the old file open would else meddle with the new one's.
+_OURS = re.compile(
+    r"(?P<stem>[0-9a-z_-]{1,64})\.[0-9a-f]{16}\.v1\.(?P<kind>sqlite|corrupt|new)(?P<tail>-wal|-shm|-journal)?"
+)
+_STEM = re.compile(r"[0-9a-z_-]{1,64}")
+_LOCK = "capscore.lock"
+
+# Write-ahead logs need memory that all writers share, which these file systems do not give across machines.
+_NETWORK = frozenset("9p afs beegfs ceph cifs gpfs lustre nfs nfs4 smb3 smbfs virtiofs".split())
+
+_SCHEMA = (
+    "CREATE TABLE about (fingerprint TEXT NOT NULL, name TEXT, created REAL NOT NULL)",
+    "CREATE TABLE entries (key TEXT PRIMARY KEY, checksum BLOB NOT NULL, vector BLOB NOT NULL)",
+)
+
+
+_guard = threading.RLock()  # one thread at a time, over all caches of the process
+_living: weakref.WeakSet[EmbeddingCache] = weakref.WeakSet()
+_inherited: list[object] = []
+
+
+@dataclass(frozen=True)
+class StoredBackbone:
+    """What the cache holds for one fingerprint.
+
+    Attributes:
+        fingerprint: the backbone's fingerprint.
+        name: the backbone's name, "" where nobody gave it.
+        entries: number of embeddings.
+        bytes: size on disk, SQLite's own side files included.
+        created: when its file was begun, UTC; None where the file cannot be read.
+        last_used: when an embedding was last looked up or put, UTC.
+        readable: False where the file is damaged or locked; then `entries` is 0.
+    """
+
+    fingerprint: str
+    name: str
+    entries: int
+    bytes: int
+    created: datetime | None
+    last_used: datetime
+    readable: bool = True
+
+
+@dataclass(frozen=True)
+class CacheInfo:
+    """What the cache holds.
+
+    Attributes:
+        folder: where it is.
+        bytes: size on disk, damaged files that were set aside included.
+        entries: number of embeddings of all backbones.
+        backbones: one each, the last used first.
+    """
+
+    folder: Path
+    bytes: int
+    entries: int
+    backbones: tuple[StoredBackbone, ...]
+
+
+class EmbeddingCache:
+    """Embeddings on disk, shared by metrics, runs, processes and threads.
+
+    Args:
+        folder: where the files are; by default the environment variable CAPSCORE_CACHE, else "embeddings" in
+            the user's cache folder for capscore. It is made when the first embedding is put.
+        timeout: seconds to wait for another process that is writing.
+
+    It can be pickled (a copy opens its own connections) and used after a fork. Where the cache cannot be
+    written, one `CacheWarning` an instance says why and nothing more is written; where it cannot be read, it
+    is left alone altogether. A damaged entry counts as absent; a damaged file is renamed to end in
+    ".corrupt", with a `CacheWarning`, and a new one is begun.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder, EmbeddingCache(folder) as cache:
+    ...     cache.put("f00d", ["text:a"], np.array([[0.6, 0.8]], np.float32))
+    ...     cache.get("f00d", 2, ["text:a", "text:b"])
+    {'text:a': array([0.6, 0.8], dtype=float32)}
+    """
+
+    def __init__(self, folder: str | Path | None = None, *, timeout: float = 20.0):
+        self.folder = Path(folder if folder is not None else _default_folder()).expanduser().absolute()
+        self.timeout = timeout
+        self._reads = self._writes = True
+        self._warned = False
+        self._open: dict[str, tuple[Path, sqlite3.Connection]] = {}
+        weakref.finalize(self, _close_all, self._open)
+        _living.add(self)
+
+    def get(self, fingerprint: str, dim: int, keys: Sequence[str]) -> dict[str, np.ndarray]:
+        """The embeddings that are there.
+
+        Args:
+            fingerprint: the backbone's fingerprint.
+            dim: length of its embeddings; an entry of another length counts as absent.
+            keys: content keys, in any order; one that comes twice is looked up once.
+
+        Returns:
+            key → float32 (dim,), not writeable. Keys that are absent or whose entry is damaged are left out.
+        """
+        if not self._reads or not len(keys):
+            return {}
+        try:
+            return self._use(fingerprint, lambda connection: _read(connection, dim, keys), create=False) or {}
+        except (sqlite3.Error, OSError) as error:
+            self._reads = self._writes = False
+            self._give_up("read", error)
+            return {}
+
+    def put(
+        self, fingerprint: str, keys: Sequence[str], rows: np.ndarray, *, name: str | None = None
+    ) -> None:
+        """Store embeddings, all or none of them; a key that is there already gets the new row.
+
+        Args:
+            fingerprint: the backbone's fingerprint.
+            keys: n content keys; of a key that comes twice, the last row stays.
+            rows: float32 (n, d), finite.
+            name: the backbone's name, for `info`.
+
+        Raises:
+            ValueError: rows are not (n, d) or not finite.
+        """
+        rows = np.ascontiguousarray(rows, dtype=_FLOAT)
+        if rows.ndim != 2 or len(rows) != len(keys):
+            raise ValueError(f"rows of shape {rows.shape} for {len(keys)} keys: expected ({len(keys)}, d)")
+        finite = np.isfinite(rows).all(axis=1)
+        if not finite.all():
+            bad = int(np.flatnonzero(~finite)[0])
+            raise ValueError(f"row {bad} ({keys[bad]!r}) holds NaN or infinity and is not cached")
+        if not self._writes or not len(keys):
+            return
+        try:
+            self._use(fingerprint, lambda connection: _write(connection, keys, rows, name), create=True)
+        except (sqlite3.Error, OSError) as error:
+            self._writes = False
+            self._give_up("written", error)
+
+    def info(self) -> CacheInfo:
+        """What is there, counted now. Makes and changes nothing."""
+        with _guard:
+            try:
+                files = self._files()
+            except OSError:  # not a folder, or not ours to read
+                files = []
+            size = sum(_size(path) for path, _ in files)
+            backbones = []
+            for path, match in files:
+                if match["kind"] == "sqlite" and not match["tail"]:
+                    with suppress(FileNotFoundError):  # cleared meanwhile
+                        backbones.append(self._describe(path, match["stem"]))
+        backbones.sort(key=lambda backbone: backbone.last_used, reverse=True)
+        entries = sum(backbone.entries for backbone in backbones)
+        return CacheInfo(self.folder, size, entries, tuple(backbones))
+
+    def clear(self, fingerprint: str | None = None) -> int:
+        """Remove the embeddings of one fingerprint, or all of them, and free their room on the disk.
+
+        Files in the folder that the cache did not write are left alone.
+
+        Returns:
+            How many embeddings were removed.
+
+        Raises:
+            CapscoreError: the files cannot be removed.
+        """
+        stem = None if fingerprint is None else _stem(fingerprint)
+        removed = 0
+        try:
+            if not self._files():
+                return 0
+            with _guard, self._alone():
+                for held in [held for held in self._open if stem in (None, _stem(held))]:
+                    self._drop(held)
+                files = [(path, match) for path, match in self._files() if stem in (None, match["stem"])]
+                for path, match in files:
+                    if match["kind"] == "sqlite" and not match["tail"]:
+                        removed += self._describe(path, match["stem"]).entries
+                for path, _ in files:
+                    path.unlink(missing_ok=True)
+        except (sqlite3.Error, OSError) as error:
+            raise CapscoreError(f"the embedding cache in {self.folder} cannot be cleared: {error}") from error
+        return removed
+
+    def close(self) -> None:
+        """Close the files; the next use opens them again."""
+        with _guard:
+            _close_all(self._open)
+
+    def __enter__(self) -> EmbeddingCache:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"EmbeddingCache({str(self.folder)!r})"
+
+    def __reduce__(self):
+        return _rebuild, (str(self.folder), self.timeout)
+
+    # Files
+
+    def _files(self) -> list[tuple[Path, re.Match[str]]]:
+        """The cache's own files in the folder, by name."""
+        try:
+            names = sorted(os.listdir(self.folder))
+        except FileNotFoundError:
+            return []
+        return [(self.folder / name, match) for name in names if (match := _OURS.fullmatch(name))]
+
+    def _find(self, fingerprint: str) -> Path | None:
+        stem = _stem(fingerprint)
+        for path, match in self._files():
+            if match["stem"] == stem and match["kind"] == "sqlite" and not match["tail"]:
+                return path
+        return None
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Only one process at a time makes, sets aside or removes files.
+
+        The lock is SQLite's own, on an empty database that is never written: it works wherever the cache
+        does, and goes with the process that held it.
+        """
+        lock = sqlite3.connect(self.folder / _LOCK, timeout=self.timeout, isolation_level=None)
+        with closing(lock):
+            lock.execute("BEGIN EXCLUSIVE")
+            yield
+
+    def _create(self, fingerprint: str) -> Path:
+        """A new, empty file, seen by others only once it is whole."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with self._alone():
+            found = self._find(fingerprint)
+            if found:  # another process was first
+                return found
+            for left, match in self._files():
+                if match["kind"] == "new":  # a process died here
+                    left.unlink(missing_ok=True)
+            path = self.folder / f"{_stem(fingerprint)}.{os.urandom(8).hex()}.v1.sqlite"
+            new = path.with_suffix(".new")
+            try:
+                _make(new, fingerprint, wal=not _on_network(self.folder))
+                os.replace(new, path)
+            finally:
+                _remove(new)
+            return path
+
+    def _set_aside(self, path: Path, error: sqlite3.Error) -> None:
+        aside = path.with_suffix(".corrupt")
+        with self._alone():
+            if not path.exists():  # another process found the damage first
+                return
+            for tail in _TAILS:
+                with suppress(FileNotFoundError):
+                    os.replace(f"{path}{tail}", f"{aside}{tail}")
+        warnings.warn(
+            f"the embedding cache's file {path} is damaged ({error}): it is now {aside.name}, a new one is "
+            "begun, and its embeddings are computed again",
+            CacheWarning,
+            stacklevel=4,
+        )
+
+    # Connections
+
+    def _connect(self, path: Path) -> sqlite3.Connection:
+        # mode=rw: a file that was removed meanwhile must not come back empty.
+        connection = sqlite3.connect(
+            f"{path.as_uri()}?mode=rw",
+            uri=True,
+            timeout=self.timeout,
+            isolation_level=None,
+            check_same_thread=False,
+        )
+        connection.text_factory = bytes  # a damaged text must not raise before its checksum is looked at
+        return connection
+
+    def _connection(self, fingerprint: str, path: Path) -> sqlite3.Connection:
+        held = self._open.get(fingerprint)
+        if held and held[0] == path:
+            return held[1]
+        self._drop(fingerprint)
+        connection = self._connect(path)
+        try:
+            connection.execute("PRAGMA synchronous=NORMAL")
+            _check_owner(connection, fingerprint)
+        except BaseException:
+            connection.close()
+            raise
+        self._open[fingerprint] = (path, connection)
+        return connection
+
+    def _drop(self, fingerprint: str) -> None:
+        held = self._open.pop(fingerprint, None)
+        if held:
+            held[1].close()
+
+    def _use(self, fingerprint: str, job: Callable[[sqlite3.Connection], Any], *, create: bool) -> Any:
+        """What `job` gives on the fingerprint's database, or None where there is none and none is to be made.
+
+        A damaged file is set aside, a file that another process removed is looked for anew, and the job is
+        done again.
+        """
+        with _guard:
+            for _ in range(_TRIES):
+                path = self._find(fingerprint)
+                if path is None:
+                    if not create:
+                        return None
+                    path = self._create(fingerprint)
+                try:
+                    result = job(self._connection(fingerprint, path))
+                except BaseException as error:
+                    self._drop(fingerprint)  # undoes what was half done, lets go of a damaged file
+                    if not isinstance(error, sqlite3.Error):
+                        raise
+                    if path.exists():
+                        if not _is_damage(error):
+                            raise
+                        self._set_aside(path, error)
+                    continue
+                with suppress(OSError):
+                    os.utime(path)  # when it was last used
+                return result
+            raise sqlite3.OperationalError(f"its file was damaged or removed {_TRIES} times in a row")
+
+    def _describe(self, path: Path, stem: str) -> StoredBackbone:
+        last_used = datetime.fromtimestamp(path.stat().st_mtime, timezone.utc)
+        size = sum(_size(f"{path}{tail}") for tail in _TAILS)
+        try:
+            with closing(self._connect(path)) as connection:
+                fingerprint, name, created = connection.execute(
+                    "SELECT fingerprint, name, created FROM about"
+                ).fetchone()
+                (entries,) = connection.execute("SELECT count(*) FROM entries").fetchone()
+            return StoredBackbone(
+                fingerprint.decode(),
+                (name or b"").decode(),
+                entries,
+                size,
+                datetime.fromtimestamp(created, timezone.utc),
+                last_used,
+            )
+        except (sqlite3.Error, TypeError, ValueError, AttributeError):
+            return StoredBackbone(stem, "", 0, size, None, last_used, readable=False)
+
+    def _give_up(self, what: str, error: Exception) -> None:
+        if self._warned:
+            return
+        self._warned = True
+        if self.folder.exists() and not self.folder.is_dir():
+            reason = "it is a file, not a folder"
+        else:
+            reason = str(error)
+        warnings.warn(
+            f"the embedding cache in {self.folder} cannot be {what} ({reason}): scoring goes on without it, "
+            "and the scores are the same. Another folder: the variable CAPSCORE_CACHE, or cache=…; no cache: "
+            "cache=False",
+            CacheWarning,
+            stacklevel=3,
+        )
+
+
+def resolve_cache(cache: bool | str | Path | EmbeddingCache | None) -> EmbeddingCache | None:
+    """None or True → a cache in the default folder; False → None; a path → one there; a cache → itself.
+
+    Raises:
+        CapscoreError: anything else, or an empty path.
+    """
+    if cache is False:
+        return None
+    if cache is None or cache is True:
+        return EmbeddingCache()
+    if isinstance(cache, EmbeddingCache):
+        return cache
+    if isinstance(cache, str | os.PathLike) and str(cache):
+        return EmbeddingCache(Path(cache))
+    raise CapscoreError(f"cache={cache!r} was given: expected True, False, a folder, or an EmbeddingCache")
+
+
+def _default_folder() -> str | Path:
+    chosen = os.environ.get("CAPSCORE_CACHE")
+    if chosen:
+        return chosen
+    import platformdirs
+
+    return Path(platformdirs.user_cache_dir("capscore", appauthor=False)) / "embeddings"
+
+
+def _stem(fingerprint: str) -> str:
+    """How a fingerprint begins its file's name: itself where every file system takes it, else its digest."""
+    return fingerprint if _STEM.fullmatch(fingerprint) else xxhash.xxh3_128_hexdigest(fingerprint.encode())
+
+
+def _make(path: Path, fingerprint: str, *, wal: bool) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA page_size=16384")  # rows take 2 to 4 KB: little is left over
+        if wal:
+            with suppress(sqlite3.OperationalError):  # not on this file system: a rollback journal does it
+                connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("BEGIN IMMEDIATE")
+        for statement in _SCHEMA:
+            connection.execute(statement)
+        connection.execute("INSERT INTO about VALUES (?, NULL, ?)", (fingerprint, time.time()))
+        connection.execute("COMMIT")
+
+
+def _check_owner(connection: sqlite3.Connection, fingerprint: str) -> None:
+    owner = connection.execute("SELECT fingerprint FROM about").fetchone()
+    if owner != (fingerprint.encode(),):
+        raise sqlite3.DatabaseError(f"it does not say that it belongs to {fingerprint}")
+
+
+def _read(connection: sqlite3.Connection, dim: int, keys: Sequence[str]) -> dict[str, np.ndarray]:
+    wanted = list(dict.fromkeys(keys))
+    found = {}
+    for start in range(0, len(wanted), _CHUNK):
+        chunk = wanted[start : start + _CHUNK]
+        marks = ",".join("?" * len(chunk))
+        query = f"SELECT key, checksum, vector FROM entries WHERE key IN ({marks})"
+        for key, checksum, vector in connection.execute(query, chunk):
+            whole = isinstance(vector, bytes) and len(vector) == dim * _FLOAT.itemsize
+            if whole and checksum == _checksum(key, vector):
+                found[key.decode()] = np.frombuffer(vector, _FLOAT)
+    return found
+
+
+def _write(connection: sqlite3.Connection, keys: Sequence[str], rows: np.ndarray, name: str | None) -> None:
+    vectors = map(np.ndarray.tobytes, rows)
+    entries = (
+        (key, _checksum(key.encode(), vector), vector) for key, vector in zip(keys, vectors, strict=True)
+    )
+    with connection:  # commits, or rolls back on any exception, Ctrl-C included
+        connection.execute("BEGIN IMMEDIATE")
+        connection.executemany("INSERT OR REPLACE INTO entries VALUES (?, ?, ?)", entries)
+        if name is not None:
+            connection.execute("UPDATE about SET name = ? WHERE name IS NOT ?", (name, name))
+
+
+def _checksum(key: bytes, vector: bytes) -> bytes:
+    """xxh3_64 of an entry; the key is in it, so that no row passes for another's."""
+    return xxhash.xxh3_64_digest(key + vector)
+
+
+def _is_damage(error: sqlite3.Error) -> bool:
+    """Whether the file is at fault, not the disk, the folder or another process."""
+    if isinstance(error, sqlite3.OperationalError):
+        return _says(error, "no such table", "no such column", "malformed", "unsupported file format")
+    return type(error) in (sqlite3.DatabaseError, sqlite3.IntegrityError)  # corrupt, or not a database
+
+
+def _says(error: sqlite3.Error, *words: str) -> bool:
+    return any(word in str(error) for word in words)
+
+
+def _on_network(folder: Path) -> bool:
+    """Whether the folder's file system may be shared with other machines; False where that cannot be told."""
+    try:
+        lines = Path("/proc/self/mounts").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return False
+    real = os.path.realpath(folder)
+    best, kind = "", ""
+    for line in lines:
+        _, mount, this, *_ = line.split(" ")
+        mount = mount.replace("\\040", " ")
+        inside = real == mount or real.startswith(mount.rstrip("/") + "/")
+        if inside and len(mount) >= len(best):  # of two on the same place, the later one is seen
+            best, kind = mount, this
+    return kind in _NETWORK or kind.startswith("fuse")
+
+
+def _size(path: str | Path) -> int:
+    try:
+        return os.path.getsize(path)
+    except OSError:
+        return 0
+
+
+def _remove(path: Path) -> None:
+    for tail in _TAILS:
+        Path(f"{path}{tail}").unlink(missing_ok=True)
+
+
+def _rebuild(folder: str, timeout: float) -> EmbeddingCache:
+    return EmbeddingCache(folder, timeout=timeout)
+
+
+def _close_all(connections: dict[str, tuple[Path, sqlite3.Connection]]) -> None:
+    while connections:
+        connections.popitem()[1][1].close()
+
+
+def _after_fork_in_child() -> None:
+    for cache in list(_living):
+        _inherited.append(dict(cache._open))
+        cache._open.clear()
+    _guard.release()
+
+
+# SQLite's connections do not survive a fork. A fork waits until no thread is in a cache; the child puts what
+# it inherited out of reach, never to be closed there, and opens its own.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_guard.acquire,
+        after_in_parent=_guard.release,
+        after_in_child=_after_fork_in_child,
+    )

@@ -1,0 +1,128 @@
+"""Modules by their former names: `import capscore.agreement` gives `capscore.statistics.agreement`.
+
+Up to version 0.1 all modules lay side by side. What imports them by those names goes on working, without a
+warning until the end of 2027, and gets the very module that has the new name.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+# former name → present name, both below `capscore.`; what lies inside a package moves with it
+FORMER_NAMES = {
+    "agreement": "statistics.agreement",
+    "annotation_files": "benchmark.data.annotation_files",
+    "annotation_folder": "benchmark.data.annotation_folder",
+    "benchmark.figure": "show.benchmark_figure",
+    "benchmark.heatmap": "show.heatmap",
+    "benchmark.present": "show.benchmark_table",
+    "benchmark_builder": "benchmark.data.builder",
+    "bleu": "scorers.formulas.bleu",
+    "bootstrap": "statistics.bootstrap",
+    "cache": "embedding.cache",
+    "caption_files": "benchmark.data.caption_files",
+    "cider": "scorers.formulas.cider",
+    "coco_files": "benchmark.data.coco_files",
+    "columns": "images.sequence",
+    "correlation": "statistics.correlation",
+    "data_check": "benchmark.data.check",
+    "data_export": "benchmark.data.export",
+    "data_sets": "benchmark.data.load",
+    "demo_app": "show.demo_app",
+    "evaluate_module": "scorers.evaluate_module",
+    "explain_app": "show.explain_app",
+    "infometic.drawing": "show.explain_picture",
+    "infometic.explain_page": "show.explain_page",
+    "infometic.explained": "show.explained",
+    "infometic.fonts": "show.fonts",
+    "java_metrics": "scorers.formulas.java_programs",
+    "languages": "text.languages",
+    "ngrams": "scorers.formulas.ngrams",
+    "perturbation_app": "show.perturbation_app",
+    "perturbed_rows": "perturbations.perturbed_file",
+    "progress": "files.progress",
+    "protocols": "benchmark.protocols",
+    "ptb": "text.ptb",
+    "published": "benchmark.published",
+    "rated_captions": "benchmark.data.rated_captions",
+    "rated_rows": "statistics.ratings",
+    "report": "show.report",
+    "report_explanations": "show.report_explanations",
+    "report_perturbations": "show.report_perturbations",
+    "ripple_rules": "text.ripple_rules",
+    "robustness": "benchmark.robustness",
+    "robustness.figure": "show.robustness_figure",
+    "robustness.present": "show.robustness_table",
+    "rouge_l": "scorers.formulas.rouge_l",
+    "row_fields": "files.columns",
+    "rows": "files.rows",
+    "score_file": "scorers.score_file",
+    "scorers.checked_rows": "scorers.checks",
+    "segmentation": "text.segmentation",
+    "shipped": "files.shipped",
+    "signature": "scorers.signature",
+    "unseen_perturbations": "perturbations.unseen",
+    "whole_file": "files.whole_file",
+    "word_changes": "perturbations.word_changes",
+    "word_classes": "text.word_classes",
+}
+
+
+def present_name(former: str) -> str | None:
+    """The name that a module has now, below `capscore.`, or None if it has no other.
+
+    >>> present_name("agreement")
+    'statistics.agreement'
+    >>> present_name("protocols.foils")
+    'benchmark.protocols.foils'
+    >>> present_name("scorers") is None
+    True
+    """
+    parts = former.split(".")
+    for end in range(len(parts), 0, -1):
+        present = FORMER_NAMES.get(".".join(parts[:end]))
+        if present is not None:
+            return ".".join([present, *parts[end:]])
+    return None
+
+
+class FormerNames(MetaPathFinder, Loader):
+    """Imports a module by its former name: the same object as by its present one.
+
+    Args:
+        package: the package whose modules have moved.
+    """
+
+    def __init__(self, package: str):
+        self._prefix = f"{package}."
+        self._own_specs: dict[str, ModuleSpec | None] = {}
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if not fullname.startswith(self._prefix):
+            return None
+        present = present_name(fullname.removeprefix(self._prefix))
+        return None if present is None else ModuleSpec(fullname, self, origin=self._prefix + present)
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        module = importlib.import_module(str(spec.origin))
+        # the import system writes the former name's spec into the module; `exec_module` puts its own back
+        self._own_specs[spec.name] = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        former = module.__spec__
+        if former is not None and former.name in self._own_specs:
+            module.__spec__ = self._own_specs.pop(former.name)
+
+
+def answer_to_former_names(package: str) -> None:
+    """Let the modules of `package` be imported by their former names; once is enough."""
+    if not any(isinstance(finder, FormerNames) for finder in sys.meta_path):
+        sys.meta_path.insert(0, FormerNames(package))  # before the one that looks into folders

@@ -1,0 +1,155 @@
+"""What a scorer was given as the images of all rows → a sequence that holds no decoded image.
+
+In: lists, arrays, columns of data sets, tables and Arrow, iterators. Out: something with a length and cheap
+access by number; `capscore.images.load` turns what it gives into pixels, one image at a time.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from PIL import Image
+
+from ..errors import InputError
+from .load import describe
+
+
+def check_images(images: Any) -> Sequence[Any]:
+    """What a scorer was given for all rows → something with a length and cheap access by number.
+
+    Nothing is decoded or read from disk. A column of a `datasets.Dataset` is read row by row as it is stored
+    (its Image feature is not decoded), an Arrow column likewise; iterators and streams become lists.
+
+    Args:
+        images: list, tuple, array (N, H, W, C), 1-D object array, pandas or Arrow column, a column of a data
+            set, any sequence, or an iterator.
+
+    Raises:
+        InputError: one image, a folder, a table or something without order was given instead.
+
+    >>> check_images(["a.jpg", "b.jpg"])
+    ['a.jpg', 'b.jpg']
+    """
+    _refuse_what_is_no_list(images)
+    column = _dataset_column(images)
+    if column is not None:
+        return column
+    if hasattr(images, "to_pylist"):
+        return _ArrowColumn(images)
+    if isinstance(images, Sequence) or (
+        hasattr(images, "__len__") and hasattr(images, "__getitem__") and not hasattr(images, "ndim")
+    ):
+        return images
+    # The rows of an array are views, so this copies no pixels; and [i] of a pandas column would go by label.
+    return list(images)
+
+
+class _ArrowColumn(Sequence):
+    """A pyarrow Array or ChunkedArray; a row becomes a Python object when it is asked for."""
+
+    def __init__(self, column: Any):
+        self._column = column
+
+    def __len__(self) -> int:
+        return len(self._column)
+
+    def __getitem__(self, index: int | slice) -> Any:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        return self._column[index].as_py()
+
+
+class _DatasetColumn(Sequence):
+    """A column of a `datasets.Dataset` as it is stored: paths and encoded bytes, nothing decoded.
+
+    Args:
+        dataset: the data set, with its row order.
+        names: the column, then the fields inside it.
+    """
+
+    def __init__(self, dataset: Any, names: Sequence[str]):
+        self._rows = dataset.select_columns([names[0]]).with_format("arrow")
+        self._names = tuple(names)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, index: int | slice) -> Any:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        value = self._rows[int(index)].column(0)[0].as_py()
+        for name in self._names[1:]:
+            value = None if value is None else value[name]
+        return value
+
+
+def _dataset_column(images: Any) -> Sequence[Any] | None:
+    """A column of `datasets` → its stored rows; None for anything else."""
+    datasets = sys.modules.get("datasets")  # whoever holds a column has imported it
+    if datasets is None:
+        return None
+    names, source = [], images
+    while hasattr(source, "column_name") and type(source).__module__.startswith("datasets."):
+        names.insert(0, source.column_name)
+        source = source.source
+    if not names:
+        return None
+    if isinstance(source, datasets.IterableDataset):
+        stream = source if source.features is None else source.decode(False)
+        for name in names:
+            stream = stream[name]
+        return list(stream)
+    feature = source.features
+    for name in names:
+        feature = feature[name]
+    # A transform, or a mode asked of the feature, is what the user wants to be scored. Then the column
+    # itself, a sequence too, decodes a row when it is asked for.
+    if source.format["type"] == "custom" or not _is_stored_whole(feature, datasets):
+        return images
+    return _DatasetColumn(source, names)
+
+
+def _is_stored_whole(feature: Any, datasets: Any) -> bool:
+    """Whether a stored value is what a row means: an encoded image, a path, or bytes."""
+    if isinstance(feature, datasets.Image):
+        return feature.mode in (None, "RGB")
+    texts = ("string", "large_string", "binary", "large_binary")
+    return isinstance(feature, datasets.Value) and feature.dtype in texts
+
+
+def _refuse_what_is_no_list(images: Any) -> None:
+    given = describe(images)
+    datasets = sys.modules.get("datasets")
+    if images is None:
+        raise InputError("images=None; expected a list with one image per candidate")
+    if isinstance(images, (str, os.PathLike)):
+        path = os.fsdecode(images)
+        if "\0" not in path and os.path.isdir(os.path.expanduser(path)):
+            raise InputError(
+                f"images={given} is a folder; expected a list with one image per candidate, in their order, "
+                f"such as [pathlib.Path({path!r}) / name for name in names]"
+            )
+    if datasets is not None and isinstance(images, (datasets.Dataset, datasets.IterableDataset)):
+        columns = images.column_names or []
+        raise InputError(f"images={given} is a whole data set; pass one of its columns: {columns}")
+    if hasattr(images, "columns"):
+        raise InputError(f"images={given} is a table; pass one of its columns")
+    if isinstance(images, dict) and not images.keys() & {"path", "bytes"}:
+        keys = sorted(map(str, images))
+        raise InputError(f"images is a dict with the keys {keys}; pass the list inside it")
+    if isinstance(images, (set, frozenset)):
+        raise InputError("images is a set, which has no order; pass a list with one image per candidate")
+    is_column = hasattr(images, "to_pylist") or hasattr(images, "to_list")
+    dimensions = None if is_column else getattr(images, "ndim", None)
+    if (
+        isinstance(images, (str, os.PathLike, bytes, bytearray, memoryview, dict, Image.Image))
+        or dimensions in (0, 2, 3)
+        or (dimensions == 1 and getattr(images.dtype, "kind", "u") not in "OUST")
+        or (hasattr(images, "read") and hasattr(images, "seek"))
+    ):
+        raise InputError(f"images={given} is one image; pass a list with one image per candidate")
+    if not isinstance(images, Iterable) and not hasattr(images, "__getitem__"):
+        raise InputError(f"images={given}; expected a list with one image per candidate")

@@ -1,0 +1,365 @@
+"""A file of captions → the same rows with their captions perturbed, as a file of rows that can be written.
+
+In: a `Rows`, the columns to read, kinds of perturbation and how to go about them. Out: a `Rows` with a row
+for each caption and kind, or a column for each kind; and what it came to, kind by kind.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ..errors import InputError
+from ..files.columns import Fields, _is_missing
+from ..files.rows import Chunk, Rows, UsageError
+from ..scorers.score_file import CHUNK_ROWS, ERROR_COLUMN
+from ..text.languages import language_code
+from ..text.segmentation import not_split_by_blanks
+from .published import KINDS, Perturbed, check_captions, find_objects, noun_finder, perturb, word_finder
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+NEW_COLUMNS = ("original", "perturbation", "unchanged")
+
+
+@dataclass(frozen=True)
+class Options:
+    """How captions are perturbed; `p`, `seed`, `shared_draws`, `removal` as `perturbations.perturb` has them.
+
+    Attributes:
+        wide: whether each kind is a column, rather than a row for each caption.
+        on_error: "raise" or "skip".
+    """
+
+    p: float
+    seed: int
+    shared_draws: bool
+    removal: str
+    wide: bool
+    on_error: str
+
+    def check(self, kinds: Sequence[str]) -> None:
+        """See that these options go with the kinds."""
+        for kind in kinds:
+            self.perturb([], kind, None, [] if kind == "substitution" else None)
+
+    def perturb(self, captions: list[str], kind: str, language: str | None, objects: Any) -> Perturbed:
+        """`perturbations.perturb` with these options."""
+        return perturb(
+            captions,
+            kind,
+            language,
+            p=self.p,
+            seed=self.seed,
+            objects=objects,
+            shared_draws=self.shared_draws,
+            removal=self.removal,
+        )
+
+
+@dataclass
+class Counts:
+    """What a kind came to: rows, those that stayed as they were, and those among them that failed."""
+
+    rows: int = 0
+    unchanged: int = 0
+    failed: int = 0
+    not_found: int = 0
+    settings: dict[str, object] = field(default_factory=dict)
+
+
+@dataclass
+class _Read:
+    """The captions of a chunk, with what is wrong: for all kinds under "", else under the kind."""
+
+    captions: list[Any]
+    languages: list[str | None]
+    objects: list[list[Any] | None]
+    problems: dict[tuple[int, str], InputError]
+
+    def problem(self, row: int, kind: str) -> InputError | None:
+        return self.problems.get((row, "")) or self.problems.get((row, kind))
+
+
+class PerturbedRows(Rows):
+    """The rows of a file with their captions perturbed, as a file of rows that can be written.
+
+    Args:
+        source: the rows.
+        fields: the columns of the captions and their languages.
+        objects: the column of the critical objects, or None.
+        kinds: the perturbations.
+        options: how.
+        language: code of all captions, or None.
+
+    Attributes:
+        counts: kind → what it came to, of the rows that were read so far.
+        languages: language, None where none is stated → how many captions are in it; after `check`.
+        failures: row of the file → its line, or None, and what was wrong; with `on_error="skip"`.
+        n_unsplit: captions written without spaces whose language is split at spaces; `unsplit` is the first.
+
+    Raises:
+        UsageError: the file has a column of the name of a new one already.
+    """
+
+    def __init__(
+        self,
+        source: Rows,
+        fields: Fields,
+        objects: str | None,
+        kinds: Sequence[str],
+        options: Options,
+        language: str | None,
+    ):
+        self.source, self.path = source, source.path
+        self.column, self.language_column, self.objects_column = fields.candidate, fields.language, objects
+        self.kinds, self.options, self.language = tuple(kinds), options, language
+        self.new = [
+            *(kinds if options.wide else NEW_COLUMNS),
+            *([ERROR_COLUMN] if options.on_error == "skip" else []),
+        ]
+        twice = [name for name in self.new if name in source.columns]
+        if twice:
+            raise UsageError(
+                f"the input has a column {twice[0]!r} already, which the result needs for its own; "
+                "rename or drop it"
+            )
+        self.columns = [*source.columns, *self.new]
+        self.n_rows = source.n_rows * (1 if options.wide else len(kinds))
+        self.counts = {kind: Counts() for kind in kinds}
+        self.languages: dict[str | None, int] = {}
+        self.failures: dict[int, tuple[int | None, str]] = {}
+        self.n_unsplit, self.unsplit = 0, ""
+        self._found: dict[tuple[str, str | None], str | InputError] = {}
+
+    # ---- reading ----
+
+    def check(self) -> None:
+        """Read all rows before anything is written, and see what finds words and nouns in their languages.
+
+        Raises:
+            InputError: a row that cannot be perturbed, with `on_error="raise"`; names row and line.
+            MissingExtraError: what finds the words or nouns of a language is not installed.
+            UsageError: nothing finds them in the one language of all captions.
+        """
+        for chunk in self.source.chunks(CHUNK_ROWS):
+            read = self._read(chunk)
+            if read.problems and self.options.on_error == "raise":
+                row, _ = key = min(read.problems)
+                raise _placed(read.problems[key], self.source, chunk, row)
+            for code in dict.fromkeys(read.languages):
+                inside = [
+                    row
+                    for row, other in enumerate(read.languages)
+                    if other == code and (row, "") not in read.problems
+                ]
+                self.languages[code] = self.languages.get(code, 0) + len(inside)
+                if isinstance(self._found.get(("", code)), str):
+                    unsplit = not_split_by_blanks([read.captions[row] for row in inside], code)
+                    self.n_unsplit += len(unsplit)
+                    self.unsplit = self.unsplit or next(iter(unsplit), "")
+        self.languages = {code: count for code, count in self.languages.items() if count}
+
+    def _read(self, chunk: Chunk) -> _Read:
+        captions = chunk.values(self.column)
+        read = _Read(captions, [self.language] * len(chunk), [None] * len(chunk), {})
+        tags = None if self.language_column is None else chunk.values(self.language_column)
+        cells = None if self.objects_column is None else chunk.values(self.objects_column)
+        for row, caption in enumerate(captions):
+            try:
+                check_captions([caption])
+                if tags is not None:
+                    read.languages[row] = _language(tags[row])
+            except InputError as error:
+                read.problems[row, ""] = error
+                continue
+            if cells is not None:
+                try:
+                    read.objects[row] = _objects(cells[row], self.source.cells_are_text)
+                    if read.objects[row] is not None:
+                        find_objects([caption], [read.objects[row]])
+                except InputError as error:
+                    read.problems[row, "substitution"] = error
+            for kind in self.kinds:
+                # given objects are exchanged in any language
+                if (row, kind) not in read.problems and (kind != "substitution" or read.objects[row] is None):
+                    found = self.finder(kind, read.languages[row])
+                    if isinstance(found, InputError) and self.language is not None:
+                        raise UsageError(f"--language {self.language}: {found.message}")
+                    if isinstance(found, InputError):
+                        read.problems[row, kind] = found
+        return read
+
+    def finder(self, kind: str, code: str | None) -> str | InputError:
+        """What finds a language's nouns for substitution, its words for all other kinds; or why nothing does.
+
+        Raises:
+            MissingExtraError: what does it is not installed.
+        """
+        key = ("substitution" if kind == "substitution" else "", code)
+        if key not in self._found:
+            try:
+                self._found[key] = noun_finder(code) if key[0] else word_finder(code)
+            except InputError as error:
+                self._found[key] = error
+        return self._found[key]
+
+    def count_languages(self) -> dict[str | None, int]:
+        """How many rows are in each language, None where none is stated; whatever else is wrong with them.
+
+        Raises:
+            InputError: what is no language; names row and line.
+        """
+        counts: dict[str | None, int] = {}
+        for chunk in self.source.chunks(CHUNK_ROWS):
+            if self.language_column is None:
+                counts[self.language] = counts.get(self.language, 0) + len(chunk)
+                continue
+            for row, tag in enumerate(chunk.values(self.language_column)):
+                try:
+                    code = _language(tag)
+                except InputError as error:
+                    raise _placed(error, self.source, chunk, row) from None
+                counts[code] = counts.get(code, 0) + 1
+        return counts
+
+    # ---- as rows ----
+
+    def chunks(self, size: int) -> Iterator[Chunk]:
+        """The rows, perturbed as they are read; `size` counts those of the source."""
+        for chunk in self.source.chunks(size):
+            yield self._perturbed(chunk)
+
+    def schema(self) -> pa.Schema:
+        import pyarrow as pa
+
+        schema = self.source.schema()
+        caption = schema.field(self.column).type
+        types = {name: caption for name in ("original", *KINDS)} | {"unchanged": pa.bool_()}
+        for name in self.new:
+            schema = schema.append(pa.field(name, types.get(name, pa.string())))
+        metadata = dict(schema.metadata or {})
+        if b"huggingface" in metadata:
+            noted = json.loads(metadata[b"huggingface"])
+            features = noted.get("info", {}).get("features")
+            if features is not None:
+                for name in self.new:
+                    features[name] = {"dtype": str(schema.field(name).type), "_type": "Value"}
+                    if types.get(name) == caption:
+                        features[name] = features[self.column]
+                metadata[b"huggingface"] = json.dumps(noted).encode()
+        return schema.with_metadata(metadata or None)
+
+    def _perturbed(self, chunk: Chunk) -> Chunk:
+        read = self._read(chunk)
+        texts = {kind: self._texts(read, kind) for kind in self.kinds}
+        errors = self._errors(chunk, read)
+        if self.options.wide:
+            told = ["; ".join(dict.fromkeys(filter(None, row))) or None for row in zip(*errors, strict=True)]
+            values = {**{kind: changed for kind, (changed, _) in texts.items()}, "": told}
+            return self._with_columns(chunk, range(len(chunk)), None, list(values.values()))
+        repeated = [row for row in range(len(chunk)) for _ in self.kinds]
+        by_kind = list(texts.values())
+        changed = [part[0][row] for row in range(len(chunk)) for part in by_kind]
+        values = [
+            [read.captions[row] for row in repeated],
+            list(self.kinds) * len(chunk),
+            [part[1][row] for row in range(len(chunk)) for part in by_kind],
+            [part[row] for row in range(len(chunk)) for part in errors],
+        ]
+        return self._with_columns(chunk, repeated, changed, values)
+
+    def _texts(self, read: _Read, kind: str) -> tuple[list[Any], list[bool]]:
+        """The captions after a perturbation, and which stayed as they were."""
+        texts, unchanged = list(read.captions), [True] * len(read.captions)
+        counts = self.counts[kind]
+        groups: dict[tuple[str | None, bool], list[int]] = {}
+        for row, code in enumerate(read.languages):
+            if read.problem(row, kind) is None:
+                given = kind == "substitution" and read.objects[row] is not None
+                groups.setdefault((code, given), []).append(row)
+            else:
+                counts.failed += 1
+        for (code, given), rows in groups.items():
+            result = self.options.perturb(
+                [read.captions[row] for row in rows],
+                kind,
+                code,
+                [read.objects[row] for row in rows] if given else None,
+            )
+            for row, text, same in zip(rows, result.captions, result.unchanged.tolist(), strict=True):
+                texts[row], unchanged[row] = text, same
+            counts.not_found += int(result.not_found.sum())
+            counts.settings = {
+                name: value for name, value in result.settings.items() if name not in ("words", "objects")
+            }
+        counts.rows += len(texts)
+        counts.unchanged += sum(unchanged)
+        return texts, unchanged
+
+    def _errors(self, chunk: Chunk, read: _Read) -> list[list[str | None]]:
+        """What was wrong with each row, kind by kind."""
+        errors = []
+        for kind in self.kinds:
+            found = [read.problem(row, kind) for row in range(len(chunk))]
+            errors.append([None if error is None else error.message_with_field() for error in found])
+        for row, told in enumerate(zip(*errors, strict=True)):
+            messages = dict.fromkeys(message for message in told if message)
+            if messages:
+                line = None if chunk.lines is None else chunk.lines[row]
+                self.failures[chunk.start + row] = (line, "; ".join(messages))
+        return errors
+
+    def _with_columns(
+        self, chunk: Chunk, rows: Sequence[int], captions: list[Any] | None, values: list[list[Any]]
+    ) -> Chunk:
+        """Rows of a chunk with other captions, unless None, and the new columns."""
+        new = dict(zip(self.new, values, strict=False))  # there are errors at the end, wanted or not
+        if chunk.table is None:
+            made = []
+            for place, row in enumerate(rows):
+                whole = dict(chunk.rows[row])
+                if captions is not None and self.column in whole:
+                    whole[self.column] = captions[place]
+                made.append(whole | {name: column[place] for name, column in new.items()})
+            return Chunk(chunk.start, None, rows=made)
+        import pyarrow as pa
+
+        table = chunk.table if len(rows) == len(chunk) else chunk.table.take(pa.array(rows, pa.int64()))
+        schema = self.schema()
+        if captions is not None:
+            place = table.schema.get_field_index(self.column)
+            table = table.set_column(
+                place, table.schema.field(place), pa.array(captions, table.schema.field(place).type)
+            )
+        columns = [pa.array(column, schema.field(name).type) for name, column in new.items()]
+        return Chunk(chunk.start, None, table=pa.Table.from_arrays([*table.columns, *columns], schema=schema))
+
+
+def _language(tag: Any) -> str | None:
+    return None if _is_missing(tag) else language_code(tag)
+
+
+def _objects(cell: Any, is_text: bool) -> list[Any] | None:
+    """The critical objects of a row; None where it has none annotated."""
+    if _is_missing(cell):
+        return None
+    listed = cell
+    if is_text:
+        try:
+            listed = json.loads(cell)
+        except (json.JSONDecodeError, RecursionError):
+            listed = None
+    if not isinstance(listed, list):
+        wanted = (
+            'a JSON list such as ["a dog", "beach"]' if is_text else "a list of texts or (start, end) places"
+        )
+        raise InputError(f"{cell!r:.60}: expected {wanted}; --nouns takes the nouns instead", field="objects")
+    return listed
+
+
+def _placed(error: InputError, source: Rows, chunk: Chunk, row: int) -> InputError:
+    return InputError(f"{source.place(chunk, row)}: {error.message_with_field()}")

@@ -1,0 +1,431 @@
+"""The abstract base that joins a scorer to `evaluate`: rows come in by `add`, `add_batch` or `compute`.
+
+Rows are checked and measured as they come, in the process they come to; what waits for `compute` is one
+short row of numbers each, and its texts for a metric that compares rows with each other. So memory does not
+grow with the images, every process of a distributed run does its own share of the model's work, no image goes
+through a data set's encoder, which would change its pixels, and CIDEr of rows that came piece by piece is
+that of all of them at once.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+import datasets
+import evaluate
+import numpy as np
+from datasets import Features, Value
+
+from ..errors import CapscoreError, InputError
+from ..text.languages import language_code
+from . import load, scorer_class
+from .base import PreparedRows, Scorer
+
+INPUTS = """
+Args:
+    predictions (list of str): candidate captions.
+    images (list{optional}): {images}
+{references}{boxes}    language (str or list of str, optional): language code of the captions; {language}
+    on_error (str): "raise" (default), or "skip" to leave bad rows out and list them under "failures".
+
+Returns:
+    dict of plain floats, lists and strings: "{metric}" (mean), "scores" (None for a skipped row){components},
+    "n_items", "n_unique_images", "n_truncated", "n_failed", "failures", "signature".
+{details}"""
+IMAGES = """an image each: path, bytes, PIL image, uint8 array (height, width, channels), or
+        `datasets.Image` dict."""
+NO_IMAGES = """taken so that the same rows can go to every metric, and not opened."""
+REFERENCES = """    references (list of lists of str): at least one reference a row.
+"""
+BOXES = """    boxes (list of lists, optional): the regions of each row's image, (left, top, right, bottom) in
+        pixels of the upright image; None for a row whose regions are to be found.
+"""
+DETAILS = """
+    And for each row, None for a skipped one: {names}.
+    {more}
+"""
+LANGUAGE = "named in the signature."
+SPLIT_LANGUAGE = """says how texts are
+        split into words."""
+
+
+class CaptionModule(evaluate.Metric, ABC):
+    """Base of the modules in `metrics/`; a module names its `metric` and describes itself.
+
+    Extra arguments of `evaluate.load` go to `capscore.load`, which refuses those that its metric does not
+    take: backbone, device, dtype, batch_size, cache, prefix, image_tower, trust_remote_code, allow_urls and
+    progress for metrics with a backbone, and weights, regions, region_names, n_regions and beta for
+    infometic; document_frequencies, variant and clip for others. `revision` of `evaluate.load` is that of the
+    module; for the towers write `backbone="org/name@revision"`.
+
+    `language` is that of all rows which come without one. `add` and `add_batch` of `evaluate.combine` hand on
+    none, so there the modules have to be loaded with it.
+
+    With `num_process > 1` every process needs the same `experiment_id` and `cache_dir` (a shared folder), its
+    own `process_id`, and a call of `compute`, also where it was given no rows. `timeout` is how many seconds
+    one may keep another waiting. Process 0 gets the result of all rows, in the order of `process_id`; the
+    others get None.
+
+    Attributes:
+        metric: name of the scorer.
+        papers: addresses of the papers that define the metric.
+        details: where a metric says more of a row than numbers (its scorer has `detail_names`): what that is.
+    """
+
+    metric: ClassVar[str]
+    papers: ClassVar[tuple[str, ...]] = ()
+    details: ClassVar[str] = ""
+
+    def __init__(
+        self,
+        config_name: str | None = None,
+        keep_in_memory: bool = False,
+        cache_dir: str | None = None,
+        num_process: int = 1,
+        process_id: int = 0,
+        seed: int | None = None,
+        experiment_id: str | None = None,
+        hash: str | None = None,
+        max_concurrent_cache_files: int = 10000,
+        timeout: int | float = 100,
+        *,
+        backbone: Any = None,
+        device: str | None = None,
+        dtype: str | None = None,
+        batch_size: int | None = None,
+        cache: Any = None,
+        prefix: str | None = None,
+        image_tower: str | None = None,
+        trust_remote_code: bool = False,
+        allow_urls: bool = False,
+        progress: bool | None = None,
+        document_frequencies: Any = None,
+        variant: str | None = None,
+        clip: str | None = None,
+        weights: Any = None,
+        regions: Any = None,
+        region_names: Sequence[str] | None = None,
+        n_regions: int | None = None,
+        beta: float | None = None,
+        language: str | None = None,
+    ):
+        self._language = language
+        self._scorer: Scorer | None = None
+        self._load_options = {
+            "backbone": backbone,
+            "device": device,
+            "dtype": dtype,
+            "batch_size": batch_size,
+            "cache": cache,
+            "prefix": prefix,
+            "image_tower": image_tower,
+            "trust_remote_code": trust_remote_code,
+            "allow_urls": allow_urls,
+            "progress": progress,
+            "document_frequencies": document_frequencies,
+            "variant": variant,
+            "clip": clip,
+            "weights": weights,
+            "regions": regions,
+            "region_names": region_names,
+            "n_regions": n_regions,
+            "beta": beta,
+        }
+        self._storing = False
+        self._rows_here = 0
+        super().__init__(
+            config_name=config_name,
+            keep_in_memory=keep_in_memory,
+            cache_dir=cache_dir,
+            num_process=num_process,
+            process_id=process_id,
+            seed=seed,
+            experiment_id=experiment_id,
+            hash=hash,
+            max_concurrent_cache_files=max_concurrent_cache_files,
+            timeout=timeout,
+        )
+
+    # ------------------------------------------------- what a module says of itself
+
+    @classmethod
+    @abstractmethod
+    def describe(cls) -> tuple[str, str]:
+        """(description, citation) of the metric."""
+
+    def _info(self) -> evaluate.MetricInfo:
+        kind = scorer_class(self.metric)
+        description, citation = self.describe()
+        names: dict[str, Any] = {"predictions": Value("string")}
+        if kind.needs_images:
+            names["images"] = datasets.Image(decode=False)
+        if kind.needs_references:
+            names["references"] = datasets.Sequence(Value("string"))
+        components = "".join(
+            [
+                *(f', "{name}", "mean_{name}"' for name in kind.component_names),
+                *(f', "{name}"' for name in kind.corpus_names),
+            ]
+        )
+        return evaluate.MetricInfo(
+            description=description,
+            citation=citation,
+            inputs_description=INPUTS.format(
+                optional="" if kind.needs_images else ", optional",
+                images=IMAGES if kind.needs_images else NO_IMAGES,
+                references=REFERENCES if kind.needs_references else "",
+                boxes=BOXES if kind.detail_names else "",
+                language=SPLIT_LANGUAGE if kind.splits_texts else LANGUAGE,
+                metric=self.metric,
+                components=components,
+                details=DETAILS.format(
+                    names=", ".join(f'"{name}"' for name in kind.detail_names), more=self.details
+                )
+                if kind.detail_names
+                else "",
+            ),
+            features=Features(names),
+            reference_urls=list(self.papers),
+        )
+
+    @property
+    def scorer(self) -> Scorer:
+        """The scorer, loaded when first needed."""
+        if self._scorer is None:
+            self._scorer = load(self.metric, **self._load_options)
+        return self._scorer
+
+    def _download_and_prepare(self, dl_manager: Any) -> None:
+        # evaluate.load promises that what a module needs is there when it returns
+        scorer = self.scorer
+        if self._language is not None:
+            problem = scorer.language_problem(language_code(self._language))
+            if problem:
+                raise InputError(problem, field="language")
+
+    # ----------------------------------------------------------------- rows come in
+
+    def add_batch(
+        self,
+        *,
+        predictions: Sequence[str] | None = None,
+        images: Sequence[Any] | None = None,
+        references: Sequence[Sequence[str]] | None = None,
+        language: str | Sequence[str] | None = None,
+        on_error: str = "raise",
+        boxes: Sequence[Any] | None = None,
+    ) -> None:
+        """Take in a batch of rows and keep what `compute` needs of them: all of it, or on an error none."""
+        if self._is_closed():
+            raise CapscoreError(
+                f"the last compute of {self.metric} broke off, and the rows added before it wait: "
+                "call compute() again before adding others"
+            )
+        if language is None:
+            language = self._language
+        if predictions is None:
+            raise InputError("predictions=None: expected a list of captions", field="predictions")
+        self._check_boxes(boxes)
+        if self.num_process > 1:
+            if self.writer is None:
+                # Processes meet before the work, not after: nobody waits while another one scores.
+                self._open_storage()
+            if hasattr(predictions, "__len__") and len(predictions) == 0:
+                return  # an uneven share
+        rows = self._prepare(predictions, images, references, language, on_error, boxes)
+        with self._row_storage():
+            super().add_batch(**_to_columns(rows))
+        self._rows_here += len(rows)
+
+    def add(
+        self,
+        *,
+        prediction: str | None = None,
+        image: Any = None,
+        reference: Sequence[str] | None = None,
+        language: str | None = None,
+        on_error: str = "raise",
+        boxes: Any = None,
+        predictions: str | None = None,
+        images: Any = None,
+        references: Sequence[str] | None = None,
+    ) -> None:
+        """Take in one row and keep what `compute` needs of it; takes singular and plural names."""
+        caption = _one_of("prediction", prediction, "predictions", predictions)
+        photo = _one_of("image", image, "images", images)
+        refs = _one_of("reference", reference, "references", references)
+        kind = scorer_class(self.metric)
+        takes_references = refs is not None or kind.needs_references
+        self.add_batch(
+            predictions=[caption],
+            images=[photo] if photo is not None or kind.needs_images else None,
+            references=[refs] if takes_references else None,
+            language=language,
+            on_error=on_error,
+            boxes=None if boxes is None else [boxes],
+        )
+
+    def compute(
+        self,
+        *,
+        predictions: Sequence[str] | None = None,
+        images: Sequence[Any] | None = None,
+        references: Sequence[Sequence[str]] | None = None,
+        language: str | Sequence[str] | None = None,
+        on_error: str = "raise",
+        boxes: Sequence[Any] | None = None,
+    ) -> dict[str, Any] | None:
+        """Score rows (those given here, and those added before) and return means, scores, counts, signature.
+
+        References for a metric that takes none are left out here, as `evaluate` does, because
+        `evaluate.combine` hands the same rows to all its modules; the signature then says `refs:0`.
+        """
+        self._check_boxes(boxes)
+        if predictions is not None or images is not None or references is not None:
+            self.add_batch(
+                predictions=predictions,
+                images=images,
+                references=references if scorer_class(self.metric).needs_references else None,
+                language=language,
+                on_error=on_error,
+                boxes=boxes,
+            )
+        elif language is not None or on_error != "raise":
+            raise InputError(
+                "language and on_error belong to the rows: give them to add or add_batch, or pass rows here"
+            )
+        elif boxes is not None:
+            raise InputError(
+                "boxes belong to the rows: give them to add or add_batch, or pass rows here", field="boxes"
+            )
+        if self.writer is None and not self._is_closed() and self.num_process > 1:
+            self._open_storage()  # without rows: the others count on this process
+        if self.writer is not None or self._is_closed():
+            try:
+                with self._row_storage():
+                    result = super().compute()
+            finally:
+                if not self._is_closed():
+                    self._rows_here = 0
+            if result is None or result["scores"]:
+                return result
+        kind = scorer_class(self.metric)
+        needed = ["predictions", *(["images"] if kind.needs_images else [])]
+        needed += ["references"] if kind.needs_references else []
+        raise InputError(
+            f"{self.metric} has no rows to compute: pass {' and '.join(needed)}, or call add or add_batch",
+            field="predictions",
+        )
+
+    def _compute(
+        self,
+        *,
+        values: list[list[float]],
+        candidate: list[str],
+        references: list[list[str]],
+        image_key: list[str],
+        truncated: list[bool],
+        n_references: list[int],
+        row_language: list[str],
+        error: list[str],
+        details: list[str],
+    ) -> dict[str, Any]:
+        names = self.scorer.value_names
+        table = np.array(values, dtype=np.float64).reshape(len(error), len(names))
+        rows = PreparedRows(
+            values=dict(zip(names, table.T, strict=True)),
+            candidates=list(candidate) if self.scorer.waits else None,
+            references=list(references) if self.scorer.waits else None,
+            image_keys=list(image_key),
+            truncated=np.array(truncated, dtype=bool),
+            n_references=np.array(n_references, dtype=np.int64),
+            languages=list(row_language),
+            failures={row: message for row, message in enumerate(error) if message},
+            details=[json.loads(text) for text in details] if self.scorer.detail_names else None,
+        )
+        return self.scorer.finish(rows).to_dict()
+
+    def _check_boxes(self, boxes: Any) -> None:
+        if boxes is not None and not scorer_class(self.metric).detail_names:
+            raise InputError(f"{self.metric} takes no boxes: it does not look at regions", field="boxes")
+
+    def _prepare(
+        self, captions: Any, images: Any, references: Any, language: Any, on_error: str, boxes: Any
+    ) -> PreparedRows:
+        given = {} if boxes is None else {"boxes": boxes}
+        try:
+            return self.scorer.prepare(captions, images, references, language, on_error=on_error, **given)
+        except InputError as error:
+            if error.row is not None and self._rows_here:
+                # rows are counted from the first that this process was given
+                raise error.at(self._rows_here + error.row) from error.__cause__
+            raise
+
+    # ------------------------------------------- what waits for compute, a row each
+
+    def _row_features(self) -> Features:
+        return Features(
+            {
+                "values": datasets.Sequence(Value("float64")),
+                "candidate": Value("string"),
+                "references": datasets.Sequence(Value("string")),
+                "image_key": Value("string"),
+                "truncated": Value("bool"),
+                "n_references": Value("int64"),
+                "row_language": Value("string"),
+                "error": Value("string"),
+                "details": Value("string"),
+            }
+        )
+
+    def _is_closed(self) -> bool:
+        """Whether rows wait in a file that a compute has closed and could not read to the end."""
+        return self.writer is None and self.cache_file_name is not None
+
+    def _open_storage(self) -> None:
+        self.selected_feature_format = self._row_features()
+        self._init_writer()
+
+    # `evaluate` writes, gathers and reads back rows of the declared inputs. Inside `_row_storage` it sees the
+    # columns above instead, so that its own machinery (files, locks, processes) is used as it is.
+
+    @contextmanager
+    def _row_storage(self) -> Iterator[None]:
+        self._storing = True
+        try:
+            yield
+        finally:
+            self._storing = False
+
+    def _feature_names(self) -> list[str]:
+        return list(self._row_features()) if self._storing else super()._feature_names()
+
+    def _infer_feature_from_batch(self, batch: dict[str, Any]) -> Features:
+        return self._row_features()
+
+    def _infer_feature_from_example(self, example: dict[str, Any]) -> Features:
+        return self._row_features()
+
+
+def _one_of(name: str, value: Any, other: str, other_value: Any) -> Any:
+    if value is not None and other_value is not None:
+        raise InputError(f"both {name} and {other} were given: pass one of them", field=name)
+    return value if value is not None else other_value
+
+
+def _to_columns(rows: PreparedRows) -> dict[str, list[Any]]:
+    return {
+        "values": [[float(values[row]) for values in rows.values.values()] for row in range(len(rows))],
+        "candidate": rows.candidates or [""] * len(rows),
+        "references": rows.references or [[]] * len(rows),
+        "image_key": rows.image_keys,
+        "truncated": rows.truncated.tolist(),
+        "n_references": rows.n_references.tolist(),
+        "row_language": rows.languages,
+        "error": [rows.failures.get(row, "") for row in range(len(rows))],
+        "details": [json.dumps(detail) for detail in rows.details or [None] * len(rows)],
+    }

@@ -1,0 +1,1 @@
+"""Formulas of the metrics that count words: tokens in, scores out."""

@@ -1,0 +1,362 @@
+"""Captions as tokens, each distinct text once, and how often each text holds every 1- to 4-gram.
+
+In: candidates and references as texts, and a function that tokenises texts. Out: a `TokenRows`, whose n-grams
+and reference lists are numbers; CIDEr and BLEU compute on these arrays.
+"""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+
+import numpy as np
+
+from ...errors import CapscoreError, InputError
+
+ORDERS = 4  # n-grams of 1 to 4 tokens
+BLOCK = 1 << 19  # array elements at once: each takes some tens of bytes for a moment
+
+
+@dataclass(frozen=True, eq=False)
+class TokenRows:
+    """n rows of tokenised captions; each distinct text once.
+
+    Attributes:
+        tokens: distinct texts → tokens. A text without a token has an empty list.
+        candidates: int64 (n,), index into `tokens`.
+        references: int64 (m,), index into `tokens`, row after row.
+        offsets: int64 (n + 1,), where each row's references start; every row has at least one.
+    """
+
+    tokens: list[list[str]]
+    candidates: np.ndarray
+    references: np.ndarray
+    offsets: np.ndarray
+
+    @classmethod
+    def build(
+        cls,
+        candidates: Sequence[str],
+        references: Sequence[Sequence[str]],
+        tokenize: Callable[[list[str]], list[list[str]]],
+    ) -> TokenRows:
+        """Tokenise each distinct text once.
+
+        Args:
+            candidates: n captions.
+            references: n lists of at least one reference.
+            tokenize: distinct texts → their tokens, in the same order; called once with all of them.
+
+        Raises:
+            InputError: a row lacks references, or something in it is not a text; says which row.
+            CapscoreError: `tokenize` did not give one list of tokens a text.
+
+        >>> rows = TokenRows.build(["a cat", "a dog"], [["a cat", "one cat"], ["a dog"]],
+        ...                        lambda texts: [text.split() for text in texts])
+        >>> rows.tokens
+        [['a', 'cat'], ['a', 'dog'], ['one', 'cat']]
+        >>> rows.candidates.tolist(), rows.references.tolist(), rows.offsets.tolist()
+        ([0, 1], [0, 2, 1], [0, 2, 3])
+        """
+        check_texts(candidates, references)
+        index: dict[str, int] = {}
+        of_candidates = [index.setdefault(text, len(index)) for text in candidates]
+        of_references = [index.setdefault(text, len(index)) for texts in references for text in texts]
+        tokens = list(tokenize(list(index)))
+        if len(tokens) != len(index):
+            raise CapscoreError(f"tokenize gave {len(tokens)} lists of tokens for {len(index)} texts")
+        for text, some in zip(index, tokens, strict=True):
+            if isinstance(some, str):
+                raise CapscoreError(
+                    f"tokenize gave {reprlib.repr(some)} for {reprlib.repr(text)}; expected a list of tokens"
+                )
+        return cls(
+            tokens,
+            np.array(of_candidates, dtype=np.int64),
+            np.array(of_references, dtype=np.int64),
+            starts(np.fromiter(map(len, references), dtype=np.int64, count=len(references))),
+        )
+
+    def __len__(self) -> int:
+        return len(self.candidates)
+
+    @cached_property
+    def lengths(self) -> np.ndarray:
+        """int64 (t,): how many tokens each distinct text has."""
+        return np.fromiter(map(len, self.tokens), dtype=np.int64, count=len(self.tokens))
+
+    @cached_property
+    def ngrams(self) -> NGrams:
+        """The n-grams of the distinct texts, counted when first asked for."""
+        return NGrams.count(self.tokens)
+
+    @cached_property
+    def documents(self) -> Documents:
+        """The distinct lists of references."""
+        return Documents.distinct(self.references, self.offsets)
+
+    @cached_property
+    def frequencies(self) -> np.ndarray:
+        """int64 (g,): in the references of how many rows each n-gram is."""
+        return self.documents.frequencies(self.ngrams)
+
+
+def check_texts(candidates: Sequence[str], references: Sequence[Sequence[str]]) -> None:
+    """See that every row has a text and a list of at least one text.
+
+    Raises:
+        InputError: one does not; says which row.
+    """
+    if len(candidates) != len(references):
+        raise InputError(
+            f"{len(references)} lists of references for {len(candidates)} candidates; expected one list each",
+            field="references",
+        )
+    for row, (candidate, texts) in enumerate(zip(candidates, references, strict=True)):
+        if not isinstance(candidate, str):
+            raise InputError(f"{reprlib.repr(candidate)} is not a text", row=row, field="candidate")
+        if isinstance(texts, str) or not isinstance(texts, Sequence):
+            raise InputError(f"{reprlib.repr(texts)} is not a list of texts", row=row, field="references")
+        if not texts:
+            raise InputError("no reference; expected at least one", row=row, field="references")
+        for text in texts:
+            if not isinstance(text, str):
+                raise InputError(f"{reprlib.repr(text)} is not a text", row=row, field="references")
+
+
+@dataclass(frozen=True, eq=False)
+class NGrams:
+    """The 1- to 4-grams of t texts, and how often each text holds them.
+
+    An n-gram is a number below g. Numbers go by order, the 1-grams first; the number of a 1-gram is that of
+    its word. An entry is an n-gram of a text; entries go by text, then by n-gram.
+
+    Attributes:
+        words: the distinct tokens.
+        firsts: int64 (5,), the first number of each order, and g.
+        prefixes: int64 (g,), each n-gram without its last token, as a number; −1 for a 1-gram.
+        lasts: int64 (g,), the word of its last token. Within an order (prefix, last) ascends.
+        offsets: int64 (t + 1,), where each text's entries start.
+        keys: int64 (e,), text · g + n-gram of each entry; ascending.
+        counts: int32 (e,), how often the text holds the n-gram.
+    """
+
+    words: list[str]
+    firsts: np.ndarray
+    prefixes: np.ndarray
+    lasts: np.ndarray
+    offsets: np.ndarray
+    keys: np.ndarray
+    counts: np.ndarray
+
+    @classmethod
+    def count(cls, texts: Sequence[Sequence[str]]) -> NGrams:
+        """Tokens of texts → their n-grams.
+
+        >>> grams = NGrams.count([["to", "be", "or", "to", "be"], ["be"]])
+        >>> grams.words, grams.firsts.tolist()
+        (['to', 'be', 'or'], [0, 3, 6, 9, 11])
+        >>> grams.ids(slice(0, 5)).tolist(), grams.counts[:5].tolist()  # to, be, or, "to be", "be or"
+        ([0, 1, 2, 3, 4], [2, 2, 1, 2, 1])
+        """
+        known, words = number_words(texts)
+        sizes = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
+        text_of = np.repeat(np.arange(len(texts)), sizes)
+        end_of = np.cumsum(sizes)[text_of]
+
+        at = np.arange(len(words))  # where an n-gram starts
+        gram = words
+        occurrences = [(text_of, gram)]
+        firsts, prefixes, lasts = [0, len(known)], [np.full(len(known), -1)], [np.arange(len(known))]
+        for order in range(2, ORDERS + 1):
+            fits = at + order <= end_of[at]
+            at, gram = at[fits], gram[fits]
+            # an n-gram is the one before it and one more word
+            pairs, gram = np.unique(gram * len(known) + words[at + order - 1], return_inverse=True)
+            gram += firsts[-1]
+            occurrences.append((text_of[at], gram))
+            for parts, part in zip((prefixes, lasts), np.divmod(pairs, max(len(known), 1)), strict=True):
+                parts.append(part)
+            firsts.append(firsts[-1] + len(pairs))
+
+        n_grams = firsts[-1]
+        keys, counts = [np.zeros(0, np.int64)], [np.zeros(0, np.int32)]
+        for block in blocks(ORDERS * sizes):
+            here = []
+            for owners, grams in occurrences:
+                first, end = np.searchsorted(owners, (block.start, block.stop))
+                here.append(owners[first:end] * n_grams + grams[first:end])
+            some, times = np.unique(np.concatenate(here), return_counts=True)
+            keys.append(some)
+            counts.append(times.astype(np.int32))
+        all_keys = np.concatenate(keys)
+        bounds = np.arange(len(texts) + 1) * n_grams
+        return cls(
+            list(known),
+            np.array(firsts),
+            np.concatenate(prefixes),
+            np.concatenate(lasts),
+            np.searchsorted(all_keys, bounds),
+            all_keys,
+            np.concatenate(counts),
+        )
+
+    def __len__(self) -> int:
+        return int(self.firsts[-1])
+
+    @cached_property
+    def orders(self) -> np.ndarray:
+        """int64 (g,): 0 for a 1-gram to 3 for a 4-gram."""
+        return np.repeat(np.arange(ORDERS), np.diff(self.firsts))
+
+    @cached_property
+    def sizes(self) -> np.ndarray:
+        """int64 (t,): how many distinct n-grams each text holds."""
+        return np.diff(self.offsets)
+
+    def ids(self, entries: slice | np.ndarray) -> np.ndarray:
+        """The n-grams of entries."""
+        return self.keys[entries] % max(len(self), 1)
+
+    def of(self, texts: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The entries of texts, one text after another: (which of the given texts, n-gram, count)."""
+        entries = spans(self.offsets[texts], self.sizes[texts])
+        return np.repeat(np.arange(len(texts)), self.sizes[texts]), self.ids(entries), self.counts[entries]
+
+    def counts_in(self, texts: np.ndarray, ids: np.ndarray) -> np.ndarray:
+        """How often `texts[i]` holds the n-gram `ids[i]`; 0 where it does not."""
+        return look_up(self.keys, self.counts, texts * len(self) + ids)
+
+
+@dataclass(frozen=True, eq=False)
+class Documents:
+    """The distinct lists of references that rows are compared with.
+
+    Attributes:
+        of_row: int64 (n,), each row's document.
+        times: int64 (d,), how many rows have it.
+        references: int64, texts of the documents, document after document.
+        offsets: int64 (d + 1,), where each document's references start.
+    """
+
+    of_row: np.ndarray
+    times: np.ndarray
+    references: np.ndarray
+    offsets: np.ndarray
+
+    @classmethod
+    def distinct(cls, references: np.ndarray, offsets: np.ndarray) -> Documents:
+        """Rows' references → the distinct lists.
+
+        >>> documents = Documents.distinct(np.array([4, 5, 4, 4, 5]), np.array([0, 2, 3, 5]))
+        >>> documents.of_row.tolist(), documents.times.tolist()
+        ([1, 0, 1], [1, 2])
+        """
+        sizes = np.diff(offsets)
+        n_texts = int(references.max(initial=0)) + 1
+        lists = np.zeros(len(sizes), dtype=np.int64)  # what is read of each list so far, as a number
+        used = 1
+        for place in range(int(sizes.max(initial=0))):
+            longer = np.flatnonzero(sizes > place)
+            seen = lists[longer] * n_texts + references[offsets[longer] + place]
+            new, inverse = np.unique(seen, return_inverse=True)
+            lists[longer] = used + inverse
+            used += len(new)
+        _, first, of_row, times = np.unique(lists, return_index=True, return_inverse=True, return_counts=True)
+        entries = spans(offsets[first], sizes[first])
+        return cls(of_row, times, references[entries], starts(sizes[first]))
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    @cached_property
+    def sizes(self) -> np.ndarray:
+        """int64 (d,): references a document."""
+        return np.diff(self.offsets)
+
+    def entries(self, ngrams: NGrams) -> np.ndarray:
+        """int64 (d,): how many entries the references of each document have together."""
+        return np.diff(starts(ngrams.sizes[self.references])[self.offsets])
+
+    def most(self, ngrams: NGrams, documents: slice) -> tuple[np.ndarray, np.ndarray]:
+        """What the references of consecutive documents hold at most.
+
+        Returns:
+            keys: int64, (document − the first one) · g + n-gram, for what any of its references holds;
+                ascending.
+            counts: the most that one of its references holds of it.
+        """
+        texts = self.references[self.offsets[documents.start] : self.offsets[documents.stop]]
+        document = np.repeat(np.arange(documents.stop - documents.start), self.sizes[documents])
+        which, ids, counts = ngrams.of(texts)
+        keys = document[which] * len(ngrams) + ids
+        order = np.lexsort((-counts, keys))
+        keys, counts = keys[order], counts[order]
+        first = np.flatnonzero(np.diff(keys, prepend=-1))
+        return keys[first], counts[first]
+
+    def frequencies(self, ngrams: NGrams) -> np.ndarray:
+        """int64 (g,): in the references of how many rows each n-gram is."""
+        held = np.zeros(len(ngrams), dtype=np.int64)
+        for documents in blocks(self.entries(ngrams)):
+            keys, _ = self.most(ngrams, documents)
+            document, ids = np.divmod(keys, max(len(ngrams), 1))
+            np.add.at(held, ids, self.times[documents][document])
+        return held
+
+
+def number_words(texts: Sequence[Sequence[str]]) -> tuple[dict[str, int], np.ndarray]:
+    """Tokens of texts → each distinct token's number, and all tokens as numbers, text after text: int64.
+
+    >>> known, words = number_words([["to", "be"], ["be"]])
+    >>> known, words.tolist()
+    ({'to': 0, 'be': 1}, [0, 1, 1])
+    """
+    tokens = list(chain.from_iterable(texts))
+    known = {token: number for number, token in enumerate(dict.fromkeys(tokens))}
+    return known, np.fromiter(map(known.__getitem__, tokens), dtype=np.int64, count=len(tokens))
+
+
+def starts(sizes: np.ndarray) -> np.ndarray:
+    """Sizes of consecutive groups (n,) → where each starts, and the end: int64 (n + 1,)."""
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes, dtype=np.int64)])
+
+
+def spans(firsts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """The numbers first … first + size − 1 of every group, group after group.
+
+    >>> spans(np.array([7, 0]), np.array([2, 3])).tolist()
+    [7, 8, 0, 1, 2]
+    """
+    ends = np.cumsum(sizes)
+    return np.arange(ends[-1] if len(ends) else 0) + np.repeat(firsts - ends + sizes, sizes)
+
+
+def look_up(keys: np.ndarray, values: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """The value of each wanted key; 0 where the ascending `keys` lack it.
+
+    >>> look_up(np.array([2, 5, 9]), np.array([20, 50, 90]), np.array([5, 6, 99])).tolist()
+    [50, 0, 0]
+    """
+    if not len(keys):
+        return np.zeros(len(wanted), dtype=values.dtype)
+    at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return np.where(keys[at] == wanted, values[at], 0)
+
+
+def blocks(sizes: np.ndarray, limit: int = BLOCK) -> Iterator[slice]:
+    """Cut consecutive items into runs of about `limit` elements; an item that is larger is not cut.
+
+    >>> list(blocks(np.array([3, 3, 3, 9, 1]), limit=6))
+    [slice(0, 2, None), slice(2, 3, None), slice(3, 4, None), slice(4, 5, None)]
+    """
+    ends = np.cumsum(sizes)
+    start = 0
+    while start < len(ends):
+        before = ends[start - 1] if start else 0
+        stop = max(int(np.searchsorted(ends, before + limit, side="right")), start + 1)
+        yield slice(start, stop)
+        start = stop

@@ -1,0 +1,100 @@
+"""ROUGE-L (Lin 2004) on tokens, as coco-caption computes it: the longest sequence that two captions share.
+
+In: a `TokenRows`. Out: one score a row, 0 to 1.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...errors import InputError
+from .ngrams import TokenRows, blocks, number_words, starts
+
+BETA = 1.2  # recall weighs β² times as much as precision
+_BLOCK = 1 << 14  # token numbers at once; each is read for every token of the other text: stay in the cache
+
+
+def rouge_l(rows: TokenRows, beta: float = BETA) -> np.ndarray:
+    """ROUGE-L of each row: (1 + β²) P R / (R + β² P).
+
+    As in coco-caption and the PyPI package pycocoevalcap (Rouge): P is the length of the longest common
+    subsequence over the candidate's tokens, R the same over the reference's; each is the best that any
+    reference gives, not necessarily the same one.
+
+    Args:
+        rows: n rows of tokens.
+        beta: weight of recall; above 0.
+
+    Returns:
+        float64 (n,), 0 to 1; 0 where no reference shares a token. A candidate without tokens scores 0, and 1
+        where a reference has none either, as there.
+
+    Raises:
+        InputError: beta is not above 0.
+
+    >>> rows = TokenRows.build(["a red kite", "a dog"], [["the kite is a red one"], ["birds"]],
+    ...                        lambda texts: [text.split() for text in texts])
+    >>> rouge_l(rows).round(4).tolist()  # "a red": P = 2/3, R = 2/6
+    [0.4192, 0.0]
+    """
+    if not beta > 0:
+        raise InputError(f"{beta!r} is not a weight of recall; expected a number above 0", field="beta")
+    if not len(rows):
+        return np.zeros(0)
+    sizes = np.diff(rows.offsets)
+    n_texts = len(rows.tokens)
+    pairs, pair_of = np.unique(
+        np.repeat(rows.candidates, sizes) * n_texts + rows.references, return_inverse=True
+    )
+    candidates, references = np.divmod(pairs, n_texts)
+    texts = _Sequences(rows.tokens)
+    common = texts.common(candidates, references)
+    best = [
+        np.maximum.reduceat((common / texts.sizes[of])[pair_of], rows.offsets[:-1])
+        for of in (candidates, references)
+    ]
+    precision, recall = best
+    weighed = recall + beta**2 * precision
+    return (1 + beta**2) * precision * recall / np.where(weighed > 0, weighed, 1.0)
+
+
+class _Sequences:
+    """Texts as numbers of tokens. One without any is one empty token: what splitting "" at " " gives."""
+
+    def __init__(self, texts: list[list[str]]):
+        texts = [tokens or [""] for tokens in texts]
+        self.numbers = number_words(texts)[1].astype(np.int32)
+        self.sizes = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
+        self._firsts = starts(self.sizes)[:-1]
+
+    def padded(self, texts: np.ndarray, padding: int) -> np.ndarray:
+        """Token numbers of texts, a column each: int32 (longest, texts), with `padding` below."""
+        sizes = self.sizes[texts]
+        places = np.arange(sizes.max())[:, None]
+        inside = places < sizes
+        return np.where(inside, self.numbers[np.where(inside, self._firsts[texts] + places, 0)], padding)
+
+    def common(self, these: np.ndarray, others: np.ndarray) -> np.ndarray:
+        """Length of the longest common subsequence of pairs of texts: int64 (pairs,).
+
+        Dynamic programming over all pairs of a block at once, pairs of like length together.
+        """
+        swap = self.sizes[these] > self.sizes[others]
+        short, long = np.where(swap, others, these), np.where(swap, these, others)
+        order = np.lexsort((self.sizes[short], self.sizes[long]))
+        lengths = np.empty(len(these), dtype=np.int64)
+        for block in blocks(self.sizes[long[order]], _BLOCK):
+            here = order[block]
+            lengths[here] = _common(self.padded(short[here], -1), self.padded(long[here], -2))
+        return lengths
+
+
+def _common(short: np.ndarray, long: np.ndarray) -> np.ndarray:
+    """Columns of tokens (s, pairs) and (l, pairs) → length of the longest common subsequence, (pairs,)."""
+    # lengths[j]: of what of `short` was read so far with the first j tokens of `long`
+    lengths = np.zeros((len(long) + 1, long.shape[1]), dtype=np.int32)
+    for token in short:
+        # one longer where the tokens agree; else as long as without one of them
+        lengths[1:] = np.maximum(lengths[1:], lengths[:-1] + (long == token))
+        np.maximum.accumulate(lengths, axis=0, out=lengths)
+    return lengths[-1]

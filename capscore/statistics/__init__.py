@@ -1,0 +1,1 @@
+"""Agreement of scores with human ratings: correlations, intervals, comparisons."""

@@ -1,0 +1,1 @@
+"""Captions as words, in any language: language codes, words, word classes."""

@@ -1,0 +1,96 @@
+"""Language codes as people write them → the primary subtag that backbones and signatures use."""
+
+from __future__ import annotations
+
+import difflib
+from functools import lru_cache
+
+from ..errors import InputError
+
+# primary subtag → what its speakers call it, and what it is called in English
+NAMES = {
+    "ar": ("العربية", "Arabic"),
+    "bn": ("বাংলা", "Bengali"),
+    "cs": ("čeština", "Czech"),
+    "da": ("dansk", "Danish"),
+    "de": ("Deutsch", "German"),
+    "el": ("ελληνικά", "Greek"),
+    "en": ("English", "English"),
+    "es": ("español", "Spanish"),
+    "fa": ("فارسی", "Persian"),
+    "fi": ("suomi", "Finnish"),
+    "fil": ("Filipino", "Filipino"),
+    "fr": ("français", "French"),
+    "he": ("עברית", "Hebrew"),
+    "hi": ("हिन्दी", "Hindi"),
+    "hr": ("hrvatski", "Croatian"),
+    "hu": ("magyar", "Hungarian"),
+    "id": ("Indonesia", "Indonesian"),
+    "it": ("italiano", "Italian"),
+    "ja": ("日本語", "Japanese"),
+    "ko": ("한국어", "Korean"),
+    "mi": ("Māori", "Maori"),
+    "nl": ("Nederlands", "Dutch"),
+    "no": ("norsk", "Norwegian"),
+    "pl": ("polski", "Polish"),
+    "pt": ("português", "Portuguese"),
+    "qu": ("Runa Simi", "Quechua"),
+    "ro": ("română", "Romanian"),
+    "ru": ("русский", "Russian"),
+    "sv": ("svenska", "Swedish"),
+    "sw": ("Kiswahili", "Swahili"),
+    "ta": ("தமிழ்", "Tamil"),
+    "te": ("తెలుగు", "Telugu"),
+    "th": ("ไทย", "Thai"),
+    "tr": ("Türkçe", "Turkish"),
+    "uk": ("українська", "Ukrainian"),
+    "vi": ("Tiếng Việt", "Vietnamese"),
+    "zh": ("中文", "Chinese"),
+}
+# Names that people write where a code is expected, and the code they mean.
+_BY_NAME = {name.lower(): code for code, names in NAMES.items() for name in names}
+# Country codes that get mistaken for the language spoken there.
+COUNTRIES = {"jp": "ja", "cn": "zh", "kr": "ko", "cz": "cs", "gb": "en", "us": "en", "gr": "el", "dk": "da"}
+
+
+def language_code(language: str) -> str:
+    """A language tag → its primary subtag in the shortest form.
+
+    Args:
+        language: a BCP 47 or ISO 639 code ("de", "pt-BR", "zh_TW", "deu"). A variety that shares its macro
+            language's captions goes by that ("arb" → "ar", "cmn" → "zh", "nb" → "no").
+
+    Raises:
+        InputError: not a string, or a code nobody knows; says what it may have been meant for.
+
+    >>> [language_code(tag) for tag in ("de", "pt-BR", "zh_TW", "jpn", "EN")]
+    ['de', 'pt', 'zh', 'ja', 'en']
+    """
+    if not isinstance(language, str) or not language.strip():
+        raise InputError(f"{language!r} is not a language code such as 'de' or 'pt-BR'", field="language")
+    return _code(language)
+
+
+@lru_cache(maxsize=1024)
+def _code(language: str) -> str:
+    import langcodes
+
+    tag = language.strip().replace("_", "-")
+    lowered = tag.lower()
+    meant = _BY_NAME.get(lowered) or COUNTRIES.get(lowered)
+    if meant is None:
+        try:
+            if langcodes.tag_is_valid(tag):
+                primary = langcodes.Language.get(tag).prefer_macrolanguage().language
+                if primary and primary not in ("und", "mul", "zxx", "mis"):
+                    return "no" if primary in ("nb", "nn") else primary
+        except langcodes.LanguageTagError:
+            pass
+        close = difflib.get_close_matches(lowered, _BY_NAME, n=1)
+        meant = _BY_NAME[close[0]] if close else None
+    hint = f"; did you mean {meant!r}?" if meant else ""
+    raise InputError(
+        f"{language!r} is not a language code that anybody knows (expected BCP 47 or ISO 639, such as "
+        f"'de' or 'pt-BR'){hint}",
+        field="language",
+    )

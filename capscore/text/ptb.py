@@ -1,0 +1,394 @@
+"""Captions → the words that CIDEr, BLEU and ROUGE-L count, as the customary Java tokenizer splits them.
+
+The published numbers of these metrics rest on one tokenizer: pycocoevalcap runs the Penn Treebank tokenizer
+of Stanford CoreNLP 3.4.1 over all captions (a line each, in lower case) and drops a list of punctuation
+marks. This module gives the same words. It was written from what that program accepts and answers, of which
+`tests/test_ptb.py` holds a sample; none of its code is here.
+
+Known differences, all of them on purpose or far from any caption:
+
+- A caption is read alone. The Java run joins captions by line breaks and looks past them, so whether "… the
+  letter L." ends in "l." or in "l" depends there on how the caption after it begins; and a carriage return,
+  U+2028 or U+2029 inside a caption shifts every later caption by one. Here such characters are spaces, and
+  "l." it is.
+- A word that holds a space ("1 1/2") is given as two, which is how CIDEr and BLEU, splitting at blanks,
+  count it.
+- Letters that Unicode gained after version 6.1 are letters; the Java program loses them, as it loses emoji.
+- Soft hyphens are taken out before, not after, words are told apart.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Sequence
+from functools import cache
+
+from ..errors import InputError
+
+NAME = "ptb1"  # in signatures; the digit grows whenever a word can change
+
+
+def tokenize(text: str) -> list[str]:
+    """The words of one caption, in lower case, punctuation left out; [] if it has none.
+
+    Brackets are words, named "-lrb-" and the like: the list of what is dropped has them in capitals only.
+
+    Raises:
+        InputError: not a string.
+
+    >>> tokenize("A man's dog doesn't jump; it sits (on 2 1/2 chairs) in the U.S.")
+    ['a', 'man', "'s", 'dog', 'does', "n't", 'jump', 'it', 'sits', '-lrb-', 'on', '2', '1/2', 'chairs',
+     '-rrb-', 'in', 'the', 'u.s.']
+    """
+    if not isinstance(text, str):
+        raise InputError(_not_text(text), field="text")
+    return _Pieces().words(text)
+
+
+def tokenize_all(texts: Sequence[str]) -> list[list[str]]:
+    """As `tokenize`, for many captions: a distinct piece of text is taken apart once.
+
+    Args:
+        texts: captions, n.
+
+    Returns:
+        n lists of words, in the order of the captions.
+
+    Raises:
+        InputError: a row is not a string.
+
+    >>> tokenize_all(["Two dogs.", "", "Two dogs!"])
+    [['two', 'dogs'], [], ['two', 'dogs']]
+    """
+    if isinstance(texts, str):
+        raise InputError(f"{texts!r:.60} is one string; expected a list of captions", field="text")
+    pieces = _Pieces()
+    done: list[list[str]] = []
+    for row, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise InputError(_not_text(text), row=row, field="text")
+        done.append(pieces.words(text))
+    return done
+
+
+def _not_text(value: object) -> str:
+    return f"{value!r:.60} is a {type(value).__name__}; expected a string"
+
+
+# A rule may look beyond the next blank only where one of these stands: markup, two numbers ("1 1/2"), a full
+# stop before a number or a full stop; or after a lone letter with a full stop. Everywhere else the pieces
+# between blanks can be lexed apart, and each but once.
+_ACROSS_BLANKS = re.compile(r"<[A-Za-z/!?]|[0-9)] [0-9]|\. [0-9.]")
+_OTHER_BLANKS = re.compile(r"[^\S ]")
+# most pieces; a full stop at their end is dropped
+_PLAIN_PIECE = re.compile(r"([A-Za-z]+)(?:,|(?<=[A-Za-z]{2})\.)?")
+
+
+class _Pieces(dict):
+    """A piece of text between blanks → its words, worked out when first met."""
+
+    def words(self, text: str) -> list[str]:
+        if not text.isprintable():
+            text = _OTHER_BLANKS.sub(" ", text.replace("\xad", ""))
+        if _ACROSS_BLANKS.search(text):
+            return _lex(text)
+        words = [word for piece in text.split() for word in self[piece]]
+        if ". " in text and any(len(word) == 2 and word[1] == "." for word in words):
+            return _lex(text)
+        return words
+
+    def __missing__(self, piece: str) -> Sequence[str]:
+        plain = _PLAIN_PIECE.fullmatch(piece)
+        word = plain[1].lower() if plain else ""
+        if plain and word not in _NOT_PLAIN:
+            words: Sequence[str] = (sys.intern(word),)
+        else:
+            words = tuple(map(sys.intern, _lex(piece)))
+        self[piece] = words
+        return words
+
+
+def _lex(text: str) -> list[str]:
+    """The words of a caption, or of a piece of it that no rule looks beyond."""
+    kinds = (text if text.isascii() else text.translate(_KINDS)) + "\n"
+    present = frozenset(kinds)
+    matches = [match for needed, match in _rules() if not needed or not needed.isdisjoint(present)]
+    words: list[str] = []
+    position = 0
+    while position < len(text):
+        longest, chosen = position, None
+        for match in matches:
+            found = match(kinds, position)
+            if found is not None and found.end() > longest:
+                longest, chosen = found.end(), found
+        if chosen is None:
+            position += 1
+            continue
+        end = chosen.end(chosen.lastindex)
+        words.extend(_written(text[position:end]))
+        position = end
+    return words
+
+
+# ---- kinds of characters ----
+
+# Every character outside ASCII is lexed as the one that stands for its kind; the word itself is then cut
+# from the text. What has no kind separates words and is lost.
+_LETTER, _MARK, _DIGIT, _SYMBOL, _LOST = "é", "\u0300", "٣", "§", "\x01"
+_RANGES = {
+    # signs that join to a letter, as far as the Java program knows them
+    _MARK: (
+        "2c2-2c5 2d2-2df 2e5-2eb 2ed 2ef-36f 375 378-379 384-385 3f6 483-487 55a-55f 591-5bd 5bf "
+        "5c1-5c2 5c4-5c5 5c7 615-61a 64b-65e 670 6d6-6e4 6e7-6ed 6fd-6fe 70f 711 730-74c 7a6-7b0 "
+        "7eb-7f3 900-903 93c 93e-94e 951-955 962-963 981-983 9bc 9be-9c4 9c7-9c8 9cb-9cd 9d7 9e2-9e3 "
+        "a01-a03 a3c a3e-a4f a81-a83 abc abe-acf b82 bbe-bc2 bc6-bc8 bca-bcd c01-c03 c3e-c56 d3e-d44 "
+        "d46-d48 e31 e34-e3a e47-e4e eb1 eb4-ebc ec8-ecd"
+    ),
+    # words of their own
+    _SYMBOL: (
+        "a1 a6-a9 ac ae-b1 b4 b6-b8 bf d7 f7 37e 387 589 5be 5c0 5c3 5c6 5f3-5f4 600-603 606-60a 60c "
+        "614 61b 61e-61f 66a 66d 6d4 700-70d 7f6-7f8 964-965 e4f 1fbd 2016-2017 2020-2023 2030-2038 "
+        "203b 203e-2042 207c-207e 208c-208e 2100-2101 2103-2106 2108-2109 2114 2116-2118 211e-2123 2125 "
+        "2127 2129 212e 213a-213b 2140-2144 214a-214d 214f 2190-2bff 3002 3012 30fb ff01-ff0f ff1a-ff20 "
+        "ff3b-ff40 ff5b-ff65"
+    ),
+    "€": "80 a2-a5 60b e3f 20a0 20a4 20ac ffe0-ffe1 ffe5-ffe6",
+    "²": "b2-b3 b9 2070 2074-2079",
+    "₂": "2080-2089",
+    "⁺": "207a-207b 208a-208b",
+    "½": "bc-be 2153-215e",
+    "’": "92 2019",
+    "‘": "91 2018 201b",
+    "“": "93-94 ab bb 201a 201c-201f 2039-203a",
+    "–": "96-97 2013-2015",
+    "‐": "58a 2010-2011",
+    "…": "85 2026",
+    "٬": "66b-66c",
+    "⁄": "2044",
+    "、": "3001",
+    " ": "a0 2000-200b 200e 2028-2029 3000 feff",
+}
+
+
+class _Kinds(dict):
+    """Code point → the character that stands for its kind; characters join as they are met."""
+
+    def __init__(self) -> None:
+        super().__init__((code, chr(code)) for code in range(128))
+        for kind, ranges in _RANGES.items():
+            for item in ranges.split():
+                first, _, last = item.partition("-")
+                self.update(dict.fromkeys(range(int(first, 16), int(last or first, 16) + 1), kind))
+
+    def __missing__(self, code: int) -> str:
+        character = chr(code)
+        kind = _LOST
+        if code <= 0xFFFF and character.isalpha():
+            kind = _LETTER
+        elif code <= 0xFFFF and character.isdecimal():
+            kind = _DIGIT
+        self[code] = kind
+        return kind
+
+
+_KINDS = _Kinds()
+
+
+# ---- rules ----
+
+# These keep their full stop wherever they stand.
+_ABBREVIATIONS = (
+    "adj adm adv alex assoc asst atty attys ave brig capt cf cie cmdr col comdr cpl dept det dr drs elec "
+    "ens ft gen gov govs hon insp invt jos lieut lt maj messrs mlle mme mr mrs ms msgr mt natl pfc ph pres "
+    "prof profs pvt rep reps rev sen sens sfc sgt spc st ste supt supts treas vs wm"
+)
+# These too; they win over a word that is up to two characters longer: "etc.a" is two words, "mr.a" is one.
+_CLOSING_ABBREVIATIONS = (
+    "al ala apr ariz assn aug bancorp bhd bldg blvd bros calif co colo conn corp cos ct dak dec esq est "
+    "etc ext feb fla fri ga inc ind intl jan jr jul jun kan kans ky ltd mar md mich minn mo mon mont neb "
+    "nev nov oct okla penn plc rd rt sep sept seq sq sr sys tel tenn thu thurs tue tues univ va vt wed wis "
+    "wisc wyo"
+)
+# Likewise, when written with a capital.
+_PLACES = "ark az del ill la mass miss ore pa tex wash"
+# These keep it before a number: "no. 5".
+_NUMBERED = "art bldg ca fig figs no nos op pp prop"
+# Before one of these a lone letter ended a sentence: "the letter l. The" has "l", "l. Street" has "l.".
+_STARTERS = (
+    "a about according additionally after an as at but earlier he her here however if in it last many more "
+    "now once one other our she since so some such that the their then there these they this we what when "
+    "while yet you"
+)
+_FILE_ENDINGS = (
+    "bat bmp c cgi class cpp dll doc docx exe gif gz h htm html jar java jpeg jpg mov mp3 pdf php pl png "
+    "ppt ps py sql tar txt wav x xml zip"
+)
+
+
+# pieces of letters that are two words, or may keep a full stop
+_NOT_PLAIN = frozenset(
+    f"cannot gonna gotta lemme gimme wanna {_ABBREVIATIONS} {_CLOSING_ABBREVIATIONS} {_PLACES} {_NUMBERED} "
+    "mfg mtg pte ptes pty ptys ppte pptes ppty pptys".split()
+)
+
+
+def _any(words: str) -> str:
+    """ "mr mrs" → a pattern for either word in any case."""
+    return f"(?i:{'|'.join(sorted(words.split(), key=len, reverse=True))})"
+
+
+@cache
+def _rules() -> list[tuple[frozenset[str], Callable[[str, int], re.Match[str] | None]]]:
+    """How a word may look: (characters of which a text needs one for the rule to apply, its pattern).
+
+    The group that matched is the word; what follows in the pattern is only looked at. The rule that matches
+    most characters wins, those that it only looks at included; among equals, the first.
+    """
+    letter, number = f"A-Za-z{_LETTER}", f"0-9{_DIGIT}"
+    digit = f"[{number}]"
+    space = "(?: |&nbsp;)"
+    apostrophe = "(?:['’]|(?i:&apos;))"
+    stroke = "(?:['’‘`]|(?i:&apos;))"  # inside some words an opening quote passes for an apostrophe
+    accent = "(?i:&[aeiou](?:acute|grave|uml);)"
+    stem = f"(?:[{letter}{_MARK}]|{accent})(?:[{letter}{_MARK}{number}]|{accent})*"
+    word = f"{stem}(?:[.!?]{stem})*"
+    clitic = f"{apostrophe}(?i:[msd]|re|ve|ll)"
+    negation = f"[nN]{stroke}[tT]"
+    initials = r"[A-Za-z](?:\.[A-Za-z])+\."
+    part = f"(?:[dDoOlL]{stroke}[{letter}{number}])?[{letter}{number}]+"
+    compound = f"{part}(?:[-_‐]{part})*"
+    hyphened = f"[A-Za-z0-9][A-Za-z0-9.,]*(?:-(?:{initials}|[A-Za-z0-9]+))+"
+    slashed = "[A-Za-z0-9]+(?:-[A-Za-z]+){0,2}"
+    capitals = "[A-Z]+(?:(?:&(?i:amp);|[+&])[A-Z]+)+"
+    address, address_end = '[^ \t\n"<>|(){}]', '[^ \t\n"<>|(){}.!?,-]'
+    path = rf'(?:/[^ \t\n"<>|()]+{address_end})?'
+    face = "[-'<=>^x~]"
+    strokes, digits = "'’‘`&", f"0123456789{_DIGIT}"
+    rules = [
+        # two words written as one
+        ("", "(?i:(can)not|(gon|wan)na|(got)ta|(lem|gim)me)"),
+        ("'", "('[tT])(?i:is|was)"),
+        # words, and what an apostrophe ties to them
+        (strokes, f"({word}){clitic}"),
+        (strokes, f"([A-Za-z]+){negation}"),
+        (strokes, f"([A-HJ-XZn]{stroke}[{letter}]{{2,}})"),
+        (strokes, f"({negation}|{clitic})[^A-Za-z]"),
+        ("", f"({word})"),
+        ("", f"({compound})"),
+        (strokes, f"([{letter}]+[aeiouyAEIOUY]{stroke}[aeiouA-Z][{letter}]*)"),
+        (strokes, f"([dDlLjJ]{apostrophe})"),
+        (strokes, f"([yY]{apostrophe})[A-Za-z]"),
+        (strokes, f"((?i:ol|dunkin|somethin){apostrophe})"),
+        (strokes, f"((?i:li{apostrophe}l|c{apostrophe}(?:mon|est)|e{apostrophe}er|o{apostrophe}o))"),
+        (strokes, f"((?i:ev{apostrophe}ry|nat{apostrophe}l|nor{apostrophe}easter|s{apostrophe}mores))"),
+        (strokes, rf"((?i:cap{apostrophe}n|cont{apostrophe}d\.?))"),
+        (strokes, f"({apostrophe}(?i:em|till?|cause|n{apostrophe}?|[2-9]0s))"),
+        (strokes, rf"({apostrophe}{digit}{{2}})[ \t\n]"),
+        ("'", "(')[A-Za-z][^ \t\n]"),
+        (strokes, f"({clitic})"),
+        # addresses of people; before abbreviations, as "al.@x" is one
+        (
+            "@",
+            rf"""(<?(?i:mailto:)?[A-Za-z0-9]{address}*@(?:[^ \t\n"<>|(){{}}.]+\.)*[^ \t\n"<>|(){{}}.]+>?)""",
+        ),
+        # abbreviations and what else keeps its full stop
+        (".", rf"([A-Za-z])\.{space}+(?:(?=[A-Z])(?:{_any(_STARTERS)}|(?i:m[rs])\.)|<[^<>\n]+>)[ \t\n]"),
+        (".", rf"({initials}|[A-Za-z]\.|{_any(_ABBREVIATIONS)}\.|[mM][ft]g\.)"),
+        (".", rf"((?:{_any(_CLOSING_ABBREVIATIONS)}|[pP]p?t(?:es?|ys?)|(?i:(?:ph|ed)\.d))\.)(?s:.){{0,2}}"),
+        (".", rf"((?=[A-Z]){_any(_PLACES)}\.)(?s:.){{0,2}}"),
+        (".", rf"({_any(_NUMBERED)}\.){space}?{digit}"),
+        (",:;、", rf"((?:{word}|{hyphened}|{capitals}|{compound})\.)[,:;、]"),
+        # compounds
+        ("-", f"({hyphened})"),
+        ("/", rf"({slashed}(?:\\?/{slashed}){{1,2}})"),
+        ("&+", f"((?i:s&ls|s&p-500)|{capitals})"),
+        ("-", r"((?i:pro|anti)-|-(?i:[lr][rcs]b)-|(?i:canada|sino|korea|japan|eu|uk|pro|anti)-U\.S\.)"),
+        ("+#", r"([cC]\+\+|[cCfF]#)"),
+        # numbers
+        (digits, f"([-+]?(?:{digit}+(?:[.:,٬]{digit}+)*|(?:[.:,٬]{digit}+)+))"),
+        ("-/", f"({digit}{{1,2}}[-/]{digit}{{1,2}}[-/]{digit}{{2,4}})"),
+        ("/⁄", rf"((?:{digit}{{1,4}}[- ])?{digit}{{1,4}}(?:\\?/|⁄){digit}{{1,4}})"),
+        ("²₂", "(⁺?(?:²+|₂+))"),
+        (
+            "- )",
+            r"((?:\([0-9]{2,3}\) ?|(?:\+\+?)?(?:[0-9]{2,4}[- ])?[0-9]{2,4}[- ])[0-9]{3,4}[- ]?[0-9]{3,5})",
+        ),
+        (".", r"((?:(?:\+\+?)?[0-9]{2,4}\.)?[0-9]{2,4}\.[0-9]{3,4}\.[0-9]{3,5})"),
+        ("$", r"([A-Z]*\$)"),
+        # addresses on networks, names, files, markup
+        (":", f"((?i:https?)://{address}+{address_end})"),
+        (".", rf"""((?i:www)\.(?:[^ \t\n"<>|(){{}}.!?,]+\.)+[A-Za-z]{{2,4}}{path})"""),
+        (".", rf"""((?:[^ \t\n"`'<>|.!?(){{}},-_$]+\.)+(?i:com|net|org|edu){path})"""),
+        ("@#", f"(@[A-Za-z_][A-Za-z_0-9]*|#(?:[{letter}{_MARK}]|{accent})+)"),
+        (".", rf"([{letter}{number}]+(?:\.[{letter}{number}]+)*\.{_any(_FILE_ENDINGS)})[ \t\n.,!?]"),
+        (
+            "<",
+            r"""(</?[A-Za-z][\w.:-]*(?: +[A-Za-z_:][\w.:-]*(?: *= *(?:"[^"]*"|'[^']*'|[^ "'<>]+))?)* */?>)""",
+        ),
+        ("<", r"(<[!?][A-Za-z-][^<>\n]*>)"),
+        # faces
+        (":;=", r"([<>]?[:;=]['o*-]?[()DPOdp@|\[\]\\{])[^A-Za-z0-9]"),
+        ("_(", rf"({face}_{face}|\({face}[-_.]?{face}\))"),
+        # signs, alone and in rows
+        ("", r"(-+|<<|>>|\.(?: \.){2,4}|\.{3,5}|@+|_+|#+|\*+|(?:\\\*){1,3}|[!?]+|''|[’‘`“]{2})"),
+        ("&", "(&(?i:lt|gt|amp|quot|apos|mdash|ndash|md|nbsp);|&#[0-9]+;)"),
+        ("", r"([^\x00-\x20\x7f‐٬])"),
+    ]
+    return [(frozenset(needed), re.compile(pattern).match) for needed, pattern in rules]
+
+
+# ---- how words are written ----
+
+_CURLY, _OPENING = ("’", "\x92", "&apos;"), ("‘", "‛", "\x91")
+# two quotation marks side by side are one word, in the spelling of TeX
+_QUOTES = (
+    dict.fromkeys("’\x92›", "'")
+    | dict.fromkeys("`‘‛\x91‹", "`")
+    | dict.fromkeys("“\x93«", "``")
+    | dict.fromkeys("”\x94»", "''")
+    | {mark: mark for mark in "„‚‟"}
+)
+# a word in lower case → what is written for it, "" for nothing
+_WRITTEN = {
+    **{first + second: _QUOTES[first] + _QUOTES[second] for first in _QUOTES for second in _QUOTES},
+    "[": "-lsb-",
+    "]": "-rsb-",
+    "{": "-lcb-",
+    "}": "-rcb-",
+    "&lt;": "<",
+    "&gt;": ">",
+    "&amp;": "&",
+    "¢": "cents",
+    "£": "#",
+    **dict.fromkeys(("€", "¤", "₠", "\x80"), "$"),
+    "¼": "1/4",
+    "½": "1/2",
+    "¾": "3/4",
+    "⅓": "1/3",
+    "⅔": "2/3",
+    **{f"{mark}{end}": f"'{end}" for mark in _CURLY for end in ("s", "m", "d", "re", "ve", "ll")},
+    **{f"n{mark}t": "n't" for mark in _CURLY},
+    **{f"n{mark}t": "n`t" for mark in _OPENING},
+    **dict.fromkeys((a + b for a in "’\x92›" for b in "’\x92›"), ""),
+    **dict.fromkeys((a + b for a in "`‘‛\x91‹" for b in "`‘‛\x91‹"), ""),
+    # the marks that pycocoevalcap drops …
+    **dict.fromkeys(("''", "'", "``", "`", ".", "?", "!", ",", ":", "-", "--", "...", ";"), ""),
+    # … and what the Java program writes as one of them
+    **dict.fromkeys((*_CURLY, *_OPENING, "‹", "›", '"', "&quot;", "“", "”", "«", "»", "\x93", "\x94"), ""),
+    **dict.fromkeys(("---", "----", "–", "—", "―", "\x96", "\x97", "&md;", "&mdash;", "&ndash;"), ""),
+    **dict.fromkeys(("....", ".....", "…", "\x85", "&nbsp;"), ""),
+}
+
+
+def _written(word: str) -> Sequence[str]:
+    """A word of the text → the words to count: as a rule itself in lower case, at times none or two."""
+    word = word.lower()
+    known = _WRITTEN.get(word)
+    if known is not None:
+        return (known,) if known else ()
+    if "&amp;" in word and "@" not in word and "/" not in word:
+        word = word.replace("&amp;", "&")
+    if "(" in word or ")" in word:
+        word = word.replace("(", "-lrb-").replace(")", "-rrb-")
+    return [piece for piece in word.split() if piece != "."]

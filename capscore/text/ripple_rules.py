@@ -1,0 +1,176 @@
+"""A sentence's words → their tags, by a lexicon and ripple-down rules in the files of RDRPOSTagger.
+
+The format and the way of using it: Nguyen, Nguyen, Pham and Pham, "RDRPOSTagger: A Ripple Down Rules-based
+Part-Of-Speech Tagger", EACL 2014. Here rules are filed under what they ask, so that only those are tried
+that can hold.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from ..errors import CapscoreError
+
+# What a rule asks of a word's surroundings: the words and first tags two to each side, and its last letters.
+_ASKED = (
+    "prevWord2",
+    "prevTag2",
+    "prevWord1",
+    "prevTag1",
+    "word",
+    "tag",
+    "nextWord1",
+    "nextTag1",
+    "nextWord2",
+    "nextTag2",
+    "suffixL2",
+    "suffixL3",
+    "suffixL4",
+)
+_UNKNOWN = ("TAG4UNKN-WORD", "TAG4UNKN-CAPITAL", "TAG4UNKN-NUM")
+_CONDITION = re.compile(r'object\.(\w+) == "(.*?)"(?= and object\.| : object\.conclusion)')
+_CONCLUSION = re.compile(r'object\.conclusion = "(.*)"$')
+
+
+class RippleRules:
+    """A lexicon, and rules that correct it where the words around a word say so.
+
+    A word first gets the tag that the lexicon has for it, or for its last letters. Rules are a tree: of those
+    at one place the first that holds gives the tag, and then the exceptions to it are tried.
+
+    Args:
+        lexicon: a line for each word, "word TAG"; ".*ing TAG" for the words that end so; "TAG4UNKN-WORD",
+            "TAG4UNKN-CAPITAL" and "TAG4UNKN-NUM" for the words, names and numbers that are not in it.
+        rules: a line for each rule, a tab before it for each rule that it is an exception to; the first
+            stands for the lexicon.
+        lower: a word → its spelling in small letters.
+        endings: patterns of words that the lexicon lacks, and the tag of each; tried before its endings.
+        prefixes: letters that stand for words of their own where they begin a word, as in Arabic. The
+            lexicon's tag "_", of words written as one, then counts as none.
+
+    Raises:
+        CapscoreError: the lexicon or a rule is not of this form.
+
+    >>> lexicon = "the DET\\nsaw VERB\\nTAG4UNKN-WORD NOUN\\nTAG4UNKN-CAPITAL PROPN\\nTAG4UNKN-NUM NUM"
+    >>> rule = 'object.tag == "VERB" and object.prevWord1 == "the" : object.conclusion = "NOUN"'
+    >>> tagger = RippleRules(lexicon, 'True : object.conclusion = "NN"\\n\\t' + rule)
+    >>> tagger.tags(["Ann", "saw", "the", "saw"])
+    ['NOUN', 'VERB', 'DET', 'NOUN']
+    """
+
+    def __init__(
+        self,
+        lexicon: str,
+        rules: str,
+        *,
+        lower: Callable[[str], str] = str.lower,
+        endings: Sequence[tuple[re.Pattern[str], str]] = (),
+        prefixes: str = "",
+    ):
+        self._lexicon = dict(line.split(" ")[:2] for line in lexicon.splitlines() if " " in line)
+        missing = [key for key in _UNKNOWN if key not in self._lexicon]
+        if missing:
+            raise CapscoreError(f"a lexicon of RDRPOSTagger without {', '.join(missing)}")
+        self._lower = lower
+        self._endings = endings
+        self._prefixes = prefixes
+        self._root = _Rule((), "", -1)
+        self._read(rules)
+
+    def _read(self, rules: str) -> None:
+        path = [self._root]
+        for number, line in enumerate(rules.splitlines(), 1):
+            depth = len(line) - len(line.lstrip("\t"))
+            if depth == 0 or not line.strip() or line.lstrip("\t").startswith("cc:"):
+                continue  # the first rule, which holds always; sentences that a rule was learnt from
+            conclusion, asked = _CONCLUSION.search(line), _CONDITION.findall(line)
+            if not conclusion or not asked or depth > len(path) or any(k not in _ASKED for k, _ in asked):
+                raise CapscoreError(f"line {number} of the rules is none of RDRPOSTagger's: {line.strip()!r}")
+            conditions = tuple((_ASKED.index(key), value) for key, value in asked)
+            del path[depth:]
+            rule = _Rule(conditions, conclusion[1], len(path[-1].exceptions))
+            path[-1].exceptions.append(rule)
+            path.append(rule)
+        self._root.index()
+
+    def tags(self, tokens: Sequence[str]) -> list[str]:
+        """The tag of each word and sign of punctuation of a sentence."""
+        first = [self._first(token, place == 0) for place, token in enumerate(tokens)]
+        padded = [("", ""), ("", ""), *zip(tokens, first, strict=True), ("", ""), ("", "")]
+        found = []
+        for place, (word, tag) in enumerate(zip(tokens, first, strict=True)):
+            before2, before1, _, after1, after2 = padded[place : place + 5]
+            long = len(word) >= 4
+            context = (
+                *before2,
+                *before1,
+                word,
+                tag,
+                *after1,
+                *after2,
+                word[-2:] if long else "",
+                word[-3:] if long else "",
+                word[-4:] if len(word) >= 5 else "",
+            )
+            rule = self._root
+            while (exception := rule.exception(context)) is not None:
+                rule, tag = exception, exception.tag
+            found.append(tag)
+        return found
+
+    def _first(self, word: str, begins: bool) -> str:
+        lexicon, small = self._lexicon, self._lower(word)
+        # a capital at the beginning of a caption is no sign of a name
+        for spelling in (small, word) if begins else (word, small):
+            if spelling in lexicon and not (self._prefixes and lexicon[spelling] == "_"):
+                return lexicon[spelling]
+        bare = word
+        while len(bare) > 2 and bare[0] in self._prefixes:
+            bare = bare[1:]
+            if lexicon.get(bare, "_") != "_":
+                return lexicon[bare]
+        if any(map(str.isdigit, word)):
+            return lexicon["TAG4UNKN-NUM"]
+        for pattern, tag in self._endings:
+            if pattern.search(small):
+                return tag
+        for length in (5, 4, 3, 2):
+            # an ending is a sign of the class only where something stands before it
+            if len(word) >= max(length + 1, 4) and f".*{word[-length:]}" in lexicon:
+                return lexicon[f".*{word[-length:]}"]
+        return lexicon["TAG4UNKN-CAPITAL" if word[0].isupper() and not begins else "TAG4UNKN-WORD"]
+
+
+class _Rule:
+    """Conditions (what is asked, its value), the tag where they hold, and rules that are exceptions to it."""
+
+    def __init__(self, conditions: tuple[tuple[int, str], ...], tag: str, order: int):
+        self.conditions = conditions
+        self.tag = tag
+        self.order = order
+        self.exceptions: list[_Rule] = []
+        self._by_value: dict[int, dict[str, list[_Rule]]] = {}
+
+    def index(self) -> None:
+        """Files each exception under its rarest condition, so that few need trying."""
+        counts: dict[tuple[int, str], int] = {}
+        for rule in self.exceptions:
+            for condition in rule.conditions:
+                counts[condition] = counts.get(condition, 0) + 1
+        for rule in self.exceptions:
+            asked, value = min(rule.conditions, key=counts.__getitem__)
+            self._by_value.setdefault(asked, {}).setdefault(value, []).append(rule)
+            rule.index()
+
+    def exception(self, context: Sequence[str]) -> _Rule | None:
+        """The first exception that holds, or None."""
+        best = None
+        for asked, by_value in self._by_value.items():
+            for rule in by_value.get(context[asked], ()):
+                if best is not None and rule.order >= best.order:
+                    break
+                if all(context[key] == value for key, value in rule.conditions):
+                    best = rule
+                    break
+        return best

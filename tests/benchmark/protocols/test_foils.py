@@ -1,0 +1,143 @@
+"""Captions and foils: accuracy per piece, the published mean over pieces, VALSE's groups."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from capscore.benchmark.protocols import VALSE_PHENOMENA, VALSE_PIECES, foils, valse
+from capscore.errors import InputError
+
+
+def test_one_piece():
+    found = foils([0.9, 0.5, 0.3, 0.2], [0.1, 0.5, 0.4, 0.1])
+    assert found.pieces["all"].to_dict() == {"value": 0.5, "n": 4, "wins": 2, "ties": 1, "interval": None}
+    assert found.mean == found.pooled.value == 0.5
+    assert found.phenomena == {}
+    assert found.notes == ("1 tie of two scores in all, counted as no win",)
+
+
+def test_mean_over_pieces_and_over_pairs_differ():
+    found = foils([1, 1, 1, 0], [0, 0, 0, 1], ["a", "a", "a", "b"])
+    assert (found.mean, found.pooled.value) == (0.5, 0.75)
+    assert found.table() == [
+        ("accuracy a", 1.0, 3),
+        ("accuracy b", 0.0, 1),
+        ("accuracy mean", 0.5, 4),
+        ("accuracy pooled", 0.75, 4),
+    ]
+
+
+def test_the_interval_of_the_mean_is_over_pieces():
+    # whatever images are drawn, all pairs of piece a are won and none of b
+    found = foils(
+        [1, 1, 1, 0] * 5,
+        [0, 0, 0, 1] * 5,
+        ["a", "a", "a", "b"] * 5,
+        images=[row // 4 for row in range(20)],
+        bootstrap=100,
+    )
+    assert (found.mean_interval.low, found.mean_interval.high) == (0.5, 0.5)
+    assert (found.pooled.interval.low, found.pooled.interval.high) == (0.75, 0.75)
+
+
+def test_pairs_that_are_not_valid_take_no_part_and_need_no_score():
+    found = foils([0.9, None, 0.3], [0.1, 0.2, 0.4], valid=[True, False, True])
+    assert (found.pooled.n, found.pooled.wins, found.n_invalid, found.n_missing) == (2, 1, 1, 0)
+    assert found.notes == ("1 of 3 pairs left out: not valid",)
+    with pytest.raises(InputError, match=r"^row 1, caption_scores: there is no score"):
+        foils([0.9, None, 0.3], [0.1, 0.2, 0.4])
+    skipped = foils([0.9, None, 0.3], [0.1, 0.2, 0.4], valid=[1, 1, 0], missing="skip")
+    assert (skipped.pooled.n, skipped.n_invalid, skipped.n_missing) == (1, 1, 1)
+
+
+def test_no_valid_pair_leaves_nothing_to_say():
+    found = foils([0.9, 0.8], [0.1, 0.2], ["a", "b"], [True, False])
+    assert found.pieces["b"].value is None
+    assert found.mean is None
+    assert found.pooled.value == 1.0
+    assert found.notes == (
+        "1 of 2 pairs left out: not valid",
+        "no pair of b: no accuracy there, and no mean over all",
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"valid": [True]}, r"^valid: 1 row here but 2"),
+        ({"valid": [True, "yes"]}, r"^row 1, valid: expected True or False"),
+        ({"valid": [True, math.nan]}, r"^row 1, valid: expected True or False"),
+        ({"pieces": ["a", None]}, r"^row 1, pieces: "),
+        ({"pieces": ["a", "c"], "known": ("a", "b")}, r"^row 1, pieces: got 'c', expected one of 'a', 'b'"),
+    ],
+)
+def test_what_is_wrong_is_named(settings, message):
+    with pytest.raises(InputError, match=message):
+        foils([0.9, 0.8], [0.1, 0.2], **settings)
+
+
+def test_valse_has_eleven_pieces_in_seven_groups():
+    assert len(VALSE_PIECES) == len(set(VALSE_PIECES)) == 11
+    assert [len(pieces) for pieces in VALSE_PHENOMENA.values()] == [1, 1, 3, 1, 2, 2, 1]
+
+
+def test_valse_gives_the_published_average():
+    # Accuracies in percent of the published table's first line (English, ViT-H/14, both losses), here as wins
+    # of 1,000 pairs a piece; its average is 69.7.
+    percent = [81.6, 76.3, 68.3, 75.8, 66.1, 66.5, 86.0, 62.1, 46.9, 42.3, 95.0]
+    captions, pieces = [], []
+    for piece, share in zip(VALSE_PIECES, percent, strict=True):
+        wins = round(10 * share)
+        captions += [1.0] * wins + [0.0] * (1000 - wins)
+        pieces += [piece] * 1000
+    found = valse(captions, [0.5] * len(captions), pieces, [True] * len(captions))
+    assert round(100 * found.mean, 1) == 69.7
+    assert round(100 * found.phenomena["counting"], 1) == 70.1  # (68.3 + 75.8 + 66.1) / 3
+    assert round(100 * found.phenomena["coreference"], 1) == 44.6
+    assert found.phenomena["existence"] == 0.816
+
+
+def test_valse_names_an_unknown_piece():
+    with pytest.raises(InputError, match=r"^row 0, pieces: got 'plural', .*did you mean 'plurals'\?"):
+        valse([0.9], [0.1], ["plural"], [True])
+
+
+ROWS = st.lists(
+    st.tuples(
+        st.sampled_from([0.0, 0.5, 1.0, None]),
+        st.sampled_from([0.0, 0.5, 1.0]),
+        st.sampled_from(["a", "b"]),
+        st.booleans(),
+        st.integers(1, 3),
+    ),
+    min_size=1,
+    max_size=20,
+)
+
+
+@given(ROWS, st.randoms())
+def test_agrees_with_one_row_at_a_time_in_any_order(rows, random):
+    def run(rows):
+        captions, foiled, pieces, valid, images = zip(*rows, strict=True)
+        return foils(
+            captions, foiled, pieces, valid, known=("a", "b"), images=images, bootstrap=40, missing="skip"
+        )
+
+    def without_first_row(notes):
+        return [note.split("(first such row")[0] for note in notes]
+
+    found, shuffled = run(rows), run(random.sample(rows, len(rows)))
+    assert (shuffled.pieces, shuffled.pooled) == (found.pieces, found.pooled)
+    assert without_first_row(shuffled.notes) == without_first_row(found.notes)
+    for piece in ("a", "b"):
+        mine = [(c, f) for c, f, p, valid, _ in rows if p == piece and valid and c is not None]
+        part = found.pieces[piece]
+        assert (part.n, part.wins, part.ties) == (
+            len(mine),
+            sum(c > f for c, f in mine),
+            sum(c == f for c, f in mine),
+        )

@@ -1,0 +1,186 @@
+"""MaRVL: groups of four rows, two experiments, and the groups that are not as they should be."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import defaultdict
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from capscore.benchmark.protocols import IrregularGroup, marvl
+from capscore.errors import InputError
+
+# (left, right, label, caption, id)
+CLEAN = [
+    (0.9, 0.2, True, "two dogs", "sw-0"),  # max .9
+    (0.1, 0.3, False, "two dogs", "sw-1"),  # min .1
+    (0.2, 0.4, True, "two dogs", "sw-2"),  # max .4
+    (0.6, 0.5, False, "two dogs", "sw-3"),  # min .5
+]
+EASY = [
+    (0.9, 0.9, True, "a hat", "sw-8"),
+    (0.8, 0.1, False, "a hat", "sw-9"),
+    (0.9, 0.1, True, "a hat", "sw-10"),
+    (0.2, 0.8, False, "a hat", "sw-11"),
+]
+ODD = [
+    (0.5, 0.5, label, "a boat", f"sw-{12 + place}") for place, label in enumerate([True, False, False, False])
+]
+
+
+def run(rows, **settings):
+    left, right, labels, captions, ids = zip(*rows, strict=True)
+    return marvl(left, right, labels, captions, ids, **settings)
+
+
+def test_two_experiments():
+    found = run(CLEAN + EASY)
+    # true .9 and .4 against false .1 and .5: only .4 > .5 fails; the other group has all
+    assert found.experiment_1.to_dict() == {"value": 7 / 8, "n": 8, "wins": 7, "ties": 0, "interval": None}
+    assert found.experiment_2.to_dict() == {"value": 0.5, "n": 2, "wins": 1, "ties": 0, "interval": None}
+    assert (found.n_groups, found.irregular, found.notes) == (2, (), ())
+
+
+def test_irregular_groups_are_named_and_take_no_part():
+    found = run(ODD + CLEAN + EASY[:3])
+    assert (found.n_groups, found.experiment_1.n) == (1, 4)
+    assert found.irregular == (
+        IrregularGroup(("sw-8", "sw-9", "sw-10"), n_true=2, n_false=1),
+        IrregularGroup(("sw-12", "sw-13", "sw-14", "sw-15"), n_true=1, n_false=3),
+    )
+    assert found.notes == (
+        "2 groups (7 rows) left out: not two true and two false rows; see `irregular` for their ids",
+    )
+    assert found.counts() == {"rows": 11, "groups": 1, "irregular groups": 2, "left out": 0}
+
+
+def test_a_caption_of_two_groups_is_irregular_unless_split_on_ids():
+    twice = CLEAN + [(*row[:3], "two dogs", row[4]) for row in EASY]
+    as_published = run(twice)
+    assert (as_published.n_groups, len(as_published.irregular)) == (0, 1)
+    assert as_published.experiment_1.value is None
+    assert "experiment 2 has nothing to compare: no accuracy there" in as_published.notes
+    split = run(twice, group_by="consecutive_ids")
+    assert (split.n_groups, split.irregular) == (2, ())
+    assert split.table() == run(CLEAN + EASY).table()
+    # ids 9 and 10 follow each other as numbers, not as text
+    assert run(list(reversed(twice)), group_by="consecutive_ids").table() == split.table()
+
+
+def test_a_group_with_only_equal_scores_in_the_way_is_a_tie():
+    rows = [
+        (0.5, 0.1, True, "c", 0),
+        (0.9, 0.1, True, "c", 1),
+        (0.5, 0.7, False, "c", 2),
+        (0.1, 0.2, False, "c", 3),
+    ]
+    found = run(rows)
+    assert (found.experiment_1.wins, found.experiment_1.ties) == (3, 1)
+    assert (found.experiment_2.wins, found.experiment_2.ties) == (0, 1)
+    assert found.notes == (
+        "1 tie of scores in experiment 1, counted as no win",
+        "1 tie of scores in experiment 2, counted as no win",
+    )
+
+
+def test_missing_scores():
+    rows = [(math.nan, *CLEAN[0][1:]), *CLEAN[1:], *EASY]
+    with pytest.raises(InputError, match=r"^row 0, left_scores: there is no score"):
+        run(rows)
+    found = run(rows, missing="skip")
+    assert (found.experiment_1.n, found.experiment_2.n, found.n_missing) == (6, 1, (2, 1))
+    assert found.notes == (
+        "1 row without a score (first such row: 0): 2 pairs of experiment 1 and 1 group of experiment 2 "
+        "left out",
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "settings", "message"),
+    [
+        ({4: "sw-0"}, {}, r"^row 1, ids: the id 'sw-0' occurs twice"),
+        ({2: "true"}, {}, r"^row 1, labels: expected True or False"),
+        ({3: None}, {}, r"^row 1, captions: "),
+        (
+            {4: "sw-x"},
+            {"group_by": "consecutive_ids"},
+            r"^row 1, ids: expected an integer or a string that ends",
+        ),
+        ({}, {"group_by": "concept"}, r"^group_by: group_by='concept': expected 'caption'"),
+    ],
+)
+def test_what_is_wrong_is_named(change, settings, message):
+    row = list(CLEAN[1])
+    for place, value in change.items():
+        row[place] = value
+    with pytest.raises(InputError, match=message):
+        run([CLEAN[0], tuple(row), *CLEAN[2:]], **settings)
+
+
+SCORE = st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0, math.nan])
+GROUPS = st.lists(
+    st.one_of(st.permutations([True, True, False, False]), st.lists(st.booleans(), min_size=1, max_size=5)),
+    min_size=1,
+    max_size=4,
+)
+
+
+@given(GROUPS, st.data())
+def test_agrees_with_loops_in_any_order(groups, data):
+    rows = []
+    for number, labels in enumerate(groups):
+        for label in labels:
+            rows.append((data.draw(SCORE), data.draw(SCORE), label, f"caption {number}", len(rows)))
+    found = run(rows, missing="skip", bootstrap=40)
+    shuffled = run(data.draw(st.permutations(rows)), missing="skip", bootstrap=40)
+    assert shuffled.irregular == found.irregular
+    for ours, theirs in (
+        (found.experiment_1, shuffled.experiment_1),
+        (found.experiment_2, shuffled.experiment_2),
+    ):
+        assert (ours.n, ours.wins, ours.ties) == (theirs.n, theirs.wins, theirs.ties)
+
+    by_caption = defaultdict(list)
+    for row in rows:
+        by_caption[row[3]].append(row)
+    pairs, fours, n_clean = [], [], 0
+    for members in by_caption.values():
+        right = [row for row in members if row[2]]
+        wrong = [row for row in members if not row[2]]
+        if len(right) != 2 or len(wrong) != 2:
+            continue
+        n_clean += 1
+        values = []
+        for a, b in itertools.product(right, wrong):
+            gap = any(math.isnan(score) for score in (*a[:2], *b[:2]))
+            values.append(None if gap else max(a[:2]) - min(b[:2]))
+        pairs += [value for value in values if value is not None]
+        if None not in values:
+            fours.append(values)
+    assert found.n_groups == n_clean
+    assert (found.experiment_1.n, found.experiment_1.wins) == (len(pairs), sum(value > 0 for value in pairs))
+    assert found.experiment_1.ties == sum(value == 0 for value in pairs)
+    assert (found.experiment_2.n, found.experiment_2.wins) == (
+        len(fours),
+        sum(min(values) > 0 for values in fours),
+    )
+    assert found.experiment_2.ties == sum(min(values) == 0 for values in fours)
+    assert found.n_missing == (4 * n_clean - len(pairs), n_clean - len(fours))
+
+
+def test_intervals_draw_groups():
+    rows = []
+    for group in range(40):
+        right, wrong = (0.9, 0.1) if group % 2 else (0.1, 0.9)
+        for label in (True, True, False, False):
+            score = right if label else wrong
+            rows.append((score, score, label, f"caption {group}", len(rows)))
+    found = run(rows, bootstrap=2000)
+    half = 1.96 * math.sqrt(0.25 / 40)  # the four pairs of a group say the same
+    for part in (found.experiment_1, found.experiment_2):
+        assert part.value == 0.5
+        assert part.interval.low == pytest.approx(0.5 - half, abs=0.035)
+        assert part.interval.high == pytest.approx(0.5 + half, abs=0.035)

@@ -1,0 +1,188 @@
+"""Pairs of captions: literal accuracies, ties, gaps, intervals."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from capscore.benchmark.protocols import PASCAL50S_CATEGORIES, pairwise_by_category
+from capscore.errors import InputError
+
+# first, second, preferred, category: HC won, lost; HI tied, won; HM won; MM lost
+FIRST = [0.9, 0.2, 0.5, 0.1, 0.8, 0.7]
+SECOND = [0.1, 0.7, 0.5, 0.3, 0.2, 0.9]
+LABELS = [0, 0, 1, 1, 0, 0]
+CATEGORIES = ["HC", "HC", "HI", "HI", "HM", "MM"]
+
+
+def test_accuracy_per_category_and_plain_mean():
+    found = pairwise_by_category(FIRST, SECOND, LABELS, CATEGORIES)
+    assert found.table() == [
+        ("accuracy hc", 0.5, 2),
+        ("accuracy hi", 0.5, 2),
+        ("accuracy hm", 1.0, 1),
+        ("accuracy mm", 0.0, 1),
+        ("accuracy mean", 0.5, 6),
+    ]
+    assert {name: part.ties for name, part in found.categories.items()} == {
+        "HC": 0,
+        "HI": 1,
+        "HM": 0,
+        "MM": 0,
+    }
+    assert found.notes == ("1 tie of two scores in HI, counted as no win",)
+    assert found.counts() == {"pairs": 6, "ties": 1, "left out": 0}
+    assert found.mean_interval is None
+
+
+def test_the_mean_counts_categories_not_pairs():
+    found = pairwise_by_category([1, 1, 1, 0], [0, 0, 0, 1], [0] * 4, ["A", "A", "A", "B"], known=("A", "B"))
+    assert found.mean == 0.5
+
+
+def test_a_constant_metric_wins_nothing():
+    found = pairwise_by_category([0.5] * 6, [0.5] * 6, LABELS, CATEGORIES)
+    assert found.mean == 0.0
+    assert found.counts()["ties"] == 6
+
+
+def test_an_empty_category_has_no_accuracy_and_there_is_no_mean():
+    found = pairwise_by_category([0.9], [0.1], [0], ["HM"])
+    assert [value for _, value, _ in found.table()] == [None, None, 1.0, None, None]
+    assert found.notes == ("no pair of HC, HI, MM: no accuracy there, and no mean over all",)
+
+
+def test_missing_scores_stop_or_are_left_out_and_told():
+    second = [*SECOND[:-1], math.nan]
+    with pytest.raises(InputError, match=r"^row 5, second: there is no score \(NaN"):
+        pairwise_by_category(FIRST, second, LABELS, CATEGORIES)
+    found = pairwise_by_category([None, *FIRST[1:]], second, LABELS, CATEGORIES, missing="skip")
+    assert [part.n for part in found.categories.values()] == [1, 2, 1, 0]
+    assert found.n_missing == 2
+    assert found.notes[0] == "2 of 6 pairs left out: a score is missing (first such row: 0)"
+    assert "no pair of MM" in found.notes[1]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"second": SECOND[:5]}, r"^second: 5 rows here but 6"),
+        ({"labels": LABELS[:4]}, r"^labels: 4 rows here but 6"),
+        ({"labels": [0, 0, 1, 2, 0, 0]}, r"^row 3, labels: got 2, expected one of 0, 1$"),
+        ({"categories": ["HC", "hc", "HI", "HI", "HM", "MM"]}, r"^row 1, categories: .*did you mean 'HC'\?$"),
+        ({"categories": "HC"}, r"^categories: expected a list with one value a row, got 'HC'"),
+        ({"first": [0.1, 0.2, "0.3", 0.1, 0.2, 0.3]}, r"^row 2, first: '0.3' \(str\): expected a number"),
+        ({"first": [0.1, math.inf, 0.1, 0.1, 0.1, 0.1]}, r"^row 1, first: inf: expected a finite number"),
+        ({"first": []}, r"^first: there are no rows"),
+        ({"missing": "ignore"}, r"^missing: missing='ignore': expected 'raise' or 'skip'"),
+        ({"known": ("HC", "HC")}, r"^known: .*each once"),
+        ({"known": "HC"}, r"^known: .*each once"),
+        ({"bootstrap": -1}, r"^bootstrap: bootstrap=-1"),
+        ({"bootstrap": 10, "confidence": 95}, r"^confidence: confidence=95"),
+        ({"bootstrap": 10, "images": ["a"] * 5}, r"^images: 5 rows here but 6"),
+    ],
+)
+def test_what_is_wrong_is_named(change, message):
+    given_rows = {"first": FIRST, "second": SECOND, "labels": LABELS, "categories": CATEGORIES}
+    with pytest.raises(InputError, match=message):
+        pairwise_by_category(**{**given_rows, **change})
+
+
+def brute_force(rows):
+    """Category → (pairs, wins, ties), one row at a time."""
+    counts = {name: [0, 0, 0] for name in PASCAL50S_CATEGORIES}
+    for first, second, label, category, *_ in rows:
+        preferred, other = (first, second) if label == 0 else (second, first)
+        counts[category][0] += 1
+        if preferred > other:
+            counts[category][1] += 1
+        elif preferred == other:
+            counts[category][2] += 1
+    return {name: tuple(count) for name, count in counts.items()}
+
+
+ROWS = st.lists(
+    st.tuples(
+        st.sampled_from([0.0, 0.25, 0.5, 1.0]),
+        st.sampled_from([0.0, 0.25, 0.5, 1.0]),
+        st.sampled_from([0, 1]),
+        st.sampled_from(PASCAL50S_CATEGORIES),
+        st.sampled_from(["a.jpg", "b.jpg", "c.jpg"]),
+    ),
+    min_size=1,
+    max_size=20,
+)
+
+
+@given(ROWS, st.randoms())
+def test_agrees_with_one_row_at_a_time_in_any_order(rows, random):
+    def run(rows, **settings):
+        first, second, labels, categories, images = zip(*rows, strict=True)
+        return pairwise_by_category(first, second, labels, categories, **settings), images
+
+    shuffled = random.sample(rows, len(rows))
+    found, images = run(rows)
+    assert {name: (part.n, part.wins, part.ties) for name, part in found.categories.items()} == brute_force(
+        rows
+    )
+    assert run(shuffled)[0] == found
+    for ids, other_ids in ((images, [row[4] for row in shuffled]), (None, None)):
+        drawn = run(rows, images=ids, bootstrap=20, confidence=0.5)[0]
+        assert run(shuffled, images=other_ids, bootstrap=20, confidence=0.5)[0] == drawn
+
+
+def test_intervals_by_image_are_wider_than_by_pair():
+    # every image's ten pairs are all won or all lost, so ten pairs tell no more than one
+    rng = np.random.default_rng(0)
+    won = np.repeat(rng.random(40) < 0.5, 10).astype(float)
+    images = np.repeat(np.arange(40), 10)
+    arguments = (won, 1 - won, [0] * 400, ["A"] * 400)
+    by_image, by_pair = (
+        pairwise_by_category(*arguments, known=("A",), images=ids, bootstrap=2000).categories["A"]
+        for ids in (images, None)
+    )
+    p = won.mean()
+    for part, n in ((by_image, 40), (by_pair, 400)):
+        half = 1.96 * math.sqrt(p * (1 - p) / n)  # of a binomial share
+        assert part.interval.low == pytest.approx(p - half, abs=0.03)
+        assert part.interval.high == pytest.approx(p + half, abs=0.03)
+    assert by_pair.interval.high - by_pair.interval.low < 0.4 * (
+        by_image.interval.high - by_image.interval.low
+    )
+
+
+def test_an_interval_covers_every_sample_that_can_be_drawn():
+    # two images, one won and one lost: samples give 0, 1/2 or 1
+    found = pairwise_by_category(
+        [1, 0], [0, 1], [0, 0], ["A", "A"], known=("A",), images=["x", "y"], bootstrap=400, confidence=0.9
+    )
+    interval = found.categories["A"].interval
+    assert (interval.low, interval.high, interval.n_samples) == (0.0, 1.0, 400)
+    assert found.mean_interval == interval
+    assert found.statistics()[0] == ("accuracy_a", 0.5, (0.0, 1.0), 2)
+
+
+def test_samples_without_a_category_are_left_out_and_told():
+    found = pairwise_by_category(
+        [1, 0], [0, 1], [0, 0], ["A", "B"], known=("A", "B"), images=["x", "y"], bootstrap=100
+    )
+    for name, value in (("A", 1.0), ("B", 0.0)):
+        interval = found.categories[name].interval
+        assert (interval.low, interval.high) == (value, value)
+        assert 10 < interval.n_undefined < 40  # a quarter of the samples, by chance
+        assert (
+            f"interval of {name}: {interval.n_undefined} samples of 100 left out, which had none of it"
+            in found.notes
+        )
+
+
+def test_what_no_bootstrap_can_be_made_of_is_told():
+    one_image = pairwise_by_category(FIRST, SECOND, LABELS, CATEGORIES, images=["a"] * 6, bootstrap=100)
+    assert "no intervals: a bootstrap needs at least 2 images, and there is 1" in one_image.notes
+    assert one_image.categories["HC"].interval is None
+    no_images = pairwise_by_category(FIRST, SECOND, LABELS, CATEGORIES, bootstrap=100)
+    assert any(note.startswith("no image ids: the bootstrap drew single rows") for note in no_images.notes)

@@ -1,0 +1,115 @@
+"""What all protocols share: results that are JSON, statistics with names, scores as people hand them over."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from capscore.benchmark.protocols import (
+    ProtocolResult,
+    captokeneval,
+    cross_language,
+    foils,
+    marvl,
+    pairwise_by_category,
+    rating_correlation,
+    retrieval,
+    robustness_drop,
+    thumb,
+    valse,
+    xvnli,
+)
+from capscore.errors import InputError
+from capscore.statistics.agreement import agreement
+
+# every protocol on rows that leave gaps: empty categories, constant scores, no mean
+RESULTS = {
+    "pairwise": lambda: pairwise_by_category([0.9, 0.8], [0.1, 0.9], [0, 1], ["HC", "HM"], bootstrap=50),
+    "foils": lambda: foils([0.9, 0.5], [0.1, 0.5], images=["a", "b"], bootstrap=50),
+    "valse": lambda: valse([0.9], [0.1], ["existence"], [True]),
+    "xvnli": lambda: xvnli([0.9, 0.5], ["entailment", "contradiction"], ["a", "a"], bootstrap=50),
+    "marvl": lambda: marvl([0.9], [0.1], [True], ["a"], ["sw-0"]),
+    "thumb": lambda: thumb([0.1, 0.2], [5, 5], [1, 2], [1, 2], ["A", "Human"], bootstrap=50),
+    "captokeneval": lambda: captokeneval([[0.5]], [[1]], [[False]], [[0.5]], [[1]]),
+    "retrieval": lambda: retrieval(np.eye(2), text_to_image=[0, 1]),
+    "robustness": lambda: robustness_drop([0.0], {"jumble": [0.1]}),
+    "cross_language": lambda: cross_language({"en": [1, 2], "de": [1, 1]}),
+}
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_results_are_json_and_frozen(name):
+    found = RESULTS[name]()
+    assert isinstance(found, ProtocolResult)
+    as_json = json.dumps(found.to_dict(), allow_nan=False)
+    assert json.loads(as_json) == found.to_dict()
+    assert found.to_dict()["protocol"] == found.protocol
+    assert found.to_dict()["notes"] == list(found.notes)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        found.notes = ()
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_statistics_have_names_of_their_own_and_say_why_they_are_none(name):
+    found = RESULTS[name]()
+    statistics = found.statistics()
+    assert len({statistic.name for statistic in statistics}) == len(statistics)
+    for statistic in statistics:
+        assert statistic.value is None or -1 <= statistic.value <= 1 or statistic.name.startswith("mean_")
+        assert type(statistic.n) is int
+        if statistic.interval is not None:
+            low, high = statistic.interval
+            assert low <= high
+    if any(statistic.value is None for statistic in statistics):
+        assert found.notes
+    assert found.table() == [(s.name.replace("_", " "), s.value, s.n) for s in statistics]
+    assert all(type(number) is int for number in found.counts().values())
+
+
+def test_columns_as_people_hand_them_over():
+    import pandas
+    import pyarrow
+    import torch
+
+    expected = foils([0.9, 0.5, 0.3], [0.1, 0.5, 0.4], ["a", "a", "b"], [True, True, False])
+    scores = [0.9, 0.5, 0.3]
+    for column in (
+        np.array(scores),
+        pandas.Series(scores, index=[5, 6, 7]),
+        pandas.array(scores, dtype="Float64"),
+        pyarrow.array(scores),
+        torch.tensor(scores, dtype=torch.float64),
+        tuple(scores),
+    ):
+        assert foils(column, [0.1, 0.5, 0.4], ["a", "a", "b"], [True, True, False]) == expected
+    for pieces in (
+        np.array(["a", "a", "b"]),
+        pandas.Series(["a", "a", "b"], index=[5, 6, 7]),
+        pyarrow.array(["a", "a", "b"]),
+    ):
+        assert foils(scores, [0.1, 0.5, 0.4], pieces, np.array([True, True, False])) == expected
+
+
+@pytest.mark.parametrize("given", ["abc", {"a": 1}, 3, None, [[0.1], [0.2]], np.ones((2, 1))])
+def test_scores_that_are_no_list_of_numbers(given):
+    with pytest.raises(InputError, match="caption_scores"):
+        foils(given, [0.1, 0.2])
+
+
+@pytest.mark.parametrize("given", ["ab", {"a": 1, "b": 2}, {"a", "b"}, 3, np.array(3)])
+def test_labels_that_are_no_list(given):
+    with pytest.raises(InputError, match=r"^pieces: expected a list with one value a row"):
+        foils([0.1, 0.2], [0.2, 0.3], given)
+
+
+def test_rating_correlation_is_agreement_with_the_raters_chosen():
+    arguments = ([0.9, 0.4, 0.7, 0.1], [[4, 4], [2, 3], [2, 4], [1, 1]])
+    found = rating_correlation(*arguments, raters="flatten", images=[1, 2, 3, 4], bootstrap=20, seed=3)
+    assert found == agreement(*arguments, raters="flatten", images=[1, 2, 3, 4], bootstrap=20, seed=3)
+    # 20 concordant, 1 discordant pair of 8 rows, 4 distinct values: 2 · 4 · 19 / (64 · 3)
+    assert found.values["tau_c"] == pytest.approx(152 / 192)
+    with pytest.raises(TypeError, match="raters"):
+        rating_correlation(*arguments)

@@ -1,0 +1,122 @@
+"""Drops under perturbations: published lines, unchanged captions, gaps, means that say nothing."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from capscore.benchmark.protocols import PERTURBATIONS, PerturbationDrop, robustness_drop
+from capscore.errors import InputError
+
+
+def test_literal_drops():
+    found = robustness_drop(
+        [1.0, 0.5],
+        {
+            "repetition": [1.0, 0.5],
+            "removal": [0.5, 0.25],
+            "masking": [0.2, 0.1],
+            "jumble": [0.0, 0.0],
+            "substitution": [1.2, 0.9],
+        },
+    )
+    assert [part.drop for part in found.perturbations.values()] == pytest.approx([0, -0.5, -0.8, -1, 0.4])
+    assert list(found.perturbations) == list(PERTURBATIONS)
+    assert found.original == 0.75
+    assert found.perturbed == pytest.approx((0.75 + 0.375 + 0.15 + 0 + 1.05) / 5)
+    assert found.average_drop == pytest.approx(-0.38)
+    assert found.notes == ()
+    assert found.counts() == {"captions": 2, "perturbed captions": 10, "unchanged": 0, "left out": 0}
+
+
+@pytest.mark.parametrize(
+    ("original", "perturbed", "percent"),
+    # PR-MCS, Table 2: Multi30K en and de, Flickr8k fr, MSCOCO de
+    [(1.1008, 0.3041, -72.37), (1.096, 0.3613, -67.03), (1.6681, 0.4275, -74.37), (1.3153, 0.5156, -60.80)],
+)
+def test_published_lines(original, perturbed, percent):
+    found = robustness_drop([original], {kind: [perturbed] for kind in PERTURBATIONS})
+    assert round(100 * found.average_drop, 2) == percent
+
+
+def test_unchanged_captions_are_counted_and_can_be_left_out():
+    arguments = ([1.0, 0.6], {"substitution": [1.0, 0.3]})
+    unchanged = {"substitution": [True, False]}
+    kept = robustness_drop(*arguments, unchanged=unchanged)
+    assert kept.perturbations["substitution"].drop == pytest.approx((0.65 - 0.8) / 0.8)
+    assert "substitution: left 1 of 2 captions as they were; counted as published" in kept.notes
+    left_out = robustness_drop(*arguments, unchanged=unchanged, leave_out_unchanged=True)
+    # like is compared with like: the original mean is that of the captions that count
+    assert left_out.perturbations["substitution"] == PerturbationDrop(1, 0.6, 0.3, -0.5, 1, 0)
+    assert left_out.original == 0.8
+    assert "substitution: left 1 of 2 captions as they were; left out" in left_out.notes
+    with pytest.raises(InputError, match=r"^unchanged: .*nothing says which captions substitution left"):
+        robustness_drop(*arguments, leave_out_unchanged=True)
+
+
+def test_all_unchanged_leaves_nothing():
+    found = robustness_drop([1.0], {"jumble": [1.0]}, unchanged={"jumble": [True]}, leave_out_unchanged=True)
+    assert found.perturbations["jumble"] == PerturbationDrop(0, None, None, None, 1, 0)
+    assert found.average_drop is None
+    assert found.perturbed is None
+    assert "jumble: no caption to compare, no drop" in found.notes
+    assert "no average drop: a perturbation has none" in found.notes
+
+
+@pytest.mark.parametrize(("original", "words"), [([0.5, -0.5], "zero"), ([-0.25, -0.25], "negative (-0.25)")])
+def test_a_mean_that_nothing_can_be_relative_to(original, words):
+    found = robustness_drop(original, {"jumble": [0.1, 0.1]})
+    assert found.perturbations["jumble"].drop is None
+    assert found.average_drop is None
+    assert f"jumble: the mean original score is {words}: a drop relative to it says nothing" in found.notes
+
+
+def test_missing_scores():
+    arguments = ([1.0, math.nan, 0.6], {"jumble": [0.5, 0.2, 0.3], "masking": [math.nan, 0.2, 0.3]})
+    with pytest.raises(InputError, match=r"^row 1, original: there is no score"):
+        robustness_drop(*arguments)
+    with pytest.raises(InputError, match=r"^row 0, perturbed\['masking'\]: there is no score"):
+        robustness_drop([1.0, 0.5, 0.6], arguments[1])
+    found = robustness_drop(*arguments, missing="skip")
+    assert found.perturbations["jumble"] == PerturbationDrop(2, 0.8, 0.4, -0.5, 0, 1)
+    assert found.perturbations["masking"] == PerturbationDrop(1, 0.6, 0.3, -0.5, 0, 2)
+    assert (found.original, found.n_scored) == (0.8, 2)
+    assert "masking: 2 of 3 captions left out: a score is missing" in found.notes
+
+
+@pytest.mark.parametrize(
+    ("perturbed", "settings", "message"),
+    [
+        ({"Jumbel": [0.1, 0.1]}, {}, r"^perturbed: got 'Jumbel', .*did you mean 'jumble'\?"),
+        ({"jumble": [0.1]}, {}, r"^perturbed\['jumble'\]: 1 row here but 2"),
+        ({}, {}, r"^perturbed: there are no perturbed scores"),
+        ([0.1, 0.1], {}, r"^perturbed: expected a mapping"),
+        ({"jumble": [0.1, 0.1]}, {"unchanged": {"jumble": [True]}}, r"^unchanged\['jumble'\]: 1 row here"),
+        ({"jumble": [0.1, 0.1]}, {"unchanged": {"swap": [True, True]}}, r"^unchanged: got 'swap'"),
+    ],
+)
+def test_what_is_wrong_is_named(perturbed, settings, message):
+    with pytest.raises(InputError, match=message):
+        robustness_drop([0.5, 0.5], perturbed, **settings)
+
+
+SCORE = st.floats(0.01, 2)
+
+
+@given(st.lists(st.tuples(*[SCORE] * 6), min_size=1, max_size=10), st.randoms())
+def test_agrees_with_plain_arithmetic_in_any_order(rows, random):
+    def run(rows):
+        original, *perturbed = zip(*rows, strict=True)
+        return robustness_drop(original, dict(zip(PERTURBATIONS, perturbed, strict=True)))
+
+    found = run(rows)
+    assert run(random.sample(rows, len(rows))) == found
+    n = len(rows)
+    original = sum(row[0] for row in rows) / n
+    drops = [sum(row[place] for row in rows) / n / original - 1 for place in range(1, 6)]
+    assert found.average_drop == pytest.approx(sum(drops) / 5)
+    # all five have the same original mean, so that the published quotient of means is the same number
+    assert found.average_drop == pytest.approx((found.perturbed - found.original) / found.original)

@@ -1,0 +1,31 @@
+"""Captions of two colours that a toy metric sees, and no trace outside the test's own folder."""
+
+from __future__ import annotations
+
+import pytest
+
+import capscore
+from capscore.benchmark.robustness import CaptionSet
+from capscore.embedding.embedder import Embedder
+
+from ...datasets_scripts.conftest import _own_cache
+from ...toy import BLUE, RED, ColourBackbone
+
+__all__ = ["_own_cache"]
+
+
+@pytest.fixture
+def captions() -> CaptionSet:
+    texts = ["red red ball", "red car by a tree", "blue sea", "blue sky and blue sea"]
+    return CaptionSet("toy", "", "", "en", texts, ["r", "r", "b", "b"], [RED, RED, BLUE, BLUE])
+
+
+@pytest.fixture
+def scorer():
+    return capscore.load("mcs", backbone=ColourBackbone(), cache=False)
+
+
+@pytest.fixture
+def plain():
+    """The tower of texts that stand for photos."""
+    return Embedder(ColourBackbone(fingerprint="plain"), cache=None)

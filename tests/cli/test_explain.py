@@ -1,0 +1,258 @@
+"""The command that explains captions of a photo: what it hands over, prints, writes and refuses."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import typer
+from PIL import Image
+from typer.testing import CliRunner
+
+from capscore.cli import explain as cli_explain
+from capscore.cli.explain import explain, explain_help
+from capscore.scorers.base import Scores
+
+from ..infometic.invented import REGIONS, explanation
+from ..infometic.test_detectors import write_owlv2
+
+app = typer.Typer(rich_markup_mode="rich")
+
+
+@app.callback()
+def _root() -> None:
+    pass
+
+
+app.command(help=explain_help())(explain)
+
+
+class InventedScorer:
+    """Finds every cat wrong, and remembers what it was asked."""
+
+    def __init__(self):
+        self.options, self.asked = {}, {}
+
+    def language_problem(self, code):
+        return "no words of Klingon are known" if code == "tlh" else None
+
+    def score(self, captions, images, *, language=None, boxes=None):
+        self.asked = {"captions": captions, "images": images, "language": language, "boxes": boxes}
+        n = len(captions)
+        details = [explanation(text, right="red 椅子", wrong="cat 猫", regions=REGIONS) for text in captions]
+        return Scores(
+            metric="infometic",
+            scores=np.full(n, 1.0),
+            components={
+                "recall": np.full(n, 0.6),
+                "precision": np.full(n, 0.4),
+                "clip_cosine": np.full(n, math.nan),
+            },
+            settings={"backbone": "toy"},
+            image_keys=[""] * n,
+            truncated=np.zeros(n, bool),
+            n_references=np.zeros(n, int),
+            languages=[language or ""] * n,
+            details=details,
+        )
+
+
+@pytest.fixture
+def scorer(monkeypatch):
+    made = InventedScorer()
+
+    def make(own, **options):
+        made.options = {**own, **options}
+        return made
+
+    monkeypatch.setattr(cli_explain, "_scorer", make)
+    return made
+
+
+@pytest.fixture
+def photo(tmp_path):
+    path = tmp_path / "photo.png"
+    Image.new("RGB", (40, 30), (9, 99, 199)).save(path)
+    return path
+
+
+def run(*arguments, columns=80):
+    result = CliRunner(env={"COLUMNS": str(columns)}).invoke(app, ["explain", *map(str, arguments)])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+def test_printed(scorer, photo):
+    result = run(photo, "A red cat", "of the")
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
+    assert "A red ✗[cat]" in lines
+    assert "1 of 2 content words is wrong: cat (0.02)." in lines
+    assert "There is no content word, so none can be wrong." in lines
+    assert "Text precision  ████████████░░░░░░░░░░░░░░░░░░  0.40" in lines
+    table = [line.split() for line in lines if "mentioned" in line or "missed" in line][:4]
+    assert table[0] == ["1", "✓", "mentioned", "dog", "0.40", "0.90", "5,", "5,", "15,", "25"]
+    assert [row[3] for row in table[1:]] == ["sky", "tree", "sign"]
+    assert "infometic|backbone:toy" in lines
+    assert max(map(len, lines)) <= 80
+
+
+def test_a_caption_does_nothing_to_the_terminal(scorer, photo):
+    result = run(photo, "a [red]cat[/]\x1b[31m\nx")
+    assert "\x1b" not in result.stdout
+    assert "a [red]✗[cat][/]?[31m x" in result.stdout.splitlines()
+
+
+def test_what_the_scorer_is_asked(scorer, photo, tmp_path):
+    boxes = tmp_path / "boxes.json"
+    boxes.write_text("[[0, 0, 5, 5.5]]")
+    options = ["--language", "de", "--backbone", "b", "--weights", "w", "--beta", "0.2", "--no-cache"]
+    assert run(photo, "one", "two", "--boxes", boxes, *options).exit_code == 0
+    assert scorer.asked == {
+        "captions": ["one", "two"],
+        "images": [photo, photo],
+        "language": "de",
+        "boxes": [[[0, 0, 5, 5.5]]] * 2,
+    }
+    given = {"backbone": "b", "weights": "w", "beta": 0.2, "cache": False}
+    assert given.items() <= scorer.options.items()
+    assert not {"regions", "region_names"} & scorer.options.keys()
+    run(photo, "one", "--regions", "detr:x")
+    assert scorer.options["regions"] == "detr:x" and scorer.asked["boxes"] is None
+    assert "region_names" not in scorer.options
+    names = ["--region-names", "dog", "--region-names", "red ball"]
+    assert run(photo, "one", "--regions", "owlv2:x", *names).exit_code == 0
+    assert scorer.options["region_names"] == ["dog", "red ball"]
+
+
+def test_names_of_regions_reach_the_detector(photo, tmp_path):
+    tiny = write_owlv2(tmp_path / "tiny")
+    names = ["--regions", f"owlv2:{tiny}", "--region-names", "cat", "--region-names", "red ball"]
+    result = run(photo, "A cat.", *names, "--backbone", "embedded", "--weights", "info_clip", "--json")
+    assert result.exit_code == 0, result.output
+    printed = json.loads(result.stdout)
+    assert "(cat,red%20ball)|n_regions:20|beta:0.1|" in printed["signature"]
+    labels = {region["label"] for region in printed["captions"][0]["regions"]}
+    assert labels and labels <= {"cat", "red ball"}
+
+
+def test_json(scorer, photo, tmp_path):
+    printed = json.loads(run(photo, "A red cat", "--json").stdout)
+    (row,) = printed["captions"]
+    assert (row["caption"], row["infometic"], row["precision"], row["clip_cosine"]) == (
+        "A red cat",
+        1.0,
+        0.4,
+        None,
+    )
+    assert [word["correct"] for word in row["words"]] == [None, True, False]
+    assert (printed["signature"], printed["beta"], len(row["regions"])) == ("infometic|backbone:toy", 0.1, 5)
+    result = run(photo, "A red cat", "--output", tmp_path / "new" / "found.json")
+    assert f"Written to {tmp_path / 'new' / 'found.json'}" in result.stdout
+    assert json.loads((tmp_path / "new" / "found.json").read_text(encoding="utf-8")) == printed
+
+
+def test_a_page_and_a_picture(scorer, photo, tmp_path):
+    result = run(
+        photo, "A red cat", "猫と椅子", "--language", "ja", "-q", "-o", tmp_path / "page.html", "--missed", 1
+    )
+    assert (result.exit_code, result.stdout) == (0, "")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "photo.png" in page and "猫" in page and "infometic|" in page
+    assert page.count('class="tag missed"') == 2
+    pytest.importorskip("matplotlib")
+    assert run(photo, "A red cat", "-q", "-o", tmp_path / "drawn.PNG").exit_code == 0
+    with Image.open(tmp_path / "drawn.PNG") as drawn:
+        assert drawn.format == "PNG"
+
+
+def test_what_is_there_is_not_overwritten(scorer, photo, tmp_path):
+    target = tmp_path / "page.html"
+    target.write_text("mine")
+    result = run(photo, "A cat", "-o", target)
+    assert result.exit_code == 2 and "exists; --force overwrites it" in result.stderr
+    assert target.read_text() == "mine" and not scorer.asked
+    assert run(photo, "A cat", "-o", target, "--force").exit_code == 0
+    assert "mine" != target.read_text()
+
+
+def test_the_photo_is_never_overwritten(scorer, photo):
+    before = photo.read_bytes()
+    result = run(photo, "A cat", "-o", photo, "--force")
+    assert result.exit_code == 2 and "is what is read" in result.stderr
+    assert photo.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["-o", "out.jpg"], "expected a name that ends in .html or .htm or .png or .json"),
+        (["--language", "xx-klingon"], "is not a language code"),
+        (["--language", "tlh"], "--language tlh: no words of Klingon are known"),
+        (["--regions", "windows", "--boxes", "b.json"], "--regions and --boxes: give one of them"),
+        (["--region-names", "dog", "--boxes", "b.json"], "--region-names and --boxes: give one of them"),
+        (["--region-names", "dog"], "['dog'] do not go with regions='windows', which takes none"),
+        (["--regions", "owlv2:x"], "regions='owlv2' finds what it is told to look for"),
+        (["--regions", "owlv2:x", "--region-names", " "], "name 0, counted from 0, is empty"),
+        (["--regions", "owl:x"], "regions='owl:x': did you mean 'owlv2'?"),
+        (["--json", "-o", "a.json"], "--json prints"),
+        (["--boxes", "nowhere.json"], "--boxes nowhere.json cannot be read: No such file"),
+        (["--no-cache", "--cache-dir", "x"], "give one of them"),
+        ([" "], "a caption is empty"),
+    ],
+)
+def test_wrong_usage(scorer, photo, options, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = run(photo, "A cat", *options)
+    assert result.exit_code == 2
+    assert message in " ".join(result.stderr.split())
+    assert not scorer.asked
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[", "is not JSON"),
+        ('{"a": 1}', 'expected a list of boxes, got {"a": 1}'),
+        (
+            "[[0, 0, 5, 5], [0, 1, 2]]",
+            "box 1, counted from 0: expected [left, top, right, bottom], got [0, 1, 2]",
+        ),
+        ("[[0, 0, 5, true]]", "box 0, counted from 0"),
+        ('[[0, 0, 5, "5"]]', "box 0, counted from 0"),
+    ],
+)
+def test_bad_boxes(scorer, photo, tmp_path, text, message):
+    path = tmp_path / "boxes.json"
+    path.write_text(text)
+    result = run(photo, "A cat", "--boxes", path)
+    assert result.exit_code == 2 and message in result.stderr
+
+
+def test_a_photo_that_cannot_be_read(scorer, tmp_path):
+    (tmp_path / "photo.jpg").write_bytes(b"no photo")
+    result = run(tmp_path / "photo.jpg", "A cat")
+    assert result.exit_code == 1 and "photo.jpg" in result.stderr and "Traceback" not in result.stderr
+    assert run(tmp_path / "nowhere.jpg", "A cat").exit_code == 1
+    assert not scorer.asked
+
+
+def test_without_matplotlib_nothing_is_begun(scorer, photo, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    result = run(photo, "A cat", "-o", tmp_path / "drawn.png")
+    assert result.exit_code == 1 and "capscore[figures]" in result.stderr
+    assert not scorer.asked
+
+
+def test_nothing_heavy_is_imported_before_it_runs():
+    code = (
+        "import sys, capscore.cli.explain; "
+        "print([n for n in ('numpy', 'torch', 'PIL', 'matplotlib', 'rich.table') if n in sys.modules])"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"

@@ -1,0 +1,491 @@
+"""Row files: what is read is what is written, in every kind; what is wrong is told with its line."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import math
+
+import datasets
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from capscore.errors import ImageError, InputError, ResultWriteError
+from capscore.files.columns import ImageFolder, find_fields, read_inputs
+from capscore.files.rows import UsageError, check_output, open_rows, open_writer, partial_path, summary_path
+
+ROWS = [
+    {"image": "a.jpg", "caption": "Ein „Wort“, noch eins", "references": ["x", "y"], "n": 1},
+    {"image": "b.jpg", "caption": 'say "hi"\nthere', "references": ["z"], "n": None},
+    {"image": "c.jpg", "caption": "日本語", "references": [], "n": 3},
+]
+
+
+def write_jsonl(path, rows=ROWS):
+    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def all_rows(source, size=2):
+    return [row for chunk in source.chunks(size) for row in chunk.dicts()]
+
+
+def copied(source, target, size=2):
+    """Write all rows with a score that is their number, and close the result."""
+    target = check_output(target, source)
+    writer = open_writer(target, source, {"mcs": float, "capscore_error": str})
+    for chunk in source.chunks(size):
+        numbers = [float(chunk.start + row) for row in range(len(chunk))]
+        errors = [None if number else "broken" for number in numbers]
+        writer.write(chunk, {"mcs": [number or None for number in numbers], "capscore_error": errors})
+    writer.finish({"signatures": {"mcs": "mcs|w:2.5"}}, '{"rows": 3}\n')
+    assert not partial_path(target).exists()
+    assert summary_path(target).read_text() == '{"rows": 3}\n'
+    return target
+
+
+# ----------------------------------------------------------------------- reading
+
+
+def test_jsonl_lines_are_those_of_the_file_blank_ones_included(tmp_path):
+    path = tmp_path / "p.jsonl"
+    path.write_text('\ufeff{"a": 1}\n\n   \n{"b": NaN}\n{"a": 3}', encoding="utf-8")
+    source = open_rows(path)
+    chunks = list(source.chunks(2))
+    assert (source.n_rows, source.columns) == (3, ["a", "b"])
+    assert [chunk.lines for chunk in chunks] == [[1, 4], [5]]
+    assert [chunk.start for chunk in chunks] == [0, 2]
+    assert chunks[0].values("a") == [1, None]
+    assert math.isnan(chunks[0].values("b")[1])
+    assert source.place(chunks[1], 0) == f"{path}, line 5 (row 2 counted from 0)"
+
+
+def test_json_is_a_list_or_lines_whatever_its_name(tmp_path):
+    as_list, as_lines = tmp_path / "list.jsonl", tmp_path / "lines.json"
+    as_list.write_text(json.dumps(ROWS))
+    write_jsonl(as_lines)
+    assert all_rows(open_rows(as_list)) == ROWS
+    assert all_rows(open_rows(as_lines)) == ROWS
+    assert (
+        open_rows(as_list).place(next(open_rows(as_list).chunks(3)), 2) == f"{as_list}, row 2 counted from 0"
+    )
+
+
+def test_csv_records_begin_at_their_line(tmp_path):
+    path = tmp_path / "p.csv"
+    path.write_text('\ufeffimage,caption\r\na,"two\r\nlines"\r\n\r\nb,"x, y"\r\n', encoding="utf-8")
+    (chunk,) = open_rows(path).chunks(10)
+    assert chunk.lines == [2, 5]
+    assert chunk.rows == [{"image": "a", "caption": "two\r\nlines"}, {"image": "b", "caption": "x, y"}]
+
+
+def test_separators(tmp_path):
+    (tmp_path / "a.tsv").write_text("image\tcaption\na\tx, y; z\n")
+    (tmp_path / "b.csv").write_text("image;caption\na;x, y\n")
+    assert all_rows(open_rows(tmp_path / "a.tsv")) == [{"image": "a", "caption": "x, y; z"}]
+    assert all_rows(open_rows(tmp_path / "b.csv")) == [{"image": "a", "caption": "x, y"}]
+
+
+def test_gzip(tmp_path):
+    path = tmp_path / "p.jsonl.gz"
+    path.write_bytes(gzip.compress(b'{"a": 1}\n{"a": 2}\n'))
+    assert all_rows(open_rows(path)) == [{"a": 1}, {"a": 2}]
+    path.write_bytes(path.read_bytes()[:-12])
+    with pytest.raises(InputError, match="cannot be read after line"):
+        open_rows(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "error", "message"),
+    [
+        ("a.jsonl", b"", InputError, r"a.jsonl is empty \(0 bytes\)"),
+        ("a.jsonl", b"\n \n", InputError, "a.jsonl has no rows"),
+        ("a.json", b"[]", InputError, "a.json has no rows"),
+        ("a.csv", b"image,caption\n", InputError, "a.csv has a header, but no rows"),
+        ("a.jsonl", b'{"a": 1}\n\n{"a": 1,}\n', InputError, "a.jsonl, line 3, column 9: not valid JSON"),
+        ("a.jsonl", b'{"a": 1}\n"text"\n', InputError, r'line 2: expected an object \{…\}, got "text"'),
+        ("a.json", b'[{"a": 1},\n {"a" 2}]', InputError, "a.json, line 2, column 7: not valid JSON"),
+        ("a.json", b'[{"a": 1}, 3]', InputError, "element 1 counted from 0: expected an object"),
+        ("a.jsonl", b'{"a": ' + b"[" * 100_000, InputError, "nested too deeply"),
+        (
+            "a.jsonl",
+            b'{"a": 1}\n{"a": "caf\xe9"}\n',
+            InputError,
+            "line 2 is not UTF-8: byte 0xe9 at column 11",
+        ),
+        ("a.csv", "image,caption\n".encode("utf-16"), InputError, "a.csv is UTF-16; expected UTF-8"),
+        ("a.csv", "image,caption\n".encode("utf-16-le"), InputError, "a.csv is UTF-16, or no text at all"),
+        ("a.csv", b"image,caption\na,A cat, asleep\n", InputError, "line 2: 3 cells, but the header has 2"),
+        ("a.csv", b'image,caption\na,"open\n', InputError, "line 2: not valid CSV: unexpected end of data"),
+        ("a.tsv", b'image\tcaption\na\t"Stop" sign\n', InputError, "line 2: not valid TSV"),
+        ("a.csv", b"image,image\na,b\n", UsageError, "two columns with the name 'image'"),
+        ("a.xlsx", b"PK\x03\x04", UsageError, "a.xlsx is of a kind that is not known"),
+        ("a.parquet", b"PAR1 cut", InputError, "a.parquet is not a Parquet file that can be read"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_told(tmp_path, name, content, error, message):
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(error, match=message):
+        open_rows(path)
+
+
+def test_missing_file_folder_and_splits(tmp_path):
+    write_jsonl(tmp_path / "preds.jsonl")
+    with pytest.raises(UsageError, match=r"no such file: .*pred.jsonl; did you mean .*preds.jsonl\?"):
+        open_rows(tmp_path / "pred.jsonl")
+    with pytest.raises(UsageError, match=r"is a folder, but no data set that was saved.*did you mean"):
+        open_rows(tmp_path)
+    with pytest.raises(UsageError, match=r"preds.jsonl is a file"):
+        open_rows(tmp_path / "preds.jsonl", split="test")
+    rows = datasets.Dataset.from_list([{"a": 1}])
+    rows.save_to_disk(tmp_path / "one")
+    datasets.DatasetDict({"train": rows, "test": datasets.Dataset.from_list([{"a": 2}])}).save_to_disk(
+        tmp_path / "two"
+    )
+    with pytest.raises(UsageError, match="without splits"):
+        open_rows(tmp_path / "one", split="test")
+    with pytest.raises(UsageError, match="has the splits train, test: choose one with --split"):
+        open_rows(tmp_path / "two")
+    with pytest.raises(UsageError, match="has no split 'val'; it has train, test"):
+        open_rows(tmp_path / "two", split="val")
+    assert all_rows(open_rows(tmp_path / "two", split="test")) == [{"a": 2}]
+    datasets.DatasetDict({"test": rows}).save_to_disk(tmp_path / "single")
+    assert all_rows(open_rows(tmp_path / "single")) == [{"a": 1}]
+
+
+# ----------------------------------------------------------------------- writing
+
+
+def test_every_text_kind_keeps_its_columns_and_adds_the_new_ones(tmp_path):
+    source = open_rows(write_jsonl(tmp_path / "in.jsonl"))
+    expected = [
+        {**ROWS[0], "mcs": None, "capscore_error": "broken"},
+        {**ROWS[1], "mcs": 1.0, "capscore_error": None},
+        {**ROWS[2], "mcs": 2.0, "capscore_error": None},
+    ]
+    lines = copied(source, tmp_path / "out1.jsonl").read_text(encoding="utf-8").splitlines()
+    assert [json.loads(line) for line in lines] == expected
+    assert list(json.loads(lines[0])) == ["image", "caption", "references", "n", "mcs", "capscore_error"]
+    assert json.loads(copied(source, tmp_path / "out2.json").read_text(encoding="utf-8")) == expected
+    with open(copied(source, tmp_path / "out3.csv"), newline="", encoding="utf-8") as file:
+        cells = list(csv.DictReader(file))
+    assert cells[1] == {
+        "image": "b.jpg",
+        "caption": 'say "hi"\nthere',
+        "references": '["z"]',
+        "n": "",
+        "mcs": "1.0",
+        "capscore_error": "",
+    }
+    assert all_rows(open_rows(tmp_path / "out3.csv")) == cells
+
+
+def test_arrow_kinds_from_text(tmp_path):
+    source = open_rows(write_jsonl(tmp_path / "in.jsonl"))
+    table = pq.read_table(copied(source, tmp_path / "out1.parquet", size=1))
+    assert table.column("mcs").to_pylist() == [None, 1.0, 2.0]
+    assert table.drop_columns(["mcs", "capscore_error"]).to_pylist() == ROWS
+    about = pq.ParquetFile(tmp_path / "out1.parquet").metadata.metadata[b"capscore"]
+    assert json.loads(about) == {"signatures": {"mcs": "mcs|w:2.5"}}
+    saved = datasets.load_from_disk(str(copied(source, tmp_path / "out2")))
+    assert saved.to_list() == table.to_pylist()
+    assert json.loads(saved.info.description) == {"signatures": {"mcs": "mcs|w:2.5"}}
+
+
+def test_types_that_come_late_or_clash(tmp_path):
+    path = write_jsonl(tmp_path / "a.jsonl", [{"x": None}, {"x": 1}, {"x": 2.5}, {"x": float("nan")}])
+    assert open_rows(path).schema() == pa.schema([("x", pa.float64())])
+    clash = write_jsonl(tmp_path / "b.jsonl", [{"x": 1}, {"x": "one"}])
+    with pytest.raises(UsageError, match=r"'x' of .*b.jsonl holds values of several types.*write a .jsonl"):
+        open_writer(tmp_path / "o.parquet", open_rows(clash), {"mcs": float})
+
+
+def test_parquet_and_data_set_keep_schema_and_images(tmp_path):
+    photo = tmp_path / "p.png"
+    Image.new("RGB", (4, 3), (255, 0, 0)).save(photo)
+    features = datasets.Features(
+        {
+            "image": datasets.Image(),
+            "caption": datasets.Value("large_string"),
+            "kind": datasets.ClassLabel(names=["x", "y"]),
+        }
+    )
+    stored = {"bytes": photo.read_bytes(), "path": "p.png"}
+    rows = datasets.Dataset.from_list(
+        [{"image": stored, "caption": str(n), "kind": n % 2} for n in range(5)], features=features
+    )
+    rows.to_parquet(tmp_path / "in.parquet")
+    rows.save_to_disk(tmp_path / "in")
+    for source, names in (("in.parquet", ("o1.parquet", "o2")), ("in", ("o3.parquet", "o4"))):
+        source = open_rows(tmp_path / source)
+        for name in names:
+            target = copied(source, tmp_path / name)
+            if name.endswith(".parquet"):
+                result = datasets.Dataset.from_parquet(str(target), cache_dir=str(tmp_path / f"c{name}"))
+            else:
+                result = datasets.load_from_disk(str(target))
+            assert result.features == {
+                **features,
+                "mcs": datasets.Value("float64"),
+                "capscore_error": datasets.Value("string"),
+            }
+            assert result.cast_column("image", datasets.Image(decode=False))["image"][:] == [stored] * 5
+            assert result["mcs"][:] == [None, 1.0, 2.0, 3.0, 4.0]
+        with pytest.raises(UsageError, match=r"the column 'image' of .* holds bytes.*write a .parquet file"):
+            check_output(tmp_path / "o.jsonl", source)
+
+
+cell = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=8)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    values=st.lists(
+        st.fixed_dictionaries({"a": cell, "b": cell, "c": st.lists(cell, max_size=3)}), min_size=1, max_size=7
+    ),
+    size=st.integers(1, 4),
+    suffix=st.sampled_from([".jsonl", ".json", ".csv", ".tsv", ".parquet"]),
+)
+def test_any_text_comes_back_whatever_the_chunks(tmp_path_factory, values, size, suffix):
+    folder = tmp_path_factory.mktemp("any")
+    path = copied(open_rows(write_jsonl(folder / "in.jsonl", values)), folder / f"out{suffix}", size)
+    back = all_rows(open_rows(path))
+    if suffix in (".csv", ".tsv"):
+        back = [{**row, "c": json.loads(row["c"])} for row in back]
+    assert [{key: row[key] for key in "abc"} for row in back] == values
+
+
+def test_half_a_surrogate_pair_is_written_as_it_was(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"caption": "x\\ud800"}\n')
+    target = copied(open_rows(path), tmp_path / "b.jsonl")
+    assert target.read_text() == '{"caption": "x\\ud800", "mcs": null, "capscore_error": "broken"}\n'
+
+
+@pytest.mark.parametrize("name", ["o.jsonl", "o.json", "o.csv", "o.parquet", "o"])
+def test_what_was_written_before_a_stop_is_whole(tmp_path, name):
+    source = open_rows(write_jsonl(tmp_path / "in.jsonl"))
+    target = check_output(tmp_path / name, source)
+    writer = open_writer(target, source, {"mcs": float})
+    chunk = next(source.chunks(2))
+    writer.write(chunk, {"mcs": [0.5, 1.5]})
+    partial = writer.stop()
+    assert partial == partial_path(target)
+    assert not target.exists()
+    rows = all_rows(open_rows(partial))
+    assert [row["caption"] for row in rows] == [row["caption"] for row in ROWS[:2]]
+    assert [float(row["mcs"]) for row in rows] == [0.5, 1.5]
+    # the next run replaces what is left of this one
+    check_output(tmp_path / name, source)
+    assert open_writer(target, source, {"mcs": float}).stop() is None
+    assert not partial.exists()
+
+
+@pytest.mark.parametrize("name", ["o.jsonl", "o.json", "o.csv", "o.parquet", "o"])
+def test_a_result_that_is_replaced(tmp_path, name):
+    source = open_rows(write_jsonl(tmp_path / "in.jsonl"))
+    target = copied(source, tmp_path / name)
+    with pytest.raises(UsageError, match="exists already; --force overwrites it"):
+        check_output(target, source)
+    before = len(list(tmp_path.iterdir()))
+    check_output(target, source, force=True)
+    writer = open_writer(target, source, {"score": float})
+    for chunk in source.chunks(3):
+        writer.write(chunk, {"score": [9.0] * 3})
+    writer.finish({}, "{}\n")
+    assert [float(row["score"]) for row in all_rows(open_rows(target))] == [9.0, 9.0, 9.0]
+    assert len(list(tmp_path.iterdir())) == before
+
+
+def test_what_cannot_be_the_output(tmp_path):
+    path = write_jsonl(tmp_path / "in.jsonl")
+    source = open_rows(path)
+    with pytest.raises(UsageError, match="is the input"):
+        check_output(tmp_path / "x" / ".." / "in.jsonl", source, force=True)
+    (tmp_path / "link.jsonl").symlink_to(path)
+    with pytest.raises(UsageError, match="is the input"):
+        check_output(tmp_path / "link.jsonl", source, force=True)
+    with pytest.raises(UsageError, match=r".xlsx is not a kind that can be written"):
+        check_output(tmp_path / "o.xlsx", source)
+    (tmp_path / "full.jsonl").symlink_to("/dev/full")
+    with pytest.raises(UsageError, match="is a link to /dev/full, whose name asks for another kind"):
+        check_output(tmp_path / "full.jsonl", source, force=True)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "photo.jpg").write_bytes(b"x")
+    with pytest.raises(UsageError, match="is not a saved data set; it is left alone"):
+        check_output(tmp_path / "mine", source, force=True)
+    (tmp_path / "o.partial").mkdir()
+    (tmp_path / "o.partial" / "photo.jpg").write_bytes(b"x")
+    with pytest.raises(UsageError, match="something else; rename it"):
+        check_output(tmp_path / "o", source, force=True)
+    with pytest.raises(UsageError, match="cannot be written to"):
+        check_output(path / "o.jsonl", source)
+    assert check_output(tmp_path / "new" / "deep" / "o.jsonl", source).parent.is_dir()
+
+
+def test_a_summary_that_finds_no_room_leaves_no_result(tmp_path):
+    source = open_rows(write_jsonl(tmp_path / "in.jsonl"))
+    target = check_output(tmp_path / "o.jsonl", source)
+    writer = open_writer(target, source, {"mcs": float})
+    for chunk in source.chunks(3):
+        writer.write(chunk, {"mcs": [1.0] * 3})
+    (tmp_path / "o.summary.json.partial").symlink_to("/dev/full")
+    with pytest.raises(ResultWriteError, match="could not be written: No space left on device"):
+        writer.finish({}, "{}\n")
+    assert not target.exists()
+    assert not summary_path(target).exists()
+    assert len(all_rows(open_rows(writer.stop()))) == 3
+
+
+# ----------------------------------------------------------------------- columns
+
+
+def test_familiar_columns():
+    found = find_fields(["id", "file_name", "prediction", "refs", "lang"], with_references=True)
+    assert (found.image, found.candidate, found.references, found.language) == (
+        "file_name",
+        "prediction",
+        ("refs",),
+        "lang",
+    )
+    found = find_fields(["img", "hyp", "reference10", "reference2", "reference1"], with_references=True)
+    assert found.references == ("reference1", "reference2", "reference10")
+    assert find_fields(["image", "caption", "refs", "references"]).references == ()
+    assert find_fields(["image", "caption", "x"], references="x", with_references=True).references == ("x",)
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (
+            ["image", "caption", "hyp"],
+            "caption and hyp could each hold the captions to score.*--candidate-column",
+        ),
+        (["image", "img", "caption"], "image and img could each hold the images: choose with --image-column"),
+        (["image", "captions"], "found the columns 'image', 'captions'; .*mean --candidate-column captions"),
+        (["Image", "caption"], r"did you mean --image-column Image\?"),
+        (["image_id", "caption"], r"did you mean --image-column image_id\?"),
+        (["image", "caption", "reference"], r"did you mean --references-column reference\?"),
+        (["image", "caption", "refs", "reference_1"], "refs and reference_1 could each hold the references"),
+        (
+            ["image", "wert"],
+            "expected one of caption, candidate, prediction, hyp, cand; --candidate-column names",
+        ),
+    ],
+)
+def test_columns_that_are_missing_or_could_be_two(columns, message):
+    with pytest.raises(UsageError, match=message):
+        find_fields(columns, with_references=True)
+
+
+def test_a_named_column_that_is_not_there():
+    with pytest.raises(
+        UsageError, match=r"--candidate-column captoin: there is no such column.*did you mean"
+    ):
+        find_fields(["image", "caption"], candidate="captoin")
+
+
+def test_references_in_cells_of_text(tmp_path):
+    (tmp_path / "x").write_bytes(b"an image")
+    path = tmp_path / "a.csv"
+    path.write_text('image,caption,references\nx,c,"[""a"", ""b""]"\nx,c,a bare text\nx,c,\n')
+    source = open_rows(path)
+    fields = find_fields(source.columns, with_references=True)
+    inputs = read_inputs(next(source.chunks(3)), source, fields, ImageFolder(tmp_path))
+    assert inputs.references == [["a", "b"], None, None]
+    assert (
+        inputs.problems[1]
+        .message_with_field()
+        .startswith("references: the cell holds 'a bare text'; expected a JSON list")
+    )
+    numbered = tmp_path / "b.csv"
+    numbered.write_text("image,caption,reference_1,reference_2,language\nx,c,a,,de\nx,c,a,b,\n")
+    source = open_rows(numbered)
+    inputs = read_inputs(
+        next(source.chunks(3)),
+        source,
+        find_fields(source.columns, with_references=True),
+        ImageFolder(tmp_path),
+    )
+    assert (inputs.references, inputs.languages) == ([["a"], ["a", "b"]], ["de", None])
+
+
+# ------------------------------------------------------------------------ images
+
+
+def test_image_names_and_ids(tmp_path):
+    (tmp_path / "deep").mkdir()
+    for name in ("cat.jpg", "7.png", "7.txt", "two.jpg", "two.png", "deep/x.JPG"):
+        (tmp_path / name).write_bytes(b"x")
+    folder = ImageFolder(tmp_path)
+    assert folder.find("cat.jpg") == tmp_path / "cat.jpg"
+    assert folder.find("cat") == tmp_path / "cat.jpg"
+    assert folder.find(7) == tmp_path / "7.png"
+    assert folder.find("deep/x") == tmp_path / "deep" / "x.JPG"
+    assert folder.find(str(tmp_path / "cat.jpg")) == tmp_path / "cat.jpg"
+    assert folder.find(b"bytes") == b"bytes"
+    assert folder.find(None) is None
+    with pytest.raises(ImageError, match=r"'two' could be any of two.jpg, two.png"):
+        folder.find("two")
+    with pytest.raises(ImageError, match=r"no such file: .*Cat.JPG; did you mean 'cat.jpg'\?"):
+        folder.find("Cat.JPG")
+    with pytest.raises(ImageError, match=r"there is no folder .*other"):
+        folder.find("other/cat.jpg")
+    with pytest.raises(ImageError, match="cannot be looked up: File name too long"):
+        folder.find("x" * 5000)
+    with pytest.raises(ImageError, match="none is fetched without --allow-urls"):
+        folder.find("https://example.org/cat.jpg")
+    assert (
+        ImageFolder(tmp_path, allow_urls=True).find("https://example.org/a.jpg")
+        == "https://example.org/a.jpg"
+    )
+    with pytest.raises(UsageError, match="is not there; expected the folder"):
+        ImageFolder(tmp_path / "none")
+
+
+def test_stored_images_stay_encoded_and_their_paths_are_found(tmp_path):
+    (tmp_path / "cat.jpg").write_bytes(b"x")
+    images = [{"bytes": b"encoded", "path": "nowhere.jpg"}, {"bytes": None, "path": "cat.jpg"},
+              {"bytes": None, "path": "dog.jpg"}, None]  # fmt: skip
+    kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    table = pa.table({"image": pa.array(images, kind), "caption": ["c"] * 4})
+    pq.write_table(table, tmp_path / "a.parquet")
+    source = open_rows(tmp_path / "a.parquet")
+    inputs = read_inputs(next(source.chunks(4)), source, find_fields(source.columns), ImageFolder(tmp_path))
+    assert list(inputs.images) == [images[0], tmp_path / "cat.jpg", None, None]
+    assert list(inputs.problems) == [2]
+
+
+def test_rows_with_large_images_come_in_smaller_chunks(tmp_path, monkeypatch):
+    monkeypatch.setattr("capscore.files.rows.CHUNK_BYTES", 25_000)
+    table = pa.table({"image": [bytes([n]) * 10_000 for n in range(10)], "caption": ["c"] * 10})
+    pq.write_table(table, tmp_path / "a.parquet", compression=None, use_dictionary=False)
+    assert [len(chunk) for chunk in open_rows(tmp_path / "a.parquet").chunks(1024)] == [2] * 5
+
+
+def test_two_programs_never_share_a_result(tmp_path):
+    """The second to begin takes the partial file's name; the first says so, and nothing is half-written."""
+    source = open_rows(_jsonl(tmp_path, 4))
+    first = open_writer(tmp_path / "out.jsonl", source, {"mcs": float})
+    second = open_writer(tmp_path / "out.jsonl", source, {"mcs": float})
+    chunk = next(source.chunks(4))
+    for writer in (first, second):
+        writer.write(chunk, {"mcs": [1.0] * 4})
+    with pytest.raises(ResultWriteError, match="another program began to write the same result"):
+        first.finish({}, "{}")
+    assert not (tmp_path / "out.jsonl").exists()
+    assert first.stop() is None and second.partial.exists()
+    second.finish({}, "{}")
+    assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 4
+
+
+def _jsonl(folder, count):
+    path = folder / "in.jsonl"
+    path.write_text("".join(f'{{"image": "{n}.jpg", "caption": "c{n}"}}\n' for n in range(count)))
+    return path

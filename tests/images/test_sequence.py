@@ -1,0 +1,171 @@
+"""Lists, arrays and columns of images: what passes, that nothing is decoded on the way, what is refused."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import datasets
+import numpy as np
+import pandas
+import pyarrow
+import pytest
+import torch
+from PIL import Image
+
+from capscore.errors import ImageError, InputError
+from capscore.images.load import content_key, load_image
+from capscore.images.sequence import check_images
+
+from ..photos import encode, noise
+
+
+@pytest.fixture
+def paths(tmp_path) -> list[str]:
+    for number in range(4):
+        (tmp_path / f"{number}.jpg").write_bytes(encode(noise(seed=number), "JPEG", quality=60))
+    return [str(tmp_path / f"{number}.jpg") for number in range(4)]
+
+
+@pytest.fixture
+def decoded(monkeypatch) -> list[int]:
+    """One entry for each time that `datasets` decodes an image."""
+    calls = []
+    original = datasets.Image.decode_example
+
+    def counting(self, *args, **kwargs):
+        calls.append(1)
+        return original(self, *args, **kwargs)
+
+    monkeypatch.setattr(datasets.Image, "decode_example", counting)
+    return calls
+
+
+def image_data_set(rows: list, **options) -> datasets.Dataset:
+    features = datasets.Features({"image": datasets.Image(**options), "row": datasets.Value("int64")})
+    return datasets.Dataset.from_dict({"image": rows, "row": list(range(len(rows)))}, features=features)
+
+
+lazy_columns = pytest.mark.skipif(
+    not hasattr(datasets.arrow_dataset, "Column"),
+    reason="before datasets 4 a column is a list of decoded images",
+)
+
+
+@lazy_columns
+@pytest.mark.parametrize("stored", ["paths", "bytes"])
+@pytest.mark.parametrize("view, order", [
+    (lambda data_set: data_set, [0, 1, 2, 3]),
+    (lambda data_set: data_set.select([3, 1]), [3, 1]),
+    (lambda data_set: data_set.with_format("torch"), [0, 1, 2, 3]),
+    (lambda data_set: data_set.with_format("numpy"), [0, 1, 2, 3]),
+])  # fmt: skip
+def test_a_column_of_images_is_not_decoded(paths, decoded, stored, view, order):
+    rows = paths if stored == "paths" else [Path(path).read_bytes() for path in paths]
+    column = check_images(view(image_data_set(rows))["image"])
+    assert len(column) == len(order)
+    assert [content_key(image) for image in column] == [content_key(paths[row]) for row in order]
+    assert content_key(column[-1]) == content_key(paths[order[-1]])
+    assert [content_key(image) for image in column[1:]] == [content_key(paths[row]) for row in order[1:]]
+    assert not decoded
+    for image, number in zip(column, order, strict=True):
+        assert load_image(image).tobytes() == load_image(paths[number]).tobytes()
+    with pytest.raises(IndexError):
+        column[len(order)]
+
+
+@lazy_columns
+def test_columns_inside_columns_of_paths_and_of_streams(paths, decoded):
+    features = datasets.Features({"photo": {"image": datasets.Image()}})
+    nested = datasets.Dataset.from_dict({"photo": [{"image": path} for path in paths]}, features=features)
+    texts = datasets.Dataset.from_dict({"image": paths})
+    stream = image_data_set(paths).to_iterable_dataset()
+    expected = [content_key(path) for path in paths]
+    for column in (nested["photo"]["image"], texts["image"], stream["image"]):
+        assert [content_key(image) for image in check_images(column)] == expected
+    assert not decoded
+
+
+@lazy_columns
+def test_a_transform_or_a_mode_is_honoured_row_by_row(paths, decoded):
+    grey = check_images(image_data_set(paths, mode="L")["image"])
+    assert len(grey) == 4 and not decoded
+    assert grey[1].mode == "L" and len(decoded) == 1
+    transformed = image_data_set(paths).with_transform(
+        lambda batch: {"image": [image.resize((2, 2)) for image in batch["image"]]}
+    )
+    column = check_images(transformed["image"])
+    assert len(column) == 4 and load_image(column[2]).size == (2, 2)
+
+
+def test_a_missing_row_of_a_column_is_an_error(paths):
+    column = check_images(image_data_set([paths[0], None])["image"])
+    assert content_key(column[0])
+    with pytest.raises(ImageError, match="None is not an image"):
+        content_key(column[1])
+
+
+def test_every_list_gives_its_rows_in_order(paths):
+    for rows in (
+        paths,
+        tuple(paths),
+        np.array(paths),
+        np.array(paths, object),
+        pandas.Series(paths, index=[9, 3, 0, 1]),  # labels are not positions
+        pyarrow.array(paths),
+        pyarrow.chunked_array([paths[:1], paths[1:]]),
+        iter(paths),
+        (path for path in paths),
+        dict(enumerate(paths)).values(),
+    ):
+        checked = check_images(rows)
+        assert len(checked) == 4
+        assert [checked[number] for number in range(4)] == paths
+    assert check_images(paths) is paths
+
+
+def test_a_batch_of_pixels_is_a_list_of_images():
+    batch = np.stack([noise(seed=number) for number in range(3)])
+    for rows in (batch, torch.from_numpy(batch)):
+        checked = check_images(rows)
+        assert len(checked) == 3
+        assert [content_key(image) for image in checked] == [content_key(image) for image in batch]
+    assert np.shares_memory(check_images(batch)[1], batch)
+
+
+def test_an_arrow_column_of_images(paths):
+    rows = [{"bytes": Path(path).read_bytes(), "path": None} for path in paths]
+    column = check_images(pyarrow.array(rows))
+    assert [content_key(image) for image in column[:2]] == [content_key(path) for path in paths[:2]]
+
+
+NO_LISTS = {
+    "path": ("a.jpg", "images='a.jpg' is one image; pass a list"),
+    "Path": (Path("a.jpg"), "images='a.jpg' is one image; pass a list"),
+    "bytes": (b"abc", "images=bytes of length 3 is one image; pass a list"),
+    "dict": ({"path": "a.jpg", "bytes": None}, "is one image; pass a list"),
+    "PIL": (Image.new("L", (2, 3)), r"images=PIL image \(mode L, 2 × 3\) is one image; pass a list"),
+    "array": (np.zeros((4, 4, 3), np.uint8), r"images=array of shape \(4, 4, 3\).* is one image"),
+    "tensor": (torch.zeros(3, 4, 4), r"images=Tensor of shape \(3, 4, 4\).* is one image"),
+    "flat array": (np.zeros(9, np.uint8), "is one image"),
+    "open file": (io.BytesIO(b"x"), "is one image"),
+    "None": (None, "images=None; expected a list"),
+    "number": (7, "images=7; expected a list"),
+    "set": ({"a.jpg"}, "a set, which has no order"),
+    "dict of lists": ({"image": ["a.jpg"]}, r"a dict with the keys \['image'\]; pass the list inside it"),
+    "table": (pandas.DataFrame({"image": ["a.jpg"]}), "is a table; pass one of its columns"),
+    "data set": (datasets.Dataset.from_dict({"a": [1], "b": [2]}), r"pass one of its columns: \['a', 'b'\]"),
+}
+
+
+@pytest.mark.parametrize("name", NO_LISTS)
+def test_what_is_no_list_of_images(name):
+    images_given, message = NO_LISTS[name]
+    with pytest.raises(InputError, match=message):
+        check_images(images_given)
+
+
+def test_a_folder_is_no_list_of_images(tmp_path):
+    for folder in (tmp_path, str(tmp_path)):
+        with pytest.raises(InputError, match="is a folder; expected a list with one image per candidate"):
+            check_images(folder)

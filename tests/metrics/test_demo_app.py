@@ -1,0 +1,385 @@
+"""The demo answers with the library's scores, and with its errors."""
+
+from __future__ import annotations
+
+import html
+import re
+import sys
+
+import pytest
+
+import capscore
+from capscore.errors import CapscoreError, MissingExtraError, RecipeWarning
+from capscore.perturbations.published import KINDS, perturb
+from capscore.show import demo_app, perturbation_app
+from capscore.show.demo_app import EXAMPLES, build_app
+from capscore.text.languages import language_code
+
+from ..photos import encode
+from ..toy import RED, ColourBackbone
+
+gr = pytest.importorskip("gradio")
+
+
+@pytest.fixture
+def photo(tmp_path) -> str:
+    path = tmp_path / "red.png"
+    path.write_bytes(encode(RED))
+    return str(path)
+
+
+def answer(metric: str, *values, backbone=None):
+    """What a click on Score gives: the HTML of the bars, and the signature."""
+    app = build_app(metric, backbone=backbone or ColourBackbone(), device="cpu")
+    function = next(function for function in app.fns.values() if function.api_name == "score")
+    return function.fn(*values)
+
+
+def shown(bars: str) -> list[float]:
+    return [float(number) for number in re.findall(r"<strong[^>]*>([\d.]+)</strong>", bars)]
+
+
+def test_scores_and_signature(photo):
+    bars, signature = answer("mcs", photo, "red\n\n  red blue  \ngreen\n", "", "de")
+    assert shown(bars) == [2.5, 1.768, 0.0]
+    assert "2.5 × cosine 1.000" in bars and "2.5 × cosine 0.707" in bars and "cosine 0 or below" in bars
+    assert "Bars reach from 0 to 2.5." in bars
+    assert re.findall(r"width:([\d.]+)%", bars) == ["100.0", "70.7", "0.0"]
+    assert "|lang:de|" in signature and signature.startswith("mcs|backbone:colours@")
+    direct = capscore.load("mcs", backbone=ColourBackbone(), cache=False)
+    assert signature == direct.score(["red"], [photo], language="de").signature
+
+
+def test_references(photo):
+    bars, signature = answer("ref_clip_score", photo, "red\nred blue", "green\nred", "")
+    assert shown(bars) == [1.429, 1.010]
+    assert "with the photo 1.768" in bars and "with the nearest reference 0.707" in bars
+    assert "|refs:2|lang:unstated|" in signature
+
+
+def test_a_metric_without_references_ignores_the_hidden_box(photo):
+    assert "|refs:0|" in answer("clip_score", photo, "red", "some reference", None)[1]
+
+
+def test_a_caption_is_text_not_html(photo):
+    bars, _ = answer("mcs", photo, "<img src=x onerror=alert(1)> red", "", "")
+    assert "<img" not in bars and "&lt;img" in bars
+
+
+def test_what_is_off_is_noted(photo):
+    bars, _ = answer("mcs", photo, "red red red red red red red", "", "ru")
+    assert "was not trained on &#x27;ru&#x27; (it knows de, en)" in bars
+    assert "1 of 1 rows have a text longer than 6 tokens" in bars
+    assert "⚠️" not in answer("mcs", photo, "red", "", "de")[0]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({0: None}, "there is no photo"),
+        ({1: " \n"}, "there is no caption"),
+        ({2: ""}, "there is no reference"),
+        ({3: "klingonish"}, "'klingonish' is not a language code"),
+        ({0: __file__}, "row 0, image: .*test_demo_app.py"),
+    ],
+)
+def test_errors_are_shown(photo, change, message):
+    values = [photo, "red", "red", ""]
+    for place, value in change.items():
+        values[place] = value
+    with pytest.raises(gr.Error, match=message):
+        answer("ref_clip_score", *values)
+
+
+def test_a_backbone_that_cannot_be_had_is_shown_at_the_click(photo):
+    with pytest.raises(gr.Error, match="backbone") as caught:
+        answer("mcs", photo, "red", "", "", backbone="./nowhere")
+    assert "&lt;" not in caught.value.message and "embedded" in caught.value.message
+
+
+def test_the_backbone_is_loaded_once_and_late(photo, monkeypatch):
+    loads = []
+
+    def counted(*arguments, **options):
+        loads.append(options)
+        return capscore.load(*arguments, **{**options, "backbone": ColourBackbone()})
+
+    monkeypatch.setattr(demo_app, "load", counted)
+    app = build_app("mcs", backbone="embedded")
+    function = next(function for function in app.fns.values() if function.api_name == "score").fn
+    assert loads == []
+    function(photo, "red", "", "")
+    function(photo, "blue", "", "")
+    assert [options["backbone"] for options in loads] == ["embedded"]
+
+
+def test_the_environment_chooses_the_backbone(monkeypatch):
+    monkeypatch.setenv("CAPSCORE_BACKBONE", "embedded")
+    assert "Backbone: `embedded`" in str(build_app("mcs").get_config_file())
+    monkeypatch.delenv("CAPSCORE_BACKBONE")
+    assert "Backbone: `xlm-roberta-base-ViT-B-32/laion5b_s13b_b90k`" in str(
+        build_app("mcs").get_config_file()
+    )
+
+
+# ------------------------------------------------------------------- texts only
+
+CAPTIONS = "a red kite flies\na dog\n"
+REFERENCES = "a red kite\nthe kite\n\n \na cat sleeps\n"
+
+
+def test_captions_and_references():
+    bars, signature = text_answer(CAPTIONS, REFERENCES, "en")
+    direct = capscore.load("cider").score(
+        ["a red kite flies", "a dog"],
+        references=[["a red kite", "the kite"], ["a cat sleeps"]],
+        language="en",
+    )
+    assert shown(bars) == [round(score, 3) for score in direct.scores]
+    assert shown(bars)[0] > 2 and shown(bars)[1] == 0
+    assert "“a red kite”" in bars and "“a”" in bars and "“kite”" not in bars
+    assert signature == direct.signature
+    assert "no word in common" in text_answer("x y\na", REFERENCES, "")[0]
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ((" ", REFERENCES, "en"), "there is no caption"),
+        (
+            ("a dog", REFERENCES, "en"),
+            "1 captions but the references of 2 photos: an empty line goes",
+        ),
+        ((CAPTIONS, "", "en"), "2 captions but the references of 0 photos"),
+        (("a dog", "a dog", "en"), "one photo only: .* by definition"),
+        ((CAPTIONS, REFERENCES, "klingonish"), "'klingonish' is not a language code"),
+    ],
+)
+def test_errors_of_texts_are_shown(values, message):
+    with pytest.raises(gr.Error, match=message):
+        text_answer(*values)
+
+
+def test_text_examples_score_above_nothing():
+    for _, captions, references, language in demo_app.TEXT_EXAMPLES:
+        scores = shown(text_answer(captions, references, language)[0])
+        assert len(scores) == 3 and scores[0] > scores[1] and min(scores) > 0
+
+
+def test_texts_that_were_not_split_are_noted():
+    captions, references = "犬が走る\na dog", "犬が走っている\n\na dog runs"
+    assert "2 of 4 texts are written without spaces" in text_answer(captions, references, "")[0]
+    assert "the language is &#x27;de&#x27;" in text_answer(captions, references, "de")[0]
+    assert "⚠️" not in text_answer(captions, references, "ja")[0]
+
+
+def text_answer(captions: str, references: str, language: str) -> tuple[str, str]:
+    app = build_app("cider")
+    function = next(function for function in app.fns.values() if function.api_name == "score")
+    return function.fn(captions, references, language)
+
+
+# ------------------------------------------------------------------- perturbed words
+
+CAPTION = "red kites and red dogs"
+
+
+@pytest.fixture
+def fine_tuned():
+    backbone = ColourBackbone()
+    backbone.recipe = "pr_mcs"
+    return backbone
+
+
+def perturbed(photo, *values, backbone):
+    """One list a row: its name, its texts, its numbers; and all of the HTML."""
+    table, signatures = answer("pr_mcs", photo, *values, backbone=backbone)
+    rows = []
+    for row in re.findall(r"<tr.*?>(.*?)</tr>", table)[1:]:
+        head, texts, *numbers = re.findall(r"<t[hd][ >].*?</t[hd]>", row)
+        said = re.findall(r'<span dir="auto">(.*?)</span>', texts) or [texts]
+        rows.append([html.unescape(re.sub("<[^>]+>", "", part)) for part in (head, *said, *numbers)])
+    return rows, table, signatures
+
+
+def test_a_caption_and_its_perturbations(photo, fine_tuned):
+    values = (CAPTION, "en", "kites, dogs", "blue kites and red dogs", 3, 0.4)
+    rows, table, signatures = perturbed(photo, *values, backbone=fine_tuned)
+    assert rows[0][:2] == ["as it is", CAPTION]
+    heads = [row[0] for row in rows]
+    assert (
+        heads[1].startswith("repetition") and heads[5].startswith("substitution") and heads[6] == "your own"
+    )
+    for row, kind in zip(rows[1:6], KINDS, strict=True):
+        objects = [["kites", "dogs"]] if kind == "substitution" else None
+        text = perturb([CAPTION], kind, "en", seed=3, p=0.4, objects=objects).captions[0]
+        assert row[1:3] == [CAPTION, text]
+    assert rows[5][2] == "red dogs and red kites"
+    # of the colours that the towers see, nothing changes by an exchange; a half goes where red becomes blue
+    assert rows[5][3:] == ["2.5000 %", "2.5000 %"]
+    assert rows[6][3:] == ["1.768−29 %", "1.768−29 %"]
+    last = table[table.index(">substitution") : table.index(">your own")]
+    assert re.findall("<mark[^>]*>(.*?)</mark>", last) == ["kites", "dogs", "dogs", "kites"]
+    lines = signatures.splitlines()
+    assert [line.partition("|")[0] for line in lines] == ["mcs", "pr_mcs"]
+    assert all("|lang:en|" in line for line in lines)
+
+
+def test_seed_and_p_change_what_is_drawn(photo, fine_tuned):
+    def texts(seed, p):
+        rows, _, _ = perturbed(photo, CAPTION, "en", "kites, dogs", "", seed, p, backbone=fine_tuned)
+        assert len(rows) == 6
+        return [row[2] for row in rows[1:]]
+
+    assert texts(0, 0.4) == texts(0, 0.4) != texts(1, 0.4)
+    assert texts(0, 0.0)[2].count("[MASK]") == 1 and texts(0, 1.0)[2].count("[MASK]") == 4
+
+
+def test_what_cannot_be_perturbed_says_why(photo, fine_tuned, monkeypatch):
+    rows, _, _ = perturbed(photo, "red", "en", "red", "", 0, 0.4, backbone=fine_tuned)
+    assert rows[2][1] == rows[4][1] == "unchanged: the caption has no two different words"
+    assert rows[5][1] == "unchanged: the caption has no two different objects"
+    assert rows[1][2] == "red red"
+
+    def missing(language):
+        raise MissingExtraError("HanTa", "nouns", "finding nouns")
+
+    monkeypatch.setattr("capscore.text.word_classes._tagger", missing)
+    rows, _, _ = perturbed(photo, CAPTION, "de", "", "", 0, 0.4, backbone=fine_tuned)
+    assert "capscore[nouns]" in rows[5][1] and len(rows[5]) == 2
+    assert len(rows[4]) == 5, "the other rows are there"
+
+
+def test_notes_on_perturbed_captions(photo, fine_tuned):
+    def notes(*values, backbone=fine_tuned):
+        return html.unescape(perturbed(photo, *values, backbone=backbone)[1])
+
+    assert "⚠️" not in notes(CAPTION, "en", "kites、dogs", "", 0, 0.4).partition("</table>")[2].replace(
+        "⚠️ A caption is longer than 6 tokens", ""
+    )
+    assert "1 of the 2 objects do not stand" in notes(CAPTION, "en", "kites, cats", "", 0, 0.4)
+    assert "was not trained on 'fr'" in notes(CAPTION, "fr", "kites, dogs", "", 0, 0.4)
+    plain = notes(CAPTION, "en", "kites, dogs", "", 0, 0.4, backbone=ColourBackbone())
+    assert "was not fine-tuned for PR-MCS: both columns show MCS" in plain
+    assert "fine-tuned" not in notes(CAPTION, "en", "kites, dogs", "", 0, 0.4)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({0: None}, "there is no photo"),
+        ({1: " "}, "there is no caption"),
+        ({2: "klingonish"}, "'klingonish' is not a language code"),
+        ({5: 1.5}, "seed=1.5: expected a whole number"),
+        ({5: None}, "seed=None: expected a whole number"),
+        ({6: 2}, "p=2: expected a probability"),
+        ({0: __file__}, "row 0, image: .*test_demo_app.py"),
+    ],
+)
+def test_errors_on_perturbed_captions_are_shown(photo, fine_tuned, change, message):
+    values = [photo, CAPTION, "en", "kites, dogs", "", 0, 0.4]
+    for place, value in change.items():
+        values[place] = value
+    with pytest.raises(gr.Error, match=message):
+        answer("pr_mcs", *values, backbone=fine_tuned)
+
+
+def test_mcs_is_on_what_the_backbone_was_fine_tuned_from(photo, monkeypatch):
+    asked = []
+
+    def counted(metric, *, backbone, **options):
+        asked.append((metric, backbone))
+        return capscore.load(metric, backbone=ColourBackbone())
+
+    monkeypatch.setattr("capscore.scorers.load", counted)
+    with pytest.warns(RecipeWarning):
+        answer("pr_mcs", photo, CAPTION, "en", "kites, dogs", backbone="embedded-pr-mcs")
+    assert asked == [("pr_mcs", "embedded-pr-mcs"), ("mcs", "embedded")]
+
+
+def test_the_environment_chooses_the_companion(monkeypatch):
+    monkeypatch.setenv("CAPSCORE_BACKBONE", "embedded")
+    assert "Backbone: `embedded-pr-mcs`" in str(build_app("pr_mcs").get_config_file())
+
+
+def test_perturbed_captions_are_text_not_html(photo, fine_tuned):
+    _, table, _ = perturbed(photo, "red <b>dogs</b>", "en", "", "<i>x</i> red", 0, 0.4, backbone=fine_tuned)
+    assert "<b>" not in table and "<i>" not in table and "&lt;b&gt;" in table
+
+
+def test_examples_of_perturbed_captions(embedded, embedded_pr_mcs):
+    """Each is a right caption with its objects in it, and PR-MCS sees more of its perturbations than MCS."""
+    pytest.importorskip("skimage")
+    examples = perturbation_app.examples()
+    assert [row[2] for _, row in examples] == [code for code, *_ in EXAMPLES]
+    both = [
+        capscore.load(metric, backbone=backbone, cache=False)
+        for metric, backbone in (("mcs", embedded), ("pr_mcs", embedded_pr_mcs))
+    ]
+    left = []
+    for name, (path, caption, code, objects, _) in examples:
+        given = perturbation_app._objects(objects)
+        assert len(given) == 3 and all(part in caption for part in given), name
+        texts = [caption]
+        for kind in KINDS:
+            made = perturb([caption], kind, code, objects=[given] if kind == "substitution" else None)
+            assert not made.unchanged[0], (name, kind)
+            texts += made.captions
+        scores = [scorer.score(texts, [path] * 6, language=code).scores for scorer in both]
+        assert all(values[0] > 0.2 for values in scores), name
+        left.append([values[1:].mean() / values[0] for values in scores])
+    plain, robust = zip(*left, strict=True)
+    assert sum(robust) < 0.6 * sum(plain)
+
+
+def test_a_metric_without_a_demo():
+    with pytest.raises(
+        CapscoreError, match=r"there is no demo of bleu; those with one: mcs, pr_mcs, .*cider"
+    ):
+        build_app("bleu")
+
+
+def test_without_gradio(monkeypatch):
+    monkeypatch.setitem(sys.modules, "gradio", None)
+    with pytest.raises(MissingExtraError, match=r"capscore\[app\]"):
+        build_app("mcs")
+
+
+def test_an_unknown_metric():
+    with pytest.raises(CapscoreError, match="did you mean 'mcs'"):
+        build_app("mcss")
+
+
+def test_examples_are_in_order(embedded):
+    """On the embedded backbone the right caption of every example scores above the wrong one."""
+    pytest.importorskip("skimage")
+    assert len({code for code, *_ in EXAMPLES}) == len(EXAMPLES) >= 8
+    both = {metric: capscore.load(metric, backbone=embedded) for metric in ("mcs", "ref_clip_score")}
+    for name, (path, captions, references, code) in demo_app._examples("mcs"):
+        assert language_code(code) in embedded.languages
+        pair = captions.splitlines()
+        right, wrong = both["mcs"].score(pair, [path] * 2, language=code).scores
+        assert right > wrong + 0.2, name
+        lists = [references.splitlines()] * 2
+        right, wrong = both["ref_clip_score"].score(pair, [path] * 2, lists, code).scores
+        assert right > wrong + 0.2, name
+    assert [name for name, _ in demo_app._examples("clip_score")] == ["English"]
+
+
+def test_the_server_answers(photo):
+    """As a browser would ask, over HTTP on this machine."""
+    client = pytest.importorskip("gradio_client")
+    app = build_app("mcs", backbone=ColourBackbone())
+    _, address, _ = app.launch(
+        server_name="127.0.0.1", prevent_thread_lock=True, quiet=True, share=False, inbrowser=False
+    )
+    try:
+        browser = client.Client(address, verbose=False)
+        bars, signature = browser.predict(client.handle_file(photo), "red\nblue", "", "en", api_name="/score")
+        assert shown(bars) == [2.5, 0.0]
+        assert "|lang:en|" in signature
+        with pytest.raises(Exception, match="there is no caption") as caught:
+            browser.predict(client.handle_file(photo), "", "", "en", api_name="/score")
+        assert html.unescape(str(caught.value)) == str(caught.value)
+    finally:
+        app.close()

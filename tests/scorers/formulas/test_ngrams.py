@@ -1,0 +1,132 @@
+"""Texts to numbers: every distinct text tokenised once, every n-gram counted, bad rows named."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from capscore.errors import CapscoreError, InputError
+from capscore.scorers.formulas.ngrams import Documents, NGrams, TokenRows, blocks, spans
+
+from ...token_rows import build, row_lists, split
+
+
+def text_of(ngrams: NGrams, number: int) -> tuple[str, ...]:
+    """The tokens of an n-gram, followed back from its last."""
+    last = ngrams.words[ngrams.lasts[number]]
+    prefix = int(ngrams.prefixes[number])
+    return (last,) if prefix < 0 else (*text_of(ngrams, prefix), last)
+
+
+def counted(tokens: list[str]) -> Counter[tuple[str, ...]]:
+    return Counter(
+        tuple(tokens[start : start + n]) for n in range(1, 5) for start in range(len(tokens) - n + 1)
+    )
+
+
+def test_each_distinct_text_is_tokenised_once_and_all_at_once():
+    calls = []
+
+    def tokenize(texts):
+        calls.append(list(texts))
+        return split(texts)
+
+    rows = TokenRows.build(["a cat", "a cat"], [["one cat", "a cat"], ["one cat"]], tokenize)
+    assert calls == [["a cat", "one cat"]]
+    assert rows.candidates.tolist() == [0, 0]
+    assert rows.references.tolist() == [1, 0, 1]
+    assert rows.offsets.tolist() == [0, 2, 3]
+    assert len(rows) == 2 and rows.lengths.tolist() == [2, 2]
+
+
+@given(st.lists(st.lists(st.sampled_from("abc"), max_size=8), max_size=6))
+def test_every_ngram_is_counted_as_a_dict_counts_it(texts):
+    ngrams = NGrams.count(texts)
+    numbers = [text_of(ngrams, number) for number in range(len(ngrams))]
+    assert len(set(numbers)) == len(numbers)
+    assert [len(text) - 1 for text in numbers] == ngrams.orders.tolist()
+    which, ids, counts = ngrams.of(np.arange(len(texts)))
+    found = [Counter() for _ in texts]
+    for text, number, count in zip(which, ids, counts, strict=True):
+        found[text][numbers[number]] = int(count)
+    assert found == [counted(text) for text in texts]
+    assert (np.diff(ngrams.keys) > 0).all()
+
+
+def test_counts_in_a_text():
+    ngrams = NGrams.count([["a", "b", "a"], ["b"]])  # numbers: a, b, "a b", "b a", "a b a"
+    texts, ids = np.array([0, 0, 1, 1, 0]), np.array([0, 1, 0, 1, 4])
+    assert ngrams.counts_in(texts, ids).tolist() == [2, 1, 0, 1, 1]
+
+
+@given(row_lists)
+def test_documents_are_the_distinct_lists_of_references(rows):
+    token_rows = build(rows)
+    documents = token_rows.documents
+    lists = [tuple(texts) for _, texts in rows]
+    texts_in_order = [candidate for candidate, _ in rows] + [text for texts in lists for text in texts]
+    names = {text: number for number, text in enumerate(dict.fromkeys(texts_in_order))}
+    assert len(documents) == len(set(lists))
+    for row, texts in enumerate(lists):
+        document = documents.of_row[row]
+        start, end = documents.offsets[document : document + 2]
+        assert documents.references[start:end].tolist() == [names[text] for text in texts]
+        assert documents.times[document] == lists.count(texts)
+
+
+@given(row_lists)
+def test_document_frequencies_count_rows_not_captions(rows):
+    token_rows = build(rows)
+    expected = Counter()
+    for _, texts in rows:
+        expected.update({ngram for text in texts for ngram in counted(text.split())})
+    held = token_rows.documents.frequencies(token_rows.ngrams)
+    found = {text_of(token_rows.ngrams, number): int(count) for number, count in enumerate(held) if count}
+    assert found == expected
+
+
+def test_documents_of_nothing():
+    documents = Documents.distinct(np.zeros(0, np.int64), np.zeros(1, np.int64))
+    assert len(documents) == 0
+    assert len(NGrams.count([])) == 0 and len(NGrams.count([[], []])) == 0
+
+
+@given(st.lists(st.integers(0, 9), max_size=12), st.integers(1, 20))
+def test_blocks_cover_everything_once_and_stay_small(sizes, limit):
+    cut = list(blocks(np.array(sizes, dtype=np.int64), limit))
+    assert [number for block in cut for number in range(block.start, block.stop)] == list(range(len(sizes)))
+    assert all(sum(sizes[block]) <= limit or block.stop - block.start == 1 for block in cut)
+
+
+def test_spans_skip_empty_groups():
+    assert spans(np.array([5, 0, 9]), np.array([2, 0, 1])).tolist() == [5, 6, 9]
+    assert spans(np.zeros(0, np.int64), np.zeros(0, np.int64)).tolist() == []
+
+
+BAD_ROWS = {
+    "number of lists": ((["a"], []), "references: 0 lists of references for 1 candidates"),
+    "candidate": ((["a", None], [["b"], ["c"]]), "row 1, candidate: None is not a text"),
+    "bare text": ((["a"], ["b"]), "row 0, references: 'b' is not a list of texts"),
+    "no list": ((["a"], [None]), "row 0, references: None is not a list of texts"),
+    "empty list": ((["a", "b"], [["c"], []]), "row 1, references: no reference; expected at least one"),
+    "reference": ((["a"], [["b", 3.5]]), "row 0, references: 3.5 is not a text"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_ROWS)
+def test_bad_rows_are_named(name):
+    (candidates, references), message = BAD_ROWS[name]
+    with pytest.raises(InputError) as error:
+        TokenRows.build(candidates, references, split)
+    assert str(error.value).startswith(message)
+
+
+def test_a_tokenizer_must_give_a_list_of_tokens_a_text():
+    with pytest.raises(CapscoreError, match="tokenize gave 1 lists of tokens for 2 texts"):
+        TokenRows.build(["a"], [["b"]], lambda texts: [["a"]])
+    with pytest.raises(CapscoreError, match="tokenize gave 'a' for 'a'; expected a list of tokens"):
+        TokenRows.build(["a"], [["b"]], lambda texts: texts)

@@ -1,0 +1,175 @@
+"""The table, the Markdown and the figure that show what a benchmark said."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import sys
+
+import pytest
+from rich.console import Console
+
+from capscore import CapscoreError, MissingExtraError
+from capscore.benchmark.published import find
+from capscore.benchmark.run import BenchmarkRun, MetricResult
+from capscore.benchmark.tasks import Options, Outcome, Statistic
+from capscore.show.benchmark_figure import write_figure
+from capscore.show.benchmark_table import metric_name, print_run, statistic_name, to_markdown
+
+
+@pytest.fixture
+def run() -> BenchmarkRun:
+    figures = find("flickr8k_human", "expert", "cider")
+    outcome = Outcome(
+        statistics=(
+            Statistic("tau_c", 0.43887, (0.421, 0.4567), 16992),
+            Statistic("tau_b", None, None, 16992),
+        ),
+        counts={"items": 5664, "ratings": 16992, "photos": 1000},
+        notes=("a note of the protocol",),
+    )
+    result = MetricResult(
+        metric="cider",
+        backbone="",
+        signature="cider|segmenter:ptb1|refs:5",
+        outcome=outcome,
+        published={name: [f for f in figures if f.statistic == name] for name in ("tau_c", "tau_b")},
+        n_rows=5664,
+        n_queries=5664,
+        seconds=1.25,
+    )
+    return BenchmarkRun(
+        benchmark="flickr8k_human",
+        config="expert",
+        split="test",
+        version="1.0.0",
+        files={},
+        n_rows=5664,
+        options=Options(),
+        results=[result],
+        skipped={"mcs": "its photos are not there"},
+    )
+
+
+def shown(run, width=80) -> str:
+    out = io.StringIO()
+    print_run(run, Console(file=out, width=width, color_system=None))
+    return out.getvalue()
+
+
+def test_table_of_80_columns(run):
+    text = shown(run)
+    lines = text.splitlines()
+    assert max(map(len, lines)) <= 80
+    (line,) = [line for line in lines if "τ_c" in line]
+    # measured, interval, published with its source, difference, number of ratings
+    assert line.split() == ["cider", "τ_c", "43.89", "42.1", "to", "45.7", "43.9", "[1]", "−0.01", "16,992"]
+    assert "undefined" in text
+    assert "[1] Hu et al. 2023, Table 1" in lines
+    assert "cider|segmenter:ptb1|refs:5" in text
+    assert "note: a note of the protocol" in text
+    assert "mcs: not run. its photos are not there" in text
+
+
+def test_recomputed_figures_have_a_line_of_their_own(run):
+    lines = shown(run).splitlines()
+    row = next(number for number, line in enumerate(lines) if "τ_c" in line)
+    assert lines[row + 1].split()[:3] == ["43.89", "[2]", "0.00"]
+
+
+def test_no_number_is_cut_where_a_terminal_is_narrow(run):
+    text = shown(run, width=40)
+    (line,) = [line for line in text.splitlines() if "τ_c" in line]
+    assert line.split()[-5:] == ["45.7", "43.9", "[1]", "−0.01", "16,992"]
+
+
+@pytest.mark.parametrize(
+    "metric, backbone, name",
+    [
+        ("cider", "", "cider"),
+        ("mcs", "embedded", "mcs (embedded)"),
+        ("mcs@embedded", "embedded", "mcs@embedded"),
+    ],
+)
+def test_towers_are_named_once(run, metric, backbone, name):
+    assert metric_name(dataclasses.replace(run.results[0], metric=metric, backbone=backbone)) == name
+
+
+def test_a_terminal_without_greek_letters_still_has_signs(run):
+    out = io.BytesIO()
+    console = Console(file=io.TextIOWrapper(out, "ascii", errors="replace", write_through=True), width=80)
+    print_run(run, console)
+    (line,) = [line for line in out.getvalue().decode().splitlines() if "tau_c" in line]
+    assert "-0.01" in line and "?" not in line
+
+
+def test_long_names_are_folded(run):
+    result = dataclasses.replace(run.results[0], metric="clip_score@xlm-roberta-large-ViT-H-14/frozen_laion")
+    assert max(map(len, shown(dataclasses.replace(run, results=[result])).splitlines())) <= 80
+
+
+def test_confidence_is_not_rounded(run):
+    run = dataclasses.replace(run, options=Options(confidence=0.999))
+    assert "99.9% interval" in shown(run)
+    assert "Intervals: 99.9%," in to_markdown([run])
+
+
+def test_what_to_know_of_a_figure_stands_with_its_source(run):
+    figures = find("pascal50s", "default", "cider")
+    outcome = Outcome((Statistic("accuracy_hc", 0.654, None, 1000),), {})
+    found = {"accuracy_hc": [figure for figure in figures if figure.statistic == "accuracy_hc"]}
+    result = dataclasses.replace(run.results[0], outcome=outcome, published=found)
+    text = " ".join(shown(dataclasses.replace(run, results=[result])).split())
+    assert "[1] Hu et al. 2023, Table 1: References and labels are one random draw of the authors" in text
+
+
+@pytest.mark.parametrize("p_value, text", [(0.0002, "p = 0.0002"), (0.04795, "p = 0.048"), (1.0, "p = 1")])
+def test_comparisons(run, p_value, text):
+    test = {
+        "metrics": ["a", "b"],
+        "method": "bootstrap",
+        "statistic": "tau_c",
+        "difference": 0.1312,
+        "interval": {"low": 0.11, "high": 0.15},
+        "p_value": p_value,
+    }
+    line = f"a against b (bootstrap): τ_c +13.12 (11.0 to 15.0), {text}"
+    assert line in shown(dataclasses.replace(run, comparisons=[test])).splitlines()
+
+
+def test_markdown(run):
+    text = to_markdown([run])
+    assert "## flickr8k_human · expert (test, 5,664 rows)" in text
+    assert "| cider | τ_c | 43.89 | 42.1 to 45.7 | 43.9 [1] | −0.01 | 16,992 |" in text
+    assert "- `cider|segmenter:ptb1|refs:5`" in text
+
+
+@pytest.mark.parametrize(
+    "name, text",
+    [
+        ("tau_b", "τ_b"),
+        ("spearman", "ρ"),
+        ("accuracy_hc", "accuracy HC"),
+        ("image_to_text_r@10", "image to text R@10"),
+    ],
+)
+def test_statistics_are_named_as_in_papers(name, text):
+    assert statistic_name(name) == text
+
+
+@pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
+def test_figure(run, tmp_path, suffix):
+    path = write_figure([run], tmp_path / f"out{suffix}")
+    start = path.read_bytes()[:8]
+    assert start.startswith({".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}[suffix])
+    assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
+
+
+def test_figure_says_what_it_needs(run, tmp_path, monkeypatch):
+    with pytest.raises(CapscoreError, match=r"a figure is one of \.png, \.svg, \.pdf"):
+        write_figure([run], tmp_path / "out.gif")
+    with pytest.raises(CapscoreError, match="no measured number"):
+        write_figure([], tmp_path / "out.png")
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(MissingExtraError, match=r"capscore\[figures\]"):
+        write_figure([run], tmp_path / "out.png")

@@ -1,0 +1,167 @@
+"""The page: what it says, that it needs nothing else, and that captions cannot change it."""
+
+from __future__ import annotations
+
+import base64
+import io
+import re
+from html.parser import HTMLParser
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from capscore import CapscoreError, ResultWriteError
+from capscore.show.explain_page import render, write_page
+
+from ..infometic.invented import REGIONS, caption
+
+PHOTO = Image.new("RGB", (40, 30), (200, 30, 30))
+VOID = frozenset(("meta",))
+
+
+class Page(HTMLParser):
+    """Elements with their attributes and text; fails where a tag is closed that is not open."""
+
+    def __init__(self, markup: str):
+        super().__init__(convert_charrefs=True)
+        self.open: list[int] = []
+        self.elements: list[tuple[str, dict[str, str | None], list[str]]] = []
+        self.feed(markup)
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs), []))
+        if tag not in (*VOID, "wbr"):
+            self.open.append(len(self.elements) - 1)
+
+    def handle_startendtag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs), []))
+
+    def handle_endtag(self, tag):
+        assert self.elements[self.open.pop()][0] == tag
+
+    def handle_data(self, data):
+        for number in self.open:
+            self.elements[number][2].append(data)
+
+    def all(self, tag, cls=None):
+        return [
+            (attributes, "".join(text))
+            for name, attributes, text in self.elements
+            if name == tag and (cls is None or cls in (attributes.get("class") or "").split())
+        ]
+
+
+@pytest.fixture
+def written(tmp_path):
+    def write(*captions, **options):
+        path = write_page(tmp_path / "new" / "page.html", PHOTO, captions, **options)
+        return path.read_text(encoding="utf-8")
+
+    return write
+
+
+def test_words_scores_and_regions(written):
+    item = caption("a red cat asleep", right="red", wrong="cat", cut="asleep", regions=REGIONS)
+    page = Page(written(item, title="photo.jpg", signature="infometic|beta:0.1", beta=0.1))
+    ((_, said),) = page.all("p", "caption")
+    assert said == "a red ✗wrong: cat asleep"
+    titles = [a.get("title") for a, _ in page.all("mark", "word-wrong")]
+    assert titles == [None, "score 0.02"]  # the first is the legend's
+    ((_, verdict),) = page.all("p", "verdict")
+    assert verdict == "1 of 2 content words is wrong: cat (0.02)."
+    assert [text for _, text in page.all("div", "score")] == [
+        "Text precision0.40",
+        "Vision recall0.60",
+        "Overall1.00",
+    ]
+    assert [a["style"] for a, _ in page.all("i", "full")] == ["width:40.0%", "width:60.0%", "width:50.0%"]
+    assert [text for _, text in page.all("span", "tag")] == ["✓ 1 dog", "✗ 2 sky", "✗ 3 tree", "✗ 4 sign"]
+    assert [len(page.all("rect", kind)) for kind in ("mentioned", "missed")] == [2, 6]
+    box = page.all("rect", "box")[0][0]
+    assert [float(box[name]) for name in ("x", "y", "width", "height")] == [5, 5, 10, 20]
+    notes = page.all("ul", "notes")[0][1]
+    assert "1 word is past the limit" in notes and "1 more missed region is not drawn" in notes
+    assert "infometic|beta:0.1" in page.all("footer")[0][1]
+    assert page.all("svg")[0][0]["aria-label"] == (
+        "The photo, with 1 region that the caption mentions and 3 regions that it misses"
+    )
+
+
+def test_all_words_are_listed(written):
+    page = Page(written(caption("a red cat asleep", right="red", wrong="cat", cut="asleep")))
+    rows = [text for _, text in page.all("tr")]
+    assert rows == [
+        "WordScoreJudged",
+        "a0.31no content word",
+        "red0.31✓ right",
+        "cat0.02✗ wrong",
+        "asleep–cut off",
+    ]
+
+
+def test_the_photo_is_in_it_once_whatever_the_captions(written):
+    markup = written(caption("one"), caption("two"), caption("three"))
+    assert markup.count("data:image") == 1
+    assert markup.count('<use href="#photo"/>') == 2
+    data = re.search(r"data:image/jpeg;base64,([^\"]+)", markup)[1]
+    with Image.open(io.BytesIO(base64.b64decode(data))) as photo:
+        assert photo.size == (40, 30)
+        assert all(abs(a - b) < 8 for a, b in zip(photo.getpixel((20, 15)), (200, 30, 30), strict=True))
+
+
+def test_it_asks_for_nothing(written):
+    markup = written(caption("a", regions=REGIONS), signature="s")
+    assert "<script" not in markup and "http:" not in markup and "https:" not in markup
+    for attribute in re.findall(r'(?:href|src)="([^"]*)"', markup):
+        assert attribute.startswith(("#", "data:image/jpeg"))
+    assert "default-src 'none'" in markup
+
+
+HOSTILE = '<script>alert(1)</script><b title="x">\'&amp;'
+
+
+def test_nothing_that_is_given_becomes_markup(written):
+    regions = [((0, 0, 9, 9), True, 1.0, HOSTILE), ((0, 0, 9, 9), False, 1.0, HOSTILE)]
+    item = caption(HOSTILE, '"><script>', wrong="script", right="alert", regions=regions)
+    page = Page(written(item, title=HOSTILE, signature=HOSTILE))
+    assert not page.all("script")
+    assert page.all("h1")[0][1] == page.all("title")[0][1] == HOSTILE
+    said = page.all("p", "caption")[0][1].replace("✗wrong: ", "")
+    assert said == HOSTILE
+
+
+@given(st.text(max_size=60))
+def test_any_caption_makes_a_page_that_parses(text):
+    markup = render(PHOTO, [caption(text)])
+    Page(markup)
+    assert not re.search("[\x00-\x08\x0b-\x1f\ud800-\udfff\u202a-\u202e]", markup)
+
+
+def test_right_to_left_and_no_language(written):
+    page = Page(written(caption("قطة", "ar"), caption("a cat", "")))
+    (arabic, _), (unknown, _) = page.all("p", "caption")
+    assert (arabic["lang"], arabic["dir"]) == ("ar", "rtl")
+    assert unknown["dir"] == "auto" and "lang" not in unknown
+
+
+def test_photos_of_any_shape():
+    for size in ((1, 1), (1, 5000), (5000, 1)):
+        item = caption("a", regions=[((0, 0, *size), True, 1.0, "")], size=size)
+        page = Page(render(Image.new("RGB", size), [item]))
+        for attributes, _ in page.all("rect"):
+            assert float(attributes["width"]) > 0 and float(attributes["height"]) > 0
+        (_, _, wide, high) = map(float, page.all("svg")[0][0]["viewbox"].split())
+        assert 0.25 <= wide / high <= 4
+
+
+def test_what_cannot_be_written(tmp_path):
+    with pytest.raises(CapscoreError, match="no caption"):
+        write_page(tmp_path / "page.html", PHOTO, [])
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(ResultWriteError, match="page"):
+        write_page(tmp_path / "folder", PHOTO, [caption("a")])
+    assert [path.name for path in tmp_path.iterdir()] == ["folder"]

@@ -1,0 +1,169 @@
+"""What is shown of an explanation: pieces of the caption, regions, bars, notes, and where tags stand."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from capscore import InputError
+from capscore.scorers.base import Scores
+from capscore.show.explained import (
+    ExplainedCaption,
+    bars_end,
+    explained_captions,
+    notes,
+    number,
+    place_tags,
+    score_bars,
+    segments,
+    shown_regions,
+    stage,
+    verdict,
+)
+
+from ..infometic.invented import REGIONS, SCORES, caption, explanation
+
+
+def test_a_caption_in_pieces():
+    pieces = segments(caption("A red cat, asleep on.", right="red", wrong="cat", cut="asleep"))
+    assert [(piece.text, piece.kind, piece.score) for piece in pieces] == [
+        ("A ", "plain", None),
+        ("red", "right", 0.31),
+        (" ", "plain", None),
+        ("cat", "wrong", 0.02),
+        (", ", "plain", None),
+        ("asleep", "unseen", None),
+        (" on.", "plain", None),
+    ]
+
+
+@given(st.text(max_size=40), st.permutations(["right", "wrong", "cut"]))
+def test_the_pieces_together_are_the_caption(text, kinds):
+    words = explanation(text)["words"]
+    named = {kind: " ".join(word["text"] for word in words[place::3]) for place, kind in enumerate(kinds)}
+    assert "".join(piece.text for piece in segments(caption(text, **named))) == text
+
+
+@pytest.mark.parametrize(
+    ("spans", "message"),
+    [
+        ([(2, 9)], r"words: the word 'x' is said to reach from 2 to 9, in a caption of 5 characters"),
+        ([(0, 3), (2, 5)], r"reach from 2 to 5.*whose word before ends at 3"),
+        ([(3, 3)], "from 3 to 3"),
+    ],
+)
+def test_words_that_are_not_in_the_caption(spans, message):
+    told = explanation("")
+    told["words"] = [
+        {"text": "x", "start": start, "end": end, "score": 0.5, "semantic": True, "correct": True}
+        for start, end in spans
+    ]
+    with pytest.raises(InputError, match=message):
+        ExplainedCaption("a cat", "en", told, SCORES)
+
+
+def test_verdicts():
+    assert verdict(caption("red cat", right="red cat")) == "No wrong word: 2 content words are right"
+    assert verdict(caption("red cat", wrong="red cat")) == "2 of 2 content words are wrong"
+    assert verdict(caption("red cat", right="red", wrong="cat")) == "1 of 2 content words is wrong"
+    assert verdict(caption("of the")) == "There is no content word, so none can be wrong"
+
+
+def test_mentioned_regions_come_first_and_few_missed_ones_are_shown():
+    told = explanation("", regions=REGIONS)
+    shown = shown_regions(told)
+    assert [region.tag for region in shown] == ["✓ 1 dog", "✗ 2 sky", "✗ 3 tree", "✗ 4 sign"]
+    assert shown[1].box == (0, 0, 40, 8)
+    assert [region.label for region in shown_regions(told, 1)] == ["dog", "sky"]
+    assert len(shown_regions(told, 9)) == 5
+
+
+def test_notes():
+    null = "Score of the null token, what no region accounts for: 0.25"
+    assert notes(caption("a cat", regions=REGIONS)) == ["1 more missed region is not drawn", null]
+    assert notes(caption("a cat", cut="a cat"), 0) == [
+        "2 words are past the limit and were not looked at",
+        "No region was found in the photo",
+        null,
+    ]
+    assert notes(caption("a cat", cut="a", regions=REGIONS[:1]), 0) == [
+        "1 word is past the limit and was not looked at",
+        "The caption mentions none of the regions",
+        "1 more missed region is not drawn",
+        null,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("highest", "end"), [(0.3, 1), (1, 1), (1.01, 2), (4, 5), (14.3, 20), (60, 100), (-2, 1), (math.nan, 1)]
+)
+def test_where_bars_end(highest, end):
+    item = caption("", scores={"precision": highest, "recall": -1.0, "overall": 500.0})
+    assert bars_end([item, item]) == pytest.approx(end)
+
+
+def test_bars():
+    item = caption("", scores={"precision": 5.0, "recall": math.nan, "overall": -1.0})
+    bars = score_bars(item, 10.0)
+    assert [(bar.label, bar.value, bar.share) for bar in bars] == [
+        ("Text precision", "5.00", 0.5),
+        ("Vision recall", "no score", 0.0),
+        ("Overall", "−1.00", 0.0),
+    ]
+    (*_, overall) = score_bars(caption("", scores={"precision": 5.0, "recall": 5.0, "overall": 10.0}), 10.0)
+    assert overall.share == 0.5  # it is a sum of two
+    assert number(-0.004) == "0.00"
+
+
+def test_scores_side_by_side_with_captions():
+    told = [explanation("a"), explanation("b")]
+    scores = Scores(
+        metric="infometic",
+        scores=np.array([3.0, math.nan]),
+        components={"recall": np.array([1.0, math.nan]), "precision": np.array([2.0, 7.0])},
+        settings={},
+        image_keys=["", ""],
+        truncated=np.zeros(2, bool),
+        n_references=np.zeros(2, int),
+        languages=["en", ""],
+        details=told,
+    )
+    first, second = explained_captions(["a", "b"], scores)
+    assert (first.text, first.language, first.explanation) == ("a", "en", told[0])
+    assert first.scores == {"precision": 2.0, "recall": 1.0, "overall": 3.0}
+    assert second.scores["precision"] == 7.0 and math.isnan(second.scores["overall"])
+
+
+def test_a_stage_is_at_most_four_times_as_long_as_wide():
+    assert stage((30, 40)) == (0, 0, 30, 40)
+    assert stage((1, 1)) == (0, 0, 1, 1)
+    assert stage((800, 10)) == (0, -95, 800, 200)
+
+
+box = st.tuples(*[st.integers(0, 100)] * 4).map(
+    lambda b: (min(b[0], b[2]), min(b[1], b[3]), max(b[0], b[2]), max(b[1], b[3]))
+)
+
+
+@given(st.lists(box, max_size=8))
+def test_tags_stay_on_the_photo(boxes):
+    places = place_tags(boxes, [(20, 8)] * len(boxes), (0, 0, 100, 100))
+    for left, top, right, bottom in places:
+        assert (right - left, bottom - top) == (20, 8)
+        assert 0 <= left and right <= 100 and 0 <= top and bottom <= 100
+
+
+def test_tags_of_equal_boxes_do_not_hide_each_other():
+    places = place_tags([(10, 20, 90, 90)] * 6, [(20, 8)] * 6, (0, 0, 100, 100))
+    for a, first in enumerate(places):
+        for second in places[:a]:
+            assert (
+                first[2] <= second[0]
+                or second[2] <= first[0]
+                or first[3] <= second[1]
+                or second[3] <= first[1]
+            )

@@ -1,0 +1,443 @@
+"""Agreement with people: values, counts, intervals by image, paired tests, systems."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from capscore.errors import InputError
+from capscore.statistics.agreement import agreement, compare, pairwise_accuracy, side_by_side, system_level
+from capscore.statistics.bootstrap import coin_flips, multiplicities
+from capscore.statistics.correlation import STATISTICS
+
+NAN = math.nan
+
+
+def made_up(n_images=12, seed=0, n_raters=3):
+    """Scores of two metrics, ratings and image ids, 2 or 3 items an image, in the order of the images."""
+    rng = np.random.default_rng(seed)
+    images = np.repeat([f"photo{number:02d}.jpg" for number in range(n_images)], rng.integers(2, 4, n_images))
+    quality = rng.normal(size=len(images))
+    ratings = np.clip(np.round(quality[:, None] + 0.7 * rng.normal(size=(len(images), n_raters)) + 2), 1, 4)
+    good, poor = (np.round(quality + noise * rng.normal(size=len(images)), 1) for noise in (0.5, 2.0))
+    return good, poor, ratings, images
+
+
+# ------------------------------------------------------------------ values and counts
+
+
+def test_flattened_and_mean_ratings_are_different_numbers():
+    scores, ratings = [0.9, 0.4, 0.7, 0.1], [[4, 4, 3], [2, 3, 1], [2, 4, 4], [1, 1, 1]]
+    flat = agreement(scores, ratings, raters="flatten", statistics=("tau_b", "tau_c"))
+    first, second = np.repeat(scores, 3), np.ravel(ratings)
+    assert flat.values["tau_b"] == pytest.approx(stats.kendalltau(first, second).statistic, abs=1e-12)
+    assert flat.values["tau_c"] == pytest.approx(
+        stats.kendalltau(first, second, variant="c").statistic, abs=1e-12
+    )
+    mean = agreement(scores, ratings, raters="mean", statistics="tau_b")
+    assert mean.values == {"tau_b": 1.0}  # means 11/3, 2, 10/3, 1: in the order of the scores
+    assert (flat.n_items, flat.n_rows, flat.n_ratings, flat.raters) == (4, 12, 12, "flatten")
+    assert (mean.n_items, mean.n_rows, mean.n_ratings, mean.raters) == (4, 4, 12, "mean")
+    assert flat.pairs.total == 66 and mean.pairs.total == 6
+    assert flat.pairs.tied_scores == 12  # three pairs of raters in each of four items
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 5), st.lists(st.integers(1, 4), min_size=1, max_size=4), st.integers(0, 3)),
+        min_size=2,
+        max_size=25,
+    ),
+    st.sampled_from(["flatten", "mean"]),
+    st.data(),
+)
+def test_any_order_of_items_and_raters_gives_the_same(items, raters, data):
+    order = data.draw(st.permutations(range(len(items))))
+
+    def run(items):
+        scores, ratings, images = zip(*items, strict=True)
+        several = len(set(images)) > 1
+        return agreement(scores, ratings, raters=raters, images=images, bootstrap=5 if several else 0)
+
+    straight = run(items)
+    shuffled = run([(items[row][0], items[row][1][::-1], items[row][2]) for row in order])
+    assert shuffled.pairs == straight.pairs
+    assert shuffled.ratings == straight.ratings
+    for name in STATISTICS:
+        assert shuffled.values[name] == pytest.approx(straight.values[name], abs=1e-12)
+        ends = [
+            None if interval is None else (interval.low, interval.high, interval.n_undefined)
+            for interval in (some.intervals.get(name) for some in (shuffled, straight))
+        ]
+        assert ends[0] == pytest.approx(ends[1], abs=1e-12)
+
+
+def test_constant_scores_or_ratings_are_undefined_in_words():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        flat = agreement([0.5, 0.5, 0.5], [1, 2, 3], bootstrap=50)
+        assert flat.values == dict.fromkeys(STATISTICS)
+        assert flat.intervals == dict.fromkeys(STATISTICS)
+        assert "scores are all 0.5: a correlation with them is undefined" in flat.notes
+        assert "ratings are all 4: " in " ".join(agreement([1, 2, 3], [4, 4, 4]).notes)
+        equal = compare([1, 2, 3], [5, 5, 5], [1, 2, 3], n=50)
+    assert (equal.first, equal.second, equal.difference, equal.p_value, equal.interval) == (1.0, *[None] * 4)
+    assert (equal.n_samples, equal.n_undefined) == (0, 0)
+    assert "second scores are all 5: a correlation with them is undefined" in equal.notes
+
+
+def test_what_is_missing_is_left_out_and_said():
+    with pytest.raises(InputError, match="row 1, scores: missing"):
+        agreement([0.1, NAN, 0.3, 0.4], [1, 2, 3, NAN])
+    found = agreement([0.1, NAN, 0.3, 0.4, 0.2], [1, 2, 3, NAN, 3], missing="skip")
+    assert found.values["tau_b"] == pytest.approx(
+        stats.kendalltau([0.1, 0.3, 0.2], [1, 3, 3]).statistic, abs=1e-12
+    )
+    assert (found.n_items, found.n_left_out) == (3, 2)
+    assert found.left_out == {"scores missing": 1, "ratings missing": 1}
+    assert found.notes == (
+        "1 of 5 items left out: scores missing (row 1)",
+        "1 of 5 items left out: ratings missing (row 3)",
+    )
+
+
+def test_results_are_ready_for_json():
+    good, poor, ratings, images = made_up()
+    found = agreement(good, ratings, raters="flatten", images=images, bootstrap=50)
+    tested = compare(good, poor, ratings, raters="mean", images=images, n=50)
+    swapped = compare(good, poor, ratings, raters="mean", n=50, method="randomisation")
+    accuracy = pairwise_accuracy(good, poor, images=images, bootstrap=50)
+    systems = system_level([1, 2, 3, 5], [1, 3, 2, 4], systems=["a", "a", "b", "c"])
+    for result in (found, tested, swapped, accuracy, systems, side_by_side([1, 2], [1, 3])):
+        plain = result.to_dict()
+        assert json.loads(json.dumps(plain, allow_nan=False)) == plain
+        public = {name for name in vars(result) if not name.startswith("_")}
+        assert set(plain) == public
+    assert found.to_dict()["intervals"]["tau_c"]["n_samples"] == 50
+    assert sum(row["count"] for row in found.to_dict()["ratings"]["counts"]) == found.n_ratings
+
+
+# ------------------------------------------------------------------ intervals
+
+
+def test_intervals_are_those_of_images_drawn_and_written_out():
+    good, _, ratings, images = made_up()
+    found = agreement(good, ratings, raters="flatten", images=images, bootstrap=60, seed=4, confidence=0.9)
+    names = sorted(set(images))
+    drawn = multiplicities(np.random.default_rng(4), len(names), 60)
+    samples = {name: [] for name in STATISTICS}
+    for times in drawn.T:
+        rows = [
+            row
+            for name, count in zip(names, times, strict=True)
+            for row in count * list(np.flatnonzero(images == name))
+        ]
+        x, y = np.repeat(good[rows], 3), ratings[rows].ravel()
+        samples["tau_b"].append(stats.kendalltau(x, y).statistic)
+        samples["tau_c"].append(stats.kendalltau(x, y, variant="c").statistic)
+        samples["spearman"].append(stats.spearmanr(x, y).statistic)
+        samples["pearson"].append(stats.pearsonr(x, y).statistic)
+    for name in STATISTICS:
+        low, high = np.percentile(samples[name], [5, 95])
+        assert found.intervals[name].low == pytest.approx(low, abs=1e-12)
+        assert found.intervals[name].high == pytest.approx(high, abs=1e-12)
+        assert (found.intervals[name].confidence, found.intervals[name].n_samples) == (0.9, 60)
+    assert (found.resampled_by, found.n_images, found.seed) == ("image", 12, 4)
+
+
+def test_same_seed_same_interval():
+    good, _, ratings, images = made_up()
+    runs = [
+        agreement(good, ratings, raters="mean", images=images, bootstrap=50, seed=seed, statistics="tau_b")
+        for seed in (1, 1, 2)
+    ]
+    assert runs[0] == runs[1]
+    assert runs[0].intervals != runs[2].intervals
+
+
+def test_items_that_share_an_image_make_intervals_wider():
+    # every item three times over, under one image: by item the interval is too narrow by about √3
+    rng = np.random.default_rng(0)
+    scores = np.repeat(rng.random(60), 3)
+    ratings = np.repeat(rng.integers(1, 5, 60), 3)
+    options = {"bootstrap": 300, "statistics": "spearman"}
+    by_image = agreement(scores, ratings, images=np.repeat(np.arange(60), 3), **options)
+    by_item = agreement(scores, ratings, **options)
+    width = [some.intervals["spearman"].high - some.intervals["spearman"].low for some in (by_image, by_item)]
+    assert 1.4 < width[0] / width[1] < 2.1
+    assert (by_item.resampled_by, by_item.n_images) == ("item", None)
+    assert [note for note in by_item.notes if note.startswith("no image ids: resampled by item")]
+    assert by_image.notes == ()
+
+
+def test_undefined_samples_are_left_out_and_counted():
+    # Two images: half of the samples are one image twice, in which the ratings are constant.
+    found = agreement([1, 2, 3, 4], [1, 1, 2, 2], images=["a", "a", "b", "b"], bootstrap=400)
+    drawn = multiplicities(np.random.default_rng(0), 2, 400)
+    n_undefined = int((drawn == 2).any(axis=0).sum())
+    assert 150 < n_undefined < 250
+    interval = found.intervals["tau_b"]
+    assert (interval.n_samples, interval.n_undefined) == (400 - n_undefined, n_undefined)
+    assert interval.low == interval.high == pytest.approx(found.values["tau_b"])
+    assert f"{n_undefined} of 400 samples left out: scores or ratings were constant in them" in found.notes
+
+
+def test_what_no_interval_can_be_made_of():
+    with pytest.raises(InputError, match="a bootstrap by image needs at least 2 images, and there is 1"):
+        agreement([1, 2, 3], [1, 2, 3], images=["a", "a", "a"], bootstrap=10)
+    with pytest.raises(InputError, match="a randomisation by image needs at least 2 images"):
+        compare([1, 2], [2, 1], [1, 2], images=["a", "a"], method="randomisation")
+    with pytest.raises(InputError, match="bootstrap=-5: expected a whole number from 0"):
+        agreement([1, 2], [1, 2], bootstrap=-5)
+    few = agreement([1, 2, 3], [1, 2, 3], bootstrap=10)
+    assert "10 samples are too few for a 95% interval" in " ".join(few.notes)
+    assert agreement([1, 2, 3], [1, 2, 3]).intervals == {}
+
+
+# ------------------------------------------------------------------ two metrics
+
+
+def explicit(statistic, first, second, ratings):
+    function = {
+        "tau_b": lambda x: stats.kendalltau(x, ratings).statistic,
+        "tau_c": lambda x: stats.kendalltau(x, ratings, variant="c").statistic,
+        "spearman": lambda x: stats.spearmanr(x, ratings).statistic,
+        "pearson": lambda x: stats.pearsonr(x, ratings).statistic,
+    }[statistic]
+    return function(first) - function(second)
+
+
+@pytest.mark.parametrize("statistic", STATISTICS)
+def test_bootstrap_of_a_difference_written_out(statistic):
+    good, poor, ratings, images = made_up()
+    ratings = ratings[:, 0]
+    found = compare(good, poor, ratings, images=images, statistic=statistic, n=60, seed=2)
+    observed = explicit(statistic, good, poor, ratings)
+    names = sorted(set(images))
+    differences = []
+    for times in multiplicities(np.random.default_rng(2), len(names), 60).T:
+        rows = np.repeat(np.arange(len(good)), times[np.searchsorted(names, images)])
+        differences.append(explicit(statistic, good[rows], poor[rows], ratings[rows]))
+    assert found.difference == pytest.approx(observed, abs=1e-12)
+    low, high = np.percentile(differences, [2.5, 97.5])
+    assert (found.interval.low, found.interval.high) == pytest.approx((low, high), abs=1e-12)
+    as_far = sum(abs(some - np.mean(differences)) >= abs(observed) for some in differences)
+    assert found.p_value == pytest.approx((1 + as_far) / 61)
+
+
+@pytest.mark.parametrize("statistic", STATISTICS)
+def test_randomisation_written_out(statistic):
+    good, poor, ratings, images = made_up()
+    ratings = ratings[:, 0]
+    # another scale changes nothing: metrics are brought to a common one
+    found = compare(
+        1e200 * (100 + 40 * good),
+        poor,
+        ratings,
+        images=images,
+        statistic=statistic,
+        method="randomisation",
+        n=60,
+        seed=2,
+    )
+    scale = stats.zscore if statistic == "pearson" else stats.rankdata
+    first, second = scale(good), scale(poor)
+    observed = explicit(statistic, good, poor, ratings)
+    names = sorted(set(images))
+    as_far = 0
+    for swapped in coin_flips(np.random.default_rng(2), len(names), 60).T:
+        swap = swapped[np.searchsorted(names, images)] == 1
+        mixed = np.where(swap, second, first), np.where(swap, first, second)
+        as_far += abs(explicit(statistic, *mixed, ratings)) >= abs(observed) - 1e-9
+    assert found.p_value == pytest.approx((1 + as_far) / 61)
+    assert found.difference == pytest.approx(observed, abs=1e-12)
+    assert found.interval is None and found.n_samples == 60
+    assert 0 < as_far < 60
+
+
+@pytest.mark.parametrize("method", ["bootstrap", "randomisation"])
+def test_a_metric_is_no_better_than_itself(method):
+    good, _, ratings, images = made_up()
+    found = compare(good, good, ratings, raters="flatten", images=images, method=method, n=100)
+    assert (found.difference, found.p_value) == (0.0, 1.0)
+    if method == "bootstrap":
+        assert (found.interval.low, found.interval.high) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("method", ["bootstrap", "randomisation"])
+@pytest.mark.parametrize("statistic", ["tau_c", "pearson"])
+def test_a_clearly_better_metric_is_found_and_the_sign_turns(method, statistic):
+    good, poor, ratings, images = made_up(n_images=60, seed=1)
+    options = {"raters": "flatten", "images": images, "statistic": statistic, "method": method, "n": 300}
+    better = compare(good, poor, ratings, **options)
+    worse = compare(poor, good, ratings, **options)
+    assert better.difference > 0.2 and better.p_value == pytest.approx(1 / 301)
+    assert worse.difference == pytest.approx(-better.difference, abs=1e-12)
+    assert worse.p_value == pytest.approx(better.p_value)
+    assert (better.first, better.second) == (worse.second, worse.first)
+    if method == "bootstrap":
+        assert better.interval.low > 0
+        assert worse.interval.high == pytest.approx(-better.interval.low, abs=1e-12)
+
+
+def test_few_images_cannot_give_a_small_p_value():
+    found = compare(
+        [1, 2, 3, 4], [4, 3, 2, 1], [1, 2, 3, 4], images=[0, 0, 1, 1], method="randomisation", n=99
+    )
+    assert "2 images can be swapped in only 4 ways" in " ".join(found.notes)
+    assert found.p_value > 0.3
+
+
+def test_comparisons_that_make_no_sense():
+    with pytest.raises(InputError, match="method='t-test': expected 'bootstrap' or 'randomisation'"):
+        compare([1, 2], [1, 2], [1, 2], method="t-test")
+    with pytest.raises(InputError, match=r"no statistic 'tau': .*did you mean 'tau_"):
+        compare([1, 2], [1, 2], [1, 2], statistic="tau")
+    with pytest.raises(InputError, match="n=0: expected a whole number from 1"):
+        compare([1, 2], [1, 2], [1, 2], n=0)
+    with pytest.raises(InputError, match="row 1, second_scores: missing"):
+        compare([1, 2], [1, NAN], [1, 2])
+
+
+def test_an_item_without_either_score_is_out_for_both():
+    found = compare(
+        [1, NAN, 3, 4, 9], [2, 2, NAN, 1, 7], [1, 2, 3, 4, 5], n=20, missing="skip", statistic="pearson"
+    )
+    assert found.left_out == {"first scores missing": 1, "second scores missing": 1}
+    assert (found.n_items, found.n_left_out) == (3, 2)
+    assert found.first == pytest.approx(stats.pearsonr([1, 4, 9], [1, 4, 5]).statistic, abs=1e-12)
+    assert found.second == pytest.approx(stats.pearsonr([2, 1, 7], [1, 4, 5]).statistic, abs=1e-12)
+
+
+# ------------------------------------------------------------------ pairs of captions
+
+
+def test_a_tie_is_no_win():
+    found = pairwise_accuracy([0.9, 0.5, 0.2, 0.7, 0.7], [0.1, 0.5, 0.3, 0.6, 0.7])
+    assert (found.value, found.n_pairs, found.n_wins, found.n_ties, found.n_losses) == (0.4, 5, 2, 2, 1)
+    assert (found.interval, found.resampled_by, found.n_images) == (None, None, None)
+
+
+def test_accuracy_with_missing_scores_and_an_interval():
+    preferred = [0.9, NAN, 0.8, 0.1, 0.6, 0.6, 0.5]
+    other = [0.1, 0.2, 0.3, 0.4, None, 0.2, 0.5]
+    images = ["a", "a", "b", "b", "c", "d", "d"]
+    with pytest.raises(InputError, match=r"row 1, preferred_scores: missing .* 2 of 7 pairs lack something"):
+        pairwise_accuracy(preferred, other)
+    found = pairwise_accuracy(preferred, other, images=images, bootstrap=80, missing="skip", seed=1)
+    assert (found.n_pairs, found.n_left_out, found.n_images, found.value) == (5, 2, 3, 0.6)
+    # kept: a 1 of 1, b 1 of 2, d 1 of 2
+    drawn = multiplicities(np.random.default_rng(1), 3, 80)
+    shares = [(a + b + d) / (a + 2 * b + 2 * d) for a, b, d in drawn.T]
+    low, high = np.percentile(shares, [2.5, 97.5])
+    assert (found.interval.low, found.interval.high) == pytest.approx((low, high), abs=1e-12)
+    assert found.notes == (
+        "1 of 7 pairs left out: preferred scores missing (row 1)",
+        "1 of 7 pairs left out: other scores missing (row 4)",
+    )
+    by_pair = pairwise_accuracy([1, 2], [2, 1], bootstrap=50)
+    assert by_pair.resampled_by == "pair" and by_pair.notes[0].startswith("no image ids: resampled by pair")
+    with pytest.raises(InputError, match="there are 0 pairs, of 1 given; 1 lack something"):
+        pairwise_accuracy([NAN], [1], missing="skip")
+
+
+# ------------------------------------------------------------------ systems
+
+# Crossmodal-3600, Table 5: side-by-side gain and CIDEr difference on XM600, XM3600 and COCO-dev of the 24
+# evaluations in English, Spanish, Hindi and Chinese, as printed.
+SIDE_BY_SIDE = """
+-38.9 -0.277 -0.287 -0.124   -21.5 -0.230 -0.247 -0.129   -34.8 -0.246 -0.240 -0.105
+ -3.9 -0.016  0.007  0.024   -14.0 -0.047 -0.039  0.005   -10.3 -0.031 -0.046 -0.018
+ -1.3  0.002 -0.012  0.024    -8.4 -0.044 -0.037  0.008    -4.4 -0.045 -0.026 -0.016
+-29.6 -0.201 -0.205 -0.103   -28.8 -0.203 -0.193 -0.127   -36.5 -0.246 -0.231 -0.118
+ -3.0 -0.001 -0.001 -0.094   -29.3 -0.095 -0.084 -0.040    -2.0 -0.012 -0.013  0.047
+-36.5 -0.108 -0.099 -0.088    -5.2 -0.013 -0.015 -0.047   -32.3 -0.096 -0.086 -0.135
+ -8.9 -0.018 -0.012 -0.039   -30.0 -0.104 -0.103 -0.092   -30.1 -0.086 -0.092 -0.053
+-41.2 -0.102 -0.115 -0.089   -16.0 -0.016 -0.023 -0.036   -11.8  0.002 -0.011  0.003
+"""
+
+
+def test_crossmodal_3600_table_6():
+    table = np.array(SIDE_BY_SIDE.split(), dtype=float).reshape(24, 4)
+    human = table[:, 0]
+    # Table 6, the row of the four languages: as printed, and as the rounded numbers of Table 5 give it
+    printed = {"pearson": (0.90, 0.90, 0.89), "spearman": (0.95, 0.96, 0.86), "tau_b": (0.80, 0.81, 0.67)}
+    rounded = {"pearson": (0.90, 0.90, 0.89), "spearman": (0.95, 0.95, 0.86), "tau_b": (0.80, 0.81, 0.66)}
+    scipys = {"pearson": stats.pearsonr, "spearman": stats.spearmanr, "tau_b": stats.kendalltau}
+    for column in range(3):
+        metric = table[:, column + 1]
+        found = side_by_side(metric, human)
+        assert (found.n_points, found.n_evaluations) == (48, 24)
+        for name, value in found.values.items():
+            assert round(value, 2) == rounded[name][column]
+            assert value == pytest.approx(printed[name][column], abs=0.0151)
+            both = [np.concatenate([some, -some]) for some in (metric, human)]
+            assert value == pytest.approx(scipys[name](*both).statistic, abs=1e-12)
+
+
+@given(st.lists(st.tuples(st.integers(-5, 5), st.integers(-5, 5)), min_size=1, max_size=10), st.data())
+def test_which_system_is_called_the_first_does_not_matter(pairs, data):
+    flips = np.array(data.draw(st.lists(st.sampled_from([-1, 1]), min_size=len(pairs), max_size=len(pairs))))
+    metric, human = np.array(pairs, dtype=float).T
+    straight, flipped = side_by_side(metric, human), side_by_side(flips * metric, flips * human)
+    for name, value in straight.values.items():
+        assert flipped.values[name] == pytest.approx(value, abs=1e-12)
+
+
+def test_system_means():
+    metric, human = [0.71, 0.74, 0.78, 0.80, 0.79], [2.9, 3.4, 3.3, 4.0, 3.9]
+    found = system_level(metric, human)
+    assert found.values["pearson"] == pytest.approx(stats.pearsonr(metric, human).statistic, abs=1e-12)
+    # one of ten pairs is discordant: (9 − 1) / 10; ranks differ by 1 in two places: 1 − 6·2 / (5·24)
+    assert found.values["tau_b"] == pytest.approx(0.8, abs=1e-12)
+    assert found.values["spearman"] == pytest.approx(0.9, abs=1e-12)
+    assert (found.n_points, found.n_evaluations, found.systems, found.notes) == (5, None, (), ())
+
+
+def test_items_are_averaged_by_system():
+    systems = ["b", "a", "b", "c", "a", "c", "c"]
+    metric = [3, 1, 5, 7, 1, NAN, 8]
+    human = [2, 1, 2, 4, 3, 5, 4]
+    with pytest.raises(InputError, match="row 5, metric_scores: missing"):
+        system_level(metric, human, systems=systems)
+    found = system_level(metric, human, systems=systems, missing="skip")
+    rows = [(row.system, row.metric, row.human, row.n_items) for row in found.systems]
+    assert rows == [("a", 1.0, 2.0, 2), ("b", 4.0, 2.0, 2), ("c", 7.5, 4.0, 2)]
+    assert found.values["pearson"] == pytest.approx(
+        stats.pearsonr([1, 4, 7.5], [2, 2, 4]).statistic, abs=1e-12
+    )
+    assert (found.n_points, found.n_left_out) == (3, 1)
+    assert found.notes == ("1 of 7 items left out: metric scores missing (row 5)",)
+
+
+def test_systems_too_few_or_alike():
+    with pytest.raises(InputError, match="needs at least 2 of them, and there is 1"):
+        system_level([1, 2, 3], [1, 2, 3], systems=["a", "a", "a"])
+    with pytest.raises(InputError, match="there are 0 side-by-side evaluations"):
+        side_by_side([], [])
+    two = system_level([1, 2], [5, 9])
+    assert two.values["pearson"] == pytest.approx(1) and "2 points: whatever the metric" in two.notes[0]
+    alike = system_level([1, 2, 3], [4, 4, 4])
+    assert alike.values == dict.fromkeys(("pearson", "spearman", "tau_b"))
+    assert alike.notes == ("human numbers are all 4: a correlation with them is undefined",)
+
+
+def test_every_pair_of_a_small_case():
+    # all assignments of ratings 1-2 to four scores: the counts against counting each pair
+    scores = [0.1, 0.2, 0.2, 0.4]
+    for ratings in itertools.product((1, 2), repeat=4):
+        found = agreement(scores, ratings, statistics="tau_b").pairs
+        kinds = [
+            (scores[i] - scores[j]) * (ratings[i] - ratings[j])
+            for i, j in itertools.combinations(range(4), 2)
+        ]
+        assert found.concordant == sum(kind > 0 for kind in kinds)
+        assert found.discordant == sum(kind < 0 for kind in kinds)

@@ -1,0 +1,195 @@
+"""Weighted statistics against scipy on the rows written out, and against counting every pair."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from capscore.errors import InputError
+from capscore.statistics.correlation import (
+    STATISTICS,
+    Correlations,
+    PairCounts,
+    check_statistics,
+    pearson,
+    spearman,
+    tau_b,
+    tau_c,
+)
+
+FUNCTIONS = {"tau_b": tau_b, "tau_c": tau_c, "spearman": spearman, "pearson": pearson}
+
+
+def scipys(name, first, second):
+    """The statistic as scipy has it; None where one side is constant."""
+    if len(set(first)) < 2 or len(set(second)) < 2:
+        return None
+    return {
+        "tau_b": lambda: stats.kendalltau(first, second).statistic,
+        "tau_c": lambda: stats.kendalltau(first, second, variant="c").statistic,
+        "spearman": lambda: stats.spearmanr(first, second).statistic,
+        "pearson": lambda: stats.pearsonr(first, second).statistic,
+    }[name]()
+
+
+# few distinct values, so that there are ties on both sides; many, so that there are long binary numbers
+scores = st.one_of(st.integers(0, 4).map(lambda k: k / 10), st.floats(-1e3, 1e3).map(lambda x: round(x, 2)))
+ratings = st.one_of(st.sampled_from([1.0, 2.0, 3.0, 4.0]), st.integers(-40, 40).map(float))
+rows = st.lists(st.tuples(scores, ratings, st.integers(0, 3)), min_size=1, max_size=40)
+
+
+def test_by_hand():
+    # Pairs of (0.2, 1) (0.5, 3) (0.5, 2) (0.9, 3) (0.1, 2): concordant are 1-2, 1-3, 1-4, 3-4, 2-5 and 4-5,
+    # discordant 1-5; tied 2-3 in the score, 2-4 and 3-5 in the rating.
+    x, y = [0.2, 0.5, 0.5, 0.9, 0.1], [1, 3, 2, 3, 2]
+    assert tau_b(x, y) == pytest.approx((6 - 1) / math.sqrt((10 - 1) * (10 - 2)), abs=1e-15)
+    assert tau_c(x, y) == pytest.approx(2 * 3 * (6 - 1) / (25 * 2), abs=1e-15)
+    # ranks 2 3.5 3.5 5 1 and 1 4.5 2.5 4.5 2.5, less 3: products 2 + 0.75 − 0.25 + 3 + 1 = 6.5,
+    # squares 1 + 0.25 + 0.25 + 4 + 4 = 9.5 and 4 + 2.25 + 0.25 + 2.25 + 0.25 = 9
+    assert spearman(x, y) == pytest.approx(6.5 / math.sqrt(9.5 * 9), abs=1e-15)
+    # less the means 0.44 and 2.2: products 0.288 + 0.048 − 0.012 + 0.368 + 0.068 = 0.76,
+    # squares 0.0576 + 0.0036 + 0.0036 + 0.2116 + 0.1156 = 0.392 and 2.8
+    assert pearson(x, y) == pytest.approx(0.76 / math.sqrt(0.392 * 2.8), abs=1e-15)
+    counts = Correlations(np.array(x), np.array(y)).pair_counts()
+    assert counts == PairCounts(10, 6, 1, tied_scores=1, tied_ratings=2, tied_both=0)
+
+
+@pytest.mark.parametrize("name", STATISTICS)
+@given(rows=rows)
+def test_weights_are_rows_written_out(name, rows):
+    x, y, weights = map(np.array, zip(*rows, strict=True))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # ours says nothing about constant rows, scipy is not asked
+        got = FUNCTIONS[name](x, y, weights)
+    expected = scipys(name, np.repeat(x, weights), np.repeat(y, weights))
+    assert (got is None) == (expected is None)
+    if expected is not None:
+        assert got == pytest.approx(expected, abs=1e-12)
+
+
+@given(rows=rows, data=st.data())
+def test_order_and_who_comes_first_do_not_matter(rows, data):
+    x, y, weights = map(np.array, zip(*rows, strict=True))
+    order = data.draw(st.permutations(range(len(rows))))
+    for function in FUNCTIONS.values():
+        assert function(x[order], y[order], weights[order]) == pytest.approx(
+            function(x, y, weights), abs=1e-12
+        )
+        assert function(y, x, weights) == pytest.approx(function(x, y, weights), abs=1e-12)
+
+
+@given(rows=rows, drawn=st.lists(st.tuples(*4 * [st.integers(0, 3)]), min_size=1, max_size=6))
+def test_units_count_as_often_as_they_are_drawn(rows, drawn):
+    x, y, units = map(np.array, zip(*rows, strict=True))
+    drawn = np.array(drawn)  # (units, 4 samples)
+    units = units % len(drawn)
+    values = Correlations(x, y, units).values(STATISTICS, drawn)
+    for sample, name in itertools.product(range(4), STATISTICS):
+        times = drawn[units, sample]
+        expected = scipys(name, np.repeat(x, times), np.repeat(y, times))
+        expected = math.nan if expected is None else expected
+        assert values[name][sample] == pytest.approx(expected, abs=1e-12, nan_ok=True)
+
+
+@given(rows=rows)
+def test_pair_counts_are_those_of_every_pair(rows):
+    x, y, _ = map(np.array, zip(*rows, strict=True))
+    signs = [
+        (np.sign(x[i] - x[j]), np.sign(y[i] - y[j])) for i, j in itertools.combinations(range(len(x)), 2)
+    ]
+    assert Correlations(x, y).pair_counts() == PairCounts(
+        total=len(signs),
+        concordant=sum(a * b > 0 for a, b in signs),
+        discordant=sum(a * b < 0 for a, b in signs),
+        tied_scores=sum(a == 0 for a, b in signs),
+        tied_ratings=sum(b == 0 for a, b in signs),
+        tied_both=sum(a == b == 0 for a, b in signs),
+    )
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-3, 1e6, 1e200, 1.7e308])
+def test_no_scale_over_or_underflows(scale):
+    rng = np.random.default_rng(3)
+    x, y = rng.uniform(-1, 1, 50), rng.integers(1, 5, 50).astype(float)
+    assert pearson(x * scale, y) == pytest.approx(stats.pearsonr(x, y).statistic, abs=1e-12)
+
+
+def test_values_that_hardly_differ_keep_their_digits():
+    # 1 + k·2⁻⁵²: the deviations are exact, so r is that of k
+    k = np.array([0, 3, 1, 7, 2, 9])
+    y = [1.0, 2.0, 1.0, 4.0, 2.0, 3.0]
+    assert pearson(1 + k * 2.0**-52, y) == pytest.approx(stats.pearsonr(k, y).statistic, abs=1e-12)
+
+
+@pytest.mark.parametrize("outlier", [1e9, -1e200])
+def test_an_outlier_that_is_not_drawn_costs_no_digits(outlier):
+    x, y = [outlier, 0.1, 0.4, 0.2], [1.0, 2.0, 3.0, 1.0]
+    assert pearson(x, y, [0, 1, 1, 1]) == pytest.approx(stats.pearsonr(x[1:], y[1:]).statistic, abs=1e-12)
+
+
+@pytest.mark.parametrize("name", STATISTICS)
+def test_one_value_many_times_is_constant_whatever_its_mean_rounds_to(name):
+    assert 0.7 * 3 / 3 != 0.7
+    for times in range(1, 30):
+        assert FUNCTIONS[name]([-1.0, 0.0, 0.7], [-1.0, 0.0, 0.7], [0, 0, times]) is None
+        assert FUNCTIONS[name]([-1.0, 0.0, 0.7, 0.7], [1, 2, 3, 4], [0, 0, times, 1]) is None
+
+
+@pytest.mark.parametrize("name", STATISTICS)
+@pytest.mark.parametrize(
+    ("x", "y", "weights"),
+    [
+        ([1, 1, 1], [1, 2, 3], None),
+        ([1, 2, 3], [7, 7, 7], None),
+        ([5], [5], None),
+        ([1, 2, 3], [1, 2, 3], [0, 4, 0]),
+        ([1, 2, 3], [1, 2, 3], [0, 0, 0]),
+        ([0.0, -0.0], [1, 2], None),
+    ],
+)
+def test_undefined_is_none_without_a_warning(name, x, y, weights):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert FUNCTIONS[name](x, y, weights) is None
+
+
+@pytest.mark.parametrize("name", STATISTICS)
+def test_perfect_order(name):
+    # τ_b and ρ are exactly ±1; τ_c too without ties
+    x = np.linspace(-2, 7, 12)
+    assert FUNCTIONS[name](x, x) == pytest.approx(1, abs=1e-15)
+    assert FUNCTIONS[name](x, -x) == pytest.approx(-1, abs=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([1, 2], [1]), "second: 2 numbers in first but 1 in second"),
+        (([1, 2], [1, 2], [1]), "weights: 2 numbers in first but 1 in weights"),
+        (([], []), "first: there are no rows"),
+        (([1, math.nan], [1, 2]), "row 1, first: nan: expected a finite number"),
+        (([1, 2], [math.inf, 2]), "row 0, second: inf: expected a finite number"),
+        (([1, 2], [1, 2], [1, -1]), "row 1, weights: -1: expected a whole number from 0"),
+        (([1, 2], [1, 2], [0.5, 1]), "row 0, weights: 0.5: expected a whole number from 0"),
+        (([[1, 2]], [1, 2]), r"first: has the shape \(1, 2\)"),
+        ((["a", "b"], [1, 2]), "first: expected a list of numbers"),
+    ],
+)
+def test_what_is_refused(arguments, message):
+    with pytest.raises(InputError, match=message):
+        tau_b(*arguments)
+
+
+def test_names_of_statistics():
+    assert check_statistics(["tau_c", "pearson", "tau_c"]) == ("tau_c", "pearson")
+    with pytest.raises(InputError, match=r"no statistic 'taub'.*did you mean 'tau_b'"):
+        check_statistics(["taub"])
+    with pytest.raises(InputError, match="statistics is empty"):
+        check_statistics([])

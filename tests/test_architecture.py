@@ -1,0 +1,219 @@
+"""The plan of the house, read from the imports: which room may use which, and what nobody may do.
+
+In: every `.py` file of the library. Out: sentences, one for each import that breaks a rule.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "capscore"
+MOST_ENTRIES = 16
+
+# From the ground up: a room imports from rooms on lower floors only. Rooms of one floor don't see each other.
+FLOORS = (
+    ("errors",),
+    ("files",),
+    ("text", "images"),
+    ("statistics", "perturbations", "backbones"),
+    ("embedding",),
+    ("infometic",),
+    ("scorers",),
+    ("benchmark",),
+    ("show",),
+    ("cli", "hub"),
+)
+FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
+# what stands above all rooms and may only be entered from outside
+DOORS = {"__init__", "__main__"}
+
+
+@dataclass(frozen=True)
+class Import:
+    """One imported name: who imports it, where it is from, what it is."""
+
+    importer: str
+    line: int
+    module: str
+    name: str
+
+    @property
+    def room(self) -> str:
+        return room_of(self.importer)
+
+    @property
+    def from_room(self) -> str:
+        return room_of(self.module)
+
+
+def room_of(module: str) -> str:
+    """The room that a module of capscore is in; "" is the package itself.
+
+    >>> room_of("capscore.text.ptb"), room_of("capscore")
+    ('text', '')
+    """
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 else ""
+
+
+def modules() -> dict[str, Path]:
+    """Every module of capscore by its dotted name."""
+    found = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+MODULES = modules()
+
+
+def imports() -> Iterator[Import]:
+    """Every import of capscore inside capscore, wherever in a file it stands."""
+    for module, path in MODULES.items():
+        package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                for alias in node.names:
+                    if alias.name.split(".")[0] == "capscore":
+                        yield Import(module, node.lineno, alias.name, "")
+            elif isinstance(node, ast.ImportFrom):
+                base = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+                source = ".".join([*base, *([node.module] if node.module else [])])
+                if source.split(".")[0] != "capscore":
+                    continue
+                for alias in node.names:
+                    inside = f"{source}.{alias.name}"
+                    yield (
+                        Import(module, node.lineno, inside, "")
+                        if inside in MODULES
+                        else Import(module, node.lineno, source, alias.name)
+                    )
+
+
+IMPORTS = list(imports())
+
+
+def told(problems: list[str]) -> None:
+    assert not problems, "\n" + "\n".join(sorted(set(problems)))
+
+
+def test_the_house_has_few_rooms_and_each_is_on_a_floor():
+    entries = sorted(path.name for path in PACKAGE.iterdir() if path.name not in ("__pycache__", "_shipped"))
+    assert len(entries) <= MOST_ENTRIES, (
+        f"capscore/ has {len(entries)} entries at its top: {', '.join(entries)}"
+    )
+    rooms = {name.removesuffix(".py") for name in entries} - DOORS - {"py.typed"}
+    assert rooms <= set(FLOOR), f"no floor is named for {', '.join(sorted(rooms - set(FLOOR)))}"
+
+
+def test_arrows_go_down():
+    told(
+        [
+            f"{one.importer} (line {one.line}) is in {one.room}/ and imports {one.module}: "
+            f"{one.from_room}/ is not below {one.room}/"
+            for one in IMPORTS
+            if one.room not in DOORS | {""}
+            and one.from_room not in ("", one.room)
+            and FLOOR[one.from_room] >= FLOOR[one.room]
+        ]
+    )
+
+
+def test_from_the_package_itself_only_its_version_is_taken():
+    told(
+        [
+            f"{one.importer} (line {one.line}) imports {one.name} from the package, not from where it is"
+            for one in IMPORTS
+            if one.module == "capscore" and one.name != "__version__" and one.room not in DOORS | {""}
+        ]
+    )
+
+
+def test_nothing_but_the_door_imports_the_command_line():
+    told(
+        [
+            f"{one.importer} (line {one.line}) imports {one.module}; only __main__ may"
+            for one in IMPORTS
+            if one.from_room == "cli" and one.room not in ("cli", "__main__")
+        ]
+    )
+
+
+def test_underscored_names_stay_in_their_file():
+    told(
+        [
+            f"{one.importer} (line {one.line}) imports {part} of {one.module}, which is private to it"
+            for one in IMPORTS
+            for part in (one.name, one.module.rpartition(".")[2])
+            if part.startswith("_") and not part.startswith("__")
+        ]
+    )
+
+
+def test_former_names_are_not_used_inside():
+    from capscore.files.former_names import present_name
+
+    told(
+        [
+            f"{one.importer} (line {one.line}) imports {one.module}, which is now "
+            f"capscore.{present_name(one.module.removeprefix('capscore.'))}"
+            for one in IMPORTS
+            if one.module not in MODULES and present_name(one.module.removeprefix("capscore."))
+        ]
+    )
+
+
+def test_no_module_imports_itself_in_a_circle():
+    uses: dict[str, set[str]] = {module: set() for module in MODULES}
+    for one in IMPORTS:
+        if one.module in MODULES and one.module != one.importer:
+            uses[one.importer].add(one.module)
+    # `from . import x` in a package's own file is how it offers x, not a use of it
+    for module, path in MODULES.items():
+        if path.name == "__init__.py":
+            uses[module] = {used for used in uses[module] if not used.startswith(f"{module}.")}
+    circles, done = [], set()
+
+    def walk(module: str, way: list[str]) -> None:
+        if module in way:
+            circles.append(" → ".join([*way[way.index(module) :], module]))
+        elif module not in done:
+            for used in sorted(uses[module]):
+                walk(used, [*way, module])
+            done.add(module)
+
+    for module in sorted(uses):
+        walk(module, [])
+    told([f"a circle of imports: {circle}" for circle in circles])
+
+
+@pytest.mark.parametrize("folder", ["training", "benchmarks", "metrics", "datasets_scripts", "docs"])
+def test_what_stands_around_the_library_uses_public_names(folder):
+    problems = []
+    for path in sorted((ROOT / folder).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "capscore":
+                problems += [
+                    f"{path.relative_to(ROOT)} (line {node.lineno}) imports {alias.name} of {node.module}"
+                    for alias in node.names
+                    if alias.name.startswith("_") and not alias.name.startswith("__")
+                ]
+    told(problems)
+
+
+def test_classes_have_names_of_their_own():
+    places: dict[str, list[str]] = {}
+    for module, path in MODULES.items():
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, []).append(module)
+    # a metric's scorer, and the network that it is named after
+    places.pop("InfoMetIC", None)
+    told([f"{name} is a class in {' and in '.join(at)}" for name, at in places.items() if len(at) > 1])

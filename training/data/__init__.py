@@ -1,0 +1,1 @@
+"""Rows to train on, and the sources that they come from."""

@@ -1,0 +1,262 @@
+"""Sentences with their translations, from JSON lines, Parquet or line-aligned files, each pair once.
+
+In: paths. Out: the distinct source sentences, and per pair which of them it translates, the translation and
+its language. A row that is not as it should be is an error that names file and line.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from capscore.benchmark.data.annotation_files import AnnotationSource
+from capscore.errors import CapscoreError, InputError
+from capscore.text.languages import NAMES, language_code
+
+_SLOT = "{language}"
+_KINDS = (".jsonl", ".jsonl.gz", ".parquet")
+_LONG = ("source", "target", "language")
+
+
+@dataclass(frozen=True, eq=False)
+class ParallelText:
+    """Pairs of a sentence and its translation.
+
+    Attributes:
+        sources: the distinct sentences of the source language (s), in the order in which they came.
+        pair_source: int64 (n,), for each pair its place in `sources`.
+        targets: the translations (n).
+        languages: their languages (n), codes as `language_code` gives them.
+        duplicates: pairs left out because they were there already.
+    """
+
+    sources: list[str]
+    pair_source: np.ndarray
+    targets: list[str]
+    languages: list[str]
+    duplicates: int
+
+    def __len__(self) -> int:
+        return len(self.targets)
+
+    def counts(self) -> dict[str, int]:
+        """Language → number of pairs, in the alphabet's order."""
+        languages, counts = np.unique(np.array(self.languages), return_counts=True)
+        return dict(zip(languages.tolist(), counts.tolist(), strict=True))
+
+    @cached_property
+    def digest(self) -> str:
+        """32 hexadecimal digits of all pairs in their order; other text gives others."""
+        digest = hashlib.blake2b(digest_size=16)
+        for source, target, language in zip(
+            self.pair_source.tolist(), self.targets, self.languages, strict=True
+        ):
+            digest.update(f"{self.sources[source]}\0{target}\0{language}\0".encode())
+        return digest.hexdigest()
+
+
+def read_parallel_text(
+    paths: str | Path | Iterable[str | Path],
+    languages: Sequence[str] | None = None,
+    *,
+    source_language: str = "en",
+) -> ParallelText:
+    """Read pairs from files.
+
+    Blanks in a row count as one. A pair that comes again, in whatever file, is counted and left out.
+
+    Args:
+        paths: one or more of
+
+            - `x.jsonl`, `x.jsonl.gz` or `x.parquet` with the fields `source`, `target` and `language`;
+            - the same kinds with a field a language, `{"en": …, "de": …, "fr": …}`, of which all but the
+              source language may be null or absent;
+            - `folder/train.{language}.gz` or another name with `{language}` in it: files whose lines belong
+              together, one a language.
+        languages: those to read; every one must be there. None for all that there are: then every field of
+            the second form must be a language's, and `id` is Indonesian.
+        source_language: the one that the others translate; pairs of it with itself are left out.
+
+    Raises:
+        CapscoreError: no file, a kind not known here, a language that is missing.
+        AnnotationError: a damaged file or row; names file and line (Parquet: row, from 0).
+        InputError: a language code that nobody knows.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "captions.jsonl"
+    ...     _ = file.write_text('{"en": "A dog.", "de": "Ein Hund.", "fr": "Un chien."}\\n', encoding="utf-8")
+    ...     text = read_parallel_text(file)
+    >>> text.sources, text.targets, text.languages
+    (['A dog.'], ['Ein Hund.', 'Un chien.'], ['de', 'fr'])
+    """
+    paths = [paths] if isinstance(paths, (str, Path)) else list(paths)
+    if not paths:
+        raise CapscoreError("no file of parallel text was given")
+    source_language = language_code(source_language)
+    wanted = None if languages is None else {language_code(language) for language in languages}
+    if wanted is not None:
+        wanted.discard(source_language)
+        if not wanted:
+            raise CapscoreError(
+                f"languages={list(languages or ())}: there is none but the source, {source_language}"
+            )
+    place: dict[str, int] = {}
+    pairs: dict[tuple[int, str, str], None] = {}
+    rows = 0
+    for path in paths:
+        for source, target, language in _pairs(Path(path).expanduser(), wanted, source_language):
+            pairs[place.setdefault(source, len(place)), target, language] = None
+            rows += 1
+    found = {language for _, _, language in pairs}
+    if wanted is not None and wanted - found:
+        raise CapscoreError(
+            f"{', '.join(map(str, paths))}: no sentence is in {', '.join(sorted(wanted - found))}; "
+            f"there are {', '.join(sorted(found)) or 'none in any language that was asked for'}"
+        )
+    if not pairs:
+        raise CapscoreError(f"{', '.join(map(str, paths))}: there is no translation from {source_language}")
+    return ParallelText(
+        sources=list(place),
+        pair_source=np.fromiter((source for source, _, _ in pairs), dtype=np.int64, count=len(pairs)),
+        targets=[target for _, target, _ in pairs],
+        languages=[language for _, _, language in pairs],
+        duplicates=rows - len(pairs),
+    )
+
+
+def _pairs(path: Path, wanted: set[str] | None, source_language: str) -> Iterator[tuple[str, str, str]]:
+    if _SLOT in path.name:
+        yield from _aligned(path, wanted, source_language)
+        return
+    if _SLOT in str(path):
+        raise CapscoreError(f"{path}: {_SLOT} must be in the file's name")
+    kind = next((kind for kind in _KINDS if path.name.endswith(kind)), None)
+    if kind is None:
+        raise CapscoreError(
+            f"{path}: parallel text is read from {', '.join(_KINDS)}, or from line-aligned files written as "
+            f"one name with {_SLOT} in it, such as train.{_SLOT}.gz"
+        )
+    if not path.is_file():
+        raise CapscoreError(f"there is no file {path}")
+    yield from _records(AnnotationSource(path), kind == ".parquet", wanted, source_language)
+
+
+# -------------------------------------------------------------------- records
+
+
+def _records(
+    file: AnnotationSource, is_parquet: bool, wanted: set[str] | None, source_language: str
+) -> Iterator[tuple[str, str, str]]:
+    codes: dict[str, str] = {}
+    for number, row in file.parquet() if is_parquet else file.jsonl():
+        where: dict[str, Any] = {"entry": number} if is_parquet else {"line": number}
+        if "source" in row or "target" in row:
+            file.require(row, _LONG, **where)
+            language = _code(file, row["language"], codes, where)
+            source, target = (file.caption(row[name], repr(name), **where) for name in _LONG[:2])
+            if language != source_language and (wanted is None or language in wanted):
+                yield source, target, language
+            continue
+        by_language = _fields_by_language(file, row, wanted, source_language, codes, where)
+        if source_language not in by_language:
+            raise file.error(
+                f"has no field {source_language!r}, the source's; it has {', '.join(row)}", **where
+            )
+        source = file.caption(row[by_language.pop(source_language)], repr(source_language), **where)
+        for language, name in by_language.items():
+            if row[name] is not None:
+                yield source, file.caption(row[name], repr(name), **where), language
+
+
+def _fields_by_language(
+    file: AnnotationSource,
+    row: dict[str, Any],
+    wanted: set[str] | None,
+    source_language: str,
+    codes: dict[str, str],
+    where: dict[str, Any],
+) -> dict[str, str]:
+    """Language → field, of those to read."""
+    fields: dict[str, str] = {}
+    for name in row:
+        if wanted is None:
+            code = _code(file, name, codes, where)
+        else:
+            code = codes.setdefault(name, _known_code(name))
+            if code not in wanted and code != source_language:
+                continue
+        if code in fields:
+            raise file.error(f"the fields {fields[code]!r} and {name!r} are both {code}", **where)
+        fields[code] = name
+    return fields
+
+
+def _code(file: AnnotationSource, name: Any, codes: dict[str, str], where: dict[str, Any]) -> str:
+    if not isinstance(name, str) or not codes.get(name):
+        try:
+            codes[name] = language_code(name)
+        except InputError as error:
+            raise file.error(
+                f"{error.message}. Expected are fields {', '.join(_LONG)}, or a field a language; where "
+                "there are others, say which languages to read",
+                **where,
+            ) from None
+    return codes[name]
+
+
+def _known_code(name: str) -> str:
+    """The language that a field's name stands for, "" if it stands for none."""
+    try:
+        return language_code(name)
+    except InputError:
+        return ""
+
+
+# --------------------------------------------------------------- aligned lines
+
+
+def _aligned(template: Path, wanted: set[str] | None, source_language: str) -> Iterator[tuple[str, str, str]]:
+    files = _files_of(template, wanted, source_language)
+    if source_language not in files:
+        there = ", ".join(sorted(str(file) for file in files.values())) or "no such file at all"
+        raise CapscoreError(
+            f"{template}: there is no file of the source language, {source_language}; there is {there}"
+        )
+    source = AnnotationSource(files.pop(source_language))
+    sentences = [source.caption(text, "the line", line=number) for number, text in source.lines()]
+    for language in sorted(files):
+        target = AnnotationSource(files[language])
+        lines = list(target.lines())
+        if len(lines) != len(sentences):
+            raise CapscoreError(
+                f"{source} has {len(sentences):,} lines, but {target} has {len(lines):,}; lines with one "
+                "number should be translations of each other"
+            )
+        for (number, text), sentence in zip(lines, sentences, strict=True):
+            yield sentence, target.caption(text, "the line", line=number), language
+
+
+def _files_of(template: Path, wanted: set[str] | None, source_language: str) -> dict[str, Path]:
+    """Language → file, of the files that a name with {language} stands for."""
+    before, _, after = template.name.partition(_SLOT)
+    pattern = re.compile(re.escape(before) + r"([A-Za-z]{2,3}(?:[-_][A-Za-z]+)?)" + re.escape(after))
+    files: dict[str, Path] = {}
+    if not template.parent.is_dir():
+        raise CapscoreError(f"there is no folder {template.parent}")
+    for path in sorted(template.parent.iterdir()):
+        match = pattern.fullmatch(path.name)
+        code = _known_code(match[1]) if match else ""
+        if code not in (NAMES if wanted is None else wanted | {source_language}):
+            continue
+        if code in files:
+            raise CapscoreError(f"{files[code]} and {path} are both {code}; give the name of one")
+        files[code] = path
+    return files

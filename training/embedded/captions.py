@@ -1,0 +1,465 @@
+"""The training captions of the weights that ship: many sources → one file of captions for `training.pr_mcs`.
+
+    python -m training.embedded.package_texts --out texts
+    python -m training.embedded.captions --data DATA --texts texts --out captions.jsonl
+
+In: a folder with Multi30k's, Flickr8k's and XFlickrCO's own files, the folder that
+`training.embedded.package_texts` wrote, and the grammar of this project. Out: JSONL rows of caption,
+language, `objects` (the places of its nouns), `stand_in` (a text whose embedding stands for the photo: an
+English caption of it where there is one) and `id` (`source/image`). Nothing that is measured on is among
+them: see `held_out`. Beside it, for the card, `captions.jsonl.sources.json`: what the captions come from,
+under which licence, how many of each.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from capscore.benchmark.data.load import load_benchmark
+from capscore.errors import InputError
+from capscore.files.whole_file import whole_file, write_text
+from capscore.perturbations.published import find_nouns
+from capscore.text.segmentation import words
+from training.embedded.caption_grammar import generate
+from training.embedded.package_texts import MORE_SOURCES, SOURCES
+from training.engine.config import language_counts, parse
+from training.engine.config import main as run_as_command
+
+MULTI30K = ("en", "de", "fr", "cs")
+MULTI30K_TESTS = ("test_2016_flickr", "test_2017_flickr", "test_2017_mscoco", "test_2018_flickr")
+XFLICKRCO = {
+    "de": ("train_1500", "train_200x5"),
+    "ja": ("train_1500", "train_200x5"),
+    **dict.fromkeys(("es", "ru", "tr", "zh"), ("train_100",)),
+}
+_COCO = re.compile(r"COCO_(?:train|val|test)20\d\d_(\d+)")
+_PACKAGES = tuple(source.name for source in SOURCES)
+# What is not of a package: name, licence as its owners state it, address.
+OTHER_SOURCES = {
+    "multi30k": (
+        "Multi30k, training split",
+        "none stated, for research",
+        "https://github.com/multi30k/dataset",
+    ),
+    "flickr8k": ("Flickr8k, training split", "for research only", "https://doi.org/10.1613/jair.3994"),
+    "xflickrco": ("xFlickr&CO, few-shot training files", "MIT", "https://github.com/e-bug/iglue"),
+    "grammar": ("caption grammar of capscore (training/caption_grammar.py)", "Apache-2.0", ""),
+}
+HELD_OUT = (
+    "every caption, in every set and language, of photos in a test split of Multi30k, xFlickr&CO or "
+    "Flickr8k, of those that Flickr8k-Expert or Flickr8k-CF rates, and of the 83 Flickr8k photos that are "
+    "measured on; the sets XVNLI, MaRVL, VALSE, Pascal-50S and the others as a whole"
+)
+# What a caption is in words; shorter ones say too little to be perturbed, longer ones cost too much.
+SHORTEST, LONGEST = 3, 30
+# Of the packages' texts, emoji names are short and alike: so many of a language are enough.
+MOST_EMOJI_NAMES = 600
+
+
+@dataclass
+class Settings:
+    """Settings of the file of captions.
+
+    Attributes:
+        data: folder with the folders multi30k, flickr8k and xflickrco.
+        texts: folder of `training.embedded.package_texts`.
+        out: the file to write.
+        most: language → the most captions of photos in it, of each source; other languages have all.
+        package_texts: language → how many texts of the packages.
+        grammar: language → how many captions of the grammar.
+        copies: language → how often a caption of a photo is there: those of a language that has few.
+        lower_share: share of the captions that are put in lower case, as many data sets have theirs.
+        seed: of what is drawn.
+
+    Raises:
+        InputError: a setting is missing or is not what it should be.
+    """
+
+    data: str = ""
+    texts: str = ""
+    out: str = ""
+    most: list[str] = field(default_factory=lambda: ["cs:16000"])
+    package_texts: list[str] = field(
+        default_factory=lambda: (
+            "en:2000 de:4000 fr:2000 cs:1500 ja:26000 es:10000 zh:9000 ru:6000 pt:4000 it:4000 nl:5000 "
+            "pl:4000 tr:8000 ar:20000 ko:3500"
+        ).split()
+    )
+    grammar: list[str] = field(
+        default_factory=lambda: (
+            "en:2000 de:5000 fr:1500 cs:1500 ja:9000 es:10000 zh:6000 ru:5000 pt:4000 it:4000 nl:3000 "
+            "pl:4000 tr:8000 ar:3000 ko:3500"
+        ).split()
+    )
+    copies: list[str] = field(default_factory=lambda: ["ja:4", "es:4", "ru:6", "tr:6", "zh:6"])
+    lower_share: float = 0.1
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("data", "texts", "out"):
+            if not getattr(self, name):
+                raise InputError(f"--{name} is missing; --help says what it is", field=name)
+        for name in ("most", "package_texts", "grammar", "copies"):
+            self.counts(name)
+        if not 0 <= self.lower_share <= 1:
+            raise InputError(f"{self.lower_share!r}: expected a share from 0 to 1", field="lower_share")
+
+    def counts(self, name: str) -> dict[str, int]:
+        """One of the settings of the form language:number.
+
+        Raises:
+            InputError: as `training.engine.config.language_counts`.
+        """
+        return language_counts(getattr(self, name), name)
+
+
+@dataclass(frozen=True)
+class Text:
+    """A caption before its nouns are looked for.
+
+    Attributes:
+        caption, language: as they are.
+        image: source and image, or whatever else names what is described.
+        stand_in: what stands for the photo.
+        nouns: places of its nouns, where they are known; None where they are to be found.
+    """
+
+    caption: str
+    language: str
+    image: str
+    stand_in: str
+    nouns: tuple[tuple[int, int], ...] | None = None
+
+
+def short_name(image: str | int) -> str:
+    """An image's id without suffix and secret, which its data sets spell differently.
+
+    >>> short_name("1000268201_693b08cb0e.jpg"), short_name(1000268201)
+    ('1000268201', '1000268201')
+    >>> short_name("COCO_val2014_000000398076.jpg#657409"), short_name(398076)
+    ('398076', '398076')
+    """
+    coco = _COCO.match(str(image))
+    return str(int(coco.group(1))) if coco else str(image).split("_")[0].split(".")[0]
+
+
+def held_out(data: Path) -> frozenset[str]:
+    """Photos that no training caption may describe, in any set and language, by `short_name`.
+
+    Those of every test split of Multi30k, XFlickrCO and Flickr8k, those that Flickr8k's raters saw, and those
+    whose pixels are at hand.
+
+    Raises:
+        CapscoreError: a file is missing or damaged, or a list of Flickr8k's names no photo.
+    """
+    names: set[str] = set()
+    for split in MULTI30K_TESTS:
+        names.update(map(short_name, _column("multi30k", "en", split, data, "image_id")))
+    names.update(map(short_name, _column("xflickrco", "en", "test", data, "image_id")))
+    flickr8k = data / "flickr8k"
+    for file in ("Flickr_8k.testImages.txt", "ExpertAnnotations.txt", "CrowdFlowerAnnotations.txt"):
+        names.update(map(short_name, _photos(flickr8k / file)))
+    names.update(short_name(path.name) for path in (flickr8k / "images").glob("*.jpg"))
+    return frozenset(names)
+
+
+def photo_captions(data: Path, held: Collection[str]) -> Iterator[Text]:
+    """Captions of photos in the training splits, but for those held out.
+
+    Raises:
+        CapscoreError: a file is missing or damaged.
+    """
+    english: dict[str, list[str]] = defaultdict(list)
+    found: list[tuple[str, str, str]] = []  # source/image, language, caption
+    for language in MULTI30K:
+        images = _column("multi30k", language, "train", data, "image_id")
+        listed = _column("multi30k", language, "train", data, "references")
+        found += [
+            (f"multi30k/{short_name(image)}", language, row[0])
+            for image, row in zip(images, listed, strict=True)
+        ]
+    training = set(_photos(data / "flickr8k" / "Flickr_8k.trainImages.txt"))
+    tokens = data / "flickr8k" / "Flickr8k.token.txt"
+    for number, line in _lines(tokens):
+        name, _, caption = line.partition("\t")
+        image, mark, _ = name.partition("#")
+        if not mark or not caption.strip():
+            raise InputError(
+                f"{tokens}, line {number}: {line!r:.60}; expected photo.jpg#0, a tab and a caption",
+                field="data",
+            )
+        if image in training:
+            found.append((f"flickr8k/{short_name(image)}", "en", caption))
+    for language, splits in XFLICKRCO.items():
+        for split in splits:
+            images = _column("xflickrco", language, split, data, "image_id")
+            for image, captions in zip(
+                images, _column("xflickrco", language, split, data, "references"), strict=True
+            ):
+                found += [(f"xflickrco/{short_name(image)}", language, caption) for caption in captions]
+    for image, language, caption in found:
+        if language == "en":
+            english[short_of(image)].append(caption)
+    seen = set()
+    for image, language, caption in found:
+        photo = short_of(image)
+        if photo in held or (language, caption) in seen:
+            continue
+        seen.add((language, caption))
+        # another caption than itself, where the photo has one
+        others = [text for text in english[photo] if text != caption]
+        yield Text(caption, language, image, others[0] if others else caption)
+
+
+def short_of(image: str) -> str:
+    """The photo of a `Text.image`."""
+    return image.rpartition("/")[2]
+
+
+def package_captions(
+    folder: Path,
+    counts: dict[str, int],
+    photos: Mapping[str, str],
+    held: Collection[str],
+    chance: random.Random,
+) -> Iterator[Text]:
+    """Texts of the packages, drawn: some names of emoji, then descriptions of pictures, then sentences.
+
+    Args:
+        folder: of `training.embedded.package_texts`.
+        counts: language → how many.
+        photos: row number in Multi30k's validation split → its photo: Dutch descriptions go by that.
+        held: photos whose descriptions are left out.
+        chance: what they are drawn by.
+
+    Raises:
+        InputError: a file is missing or damaged.
+    """
+    english = {}
+    for row in _rows(folder / "en.jsonl"):
+        english.setdefault(row["id"], row["text"])
+    for language, most in counts.items():
+        rows = [
+            row
+            for row in _rows(folder / f"{language}.jsonl")
+            if _is_caption_long(row["text"], language) and _described(row["id"], photos) not in held
+        ]
+        chance.shuffle(rows)
+        emoji = [row for row in rows if row["source"].startswith("cldr")][: min(MOST_EMOJI_NAMES, most // 10)]
+        described = [
+            row for row in rows if row["source"] not in ("tatoeba",) and not row["source"].startswith("cldr")
+        ]
+        sentences = [row for row in rows if row["source"] == "tatoeba"]
+        for row in [*emoji, *described, *sentences][:most]:
+            yield Text(
+                row["text"], language, f"{row['source']}/{row['id']}", english.get(row["id"], row["text"])
+            )
+
+
+def _described(row_id: str, photos: Mapping[str, str]) -> str:
+    """The photo that a text of the packages describes; "" if none."""
+    source, _, name = row_id.partition("/")
+    if source in ("coco-cn-extension", "arabic-flickr8k"):
+        return short_name(name)
+    if source == "jsts":
+        return name.partition("-")[0]  # COCO's number, as short_name has it
+    if source == "dutch-descriptions":
+        try:
+            return photos[name.split("-")[1]]
+        except (KeyError, IndexError):
+            raise InputError(
+                f"{row_id} is of no photo in Multi30k's validation split, which has {len(photos):,}",
+                field="texts",
+            ) from None
+    return ""
+
+
+def grammar_captions(counts: dict[str, int], seed: int) -> Iterator[Text]:
+    """Captions of the grammar, each with its English one."""
+    languages = sorted({"en", *counts})
+    for number, scene in enumerate(generate(max(counts.values(), default=0), languages, seed)):
+        for language, most in counts.items():
+            if number < most:
+                caption = scene[language]
+                yield Text(
+                    caption.text, language, f"grammar/{number}", scene["en"].text, tuple(caption.nouns)
+                )
+
+
+def write_captions(settings: Settings) -> dict[str, Counter[str]]:
+    """Write the file; returns language → source → captions.
+
+    Raises:
+        CapscoreError: a file is missing or damaged, or no nouns can be found in a language.
+    """
+    data, chance = Path(settings.data), random.Random(settings.seed)
+    most, copies = settings.counts("most"), settings.counts("copies")
+    photos: dict[str, list[Text]] = defaultdict(list)
+    held = held_out(data)
+    for text in photo_captions(data, held):
+        photos[text.language].append(text)
+    texts: list[Text] = []
+    for language, found in photos.items():
+        chance.shuffle(found)
+        texts += found[: most.get(language)] * copies.get(language, 1)
+    validation = _column("multi30k", "en", "validation", data, "image_id")
+    numbered = {str(number): short_name(image) for number, image in enumerate(validation)}
+    texts += package_captions(Path(settings.texts), settings.counts("package_texts"), numbered, held, chance)
+    texts += grammar_captions(settings.counts("grammar"), settings.seed)
+    nouns = _nouns(texts)
+    chance.shuffle(texts)
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    with whole_file(Path(settings.out), "the captions", make_folders=True) as file:
+        for text in texts:
+            places = nouns[text.language, text.caption] if text.nouns is None else text.nouns
+            lower = text.caption.lower()
+            is_lower = chance.random() < settings.lower_share and len(lower) == len(text.caption)
+            row = {
+                "caption": lower if is_lower else text.caption,
+                "language": text.language,
+                "stand_in": text.stand_in,
+                "objects": [list(place) for place in places],
+                "id": text.image,
+            }
+            file.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
+            counts[text.language][text.image.partition("/")[0]] += 1
+    write_text(sources_file(settings.out), json.dumps(describe(counts), indent=2) + "\n", "the sources")
+    return counts
+
+
+def sources_file(captions: str | Path) -> Path:
+    """Where it is written what a file of captions comes from."""
+    return Path(f"{captions}.sources.json")
+
+
+def describe(counts: Mapping[str, Counter[str]]) -> dict[str, Any]:
+    """Language → source → captions, as a card says it: "held_out" and "sources"."""
+    of_packages = {
+        source.name: (source.name, source.licence, source.package)
+        if source.kind == "git"
+        # what has no address of its own is found by its package
+        else (f"{source.name} ({source.kind} package {source.package} {source.version})", source.licence, "")
+        for source in (*SOURCES, *MORE_SOURCES)
+    }
+    total = sum(counts.values(), Counter())
+    return {
+        "held_out": HELD_OUT,
+        "sources": [
+            dict(
+                zip(("name", "license", "url"), {**of_packages, **OTHER_SOURCES}[source], strict=True),
+                rows=rows,
+            )
+            for source, rows in total.most_common()
+        ],
+    }
+
+
+def _nouns(texts: Iterable[Text]) -> dict[tuple[str, str], list[tuple[int, int]]]:
+    unknown: dict[str, dict[str, None]] = defaultdict(dict)
+    for text in texts:
+        if text.nouns is None:
+            unknown[text.language][text.caption] = None
+    return {
+        (language, caption): places
+        for language, captions in unknown.items()
+        for caption, places in zip(captions, find_nouns(list(captions), language), strict=True)
+    }
+
+
+def _is_caption_long(text: str, language: str) -> bool:
+    return SHORTEST <= len(words(text, language)) <= LONGEST
+
+
+def _column(slug: str, config: str, split: str, data: Path, column: str) -> Sequence:
+    return load_benchmark(slug, config, split=split, data_dir=data / slug, images=False)[column]
+
+
+def _lines(path: Path, field: str = "data") -> list[tuple[int, str]]:
+    """The lines that are not blank, with their numbers from 1."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"{path} cannot be read: {reason}", field=field) from None
+    return [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
+
+
+def _photos(path: Path) -> list[str]:
+    """The photos of a list of Flickr8k's: what stands before the first tab of each line."""
+    photos = []
+    for number, line in _lines(path):
+        photo = line.split("\t")[0].strip()
+        if not photo.endswith(".jpg"):
+            raise InputError(
+                f"{path}, line {number}: {photo!r:.60}; expected the name of a photo, such as 1234_ab.jpg",
+                field="data",
+            )
+        photos.append(photo)
+    if not photos:
+        raise InputError(f"{path} names no photo", field="data")
+    return photos
+
+
+def read_rows(
+    path: Path,
+    names: Sequence[str],
+    field: str,
+    expected: str,
+    known: Mapping[str, Collection[str]] | None = None,
+) -> list[dict[str, Any]]:
+    """The rows of a JSONL file in which some cells are texts that are not empty.
+
+    Args:
+        path: the file.
+        names: those cells.
+        field: the setting that names the file.
+        expected: what an error says was expected of a line.
+        known: cell → what it may be.
+
+    Raises:
+        InputError: the file cannot be read, or a line is another; names it.
+    """
+    rows = []
+    for number, line in _lines(path, field):
+        try:
+            row = json.loads(line)
+            if not all(isinstance(row[name], str) and row[name] for name in names):
+                raise ValueError
+            if any(row[name] not in choices for name, choices in (known or {}).items()):
+                raise ValueError
+        except (ValueError, KeyError, TypeError):
+            raise InputError(
+                f"{path}, line {number}: {line!r:.60}; expected {expected}", field=field
+            ) from None
+        rows.append(row)
+    return rows
+
+
+def _rows(path: Path) -> list[dict[str, str]]:
+    expected = (
+        f"a row of training.embedded.package_texts: id, text, and as source one of {', '.join(_PACKAGES)}"
+    )
+    return read_rows(path, ("id", "text", "source"), "texts", expected, {"source": _PACKAGES})
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """The command."""
+    settings = parse(Settings, argv, __doc__ or "")
+    counts = write_captions(settings)
+    for language, sources in sorted(counts.items(), key=lambda entry: -entry[1].total()):
+        print(
+            f"{language}  {sources.total():7,}  "
+            + ", ".join(f"{n:,} {name}" for name, n in sources.most_common())
+        )
+
+
+if __name__ == "__main__":
+    run_as_command(lambda: main(sys.argv[1:]))

@@ -1,0 +1,280 @@
+"""Rows that the InfoMetIC weights that ship learn from: Flickr8k's photos with captions in several languages.
+
+    python -m training.embedded.package_texts --out texts --sources flickr8k-cn --languages zh
+    python -m training.embedded.infometic --data DATA --captions captions.jsonl --texts texts \
+        --photos PHOTOS --out rows.jsonl
+
+In: the captions of `training.embedded.captions`, the Chinese ones of `training.embedded.package_texts`, and
+a folder of Flickr8k's photos. Out: JSONL rows for `training.infometic` of image, caption, language, `boxes`
+(some windows of the photo, the same for all of its captions) and `id`; of some captions also their
+beginning, which says less of the photo. Photos that are measured on are not among them
+(`embedded_captions.HELD_OUT`). Beside it, for the card, `rows.jsonl.sources.json`: what the rows come from,
+under which licence, how many of each.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from capscore.errors import ImageError, InputError
+from capscore.files.whole_file import whole_file, write_text
+from capscore.images.load import load_image
+from capscore.infometic.windows import windows
+from capscore.infometic.words import CaptionWord, caption_words
+from training.embedded.captions import describe, held_out, read_rows, short_name, short_of, sources_file
+from training.engine.config import language_counts, parse
+from training.engine.config import main as run_as_command
+
+# Whose captions are of photos that Flickr8k may have.
+OF_PHOTOS = ("flickr8k", "multi30k", "xflickrco", "arabic-flickr8k", "flickr8k-cn")
+# Languages without words that stand before a clause, such as prepositions: a caption may end anywhere.
+_NO_PREPOSITIONS = ("ja", "zh")
+
+
+@dataclass
+class Settings:
+    """Settings of the file of rows.
+
+    Attributes:
+        data: folder with the folders multi30k, flickr8k and xflickrco, which say what is held out.
+        captions: file of `training.embedded.captions`.
+        texts: folder of `training.embedded.package_texts` with Chinese captions; none without.
+        photos: folder of Flickr8k's photos.
+        out: the file to write.
+        most: language → the most captions; a language that is not named has none.
+        most_photos: so many photos, the first by their names; they take longer to embed than all captions.
+        windows: how many windows a photo has.
+        beginnings: share of the captions whose beginning is a row as well.
+        seed: of what is drawn.
+
+    Raises:
+        InputError: a setting is missing or is not what it should be.
+    """
+
+    data: str = ""
+    captions: str = ""
+    texts: str = ""
+    photos: str = ""
+    out: str = ""
+    most: list[str] = field(
+        default_factory=lambda: "en:16000 zh:8000 de:5000 fr:5000 ar:3000 cs:2000 ja:1000 es:500".split()
+    )
+    most_photos: int = 3800
+    windows: int = 6
+    beginnings: float = 0.2
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("data", "captions", "photos", "out"):
+            if not getattr(self, name):
+                raise InputError(f"--{name} is missing; --help says what it is", field=name)
+        language_counts(self.most, "most")
+        for name in ("windows", "most_photos"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{getattr(self, name)!r}: expected at least 1", field=name)
+        if not 0 <= self.beginnings <= 1:
+            raise InputError(f"{self.beginnings!r}: expected a share from 0 to 1", field="beginnings")
+
+
+@dataclass(frozen=True)
+class PhotoCaption:
+    """A caption of a photo.
+
+    Attributes:
+        caption, language: as they are.
+        source: what it is from.
+        photo: file name of the photo.
+    """
+
+    caption: str
+    language: str
+    source: str
+    photo: str
+
+
+def photo_files(folder: Path) -> dict[str, Path]:
+    """The photos of a folder by `embedded_captions.short_name`.
+
+    Raises:
+        InputError: there are none.
+    """
+    files = {short_name(path.name): path for path in sorted(folder.glob("*.jpg"))}
+    if not files:
+        raise InputError(f"{folder} has no photo (*.jpg); expected those of Flickr8k", field="photos")
+    return files
+
+
+def captions_of_photos(
+    rows: Iterable[Mapping[str, Any]], files: Mapping[str, Path]
+) -> Iterator[PhotoCaption]:
+    """Those rows that caption a photo, each caption of a language once.
+
+    Args:
+        rows: of `training.embedded.captions` or `training.embedded.package_texts`: "id", "language",
+            and the caption as "caption" or "text".
+        files: photos by their short names.
+    """
+    seen = set()
+    for row in rows:
+        caption = row.get("caption") or row["text"]
+        source = row["id"].partition("/")[0]
+        path = files.get(short_name(short_of(row["id"]).partition("#")[0]))
+        key = (row["language"], caption.casefold())
+        if source in OF_PHOTOS and path is not None and key not in seen:
+            seen.add(key)
+            yield PhotoCaption(caption, row["language"], source, path.name)
+
+
+def beginning(caption: str, language: str, words: Sequence[CaptionWord], chance: random.Random) -> str:
+    """The beginning of a caption that leaves a noun out, and has at least two semantic words.
+
+    It ends before a word that is not semantic, such as a preposition, but in Japanese and Chinese.
+
+    Args:
+        caption: the caption.
+        language: its language.
+        words: what `capscore.infometic.words.caption_words` gives for it.
+        chance: draws one of the possible ends.
+
+    Returns:
+        The beginning; "" where there is none.
+
+    >>> text = "Two dogs run on the beach"
+    >>> beginning(text, "en", caption_words([text], "en")[0], random.Random(0))
+    'Two dogs run'
+    """
+    semantic = [word.semantic for word in words]
+    anywhere = language in _NO_PREPOSITIONS
+    ends = [
+        end
+        for end in range(2, len(words))
+        if (anywhere or not semantic[end])
+        and sum(semantic[:end]) >= 2
+        and semantic[end - 1]
+        and any(word.word_class == "noun" for word in words[end:])
+    ]
+    return caption[: words[chance.choice(ends) - 1].end] if ends else ""
+
+
+def photo_windows(path: Path, most: int, seed: int) -> list[list[float]]:
+    """Some windows of a photo, upright, drawn by its name and the seed, but never the whole of it.
+
+    Raises:
+        InputError: it is no image, or a damaged one.
+    """
+    try:
+        boxes = windows(load_image(path).size)[1:]
+    except ImageError as error:
+        raise InputError(error.message, field="photos") from None
+    chosen = random.Random(f"{seed} {path.name}").sample(range(len(boxes)), min(most, len(boxes)))
+    return boxes[sorted(chosen)].tolist()
+
+
+def write_rows(settings: Settings) -> Counter[str]:
+    """Write the file; returns "language source" → rows.
+
+    Raises:
+        CapscoreError: a file is missing or damaged, or the words of a language cannot be told.
+    """
+    chance = random.Random(settings.seed)
+    files, held = photo_files(Path(settings.photos)), held_out(Path(settings.data))
+    files = {name: path for name, path in files.items() if name not in held}
+    found: dict[str, list[PhotoCaption]] = defaultdict(list)
+    rows = read_rows(
+        Path(settings.captions),
+        ("id", "language", "caption"),
+        "captions",
+        "a row of training.embedded.captions: id, language, caption",
+    )
+    if settings.texts:
+        rows += read_rows(
+            Path(settings.texts) / "zh.jsonl",
+            ("id", "language", "text"),
+            "texts",
+            "a row of training.embedded.package_texts: id, language, text",
+        )
+    captions = list(captions_of_photos(rows, files))
+    kept = set(sorted({one.photo for one in captions})[: settings.most_photos])
+    for one in captions:
+        if one.photo in kept:
+            found[one.language].append(one)
+    chosen = []
+    for language, most in language_counts(settings.most, "most").items():
+        chance.shuffle(found[language])
+        chosen += found[language][:most]
+    if not chosen:
+        raise InputError(
+            f"{settings.captions} captions none of the photos in {settings.photos}", field="captions"
+        )
+    begun = _beginnings(chosen, settings.beginnings, chance)
+    everything = [(one, one.caption) for one in chosen] + begun
+    chance.shuffle(everything)
+    boxes: dict[str, list[list[float]]] = {}
+    counts: Counter[str] = Counter()
+    with whole_file(Path(settings.out), "the rows", make_folders=True) as file:
+        for one, caption in everything:
+            if one.photo not in boxes:
+                path = Path(settings.photos) / one.photo
+                boxes[one.photo] = photo_windows(path, settings.windows, settings.seed)
+            row = {
+                "image": one.photo,
+                "caption": caption,
+                "language": one.language,
+                "boxes": boxes[one.photo],
+                "id": f"{one.source}/{short_name(one.photo)}",
+            }
+            file.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
+            counts[f"{one.language} {one.source}"] += 1
+    write_text(
+        sources_file(settings.out), json.dumps(_described(counts, len(boxes)), indent=2) + "\n", "the sources"
+    )
+    return counts
+
+
+def _beginnings(
+    chosen: Sequence[PhotoCaption], share: float, chance: random.Random
+) -> list[tuple[PhotoCaption, str]]:
+    by_language: dict[str, list[PhotoCaption]] = defaultdict(list)
+    for one in chosen:
+        if chance.random() < share:
+            by_language[one.language].append(one)
+    found = []
+    for language, own in by_language.items():
+        for one, words in zip(own, caption_words([one.caption for one in own], language), strict=True):
+            text = beginning(one.caption, language, words, chance)
+            if text:
+                found.append((one, text))
+    return found
+
+
+def _described(counts: Counter[str], n_photos: int) -> dict[str, Any]:
+    of_language: dict[str, Counter[str]] = defaultdict(Counter)
+    for key, n in counts.items():
+        language, source = key.split(" ")
+        of_language[language][source] += n
+    told = describe(of_language)
+    photos = {
+        "name": "Flickr8k, photos of the training and validation splits",
+        "license": "for research only",
+        "url": "https://doi.org/10.1613/jair.3994",
+        "rows": n_photos,
+    }
+    return {**told, "sources": [photos, *told["sources"]]}
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """The command."""
+    counts = write_rows(parse(Settings, argv, __doc__ or ""))
+    for name, n in sorted(counts.items()):
+        print(f"{name}  {n:,}")
+
+
+if __name__ == "__main__":
+    run_as_command(lambda: main(sys.argv[1:]))

@@ -1,0 +1,1 @@
+"""What every recipe runs on: settings, the loop, losses, records and cards."""

@@ -1,0 +1,120 @@
+"""A text tower and captions that it was not trained on → how it stands against its base.
+
+In: validation captions and the base, once; then the tower, as often as one likes. Out: numbers by name, for
+the log of a run: what perturbations do to the mean score, and whether anything else has moved.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from capscore.backbones.base import Backbone
+from capscore.benchmark.protocols.retrieval import retrieval
+from capscore.benchmark.protocols.robustness import robustness_drop
+from capscore.embedding.embedder import Embedder
+from capscore.errors import InputError
+from capscore.perturbations.published import KINDS
+from capscore.statistics.correlation import spearman
+from training.data.triples import Captions, Noise, noun_finders, perturb_rows
+
+W = 2.5  # of MCS and PR-MCS (PR-MCS §3.1, §3.4)
+
+
+class RobustnessCheck:
+    """Scores captions and their perturbations against their images.
+
+    The perturbations are drawn once, so that two evaluations differ by the tower alone. All five kinds are
+    measured whatever a run trains on, but substitution only where it does: it needs what finds nouns.
+
+    Args:
+        captions: the data.
+        rows: numbers of the validation captions, such as `Split.validation`.
+        noise: how a run perturbs; its kinds and `draws` do not count here.
+        base: the tower before training, in its own state now.
+        most: measure on so many of the rows, drawn by the seed.
+        seed: of that draw and of the perturbations.
+
+    Attributes:
+        n: captions that are measured.
+        base_numbers: what `__call__` gives of the base.
+
+    Raises:
+        InputError: there are no rows.
+    """
+
+    def __init__(
+        self,
+        captions: Captions,
+        rows: np.ndarray,
+        noise: Noise,
+        base: Backbone,
+        *,
+        most: int = 2000,
+        seed: int = 0,
+    ):
+        if not len(rows):
+            raise InputError("there are no validation captions to measure on")
+        chance = np.random.default_rng((seed, 2))
+        chosen = np.sort(chance.permutation(rows)[:most])
+        self.n = len(chosen)
+        self.kinds = tuple(kind for kind in KINDS if kind != "substitution" or kind in noise.kinds)
+        self._texts = [captions.texts[row] for row in chosen]
+        self._perturbed: dict[str, list[str]] = {}
+        self._unchanged: dict[str, np.ndarray] = {}
+        finders = noun_finders(captions, chosen) if "substitution" in self.kinds else {}
+        for kind in self.kinds:
+            self._perturbed[kind], self._unchanged[kind] = perturb_rows(
+                captions, chosen, kind, noise=noise, finders=finders, seed=seed
+            )
+        # images by their places among those that are here
+        distinct, self._image = np.unique(captions.image[chosen], return_inverse=True)
+        self._images = np.array(captions.embeddings[distinct], dtype=np.float32)
+        self._base_cosines: np.ndarray | None = None
+        self.base_numbers = self(base)
+
+    def original_of_base(self, backbone: Backbone) -> float:
+        """The mean score of the captions as they are, as a share of the base's."""
+        embedded = Embedder(backbone, progress=False).texts(self._texts, prefix=backbone.prefix)
+        cosines = (embedded.matrix[embedded.index] * self._images[self._image]).sum(axis=1)
+        return float(W * np.maximum(cosines, 0).mean() / self.base_numbers["original"])
+
+    def __call__(self, backbone: Backbone) -> dict[str, float]:
+        """The tower as it is now, in numbers; NaN where a number says nothing.
+
+        Returns:
+            "original", the mean score, and "original_of_base", the same as a share of the base's;
+            "drop_<kind>" and "drop_average" as `robustness_drop` of the protocols has them,
+            captions that a perturbation leaves as they are counted in; "text_to_image_r@1" and
+            "image_to_text_r@1" among all captions and images here; "agreement_with_base", Spearman's ρ of the
+            cosines with the base's, over each caption with its own image and with another one.
+        """
+        texts = [*self._texts, *(text for kind in self.kinds for text in self._perturbed[kind])]
+        embedded = Embedder(backbone, progress=False).texts(texts, prefix=backbone.prefix)
+        matrix = embedded.matrix[embedded.index]
+        own = self._images[self._image]
+        scores = W * np.maximum((matrix * np.tile(own, (1 + len(self.kinds), 1))).sum(axis=1), 0)
+        parts = scores.reshape(1 + len(self.kinds), self.n)
+        result = robustness_drop(
+            parts[0], dict(zip(self.kinds, parts[1:], strict=True)), unchanged=self._unchanged
+        )
+        originals = matrix[: self.n]
+        other = self._images[(self._image + 1) % len(self._images)]
+        cosines = np.concatenate([(originals * own).sum(axis=1), (originals * other).sum(axis=1)])
+        if self._base_cosines is None:
+            self._base_cosines = cosines
+            self._base_mean = result.original
+        found = retrieval(
+            image_embeddings=self._images, text_embeddings=originals, text_to_image=self._image, ks=(1,)
+        )
+        numbers = {
+            "original": result.original,
+            "original_of_base": result.original / self._base_mean if self._base_mean else None,
+            "drop_average": result.average_drop,
+            **{f"drop_{kind}": part.drop for kind, part in result.perturbations.items()},
+            "text_to_image_r@1": found.text_to_image.at[1],
+            "image_to_text_r@1": found.image_to_text.at[1],
+            "agreement_with_base": spearman(cosines, self._base_cosines),
+        }
+        return {name: math.nan if number is None else float(number) for name, number in numbers.items()}
