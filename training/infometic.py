@@ -101,7 +101,8 @@ class Settings(LoopSettings):
         base: the backbone, as `capscore.load_backbone` takes it; it stays as it is.
         data: files of captions (`training.data.aligned_rows.file_rows`), "coco:FILE" for one in COCO's
             format, "entities:FOLDER" or "entities:FOLDER:train" for Flickr30k Entities. Where a file
-            named as one of them with .sources.json behind it lies beside, the card has from there what they come from.
+            named as one of them with
+            .sources.json behind it lies beside, the card has from there what they come from.
         image_dir: folder of the images; None for that of the file.
         language: of captions that state none.
         validation_share: share of the images that is measured on.
