@@ -21,13 +21,19 @@ DOCUMENTS = [
 PLACE = re.compile(rf"(?<![\w./<>-])((?:{'|'.join(FOLDERS)})/[\w./-]*\w/?)(?![\w<>*{{])")
 LINK = re.compile(r"\]\((?!https?:|mailto:|#)([^)\s#]+)")
 MODULE = re.compile(r"python -m ((?:benchmarks|training|tests|capscore)(?:\.\w+)*)")
-TARGET = re.compile(r"(?:^|`|&& )make ([a-z][a-z0-9.-]*)", re.M)
+CODE = re.compile(r"```\w*\n(.*?)```|`([^`\n]+)`", re.S)
+TARGET = re.compile(r"(?:^|&& )make ([a-z][a-z0-9.-]*)", re.M)
 # what a command in a document makes, or where a reader's own files are
 MADE = ("docs/build",)
 
 
 def named(document: Path) -> str:
     return str(document.relative_to(ROOT))
+
+
+def code(text: str) -> str:
+    """All code of a document, blocks and inline."""
+    return "\n".join(block or inline for block, inline in CODE.findall(text))
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=named)
@@ -49,5 +55,5 @@ def test_commands_exist(document):
     text = document.read_text(encoding="utf-8")
     absent = [module for module in MODULE.findall(text) if importlib.util.find_spec(module) is None]
     targets = set(re.findall(r"^([a-z][a-z0-9.-]*):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M))
-    absent += [f"make {target}" for target in TARGET.findall(text) if target not in targets]
+    absent += [f"make {target}" for target in TARGET.findall(code(text)) if target not in targets]
     assert not absent, f"{named(document)} names {', '.join(sorted(set(absent)))}, which is not there"

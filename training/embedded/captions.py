@@ -51,7 +51,7 @@ OTHER_SOURCES = {
     ),
     "flickr8k": ("Flickr8k, training split", "for research only", "https://doi.org/10.1613/jair.3994"),
     "xflickrco": ("xFlickr&CO, few-shot training files", "MIT", "https://github.com/e-bug/iglue"),
-    "grammar": ("caption grammar of capscore (training/caption_grammar.py)", "Apache-2.0", ""),
+    "grammar": ("caption grammar of capscore (training/embedded/caption_grammar.py)", "Apache-2.0", ""),
 }
 HELD_OUT = (
     "every caption, in every set and language, of photos in a test split of Multi30k, xFlickr&CO or "
