@@ -50,7 +50,7 @@ def test_places_exist(document):
     assert not missing, f"{named(document)} names {', '.join(sorted(set(missing)))}, which is not there"
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=named)
+@pytest.mark.parametrize("document", [one for one in DOCUMENTS if one.name != "CHANGELOG.md"], ids=named)
 def test_commands_exist(document):
     text = document.read_text(encoding="utf-8")
     absent = [module for module in MODULE.findall(text) if importlib.util.find_spec(module) is None]

@@ -495,7 +495,7 @@ def test_sources_are_described_with_licence_and_place():
     said = describe({"en": Counter(multi30k=2, tatoeba=1), "ja": Counter(grammar=7, tatoeba=4)})
     tatoeba = next(source for source in SOURCES if source.name == "tatoeba")
     assert [(part["name"].split(",")[0], part["rows"]) for part in said["sources"]] == [
-        ("caption grammar of capscore (training/caption_grammar.py)", 7),
+        ("caption grammar of capscore (training/embedded/caption_grammar.py)", 7),
         ("tatoeba", 5),
         ("Multi30k", 2),
     ]
