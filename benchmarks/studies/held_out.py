@@ -22,6 +22,8 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+from capscore.benchmark.data.annotation_files import AnnotationSource
+from capscore.benchmark.data.flickr8k_captions import listed_photos, token_captions
 from capscore.files.whole_file import write_text
 
 
@@ -41,11 +43,10 @@ def photo_rows(folder: Path) -> list[dict[str, str]]:
 
 def english_rows(folder: Path) -> list[dict[str, str]]:
     """Captions two to five of every photo in the test split; the first stands for the photo."""
-    test = set((folder / "Flickr_8k.testImages.txt").read_text().split())
+    test = set(listed_photos(AnnotationSource(folder / "Flickr_8k.testImages.txt")))
     captions: dict[str, list[str]] = {}
-    for line in (folder / "Flickr8k.token.txt").read_text(encoding="utf-8").splitlines():
-        name, _, caption = line.partition("\t")
-        captions.setdefault(name.partition("#")[0], []).append(caption)
+    for _, _, photo, caption in token_captions(AnnotationSource(folder / "Flickr8k.token.txt")):
+        captions.setdefault(photo, []).append(caption)
     return [
         {"id": photo, "stand_in": found[0], "caption": caption, "language": "en"}
         for photo, found in captions.items()

@@ -17,6 +17,8 @@ from pathlib import Path
 import numpy as np
 
 import capscore
+from capscore.benchmark.data.annotation_files import AnnotationSource
+from capscore.benchmark.data.flickr8k_captions import token_captions
 from capscore.embedding.embedder import Embedder
 
 
@@ -29,9 +31,8 @@ def read_captions(path: Path) -> dict[str, dict[str, list[str]]]:
                 if isinstance(texts, list):  # such files also say which split a photo is of
                     captions[language][photo].extend(texts)
     else:
-        for line in path.read_text(encoding="utf-8").splitlines():
-            key, caption = line.split("\t")
-            captions["en"][key.rsplit("#", 1)[0]].append(caption)
+        for _, _, photo, caption in token_captions(AnnotationSource(path)):
+            captions["en"][photo].append(caption)
     return captions
 
 

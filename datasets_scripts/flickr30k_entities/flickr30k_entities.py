@@ -1,14 +1,18 @@
 """Flickr30k Entities (Plummer et al. 2017) as a `datasets` loading script."""
 
-import re
-from collections import defaultdict
-from xml.etree import ElementTree
-
 import datasets
 
 import capscore  # From: capscore
 from capscore.benchmark.data.annotation_files import AnnotationSource
 from capscore.benchmark.data.annotation_folder import annotation_folder
+from capscore.benchmark.data.flickr30k_entities import (
+    CORNERS,
+    box_error,
+    listed_photos,
+    read_annotation,
+    read_sentences,
+    unrelated_captions,
+)
 
 _CITATION = """\
 @article{flickrentitiesijcv,
@@ -30,8 +34,6 @@ _RAW = (
 )
 # our split → the name that the files have for it
 _SPLITS = {"train": "train", "validation": "val", "test": "test"}
-_PHRASE = re.compile(r"\[/EN#(?P<chain>\d+)/(?P<types>\S+)\s+(?P<text>[^\[\]]*[^\[\]\s])\s*\]")
-_CORNERS = ("xmin", "ymin", "xmax", "ymax")
 
 
 def _file(name, sha256, optional=False):
@@ -104,7 +106,7 @@ class Flickr30kEntities(capscore.CaptionBenchmark):
                     "types": datasets.Sequence(text),
                 }
             ],
-            "boxes": [{"chain": text, **dict.fromkeys(_CORNERS, number)}],
+            "boxes": [{"chain": text, **dict.fromkeys(CORNERS, number)}],
             "scenes": datasets.Sequence(text),
             "without_box": datasets.Sequence(text),
             "width": number,
@@ -116,12 +118,7 @@ class Flickr30kEntities(capscore.CaptionBenchmark):
         unrelated = self._unrelated()
         photos = self.file(_SPLITS[split])
         with annotation_folder(self._annotations()) as find:
-            for line, text in photos.lines():
-                if not text.strip():
-                    continue
-                photo = text.strip()
-                if not photo.isdigit():
-                    raise photos.error(f"{photo!r:.60} is no photo's number", line=line)
+            for _, photo in listed_photos(photos):
                 references, phrases = _captions(find(f"Sentences/{photo}.txt"))
                 yield (
                     photo,
@@ -141,7 +138,7 @@ class Flickr30kEntities(capscore.CaptionBenchmark):
             "captions": sum(len(row["references"]) for row in rows),
             "phrases": sum(len(row["phrases"]) for row in rows),
             "boxes": len(
-                {(row["image_id"], *(box[name] for name in _CORNERS)) for row in rows for box in row["boxes"]}
+                {(row["image_id"], *(box[name] for name in CORNERS)) for row in rows for box in row["boxes"]}
             ),
         }
 
@@ -156,79 +153,42 @@ class Flickr30kEntities(capscore.CaptionBenchmark):
     def _unrelated(self):
         """Photo → which of its captions, from 0, have nothing to do with it; None without the list."""
         file = self.file("unrelated") if self.data_dir is None else self.find("unrelated")
-        if file is None:
-            return None
-        found = defaultdict(list)
-        for line, text in file.lines():
-            if not text.strip() or text.startswith("#"):
-                continue
-            photo, _, number = text.strip().partition(" ")
-            found[photo].append(file.integer(number, "the number of the caption", 1, 5, line=line) - 1)
-        return found
+        return None if file is None else unrelated_captions(file)
 
 
 def _captions(file):
     """The five captions of a photo, and the phrases in them."""
-    references, phrases = [], []
-    for line, text in file.lines():
-        if not text.strip():
-            continue
-        words, end = [], 0
-        for match in _PHRASE.finditer(text):
-            words += text[end : match.start()].split()
-            phrase = match["text"].split()
-            phrases.append(
-                {
-                    "reference": len(references),
-                    "first_word": len(words),
-                    "text": " ".join(phrase),
-                    "chain": match["chain"],
-                    "types": match["types"].split("/"),
-                }
-            )
-            words += phrase
-            end = match.end()
-        caption = " ".join(words + text[end:].split())
-        if "[/EN#" in caption:
-            raise file.error(f"has a phrase that is not [/EN#<chain>/<type> words]: {text!r:.80}", line=line)
-        references.append(file.caption(caption, "the caption", line=line))
-    if len(references) != 5:
-        raise file.error(f"has {len(references)} captions, expected 5")
-    return references, phrases
+    captions = read_sentences(file)
+    if len(captions) != 5:
+        raise file.error(f"has {len(captions)} captions, expected 5")
+    phrases = [
+        {
+            "reference": number,
+            "first_word": phrase.first_word,
+            "text": phrase.text,
+            "chain": phrase.chain,
+            "types": list(phrase.types),
+        }
+        for number, caption in enumerate(captions)
+        for phrase in caption.phrases
+    ]
+    return [caption.text for caption in captions], phrases
 
 
 def _regions(file):
     """Boxes, and which chains of mentions have none, of a photo; pixels as in the file, from 1."""
-    try:
-        with file.open() as stream:
-            root = ElementTree.parse(stream).getroot()
-    except ElementTree.ParseError as error:
-        raise file.error(f"is not XML, or cut short: {error}", line=error.position[0]) from error
-    width, height = (_number(file, root, f"size/{name}", 1) for name in ("width", "height"))
+    annotation = read_annotation(file)
+    width, height = annotation.width, annotation.height
     regions = {"boxes": [], "scenes": [], "without_box": [], "width": width, "height": height}
-    for number, thing in enumerate(root.findall("object")):
-        entry = f"object[{number}]"
-        chains = [(name.text or "").strip() for name in thing.findall("name")]
-        if not chains or not all(chains):
-            raise file.error("has no <name>, the chain of mentions that it is of", entry=entry)
-        if thing.find("bndbox") is None:
-            scene, none = (_number(file, thing, name, 0, entry) for name in ("scene", "nobndbox"))
-            regions["scenes"] += chains if scene else []
-            regions["without_box"] += chains if none else []
+    for thing in annotation.objects:
+        if thing.corners is None:
+            regions["scenes"] += thing.chains if thing.is_scene else ()
+            regions["without_box"] += thing.chains if thing.has_no_box else ()
             continue
-        xmin, ymin, xmax, ymax = (_number(file, thing, f"bndbox/{name}", 0, entry) for name in _CORNERS)
-        if not (xmin <= xmax and ymin <= ymax and xmin <= width and ymin <= height):
-            raise file.error(
-                f"the box {xmin}, {ymin}, {xmax}, {ymax} (xmin, ymin, xmax, ymax) is none of a photo of "
-                f"{width} × {height} pixels",
-                entry=entry,
-            )
+        xmin, ymin, xmax, ymax = thing.corners
+        if not (0 <= xmin <= xmax and 0 <= ymin <= ymax and xmin <= width and ymin <= height):
+            raise box_error(file, thing, annotation)
         regions["boxes"] += [
-            {"chain": chain, "xmin": xmin, "ymin": ymin, "xmax": xmax, "ymax": ymax} for chain in chains
+            {"chain": chain, **dict(zip(CORNERS, thing.corners, strict=True))} for chain in thing.chains
         ]
     return regions
-
-
-def _number(file, element, path, low, entry=None):
-    """The whole number in a tag."""
-    return file.integer(element.findtext(path), f"<{path}>", low, 100_000, entry=entry)

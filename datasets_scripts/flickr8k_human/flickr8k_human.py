@@ -3,6 +3,7 @@
 import datasets
 
 import capscore  # From: capscore
+from capscore.benchmark.data.flickr8k_captions import token_captions
 
 _CITATION = """\
 @article{hodosh-etal-2013-framing,
@@ -120,12 +121,7 @@ class Flickr8kHuman(capscore.CaptionBenchmark):
     def _captions(self):
         file = self.file("captions")
         captions, by_image = {}, {}
-        for line, (caption_id, text) in file.tsv("caption id", "caption"):
-            image, sign, number = caption_id.rpartition("#")
-            if not sign or not number.isdigit():
-                raise file.error(f"{caption_id!r} is not a caption id such as 'photo.jpg#0'", line=line)
-            if caption_id in captions:
-                raise file.error(f"caption {caption_id} appears twice", line=line)
+        for line, caption_id, image, text in token_captions(file):
             captions[caption_id] = file.caption(text, "the caption", line=line)
             by_image.setdefault(image, []).append(captions[caption_id])
         return captions, by_image

@@ -23,6 +23,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from capscore.benchmark.data.annotation_files import AnnotationSource
+from capscore.benchmark.data.flickr8k_captions import listed_photos, token_captions
 from capscore.benchmark.data.load import load_benchmark
 from capscore.errors import InputError
 from capscore.files.whole_file import whole_file, write_text
@@ -166,7 +168,7 @@ def held_out(data: Path) -> frozenset[str]:
     names.update(map(short_name, _column("xflickrco", "en", "test", data, "image_id")))
     flickr8k = data / "flickr8k"
     for file in ("Flickr_8k.testImages.txt", "ExpertAnnotations.txt", "CrowdFlowerAnnotations.txt"):
-        names.update(map(short_name, _photos(flickr8k / file)))
+        names.update(map(short_name, listed_photos(AnnotationSource(flickr8k / file))))
     names.update(short_name(path.name) for path in (flickr8k / "images").glob("*.jpg"))
     return frozenset(names)
 
@@ -186,16 +188,11 @@ def photo_captions(data: Path, held: Collection[str]) -> Iterator[Text]:
             (f"multi30k/{short_name(image)}", language, row[0])
             for image, row in zip(images, listed, strict=True)
         ]
-    training = set(_photos(data / "flickr8k" / "Flickr_8k.trainImages.txt"))
-    tokens = data / "flickr8k" / "Flickr8k.token.txt"
-    for number, line in _lines(tokens):
-        name, _, caption = line.partition("\t")
-        image, mark, _ = name.partition("#")
-        if not mark or not caption.strip():
-            raise InputError(
-                f"{tokens}, line {number}: {line!r:.60}; expected photo.jpg#0, a tab and a caption",
-                field="data",
-            )
+    flickr8k = data / "flickr8k"
+    training = set(listed_photos(AnnotationSource(flickr8k / "Flickr_8k.trainImages.txt")))
+    tokens = AnnotationSource(flickr8k / "Flickr8k.token.txt")
+    for line, _, image, caption in token_captions(tokens):
+        tokens.caption(caption, "the caption", line=line)  # raises where it is blank
         if image in training:
             found.append((f"flickr8k/{short_name(image)}", "en", caption))
     for language, splits in XFLICKRCO.items():
@@ -382,7 +379,7 @@ def _column(slug: str, config: str, split: str, data: Path, column: str) -> Sequ
     return load_benchmark(slug, config, split=split, data_dir=data / slug, images=False)[column]
 
 
-def _lines(path: Path, field: str = "data") -> list[tuple[int, str]]:
+def _lines(path: Path, field: str) -> list[tuple[int, str]]:
     """The lines that are not blank, with their numbers from 1."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -390,22 +387,6 @@ def _lines(path: Path, field: str = "data") -> list[tuple[int, str]]:
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"{path} cannot be read: {reason}", field=field) from None
     return [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
-
-
-def _photos(path: Path) -> list[str]:
-    """The photos of a list of Flickr8k's: what stands before the first tab of each line."""
-    photos = []
-    for number, line in _lines(path):
-        photo = line.split("\t")[0].strip()
-        if not photo.endswith(".jpg"):
-            raise InputError(
-                f"{path}, line {number}: {photo!r:.60}; expected the name of a photo, such as 1234_ab.jpg",
-                field="data",
-            )
-        photos.append(photo)
-    if not photos:
-        raise InputError(f"{path} names no photo", field="data")
-    return photos
 
 
 def read_rows(

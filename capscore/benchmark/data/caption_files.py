@@ -11,6 +11,7 @@ from typing import Any
 
 from .annotation_files import AnnotationSource
 from .builder import AnnotationFile, CaptionBenchmark
+from .flickr8k_captions import token_captions
 
 _KARPATHY = "caption_datasets.zip, Karpathy's splits"
 
@@ -124,14 +125,7 @@ def letters_and_digits(caption: str) -> str:
 
 
 def _token_captions(source: AnnotationSource, photos: frozenset[str]) -> Iterator[tuple[str, str]]:
-    seen: set[str] = set()
-    for line, (caption_id, text) in source.tsv("caption id", "caption"):
-        photo, sign, number = caption_id.rpartition("#")
-        if not sign or not number.isdigit():
-            raise source.error(f"{caption_id!r} is not a caption id such as 'photo.jpg#0'", line=line)
-        if caption_id in seen:
-            raise source.error(f"caption {caption_id} appears twice", line=line)
-        seen.add(caption_id)
+    for line, _, photo, text in token_captions(source):
         if photo in photos:
             yield photo, source.caption(text, "the caption", line=line)
 

@@ -35,6 +35,8 @@ READERS = (
     "builder",
     "caption_files",
     "coco_files",
+    "flickr30k_entities",
+    "flickr8k_captions",
     "rated_captions",
 )
 
