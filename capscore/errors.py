@@ -6,8 +6,11 @@ its own way: Python `n_regions=0`, the command line `--n-regions 0`.
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import FrameType
 from typing import Any
 
 _NO_VALUE = object()
@@ -118,6 +121,10 @@ def _rebuild(
     return cls(*parts, row=row, field=field)
 
 
+class OptionError(CapscoreError, TypeError):
+    """An option that a metric does not take, or that does not exist."""
+
+
 class ImageError(InputError):
     """An image that cannot be read, or that is not what it should be."""
 
@@ -185,3 +192,25 @@ class RecipeWarning(CapscoreWarning):
 
 class RegionWarning(CapscoreWarning):
     """No region was found in an image, so that nothing in it can be mentioned."""
+
+
+def warn(warning: Warning) -> None:
+    """Give a warning at the line of the caller: the nearest one outside capscore.
+
+    `evaluate` and `datasets` count as inside, because they call what capscore defines for them.
+    """
+    frame = sys._getframe(1)
+    while frame.f_back is not None and _package_of(frame) in ("capscore", "evaluate", "datasets"):
+        frame = frame.f_back
+    warnings.warn_explicit(
+        warning,
+        type(warning),
+        frame.f_code.co_filename,
+        frame.f_lineno,
+        module=frame.f_globals.get("__name__"),
+        registry=frame.f_globals.setdefault("__warningregistry__", {}),
+    )
+
+
+def _package_of(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__")).partition(".")[0]

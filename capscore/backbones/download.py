@@ -8,7 +8,6 @@ from __future__ import annotations
 import glob
 import os
 import re
-import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path, PurePosixPath
 
@@ -22,7 +21,7 @@ from huggingface_hub.errors import (
     RevisionNotFoundError,
 )
 
-from ..errors import BackboneUnavailable
+from ..errors import BackboneUnavailable, CapscoreWarning, warn
 
 OPEN_CLIP_CONFIG = "open_clip_config.json"
 # Best first. A bare model.safetensors comes last: beside open_clip weights it is another library's file.
@@ -107,7 +106,7 @@ def fetch(repo: str, revision: str, choose: Callable[[Sequence[str]], list[str]]
             raise BackboneUnavailable(
                 f"{what}, and the cache {constants.HF_HUB_CACHE} has no copy of {_at(repo, revision)}"
             ) from error
-        warnings.warn(f"{what}: using the cached copy of {repo} at {snapshot.name}", stacklevel=2)
+        warn(CapscoreWarning(f"{what}: using the cached copy of {repo} at {snapshot.name}"))
         return snapshot, snapshot.name
     return Path(folder), Path(folder).name
 

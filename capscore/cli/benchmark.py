@@ -341,6 +341,7 @@ def _scorers(
     from ..benchmark.run import COMPONENTS
     from ..files.rows import UsageError
     from ..scorers import scorer_class
+    from ..scorers.options import options_of, own_options
 
     given = {name: value for name, value in options.items() if value is not None}
     used: set[str] = set()
@@ -349,9 +350,9 @@ def _scorers(
         slug, _ = COMPONENTS.get(metric, (metric, ""))
         with as_usage():
             kind = scorer_class(slug)
-        own = {name: value for name, value in given.items() if name in kind.own_options}
+        own = own_options(slug, given)
         used.update(own)
-        if "backbone" not in kind.options:
+        if "backbone" not in options_of(slug):
             makers[metric] = functools.partial(kind, **own)
             continue
         for backbone in backbones:

@@ -98,11 +98,11 @@ def infometic_options(
     given = {name: value for name, value in options.items() if value is not None}
     checked = {name: value for name, value in given.items() if name != "weights"}
     if checked:
-        from ..scorers.infometic import check_settings
+        from ..scorers.infometic import InfoMetIC
         from .terminal import as_usage
 
         with as_usage():
-            check_settings(**checked)
+            InfoMetIC.check_options(checked)
     return given
 
 

@@ -15,6 +15,7 @@ import typer
 from .. import __version__
 from ..files.progress import progress_bar
 from ..scorers import KINDS, scorer_class
+from ..scorers.options import OPTIONS, options_of
 from .options import (
     BatchSize,
     Beta,
@@ -269,8 +270,8 @@ def score(
             )
 
         backbones = [
-            (backbone or _default_backbone(name)) if "backbone" in kind.options else None
-            for name, kind in zip(metrics, kinds, strict=True)
+            (backbone or _default_backbone(name)) if "backbone" in options_of(name) else None
+            for name in metrics
         ]
         scorers = load_scorers(metrics, backbones, make_embedder, own)
         _check_language(language, scorers)
@@ -313,7 +314,7 @@ def _check_taken(metrics: list[str], options: dict[str, object]) -> None:
     """See that every option that was given means something to one of the metrics."""
     from ..files.rows import UsageError
 
-    taken = {name for metric in metrics for name in scorer_class(metric).options}
+    taken = {name for metric in metrics for name in options_of(metric)}
     for name, value in options.items():
         if value is not None and value is not False and name not in taken:
             spelt = {"cache": "--cache-dir and --no-cache"}.get(name, f"--{name.replace('_', '-')}")
@@ -331,13 +332,9 @@ def _own_options(
 
             own["document_frequencies"] = DocumentFrequencies.load(document_frequencies)
         if variant is not None:
-            from ..scorers.cider import check_variant
-
-            own["variant"] = check_variant(variant)
+            own["variant"] = OPTIONS["variant"].check(variant)
         if clip is not None:
-            from ..scorers.clip_cider import check_clip
-
-            own["clip"] = check_clip(clip)
+            own["clip"] = OPTIONS["clip"].check(clip)
     return own
 
 

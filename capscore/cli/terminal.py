@@ -24,7 +24,7 @@ SPELLINGS = {
     "backbone='embedded'": "--backbone embedded",
     "on_error='skip'": "--on-error skip",
     "cache=False": "--no-cache",
-    "cache=…": "--cache-dir",
+    "or cache; no cache": "or --cache-dir; no cache",
     "trust_remote_code=True": "--trust-remote-code",
     "dtype='float32'": "--dtype float32",
     "image_tower=": "--image-tower ",

@@ -11,7 +11,6 @@ import re
 import sqlite3
 import threading
 import time
-import warnings
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -23,7 +22,7 @@ from typing import Any
 import numpy as np
 import xxhash
 
-from ..errors import CacheWarning, CapscoreError
+from ..errors import CacheWarning, CapscoreError, Setting, warn
 
 _CHUNK = 900  # keys a query; SQLite before 3.32 takes at most 999 variables
 _FLOAT = np.dtype("<f4")
@@ -289,11 +288,11 @@ class EmbeddingCache:
             for tail in _TAILS:
                 with suppress(FileNotFoundError):
                     os.replace(f"{path}{tail}", f"{aside}{tail}")
-        warnings.warn(
-            f"the embedding cache's file {path} is damaged ({error}): it is now {aside.name}, a new one is "
-            "begun, and its embeddings are computed again",
-            CacheWarning,
-            stacklevel=4,
+        warn(
+            CacheWarning(
+                f"the embedding cache's file {path} is damaged ({error}): it is now {aside.name}, a new one "
+                "is begun, and its embeddings are computed again"
+            )
         )
 
     # Connections
@@ -387,12 +386,14 @@ class EmbeddingCache:
             reason = "it is a file, not a folder"
         else:
             reason = str(error)
-        warnings.warn(
-            f"the embedding cache in {self.folder} cannot be {what} ({reason}): scoring goes on without it, "
-            "and the scores are the same. Another folder: the variable CAPSCORE_CACHE, or cache=…; no cache: "
-            "cache=False",
-            CacheWarning,
-            stacklevel=3,
+        warn(
+            CacheWarning(
+                f"the embedding cache in {self.folder} cannot be {what} ({reason}): scoring goes on without "
+                "it, and the scores are the same. Another folder: the variable CAPSCORE_CACHE, or ",
+                Setting("cache"),
+                "; no cache: ",
+                Setting("cache", False),
+            )
         )
 
 

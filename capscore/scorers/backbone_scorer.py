@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import abstractmethod
 from typing import TYPE_CHECKING, ClassVar
 
@@ -10,29 +9,14 @@ import numpy as np
 
 from .. import __version__
 from ..backbones.base import DTYPES
-from ..errors import InputError, LanguageWarning, TruncationWarning
+from ..errors import LanguageWarning, TruncationWarning, warn
 from .base import Measured, PreparedRows, Scorer, Scores, row_settings
 from .checks import CheckedRows
+from .options import OPTIONS
 
 if TYPE_CHECKING:
     from ..backbones.base import Backbone
     from ..embedding.embedder import Embedder
-
-BACKBONE_OPTIONS = (
-    "backbone",
-    "device",
-    "dtype",
-    "batch_size",
-    "cache",
-    "prefix",
-    "revision",
-    "image_tower",
-    "trust_remote_code",
-    "allow_urls",
-    "progress",
-)
-# the last frame of the library on the way from `score` to a warning about its rows
-_CALLER = 5
 
 
 class BackboneScorer(Scorer):
@@ -44,13 +28,10 @@ class BackboneScorer(Scorer):
     """
 
     needs_images: ClassVar[bool] = True
-    options: ClassVar[tuple[str, ...]] = BACKBONE_OPTIONS
-    own_options: ClassVar[tuple[str, ...]] = ("prefix",)
 
     def __init__(self, embedder: Embedder, *, prefix: str | None = None):
         self.embedder = embedder
-        if prefix is not None and not isinstance(prefix, str):
-            raise InputError(f"prefix={prefix!r}: expected a string, or None for the backbone's own")
+        OPTIONS["prefix"].check(prefix)
         self.prefix = embedder.backbone.prefix if prefix is None else prefix
 
     @property
@@ -152,22 +133,22 @@ class BackboneScorer(Scorer):
         known = self.backbone.languages
         strange = sorted(set(languages) - {""} - known) if known is not None else []
         if strange:
-            warnings.warn(
-                f"backbone {self.backbone.name!r} was not trained on {', '.join(strange)} (it knows "
-                f"{', '.join(sorted(known or ()))}): scores in these languages mean little",
-                LanguageWarning,
-                stacklevel=_CALLER,
+            warn(
+                LanguageWarning(
+                    f"backbone {self.backbone.name!r} was not trained on {', '.join(strange)} (it knows "
+                    f"{', '.join(sorted(known or ()))}): scores in these languages mean little"
+                )
             )
 
     def _warn_about_truncation(self, truncated: np.ndarray) -> None:
         if truncated.any():
             rows = np.flatnonzero(truncated)
-            warnings.warn(
-                f"{len(rows)} of {len(truncated)} rows have a text longer than the "
-                f"{self.backbone.max_tokens} tokens of {self.backbone.name!r}; the rest of it was not seen "
-                f"(first such row of these: {rows[0]})",
-                TruncationWarning,
-                stacklevel=_CALLER,
+            warn(
+                TruncationWarning(
+                    f"{len(rows)} of {len(truncated)} rows have a text longer than the "
+                    f"{self.backbone.max_tokens} tokens of {self.backbone.name!r}; the rest of it was not "
+                    f"seen (first such row of these: {rows[0]})"
+                )
             )
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 
 from .checks import CheckedRows, check_rows
+from .options import check_options
 from .signature import format_signature
 
 
@@ -206,8 +207,6 @@ class Scorer(ABC):
         needs_images: whether it opens images. Others take `images` too, and leave them unopened, so that the
             same rows can go to every metric.
         needs_references: whether it compares with references; others refuse them.
-        options: the parameters of `capscore.load` that it takes.
-        own_options: those of them that its class takes by the same names.
         splits_texts: whether it splits texts into words, by their language.
         waits: whether rows must be finished all together; rows of the others can be finished in pieces.
         value_names: what `prepare` measures of each row.
@@ -220,13 +219,20 @@ class Scorer(ABC):
     corpus_names: ClassVar[tuple[str, ...]] = ()
     needs_images: ClassVar[bool] = False
     needs_references: ClassVar[bool] = False
-    options: ClassVar[tuple[str, ...]] = ()
-    own_options: ClassVar[tuple[str, ...]] = ()
     splits_texts: ClassVar[bool] = False
     waits: ClassVar[bool] = False
     detail_names: ClassVar[tuple[str, ...]] = ()
     reported: ClassVar[dict[str, str]] = {}
     value_names: tuple[str, ...] = ()
+
+    @classmethod
+    def check_options(cls, given: Mapping[str, Any]) -> None:
+        """See that options of `capscore.load` are what they should be, before anything is loaded.
+
+        Raises:
+            CapscoreError: the metric does not take one, or a value is not allowed.
+        """
+        check_options(cls.metric, given)
 
     def score(
         self,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import warnings
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,21 +15,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import xxhash
 
-from ..errors import CapscoreError, CorpusWarning
+from ..errors import CapscoreError, CorpusWarning, Setting, warn
+from .options import OPTIONS
 from .reference_scorer import UNSTATED, Compared, ReferenceScorer, Texts, splitting_problem
 
 if TYPE_CHECKING:
     from .formulas.cider import DocumentFrequencies
 
-VARIANTS = ("coco", "paper")
 LEAST_KNOWN = 0.5  # share of the references' words in given document frequencies, below which they do not fit
-
-
-def check_variant(variant: str) -> str:
-    """The variant, if CIDEr has it; else a CapscoreError."""
-    if variant not in VARIANTS:
-        raise CapscoreError(f"variant={variant!r}: expected {' or '.join(map(repr, VARIANTS))}")
-    return variant
 
 
 class Consensus:
@@ -55,13 +47,13 @@ class Consensus:
     ):
         from .formulas.cider import DocumentFrequencies
 
-        self.variant = check_variant(variant)
+        self.variant = OPTIONS["variant"].check(variant)
         if isinstance(document_frequencies, (str, os.PathLike)):
             document_frequencies = DocumentFrequencies.load(document_frequencies)
         elif not isinstance(document_frequencies, (DocumentFrequencies, type(None))):
             raise CapscoreError(
-                f"document_frequencies={document_frequencies!r:.60}: expected a DocumentFrequencies, or the "
-                "file that one was saved to"
+                Setting("document_frequencies", document_frequencies),
+                ": expected a DocumentFrequencies, or the file that one was saved to",
             )
         self.given = document_frequencies
 
@@ -87,30 +79,32 @@ class Consensus:
         for code, places, part in texts.by_language():
             problem = self._problem(part, code)
             if problem:
-                warnings.warn(problem, CorpusWarning, stacklevel=5)  # whoever called `score`
+                warn(problem)
             scores[places] = cider(part.tokens, frequencies=self.given, variant=self.variant)
         return scores
 
-    def _problem(self, texts: Texts, code: str) -> str:
-        """Why document frequencies say nothing of texts in a language; "" where they do."""
+    def _problem(self, texts: Texts, code: str) -> CorpusWarning | None:
+        """Why document frequencies say nothing about texts in a language; None if they do."""
         from .formulas.cider import tells_rows_apart
 
         if self.given is not None:
             share = self.given.share_known(texts.tokens)
             if share < LEAST_KNOWN:
-                return (
-                    f"document_frequencies knows {share:.0%} of the words of the references in {code!r}: it "
-                    "was counted in another language or on other captions, and says nothing of the rest"
+                return CorpusWarning(
+                    Setting("document_frequencies"),
+                    f" knows {share:.0%} of the words of the references in {code!r}: it was counted in "
+                    "another language or on other captions, and says nothing about the rest",
                 )
         elif not tells_rows_apart(texts.tokens):
             n_rows = len(texts.candidates)
             rows = "1 row" if n_rows == 1 else f"{n_rows:,} rows"
-            return (
+            return CorpusWarning(
                 "CIDEr counts how rare an n-gram is among the references of all rows, and those of the "
                 f"{rows} in {code!r} do not differ in their n-grams: none is rare, so each score is 0 by "
-                "definition. Score more rows at once, or give document_frequencies"
+                "definition. Score more rows at once, or give ",
+                Setting("document_frequencies"),
             )
-        return ""
+        return None
 
     def settings(self, texts: Texts) -> dict[str, object]:
         """For the signature: what splits texts, which documents were counted, and the formula's constants.
@@ -139,7 +133,6 @@ class CIDEr(ReferenceScorer):
     """
 
     metric = "cider"
-    options = own_options = ("document_frequencies", "variant")
 
     def __init__(
         self,
@@ -163,7 +156,6 @@ class CIDErD(ReferenceScorer):
     """CIDEr-D with σ = 6; arguments as of `CIDEr`, whose default computes the same."""
 
     metric = "cider_d"
-    options = own_options = ("document_frequencies",)
 
     def __init__(self, *, document_frequencies: str | Path | DocumentFrequencies | None = None):
         self.consensus = Consensus(document_frequencies)

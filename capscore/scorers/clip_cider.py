@@ -10,26 +10,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..errors import CapscoreError
-from .backbone_scorer import BACKBONE_OPTIONS, BackboneScorer
+from .backbone_scorer import BackboneScorer
 from .base import PreparedRows, Scores
 from .cider import Consensus
 from .clip_score import W, clip_score
+from .options import OPTIONS
 from .ref_clip_score import ref_clip_score
 from .reference_scorer import Texts
 
 if TYPE_CHECKING:
     from ..embedding.embedder import Embedder
     from .formulas.cider import DocumentFrequencies
-
-CLIP_TERMS = ("ref_clip_score", "clip_score")
-
-
-def check_clip(clip: str) -> str:
-    """The name of the CLIP term, if it is one; else a CapscoreError."""
-    if clip not in CLIP_TERMS:
-        raise CapscoreError(f"clip={clip!r}: expected {' or '.join(map(repr, CLIP_TERMS))}")
-    return clip
 
 
 class CLIPCIDEr(BackboneScorer):
@@ -48,8 +39,6 @@ class CLIPCIDEr(BackboneScorer):
     metric = "clip_cider"
     component_names = ("clip_term", "cider")
     needs_references = True
-    own_options = ("prefix", "document_frequencies", "clip")
-    options = (*BACKBONE_OPTIONS, "document_frequencies", "clip")
     splits_texts = True
     waits = True
 
@@ -62,7 +51,7 @@ class CLIPCIDEr(BackboneScorer):
         clip: str = "ref_clip_score",
     ):
         super().__init__(embedder, prefix=prefix)
-        self.clip = check_clip(clip)
+        self.clip = OPTIONS["clip"].check(clip)
         self.consensus = Consensus(document_frequencies)
 
     @property

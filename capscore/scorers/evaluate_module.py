@@ -13,7 +13,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import datasets
 import evaluate
@@ -24,6 +24,10 @@ from ..errors import CapscoreError, InputError
 from ..text.languages import language_code
 from . import load, scorer_class
 from .base import PreparedRows, Scorer
+from .options import MetricOptions, given_options, takes_options
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 INPUTS = """
 Args:
@@ -56,11 +60,9 @@ SPLIT_LANGUAGE = """says how texts are
 class CaptionModule(evaluate.Metric, ABC):
     """Base of the modules in `metrics/`; a module names its `metric` and describes itself.
 
-    Extra arguments of `evaluate.load` go to `capscore.load`, which refuses those that its metric does not
-    take: backbone, device, dtype, batch_size, cache, prefix, image_tower, trust_remote_code, allow_urls and
-    progress for metrics with a backbone, and weights, regions, region_names, n_regions and beta for
-    infometic; document_frequencies, variant and clip for others. `revision` of `evaluate.load` is that of the
-    module; for the towers write `backbone="org/name@revision"`.
+    Further arguments of `evaluate.load` are options of `capscore.load`; an option that the metric does not
+    take is an error. `revision` in `evaluate.load` means the module's; for the backbone's write
+    `backbone="org/name@revision"`.
 
     `language` is that of all rows which come without one. `add` and `add_batch` of `evaluate.combine` hand on
     none, so there the modules have to be loaded with it.
@@ -80,6 +82,7 @@ class CaptionModule(evaluate.Metric, ABC):
     papers: ClassVar[tuple[str, ...]] = ()
     details: ClassVar[str] = ""
 
+    @takes_options(without=["revision"])
     def __init__(
         self,
         config_name: str | None = None,
@@ -93,48 +96,13 @@ class CaptionModule(evaluate.Metric, ABC):
         max_concurrent_cache_files: int = 10000,
         timeout: int | float = 100,
         *,
-        backbone: Any = None,
-        device: str | None = None,
-        dtype: str | None = None,
-        batch_size: int | None = None,
-        cache: Any = None,
-        prefix: str | None = None,
-        image_tower: str | None = None,
-        trust_remote_code: bool = False,
-        allow_urls: bool = False,
-        progress: bool | None = None,
-        document_frequencies: Any = None,
-        variant: str | None = None,
-        clip: str | None = None,
-        weights: Any = None,
-        regions: Any = None,
-        region_names: Sequence[str] | None = None,
-        n_regions: int | None = None,
-        beta: float | None = None,
         language: str | None = None,
+        **options: Unpack[MetricOptions],
     ):
         self._language = language
         self._scorer: Scorer | None = None
-        self._load_options = {
-            "backbone": backbone,
-            "device": device,
-            "dtype": dtype,
-            "batch_size": batch_size,
-            "cache": cache,
-            "prefix": prefix,
-            "image_tower": image_tower,
-            "trust_remote_code": trust_remote_code,
-            "allow_urls": allow_urls,
-            "progress": progress,
-            "document_frequencies": document_frequencies,
-            "variant": variant,
-            "clip": clip,
-            "weights": weights,
-            "regions": regions,
-            "region_names": region_names,
-            "n_regions": n_regions,
-            "beta": beta,
-        }
+        self._options = given_options(options)
+        scorer_class(self.metric).check_options(self._options)
         self._storing = False
         self._rows_here = 0
         super().__init__(
@@ -196,7 +164,7 @@ class CaptionModule(evaluate.Metric, ABC):
     def scorer(self) -> Scorer:
         """The scorer, loaded when first needed."""
         if self._scorer is None:
-            self._scorer = load(self.metric, **self._load_options)
+            self._scorer = load(self.metric, **self._options)
         return self._scorer
 
     def _download_and_prepare(self, dl_manager: Any) -> None:

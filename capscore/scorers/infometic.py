@@ -7,9 +7,8 @@ Out: a row's vision recall, text precision and their sum; a score for each of it
 from __future__ import annotations
 
 import os
-import warnings
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -18,13 +17,22 @@ import numpy as np
 
 from ..backbones.base import fingerprint_of
 from ..embedding.embedder import Embedder
-from ..errors import CapscoreError, InputError, MissingExtraError, RegionWarning, TruncationWarning
+from ..errors import (
+    CapscoreError,
+    InputError,
+    MissingExtraError,
+    RegionWarning,
+    Setting,
+    TruncationWarning,
+    warn,
+)
 from ..images.load import load_image
 from ..images.sequence import check_images
 from ..text.word_classes import tagger_name
-from .backbone_scorer import BACKBONE_OPTIONS, BackboneScorer
+from .backbone_scorer import BackboneScorer
 from .base import Measured, PreparedRows, Scores
 from .checks import CheckedRows, check_boxes_column, check_captions, check_rows
+from .options import OPTIONS
 
 if TYPE_CHECKING:
     import torch
@@ -34,9 +42,6 @@ if TYPE_CHECKING:
     from ..infometic.regions import RegionFinder
     from ..infometic.words import CaptionWord
 
-BETA = 0.1
-N_REGIONS = 20
-OPTIONS = ("weights", "regions", "region_names", "n_regions", "beta")
 # pairs that go through the network at once
 _PAIRS = 64
 # the same where every image meets every caption, and how many of either are encoded at once then
@@ -45,7 +50,6 @@ _BLOCK = 256
 # images whose regions are looked for at once, and whose regions stay in memory from call to call
 _IMAGES = 16
 _REMEMBERED = 2048
-_CALLER = 5
 # names of regions stand in the signature up to this many characters, else how many they are
 _LISTED = 60
 # what words add to a caption, and the weights of its pieces
@@ -107,8 +111,6 @@ class InfoMetIC(BackboneScorer):
         "infometic_precision": "precision",
     }
     splits_texts: ClassVar[bool] = True
-    options = (*BACKBONE_OPTIONS, *OPTIONS)
-    own_options = ("prefix", *OPTIONS)
 
     def __init__(
         self,
@@ -118,21 +120,40 @@ class InfoMetIC(BackboneScorer):
         weights: str | os.PathLike[str] | Aligner | None = None,
         regions: str | RegionFinder = "windows",
         region_names: Sequence[str] | None = None,
-        n_regions: int = N_REGIONS,
-        beta: float = BETA,
+        n_regions: int = 20,
+        beta: float = 0.1,
         seed: int = 0,
     ):
         super().__init__(embedder, prefix=prefix)
         from ..infometic.regions import load_finder
         from ..infometic.weights import cosine_scale, load_aligner
 
-        check_settings(regions=regions, region_names=region_names, n_regions=n_regions, beta=beta)
+        self.check_options(
+            {"regions": regions, "region_names": region_names, "n_regions": n_regions, "beta": beta}
+        )
         self.aligner, self.weights = load_aligner(weights, embedder.backbone)
-        with _told_as_region_names():
+        with _finder_options():
             self.finder = load_finder(regions, embedder, names=region_names)
         self.n_regions, self.beta, self.seed = n_regions, float(beta), seed
         self.plus_scale = cosine_scale(embedder.backbone)
         self._seen: OrderedDict[tuple[str, str], _Seen] = OrderedDict()
+
+    @classmethod
+    def check_options(cls, given: Mapping[str, Any]) -> None:
+        """See that options are what they should be, and that `region_names` go with `regions`.
+
+        >>> InfoMetIC.check_options({"regions": "owlv2:org/detector", "region_names": ["dog"], "beta": 0.2})
+        >>> InfoMetIC.check_options({"region_names": ["dog"]})
+        Traceback (most recent call last):
+            ...
+        capscore.errors.InputError: region_names: ['dog'] do not go with regions='windows', which takes \
+none: names are for owlv2 and grounding-dino
+        """
+        from ..infometic.regions import check_finder
+
+        super().check_options(given)
+        with _finder_options():
+            check_finder(given.get("regions", OPTIONS["regions"].default), given.get("region_names"))
 
     # ------------------------------------------------------------------ rows
 
@@ -624,62 +645,33 @@ class InfoMetIC(BackboneScorer):
 
     def _warn_about_cut(self, cut: np.ndarray) -> None:
         if cut.any():
-            warnings.warn(
-                f"{cut.sum()} of {len(cut)} rows have a caption of more than {self._most_pieces} pieces; no "
-                f"word after them is scored (first such row: {cut.argmax()})",
-                TruncationWarning,
-                stacklevel=_CALLER,
+            warn(
+                TruncationWarning(
+                    f"{cut.sum()} of {len(cut)} rows have a caption of more than {self._most_pieces} pieces; "
+                    f"no word after them is scored (first such row: {cut.argmax()})"
+                )
             )
 
     def _warn_about_regions(self, kept: np.ndarray, details: list[dict[str, Any]]) -> None:
         empty = [int(row) for row, detail in zip(kept, details, strict=True) if not detail["regions"]]
         if empty:
-            warnings.warn(
-                f"{len(empty)} of {len(kept)} rows have an image in which no region was found: nothing in it "
-                f"can be mentioned, and their recall is 0 (first such row: {empty[0]})",
-                RegionWarning,
-                stacklevel=_CALLER,
+            warn(
+                RegionWarning(
+                    f"{len(empty)} of {len(kept)} rows have an image in which no region was found: nothing "
+                    f"in it can be mentioned, and their recall is 0 (first such row: {empty[0]})"
+                )
             )
 
 
-def check_settings(
-    *,
-    regions: str | RegionFinder = "windows",
-    region_names: Sequence[str] | None = None,
-    n_regions: int = N_REGIONS,
-    beta: float = BETA,
-) -> None:
-    """See that settings of `InfoMetIC` are what they should be, before anything is loaded.
-
-    Raises:
-        InputError: one of them is not; names it.
-
-    >>> check_settings(regions="owlv2:org/detector", region_names=["dog"], beta=0.2)
-    >>> check_settings(region_names=["dog"])
-    Traceback (most recent call last):
-        ...
-    capscore.errors.InputError: region_names: ['dog'] do not go with regions='windows', which takes none: \
-names are for owlv2 and grounding-dino
-    """
-    from ..infometic.regions import check_finder
-
-    if isinstance(n_regions, bool) or not isinstance(n_regions, int) or n_regions < 1:
-        raise InputError(f"n_regions={n_regions!r}: expected a whole number of at least 1")
-    if isinstance(beta, bool) or not isinstance(beta, (int, float)) or not 0 <= beta < 1:
-        raise InputError(f"beta={beta!r}: expected a number from 0 to below 1")
-    with _told_as_region_names():
-        check_finder(regions, region_names)
-
-
 @contextmanager
-def _told_as_region_names() -> Iterator[None]:
-    """What a finder says of its names is said of the option that they are here."""
+def _finder_options() -> Iterator[None]:
+    """Errors about the `names` of a finder become errors about the option `region_names`."""
     try:
         yield
     except InputError as error:
         if error.field != "names":
             raise
-        raise InputError(error.message, field="region_names") from None
+        raise InputError(Setting("region_names"), ": ", *error.parts) from None
 
 
 def _some(contexts: list[_Context] | None, places: Iterable[int]) -> list[_Context] | None:

@@ -5,10 +5,8 @@ In: captions in any language the backbone knows, and images. Out: one score a ro
 
 from __future__ import annotations
 
-import warnings
-
 from ..embedding.embedder import Embedder
-from ..errors import RecipeWarning
+from ..errors import RecipeWarning, warn
 from .clip_score import CLIPScore
 
 RECIPE = "pr_mcs"
@@ -32,9 +30,10 @@ class PRMCS(CLIPScore):
     def __init__(self, embedder: Embedder, *, prefix: str | None = None):
         super().__init__(embedder, prefix=prefix)
         if self.backbone.recipe != RECIPE:
-            warnings.warn(
-                f"the backbone {self.backbone.name!r} was not fine-tuned for PR-MCS, as far as it says: its "
-                'scores are those of MCS; what training.pr_mcs writes says so, as "embedded-pr-mcs" does',
-                RecipeWarning,
-                stacklevel=3,
+            warn(
+                RecipeWarning(
+                    f"the backbone {self.backbone.name!r} does not say that it was fine-tuned for PR-MCS, so "
+                    "its scores are those of MCS; backbones that training.pr_mcs wrote say so, as does "
+                    '"embedded-pr-mcs"'
+                )
             )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from .. import __version__
-from ..errors import InputError, LanguageWarning
+from ..errors import InputError, LanguageWarning, warn
 from .base import Measured, PreparedRows, Scorer, Scores, row_settings
 from .checks import CheckedRows
 
@@ -131,12 +130,12 @@ def _warn_of_unsplit(rows: PreparedRows, kept: np.ndarray) -> None:
     ]
     if unsplit:
         text, code = unsplit[0]
-        warnings.warn(
-            f"{len(unsplit):,} of {sum(map(len, texts_in.values())):,} texts are written without spaces, "
-            f"such as {text!r:.40} (language {repr(code) if code else 'not stated'}), and were split at "
-            "spaces: their scores mean little. State the language they are in: 'ja', 'th' or 'zh'",
-            LanguageWarning,
-            stacklevel=5,  # whoever called `score`
+        warn(
+            LanguageWarning(
+                f"{len(unsplit):,} of {sum(map(len, texts_in.values())):,} texts are written without spaces, "
+                f"such as {text!r:.40} (language {repr(code) if code else 'not stated'}), and were split at "
+                "spaces: their scores mean little. State the language they are in: 'ja', 'th' or 'zh'"
+            )
         )
 
 

@@ -19,6 +19,7 @@ from ..errors import InputError, LanguageWarning, TruncationWarning
 from ..files.columns import Fields, ImageFolder, find_images, read_inputs, stores_images
 from ..files.rows import Chunk, Rows, UsageError, Writer
 from .backbone_scorer import BackboneScorer
+from .options import own_options
 
 if TYPE_CHECKING:
     from ..backbones.base import Backbone
@@ -79,10 +80,7 @@ def load_scorers(
     from . import scorer_class
 
     kinds = {metric: scorer_class(metric) for metric in metrics}
-    own = {
-        metric: {name: value for name, value in options.items() if name in kind.own_options}
-        for metric, kind in kinds.items()
-    }
+    own = {metric: own_options(metric, options) for metric in metrics}
     # those without a backbone first: what they lack is known before any weights are loaded
     made = {
         metric: kinds[metric](**own[metric])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .backbone_scorer import BACKBONE_OPTIONS, BackboneScorer
+from .backbone_scorer import BackboneScorer
 
 
 class TextScore(BackboneScorer):
@@ -19,7 +19,6 @@ class TextScore(BackboneScorer):
     metric = "text_score"
     needs_images = False
     needs_references = True
-    options = tuple(option for option in BACKBONE_OPTIONS if option != "allow_urls")
 
     def constants(self) -> dict[str, object]:
         return {}

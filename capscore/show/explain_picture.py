@@ -6,13 +6,12 @@ import functools
 import math
 import re
 import unicodedata
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import CapscoreError
+from ..errors import CapscoreError, warn
 from ..files.whole_file import whole_file
 from .benchmark_figure import figure_class
 from .explained import (
@@ -151,7 +150,7 @@ def _font_problems(fonts: Fonts) -> list[str]:
             "draws them right, and so does the HTML page"
         )
     for problem in problems:
-        warnings.warn(problem, FontWarning, stacklevel=4)
+        warn(FontWarning(problem))
     return problems
 
 

@@ -11,7 +11,7 @@ import datasets
 import evaluate
 import pytest
 
-from capscore.scorers import scorer_class
+from capscore.scorers.catalogue import METRICS as METRICS_BY_NAME
 from capscore.scorers.evaluate_module import CaptionModule
 
 from ..backbones.tiny_transformers import write_clip
@@ -20,7 +20,7 @@ from ..toy import ColourBackbone
 
 METRICS = Path(__file__).resolve().parents[2] / "metrics"
 SLUGS = sorted(folder.name for folder in METRICS.iterdir() if folder.is_dir() and folder.name[0] not in "._")
-WITH_BACKBONE = [slug for slug in SLUGS if "backbone" in scorer_class(slug).options]
+WITH_BACKBONE = [slug for slug in SLUGS if METRICS_BY_NAME[slug].has_backbone]
 
 
 def pytest_report_header() -> str:

@@ -483,7 +483,7 @@ def test_a_backbone_that_cannot_be_had_is_said_at_load(load, slug_with_backbone,
         (
             "cider",
             {"backbone": "embedded"},
-            "cider takes no backbone .*: document_frequencies, variant",
+            "cider takes no backbone='embedded'; its options: document_frequencies, variant",
         ),
         ("mcs", {"variant": "paper"}, "mcs takes no variant"),
         ("cider", {"variant": "D"}, "variant='D': expected 'coco' or 'paper'"),

@@ -74,7 +74,7 @@ def test_captions_of_another_photo_score_low(load, embedded_pr_mcs, cat):
 
 
 def test_a_backbone_without_the_training_is_told(load):
-    with pytest.warns(RecipeWarning, match="'colours' was not fine-tuned for PR-MCS"):
+    with pytest.warns(RecipeWarning, match="'colours' does not say that it was fine-tuned"):
         module = load("pr_mcs", backbone=ColourBackbone())
     assert module.compute(predictions=["red"], images=[RED])["scores"] == [2.5]
     with warnings.catch_warnings():

@@ -463,7 +463,7 @@ def test_names_that_do_not_go_with_the_finder(backbone, owlv2, options, said):
         options = {**options, "regions": owlv2}
     with pytest.raises(InputError) as caught:
         InfoMetICScorer(Embedder(backbone, cache=None), weights="info_clip", **options)
-    assert said in str(caught.value) and caught.value.field == "region_names"
+    assert said in str(caught.value) and caught.value.option == "region_names"
 
 
 def test_weights_for_another_backbone(backbone, tmp_path):

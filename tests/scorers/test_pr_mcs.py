@@ -56,7 +56,7 @@ def test_the_score_is_the_formula_on_the_towers_cosine(pr_mcs):
 
 
 def test_a_tower_without_the_training_is_told():
-    with pytest.warns(capscore.RecipeWarning, match="'embedded' was not fine-tuned for PR-MCS"):
+    with pytest.warns(capscore.RecipeWarning, match="'embedded' does not say that it was fine-tuned"):
         plain = capscore.load("pr_mcs", backbone=capscore.load_backbone("embedded"), cache=False)
     mcs = capscore.load("mcs", backbone="embedded", cache=False)
     assert plain.score(["a cat"], [PHOTO]).scores == mcs.score(["a cat"], [PHOTO]).scores

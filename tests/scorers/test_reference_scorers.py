@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import capscore
 from capscore.errors import CapscoreError, CorpusWarning, InputError, LanguageWarning, MissingExtraError
-from capscore.scorers import METRICS, scorer_class
+from capscore.scorers import scorer_class
 from capscore.scorers.base import PreparedRows
 from capscore.scorers.formulas.cider import DocumentFrequencies
 from capscore.scorers.signature import parse_signature
@@ -354,10 +354,10 @@ def test_frequencies_of_another_language_are_warned_about():
         (
             "cider",
             {"backbone": "embedded"},
-            "cider takes no backbone .*'embedded'.*: document_freq",
+            "cider takes no backbone='embedded'; its options: document_freq",
         ),
         ("cider", {"cache": False}, "cider takes no cache"),
-        ("rouge_l", {"device": "cpu"}, "rouge_l takes no device .*; its options: none"),
+        ("rouge_l", {"device": "cpu"}, "rouge_l takes no device='cpu'; its options: none"),
         ("bleu", {"document_frequencies": "x.npz"}, "bleu takes no document_frequencies"),
         ("mcs", {"document_frequencies": "x.npz"}, "mcs takes no document_frequencies"),
         ("cider_d", {"variant": "paper"}, "cider_d takes no variant"),
@@ -370,12 +370,6 @@ def test_frequencies_of_another_language_are_warned_about():
 def test_options_that_do_not_fit(metric, options, message):
     with pytest.raises(CapscoreError, match=message):
         capscore.load(metric, **options)
-
-
-def test_every_option_is_taken_by_some_metric():
-    kinds = [scorer_class(metric) for metric in METRICS]
-    assert {name for kind in kinds for name in kind.options} == set(capscore.load.__kwdefaults__)
-    assert all(set(kind.own_options) <= set(kind.options) for kind in kinds)
 
 
 # ------------------------------------------------------------------- the Java programs

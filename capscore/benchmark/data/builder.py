@@ -14,7 +14,6 @@ import os
 import re
 import shutil
 import tempfile
-import warnings
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,7 +24,7 @@ from typing import Any, ClassVar
 import datasets
 from datasets import Features, Value
 
-from ...errors import CapscoreError, InputError, ResultWriteError
+from ...errors import CapscoreError, InputError, ResultWriteError, warn
 from .annotation_files import AnnotationError, AnnotationSource, MissingAnnotations
 
 IMAGE_SUFFIXES = {".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff"}
@@ -247,7 +246,7 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
         It is said again whenever the prepared rows are loaded.
         """
         self._said.append(message)
-        warnings.warn(message, BenchmarkWarning, stacklevel=2)
+        warn(BenchmarkWarning(message))
 
     @cached_property
     def _said(self) -> list[str]:
@@ -594,7 +593,7 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
         kept = Path(self._output_dir, _WARNINGS)
         if not self._said and kept.is_file():
             for message in json.loads(kept.read_text(encoding="utf-8")):
-                warnings.warn(message, BenchmarkWarning, stacklevel=2)
+                warn(BenchmarkWarning(message))
 
     def _download_and_prepare(self, dl_manager, verification_mode, **prepare_split_kwargs) -> None:
         try:

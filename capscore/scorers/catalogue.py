@@ -1,0 +1,46 @@
+"""The metrics by name: where each scorer is, and what it looks at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+IMAGES, BOTH, REFERENCES = "Images", "Images and references", "References"
+
+
+@dataclass(frozen=True)
+class CatalogueEntry:
+    """One metric.
+
+    Attributes:
+        module: module of `capscore.scorers` that has its scorer.
+        scorer: name of the scorer's class.
+        looks_at: inputs besides the candidates: `IMAGES`, `BOTH` or `REFERENCES`.
+        has_backbone: whether it embeds its inputs with a backbone.
+    """
+
+    module: str
+    scorer: str
+    looks_at: str
+    has_backbone: bool = True
+
+
+METRICS = {
+    "mcs": CatalogueEntry("mcs", "MCS", IMAGES),
+    "pr_mcs": CatalogueEntry("pr_mcs", "PRMCS", IMAGES),
+    "clip_score": CatalogueEntry("clip_score", "CLIPScore", IMAGES),
+    "infometic": CatalogueEntry("infometic", "InfoMetIC", IMAGES),
+    "ref_clip_score": CatalogueEntry("ref_clip_score", "RefCLIPScore", BOTH),
+    "clip_cider": CatalogueEntry("clip_cider", "CLIPCIDEr", BOTH),
+    "text_score": CatalogueEntry("text_score", "TextScore", REFERENCES),
+    "cider": CatalogueEntry("cider", "CIDEr", REFERENCES, has_backbone=False),
+    "cider_d": CatalogueEntry("cider", "CIDErD", REFERENCES, has_backbone=False),
+    "bleu": CatalogueEntry("bleu", "BLEU", REFERENCES, has_backbone=False),
+    "rouge_l": CatalogueEntry("rouge_l", "ROUGEL", REFERENCES, has_backbone=False),
+    "meteor": CatalogueEntry("java_metrics", "METEOR", REFERENCES, has_backbone=False),
+    "spice": CatalogueEntry("java_metrics", "SPICE", REFERENCES, has_backbone=False),
+}
+# inputs → the metrics that look at them
+KINDS = {
+    kind: tuple(name for name, entry in METRICS.items() if entry.looks_at == kind)
+    for kind in (IMAGES, BOTH, REFERENCES)
+}
