@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import capscore
-from capscore.benchmark.protocols.robustness import RobustnessDrop, robustness_drop
+from capscore.benchmark.protocols.relative_drop import RobustnessDrop, robustness_drop
 from capscore.infometic.weights import INFO_CLIP
 from capscore.perturbations.published import KINDS, perturb
 from capscore.perturbations.word_changes import word_changes

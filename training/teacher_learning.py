@@ -32,7 +32,7 @@ from capscore.backbones import load_backbone
 from capscore.backbones.base import Backbone, fingerprint_of, pad_batch
 from capscore.backbones.student import StudentTextTower
 from capscore.backbones.transformers_tokenizer import load_tokenizer, pad_id_of
-from capscore.benchmark.protocols.retrieval import retrieval
+from capscore.benchmark.protocols.retrieval_recall import retrieval
 from capscore.embedding.embedder import Embedder
 from capscore.errors import BackboneUnavailable, CapscoreError, ResultWriteError
 from training.data.parallel_text import ParallelText, read_parallel_text

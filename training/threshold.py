@@ -25,7 +25,7 @@ from capscore.backbones.base import Backbone
 from capscore.benchmark import run_benchmark
 from capscore.benchmark.robustness import CaptionSet, RobustnessOptions, benchmark_captions, run_robustness
 from capscore.benchmark.robustness.stand_in import plain_backbone
-from capscore.benchmark.tasks import Options
+from capscore.benchmark.tasks import TaskOptions
 from capscore.embedding.embedder import Embedder
 from capscore.errors import InputError
 from capscore.files.whole_file import write_text
@@ -159,7 +159,7 @@ def _agreement(backbone: Backbone, folder: str) -> float:
         "expert",
         data_dir=folder,
         metrics={"text_score": lambda: TextScore(Embedder(backbone, cache=None, progress=False))},
-        options=Options(bootstrap=0),
+        options=TaskOptions(bootstrap=0),
     )
     found = {statistic.name: statistic.value for statistic in run.results[0].outcome.statistics}
     return 100 * found["tau_c"]

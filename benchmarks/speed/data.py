@@ -116,8 +116,8 @@ def write_photos(folder: Path, count: int, distinct: int | None = None, quality:
 
 
 @dataclass(frozen=True)
-class Rows:
-    """Rows to be scored: candidate, image path and references of each."""
+class ScoredPhotos:
+    """Rows to score: the candidate, image path and references of each."""
 
     candidates: list[str]
     images: list[str]
@@ -136,7 +136,7 @@ class Rows:
         return list(dict.fromkeys(self.images))
 
 
-def flickr8k_expert_rows(paths: list[str], seed: int = 0) -> Rows:
+def flickr8k_expert_rows(paths: list[str], seed: int = 0) -> ScoredPhotos:
     """Rows shaped like the 16,992 of Flickr8k-Expert, on the images given.
 
     An image comes 17 times on average: with 6, 6 or 5 candidates, each in 3 rows (one a rater). It has 5
@@ -150,4 +150,4 @@ def flickr8k_expert_rows(paths: list[str], seed: int = 0) -> Rows:
         others = pool[: 5 * number] + pool[5 * number + 5 :]
         for candidate in chance.sample(others, 5 if number % 3 == 2 else 6):
             rows += [(candidate, path, own)] * 3
-    return Rows([row[0] for row in rows], [row[1] for row in rows], [row[2] for row in rows])
+    return ScoredPhotos([row[0] for row in rows], [row[1] for row in rows], [row[2] for row in rows])

@@ -20,7 +20,7 @@ from capscore.embedding.cache import EmbeddingCache
 from capscore.embedding.embedder import Embedder
 from capscore.scorers.ref_clip_score import RefCLIPScore
 
-from .data import Rows, flickr8k_expert_rows, write_photos
+from .data import ScoredPhotos, flickr8k_expert_rows, write_photos
 from .figures import Figure, repeat
 
 MODEL = "ViT-B-32"
@@ -76,7 +76,7 @@ class Bare:
             others = unit(self.model.encode_text(self.tokenizer([PREFIX + text for text in references])))
             return float(formula(caption @ image.T, (caption @ others.T).max()))
 
-    def score_all(self, rows: Rows) -> np.ndarray:
+    def score_all(self, rows: ScoredPhotos) -> np.ndarray:
         """Scores of all rows from bare encoding of the distinct images and texts."""
         paths, texts = rows.distinct_images(), rows.distinct_texts()
         with torch.inference_mode():
@@ -89,7 +89,7 @@ class Bare:
             scores.append(float(formula(images[image_at[path]] @ caption, (others @ caption).max())))
         return np.array(scores)
 
-    def encode_all(self, rows: Rows) -> None:
+    def encode_all(self, rows: ScoredPhotos) -> None:
         """What `score_all` is timed for: the encoding alone."""
         with torch.inference_mode():
             self.encode_images(rows.distinct_images())
@@ -121,12 +121,12 @@ def measure(quick: bool) -> list[Figure]:
         )
 
 
-def _score(backbone: OpenClipBackbone, rows: Rows, cache: EmbeddingCache | None = None) -> np.ndarray:
+def _score(backbone: OpenClipBackbone, rows: ScoredPhotos, cache: EmbeddingCache | None = None) -> np.ndarray:
     embedder = Embedder(backbone, cache=cache, progress=False)  # a new one has nothing in memory
     return RefCLIPScore(embedder).score(rows.candidates, rows.images, rows.references, "en").scores
 
 
-def _against_bare(bare: Bare, backbone: OpenClipBackbone, rows: Rows, repeats: int) -> list[Figure]:
+def _against_bare(bare: Bare, backbone: OpenClipBackbone, rows: ScoredPhotos, repeats: int) -> list[Figure]:
     ours = _score(backbone, rows)  # this and the next line also warm everything up
     apart = [float(np.abs(ours - bare.score_all(rows)).max())]
     sample = cycle(np.linspace(0, len(rows) - 1, LOOPED * repeats).astype(int).tolist())
@@ -156,7 +156,7 @@ def _against_bare(bare: Bare, backbone: OpenClipBackbone, rows: Rows, repeats: i
     ]
 
 
-def _from_cache(backbone: OpenClipBackbone, rows: Rows, folder: Path, repeats: int) -> list[Figure]:
+def _from_cache(backbone: OpenClipBackbone, rows: ScoredPhotos, folder: Path, repeats: int) -> list[Figure]:
     numbers = count()
 
     def run(name: str) -> None:

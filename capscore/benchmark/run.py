@@ -1,4 +1,4 @@
-"""One benchmark, some metrics: files in, measured numbers beside the published ones out."""
+"""Runs metrics on a benchmark: its files in, measured numbers beside the published ones out."""
 
 from __future__ import annotations
 
@@ -14,20 +14,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import __version__
-from ..errors import CapscoreError, InputError
+from ..errors import CapscoreError, InputError, Setting
 from ..scorers import scorer_class
-from ..scorers.signature import format_signature
 from .score_table import ScoreTable, read_scores
-from .tasks import Options, Outcome, Queries, RetrievalTask, Rows, Task, TokenTask, task_of
+from .tasks import KeyedRows, Outcome, Queries, Task, TaskOptions, task_of
 
 if TYPE_CHECKING:
     from ..scorers.base import Scorer
     from .data.builder import CaptionBenchmark
     from .published import Published
 
-# the split that is measured on, where none is named: the first of these that there is
+# the split to measure on where none is named: the first of these that exists
 USUAL_SPLITS = ("test", "test_2016_flickr", "validation", "val")
-# what a reader asks for → the metric that computes it, and which of its components is meant
+# name that people use → the metric that computes it, and its component
 COMPONENTS = {
     **{f"bleu_{n}": ("bleu", f"bleu_{n}") for n in (1, 2, 3, 4)},
     "infometic_plus": ("infometic", "infometic_plus"),
@@ -38,20 +37,20 @@ COMPONENTS = {
 
 @dataclass(frozen=True)
 class MetricResult:
-    """What a benchmark says of one metric.
+    """What a benchmark says about one metric.
 
     Attributes:
-        metric: its name; of scores from a file, the name given to them.
-        backbone: name of its towers; "" if it has none.
-        signature: everything the scores depend on; of a file, its name and how its rows were matched.
-        outcome: the measured numbers.
-        published: statistic → published values, the one to compare with first.
-        n_rows: rows of the benchmark that were scored.
-        n_queries: captions scored.
-        seconds: what scoring took, encoding included; further rows of a metric share it.
-        warnings: what was said on the way.
-        rows: what was scored.
-        scores: (q,) of its queries; None for retrieval, and of words and regions.
+        metric: Name of the metric, or the name given to scores from a file.
+        backbone: Name of the backbone; "" if the metric has none.
+        signature: Everything the scores depend on; for a file, its name and how its rows were matched.
+        outcome: Measured numbers.
+        published: Statistic → published values, with the one to compare with first.
+        n_rows: Number of the benchmark's rows that were scored.
+        n_queries: Number of captions that were scored.
+        seconds: Time that scoring took, encoding included; further rows of a metric share it.
+        warnings: Warnings given while scoring.
+        rows: Rows that were scored.
+        scores: (q,) scores of the queries; None for retrieval and for words and regions.
     """
 
     metric: str
@@ -63,7 +62,7 @@ class MetricResult:
     n_queries: int
     seconds: float
     warnings: tuple[str, ...] = ()
-    rows: Rows = field(default=(), repr=False)
+    rows: KeyedRows = field(default=(), repr=False)
     scores: np.ndarray | None = field(default=None, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
@@ -108,17 +107,17 @@ class MetricResult:
 
 @dataclass(frozen=True)
 class BenchmarkRun:
-    """A benchmark's configuration and what it says of every metric.
+    """What a benchmark's configuration says about every metric.
 
     Attributes:
-        benchmark, config, split, version: what was read.
-        files: name of every annotation file that was read → its SHA-256.
-        n_rows: its rows.
-        options: how numbers are made of scores.
-        results: one a metric, and one for each component of it that has a row of its own.
-        skipped: metric → why it was not run.
-        comparisons: paired tests of the first metric against the others.
-        notes: what was said while the files were read.
+        benchmark, config, split, version: Names of what was read.
+        files: Name of every annotation file that was read → its SHA-256.
+        n_rows: Number of rows.
+        options: How scores become numbers.
+        results: One result per metric, and one for each of its components that has a row of its own.
+        skipped: Metric → why it was not run.
+        comparisons: Paired tests of the first metric against the others.
+        notes: Remarks made while the files were read.
     """
 
     benchmark: str
@@ -127,7 +126,7 @@ class BenchmarkRun:
     version: str
     files: dict[str, str]
     n_rows: int
-    options: Options
+    options: TaskOptions
     results: list[MetricResult] = field(default_factory=list)
     skipped: dict[str, str] = field(default_factory=dict)
     comparisons: list[dict[str, Any]] = field(default_factory=list)
@@ -135,7 +134,7 @@ class BenchmarkRun:
 
     @property
     def name(self) -> str:
-        """Benchmark and configuration, as a person would say them."""
+        """Benchmark and configuration in words: "xvnli · fr"."""
         return f"{self.benchmark} · {self.config}" if self.config not in ("default", "") else self.benchmark
 
     def to_dict(self) -> dict[str, Any]:
@@ -166,7 +165,7 @@ def run_benchmark(
     metrics: Mapping[str, Callable[[], Scorer]] | None = None,
     scores: Mapping[str, str | Path] | None = None,
     score_column: str = "score",
-    options: Options | None = None,
+    options: TaskOptions | None = None,
     partial: bool = False,
     compare: bool = False,
     keep_going: bool = False,
@@ -175,23 +174,24 @@ def run_benchmark(
     """Measure metrics on a benchmark.
 
     Args:
-        slug, config, data_dir, split, image_dir: as in `capscore.load_benchmark`; where no split is named it
-            is the test split, or else the validation split.
-        metrics: name → what makes its scorer; `bleu_1` to `bleu_4` name components of `bleu`, and the names
-            in `Scorer.reported` those of others. A metric that is asked for by its own name has the latter as
-            further rows, where the benchmark has ratings to set them beside.
-        scores: name → file of scores that others computed (see `score_table.read_scores`); a name such as
-            `mcs@BACKBONE` says whose published figures to set beside.
-        score_column: the column of those files.
-        options: how numbers are made of scores; None takes what is published, with 1,000 bootstrap draws.
-        partial: score only the rows whose photos (and references) are there, and say how many.
-        compare: test every metric against the first, paired by photo, where the benchmark has ratings.
-        keep_going: a metric that cannot be run goes into `skipped`; otherwise it is an error.
-        say: takes one line on what is being done.
+        slug, config, data_dir, split, image_dir: As in `capscore.load_benchmark`. The default split is the
+            test split, or else the validation split.
+        metrics: Name → function that makes its scorer. `bleu_1` to `bleu_4` name components of `bleu`, and
+            the names in `Scorer.reported` name components of others. A metric asked for by its own name gets
+            the latter as further rows, where the benchmark has ratings of them.
+        scores: Name → file of scores that others computed (see `score_table.read_scores`). A name such as
+            `mcs@BACKBONE` picks the published figures to compare with.
+        score_column: Column of the scores in those files.
+        options: How scores become numbers; None takes the published way, with 1,000 bootstrap draws.
+        partial: Whether to score only the rows whose photos (and references) are available, and say how many.
+        compare: Whether to test every metric against the first, paired by photo, where the benchmark has
+            ratings.
+        keep_going: Whether a metric that cannot be run goes into `skipped`; otherwise it is an error.
+        say: Function that takes one line about what is being done.
 
     Raises:
-        CapscoreError: as loading and scoring do; photos or references are missing that a metric needs.
-        InputError: nothing to measure; a file of scores that does not fit.
+        CapscoreError: loading or scoring failed; photos or references that a metric needs are missing.
+        InputError: there is nothing to measure; a file of scores does not fit.
 
     >>> run = run_benchmark("flickr8k_human", "expert", data_dir="flickr8k",        # doctest: +SKIP
     ...                     metrics={"cider": lambda: capscore.load("cider")})
@@ -200,7 +200,7 @@ def run_benchmark(
     """
     if not metrics and not scores:
         raise InputError("there is nothing to measure: name a metric, or a file of scores", field="metrics")
-    options = options or Options()
+    options = options or TaskOptions()
     say = say or (lambda line: None)
     opens_images = any(scorer_class(_scored_by(name)[0]).needs_images for name in metrics or {})
     builder, split = open_benchmark(
@@ -225,7 +225,7 @@ def run_benchmark(
         options=options,
         notes=tuple(said),
     )
-    # what cannot be read or run is said before the others have worked for long
+    # what cannot be read or run is reported before the long work starts
     theirs = []
     for name, path in (scores or {}).items():
         say(f"{run.name}: {name}")
@@ -245,7 +245,7 @@ def run_benchmark(
 
 @contextmanager
 def _skipping(run: BenchmarkRun, name: str, keep_going: bool) -> Iterator[None]:
-    """What stops a metric is noted in `skipped`, or, unless the others are to go on, raised."""
+    """Note in `skipped` what stops a metric, or raise it unless the others are to go on."""
     try:
         yield
     except CapscoreError as error:
@@ -255,9 +255,13 @@ def _skipping(run: BenchmarkRun, name: str, keep_going: bool) -> Iterator[None]:
 
 
 def _compare(run: BenchmarkRun, task: Task) -> list[str]:
-    """Put paired tests of the first metric against the others into the run; in words, what was not tested."""
+    """Add paired tests of the first metric against the others to the run.
+
+    Returns:
+        Sentences on what was not tested.
+    """
     if len(run.results) < 2:
-        return ["nothing is compared: that takes two metrics"]
+        return ["nothing is compared: a comparison needs two metrics"]
     first, *others = run.results
     notes = []
     for other in others:
@@ -276,7 +280,7 @@ def _compare(run: BenchmarkRun, task: Task) -> list[str]:
 
 
 def _scored_by(name: str) -> tuple[str, str]:
-    """A name in the table, "bleu_4" or "mcs@embedded" → the metric, and its component if one is meant."""
+    """A name in the table ("bleu_4", "mcs@embedded") → the metric, and its component or ""."""
     plain = name.partition("@")[0]
     return COMPONENTS.get(plain, (plain, ""))
 
@@ -290,7 +294,7 @@ def open_benchmark(
     image_dir: str | Path | None = None,
     images: bool | None = None,
 ) -> tuple[CaptionBenchmark, str]:
-    """A benchmark's builder and the split that is measured on.
+    """A benchmark's builder, and the split to measure on.
 
     Raises:
         CapscoreError: no such benchmark, configuration or split.
@@ -302,7 +306,7 @@ def open_benchmark(
     usual = (*USUAL_SPLITS, *(names if len(names) == 1 else ()))
     chosen = split or next((name for name in usual if name in names), None)
     if chosen not in names:
-        given = "a split must be named" if split is None else f"there is no split {split!r}"
+        given = "name a split" if split is None else f"there is no split {split!r}"
         raise InputError(f"{slug} ({builder.config.name}): {given}: one of {', '.join(names)}", field="split")
     return builder, chosen
 
@@ -318,7 +322,7 @@ def benchmark_queries(
     """What a metric has to score on a benchmark: captions, photos and references, each with an id.
 
     Raises:
-        CapscoreError: as `run_benchmark`; the benchmark is of retrieval, where scores of rows are not enough.
+        CapscoreError: as `run_benchmark`; one score per query is not enough for the benchmark.
     """
     builder, split = open_benchmark(slug, config, data_dir=data_dir, split=split, image_dir=image_dir)
     task = task_of(slug, builder.config.name)
@@ -332,7 +336,7 @@ def _check_takes_scores(task: Task, slug: str) -> None:
 
 
 def _check_any_fits(task: Task, slug: str, metrics: Iterable[str], scores: Iterable[str]) -> None:
-    """Stop before files are read that nothing could be measured on."""
+    """Stop before reading files if no metric or scores fit the benchmark."""
     if list(scores):
         _check_takes_scores(task, slug)
         return
@@ -347,7 +351,7 @@ def _refusal(task: Task, slug: str, name: str) -> str:
 
 
 def _further_rows(task: Task, name: str, asked: Collection[str]) -> dict[str, str]:
-    """Rows that a metric has beside its own: name → component; none that is asked for by itself."""
+    """Further rows of a metric: name → component, without those that are asked for by name."""
     _, sign, backbone = name.partition("@")
     metric, component = _scored_by(name)
     if component:
@@ -359,69 +363,48 @@ def _further_rows(task: Task, name: str, asked: Collection[str]) -> dict[str, st
 def _measure(
     run: BenchmarkRun,
     task: Task,
-    rows: Rows,
+    rows: KeyedRows,
     name: str,
     make: Callable[[], Scorer],
     further: Mapping[str, str],
 ) -> list[MetricResult]:
-    """What the benchmark says of a metric, and of further components of it, from one scoring of the rows."""
+    """What the benchmark says about a metric and further components of it, from one scoring of the rows."""
     metric, component = _scored_by(name)
-    kind = scorer_class(metric)
     queries = task.queries(rows)
     wanted = {name: component, **further}
-    values: dict[str, np.ndarray] = {}
     with heard() as said:
         scorer = make()
-        start = time.perf_counter()
-        if isinstance(task, RetrievalTask):
-            outcomes = task.retrieve(rows, scorer, list(wanted.values()), run.options)
-            signature = format_signature(metric, {**scorer.settings, "lang": named_languages(queries)})
-            seconds = time.perf_counter() - start
-        elif isinstance(task, TokenTask):
-            found = task.score(rows, scorer)
-            seconds = time.perf_counter() - start
-            outcomes = {component: task.token_outcome(rows, found.details, scorer.beta, run.options)}
-            signature = found.signature
-        else:
-            found = scorer.score(
-                queries.candidates,
-                queries.images if kind.needs_images else None,
-                references=queries.references if kind.needs_references else None,
-                language=queries.languages,
-            )
-            seconds = time.perf_counter() - start
-            values = {part: found.components[part] if part else found.scores for part in wanted.values()}
-            outcomes = {part: task.outcome(rows, column, run.options) for part, column in values.items()}
-            signature = found.signature
+        measured = task.measure(rows, scorer, wanted.values(), run.options)
     tower = getattr(scorer, "backbone", None)
     backbone = "" if tower is None else tower.name
     results = []
     for label, part in wanted.items():
         plain = label.partition("@")[0]
+        outcome = measured.outcomes[part]
         known_as = plain.replace(metric, scorer.known_as, 1)
-        figures, notes = _published(run, task, rows, outcomes[part], known_as, backbone, queries)
+        figures, notes = _published(run, task, rows, outcome, known_as, backbone, queries)
         if known_as != plain:
             notes = [f"with these settings it is {known_as}", *notes]
         results.append(
             MetricResult(
                 metric=label,
                 backbone=backbone,
-                signature=f"{signature}|component:{part}" if part else signature,
-                outcome=dataclasses.replace(outcomes[part], notes=(*outcomes[part].notes, *notes)),
+                signature=f"{measured.signature}|component:{part}" if part else measured.signature,
+                outcome=dataclasses.replace(outcome, notes=(*outcome.notes, *notes)),
                 published=figures,
                 n_rows=len(rows),
                 n_queries=len(queries),
-                seconds=seconds,
+                seconds=measured.seconds,
                 warnings=tuple(said) if label == name else (),
                 rows=rows,
-                scores=values.get(part),
+                scores=measured.scores.get(part),
             )
         )
     return results
 
 
-def _take(run: BenchmarkRun, task: Task, rows: Rows, name: str, path: Path, column: str) -> MetricResult:
-    """Somebody's scores from a file; "mcs@BACKBONE" names the towers that they are of."""
+def _take(run: BenchmarkRun, task: Task, rows: KeyedRows, name: str, path: Path, column: str) -> MetricResult:
+    """The benchmark's numbers for scores from a file; "mcs@BACKBONE" names their backbone."""
     _check_takes_scores(task, run.benchmark)
     queries = task.queries(rows)
     start = time.perf_counter()
@@ -430,7 +413,7 @@ def _take(run: BenchmarkRun, task: Task, rows: Rows, name: str, path: Path, colu
         with heard() as said:
             outcome = task.outcome(rows, table.scores, run.options)
     except InputError as error:
-        # its row is one of the benchmark's, whatever the order of the file
+        # the error's row is the benchmark's, whatever the order of the file
         of = "" if error.row is None else f", {rows[error.row][0]}"
         raise InputError(f"{path}{of}: {error.message_with_field()}") from error
     metric, _, backbone = name.partition("@")
@@ -450,8 +433,8 @@ def _take(run: BenchmarkRun, task: Task, rows: Rows, name: str, path: Path, colu
     )
 
 
-def _usable(run: BenchmarkRun, task: Task, rows: Rows, name: str, *, partial: bool) -> Rows:
-    """The rows that a metric can be run on: all of them, or with `partial` those that have what it needs."""
+def _usable(run: BenchmarkRun, task: Task, rows: KeyedRows, name: str, *, partial: bool) -> KeyedRows:
+    """The rows that a metric can be run on: all, or with `partial` those that have what it needs."""
     kind = scorer_class(_scored_by(name)[0])
     if reason := _refusal(task, run.benchmark, name):
         raise CapscoreError(reason)
@@ -463,32 +446,33 @@ def _usable(run: BenchmarkRun, task: Task, rows: Rows, name: str, *, partial: bo
         if gone and (not partial or not there.any()):
             photos = len(set(queries.image_ids))
             raise CapscoreError(
-                f"{name} looks at photos, and {len(gone):,} of {photos:,} of {run.name} are not "
-                f"there, such as {gone[0]}: `capscore data check {run.benchmark}` lists them; `partial` "
-                "scores the other rows"
+                f"{name} looks at photos, and {len(gone):,} of the {photos:,} photos of {run.name} are "
+                f"missing, such as {gone[0]}: `capscore data check {run.benchmark}` lists them; ",
+                Setting("partial", True),
+                " scores the other rows",
             )
     if kind.needs_references:
         there &= np.array([bool(texts) for texts in queries.references])
         if not there.all() and (not partial or not there.any()):
             n, total = queries.without_references, len(queries)
-            which = "its captions have none" if n == total else f"{n:,} of its {total:,} captions have none"
-            raise CapscoreError(f"{name} compares with references of {run.benchmark}, and {which}")
+            which = "no caption has any" if n == total else f"{n:,} of {total:,} captions have none"
+            raise CapscoreError(f"{name} compares captions with references, and in {run.benchmark} {which}")
     return rows if there.all() else task.keep(rows, there.tolist())
 
 
 def _published(
     run: BenchmarkRun,
     task: Task,
-    rows: Rows,
+    rows: KeyedRows,
     outcome: Outcome,
     metric: str,
     backbone: str,
     queries: Queries,
 ) -> tuple[dict[str, list[Published]], list[str]]:
-    """Statistic → published figures that it can be set beside, those to be preferred first; and notes.
+    """Statistic → published figures to compare it with, best match first; and notes.
 
-    Figures of a backbone stand beside scores of the same one only; those whose source names none also beside
-    scores that nothing is known of.
+    Figures with a backbone are compared with scores of the same backbone only. Figures whose source names no
+    backbone are also compared with scores of an unknown one.
     """
     from .published import find
 
@@ -511,30 +495,26 @@ def _published(
     if any(found.values()) and not task.measured_as_published(rows, run.options):
         found = {name: [] for name in found}
         notes.append(
-            "published figures are not set beside: they are of single ratings, and here raters="
+            "no published figures are shown: they are for single ratings, and here raters="
             f"{run.options.raters!r}"
         )
     if any(found.values()) and len(rows) < run.n_rows:
-        notes.append(f"published figures are of all {run.n_rows:,} rows")
+        notes.append(f"published figures are for all {run.n_rows:,} rows")
     if others:
         notes.append(
-            f"published figures of {metric} with a backbone are not set beside: scores that are called "
-            f"{metric}@BACKBONE name theirs"
+            f"published figures of {metric} with a backbone are not shown: call the scores {metric}@BACKBONE "
+            "to name theirs"
         )
     return found, notes
 
 
-def named_languages(queries: Queries) -> str:
-    return "+".join(sorted(set(queries.languages) - {""})) or "unstated"
-
-
 @contextmanager
 def heard() -> Iterator[list[str]]:
-    """Warnings of what runs inside, each once, as lines."""
+    """Collect the warnings given inside, each once, as lines."""
     said: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for category in (DeprecationWarning, PendingDeprecationWarning, FutureWarning):
-            warnings.simplefilter("ignore", category)  # meant for those who write programs
+            warnings.simplefilter("ignore", category)  # meant for programmers
         yield said
     said.extend(dict.fromkeys(" ".join(str(warning.message).split()) for warning in caught))

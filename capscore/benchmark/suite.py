@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import CapscoreError, InputError
 from .data.annotation_files import AnnotationError, MissingAnnotations
 from .run import BenchmarkRun, run_benchmark
-from .tasks import Options, known_slugs
+from .tasks import TaskOptions, known_slugs
 
 if TYPE_CHECKING:
     from ..scorers.base import Scorer
@@ -76,7 +76,7 @@ def run_suite(
     data_dir: str | Path,
     metrics: Mapping[str, Callable[[], Scorer]],
     *,
-    options: Options | None = None,
+    options: TaskOptions | None = None,
     partial: bool = False,
     compare: bool = False,
     say: Callable[[str], None] | None = None,

@@ -174,7 +174,7 @@ def benchmark(
 
     from ..benchmark import run_benchmark, run_suite
     from ..benchmark.suite import reasons
-    from ..benchmark.tasks import Options
+    from ..benchmark.tasks import TaskOptions
     from ..files.rows import UsageError
     from ..show.benchmark_table import print_run
 
@@ -191,7 +191,7 @@ def benchmark(
         weights=weights, regions=regions, region_names=region_names, n_regions=n_regions, beta=beta
     )
     with as_usage():
-        options = Options(raters, bootstrap, confidence, seed, missing)
+        options = TaskOptions(raters, bootstrap, confidence, seed, missing)
         targets = benchmark_targets(data or [], config, data_dir)
     for path, kinds in ((output, (".json",)), (markdown, (".md",)), (write_queries, (".jsonl",))):
         check_target(path, kinds, force)

@@ -439,10 +439,10 @@ def _agree(
 ) -> BenchmarkRun:
     """Agreement with the ratings of a benchmark, by its photos or by references that stand for them."""
     from ..benchmark import run_benchmark
-    from ..benchmark.tasks import Options
+    from ..benchmark.tasks import TaskOptions
 
     slug, config, folder = given
-    sampling = Options(bootstrap=options.bootstrap, confidence=options.confidence, seed=options.seed)
+    sampling = TaskOptions(bootstrap=options.bootstrap, confidence=options.confidence, seed=options.seed)
     if plain is not None:
         from ..benchmark.robustness.agreement import stand_in_agreement
 

@@ -25,9 +25,9 @@ FORMER_NAMES = {
     "bleu": "scorers.formulas.bleu",
     "bootstrap": "statistics.bootstrap",
     "cache": "embedding.cache",
-    "caption_files": "benchmark.data.caption_files",
+    "caption_files": "benchmark.data.reference_files",
     "cider": "scorers.formulas.cider",
-    "coco_files": "benchmark.data.coco_files",
+    "coco_files": "benchmark.data.coco_format",
     "columns": "images.sequence",
     "correlation": "statistics.correlation",
     "data_check": "benchmark.data.check",
@@ -47,9 +47,19 @@ FORMER_NAMES = {
     "perturbed_rows": "perturbations.perturbed_file",
     "progress": "files.progress",
     "protocols": "benchmark.protocols",
+    "protocols.captokeneval": "benchmark.protocols.captokeneval_accuracy",
+    "protocols.cross_language": "benchmark.protocols.cross_language_correlation",
+    "protocols.foils": "benchmark.protocols.foil_accuracy",
+    "protocols.marvl": "benchmark.protocols.marvl_accuracy",
+    "protocols.pairwise": "benchmark.protocols.pairwise_accuracy",
+    "protocols.rating_correlation": "benchmark.protocols.ratings",
+    "protocols.retrieval": "benchmark.protocols.retrieval_recall",
+    "protocols.robustness": "benchmark.protocols.relative_drop",
+    "protocols.thumb": "benchmark.protocols.thumb_correlation",
+    "protocols.xvnli": "benchmark.protocols.xvnli_accuracy",
     "ptb": "text.ptb",
     "published": "benchmark.published",
-    "rated_captions": "benchmark.data.rated_captions",
+    "rated_captions": "benchmark.data.polaris_format",
     "rated_rows": "statistics.ratings",
     "report": "show.report",
     "report_explanations": "show.report_explanations",
@@ -79,7 +89,7 @@ def present_name(former: str) -> str | None:
     >>> present_name("agreement")
     'statistics.agreement'
     >>> present_name("protocols.foils")
-    'benchmark.protocols.foils'
+    'benchmark.protocols.foil_accuracy'
     >>> present_name("scorers") is None
     True
     """

@@ -25,7 +25,7 @@ from .bootstrap import (
     two_sided_p,
 )
 from .correlation import STATISTICS, Correlations, PairCounts, check_statistics
-from .ratings import Columns, RatedRows, RatingSummary, coded, means_by, units_of
+from .ratings import NumberColumns, RatedScores, RatingSummary, coded, means_by, units_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,7 +151,7 @@ class Comparison(_Counted):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PairwiseAccuracy:
+class PreferenceAccuracy:
     """How often the caption that should win has the higher score; see `pairwise_accuracy`.
 
     Attributes:
@@ -217,6 +217,9 @@ class SystemLevel:
         return {**asdict(self), "systems": list(map(asdict, self.systems)), "notes": list(self.notes)}
 
 
+PairwiseAccuracy = PreferenceAccuracy  # former name, until the end of 2027
+
+
 def agreement(
     scores: Any,
     ratings: Any,
@@ -262,7 +265,7 @@ def agreement(
     """
     names = check_statistics(statistics)
     check_sampling(bootstrap, confidence, seed, field="bootstrap", least=0)
-    rows = RatedRows.of({"scores": scores}, ratings, raters, images, missing)
+    rows = RatedScores.of({"scores": scores}, ratings, raters, images, missing)
     correlations = Correlations(rows.scores["scores"], rows.ratings, rows.units)
     values = _whole(correlations, names)
     constant = _constant_notes({**rows.scores, "ratings": rows.ratings})
@@ -347,7 +350,7 @@ def compare(
         raise InputError(f"method={method!r}: expected 'bootstrap' or 'randomisation'", field="method")
     check_sampling(n, confidence, seed, field="n", least=1)
     given = {"first_scores": first_scores, "second_scores": second_scores}
-    rows = RatedRows.of(given, ratings, raters, images, missing)
+    rows = RatedScores.of(given, ratings, raters, images, missing)
     _check_units(rows.n_units, rows.unit, f"a {method}")
     pair = [Correlations(column, rows.ratings, rows.units) for column in rows.scores.values()]
     first, second = (_whole(metric, [statistic])[statistic] for metric in pair)
@@ -401,7 +404,7 @@ def pairwise_accuracy(
     confidence: float = 0.95,
     seed: int = 0,
     missing: str = "raise",
-) -> PairwiseAccuracy:
+) -> PreferenceAccuracy:
     """How often the caption that should win has the strictly higher score.
 
     Args:
@@ -422,7 +425,7 @@ def pairwise_accuracy(
     """
     check_sampling(bootstrap, confidence, seed, field="bootstrap", least=0)
     given = {"preferred_scores": preferred_scores, "other_scores": other_scores}
-    columns = Columns.of(given, missing, "pairs")
+    columns = NumberColumns.of(given, missing, "pairs")
     preferred, other = columns.complete.values()
     n_pairs = len(preferred)
     if not n_pairs:
@@ -448,7 +451,7 @@ def pairwise_accuracy(
         interval = percentile_interval(samples, confidence)
         notes += _sampling_notes(samples, confidence, unit, "pairs")
     n_wins, n_ties = int(wins.sum()), int((preferred == other).sum())
-    return PairwiseAccuracy(
+    return PreferenceAccuracy(
         value=n_wins / n_pairs,
         n_pairs=n_pairs,
         n_wins=n_wins,
@@ -482,7 +485,7 @@ def system_level(
     {'pearson': 0.855, 'spearman': 0.8, 'tau_b': 0.667}
     """
     given = {"metric_scores": metric_scores, "human_scores": human_scores}
-    columns = Columns.of(given, missing, "systems" if systems is None else "items")
+    columns = NumberColumns.of(given, missing, "systems" if systems is None else "items")
     metric, human = columns.complete.values()
     means: tuple[SystemMean, ...] = ()
     if systems is not None:
@@ -518,7 +521,7 @@ def side_by_side(metric_differences: Any, human_differences: Any, *, missing: st
     (6, 0.961)
     """
     given = {"metric_differences": metric_differences, "human_differences": human_differences}
-    columns = Columns.of(given, missing, "evaluations")
+    columns = NumberColumns.of(given, missing, "evaluations")
     if not columns.kept.any():
         raise InputError(f"there are 0 side-by-side evaluations{columns.remainder}")
     metric, human = (np.concatenate([column, -column]) for column in columns.complete.values())
@@ -526,7 +529,7 @@ def side_by_side(metric_differences: Any, human_differences: Any, *, missing: st
 
 
 def _system_level(
-    columns: Columns,
+    columns: NumberColumns,
     metric: np.ndarray,
     human: np.ndarray,
     systems: tuple[SystemMean, ...] = (),
@@ -561,7 +564,7 @@ def _differences(pair: Sequence[Correlations], statistic: str) -> Callable[[np.n
     return differences
 
 
-def _swapped_differences(rows: RatedRows, statistic: str) -> Callable[[np.ndarray], np.ndarray]:
+def _swapped_differences(rows: RatedScores, statistic: str) -> Callable[[np.ndarray], np.ndarray]:
     """Coins of the images (units, b) → difference after the swaps, (1, b).
 
     Every row is there twice, once with each metric's score, and a coin says which of the two counts: so this
@@ -595,7 +598,7 @@ def _z_scores(column: np.ndarray) -> np.ndarray:
     return centred / np.sqrt((centred**2).mean())
 
 
-def _counts(rows: RatedRows, notes: Sequence[str]) -> dict[str, Any]:
+def _counts(rows: RatedScores, notes: Sequence[str]) -> dict[str, Any]:
     """What `_Counted` holds."""
     return {
         "n_items": rows.n_items,
@@ -631,7 +634,7 @@ def _sampling_notes(samples: np.ndarray, confidence: float, unit: str, items: st
     return notes + ([coarse] if coarse else []) + _undefined_notes(samples)
 
 
-def _swapping_notes(samples: np.ndarray, rows: RatedRows) -> list[str]:
+def _swapping_notes(samples: np.ndarray, rows: RatedScores) -> list[str]:
     """What a reader of a randomisation's p-value has to know."""
     notes = [] if rows.unit == "image" else [_no_images(rows.unit, "items")]
     if rows.n_units < math.log2(len(samples)):

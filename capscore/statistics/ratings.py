@@ -60,8 +60,8 @@ class RatingSummary:
 
 
 @dataclass(frozen=True)
-class Columns:
-    """Columns of numbers of which some rows lack something.
+class NumberColumns:
+    """NumberColumns of numbers of which some rows lack something.
 
     Attributes:
         complete: name → float64 (kept,), the rows that lack nothing.
@@ -76,7 +76,7 @@ class Columns:
     notes: list[str]
 
     @classmethod
-    def of(cls, given: dict[str, Any], missing: str, items: str) -> Columns:
+    def of(cls, given: dict[str, Any], missing: str, items: str) -> NumberColumns:
         """Checks lists of numbers that belong together.
 
         Args:
@@ -87,7 +87,7 @@ class Columns:
         Raises:
             InputError: different lengths, something that is no finite number, a missing one.
 
-        >>> found = Columns.of({"wins": [1, None, 3], "losses": [4, 5, 6]}, "skip", "games")
+        >>> found = NumberColumns.of({"wins": [1, None, 3], "losses": [4, 5, 6]}, "skip", "games")
         >>> found.complete["losses"].tolist(), found.left_out, found.notes
         ([4.0, 6.0], {'wins missing': 1}, ['1 of 3 games left out: wins missing (row 1)'])
         """
@@ -107,7 +107,7 @@ class Columns:
 
 
 @dataclass(frozen=True)
-class RatedRows:
+class RatedScores:
     """Rows of each metric's score and a rating, those that lack something left out.
 
     Attributes:
@@ -139,13 +139,13 @@ class RatedRows:
     @classmethod
     def of(
         cls, scores: dict[str, Any], ratings: Any, raters: str | None, images: Any, missing: str
-    ) -> RatedRows:
+    ) -> RatedScores:
         """Checks what `statistics.agreement.agreement` was given; `scores` has a list of numbers a metric.
 
         Raises:
             InputError: as there.
 
-        >>> rows = RatedRows.of({"scores": [0.3, 0.1]}, [[1, 2], [3]], "flatten", ["a", "b"], "raise")
+        >>> rows = RatedScores.of({"scores": [0.3, 0.1]}, [[1, 2], [3]], "flatten", ["a", "b"], "raise")
         >>> rows.scores["scores"].tolist(), rows.ratings.tolist(), rows.units.tolist()
         ([0.3, 0.3, 0.1], [1.0, 2.0, 3.0], [0, 0, 1])
         """

@@ -3,7 +3,7 @@
 import datasets
 
 import capscore  # From: capscore
-from capscore.benchmark.data import coco_files
+from capscore.benchmark.data import coco_format
 
 _CITATION = """\
 @article{chen2015microsoft,
@@ -129,7 +129,7 @@ class CocoCaptions(capscore.CaptionBenchmark):
     def _year(self, split):
         folder = f"{_YEAR_SPLITS[split]}{self.config.name}"
         file = self.file(folder)
-        for image, captions in coco_files.photos_with_captions(file):
+        for image, captions in coco_format.photos_with_captions(file):
             if not captions:
                 raise file.error(f"photo {image['file_name']} has no captions")
             yield (

@@ -7,7 +7,7 @@ import re
 import datasets
 
 import capscore  # From: capscore
-from capscore.benchmark.data import caption_files
+from capscore.benchmark.data import reference_files
 
 _CITATION = """\
 @article{aditya2018image,
@@ -19,9 +19,9 @@ _CITATION = """\
 _HOMEPAGE = "https://imagesdg.wordpress.com/image-to-scene-description-graph/"
 # part → how the official files call it, and where its photos' own captions are
 _PARTS = {
-    "flickr8k": ("8k", caption_files.FLICKR8K),
-    "flickr30k": ("30k", caption_files.FLICKR30K),
-    "coco": ("coco", caption_files.COCO),
+    "flickr8k": ("8k", reference_files.FLICKR8K),
+    "flickr30k": ("30k", reference_files.FLICKR30K),
+    "coco": ("coco", reference_files.COCO),
 }
 # question → how the official files spell it
 _QUESTIONS = {"correctness": "correctness", "thoroughness": "throughness"}
@@ -74,9 +74,9 @@ class Composite(capscore.CaptionBenchmark):
     FILES = {
         **{f"{question}_{part}": _official(part, question) for part in _PARTS for question in _QUESTIONS},
         **{f"decoded_{part}": _decoded(part) for part in _PARTS},
-        **caption_files.FLICKR8K,
-        **caption_files.FLICKR30K,
-        **caption_files.COCO,
+        **reference_files.FLICKR8K,
+        **reference_files.FLICKR30K,
+        **reference_files.COCO,
     }
     IMAGES = capscore.ImageFolders(
         (
@@ -125,7 +125,7 @@ class Composite(capscore.CaptionBenchmark):
 
     def _part(self, part):
         photos = dict(self._photos(part))
-        captions = caption_files.references_of(self, photos, list(_PARTS[part][1]))
+        captions = reference_files.references_of(self, photos, list(_PARTS[part][1]))
         unlike = []
         for photo, rated in photos.items():
             references = captions.get(photo, [])
@@ -243,6 +243,6 @@ class Composite(capscore.CaptionBenchmark):
 
 def _own_reference(human, references):
     """Number of the reference that the human candidate is, apart from spelling; None if it is none."""
-    plain = [caption_files.letters_and_digits(reference) for reference in references]
-    near = difflib.get_close_matches(caption_files.letters_and_digits(human), plain, n=1)
+    plain = [reference_files.letters_and_digits(reference) for reference in references]
+    near = difflib.get_close_matches(reference_files.letters_and_digits(human), plain, n=1)
     return plain.index(near[0]) if near else None

@@ -1,7 +1,7 @@
 """Nebula (Matsuda et al. 2024) as a `datasets` loading script."""
 
 import capscore  # From: capscore
-from capscore.benchmark.data import rated_captions
+from capscore.benchmark.data import polaris_format
 
 _CITATION = """\
 @inproceedings{matsuda2024deneb,
@@ -43,7 +43,7 @@ def _json(folder, file, sha256=""):
     )
 
 
-class Nebula(rated_captions.RatedCaptions):
+class Nebula(polaris_format.RatedCaptions):
     """Captions of many models, each with a human score, chosen to bring out hallucinations."""
 
     VERSION = "1.0.0"

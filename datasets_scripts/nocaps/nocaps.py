@@ -5,7 +5,7 @@ from collections import Counter
 import datasets
 
 import capscore  # From: capscore
-from capscore.benchmark.data import coco_files
+from capscore.benchmark.data import coco_format
 
 _CITATION = """\
 @inproceedings{agrawal2019nocaps,
@@ -117,7 +117,7 @@ class Nocaps(capscore.CaptionBenchmark):
 
     def _captions(self):
         file = self.file("captions")
-        for image, captions in coco_files.photos_with_captions(file, image_fields=["domain"]):
+        for image, captions in coco_format.photos_with_captions(file, image_fields=["domain"]):
             photo = image["file_name"]
             domain = self._domain(file, image["domain"], photo)
             if domain not in _CONFIGS[self.config.name]:

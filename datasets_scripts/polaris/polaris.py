@@ -1,7 +1,7 @@
 """Polaris (Wada et al. 2024) as a `datasets` loading script."""
 
 import capscore  # From: capscore
-from capscore.benchmark.data import rated_captions
+from capscore.benchmark.data import polaris_format
 
 _CITATION = """\
 @inproceedings{wada2024,
@@ -45,7 +45,7 @@ def _explained(name, url="", sha256=""):
     )
 
 
-class Polaris(rated_captions.RatedCaptions):
+class Polaris(polaris_format.RatedCaptions):
     """Captions of people and ten models, each with the score of one person a row."""
 
     VERSION = "1.0.0"

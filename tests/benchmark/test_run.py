@@ -13,14 +13,14 @@ import capscore
 from capscore import CapscoreError, InputError
 from capscore.benchmark import run_benchmark
 from capscore.benchmark.run import benchmark_queries
-from capscore.benchmark.tasks import Options
+from capscore.benchmark.tasks import TaskOptions
 
 from ..photos import encode, noise
 from ..toy import ColourBackbone
 
 rouge = {"rouge_l": functools.partial(capscore.load, "rouge_l")}
 toy = {"mcs": functools.partial(capscore.load, "mcs", backbone=ColourBackbone(), cache=False)}
-quick = Options(bootstrap=0)
+quick = TaskOptions(bootstrap=0)
 pytestmark = pytest.mark.filterwarnings("ignore::capscore.BenchmarkWarning")
 
 
@@ -65,7 +65,7 @@ def test_agreement_is_that_of_the_scores_with_every_single_rating(tmp_path):
 
 def test_averaged_raters_are_another_number(tmp_path):
     _, ratings = rated(tmp_path)
-    options = Options(bootstrap=0, raters="mean")
+    options = TaskOptions(bootstrap=0, raters="mean")
     run = run_benchmark("flickr8k_human", "expert", data_dir=tmp_path, metrics=rouge, options=options)
     values = [float(value) for value in run.results[0].scores]
     expected = kendalltau(values, np.mean(ratings, axis=1), variant="c").statistic
@@ -74,7 +74,7 @@ def test_averaged_raters_are_another_number(tmp_path):
 
 def test_intervals_hold_the_number_and_are_the_same_again(tmp_path):
     rated(tmp_path, rows=40, photos=10)
-    options = Options(bootstrap=200, seed=3)
+    options = TaskOptions(bootstrap=200, seed=3)
     first, second = (
         run_benchmark("flickr8k_human", "expert", data_dir=tmp_path, metrics=rouge, options=options)
         for _ in range(2)
@@ -116,7 +116,7 @@ def test_a_component_is_a_metric_of_its_own(tmp_path):
 
 
 def test_a_metric_of_photos_says_what_is_missing(flickr):
-    with pytest.raises(CapscoreError, match=r"mcs looks at photos, and 2 of 2 of flickr8k_human · expert"):
+    with pytest.raises(CapscoreError, match=r"mcs looks at photos, and 2 of the 2 photos of flickr8k_human"):
         run_benchmark("flickr8k_human", "expert", data_dir=flickr, metrics=toy, options=quick)
     run = run_benchmark(
         "flickr8k_human", "expert", data_dir=flickr, metrics={**toy, **rouge}, options=quick, keep_going=True
@@ -172,7 +172,7 @@ def test_a_missing_score_is_told_by_file_and_row(tmp_path):
     path = scored(tmp_path, [None if n == 3 else n for n in range(12)])
     with pytest.raises(InputError, match=r"mine\.jsonl, 3\.jpg\|7\.jpg#2: scores: missing"):
         take(tmp_path, {"mine": path})
-    run = take(tmp_path, {"mine": path}, Options(bootstrap=0, missing="skip"))
+    run = take(tmp_path, {"mine": path}, TaskOptions(bootstrap=0, missing="skip"))
     rest = [n for n in range(12) if n != 3]
     expected = kendalltau(np.repeat(rest, 3), np.ravel([ratings[n] for n in rest]), variant="c").statistic
     (result,) = run.results
@@ -183,7 +183,7 @@ def test_a_missing_score_is_told_by_file_and_row(tmp_path):
 
 def test_constant_scores_are_undefined_in_words(tmp_path):
     rated(tmp_path)
-    (result,) = take(tmp_path, {"mine": scored(tmp_path, [0.5] * 12)}, Options(bootstrap=50)).results
+    (result,) = take(tmp_path, {"mine": scored(tmp_path, [0.5] * 12)}, TaskOptions(bootstrap=50)).results
     assert [statistic.value for statistic in result.outcome.statistics] == [None] * 3
     assert any("scores are all 0.5" in note for note in result.outcome.notes)
 
@@ -207,7 +207,7 @@ def test_figures_of_a_backbone_stand_beside_scores_of_that_backbone_only(tmp_pat
         tmp_path, {"clip_score": path, f"clip_score@{backbone}": path, "clip_score@embedded": path}
     ).results
     assert {figure.backbone for figures in unknown.published.values() for figure in figures} <= {None}
-    assert any("clip_score@BACKBONE name theirs" in note for note in unknown.outcome.notes)
+    assert any("call the scores clip_score@BACKBONE" in note for note in unknown.outcome.notes)
     assert {figure.backbone for figures in named.published.values() for figure in figures} == {backbone}
     assert not any(other.published.values())
 
@@ -215,9 +215,9 @@ def test_figures_of_a_backbone_stand_beside_scores_of_that_backbone_only(tmp_pat
 def test_averaged_ratings_are_not_set_beside_figures_of_single_ones(tmp_path):
     rated(tmp_path)
     path = scored(tmp_path, range(12))
-    (result,) = take(tmp_path, {"cider": path}, Options(bootstrap=0, raters="mean")).results
+    (result,) = take(tmp_path, {"cider": path}, TaskOptions(bootstrap=0, raters="mean")).results
     assert not any(result.published.values())
-    assert any("they are of single ratings" in note for note in result.outcome.notes)
+    assert any("they are for single ratings" in note for note in result.outcome.notes)
     (result,) = take(tmp_path, {"cider": path}).results
     assert result.published["tau_c"][0].value == 43.9
 
@@ -226,7 +226,7 @@ def test_what_is_not_compared_is_told(tmp_path):
     rated(tmp_path)
     path = scored(tmp_path, range(12))
     assert take(tmp_path, {"a": path}, compare=True).notes[-1] == (
-        "nothing is compared: that takes two metrics"
+        "nothing is compared: a comparison needs two metrics"
     )
     (tmp_path / "images").mkdir()
     for photo in (0, 1):
@@ -239,7 +239,7 @@ def test_what_is_not_compared_is_told(tmp_path):
 def test_two_equal_metrics_differ_by_nothing(tmp_path):
     rated(tmp_path)
     path = scored(tmp_path, range(12))
-    run = take(tmp_path, {"a": path, "b": path}, Options(bootstrap=50), compare=True)
+    run = take(tmp_path, {"a": path, "b": path}, TaskOptions(bootstrap=50), compare=True)
     assert [(test["difference"], test["p_value"]) for test in run.comparisons] == [(0.0, 1.0)] * 2
 
 
@@ -251,7 +251,7 @@ def test_two_metrics_are_compared_on_the_same_photos(tmp_path):
         "expert",
         data_dir=tmp_path,
         metrics=makers,
-        options=Options(bootstrap=100),
+        options=TaskOptions(bootstrap=100),
         compare=True,
     )
     first, second = (result.outcome.statistics[0].value for result in run.results)
@@ -285,4 +285,4 @@ def test_nothing_to_measure(flickr):
 def test_options_that_cannot_be(given):
     (name,) = given
     with pytest.raises(InputError, match=f"{name}=.*expected"):
-        Options(**given)
+        TaskOptions(**given)

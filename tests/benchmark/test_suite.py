@@ -10,9 +10,9 @@ import capscore
 from capscore import InputError
 from capscore.benchmark import run_suite
 from capscore.benchmark.suite import benchmark_home, members
-from capscore.benchmark.tasks import Options
+from capscore.benchmark.tasks import TaskOptions
 
-quick = Options(bootstrap=0)
+quick = TaskOptions(bootstrap=0)
 rouge = {"rouge_l": functools.partial(capscore.load, "rouge_l")}
 pytestmark = pytest.mark.filterwarnings("ignore::capscore.BenchmarkWarning")
 
@@ -33,7 +33,7 @@ def test_what_is_there_is_run_and_what_is_not_is_told(root):
     assert [run.name for run in found.runs] == [run.name for run in seen]
     assert {"flickr8k_human · expert", "flickr8k_human · crowdflower"} <= {run.name for run in found.runs}
     assert "there is no folder" in found.skipped["composite · coco"]
-    reason = "rouge_l compares with references of valse, and its captions have none"
+    reason = "rouge_l compares captions with references, and in valse no caption has any"
     assert found.skipped["valse · existence"] == reason
     assert found.failed == {}
     assert set(found.to_dict()) == {"suite", "runs", "skipped", "failed"}

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from scipy.stats import pearsonr
 
 from capscore import CapscoreError
 from capscore.benchmark.data.load import benchmark_builder
-from capscore.benchmark.tasks import Options, known_slugs, task_of
+from capscore.benchmark.tasks import TaskOptions, known_slugs, task_of
 from capscore.files.shipped import benchmark_slugs
 
 from ..datasets_scripts.conftest import official
 
-quick = Options(bootstrap=0)
+quick = TaskOptions(bootstrap=0)
 pytestmark = pytest.mark.filterwarnings("ignore::capscore.BenchmarkWarning")
 
 
@@ -29,7 +32,7 @@ def test_every_benchmark_has_a_task_or_a_reason():
     for slug in benchmark_slugs():
         if slug in known_slugs():
             continue
-        with pytest.raises(CapscoreError, match=f"{slug} is no benchmark of caption scores: it "):
+        with pytest.raises(CapscoreError, match=f"{slug} is not a benchmark of caption scores: it "):
             task_of(slug, "default")
     with pytest.raises(CapscoreError, match="'flickr' is not one of the benchmarks"):
         task_of("flickr", "default")
@@ -160,3 +163,31 @@ def test_marvl_looks_at_two_photos_a_row():
     assert value(outcome, "accuracy_1") == 0.75
     assert value(outcome, "accuracy_2") == 0.0
     assert task.keep(rows, [True] * 6 + [False] * 2) == rows[:3]
+
+
+def test_a_benchmark_imports_only_its_own_protocol(tmp_path):
+    """In an interpreter of its own: what is imported here may have been wanted by another test."""
+    official("flickr8k_human").write(tmp_path)
+    code = f"""
+import sys, warnings, capscore
+from capscore.benchmark import run_benchmark
+warnings.simplefilter("ignore")
+run = run_benchmark("flickr8k_human", "expert", data_dir={str(tmp_path)!r},
+                    metrics={{"rouge_l": lambda: capscore.load("rouge_l")}})
+assert run.results[0].outcome.statistics, run.skipped
+rooms = ("capscore.benchmark.protocols.", "capscore.benchmark.tasks.", "capscore.benchmark.robustness")
+print(*sorted(name.removeprefix("capscore.benchmark.") for name in sys.modules if name.startswith(rooms)))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.split() == ["protocols.results", "tasks.base", "tasks.ratings"], done.stderr
+
+
+def test_functions_are_not_shadowed_by_modules_of_their_former_names():
+    code = """
+import capscore.protocols.foils, capscore.protocols.retrieval, capscore.benchmark.protocols.marvl_accuracy
+from capscore.protocols import foils, marvl, retrieval
+from capscore.protocols.foils import FoilAccuracy
+assert all(map(callable, (foils, marvl, retrieval)))
+assert FoilAccuracy is capscore.benchmark.protocols.FoilAccuracy
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)

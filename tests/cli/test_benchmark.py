@@ -190,7 +190,11 @@ def test_a_suite_runs_what_is_there(flickr):
             "--regions is for infometic, which is not among the metrics",
         ),
         (("--data", "thumb", "--data-dir", "nowhere", "-m", "rouge_l"), 1, "is not a folder"),
-        (("--data", "captokeneval", "-m", "rouge_l", "--data-dir", "."), 1, "no benchmark of caption scores"),
+        (
+            ("--data", "captokeneval", "-m", "rouge_l", "--data-dir", "."),
+            1,
+            "asks for scores of words and regions",
+        ),
     ],
 )
 def test_what_a_person_may_get_wrong(arguments, code, message, tmp_path, monkeypatch):
@@ -205,8 +209,8 @@ def test_a_missing_photo_is_said_with_what_can_be_done(flickr):
     result = benchmark(flickr, "--metric", "mcs", "--backbone", "embedded")
     assert result.exit_code == 1
     told = " ".join(result.stderr.split())
-    assert "mcs looks at photos, and 4 of 4 of flickr8k_human · expert are not there" in told
-    assert "`partial` scores the other rows" in told
+    assert "mcs looks at photos, and 4 of the 4 photos of flickr8k_human · expert are missing" in told
+    assert "scores the other rows" in told
 
 
 def test_a_metric_that_cannot_be_run_does_not_stop_the_others(flickr):

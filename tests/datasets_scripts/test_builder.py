@@ -14,6 +14,7 @@ import pytest
 import capscore
 from capscore.benchmark.data import builder as benchmark_builder
 from capscore.benchmark.data import load as data_sets
+from capscore.benchmark.data import script
 from capscore.benchmark.data.annotation_files import AnnotationError, MissingAnnotations
 from capscore.benchmark.data.builder import garbled
 
@@ -25,7 +26,8 @@ PHOTO = encode(noise(seed=0), "JPEG")
 @pytest.fixture(autouse=True)
 def _tiny(monkeypatch):
     scripts = Path(__file__).parent / "scripts"
-    monkeypatch.setattr(data_sets, "benchmark_folder", lambda slug: str(scripts / slug))
+    for module in (data_sets, script):
+        monkeypatch.setattr(module, "benchmark_folder", lambda slug: str(scripts / slug))
 
 
 def build(folder, cache, **options):

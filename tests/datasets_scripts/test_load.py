@@ -15,6 +15,7 @@ from packaging.version import Version
 
 import capscore
 from capscore.benchmark.data import load as data_sets
+from capscore.benchmark.data import script
 from capscore.benchmark.data.load import READERS, benchmark_builder, builder_class
 
 from .conftest import SCRIPTS, SLUGS, official
@@ -195,7 +196,7 @@ def test_several_threads_load_a_script_at_once(folder, monkeypatch):
     source = SCRIPTS / "xvnli" / "xvnli.py"
     slow = folder / "xvnli.py"
     slow.write_text("import time\ntime.sleep(0.3)\n" + source.read_text(encoding="utf-8"), encoding="utf-8")
-    monkeypatch.setattr(data_sets, "benchmark_folder", lambda slug: str(folder))
+    monkeypatch.setattr(script, "benchmark_folder", lambda slug: str(folder))
     before = sys.modules.pop("capscore_benchmarks.xvnli", None)
     found = []
 
@@ -268,7 +269,7 @@ def test_other_code_prepares_other_rows(folder, monkeypatch, tmp_path):
         (tmp_path / f"{name}.py").write_bytes((READING / f"{name}.py").read_bytes())
     monkeypatch.setattr(data_sets, "__file__", str(tmp_path / "load.py"))
     assert benchmark_builder("xvnli", "fr", data_dir=folder).cache_dir == before
-    (tmp_path / "rated_captions.py").write_text("changed")
+    (tmp_path / "polaris_format.py").write_text("changed")
     assert benchmark_builder("xvnli", "fr", data_dir=folder).cache_dir != before
 
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from capscore import CapscoreError, MissingExtraError
 from capscore.benchmark.published import find
 from capscore.benchmark.run import BenchmarkRun, MetricResult
-from capscore.benchmark.tasks import Options, Outcome, Statistic
+from capscore.benchmark.tasks import Outcome, Statistic, TaskOptions
 from capscore.show.benchmark_figure import write_figure
 from capscore.show.benchmark_table import metric_name, print_run, statistic_name, to_markdown
 
@@ -45,7 +45,7 @@ def run() -> BenchmarkRun:
         version="1.0.0",
         files={},
         n_rows=5664,
-        options=Options(),
+        options=TaskOptions(),
         results=[result],
         skipped={"mcs": "its photos are not there"},
     )
@@ -109,7 +109,7 @@ def test_long_names_are_folded(run):
 
 
 def test_confidence_is_not_rounded(run):
-    run = dataclasses.replace(run, options=Options(confidence=0.999))
+    run = dataclasses.replace(run, options=TaskOptions(confidence=0.999))
     assert "99.9% interval" in shown(run)
     assert "Intervals: 99.9%," in to_markdown([run])
 

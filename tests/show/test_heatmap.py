@@ -9,7 +9,7 @@ import pytest
 
 from capscore import CapscoreError
 from capscore.benchmark.run import BenchmarkRun, MetricResult
-from capscore.benchmark.tasks import Options, Outcome
+from capscore.benchmark.tasks import Outcome, TaskOptions
 from capscore.show.heatmap import between_languages, write_heatmap
 
 
@@ -30,7 +30,7 @@ def run(config, **scores):
         )
         for name, values in scores.items()
     ]
-    return BenchmarkRun("m_capeval1k", config, "test", "1.0.0", {}, 5, Options(), results)
+    return BenchmarkRun("m_capeval1k", config, "test", "1.0.0", {}, 5, TaskOptions(), results)
 
 
 def test_correlations():

@@ -14,13 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from capscore.errors import InputError
-from capscore.statistics.ratings import RatedRows, RatingSummary, coded, means_by, numbers_of
+from capscore.statistics.ratings import RatedScores, RatingSummary, coded, means_by, numbers_of
 
 NAN = math.nan
 
 
 def rows_of(scores, ratings, raters=None, images=None, missing="raise"):
-    return RatedRows.of({"scores": scores}, ratings, raters, images, missing)
+    return RatedScores.of({"scores": scores}, ratings, raters, images, missing)
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_lengths_are_named():
     with pytest.raises(InputError, match="3 scores, 2 ratings: expected as many of each"):
         rows_of([1, 2, 3], [1, 2])
     with pytest.raises(InputError, match="2 first scores, 3 second scores, 2 ratings"):
-        RatedRows.of({"first_scores": [1, 2], "second_scores": [1, 2, 3]}, [1, 2], None, None, "raise")
+        RatedScores.of({"first_scores": [1, 2], "second_scores": [1, 2, 3]}, [1, 2], None, None, "raise")
     with pytest.raises(InputError, match="2 items, 1 images"):
         rows_of([1, 2], [1, 2], images=["a"])
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from capscore.benchmark.data.annotation_files import AnnotationSource
-from capscore.benchmark.data.coco_files import photos_with_captions
+from capscore.benchmark.data.coco_format import photos_with_captions
 from capscore.errors import InputError
 from capscore.files.columns import FAMILIAR, ImageFolder, find_fields
 from capscore.files.rows import open_rows

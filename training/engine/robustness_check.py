@@ -11,8 +11,8 @@ import math
 import numpy as np
 
 from capscore.backbones.base import Backbone
-from capscore.benchmark.protocols.retrieval import retrieval
-from capscore.benchmark.protocols.robustness import robustness_drop
+from capscore.benchmark.protocols.relative_drop import robustness_drop
+from capscore.benchmark.protocols.retrieval_recall import retrieval
 from capscore.embedding.embedder import Embedder
 from capscore.errors import InputError
 from capscore.perturbations.published import KINDS

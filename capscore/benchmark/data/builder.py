@@ -26,6 +26,7 @@ from datasets import Features, Value
 
 from ...errors import CapscoreError, InputError, ResultWriteError, warn
 from .annotation_files import AnnotationError, AnnotationSource, MissingAnnotations
+from .script import unpickled
 
 IMAGE_SUFFIXES = {".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff"}
 
@@ -210,7 +211,7 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
     def __reduce_ex__(self, protocol: Any) -> Any:
         """A streamed split goes to other processes with its builder; there the script is loaded first."""
         if type(self).__module__.startswith("capscore_benchmarks."):
-            return _unpickled, (self.name, self.__getstate__())
+            return unpickled, (self.name, self.__getstate__())
         return super().__reduce_ex__(protocol)
 
     # --------------------------------------------------------- what a script says of itself
@@ -614,16 +615,6 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
             f"{self.name} ({self.config.name}) could not be prepared in {self._cache_dir_root} "
             f"({error.strerror or error}); cache_dir=… is another folder for it"
         )
-
-
-def _unpickled(slug: str, state: dict[str, Any]) -> CaptionBenchmark:
-    """A builder in another process."""
-    from .load import builder_class
-
-    kind = builder_class(slug)
-    builder = kind.__new__(kind)
-    builder.__setstate__(state)
-    return builder
 
 
 @dataclass

@@ -9,35 +9,30 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import hashlib
-import importlib.util
 import os
-import sys
-import threading
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from ...errors import CapscoreError, InputError, ResultWriteError
+from ...errors import InputError, ResultWriteError, Setting
 from ...files.shipped import benchmark_folder
-from ...files.whole_file import whole_file
 
 if TYPE_CHECKING:
     from datasets import Dataset, DatasetDict, IterableDataset, IterableDatasetDict
 
     from .builder import BenchmarkConfig, CaptionBenchmark
 
-# two threads must not load a script at once: the second would find a module that is not whole
-_LOADING = threading.RLock()
 # what turns files into rows, beside the loading script itself
 READERS = (
     "annotation_files",
     "annotation_folder",
     "builder",
-    "caption_files",
-    "coco_files",
+    "coco_format",
     "flickr30k_entities",
     "flickr8k_captions",
-    "rated_captions",
+    "polaris_format",
+    "reference_files",
+    "script",
 )
 
 
@@ -135,7 +130,9 @@ def benchmark_builder(
     except OSError as error:
         raise ResultWriteError(
             f"{slug} ({config}) cannot be prepared in {cache_dir or 'the cache of datasets'} "
-            f"({error.strerror or error}); cache_dir=… is another folder for it"
+            f"({error.strerror or error}); ",
+            Setting("cache_dir"),
+            " may name another folder",
         ) from error
 
 
@@ -166,48 +163,11 @@ def builder_class(slug: str) -> type[CaptionBenchmark]:
     """The builder class in a benchmark's loading script.
 
     Raises:
-        CapscoreError: there is no benchmark of that name; says which are near.
+        CapscoreError: there is no benchmark of that name; the message names similar ones.
     """
-    from .builder import CaptionBenchmark
+    from .script import script_class
 
-    path = _importable(Path(benchmark_folder(slug), f"{slug}.py"))
-    # `datasets` finds a builder's module by its name again, so it must be among the loaded ones
-    name = f"capscore_benchmarks.{slug}"
-    with _LOADING:
-        module = sys.modules.get(name)
-        if module is None or getattr(module, "__file__", None) != str(path):
-            spec = importlib.util.spec_from_file_location(name, path)
-            if spec is None or spec.loader is None:
-                raise CapscoreError(f"{path} cannot be loaded")
-            module = importlib.util.module_from_spec(spec)
-            sys.modules[name] = module
-            try:
-                spec.loader.exec_module(module)
-            except BaseException:
-                del sys.modules[name]
-                raise
-    for value in vars(module).values():
-        if isinstance(value, type) and issubclass(value, CaptionBenchmark) and value.__module__ == name:
-            return value
-    raise CapscoreError(f"{path} has no builder class")
-
-
-def _importable(script: Path) -> Path:
-    """Where a script is loaded from: where it lies, or, with `datasets` < 4, a copy among their modules.
-
-    These leave a lock beside the folder of a builder's file, and an installed package may not be written to.
-    """
-    import datasets
-
-    if int(datasets.__version__.partition(".")[0]) >= 4:
-        return script
-    content = script.read_bytes()
-    digest = hashlib.sha256(content).hexdigest()[:16]
-    copy = Path(datasets.config.HF_MODULES_CACHE, "capscore_benchmarks", digest, script.stem, script.name)
-    if not copy.is_file():
-        with whole_file(copy, "copy of a loading script", make_folders=True) as file:
-            file.write(content)
-    return copy
+    return cast("type[CaptionBenchmark]", script_class(slug))
 
 
 def _check_options(slug: str, known: BenchmarkConfig, options: Mapping[str, Any]) -> None:
@@ -221,7 +181,8 @@ def _check_options(slug: str, known: BenchmarkConfig, options: Mapping[str, Any]
             raise InputError(f"{slug} has no option {name!r}: {has}{_near(name, own)}", field="options")
         if type(value) is not type(own[name]):
             raise InputError(
-                f"{name}={value!r}: expected {type(own[name]).__name__}, such as {own[name]!r}",
+                Setting(name, value),
+                f": expected {type(own[name]).__name__}, such as {own[name]!r}",
                 field="options",
             )
 

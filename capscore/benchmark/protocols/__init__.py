@@ -1,8 +1,8 @@
 """Benchmark protocols: arrays of scores and labels → the numbers of a paper's table.
 
-In: arrays, one number or label a row. Out: one frozen result a protocol, with `statistics()`, `table()` for
-printing, `counts()`, and `to_dict()` for JSON. Values are shares in [0, 1] or correlations in [-1, 1], never
-percent; None stands for what the rows cannot give, and `notes` says why.
+In: arrays with one number or label per row. Out: one frozen result per protocol, with `statistics()`,
+`table()` for printing, `counts()`, and `to_dict()` for JSON. Values are shares in [0, 1] or correlations in
+[-1, 1], never percentages. None marks a number that the rows cannot give; `notes` says why.
 
     >>> from capscore.benchmark.protocols import foils
     >>> foils([0.9, 0.8], [0.2, 0.9]).table()
@@ -11,18 +11,25 @@ percent; None stands for what the rows cannot give, and `notes` says why.
 
 from __future__ import annotations
 
-from .accuracy import Accuracy
-from .captokeneval import CapTokenEvalAccuracy, TokenAccuracy, captokeneval
-from .cross_language import CrossLanguageCorrelation, cross_language, quality_subset
-from .foils import VALSE_PHENOMENA, VALSE_PIECES, FoilAccuracy, foils, valse
-from .marvl import IrregularGroup, MarvlAccuracy, marvl
-from .pairwise import PASCAL50S_CATEGORIES, PairwiseAccuracy, pairwise_by_category
-from .rating_correlation import rating_correlation
-from .results import ProtocolResult, Statistic
-from .retrieval import Recall, RetrievalRecall, retrieval
-from .robustness import PERTURBATIONS, PerturbationDrop, RobustnessDrop, robustness_drop
-from .thumb import RatingCorrelations, SystemMeans, ThumbCorrelation, thumb
-from .xvnli import XVNLI_LABELS, XvnliAccuracy, xvnli
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from ...files.lazy import lazy_attributes
+
+if TYPE_CHECKING:
+    from .accuracy import Accuracy
+    from .captokeneval_accuracy import CapTokenEvalAccuracy, TokenAccuracy, captokeneval
+    from .cross_language_correlation import CrossLanguageCorrelation, cross_language, quality_subset
+    from .foil_accuracy import VALSE_PHENOMENA, VALSE_PIECES, FoilAccuracy, foils, valse
+    from .marvl_accuracy import IrregularGroup, MarvlAccuracy, marvl
+    from .pairwise_accuracy import PASCAL50S_CATEGORIES, PairwiseAccuracy, pairwise_by_category
+    from .ratings import rating_correlation
+    from .relative_drop import PERTURBATIONS, PerturbationDrop, RobustnessDrop, robustness_drop
+    from .results import ProtocolResult, Statistic
+    from .retrieval_recall import Recall, RetrievalRecall, retrieval
+    from .thumb_correlation import RatingCorrelations, SystemMeans, ThumbCorrelation, thumb
+    from .xvnli_accuracy import XVNLI_LABELS, XvnliAccuracy, xvnli
 
 __all__ = [
     "PASCAL50S_CATEGORIES",
@@ -61,3 +68,38 @@ __all__ = [
     "valse",
     "xvnli",
 ]
+
+# module → the names that it offers here, imported when somebody asks for them
+_OFFERED = {
+    "accuracy": "Accuracy",
+    "captokeneval_accuracy": "CapTokenEvalAccuracy TokenAccuracy captokeneval",
+    "cross_language_correlation": "CrossLanguageCorrelation cross_language quality_subset",
+    "foil_accuracy": "VALSE_PHENOMENA VALSE_PIECES FoilAccuracy foils valse",
+    "marvl_accuracy": "IrregularGroup MarvlAccuracy marvl",
+    "pairwise_accuracy": "PASCAL50S_CATEGORIES PairwiseAccuracy pairwise_by_category",
+    "ratings": "rating_correlation",
+    "relative_drop": "PERTURBATIONS PerturbationDrop RobustnessDrop robustness_drop",
+    "results": "ProtocolResult Statistic",
+    "retrieval_recall": "Recall RetrievalRecall retrieval",
+    "thumb_correlation": "RatingCorrelations SystemMeans ThumbCorrelation thumb",
+    "xvnli_accuracy": "XVNLI_LABELS XvnliAccuracy xvnli",
+}
+
+__getattr__, __dir__ = lazy_attributes(
+    __name__, {name: module for module, names in _OFFERED.items() for name in names.split()}
+)
+
+
+class _FunctionsFirst(ModuleType):
+    """A package whose functions stay reachable.
+
+    `import capscore.protocols.foils`, a former module name, would otherwise put the module where the function
+    `foils` belongs.
+    """
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not (name in __all__ and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _FunctionsFirst

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from ...errors import CapscoreError
 from ...scorers.signature import format_signature
-from ..run import BenchmarkRun, MetricResult, heard, named_languages, open_benchmark
-from ..tasks import Options, task_of
+from ..run import BenchmarkRun, MetricResult, heard, open_benchmark
+from ..tasks import TaskOptions, task_of
 from .run import against_stand_ins
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def stand_in_agreement(
     plain_embedders: Mapping[str, Embedder],
     *,
     data_dir: str | Path | None = None,
-    options: Options | None = None,
+    options: TaskOptions | None = None,
 ) -> BenchmarkRun:
     """Measure how metrics agree with ratings, the first reference of each photo in its place.
 
@@ -42,7 +42,7 @@ def stand_in_agreement(
     Raises:
         CapscoreError: as loading does; a benchmark without references.
     """
-    options = options or Options()
+    options = options or TaskOptions()
     builder, split = open_benchmark(slug, config, data_dir=data_dir, images=False)
     task = task_of(slug, builder.config.name)
     with heard() as said:
@@ -70,7 +70,7 @@ def stand_in_agreement(
         start = time.perf_counter()
         with heard() as told:
             scores, settings = against_stand_ins(
-                scorer, queries.candidates, stand_ins, named_languages(queries), plain_embedders[name]
+                scorer, queries.candidates, stand_ins, queries.named_languages, plain_embedders[name]
             )
             outcome = task.outcome(rows, scores, options)
         run.results.append(

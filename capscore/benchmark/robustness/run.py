@@ -24,9 +24,9 @@ from ...statistics.bootstrap import (
     percentile_interval,
     resample,
 )
+from ..protocols.relative_drop import PerturbationDrop, RobustnessDrop, robustness_drop
 from ..protocols.results import Statistic, counted, ends, plain
-from ..protocols.retrieval import retrieval
-from ..protocols.robustness import PerturbationDrop, RobustnessDrop, robustness_drop
+from ..protocols.retrieval_recall import retrieval
 from ..run import heard
 from .captions import CaptionSet
 

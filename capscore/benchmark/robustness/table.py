@@ -16,7 +16,7 @@ ALL = "all"
 
 
 @dataclass(frozen=True)
-class Line:
+class TableLine:
     """A line of a table.
 
     Attributes:
@@ -87,12 +87,12 @@ def _mean(values: Sequence[float | None]) -> float | None:
     return sum(present) / len(present) if present and len(present) == len(values) else None
 
 
-def lines(group: Group, metric: str, *, unseen: bool = False) -> list[Line]:
+def lines(group: Group, metric: str, *, unseen: bool = False) -> list[TableLine]:
     """The table of a metric: for each language means, drops, intervals and published drops."""
     kinds = group.kinds(unseen=unseen)
     average = "average_unseen" if unseen else "average"
     names = ["original", *kinds, average]
-    found: list[Line] = []
+    found: list[TableLine] = []
     for run, result in group.results(metric):
         table = {each.name: each for each in result.statistics()}
         values = {name: each.value for name, each in table.items()}
@@ -107,7 +107,8 @@ def lines(group: Group, metric: str, *, unseen: bool = False) -> list[Line]:
                     for each in ends
                 ]
                 found.insert(
-                    len(found) - bool(_published(names, printed)), Line("", f"{share} {word}", ("", *cells))
+                    len(found) - bool(_published(names, printed)),
+                    TableLine("", f"{share} {word}", ("", *cells)),
                 )
     if len(group.runs) > 1:
         both = averages(group, metric)
@@ -122,12 +123,12 @@ def lines(group: Group, metric: str, *, unseen: bool = False) -> list[Line]:
 
 def _lines(
     language: str, names: Sequence[str], values: dict[str, float | None], printed: dict[str, float]
-) -> list[Line]:
+) -> list[TableLine]:
     means = tuple(score(values.get(f"mean_{name}")) for name in names)
     drops = tuple(percent(values.get(f"drop_{name}")) for name in names[1:])
-    found = [Line(language, "mean", means), Line("", "drop %", ("", *drops))]
+    found = [TableLine(language, "mean", means), TableLine("", "drop %", ("", *drops))]
     if _published(names, printed):
-        found.append(Line("", "published", _published(names, printed)))
+        found.append(TableLine("", "published", _published(names, printed)))
     return found
 
 

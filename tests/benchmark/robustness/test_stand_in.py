@@ -11,7 +11,7 @@ from scipy.stats import kendalltau
 import capscore
 from capscore.benchmark.robustness.agreement import stand_in_agreement
 from capscore.benchmark.robustness.stand_in import plain_backbone
-from capscore.benchmark.tasks import Options
+from capscore.benchmark.tasks import TaskOptions
 from capscore.errors import BackboneUnavailable, CapscoreError
 
 from ...datasets_scripts.conftest import official
@@ -59,7 +59,7 @@ def test_agreement_by_references_that_stand_for_photos(tmp_path, scorer, plain):
         {"mcs": scorer},
         {"mcs": plain},
         data_dir=tmp_path,
-        options=Options(bootstrap=0),
+        options=TaskOptions(bootstrap=0),
     )
     tower = scorer.backbone
     pairs = [(captions[f"{row + 4}.jpg#2"], captions[f"{row % 4}.jpg#0"]) for row in range(12)]

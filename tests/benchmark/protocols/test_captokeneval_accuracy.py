@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from capscore.benchmark.protocols import TokenAccuracy, captokeneval
-from capscore.benchmark.protocols.captokeneval import scores_of_tokens
+from capscore.benchmark.protocols.captokeneval_accuracy import scores_of_tokens
 from capscore.errors import InputError
 
 WORDS = [[0.30, 0.05, 0.20], [0.00, 0.40]]

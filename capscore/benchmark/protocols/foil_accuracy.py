@@ -15,7 +15,7 @@ import numpy as np
 from ...statistics.bootstrap import Interval
 from .accuracy import Accuracy, Sampling, Tally
 from .inputs import flag_column, group_codes, label_codes, present_rows, score_column
-from .pairwise import category_names, drawn_notes, mean_value, pair_notes, pair_units
+from .pairwise_accuracy import category_names, drawn_notes, mean_value, pair_notes, pair_units
 from .results import ProtocolResult, Statistic, counted, ends
 
 # Phenomenon → its pieces, named as VALSE's files. The published table calls counting-hard "balanced",

@@ -17,7 +17,7 @@ from ...statistics.correlation import Correlations
 from ...statistics.ratings import means_by
 from .accuracy import Sampling, single_units
 from .inputs import group_codes, present_rows, rating_column, score_column
-from .pairwise import drawn_notes
+from .pairwise_accuracy import drawn_notes
 from .results import ProtocolResult, Statistic, counted, ends
 
 RATINGS = ("precision", "recall", "total")
