@@ -27,10 +27,21 @@ from capscore.infometic.weights import INFO_CLIP
 from capscore.perturbations.published import KINDS, perturb
 from capscore.perturbations.word_changes import word_changes
 from capscore.show.explained import ExplainedCaption, Segment, explained_captions, segments
-from capscore.show.report import MARKS, ReportCaption, ReportMetric, ReportPhoto, out_of_order, write_html
-from capscore.show.report_explanations import ReportExplained, ReportExplanations
-from capscore.show.report_perturbations import ReportPerturbations, ReportPerturbed, ReportVariant, change
 from capscore.text.word_classes import supported
+from demo_page import (
+    MARKS,
+    ReportCaption,
+    ReportExplained,
+    ReportExplanations,
+    ReportMetric,
+    ReportPerturbations,
+    ReportPerturbed,
+    ReportPhoto,
+    ReportVariant,
+    change,
+    out_of_order,
+    write_html,
+)
 
 HERE = Path(__file__).resolve().parent
 CAPTIONS = HERE / "demo_captions.json"

@@ -361,7 +361,7 @@ def _verdict(caption: ExplainedCaption) -> Text:
 
 def _clean(text: str) -> str:
     """A text that does nothing to the terminal but stand in its line."""
-    from ..show.report import UNSEEN
+    from ..show.markup import UNSEEN
 
     return UNSEEN.sub("?", " ".join(text.splitlines()) if text.strip() else " ").replace("\t", " ")
 

@@ -23,7 +23,7 @@ NAMES = {"tau_b": "τ_b", "tau_c": "τ_c", "spearman": "ρ", "pearson": "r"}
 
 
 @dataclass(frozen=True)
-class Line:
+class StatisticLine:
     """One number of the table, as text.
 
     Attributes:
@@ -59,7 +59,7 @@ def statistic_name(name: str) -> str:
     return words.strip().replace("_", " ").replace(" r@", " R@")
 
 
-def lines(run: BenchmarkRun) -> tuple[list[Line], list[str]]:
+def lines(run: BenchmarkRun) -> tuple[list[StatisticLine], list[str]]:
     """The table's lines, and the sources that their numbers refer to."""
     sources: list[str] = []
     found = []
@@ -91,10 +91,10 @@ def metric_name(result: MetricResult) -> str:
 
 def _line(
     metric: str, statistic: Statistic, entry: Published | None, sources: list[str], *, beside: bool = False
-) -> Line:
+) -> StatisticLine:
     """A line of the table; `beside` is a second one with another value to compare the same number with."""
     value, ends = statistic.value, statistic.interval
-    return Line(
+    return StatisticLine(
         metric=metric,
         statistic="" if beside else statistic_name(statistic.name),
         measured="" if beside else "undefined" if value is None else _points(value),

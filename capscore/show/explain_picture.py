@@ -33,7 +33,7 @@ from .explained import (
     verdict,
 )
 from .fonts import Fonts, find_fonts
-from .report import text_direction
+from .markup import text_direction
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from capscore import CapscoreError, ResultWriteError
-from capscore.show.explain_page import render, write_page
+from capscore.show.explain_page import page_of, write_page
 
 from ..infometic.invented import REGIONS, caption
 
@@ -136,7 +136,7 @@ def test_nothing_that_is_given_becomes_markup(written):
 
 @given(st.text(max_size=60))
 def test_any_caption_makes_a_page_that_parses(text):
-    markup = render(PHOTO, [caption(text)])
+    markup = page_of(PHOTO, [caption(text)])
     Page(markup)
     assert not re.search("[\x00-\x08\x0b-\x1f\ud800-\udfff\u202a-\u202e]", markup)
 
@@ -151,7 +151,7 @@ def test_right_to_left_and_no_language(written):
 def test_photos_of_any_shape():
     for size in ((1, 1), (1, 5000), (5000, 1)):
         item = caption("a", regions=[((0, 0, *size), True, 1.0, "")], size=size)
-        page = Page(render(Image.new("RGB", size), [item]))
+        page = Page(page_of(Image.new("RGB", size), [item]))
         for attributes, _ in page.all("rect"):
             assert float(attributes["width"]) > 0 and float(attributes["height"]) > 0
         (_, _, wide, high) = map(float, page.all("svg")[0][0]["viewbox"].split())

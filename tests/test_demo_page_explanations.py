@@ -8,10 +8,16 @@ import numpy as np
 import pytest
 
 from capscore import CapscoreError, ImageError
-from capscore.show.report import ReportCaption, ReportMetric, ReportPhoto, write_html
-from capscore.show.report_explanations import ReportExplained, ReportExplanations
+from demo_page import (
+    ReportCaption,
+    ReportExplained,
+    ReportExplanations,
+    ReportMetric,
+    ReportPhoto,
+    write_html,
+)
 
-from ..infometic.invented import REGIONS, caption
+from .infometic.invented import REGIONS, caption
 
 METRIC = ReportMetric("infometic", "InfoCLIP", "infometic|backbone:toy@w00000000|weights:info_clip")
 MCS = ReportMetric("mcs", "MCS", "mcs|backbone:toy@w00000000|lang:en")
@@ -120,7 +126,7 @@ def test_right_to_left(tmp_path):
 def test_a_photo_of_another_size_leaves_what_was_there(tmp_path):
     (tmp_path / "page.html").write_text("before")
     other = np.zeros((30, 41, 3), np.uint8)
-    with pytest.raises(CapscoreError, match=r"'Cat' has 41 × 30 pixels.*'a red cat' are of one with 40 × 30"):
+    with pytest.raises(CapscoreError, match=r"'Cat' has 41 × 30 pixels.*'a red cat' were found in 40 × 30"):
         section(tmp_path, ReportExplained(other, "Cat", [RIGHT]))
     with pytest.raises(ImageError):
         section(tmp_path, ReportExplained(tmp_path / "none.jpg", "Cat", [RIGHT]))

@@ -7,8 +7,15 @@ import re
 import pytest
 
 from capscore import CapscoreError
-from capscore.show.report import ReportCaption, ReportMetric, ReportPhoto, write_html
-from capscore.show.report_perturbations import ReportPerturbations, ReportPerturbed, ReportVariant
+from demo_page import (
+    ReportCaption,
+    ReportMetric,
+    ReportPerturbations,
+    ReportPerturbed,
+    ReportPhoto,
+    ReportVariant,
+    write_html,
+)
 
 METRICS = [
     ReportMetric("mcs", "MCS", "mcs|backbone:toy@w00000000|lang:ar"),

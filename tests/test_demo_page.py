@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import doctest
 import errno
 import io
 import os
@@ -16,9 +17,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
+import demo_page
 from capscore import CapscoreError, ImageError, ResultWriteError
-from capscore.show.report import ReportCaption, ReportMetric, ReportPhoto, out_of_order, write_html
 from capscore.text.languages import NAMES
+from demo_page import ReportCaption, ReportMetric, ReportPhoto, out_of_order, write_html
 
 MCS = ReportMetric("mcs", "MCS", "mcs|backbone:toy@w00000000|w:2.5", "from 0 to 2.5")
 REF = ReportMetric("ref_clip_score", "RefCLIPScore", "ref_clip_score|refs:2", "from 0 to 1.43")
@@ -455,6 +457,10 @@ def test_contrast_holds_in_light_and_dark(tmp_path):
         for bar in ("right", "half", "wrong"):
             assert contrast(colour[bar], colour["track"]) >= 3, bar
             assert contrast(colour[bar], colour["card"]) >= 3, bar
+
+
+def test_examples_in_the_docstrings():
+    assert doctest.testmod(demo_page).failed == 0
 
 
 def test_an_unknown_mark_is_an_error():
