@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from itertools import product
@@ -20,9 +19,10 @@ from typing import Any
 
 from capscore.errors import CapscoreError
 from capscore.files.whole_file import write_text
+from training.engine.checkpoints import MAY_CHANGE
 from training.engine.config import main as run_as_command
 from training.engine.config import parse
-from training.engine.loop import MAY_CHANGE, is_main_process
+from training.engine.processes import is_main_process, say
 from training.pr_mcs import RESULT, Settings, data_digests, train
 
 TABLE = "grid.json"
@@ -125,7 +125,7 @@ def search(settings: GridSettings) -> list[GridRun]:
     for number, own in enumerate(runs, start=1):
         done = _finished(own, digests)
         if done is None:
-            _say(f"run {number} of {len(runs)}: {Path(own.out).name}")
+            say(f"run {number} of {len(runs)}: {Path(own.out).name}")
             try:
                 trained = train(own)
             except CapscoreError as error:
@@ -138,7 +138,7 @@ def search(settings: GridSettings) -> list[GridRun]:
                 continue
             done = {"this": trained.evaluation, "base": trained.base}
         else:
-            _say(f"run {number} of {len(runs)}: {Path(own.out).name} is finished")
+            say(f"run {number} of {len(runs)}: {Path(own.out).name} is finished")
         found.append((done["this"], ""))
         base = base or done["base"]
     table = picked(settings, runs, found)
@@ -222,11 +222,6 @@ def _finished(own: Settings, digests: Mapping[str, str]) -> dict[str, Any] | Non
     if differ:
         raise CapscoreError(f"{path.parent} holds a run with {'; '.join(differ)}. Give another folder as out")
     return result
-
-
-def _say(message: str) -> None:
-    if is_main_process():
-        print(message, file=sys.stderr, flush=True)
 
 
 def show(settings: GridSettings, table: Sequence[GridRun]) -> None:

@@ -40,19 +40,14 @@ from training.data.aligned_rows import AlignedRow, coco_rows, entity_rows, file_
 from training.data.caption_rows import read_names
 from training.data.infometic_features import AlignmentData, FeatureOptions, prepare
 from training.data.triples import Captions, Split, split_by_image
+from training.engine.batches import ShuffledBatches
 from training.engine.config import main as run_as_command
 from training.engine.config import parse
 from training.engine.infometic_losses import coarse_nce, hard_negative_loss, token_loss, word_shares
-from training.engine.loop import (
-    LoopSettings,
-    RunResult,
-    ShuffledBatches,
-    device,
-    is_main_process,
-    main_process_first,
-    run,
-)
+from training.engine.loop import RunResult, run
+from training.engine.loop_settings import LoopSettings
 from training.engine.model_card import ModelCard, Result, write_card
+from training.engine.processes import device, is_main_process, main_process_first, say
 from training.engine.run_record import (
     RESULT,
     Origin,
@@ -686,7 +681,7 @@ def train(settings: Settings, *, command: str = "") -> Trained:
     rows = [row for source in sources for row in source.rows()]
     with main_process_first():  # the others find the features
         embedder = Embedder(backbone, cache=EmbeddingCache(None))
-        data = prepare(rows, embedder, settings.options, folder, say=_say)
+        data = prepare(rows, embedder, settings.options, folder, say=say)
     del rows
     split = _split(data, settings)
     batches = AlignmentBatches(
@@ -704,7 +699,7 @@ def train(settings: Settings, *, command: str = "") -> Trained:
             data, split.validation, beta=settings.beta, most=settings.evaluate_pairs, seed=settings.seed
         )
         base = check(load_aligner(INFO_CLIP, backbone)[0])
-    _say(_described(data, split, check))
+    say(_described(data, split, check))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
         model = InfoMetIC(settings.network(backbone.dim).on(backbone))
@@ -808,11 +803,6 @@ def _identity(settings: Settings, backbone: Backbone, data: AlignmentData, split
         "features_digest": data.digest,
         "training_pairs": xxhash.xxh3_128_hexdigest(np.ascontiguousarray(split.training).tobytes()),
     }
-
-
-def _say(message: str) -> None:
-    if is_main_process():
-        print(message, file=sys.stderr, flush=True)
 
 
 def _described(data: AlignmentData, split: Split, check: AlignmentCheck | None) -> str:

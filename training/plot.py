@@ -17,7 +17,7 @@ from capscore.errors import CapscoreError
 from capscore.files.whole_file import whole_file
 from capscore.show.benchmark_figure import KINDS, figure_class
 from training.engine.config import main
-from training.engine.loop import read_log
+from training.engine.training_log import read_log
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -44,10 +44,12 @@ from training.data.triples import (
 )
 from training.engine.config import main as run_as_command
 from training.engine.config import parse
-from training.engine.loop import LoopSettings, RunResult, device, is_main_process, main_process_first, run
+from training.engine.loop import RunResult, run
+from training.engine.loop_settings import LoopSettings
 from training.engine.model_card import ModelCard, Result, write_card
 from training.engine.moved_threshold import MovedThreshold
 from training.engine.pr_mcs_losses import LossWeights, gate_loss, pr_mcs_loss
+from training.engine.processes import device, is_main_process, main_process_first
 from training.engine.robustness_check import RobustnessCheck
 from training.engine.run_record import (
     RESULT,

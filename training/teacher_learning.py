@@ -15,7 +15,6 @@ from __future__ import annotations
 import io
 import os
 import shutil
-import sys
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -36,19 +35,11 @@ from capscore.benchmark.protocols.retrieval_recall import retrieval
 from capscore.embedding.embedder import Embedder
 from capscore.errors import BackboneUnavailable, CapscoreError, ResultWriteError
 from training.data.parallel_text import ParallelText, read_parallel_text
+from training.engine.batches import ShuffledBatches
 from training.engine.config import main, parse
-from training.engine.loop import (
-    Evaluate,
-    Gather,
-    LoopSettings,
-    Loss,
-    RunResult,
-    ShuffledBatches,
-    device,
-    is_main_process,
-    main_process_first,
-    run,
-)
+from training.engine.loop import Evaluate, Loss, RunResult, run
+from training.engine.loop_settings import LoopSettings
+from training.engine.processes import Gather, device, is_main_process, main_process_first, say
 
 # A student of one's own instead of a published encoder.
 SCRATCH = "scratch"
@@ -187,13 +178,13 @@ def train(settings: TeacherLearning) -> RunResult:
     validation = read_parallel_text(settings.validation, languages) if settings.validation else None
     sentences = list(dict.fromkeys([*text.sources, *(validation.sources if validation else ())]))
     place = {sentence: number for number, sentence in enumerate(sentences)}
-    _say(
+    say(
         f"{len(text):,} pairs ({', '.join(f'{k} {n:,}' for k, n in text.counts().items())}) of "
         f"{len(text.sources):,} sentences; {text.duplicates:,} duplicates left out"
     )
     if validation is not None:
         shared = len(text.sources) + len(validation.sources) - len(sentences)
-        _say(
+        say(
             f"validation: {len(validation):,} pairs of {len(validation.sources):,} sentences, "
             f"{shared:,} of them in the training data too"
         )
@@ -224,10 +215,10 @@ def train(settings: TeacherLearning) -> RunResult:
         identity=identity,
     )
     if not result.finished:
-        _say(f"stopped after step {result.step}; the same command goes on")
+        say(f"stopped after step {result.step}; the same command goes on")
     elif is_main_process():
         student.eval().save_pretrained(out / "student")
-        _say(f'the student is in {out / "student"}: capscore.load("mcs", backbone="{out / "student"}")')
+        say(f'the student is in {out / "student"}: capscore.load("mcs", backbone="{out / "student"}")')
     return result
 
 
@@ -358,10 +349,10 @@ def _write_embeddings(embedder: Embedder, sentences: Sequence[str], prefix: str,
             file.write(part.matrix[part.index].astype("<f4").tobytes())
             file.flush()
             os.fsync(file.fileno())
-            _say(f"teacher: {min(first + _SLAB, len(sentences)):,} of {len(sentences):,} sentences embedded")
+            say(f"teacher: {min(first + _SLAB, len(sentences)):,} of {len(sentences):,} sentences embedded")
     os.replace(partial, final)
     if truncated:
-        _say(
+        say(
             f"teacher: {truncated:,} sentences were longer than its {embedder.backbone.max_tokens} tokens "
             "and were cut"
         )
@@ -546,11 +537,6 @@ def _identity(settings: TeacherLearning, text: ParallelText, teacher: str) -> di
 
 def _english(settings: TeacherLearning) -> list[str]:
     return ["en"] if settings.with_english else []
-
-
-def _say(message: str) -> None:
-    if is_main_process():
-        print(message, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

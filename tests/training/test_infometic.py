@@ -39,7 +39,7 @@ from training.data.infometic_features import (
 from training.data.triples import StoredRows
 from training.data.word_pollution import like_words
 from training.engine.config import parse
-from training.engine.loop import read_log
+from training.engine.training_log import read_log
 from training.infometic import (
     AlignmentBatches,
     AlignmentCheck,

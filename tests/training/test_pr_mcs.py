@@ -26,8 +26,8 @@ from training.data.caption_rows import file_rows
 from training.data.triples import Noise, TripleBatches, embed_captions
 from training.engine import pr_mcs_losses as losses
 from training.engine.config import parse
-from training.engine.loop import read_log
 from training.engine.robustness_check import RobustnessCheck
+from training.engine.training_log import read_log
 from training.pr_mcs import Settings, TripleLoss, train
 
 from .caption_file import LANGUAGES, write_captions

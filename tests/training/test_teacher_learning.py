@@ -16,8 +16,9 @@ from capscore.backbones.student import StudentTextTower
 from capscore.errors import BackboneUnavailable, CapscoreError
 from training import teacher_learning
 from training.data.parallel_text import read_parallel_text
-from training.engine import loop
 from training.engine.config import parse
+from training.engine.processes import gather_rows
+from training.engine.training_log import read_log
 from training.teacher_learning import (
     Example,
     Examples,
@@ -94,7 +95,7 @@ def test_a_student_from_nothing_takes_the_teachers_images(tmp_path):
     line += ["--epochs", "40", "--batch_size", "20", "--learning_rate", "4e-3", "--warmup_steps", "10"]
     result = train(parse(TeacherLearning, line, ""))
     assert result.finished and result.step == 160
-    first = next(line for line in loop.read_log(tmp_path / "run") if "evaluation" in line)["evaluation"]
+    first = next(line for line in read_log(tmp_path / "run") if "evaluation" in line)["evaluation"]
     assert first["de cosine"] < 0.2
     assert result.evaluation["de cosine"] > 0.7
     assert result.evaluation["de r@5"] > 0.8, "10 sentences, none of them seen"
@@ -182,7 +183,7 @@ def test_the_loss_is_the_papers_or_torchs(monkeypatch):
     monkeypatch.setattr(teacher_learning, "_embed", embed)
     model = Table([[1.0, 0.0], [2.0, 2.0]])
     # (0.4² + 0.8²) and (1² + 2²), their mean; half of that per number; cosines 0.6 and 1/√2
-    gather = loop._gather(2, 0, 1)
+    gather = gather_rows(2, 0, 1)
     got = mse_loss(teacher, "sum")(model, rows, gather)
     assert got["loss"].item() == pytest.approx((0.8 + 5.0) / 2)
     assert got["cosine"].item() == pytest.approx((0.6 + 0.5**0.5) / 2)

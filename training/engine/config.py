@@ -1,7 +1,7 @@
-"""A recipe's settings: a YAML file, and on the command line what differs from it → a dataclass.
+"""A YAML file and a command line → a recipe's settings, an instance of its dataclass.
 
-In: `--config file.yaml --learning_rate 1e-4 …` and a dataclass with its defaults. Out: an instance of it, or
-an error that names the setting, the file, and the setting that was meant.
+The command line wins over the file, and the file over the dataclass's defaults. An error names the setting,
+the file, and the setting that was probably meant.
 """
 
 from __future__ import annotations
@@ -13,67 +13,57 @@ import re
 import sys
 import types
 from collections.abc import Callable, Sequence
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, Field, fields
 from pathlib import Path
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from capscore.errors import CapscoreError, InputError
+import yaml
+
+from capscore.errors import CapscoreError, InputError, Setting
 
 Settings = TypeVar("Settings")
 
+_BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+_EXPECTED = {bool: "true or false", str: "text", int: "a whole number", float: "a number"}
+
 
 def parse(settings: type[Settings], argv: Sequence[str] | None, description: str) -> Settings:
-    """Settings from a command line: the dataclass's defaults, over them the file's, over them the line's.
+    """Settings from a command line and the YAML file that `--config` names.
 
     Args:
-        settings: a dataclass; its fields are str, int, float, bool, a Literal, a list of those, or one of
-            them or None. "none" on the command line and null in the file are None. What its docstring says
-            of them under "Attributes:" is what `--help` says.
-        argv: the command line without the program's name; None for that of the process.
-        description: what the program does, for `--help`.
+        settings: Dataclass of the settings. A field is a str, int, float, bool or Literal, a list of one of
+            these, or one of these or None. "none" on the command line and null in the file are None.
+            `--help` shows what the docstring says under "Attributes:".
+        argv: Command line without the program's name; None for the command line of this process.
+        description: What the program does, for `--help`.
 
     Raises:
-        CapscoreError: an unknown setting (names like it are listed), a value of another type, no file, a file
-            that is no mapping, or a setting without a default that is nowhere given.
-        SystemExit: `--help`, after printing it.
+        CapscoreError: an unknown setting (names the nearest one), a value of another type, a file that is
+            missing or is no mapping, or a missing setting without a default.
+        SystemExit: after `--help`.
 
-    >>> from training.engine.loop import LoopSettings
+    >>> from training.engine.loop_settings import LoopSettings
     >>> parse(LoopSettings, ["--out", "runs/a", "--learning_rate", "1e-4"], "An example.").learning_rate
     0.0001
     >>> parse(LoopSettings, ["--out", "runs/a", "--lerning_rate", "1e-4"], "An example.")
     Traceback (most recent call last):
     capscore.errors.CapscoreError: unknown setting --lerning_rate; did you mean --learning_rate?
     """
-    from transformers import HfArgumentParser
-
     hints = get_type_hints(settings)
-    known = {field.name: hints[field.name] for field in fields(settings)}
-    parser = HfArgumentParser(settings, description=description, allow_abbrev=False)
-    parser.formatter_class = argparse.HelpFormatter
-    parser.add_argument("--config", metavar="FILE", help="a YAML file of settings; the command line wins")
-    said = _attributes(settings)
-    for action in parser._actions:
-        if action.dest in known:
-            # Values stay text here: they are checked by the same rules as the file's. Left out is left out.
-            action.required, action.type, action.choices = False, None, None
-            action.metavar = None if action.nargs == 0 else "…"
-            help_text = f"{said.get(action.dest, '')} [{_default(settings, action.dest)}]"
-            action.help = help_text.replace("%", "%%")
-            action.default = argparse.SUPPRESS
-    parser.error = _raise
-    given, unknown = parser.parse_known_args(list(sys.argv[1:] if argv is None else argv))
+    known = {field.name: hints[field.name] for field in fields(settings)}  # type: ignore[arg-type]
+    given, unknown = _parser(settings, known, description).parse_known_args(argv)
     if unknown:
         flags = [f"--{name}" for name in (*known, "config")]
         raise CapscoreError(_unknown(unknown[0].partition("=")[0], flags))
     line = vars(given)
-    config = line.pop("config")
+    config = line.pop("config", None)
     values = {} if config is None else _read(Path(config), known)
     for name, value in line.items():
         values[name] = _converted(value, known[name], f"--{name}", on_command_line=True)
     missing = [
         field.name
-        for field in fields(settings)
-        if field.default is MISSING and field.default_factory is MISSING and field.name not in values
+        for field in fields(settings)  # type: ignore[arg-type]
+        if _default(field) is MISSING and field.name not in values
     ]
     if missing:
         raise CapscoreError(
@@ -83,10 +73,14 @@ def parse(settings: type[Settings], argv: Sequence[str] | None, description: str
 
 
 def language_counts(entries: Sequence[str], name: str) -> dict[str, int]:
-    """A setting of the form language:number → language → number, in its order.
+    """Entries of the form language:number → language → number, in the same order.
+
+    Args:
+        entries: Entries of a setting.
+        name: Name of the setting, for the error.
 
     Raises:
-        InputError: an entry of another form, a language twice; names the setting.
+        InputError: an entry of another form, or a language that is named twice.
 
     >>> language_counts(["ja:8000", "en:2000"], "most")
     {'ja': 8000, 'en': 2000}
@@ -103,20 +97,77 @@ def language_counts(entries: Sequence[str], name: str) -> dict[str, int]:
 
 
 def main(recipe: Callable[[], None]) -> None:
-    """Run a recipe as a command: an error made on purpose is one message on stderr, and exit code 1."""
+    """Run a recipe as a command: an expected error is one message on stderr and exit status 1."""
     try:
         recipe()
     except CapscoreError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {error.spelled(as_flag)}", file=sys.stderr)
         raise SystemExit(1) from error
     except KeyboardInterrupt:
-        print("interrupted; the same command goes on from the last checkpoint", file=sys.stderr)
+        print("interrupted; the same command continues from the last checkpoint", file=sys.stderr)
         raise SystemExit(130) from None
 
 
-def _read(path: Path, known: dict[str, Any]) -> dict[str, Any]:
-    import yaml
+def as_flag(setting: Setting) -> str:
+    """A setting as the command line of a recipe takes it.
 
+    >>> as_flag(Setting("kinds", ["jumble", "masking"])), as_flag(Setting("dropout", False))
+    ('--kinds jumble masking', '--no_dropout')
+    """
+    if not setting.has_value or setting.value is True:
+        return f"--{setting.name}"
+    if setting.value is False:
+        return f"--no_{setting.name}"
+    many = isinstance(setting.value, (list, tuple))
+    return f"--{setting.name} {' '.join(map(str, setting.value)) if many else setting.value}"
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise CapscoreError(message)
+
+
+def _parser(settings: type, known: dict[str, Any], description: str) -> _Parser:
+    """A flag per setting. Values stay text: they are checked by the same rules as the file's."""
+    parser = _Parser(
+        usage="%(prog)s [--config FILE] [--setting value …]",
+        description=description,
+        allow_abbrev=False,
+        argument_default=argparse.SUPPRESS,
+    )
+    parser.add_argument("--config", metavar="FILE", help="YAML file of settings; the command line wins")
+    said = _attributes(settings)
+    for field in fields(settings):
+        name, kind = field.name, known[field.name]
+        options: dict[str, Any] = {"dest": name, "metavar": "…"}
+        if kind is bool:
+            options |= {"nargs": "?", "const": "true"}
+        elif list in {get_origin(part) for part in (kind, *get_args(kind))}:
+            options["nargs"] = "+"
+        help_text = f"{said.get(name, '')} [{_shown(_default(field))}]".replace("%", "%%")
+        _add_flag(parser, name, help_text, **options)
+        if kind is bool and _default(field) is True:
+            opposite = f"the opposite of --{name}"
+            _add_flag(parser, f"no_{name}", opposite, dest=name, action="store_const", const="false")
+    return parser
+
+
+def _add_flag(parser: argparse.ArgumentParser, name: str, help_text: str, **options: Any) -> None:
+    """A flag, which may also be written with dashes."""
+    parser.add_argument(f"--{name}", help=help_text, **options)
+    if "_" in name:
+        parser.add_argument(f"--{name.replace('_', '-')}", help=argparse.SUPPRESS, **options)
+
+
+def _shown(default: Any) -> str:
+    if default is MISSING:
+        return "must be given"
+    if isinstance(default, list):
+        return " ".join(map(str, default)) or "empty"
+    return str(default).lower() if default is None or isinstance(default, bool) else str(default) or "empty"
+
+
+def _read(path: Path, known: dict[str, Any]) -> dict[str, Any]:
     try:
         content = yaml.safe_load(path.expanduser().read_text(encoding="utf-8"))
     except OSError as error:
@@ -134,7 +185,7 @@ def _read(path: Path, known: dict[str, Any]) -> dict[str, Any]:
 
 
 def _converted(value: Any, expected: Any, name: str, *, on_command_line: bool = False) -> Any:
-    """A value of a file or a command line → one of the field's type."""
+    """A value from the file or the command line → a value of the field's type."""
     origin = get_origin(expected)
     if origin in (Union, types.UnionType):
         choices = [choice for choice in get_args(expected) if choice is not type(None)]
@@ -147,24 +198,23 @@ def _converted(value: Any, expected: Any, name: str, *, on_command_line: bool = 
         (inner,) = get_args(expected)
         return [_converted(item, inner, name, on_command_line=on_command_line) for item in value]
     if origin is Literal:
-        if value not in get_args(expected):
-            # YAML reads a bare no as false
-            if value is False and "no" in get_args(expected):
-                return "no"
-            close = difflib.get_close_matches(str(value), get_args(expected), n=1)
+        choices = get_args(expected)
+        if value is False and "no" in choices:  # YAML reads a bare no as false
+            return "no"
+        if value not in choices:
+            close = difflib.get_close_matches(str(value), choices, n=1)
             hint = f"; did you mean {close[0]}?" if close else ""
-            raise CapscoreError(f"{name} is {value!r}; expected {', '.join(get_args(expected))}{hint}")
+            raise CapscoreError(f"{name} is {value!r}; expected {', '.join(choices)}{hint}")
         return value
     if expected is bool:
-        said = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
-        if on_command_line and str(value).lower() in said:
-            return said[str(value).lower()]
+        if on_command_line and str(value).lower() in _BOOLEANS:
+            return _BOOLEANS[str(value).lower()]
         if isinstance(value, bool):
             return value
     elif expected is str and isinstance(value, (str, int, float)) and not isinstance(value, bool):
         return str(value)
     elif expected in (int, float) and not isinstance(value, (bool, list, dict, type(None))):
-        # YAML takes 5e-5, which has no point, for text
+        # YAML reads 5e-5, which has no point, as text
         try:
             number = float(value)
             if expected is float:
@@ -173,23 +223,23 @@ def _converted(value: Any, expected: Any, name: str, *, on_command_line: bool = 
                 return int(value) if isinstance(value, str) and value.lstrip("+-").isdigit() else int(number)
         except (ValueError, OverflowError):
             pass
-    kinds = {bool: "true or false", str: "text", int: "a whole number", float: "a number"}
-    raise CapscoreError(f"{name} is {value!r}; expected {kinds[expected]}")
+    raise CapscoreError(f"{name} is {value!r}; expected {_EXPECTED[expected]}")
 
 
-def _default(settings: type, name: str) -> str:
-    field = next(field for field in fields(settings) if field.name == name)
-    value = field.default if field.default_factory is MISSING else field.default_factory()
-    return "must be given" if value is MISSING else str(value)
+def _default(field: Field[Any]) -> Any:
+    return field.default if field.default_factory is MISSING else field.default_factory()
 
 
 def _attributes(settings: type) -> dict[str, str]:
-    """Name → what the docstrings of a dataclass and its parents say of it under "Attributes:"."""
+    """Name → what the docstrings of a dataclass and its parents say about it under "Attributes:"."""
     said: dict[str, str] = {}
     for parent in reversed(settings.__mro__):
         _, _, listed = inspect.cleandoc(parent.__doc__ or "").partition("Attributes:\n")
-        for entry in re.findall(r"^    (\w+): (.*(?:\n {5,}.*)*)", listed.partition("\n\n")[0], re.MULTILINE):
-            said[entry[0]] = " ".join(entry[1].split())
+        entries = re.findall(
+            r"^    (\w+(?:, \w+)*): (.*(?:\n {5,}.*)*)", listed.partition("\n\n")[0], re.MULTILINE
+        )
+        for names, text in entries:
+            said |= dict.fromkeys(names.split(", "), " ".join(text.split()))
     return said
 
 
@@ -201,7 +251,3 @@ def _unknown(name: str, known: Sequence[str]) -> str:
 
 def _kind(value: Any) -> str:
     return {dict: "a mapping", list: "a list", str: f"the text {value!r}"}.get(type(value), repr(value))
-
-
-def _raise(message: str) -> None:
-    raise CapscoreError(message)

@@ -17,8 +17,10 @@ from typing import Any, Protocol, TypeVar
 from capscore.benchmark.protocols.results import counted
 from capscore.errors import InputError
 from training.data.triples import Split
-from training.engine.loop import LoopSettings, RunResult, device, is_main_process
+from training.engine.loop import RunResult
+from training.engine.loop_settings import LoopSettings
 from training.engine.model_card import DataSource, Result
+from training.engine.processes import device, is_main_process
 
 RESULT = "result.json"
 # behind the name of a file of captions: what they come from

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from filelock import FileLock
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
@@ -22,6 +23,10 @@ from torch import nn
 from capscore.errors import CapscoreError
 from training import plot
 from training.engine import loop
+from training.engine.batches import ShuffledBatches
+from training.engine.loop_settings import LoopSettings
+from training.engine.processes import gather_rows
+from training.engine.training_log import read_log
 
 from . import toy_run
 
@@ -120,7 +125,7 @@ def test_other_frozen_weights_are_another_run(tmp_path):
         model = toy_run.Pair()
         nn.init.constant_(model.unused.weight, value)
         model.unused.requires_grad_(False)
-        batches = loop.ShuffledBatches(range(toy_run.ROWS), 7, 0)
+        batches = ShuffledBatches(range(toy_run.ROWS), 7, 0)
         return loop.run(model, batches, toy_run.contrastive, toy_run.settings(tmp_path, max_steps=2))
 
     start(1.0)
@@ -132,14 +137,14 @@ def test_other_frozen_weights_are_another_run(tmp_path):
 def test_a_damaged_checkpoint_says_so(tmp_path):
     _, result = toy_run.train(tmp_path)
     (result.checkpoint / "model.safetensors").write_bytes(b"torn")
-    with pytest.raises(CapscoreError, match=r"step-000010 is damaged .*goes on from the one before"):
+    with pytest.raises(CapscoreError, match=r"step-000010 is damaged .*continues from the one before"):
         toy_run.train(tmp_path)
     shutil.rmtree(result.checkpoint)
     assert toy_run.train(tmp_path)[1].resumed_from == 8
 
 
 def test_two_runs_in_one_folder(tmp_path):
-    with loop.FileLock(tmp_path / ".lock"), pytest.raises(CapscoreError, match="another process is training"):
+    with FileLock(tmp_path / ".lock"), pytest.raises(CapscoreError, match="another process is training"):
         toy_run.train(tmp_path)
 
 
@@ -230,7 +235,7 @@ def by_hand(steps: int, rate, clip: float | None, decay: float) -> tuple[float, 
 @pytest.mark.parametrize("accumulation", [1, 3])
 def test_steps_are_adamw_with_warm_up_schedule_and_clipping(tmp_path, clip, schedule, rate, accumulation):
     model = Line()
-    chosen = loop.LoopSettings(
+    chosen = LoopSettings(
         str(tmp_path),
         max_steps=7,
         batch_size=3,
@@ -246,20 +251,20 @@ def test_steps_are_adamw_with_warm_up_schedule_and_clipping(tmp_path, clip, sche
     )
     loop.run(model, InOrder(), squared, chosen)
     assert (model.slope.item(), model.offset.item()) == pytest.approx(by_hand(7, rate, clip, 0.02), abs=1e-5)
-    rates = [line["lr"] for line in loop.read_log(tmp_path)]
+    rates = [line["lr"] for line in read_log(tmp_path)]
     assert rates == pytest.approx([rate(step) for step in range(7)])
 
 
 def test_groups_have_their_own_rates_and_what_is_in_none_is_frozen(tmp_path):
     model = Line()
     groups = [{"params": [model.slope], "lr": 0.5, "weight_decay": 0.0}]
-    chosen = loop.LoopSettings(str(tmp_path), max_steps=1, batch_size=3, learning_rate=0.1)
+    chosen = LoopSettings(str(tmp_path), max_steps=1, batch_size=3, learning_rate=0.1)
     loop.run(model, InOrder(), squared, chosen, parameters=groups)
     assert abs(model.slope.item() - 0.5) == pytest.approx(0.5, abs=1e-4)  # Adam's first step is the rate
     assert model.offset.item() == -1.0
     with pytest.raises(CapscoreError, match="no parameter to train"):
         loop.run(model, InOrder(), squared, chosen, parameters=[])
-    with pytest.raises(CapscoreError, match="1 of the parameters to train are none of the model's"):
+    with pytest.raises(CapscoreError, match="1 of the parameters to train are not in the model"):
         loop.run(model, InOrder(), squared, chosen, parameters=[nn.Parameter(torch.zeros(1))])
 
 
@@ -271,7 +276,7 @@ def test_a_loss_that_is_not_finite_stops_and_names_the_rows(tmp_path, poison):
         return {"loss": made["loss"] * (poison if bad else 1.0), "plain": made["loss"].detach()}
 
     model = Line()
-    chosen = loop.LoopSettings(str(tmp_path), max_steps=6, batch_size=3, checkpoint_every=1)
+    chosen = LoopSettings(str(tmp_path), max_steps=6, batch_size=3, checkpoint_every=1)
     with pytest.raises(CapscoreError) as raised:
         loop.run(model, InOrder(), loss, chosen)
     assert str(raised.value).startswith(f"epoch 1, step 2: loss is {poison}. The batch's 3 rows")
@@ -287,7 +292,7 @@ def test_a_gradient_that_is_not_finite_stops_too(tmp_path):
         return {"loss": gather(model.slope * torch.zeros(len(rows))).mean().sqrt()}
 
     with pytest.raises(CapscoreError, match="the gradient's norm is nan"):
-        loop.run(Line(), InOrder(), loss, loop.LoopSettings(str(tmp_path), batch_size=3))
+        loop.run(Line(), InOrder(), loss, LoopSettings(str(tmp_path), batch_size=3))
 
 
 def test_bf16_computes_in_it_and_keeps_float32_weights(tmp_path):
@@ -304,12 +309,12 @@ def test_bf16_computes_in_it_and_keeps_float32_weights(tmp_path):
         return {"loss": gather(out.float()).square().mean()}
 
     model = Layer()
-    loop.run(model, InOrder(), loss, loop.LoopSettings(str(tmp_path), batch_size=3, precision="bf16"))
+    loop.run(model, InOrder(), loss, LoopSettings(str(tmp_path), batch_size=3, precision="bf16"))
     assert set(seen) == {torch.bfloat16}
     assert model.layer.weight.dtype == torch.float32
     if not torch.cuda.is_available():
         with pytest.raises(CapscoreError, match="fp16' needs a GPU"):
-            loop.run(model, InOrder(), loss, loop.LoopSettings(str(tmp_path / "b"), precision="fp16"))
+            loop.run(model, InOrder(), loss, LoopSettings(str(tmp_path / "b"), precision="fp16"))
 
 
 def test_evaluation_leaves_no_trace(tmp_path):
@@ -323,12 +328,12 @@ def test_evaluation_leaves_no_trace(tmp_path):
         return {"n": math.nan}
 
     chosen = toy_run.settings(tmp_path / "b", evaluate_every=1)
-    batches = loop.ShuffledBatches(range(toy_run.ROWS), 7, 0)
+    batches = ShuffledBatches(range(toy_run.ROWS), 7, 0)
     loop.run(model, batches, toy_run.contrastive, chosen, evaluate=evaluate)
     assert set(modes) == {(False, False, False)} and len(modes) == 11
     assert model.dropout.training
     assert toy_run.weights(model) == toy_run.weights(plain)
-    assert [line["evaluation"] for line in loop.read_log(tmp_path / "b") if "evaluation" in line] == [
+    assert [line["evaluation"] for line in read_log(tmp_path / "b") if "evaluation" in line] == [
         {"n": None}
     ] * 11
 
@@ -336,8 +341,8 @@ def test_evaluation_leaves_no_trace(tmp_path):
 def test_the_log_has_means_of_the_steps_since_the_last_line(tmp_path):
     toy_run.train(tmp_path / "each", log_every=1)
     toy_run.train(tmp_path / "some", log_every=4)
-    each = [line["losses"]["loss"] for line in loop.read_log(tmp_path / "each") if "losses" in line]
-    some = [line for line in loop.read_log(tmp_path / "some") if "losses" in line]
+    each = [line["losses"]["loss"] for line in read_log(tmp_path / "each") if "losses" in line]
+    some = [line for line in read_log(tmp_path / "some") if "losses" in line]
     assert [line["step"] for line in some] == [4, 8, 10]
     means = [np.mean(each[:4]), np.mean(each[4:8]), np.mean(each[8:])]
     assert [line["losses"]["loss"] for line in some] == pytest.approx(means)
@@ -363,7 +368,7 @@ def test_the_log_as_a_picture(tmp_path, monkeypatch, capsys):
         assert len(np.unique(np.asarray(picture.convert("RGB")).reshape(-1, 3), axis=0)) > 20
     assert list(drawn) == ["loss", "scale", "evaluation: sum", "gradient's norm", "learning rate"]
     losses = {
-        name: [line["losses"]["loss"] for line in loop.read_log(tmp_path / name) if "losses" in line]
+        name: [line["losses"]["loss"] for line in read_log(tmp_path / name) if "losses" in line]
         for name in ("a", "b")
     }
     assert drawn["loss"] == {name: ([3, 6, 9, 10], values) for name, values in losses.items()}
@@ -384,28 +389,28 @@ def test_the_log_as_a_picture(tmp_path, monkeypatch, capsys):
 
 
 def test_gather_takes_one_entry_a_row():
-    gather = loop._gather(3, 0, 1)
+    gather = gather_rows(3, 0, 1)
     assert gather(torch.ones(3, 2)).shape == (3, 2)
-    with pytest.raises(CapscoreError, match=r"here 3; given was one of shape \(6, 2\)"):
+    with pytest.raises(CapscoreError, match=r"here 3; its shape is \(6, 2\)"):
         gather(torch.ones(6, 2))
 
 
 @given(st.integers(1, 60), st.integers(1, 70), st.integers(0, 5))
 def test_every_row_comes_once_an_epoch_in_batches_of_like_size(n, size, epoch):
-    batches = loop.ShuffledBatches(range(n), size, seed=1)
+    batches = ShuffledBatches(range(n), size, seed=1)
     epochs = [batches.batch(epoch, step) for step in range(batches.steps_per_epoch)]
     assert sorted(chain(*epochs)) == list(range(n))
     lengths = {len(rows) for rows in epochs}
     assert max(lengths) <= size and max(lengths) - min(lengths) <= 1
     # the same whenever it is asked for
-    assert loop.ShuffledBatches(range(n), size, seed=1).batch(epoch, 0) == epochs[0]
+    assert ShuffledBatches(range(n), size, seed=1).batch(epoch, 0) == epochs[0]
 
 
 @given(st.integers(1, 40), st.integers(1, 12), st.integers(1, 4))
 def test_parts_of_a_batch_keep_order_and_have_a_row_for_every_process(n, count, world):
     if n < world:
         return
-    parts = loop._parts(list(range(n)), count, world)
+    parts = loop.split_batch(list(range(n)), count, world)
     assert list(chain(*parts)) == list(range(n))
     assert len(parts) <= count and all(len(part) >= world for part in parts)
 
@@ -425,7 +430,7 @@ def test_parts_of_a_batch_keep_order_and_have_a_row_for_every_process(n, count, 
 )
 def test_settings_out_of_range(changes, said):
     with pytest.raises(CapscoreError, match=said):
-        loop.LoopSettings(**({"out": "x"} | changes))
+        LoopSettings(**({"out": "x"} | changes))
 
 
 def test_a_folder_that_is_a_file(tmp_path):
@@ -436,9 +441,9 @@ def test_a_folder_that_is_a_file(tmp_path):
 
 def test_reading_a_log(tmp_path):
     with pytest.raises(CapscoreError, match=r"no log\.jsonl"):
-        loop.read_log(tmp_path)
+        read_log(tmp_path)
     (tmp_path / "log.jsonl").write_text('{"step": 1}\n{"step"')
-    assert loop.read_log(tmp_path) == [{"step": 1}]
+    assert read_log(tmp_path) == [{"step": 1}]
     (tmp_path / "log.jsonl").write_text('{"step": 1}\nnothing\n{"step": 2}\n')
-    with pytest.raises(CapscoreError, match="line 2 is no line of a log"):
-        loop.read_log(tmp_path)
+    with pytest.raises(CapscoreError, match="line 2 is not a line of a log"):
+        read_log(tmp_path)

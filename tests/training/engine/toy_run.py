@@ -17,7 +17,9 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from training.engine import loop
+from training.engine import checkpoints, loop, processes, training_log
+from training.engine.batches import ShuffledBatches
+from training.engine.loop_settings import LoopSettings
 
 ROWS = 23
 
@@ -49,7 +51,7 @@ def contrastive(model, rows, gather):
     return {"loss": F.cross_entropy(logits, torch.arange(len(logits))), "scale": model.scale}
 
 
-def settings(out: Path, **changes) -> loop.LoopSettings:
+def settings(out: Path, **changes) -> LoopSettings:
     made = {
         "max_steps": 10,
         "batch_size": 7,
@@ -61,14 +63,14 @@ def settings(out: Path, **changes) -> loop.LoopSettings:
         "checkpoint_every": 2,
         "keep_checkpoints": 2,
     }
-    return loop.LoopSettings(str(out), **(made | changes))
+    return LoopSettings(str(out), **(made | changes))
 
 
 def train(out: Path, *, dropout: float = 0.2, identity=None, **changes) -> tuple[Pair, loop.RunResult]:
     torch.set_num_threads(1)
     model = Pair(dropout).train()
     chosen = settings(out, **changes)
-    batches = loop.ShuffledBatches(range(ROWS), chosen.batch_size, chosen.seed)
+    batches = ShuffledBatches(range(ROWS), chosen.batch_size, chosen.seed)
     result = loop.run(
         model,
         batches,
@@ -88,7 +90,7 @@ def lines(out: Path) -> list[dict]:
     """The log without its times, which differ from run to run."""
     return [
         {name: value for name, value in json.loads(line).items() if name != "seconds"}
-        for line in (out / loop.LOG).read_text().splitlines()
+        for line in (out / training_log.LOG).read_text().splitlines()
     ]
 
 
@@ -122,12 +124,12 @@ def _killed(out: Path, moment: int | None) -> tuple[int, int]:
             save_file(tensors, path, metadata)
 
         global contrastive
-        save_file = loop.save_file
-        loop.save_file = torn
-        loop.torch.save = watched(torch.save)
-        loop.os.replace = watched(os.replace)
-        loop.shutil.rmtree = watched(shutil.rmtree)
-        loop._Log.write = watched(loop._Log.write)
+        save_file = checkpoints.save_file
+        checkpoints.save_file = torn
+        checkpoints.torch.save = watched(torch.save)
+        checkpoints.os.replace = watched(os.replace)
+        checkpoints.shutil.rmtree = watched(shutil.rmtree)
+        training_log.Log.write = watched(training_log.Log.write)
         contrastive = watched(contrastive)
         sys.stderr = open(os.devnull, "w")
         try:
@@ -151,7 +153,7 @@ def kill_everywhere(folder: Path) -> dict:
     for moment in range(0, moments, 4):
         out = folder / f"killed-{moment}"
         signalled, _ = _killed(out, moment)
-        torn = out / loop.LOG
+        torn = out / training_log.LOG
         if torn.exists():
             with open(torn, "ab") as file:
                 file.write(b'{"step": 3, "lo')  # as a kill within a write leaves it
@@ -172,9 +174,9 @@ if __name__ == "__main__":
         print(json.dumps(kill_everywhere(folder)))
     else:
         # a recipe asks before the loop does
-        with loop.main_process_first():
-            alone = loop.is_main_process()
+        with processes.main_process_first():
+            alone = processes.is_main_process()
         trained, _ = train(folder, dropout=0.0)
         if alone:
-            world = loop.PartialState().num_processes
+            world = processes.PartialState().num_processes
             print(json.dumps({"processes": world, "weights": weights(trained)}))

@@ -1,0 +1,65 @@
+"""Rows → the batches of each epoch and step, as a pure function of both."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from capscore.errors import CapscoreError
+
+
+class Batches(Protocol):
+    """Source of each step's rows: the same call gives the same rows at any time, in any process.
+
+    Attributes:
+        steps_per_epoch: Steps in which every row appears once.
+    """
+
+    steps_per_epoch: int
+
+    def batch(self, epoch: int, step: int) -> Sequence[Any]:
+        """The whole batch of a step, over all processes.
+
+        Args:
+            epoch: Number of the epoch, from 0.
+            step: Number of the step within the epoch, from 0.
+        """
+        ...
+
+
+class ShuffledBatches:
+    """Batches in which every row appears once per epoch, in a new order each epoch.
+
+    The batches of an epoch differ by at most one row: no row is left out, and no batch is a small remainder.
+
+    Args:
+        rows: Any sequence.
+        batch_size: Most rows per batch.
+        seed: Seed for the orders.
+
+    Raises:
+        CapscoreError: there are no rows.
+
+    >>> batches = ShuffledBatches("abcdefg", batch_size=3, seed=0)
+    >>> batches.steps_per_epoch
+    3
+    >>> epoch = [batches.batch(0, step) for step in range(3)]
+    >>> [len(rows) for rows in epoch], "".join(sorted(sum(epoch, [])))
+    ([2, 2, 3], 'abcdefg')
+    """
+
+    def __init__(self, rows: Sequence[Any], batch_size: int, seed: int):
+        if not len(rows):
+            raise CapscoreError("there are no rows to train on")
+        self.rows, self.seed = rows, seed
+        self.steps_per_epoch = -(-len(rows) // batch_size)
+        self._order: tuple[int, np.ndarray] | None = None
+
+    def batch(self, epoch: int, step: int) -> list[Any]:
+        """The rows of a step, counted from 0 in each epoch."""
+        if self._order is None or self._order[0] != epoch:
+            self._order = epoch, np.random.default_rng([self.seed, epoch]).permutation(len(self.rows))
+        start, stop = (len(self.rows) * place // self.steps_per_epoch for place in (step, step + 1))
+        return [self.rows[row] for row in self._order[1][start:stop].tolist()]

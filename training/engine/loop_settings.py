@@ -1,0 +1,124 @@
+"""The settings of the training loop, checked."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from capscore.errors import CapscoreError, Setting
+
+
+@dataclass
+class LoopSettings:
+    """Settings of the loop. A recipe adds its own in a subclass.
+
+    Attributes:
+        out: Folder of the run.
+        epochs: Number of passes through the data.
+        max_steps: Number of steps in all, whatever `epochs` says; None for whole epochs.
+        batch_size: Rows per step, over all processes and parts of the step.
+        learning_rate: AdamW's learning rate at the top of the schedule.
+        betas: AdamW's two betas.
+        eps: AdamW's epsilon.
+        weight_decay: AdamW's weight decay, for every parameter.
+        warmup_steps: Steps over which the learning rate rises to its top.
+        schedule: Learning rate after the warm-up: "constant", or falling to 0 at the end of the run,
+            "linear" or as a "cosine".
+        clip_norm: Longest gradient; longer ones are scaled down to it. None for no limit.
+        precision: "no" for float32; "bf16" or "fp16" to compute in these and keep the weights in float32.
+        accumulation_steps: Parts into which a batch is cut, in order, to save memory. A loss that compares
+            rows sees the rows of one part only.
+        seed: Seed for all random draws.
+        log_every: Steps between two lines of the log, each with the means since the last.
+        evaluate_every: Steps between two evaluations; None for one at the start and one at the end.
+        checkpoint_every: Steps between two checkpoints; None for one at the end.
+        keep_checkpoints: Number of newest checkpoints to keep.
+        max_minutes: Minutes after which to stop, with a checkpoint; the same command continues. None for no
+            limit.
+
+    Raises:
+        CapscoreError: a value outside its range.
+    """
+
+    out: str
+    epochs: int = 1
+    max_steps: int | None = None
+    batch_size: int = 64
+    learning_rate: float = 5e-5
+    betas: list[float] = field(default_factory=lambda: [0.9, 0.999])
+    eps: float = 1e-8
+    weight_decay: float = 0.01
+    warmup_steps: int = 0
+    schedule: Literal["constant", "linear", "cosine"] = "constant"
+    clip_norm: float | None = 1.0
+    precision: Literal["no", "bf16", "fp16"] = "no"
+    accumulation_steps: int = 1
+    seed: int = 0
+    log_every: int = 50
+    evaluate_every: int | None = None
+    checkpoint_every: int | None = 1000
+    keep_checkpoints: int = 2
+    max_minutes: float | None = None
+
+    def __post_init__(self) -> None:
+        self.betas = [float(beta) for beta in self.betas]
+        require(str(self.out).strip() != "", "out", self.out, "a folder")
+        for name in ("epochs", "batch_size", "accumulation_steps", "log_every", "keep_checkpoints"):
+            value = getattr(self, name)
+            require(is_whole(value) and value >= 1, name, value, "a whole number of at least 1")
+        for name in ("max_steps", "evaluate_every", "checkpoint_every"):
+            value = getattr(self, name)
+            require(
+                value is None or (is_whole(value) and value >= 1),
+                name,
+                value,
+                "at least 1, or nothing (null)",
+            )
+        for name in ("warmup_steps", "seed"):
+            value = getattr(self, name)
+            require(is_whole(value) and value >= 0, name, value, "a whole number of at least 0")
+        for name in ("learning_rate", "eps"):
+            value = getattr(self, name)
+            require(0 < value < math.inf, name, value, "a number above 0")
+        require(0 <= self.weight_decay < math.inf, "weight_decay", self.weight_decay, "at least 0")
+        require(
+            len(self.betas) == 2 and all(0 <= beta < 1 for beta in self.betas),
+            "betas",
+            self.betas,
+            "two numbers from 0 to below 1",
+        )
+        for name in ("clip_norm", "max_minutes"):
+            value = getattr(self, name)
+            require(value is None or 0 < value < math.inf, name, value, "a number above 0, or nothing (null)")
+        require(
+            self.schedule in ("constant", "linear", "cosine"),
+            "schedule",
+            self.schedule,
+            "constant, linear or cosine",
+        )
+        require(self.precision in ("no", "bf16", "fp16"), "precision", self.precision, "no, bf16 or fp16")
+        require(
+            self.batch_size >= self.accumulation_steps,
+            "accumulation_steps",
+            self.accumulation_steps,
+            f"at most the batch_size, {self.batch_size}",
+        )
+
+
+def is_whole(value: Any) -> bool:
+    """Whether a value is a whole number; True and False are none."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def require(good: bool, name: str, value: Any, expected: str) -> None:
+    """Raise where a setting has a value that it cannot have.
+
+    Args:
+        good: Whether the value is in range.
+        name: Name of the setting.
+        value: Its value.
+        expected: What was expected, for the message.
+    """
+    if not good:
+        raise CapscoreError(Setting(name, value), f": expected {expected}")

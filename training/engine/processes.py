@@ -1,0 +1,162 @@
+"""The processes of a run: which one this is, and how tensors and gradients go between them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate import PartialState
+from accelerate.utils import parse_flag_from_env
+from filelock import FileLock, Timeout
+from torch import Tensor, nn
+
+from capscore.errors import CapscoreError, ResultWriteError
+
+# Gradients go from process to process in pieces of this many numbers.
+_PIECE = 2**24
+
+Gather = Callable[[Tensor], Tensor]
+
+
+def device() -> str:
+    """The device of this process, such as "cuda:1" or "cpu": the launcher's choice, else a GPU if any."""
+    own = _process().device
+    return "cpu" if own.type == "cpu" else str(own)
+
+
+def is_main_process() -> bool:
+    """Whether this is the one process of the run that writes files and prints."""
+    return _process().is_main_process
+
+
+@contextmanager
+def main_process_first() -> Iterator[None]:
+    """Let the main process finish the block before the others enter it."""
+    with _process().main_process_first():
+        yield
+
+
+def say(message: str) -> None:
+    """Print a line on stderr, in the main process alone."""
+    if is_main_process():
+        print(message, file=sys.stderr, flush=True)
+
+
+def _process() -> PartialState:
+    """This process among those of the run. The first call settles it for good, so all must ask alike."""
+    state = PartialState(cpu=parse_flag_from_env("ACCELERATE_USE_CPU"))
+    launched = int(os.environ.get("WORLD_SIZE", "1"))
+    if launched != state.num_processes:
+        raise CapscoreError(
+            f"{launched} processes were launched, but each sees {state.num_processes}: set "
+            "ACCELERATE_USE_CPU=true to train in several processes on a CPU"
+        )
+    return state
+
+
+class _GatherRows(torch.autograd.Function):
+    """Rows r, r + world, … of process r → all rows in order. The backward pass sums the gradients."""
+
+    @staticmethod
+    def forward(ctx: Any, tensor: Tensor, total: int, rank: int, world: int) -> Tensor:
+        ctx.rank, ctx.world = rank, world
+        most = -(-total // world)
+        padded = tensor.new_zeros((most, *tensor.shape[1:]))
+        padded[: len(tensor)] = tensor
+        parts = [torch.empty_like(padded) for _ in range(world)]
+        torch.distributed.all_gather(parts, padded)
+        return torch.stack(parts, dim=1).reshape(most * world, *tensor.shape[1:])[:total].contiguous()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
+        gradient = gradient.contiguous().clone()
+        torch.distributed.all_reduce(gradient)
+        return gradient[ctx.rank :: ctx.world].contiguous(), None, None, None
+
+
+def gather_rows(total: int, rank: int, world: int) -> Gather:
+    """What joins a tensor with one entry per row over the processes, in the batch's order, with gradients.
+
+    Args:
+        total: Rows of all processes.
+        rank: Number of this process, from 0.
+        world: Number of processes.
+    """
+    expected = len(range(rank, total, world))
+
+    def gather(tensor: Tensor) -> Tensor:
+        if tensor.ndim == 0 or len(tensor) != expected:
+            raise CapscoreError(
+                f"gather takes a tensor with one entry per row in its first dimension, here {expected}; its "
+                f"shape is {tuple(tensor.shape)}"
+            )
+        if world == 1:
+            return tensor
+        if tensor.dtype == torch.bool:
+            return _GatherRows.apply(tensor.to(torch.uint8), total, rank, world).bool()
+        return _GatherRows.apply(tensor, total, rank, world)
+
+    return gather
+
+
+def average_gradients(parameters: Sequence[nn.Parameter]) -> None:
+    """Give every process the mean of the processes' gradients, as DistributedDataParallel does.
+
+    Here and not in hooks, so that a loss may use any part of the model, any number of times.
+    """
+    world = _process().num_processes
+    if world == 1:
+        return
+    has_gradient = torch.tensor([p.grad is not None for p in parameters], dtype=torch.int32)
+    has_gradient = has_gradient.to(_process().device)
+    torch.distributed.all_reduce(has_gradient)
+    piece: list[Tensor] = []
+    for parameter, count in zip(parameters, has_gradient.tolist(), strict=True):
+        if not count:
+            continue
+        if parameter.grad is None:
+            parameter.grad = torch.zeros_like(parameter)
+        if piece and piece[0].dtype != parameter.grad.dtype:
+            _average(piece, world)
+            piece = []
+        piece.append(parameter.grad)
+        if sum(gradient.numel() for gradient in piece) >= _PIECE:
+            _average(piece, world)
+            piece = []
+    if piece:
+        _average(piece, world)
+
+
+def _average(gradients: list[Tensor], world: int) -> None:
+    flat = torch.cat([gradient.reshape(-1) for gradient in gradients])
+    torch.distributed.all_reduce(flat)
+    flat /= world
+    start = 0
+    for gradient in gradients:
+        gradient.copy_(flat[start : start + gradient.numel()].view_as(gradient))
+        start += gradient.numel()
+
+
+@contextmanager
+def alone_in(out: Path) -> Iterator[None]:
+    """Keep a second run out of a folder, where it would overwrite the first; a killed run frees its lock."""
+    if not is_main_process():
+        yield
+        return
+    lock = FileLock(out / ".lock", timeout=0)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        lock.acquire()
+    except Timeout:
+        raise CapscoreError(f"another process is training in {out}") from None
+    except OSError as error:
+        raise ResultWriteError(f"{out} cannot be written: {error.strerror or error}") from error
+    try:
+        yield
+    finally:
+        lock.release()

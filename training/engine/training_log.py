@@ -1,0 +1,83 @@
+"""The log of a run, `log.jsonl`: a line per evaluation and per `log_every` steps, written and read back."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from capscore.errors import CapscoreError, ResultWriteError
+from capscore.files.whole_file import whole_file
+
+LOG = "log.jsonl"
+
+
+class Log:
+    """The log of a run: whole lines, none of them later than the checkpoint that the run continues from.
+
+    Args:
+        path: Log file.
+        step: Step that the run continues from.
+        resumed: Whether the run continues from a checkpoint; else an old log is replaced.
+    """
+
+    def __init__(self, path: Path, step: int, resumed: bool):
+        lines = _lines_until(path, step) if resumed and path.exists() else []
+        with whole_file(path, "log", make_folders=True) as file:
+            file.write(b"".join(lines))
+        self._file = open(path, "ab")
+
+    def write(self, line: dict[str, Any], total: int) -> None:
+        """Add a line and print it; `total` is the number of steps of the run."""
+        try:
+            self._file.write(json.dumps(line, ensure_ascii=False, allow_nan=False).encode() + b"\n")
+            self._file.flush()
+        except OSError as error:
+            raise ResultWriteError(
+                f"the log {self._file.name} could not be written: {error.strerror or error}"
+            ) from error
+        numbers = {**line.get("losses", {}), **line.get("evaluation", {})}
+        shown = "  ".join(f"{n} {'–' if v is None else format(v, '.4g')}" for n, v in numbers.items())
+        print(f"step {line['step']}/{total}  epoch {line['epoch']:g}  {shown}", file=sys.stderr, flush=True)
+
+    def settle(self) -> None:
+        """Wait until the lines are on disk: a checkpoint is about to rely on them."""
+        os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+def read_log(out: str | Path) -> list[dict[str, Any]]:
+    """The lines of a run's log; a last line that a kill cut short is left out.
+
+    Args:
+        out: Folder of the run.
+
+    Raises:
+        CapscoreError: there is no log, or a line before the last is damaged; names the line.
+    """
+    path = Path(out).expanduser() / LOG
+    if not path.is_file():
+        raise CapscoreError(f"there is no {LOG} in {out}; expected the folder of a run")
+    lines = []
+    raw = path.read_bytes().split(b"\n")
+    for number, line in enumerate(raw[:-1], start=1):
+        try:
+            entry = json.loads(line)
+            int(entry["step"])
+        except (ValueError, TypeError, KeyError):
+            raise CapscoreError(f"{path}, line {number} is not a line of a log") from None
+        lines.append(entry)
+    return lines
+
+
+def _lines_until(path: Path, step: int) -> list[bytes]:
+    return [
+        json.dumps(line, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+        for line in read_log(path.parent)
+        if line["step"] <= step
+    ]
