@@ -121,8 +121,8 @@ def _rebuild(
     return cls(*parts, row=row, field=field)
 
 
-class OptionError(CapscoreError, TypeError):
-    """An option that a metric does not take, or that does not exist."""
+class OptionError(InputError, TypeError):
+    """An option, or a column of rows, that a metric does not take."""
 
 
 class ImageError(InputError):

@@ -69,7 +69,7 @@ FORMER_NAMES = {
     "row_fields": "files.columns",
     "rows": "files.rows",
     "score_file": "scorers.score_file",
-    "scorers.checked_rows": "scorers.checks",
+    "scorers.checked_rows": "scorers.input_rows",
     "segmentation": "text.segmentation",
     "shipped": "files.shipped",
     "signature": "scorers.signature",

@@ -11,7 +11,7 @@ from .. import __version__
 from ..backbones.base import DTYPES
 from ..errors import LanguageWarning, TruncationWarning, warn
 from .base import Measured, PreparedRows, Scorer, Scores, row_settings
-from .checks import CheckedRows
+from .input_rows import InputRows
 from .options import OPTIONS
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class BackboneScorer(Scorer):
             "version": __version__,
         }
 
-    def _measure(self, rows: CheckedRows, on_error: str) -> Measured:
+    def _measure(self, rows: InputRows, on_error: str) -> Measured:
         self.warn_about_languages(rows.languages)
         n_rows = len(rows)
         image_keys = [""] * n_rows

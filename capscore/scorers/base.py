@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .checks import CheckedRows, check_rows
+from .input_rows import ExtraColumn, InputRows, check_rows
 from .options import check_options
 from .signature import format_signature
 
@@ -222,6 +222,7 @@ class Scorer(ABC):
     splits_texts: ClassVar[bool] = False
     waits: ClassVar[bool] = False
     detail_names: ClassVar[tuple[str, ...]] = ()
+    extra_columns: ClassVar[tuple[ExtraColumn, ...]] = ()
     reported: ClassVar[dict[str, str]] = {}
     value_names: tuple[str, ...] = ()
 
@@ -242,6 +243,7 @@ class Scorer(ABC):
         language: str | Iterable[str] | None = None,
         *,
         on_error: str = "raise",
+        **extra: Iterable[Any] | None,
     ) -> Scores:
         """Score n rows.
 
@@ -263,7 +265,8 @@ class Scorer(ABC):
             ImageError: an image that cannot be read.
             MissingExtraError: a language needs a package that is not installed.
         """
-        return self.finish(self.prepare(candidates, images, references, language, on_error=on_error))
+        rows = self.prepare(candidates, images, references, language, on_error=on_error, **extra)
+        return self.finish(rows)
 
     def prepare(
         self,
@@ -273,12 +276,10 @@ class Scorer(ABC):
         language: str | Iterable[str] | None = None,
         *,
         on_error: str = "raise",
+        **extra: Iterable[Any] | None,
     ) -> PreparedRows:
-        """Check rows and measure what each of them gives by itself; arguments and errors as of `score`."""
-        return self._prepared(check_rows(self, candidates, images, references, language, on_error), on_error)
-
-    def _prepared(self, rows: CheckedRows, on_error: str) -> PreparedRows:
-        """Checked rows → what each of them gives by itself."""
+        """Check rows and measure each of them alone; arguments and errors as in `score`."""
+        rows = check_rows(self, candidates, images, references, language, on_error, extra)
         measured = self._measure(rows, on_error)
         failures = {row: rows.failures[row].at(row).message_with_field() for row in sorted(rows.failures)}
         return PreparedRows(
@@ -294,7 +295,7 @@ class Scorer(ABC):
         )
 
     @abstractmethod
-    def _measure(self, rows: CheckedRows, on_error: str) -> Measured:
+    def _measure(self, rows: InputRows, on_error: str) -> Measured:
         """Look at each row by itself; rows that turn out bad go to `rows.failures`."""
 
     @abstractmethod

@@ -1,10 +1,9 @@
-"""The abstract base that joins a scorer to `evaluate`: rows come in by `add`, `add_batch` or `compute`.
+"""A scorer as an `evaluate` module: rows from `add`, `add_batch` or `compute` → a dict of scores.
 
-Rows are checked and measured as they come, in the process they come to; what waits for `compute` is one
-short row of numbers each, and its texts for a metric that compares rows with each other. So memory does not
-grow with the images, every process of a distributed run does its own share of the model's work, no image goes
-through a data set's encoder, which would change its pixels, and CIDEr of rows that came piece by piece is
-that of all of them at once.
+Rows are checked and measured when they come, in the process that gets them. Only a short row of numbers waits
+for `compute`, and its texts where a metric compares rows with each other. Therefore memory does not grow with
+the images, each process of a distributed run does its share of the model's work, no data set encodes an image
+again (which would change its pixels), and CIDEr of rows that came in pieces is that of all rows together.
 """
 
 from __future__ import annotations
@@ -24,6 +23,7 @@ from ..errors import CapscoreError, InputError
 from ..text.languages import language_code
 from . import load, scorer_class
 from .base import PreparedRows, Scorer
+from .input_rows import check_column_names
 from .options import MetricOptions, given_options, takes_options
 
 if TYPE_CHECKING:
@@ -33,28 +33,25 @@ INPUTS = """
 Args:
     predictions (list of str): candidate captions.
     images (list{optional}): {images}
-{references}{boxes}    language (str or list of str, optional): language code of the captions; {language}
+{references}{extra}    language (str or list of str, optional): language code of the captions; {language}
     on_error (str): "raise" (default), or "skip" to leave bad rows out and list them under "failures".
 
 Returns:
     dict of plain floats, lists and strings: "{metric}" (mean), "scores" (None for a skipped row){components},
     "n_items", "n_unique_images", "n_truncated", "n_failed", "failures", "signature".
 {details}"""
-IMAGES = """an image each: path, bytes, PIL image, uint8 array (height, width, channels), or
+IMAGES = """one image per caption: path, bytes, PIL image, uint8 array (height, width, channels), or
         `datasets.Image` dict."""
-NO_IMAGES = """taken so that the same rows can go to every metric, and not opened."""
-REFERENCES = """    references (list of lists of str): at least one reference a row.
-"""
-BOXES = """    boxes (list of lists, optional): the regions of each row's image, (left, top, right, bottom) in
-        pixels of the upright image; None for a row whose regions are to be found.
+NO_IMAGES = """accepted, so that the same rows can go to every metric, but not opened."""
+REFERENCES = """    references (list of lists of str): at least one reference per caption.
 """
 DETAILS = """
-    And for each row, None for a skipped one: {names}.
+    For each row (None for a skipped one): {names}.
     {more}
 """
 LANGUAGE = "named in the signature."
-SPLIT_LANGUAGE = """says how texts are
-        split into words."""
+SPLIT_LANGUAGE = """decides how
+        texts are split into words."""
 
 
 class CaptionModule(evaluate.Metric, ABC):
@@ -64,18 +61,18 @@ class CaptionModule(evaluate.Metric, ABC):
     take is an error. `revision` in `evaluate.load` means the module's; for the backbone's write
     `backbone="org/name@revision"`.
 
-    `language` is that of all rows which come without one. `add` and `add_batch` of `evaluate.combine` hand on
-    none, so there the modules have to be loaded with it.
+    `language` holds for all rows that come without one. `evaluate.combine` does not pass `language` on in
+    `add` and `add_batch`, so combined modules have to be loaded with it.
 
-    With `num_process > 1` every process needs the same `experiment_id` and `cache_dir` (a shared folder), its
-    own `process_id`, and a call of `compute`, also where it was given no rows. `timeout` is how many seconds
-    one may keep another waiting. Process 0 gets the result of all rows, in the order of `process_id`; the
+    With `num_process > 1`, every process needs the same `experiment_id` and `cache_dir` (a shared folder) and
+    its own `process_id`, and must call `compute` even if it got no rows. `timeout` is the number of seconds
+    that a process waits for another. Process 0 gets the result of all rows, in the order of `process_id`; the
     others get None.
 
     Attributes:
-        metric: name of the scorer.
-        papers: addresses of the papers that define the metric.
-        details: where a metric says more of a row than numbers (its scorer has `detail_names`): what that is.
+        metric: Name of the scorer.
+        papers: Addresses of the papers that define the metric.
+        details: Description of the scorer's `detail_names`; "" for a metric without.
     """
 
     metric: ClassVar[str]
@@ -118,12 +115,12 @@ class CaptionModule(evaluate.Metric, ABC):
             timeout=timeout,
         )
 
-    # ------------------------------------------------- what a module says of itself
+    # ------------------------------------------------- description
 
     @classmethod
     @abstractmethod
     def describe(cls) -> tuple[str, str]:
-        """(description, citation) of the metric."""
+        """Description and citation of the metric."""
 
     def _info(self) -> evaluate.MetricInfo:
         kind = scorer_class(self.metric)
@@ -146,7 +143,10 @@ class CaptionModule(evaluate.Metric, ABC):
                 optional="" if kind.needs_images else ", optional",
                 images=IMAGES if kind.needs_images else NO_IMAGES,
                 references=REFERENCES if kind.needs_references else "",
-                boxes=BOXES if kind.detail_names else "",
+                extra="".join(
+                    f"    {column.name} ({column.type}, optional): {column.help}.\n"
+                    for column in kind.extra_columns
+                ),
                 language=SPLIT_LANGUAGE if kind.splits_texts else LANGUAGE,
                 metric=self.metric,
                 components=components,
@@ -162,13 +162,13 @@ class CaptionModule(evaluate.Metric, ABC):
 
     @property
     def scorer(self) -> Scorer:
-        """The scorer, loaded when first needed."""
+        """The scorer, loaded on first use."""
         if self._scorer is None:
             self._scorer = load(self.metric, **self._options)
         return self._scorer
 
     def _download_and_prepare(self, dl_manager: Any) -> None:
-        # evaluate.load promises that what a module needs is there when it returns
+        # when evaluate.load returns, everything that a module needs has to be there
         scorer = self.scorer
         if self._language is not None:
             problem = scorer.language_problem(language_code(self._language))
@@ -185,9 +185,10 @@ class CaptionModule(evaluate.Metric, ABC):
         references: Sequence[Sequence[str]] | None = None,
         language: str | Sequence[str] | None = None,
         on_error: str = "raise",
-        boxes: Sequence[Any] | None = None,
+        **extra: Sequence[Any] | None,
     ) -> None:
-        """Take in a batch of rows and keep what `compute` needs of them: all of it, or on an error none."""
+        """Add a batch of rows. If one of them raises an error, none is added."""
+        self._check_names(extra)
         if self._is_closed():
             raise CapscoreError(
                 f"the last compute of {self.metric} broke off, and the rows added before it wait: "
@@ -197,14 +198,19 @@ class CaptionModule(evaluate.Metric, ABC):
             language = self._language
         if predictions is None:
             raise InputError("predictions=None: expected a list of captions", field="predictions")
-        self._check_boxes(boxes)
         if self.num_process > 1:
             if self.writer is None:
-                # Processes meet before the work, not after: nobody waits while another one scores.
+                # processes meet before the work, so that none waits while another one scores
                 self._open_storage()
             if hasattr(predictions, "__len__") and len(predictions) == 0:
-                return  # an uneven share
-        rows = self._prepare(predictions, images, references, language, on_error, boxes)
+                return  # rows were shared out unevenly
+        try:
+            rows = self.scorer.prepare(predictions, images, references, language, on_error=on_error, **extra)
+        except InputError as error:
+            if error.row is not None and self._rows_here:
+                # rows are counted from the first one that this process got
+                raise error.at(self._rows_here + error.row) from error.__cause__
+            raise
         with self._row_storage():
             super().add_batch(**_to_columns(rows))
         self._rows_here += len(rows)
@@ -217,12 +223,12 @@ class CaptionModule(evaluate.Metric, ABC):
         reference: Sequence[str] | None = None,
         language: str | None = None,
         on_error: str = "raise",
-        boxes: Any = None,
         predictions: str | None = None,
         images: Any = None,
         references: Sequence[str] | None = None,
+        **extra: Any,
     ) -> None:
-        """Take in one row and keep what `compute` needs of it; takes singular and plural names."""
+        """Add one row. The arguments have singular and plural names; both mean the same."""
         caption = _one_of("prediction", prediction, "predictions", predictions)
         photo = _one_of("image", image, "images", images)
         refs = _one_of("reference", reference, "references", references)
@@ -234,7 +240,7 @@ class CaptionModule(evaluate.Metric, ABC):
             references=[refs] if takes_references else None,
             language=language,
             on_error=on_error,
-            boxes=None if boxes is None else [boxes],
+            **{name: None if value is None else [value] for name, value in extra.items()},
         )
 
     def compute(
@@ -245,14 +251,15 @@ class CaptionModule(evaluate.Metric, ABC):
         references: Sequence[Sequence[str]] | None = None,
         language: str | Sequence[str] | None = None,
         on_error: str = "raise",
-        boxes: Sequence[Any] | None = None,
+        **extra: Sequence[Any] | None,
     ) -> dict[str, Any] | None:
-        """Score rows (those given here, and those added before) and return means, scores, counts, signature.
+        """Score the rows given here and those added before; return means, scores, counts and signature.
 
-        References for a metric that takes none are left out here, as `evaluate` does, because
-        `evaluate.combine` hands the same rows to all its modules; the signature then says `refs:0`.
+        References for a metric that takes none are left out, as `evaluate` does, because `evaluate.combine`
+        hands the same rows to all its modules; the signature then says `refs:0`.
         """
-        self._check_boxes(boxes)
+        self._check_names(extra)
+        stray = [name for name, values in extra.items() if values is not None]
         if predictions is not None or images is not None or references is not None:
             self.add_batch(
                 predictions=predictions,
@@ -260,18 +267,19 @@ class CaptionModule(evaluate.Metric, ABC):
                 references=references if scorer_class(self.metric).needs_references else None,
                 language=language,
                 on_error=on_error,
-                boxes=boxes,
+                **extra,
             )
         elif language is not None or on_error != "raise":
             raise InputError(
                 "language and on_error belong to the rows: give them to add or add_batch, or pass rows here"
             )
-        elif boxes is not None:
+        elif stray:
             raise InputError(
-                "boxes belong to the rows: give them to add or add_batch, or pass rows here", field="boxes"
+                f"{stray[0]} belong to the rows: give them to add or add_batch, or pass rows here",
+                field=stray[0],
             )
         if self.writer is None and not self._is_closed() and self.num_process > 1:
-            self._open_storage()  # without rows: the others count on this process
+            self._open_storage()  # no rows here, but the other processes wait for this one
         if self.writer is not None or self._is_closed():
             try:
                 with self._row_storage():
@@ -317,23 +325,10 @@ class CaptionModule(evaluate.Metric, ABC):
         )
         return self.scorer.finish(rows).to_dict()
 
-    def _check_boxes(self, boxes: Any) -> None:
-        if boxes is not None and not scorer_class(self.metric).detail_names:
-            raise InputError(f"{self.metric} takes no boxes: it does not look at regions", field="boxes")
+    def _check_names(self, extra: dict[str, Any]) -> None:
+        check_column_names(self.metric, scorer_class(self.metric).extra_columns, extra)
 
-    def _prepare(
-        self, captions: Any, images: Any, references: Any, language: Any, on_error: str, boxes: Any
-    ) -> PreparedRows:
-        given = {} if boxes is None else {"boxes": boxes}
-        try:
-            return self.scorer.prepare(captions, images, references, language, on_error=on_error, **given)
-        except InputError as error:
-            if error.row is not None and self._rows_here:
-                # rows are counted from the first that this process was given
-                raise error.at(self._rows_here + error.row) from error.__cause__
-            raise
-
-    # ------------------------------------------- what waits for compute, a row each
+    # ------------------------------------------- storage of rows until compute
 
     def _row_features(self) -> Features:
         return Features(
@@ -351,15 +346,15 @@ class CaptionModule(evaluate.Metric, ABC):
         )
 
     def _is_closed(self) -> bool:
-        """Whether rows wait in a file that a compute has closed and could not read to the end."""
+        """Whether rows are in a file that a failed `compute` closed before it had read all of them."""
         return self.writer is None and self.cache_file_name is not None
 
     def _open_storage(self) -> None:
         self.selected_feature_format = self._row_features()
         self._init_writer()
 
-    # `evaluate` writes, gathers and reads back rows of the declared inputs. Inside `_row_storage` it sees the
-    # columns above instead, so that its own machinery (files, locks, processes) is used as it is.
+    # `evaluate` writes, gathers and reads rows of the declared inputs. Inside `_row_storage` it sees the
+    # columns above instead, so that its files, locks and processes serve for them.
 
     @contextmanager
     def _row_storage(self) -> Iterator[None]:

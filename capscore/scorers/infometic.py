@@ -31,7 +31,7 @@ from ..images.sequence import check_images
 from ..text.word_classes import tagger_name
 from .backbone_scorer import BackboneScorer
 from .base import Measured, PreparedRows, Scores
-from .checks import CheckedRows, check_boxes_column, check_captions, check_rows
+from .input_rows import ExtraColumn, InputRows, check_captions
 from .options import OPTIONS
 
 if TYPE_CHECKING:
@@ -111,6 +111,15 @@ class InfoMetIC(BackboneScorer):
         "infometic_precision": "precision",
     }
     splits_texts: ClassVar[bool] = True
+    extra_columns = (
+        ExtraColumn(
+            "boxes",
+            "lists of boxes",
+            "list of lists",
+            "regions of each row's image, each (left, top, right, bottom) in pixels of the upright image; "
+            "None for a row whose regions are to be found",
+        ),
+    )
 
     def __init__(
         self,
@@ -156,42 +165,6 @@ none: names are for owlv2 and grounding-dino
             check_finder(given.get("regions", OPTIONS["regions"].default), given.get("region_names"))
 
     # ------------------------------------------------------------------ rows
-
-    def score(
-        self,
-        candidates: Iterable[str],
-        images: Any = None,
-        references: Iterable[Sequence[str]] | None = None,
-        language: str | Iterable[str] | None = None,
-        *,
-        on_error: str = "raise",
-        boxes: Iterable[Any] | None = None,
-    ) -> Scores:
-        """Score n rows; arguments and errors as of every scorer, and
-
-        Args:
-            boxes: n lists of the boxes that are to be scored as regions, (left, top, right, bottom) in
-                pixels of the upright image; None for a row whose regions are to be found. None finds those of
-                all rows.
-        """
-        return self.finish(
-            self.prepare(candidates, images, references, language, on_error=on_error, boxes=boxes)
-        )
-
-    def prepare(
-        self,
-        candidates: Iterable[str],
-        images: Any = None,
-        references: Iterable[Sequence[str]] | None = None,
-        language: str | Iterable[str] | None = None,
-        *,
-        on_error: str = "raise",
-        boxes: Iterable[Any] | None = None,
-    ) -> PreparedRows:
-        """Check rows and measure each of them; arguments and errors as of `score`."""
-        rows = check_rows(self, candidates, images, references, language, on_error)
-        rows.boxes = check_boxes_column(boxes, len(rows))
-        return self._prepared(rows, on_error)
 
     def language_problem(self, code: str) -> str:
         try:
@@ -279,7 +252,7 @@ none: names are for owlv2 and grounding-dino
         found = self.embedder.images(pictures)
         # the first row that each distinct image is in
         firsts = np.unique(found.index, return_index=True)[1]
-        rows = CheckedRows(
+        rows = InputRows(
             [""] * n_images, pictures, None, [""] * n_images, np.zeros(n_images, np.int64), failures={}
         )
         by_row = self._regions(rows, found.keys, "raise")
@@ -345,7 +318,7 @@ none: names are for owlv2 and grounding-dino
 
     # ------------------------------------------------------------------ measuring
 
-    def _measure(self, rows: CheckedRows, on_error: str) -> Measured:
+    def _measure(self, rows: InputRows, on_error: str) -> Measured:
         self.warn_about_languages(rows.languages)
         images = self.embedder.images(rows.images, on_error=on_error, skip=rows.failures)
         rows.failures.update(images.failures)
@@ -380,11 +353,12 @@ none: names are for owlv2 and grounding-dino
             details=details,
         )
 
-    def _regions(self, rows: CheckedRows, keys: list[str], on_error: str) -> dict[int, _Seen]:
+    def _regions(self, rows: InputRows, keys: list[str], on_error: str) -> dict[int, _Seen]:
         """Regions of the image of each row that is kept; each distinct image's once."""
         given: dict[int, str] = {}
+        boxes_of = rows.extra.get("boxes")
         for row in np.flatnonzero(rows.kept()):
-            boxes = None if rows.boxes is None else rows.boxes[row]
+            boxes = None if boxes_of is None else boxes_of[row]
             given[int(row)] = "" if boxes is None else fingerprint_of(_plain(boxes))
         fresh: dict[tuple[str, str], int] = {}
         for row, boxes in given.items():
@@ -399,7 +373,7 @@ none: names are for owlv2 and grounding-dino
             for place, picture in zip(part, pictures, strict=True):
                 if place[0][1]:
                     try:
-                        found[place[0]] = self._given(picture, rows.boxes[place[1]], place[1])
+                        found[place[0]] = self._given(picture, boxes_of[place[1]], place[1])
                     except InputError as error:
                         if on_error == "raise":
                             raise

@@ -13,7 +13,7 @@ import numpy as np
 from .. import __version__
 from ..errors import InputError, LanguageWarning, warn
 from .base import Measured, PreparedRows, Scorer, Scores, row_settings
-from .checks import CheckedRows
+from .input_rows import InputRows
 
 if TYPE_CHECKING:
     from .formulas.ngrams import TokenRows
@@ -170,7 +170,7 @@ class ReferenceScorer(Scorer):
     def language_problem(self, code: str) -> str:
         return splitting_problem(code)
 
-    def _measure(self, rows: CheckedRows, on_error: str) -> Measured:
+    def _measure(self, rows: InputRows, on_error: str) -> Measured:
         n_rows = len(rows)
         return Measured({}, [""] * n_rows, np.zeros(n_rows, dtype=bool))
 

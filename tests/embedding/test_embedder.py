@@ -53,6 +53,15 @@ def test_each_distinct_text_is_embedded_once_in_length_order():
     np.testing.assert_allclose(got, expected, atol=1e-7)
 
 
+@pytest.mark.parametrize("batch_size", [1, 2, 3])
+def test_texts_that_were_cut_are_told_in_the_order_of_the_texts(batch_size):
+    """They are encoded in the order of their lengths."""
+    texts = ["red " * 9, "red", "blue " * 8, "green blue", "green"]
+    rows = Embedder(ColourBackbone(), batch_size=batch_size).texts(texts)
+    assert rows.truncated[rows.index].tolist() == [True, False, True, False, False]
+    assert rows.matrix[rows.index].argmax(axis=1).tolist()[:3] == [0, 0, 2]
+
+
 def test_prefix_is_part_of_the_text():
     backbone = ColourBackbone()
     embedder = Embedder(backbone)

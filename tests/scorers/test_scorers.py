@@ -15,7 +15,14 @@ from hypothesis import strategies as st
 
 import capscore
 from capscore.embedding.embedder import Embedder
-from capscore.errors import CapscoreError, ImageError, InputError, LanguageWarning, TruncationWarning
+from capscore.errors import (
+    CapscoreError,
+    ImageError,
+    InputError,
+    LanguageWarning,
+    OptionError,
+    TruncationWarning,
+)
 from capscore.scorers.base import PreparedRows
 from capscore.scorers.clip_score import CLIPScore, clip_score
 from capscore.scorers.mcs import MCS
@@ -187,7 +194,7 @@ def test_results_are_ready_for_json():
         (["a"], r"expected a caption, got \['a'\] \(list\)"),
         (b"cat", r"expected a caption, got b'cat' \(bytes\)"),
         ("\ud800 cat", "half a surrogate pair"),
-        ("\u200b\ufeff", "nothing to see in it"),
+        ("\u200b\ufeff", "no visible character"),
         (pandas.NA, r"<NA> \(a missing value\)"),
     ],
 )
@@ -239,7 +246,7 @@ def test_bad_image_names_the_row(tmp_path):
         ((["red"], [RED]), "references=None; without references use 'clip_score' or 'mcs'"),
         ((["red"], [RED], "red"), "references='red' is one string; pass a list of lists"),
         ((["red"], [RED], [["red"]], ["de", "en"]), "1 candidates but 2 language codes"),
-        ((["red"], [RED], [["red"]], 3), "language is 3 .int.; pass a language code, or one a row"),
+        ((["red"], [RED], [["red"]], 3), "language is 3 .int.; pass a language code, or one per row"),
         ((["red"], [RED], [["red"]], "klingonese"), "'klingonese' is not a language code"),
     ],
 )
@@ -359,3 +366,37 @@ def test_unknown_metric(name, meant):
 def test_scores_say_what_they_are():
     text = repr(make(MCS).score(["red"], [RED]))
     assert text.startswith("Scores(mcs: mean 2.5000 of 1 rows; mcs|backbone:colours@")
+
+
+def test_a_row_keeps_its_first_error():
+    """Candidate, references and language of the last row are all bad; the first of them is told."""
+    scores = make(RefCLIPScore).score(
+        ["red", "red", ""],
+        [RED, RED, "gone.jpg"],
+        [["red"], [], [None]],
+        language=["de", "nolang", "nolang"],
+        on_error="skip",
+    )
+    assert scores.failures == {
+        1: "references: expected at least one reference, got an empty list",
+        2: "candidate: expected a caption, got an empty string",
+    }
+
+
+def test_the_language_of_a_failed_row_is_not_in_the_signature():
+    scores = make(MCS).score(
+        ["red", "", "red"], [RED, RED, "gone.jpg"], language=["de", "en", "fr"], on_error="skip"
+    )
+    assert scores.languages == ["de", "en", "fr"] and "|lang:de|" in scores.signature
+    assert (
+        "|lang:de+en+fr|"
+        in make(MCS).score([""] * 3, [RED] * 3, language=["de", "en", "fr"], on_error="skip").signature
+    )
+
+
+def test_columns_that_a_metric_does_not_have():
+    scorer = make(MCS)
+    for call in (scorer.score, scorer.prepare):
+        with pytest.raises(OptionError, match=r"mcs takes no boxes$"):
+            call(["red"], [RED], boxes=[None])
+    assert scorer.score(["red"], [RED], boxes=None).mean == 2.5

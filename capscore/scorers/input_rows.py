@@ -1,35 +1,65 @@
-"""What a person hands a scorer → rows of text that have been checked, and what is wrong with the others."""
+"""The rows that a person hands to a scorer: texts are checked here, images are not opened yet."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import numpy as np
 
-from ..errors import InputError
+from ..errors import InputError, OptionError, Setting
 from ..text.languages import language_code
-
-if TYPE_CHECKING:
-    from .base import Scorer
 
 Fail = Callable[[int, InputError], None]
 
 
+@dataclass(frozen=True)
+class ExtraColumn:
+    """A column that only the rows of some metric have. Rows may come without it, and may have None in it.
+
+    Attributes:
+        name: Name of the argument of `score` that takes it.
+        values: What it holds, in the plural, such as "lists of boxes".
+        type: Type of the column, as the modules describe it.
+        help: Description for the modules, without a full stop.
+    """
+
+    name: str
+    values: str
+    type: str
+    help: str
+
+
+class Reader(Protocol):
+    """What `check_rows` needs to know about a scorer."""
+
+    @property
+    def metric(self) -> str: ...
+    @property
+    def needs_images(self) -> bool: ...
+    @property
+    def needs_references(self) -> bool: ...
+    @property
+    def extra_columns(self) -> tuple[ExtraColumn, ...]: ...
+
+    def language_problem(self, code: str) -> str:
+        """Why no row in a language can be scored; "" if it can."""
+
+
 @dataclass
-class CheckedRows:
-    """Rows whose texts have been checked.
+class InputRows:
+    """n rows whose texts have been checked.
 
     Attributes:
         candidates: n captions.
-        images: n images, not opened yet; None where none were given.
+        images: n images, not opened yet; None if none were given.
         references: n lists of references, or None for a metric that uses none.
-        languages: primary subtag a row; "" if none was given.
-        n_references: int64 (n,).
-        failures: row → what is wrong with it; empty with on_error="raise".
-        boxes: n lists of boxes, not checked yet; None where none were given.
+        languages: n primary subtags; "" for a language that is not stated.
+        n_references: int64 (n,), number of references per row.
+        failures: Row → what is wrong with it; empty with on_error="raise".
+        extra: Name of an extra column → its n values, not checked yet; without columns that were not given.
     """
 
     candidates: list[str]
@@ -38,7 +68,7 @@ class CheckedRows:
     languages: list[str]
     n_references: np.ndarray
     failures: dict[int, InputError]
-    boxes: list[Any] | None = None
+    extra: dict[str, list[Any]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.candidates)
@@ -50,7 +80,7 @@ class CheckedRows:
         return kept
 
     def texts(self, kept: np.ndarray, *, with_references: bool) -> tuple[list[str], np.ndarray]:
-        """Candidates of the kept rows, then all their references; and each reference's row."""
+        """Candidates of the kept rows, then all their references; and the row of each reference."""
         rows = np.flatnonzero(kept)
         texts = [self.candidates[row] for row in rows]
         owners: list[int] = []
@@ -62,39 +92,47 @@ class CheckedRows:
 
 
 def check_rows(
-    scorer: Scorer,
+    reader: Reader,
     candidates: Iterable[str],
     images: Any,
     references: Iterable[Sequence[str]] | None,
     language: str | Iterable[str] | None,
     on_error: str,
-) -> CheckedRows:
+    extra: Mapping[str, Iterable[Any] | None] | None = None,
+) -> InputRows:
     """Check what `Scorer.score` was given; no image is opened.
+
+    Args:
+        reader: Scorer that will read the rows.
+        candidates, images, references, language, on_error: As in `Scorer.score`.
+        extra: Further columns by name; None for one that was not given.
 
     Raises:
         InputError: lists of different lengths, an unknown `on_error`, or, with "raise", the first bad row.
+        OptionError: an extra column that the metric does not have.
     """
     from ..images.sequence import check_images
 
     if on_error not in ("raise", "skip"):
-        raise InputError(f"on_error={on_error!r}: expected 'raise' or 'skip'")
+        raise InputError(Setting("on_error", on_error), ": expected 'raise' or 'skip'")
+    check_column_names(reader.metric, reader.extra_columns, extra or {})
     captions = _as_list(candidates, "candidates", "captions")
     if not captions:
         raise InputError("there are no rows: candidates is empty", field="candidates")
-    if images is None and scorer.needs_images:
-        raise InputError(f"{scorer.metric} looks at images, and images=None", field="images")
+    if images is None and reader.needs_images:
+        raise InputError(f"{reader.metric} looks at images, and images=None", field="images")
     if images is not None:
         images = check_images(images)
         _same_length("images", len(images), captions)
 
-    if references is None and scorer.needs_references:
-        instead = "; without references use 'clip_score' or 'mcs'" if scorer.needs_images else ""
+    if references is None and reader.needs_references:
+        instead = "; without references use 'clip_score' or 'mcs'" if reader.needs_images else ""
         raise InputError(
-            f"{scorer.metric} compares with references, and references=None{instead}", field="references"
+            f"{reader.metric} compares with references, and references=None{instead}", field="references"
         )
-    if references is not None and not scorer.needs_references:
+    if references is not None and not reader.needs_references:
         raise InputError(
-            f"{scorer.metric} takes no references; leave them out, or use 'ref_clip_score'",
+            f"{reader.metric} takes no references; leave them out, or use 'ref_clip_score'",
             field="references",
         )
     failures: dict[int, InputError] = {}
@@ -119,21 +157,49 @@ def check_rows(
             lists.append(checked)
             n_references[row] = len(checked)
     codes = _languages(language, captions, fail)
-    problems = {code: scorer.language_problem(code) for code in dict.fromkeys(codes)}
+    problems = {code: reader.language_problem(code) for code in dict.fromkeys(codes)}
     if any(problems.values()):
         for row, code in enumerate(codes):
             if problems[code]:
                 fail(row, InputError(problems[code], field="language"))
-    return CheckedRows(captions, images, lists, codes, n_references, failures)
+    columns = {}
+    for column in reader.extra_columns:
+        values = (extra or {}).get(column.name)
+        if values is not None:
+            listed = _as_list(values, column.name, f"{column.values}, one per row")
+            if len(listed) != len(captions):
+                raise InputError(
+                    f"{len(listed)} {column.values} for {len(captions)} candidates", field=column.name
+                )
+            columns[column.name] = listed
+    return InputRows(captions, images, lists, codes, n_references, failures, columns)
+
+
+def check_column_names(metric: str, columns: Sequence[ExtraColumn], extra: Mapping[str, Any]) -> None:
+    """See that a metric has the extra columns that were given.
+
+    Args:
+        metric: Its name.
+        columns: Extra columns that it has.
+        extra: What was given, by name; None counts as not given.
+
+    Raises:
+        OptionError: it does not have one of them.
+    """
+    names = [column.name for column in columns]
+    for name, values in extra.items():
+        if name not in names and values is not None:
+            known = f"; its rows may have {', '.join(names)}" if names else ""
+            raise OptionError(f"{metric} takes no {name}{known}", field=name)
 
 
 def check_captions(
     candidates: Iterable[str], language: str | Iterable[str] | None
 ) -> tuple[list[str], list[str]]:
-    """Captions without an image of their own, and their languages ("" where none was given).
+    """Captions without images of their own, and their languages ("" if not stated).
 
     Raises:
-        InputError: no list, an empty one, or the first bad caption or language.
+        InputError: not a list, an empty list, or the first bad caption or language.
     """
     captions = _as_list(candidates, "candidates", "captions")
     if not captions:
@@ -151,20 +217,6 @@ def _check_each(captions: Iterable[Any], fail: Fail) -> None:
         problem = _text_problem(caption)
         if problem:
             fail(row, InputError(f"expected a caption, got {problem}", field="candidate"))
-
-
-def check_boxes_column(boxes: Iterable[Any] | None, n_rows: int) -> list[Any] | None:
-    """One list of boxes a row, or None for it; the boxes themselves are looked at with their image.
-
-    Raises:
-        InputError: it is not a list, or of another length.
-    """
-    if boxes is None:
-        return None
-    listed = _as_list(boxes, "boxes", "lists of boxes, one a row")
-    if len(listed) != n_rows:
-        raise InputError(f"{len(listed)} lists of boxes for {n_rows} candidates", field="boxes")
-    return listed
 
 
 def _as_list(values: Any, name: str, what: str) -> list[Any]:
@@ -190,7 +242,7 @@ def _is_scalar_array(values: Any) -> bool:
 
 
 def _is_missing(value: Any) -> bool:
-    # by its type's name, as pandas need not be there; this is asked of every row
+    # pandas may not be installed, so its NA is known by the name of its type
     if isinstance(value, float):
         return math.isnan(value)
     return value is None or type(value).__name__ == "NAType"
@@ -213,11 +265,11 @@ def _text_problem(text: Any) -> str | None:
         if not text.strip():
             return f"an empty string ({text!r})" if text else "an empty string"
         if not any(map(str.isprintable, text)):
-            return f"{text!r:.60}, which has nothing to see in it"
+            return f"{text!r:.60}, which has no visible character"
         try:
             text.encode("utf-8")
         except UnicodeEncodeError:
-            return f"{text!r:.60}, which holds half a surrogate pair (a text decoded wrongly)"
+            return f"{text!r:.60}, which holds half a surrogate pair (text decoded wrongly)"
         return None
     if _is_missing(text):
         return f"{'NaN' if isinstance(text, float) else text} (a missing value)"
@@ -255,13 +307,13 @@ def _languages(language: Any, captions: list[Any], fail: Fail) -> list[str]:
         return [language_code(language)] * len(captions)
     if not hasattr(language, "__iter__"):
         raise InputError(
-            f"language is {language!r:.60} ({type(language).__name__}); pass a language code, or one a row",
+            f"language is {language!r:.60} ({type(language).__name__}); pass a language code, or one per row",
             field="language",
         )
     given = _as_list(language, "language", "language codes")
     if len(given) != len(captions):
         raise InputError(
-            f"{len(captions)} candidates but {len(given)} language codes: pass one for all, or one a row",
+            f"{len(captions)} candidates but {len(given)} language codes: pass one for all, or one per row",
             field="language",
         )
     codes = []
