@@ -1,19 +1,19 @@
-"""How far a metric agrees with people, with intervals, and whether one metric agrees better than another.
+"""Measures how well a metric agrees with people, and whether one metric agrees better than another.
 
-In: scores of n items, the ratings people gave them, and which image each item shows. Out: τ_b, τ_c, ρ and r,
-or pairwise accuracy, with everything that was counted, tied or left out.
+In: scores of n items, people's ratings of them, and the image that each item shows. Out: τ_b, τ_c, ρ and r,
+or pairwise accuracy, with intervals and with counts of everything tied or left out.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import numpy as np
 
-from ..errors import InputError
+from ..errors import InputError, Setting
 from .bootstrap import (
     Interval,
     check_sampling,
@@ -25,25 +25,26 @@ from .bootstrap import (
     two_sided_p,
 )
 from .correlation import STATISTICS, Correlations, PairCounts, check_statistics
+from .plain_values import plain
 from .ratings import NumberColumns, RatedScores, RatingSummary, coded, means_by, units_of
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Counted:
-    """What is counted whenever scores meet ratings.
+    """Counts that every comparison of scores with ratings has.
 
     Attributes:
-        n_items: items used.
-        n_ratings: single ratings used.
-        n_rows: pairs of a score and a rating that the statistics are over: `n_ratings` if raters were
+        n_items: Number of items used.
+        n_ratings: Number of single ratings used.
+        n_rows: Number of pairs of a score and a rating behind the statistics: `n_ratings` if raters were
             flattened, else `n_items`.
-        n_images: distinct images among the items used; None if no image ids were given.
-        raters: "single" where every item has one rating, else what was chosen, "flatten" or "mean".
-        n_left_out: items left out.
-        left_out: why → how many items; adds up to n_left_out.
-        n_ratings_left_out: single missing ratings of items that have others and were used.
-        ratings: how the ratings are spread.
-        notes: in words, what a reader has to know: what was left out or is undefined, and why.
+        n_images: Number of distinct images among the items used; None if no image ids were given.
+        raters: "single" if every item has one rating, else the choice, "flatten" or "mean".
+        n_left_out: Number of items left out.
+        left_out: Reason → number of items; adds up to n_left_out.
+        n_ratings_left_out: Number of missing single ratings of items that have others and were used.
+        ratings: Distribution of the ratings.
+        notes: Sentences on what was left out or is undefined, and why.
     """
 
     n_items: int
@@ -57,50 +58,31 @@ class _Counted:
     ratings: RatingSummary
     notes: tuple[str, ...]
 
-    def _counts(self) -> dict[str, Any]:
-        return {
-            "n_items": self.n_items,
-            "n_ratings": self.n_ratings,
-            "n_rows": self.n_rows,
-            "n_images": self.n_images,
-            "raters": self.raters,
-            "n_left_out": self.n_left_out,
-            "left_out": dict(self.left_out),
-            "n_ratings_left_out": self.n_ratings_left_out,
-            "ratings": self.ratings.to_dict(),
-            "notes": list(self.notes),
-        }
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, ready for JSON."""
+        values = {name: plain(value) for name, value in vars(self).items()}
+        counts = {field.name: values.pop(field.name) for field in fields(_Counted)}
+        return {**values, **counts}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Agreement(_Counted):
-    """How far scores agree with ratings; see `agreement`.
+    """How well scores agree with ratings; see `agreement`.
 
     Attributes:
-        values: statistic → value in [-1, 1]; None where it is undefined, with a note.
-        intervals: statistic → its bootstrap interval, None where it is undefined; empty without a bootstrap.
-        pairs: how the pairs of rows lie, ties of scores and of ratings counted apart. If raters were
-            flattened, two ratings of one item are a pair tied in its score.
-        resampled_by: "image" or "item", what the bootstrap drew; None without one.
-        seed: of the bootstrap; None without one.
+        values: Statistic → value in [-1, 1]; None where it is undefined, with a note.
+        intervals: Statistic → bootstrap interval, None where it is undefined; empty without a bootstrap.
+        resampled_by: What the bootstrap drew, "image" or "item"; None without one.
+        seed: Seed for the bootstrap; None without one.
+        pairs: Numbers of concordant, discordant and tied pairs of rows. If raters were flattened, two ratings
+            of one item are a pair tied in its score.
     """
 
     values: dict[str, float | None]
     intervals: dict[str, Interval | None]
-    pairs: PairCounts
     resampled_by: str | None
     seed: int | None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything, ready for JSON."""
-        return {
-            "values": dict(self.values),
-            "intervals": {name: interval and interval.to_dict() for name, interval in self.intervals.items()},
-            "resampled_by": self.resampled_by,
-            "seed": self.seed,
-            "pairs": asdict(self.pairs),
-            **self._counts(),
-        }
+    pairs: PairCounts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,16 +90,16 @@ class Comparison(_Counted):
     """Whether one metric agrees better with people than another on the same rows; see `compare`.
 
     Attributes:
-        statistic: what is compared.
-        first, second: the statistic of each metric, in [-1, 1]; None where it is undefined.
+        statistic: Statistic that is compared.
+        first, second: Value of the statistic for each metric, in [-1, 1]; None where it is undefined.
         difference: first − second; None if either is undefined.
-        p_value: two-sided, in (0, 1]; None if the difference is undefined.
-        interval: of the difference; None for the randomisation, which makes none.
+        p_value: Two-sided p-value in (0, 1]; None if the difference is undefined.
+        interval: Interval of the difference; None for "randomisation", which makes none.
         method: "bootstrap" or "randomisation".
-        n_samples: samples that the p-value is made of.
-        n_undefined: samples left out, because the statistic was undefined in them.
-        resampled_by: "image" or "item", what was drawn or swapped.
-        seed: of the samples.
+        n_samples: Number of samples behind the p-value.
+        n_undefined: Number of samples left out because the statistic was undefined in them.
+        resampled_by: What was drawn or swapped, "image" or "item".
+        seed: Seed for the samples.
     """
 
     statistic: str
@@ -132,37 +114,21 @@ class Comparison(_Counted):
     resampled_by: str
     seed: int
 
-    def to_dict(self) -> dict[str, Any]:
-        """Everything, ready for JSON."""
-        return {
-            "statistic": self.statistic,
-            "first": self.first,
-            "second": self.second,
-            "difference": self.difference,
-            "p_value": self.p_value,
-            "interval": self.interval and self.interval.to_dict(),
-            "method": self.method,
-            "n_samples": self.n_samples,
-            "n_undefined": self.n_undefined,
-            "resampled_by": self.resampled_by,
-            "seed": self.seed,
-            **self._counts(),
-        }
-
 
 @dataclass(frozen=True, kw_only=True)
 class PreferenceAccuracy:
     """How often the caption that should win has the higher score; see `pairwise_accuracy`.
 
     Attributes:
-        value: n_wins / n_pairs, in [0, 1]; a tie is no win.
-        n_pairs, n_wins, n_ties, n_losses: pairs used; strictly higher, equal, strictly lower scores.
-        n_images: distinct images; None if no image ids were given.
-        interval: bootstrap interval of the value; None without a bootstrap.
-        resampled_by: "image" or "pair"; None without a bootstrap.
-        seed: of the bootstrap; None without one.
-        n_left_out: pairs left out, because a score is missing.
-        notes: in words, what a reader has to know.
+        value: n_wins / n_pairs, in [0, 1]; a tie is not a win.
+        n_pairs, n_wins, n_ties, n_losses: Numbers of pairs: used, with a strictly higher score, with equal
+            scores, with a strictly lower score.
+        n_images: Number of distinct images; None if no image ids were given.
+        interval: Bootstrap interval of the value; None without a bootstrap.
+        resampled_by: What the bootstrap drew, "image" or "pair"; None without one.
+        seed: Seed for the bootstrap; None without one.
+        n_left_out: Number of pairs left out because a score is missing.
+        notes: Remarks that a reader needs.
     """
 
     value: float
@@ -184,7 +150,7 @@ class PreferenceAccuracy:
 
 @dataclass(frozen=True)
 class SystemMean:
-    """One system: its name, the mean of the metric and of the human ratings, and its items."""
+    """A system: its name, the means of its metric scores and human ratings, and its number of items."""
 
     system: str
     metric: float
@@ -198,11 +164,11 @@ class SystemLevel:
 
     Attributes:
         values: "pearson", "spearman" and "tau_b" → value in [-1, 1]; None where it is undefined.
-        n_points: points the correlation is over.
-        n_evaluations: side-by-side evaluations, each of which is two points; None for plain systems.
-        systems: the means of each system if items were given with their systems, else empty.
-        n_left_out: rows left out, because a number is missing.
-        notes: in words, what a reader has to know.
+        n_points: Number of points behind the correlation.
+        n_evaluations: Number of side-by-side evaluations, two points each; None for plain systems.
+        systems: Means of each system if items were given with their systems, else empty.
+        n_left_out: Number of rows left out because a number is missing.
+        notes: Remarks that a reader needs.
     """
 
     values: dict[str, float | None]
@@ -232,30 +198,30 @@ def agreement(
     statistics: str | Sequence[str] = STATISTICS,
     missing: str = "raise",
 ) -> Agreement:
-    """How far scores agree with what people rated.
+    """Measure how well scores agree with people's ratings.
 
     Args:
-        scores: n finite numbers, the metric's; NaN or None where a row failed.
-        ratings: n ratings on any scale, or n lists of any number of them (or an array (n, k)), one a rater;
+        scores: n finite numbers; NaN or None where a row failed.
+        ratings: n ratings on any scale, or n lists of them (or an array (n, k)) with one rating per rater;
             NaN or None where one is missing.
-        raters: what to do with several ratings of an item; they give different numbers, so one must be named.
-            "flatten" makes a row of each rating, which is how figures on Flickr8k-Expert are published;
-            "mean" makes a row of each item, with its mean rating.
-        images: n ids, items of one image having the same; the bootstrap draws whole images.
-        bootstrap: samples to draw, or 0 for no intervals. Without `images` items are drawn, and a note says
-            so; the samples then also depend on the order of the items.
-        confidence: share of samples inside an interval.
-        seed: same seed, same samples.
-        statistics: any of "tau_b", "tau_c", "spearman", "pearson".
-        missing: "raise" (default) stops at the first item without a score or with a missing rating; "skip"
-            leaves it out, counts it and names it in the notes. Of several ratings, only those missing.
+        raters: Meaning of several ratings per item. The two ways give different numbers, so one must be
+            named: "flatten" makes a row of each rating, as figures on Flickr8k-Expert are published; "mean"
+            makes a row of each item, with its mean rating.
+        images: n image ids; the bootstrap draws whole images.
+        bootstrap: Number of samples to draw; 0 for no intervals. Without `images` the samples are of items,
+            which a note says, and also depend on the order of the items.
+        confidence: Share of samples inside an interval.
+        seed: Seed for the samples.
+        statistics: Any of "tau_b", "tau_c", "spearman", "pearson".
+        missing: "raise" stops at the first item without a score or with a missing rating; "skip" leaves out
+            the item, or the missing one of several ratings, counts it and names it in the notes.
 
     Returns:
-        Values, intervals, counts, and notes in words.
+        Values, intervals, counts and notes.
 
     Raises:
-        InputError: lists of different lengths, something that is no finite number, several ratings and no
-            choice of `raters`, fewer than 2 items (with a bootstrap by image, fewer than 2 images).
+        InputError: lists of different lengths, a value that is not a finite number, several ratings per item
+            without `raters`, fewer than 2 items (with a bootstrap by image, fewer than 2 images).
 
     >>> found = agreement([0.9, 0.4, 0.7, 0.1], [[4, 4], [2, 3], [2, 4], [1, 1]], raters="flatten")
     >>> round(found.values["tau_b"], 3), round(found.values["tau_c"], 3)
@@ -287,7 +253,7 @@ def agreement(
         )
         for name, some in zip(names, samples, strict=True):
             intervals[name] = percentile_interval(some, confidence)
-        # A sample leaves all statistics undefined or none.
+        # in a sample all statistics are undefined, or none is
         notes += _sampling_notes(samples[0], confidence, rows.unit, "items")
     return Agreement(
         values=values,
@@ -313,29 +279,29 @@ def compare(
     seed: int = 0,
     missing: str = "raise",
 ) -> Comparison:
-    """Whether one metric agrees better with people than another, on the same rows.
+    """Test whether one metric agrees better with people than another, on the same rows.
 
     "bootstrap" draws images with replacement, the same ones for both metrics. The interval holds the middle
-    of the differences; the p-value counts how often a difference lies as far from the mean of all differences
+    of the differences. The p-value counts how often a difference lies as far from the mean of all differences
     as the observed one lies from 0: they vary around their mean as they would vary around 0 if both metrics
     agreed equally well.
 
-    "randomisation" tests whether the two metrics are interchangeable: for each image a coin decides whether
-    their scores are swapped, those of all its items together, since they are not independent; the p-value
-    counts how often the difference is then at least as large as the observed one. A mixture of two metrics
-    means something only on a common scale, so both are first replaced by their ranks over all rows
-    (for τ and ρ, which this leaves as they are) or their z-scores (for r, likewise).
+    "randomisation" tests whether the two metrics are interchangeable. For each image a coin decides whether
+    the scores of all its items are swapped (together, since they are not independent). The p-value counts how
+    often the difference is then at least as large as the observed one. Mixing two metrics makes sense only on
+    a common scale, so their scores are first replaced by ranks over all rows (for τ and ρ, which do not
+    change) or by z-scores (for r, which does not change either).
 
     Both p-values are two-sided and (1 + count) / (1 + n).
 
     Args:
         first_scores: n numbers, as `scores` in `agreement`.
-        second_scores: n numbers, of the other metric on the same items.
-        ratings, raters, images, confidence, seed, missing: as in `agreement`; an item that lacks either score
+        second_scores: n numbers of the other metric on the same items.
+        ratings, raters, images, confidence, seed, missing: As in `agreement`; an item that lacks either score
             is left out for both.
         statistic: "tau_b", "tau_c", "spearman" or "pearson".
         method: "bootstrap" or "randomisation".
-        n: samples.
+        n: Number of samples.
 
     Raises:
         InputError: as in `agreement`; fewer than 2 images.
@@ -347,7 +313,9 @@ def compare(
     """
     (statistic,) = check_statistics((statistic,))
     if method not in ("bootstrap", "randomisation"):
-        raise InputError(f"method={method!r}: expected 'bootstrap' or 'randomisation'", field="method")
+        raise InputError(
+            Setting("method", method), ": expected 'bootstrap' or 'randomisation'", field="method"
+        )
     check_sampling(n, confidence, seed, field="n", least=1)
     given = {"first_scores": first_scores, "second_scores": second_scores}
     rows = RatedScores.of(given, ratings, raters, images, missing)
@@ -405,19 +373,19 @@ def pairwise_accuracy(
     seed: int = 0,
     missing: str = "raise",
 ) -> PreferenceAccuracy:
-    """How often the caption that should win has the strictly higher score.
+    """Measure how often the caption that should win has the strictly higher score.
 
     Args:
         preferred_scores: n scores of the captions that people preferred, or that are true.
         other_scores: n scores of the captions they are compared with, such as foils.
-        images, bootstrap, confidence, seed, missing: as in `agreement`, a pair being an item.
+        images, bootstrap, confidence, seed, missing: As in `agreement`, with pairs as items.
 
     Returns:
-        The share of wins in [0, 1]; ties of two scores are counted apart and are no wins.
+        The share of wins in [0, 1]; ties are counted apart and are not wins.
 
     Raises:
-        InputError: lists of different lengths, no pairs, something that is no finite number; with a bootstrap
-            fewer than 2 images (pairs, if no image ids are given).
+        InputError: lists of different lengths, no pairs, a value that is not a finite number; with a
+            bootstrap fewer than 2 images (pairs, if no image ids are given).
 
     >>> found = pairwise_accuracy([0.8, 0.5, 0.3, 0.9], [0.2, 0.5, 0.4, 0.1])
     >>> found.value, found.n_wins, found.n_ties, found.n_losses
@@ -469,16 +437,16 @@ def pairwise_accuracy(
 def system_level(
     metric_scores: Any, human_scores: Any, *, systems: Any = None, missing: str = "raise"
 ) -> SystemLevel:
-    """How far a metric orders systems as people do: Pearson, Spearman and Kendall (τ_b) over system means.
+    """Measure how well a metric ranks systems: Pearson, Spearman and Kendall (τ_b) over system means.
 
     Args:
-        metric_scores: a mean a system; or, with `systems`, a score an item.
-        human_scores: likewise, what people said.
-        systems: the system each item comes from; means are taken first, each system then counts once.
+        metric_scores: One mean per system; or, with `systems`, one score per item.
+        human_scores: Human ratings, likewise.
+        systems: System of each item. Means are taken first; each system then counts once.
         missing: "raise" or "skip", as in `agreement`.
 
     Raises:
-        InputError: lists of different lengths, something that is no finite number, fewer than 2 systems.
+        InputError: lists of different lengths, a value that is not a finite number, fewer than 2 systems.
 
     >>> found = system_level([0.71, 0.74, 0.78, 0.80], [2.9, 3.4, 3.3, 4.0])
     >>> {name: round(value, 3) for name, value in found.values.items()}
@@ -501,20 +469,20 @@ def system_level(
 
 
 def side_by_side(metric_differences: Any, human_differences: Any, *, missing: str = "raise") -> SystemLevel:
-    """How far a metric tells two systems apart as people do who saw them side by side.
+    """Measure how well a metric matches the preferences of people who saw two systems side by side.
 
-    Each evaluation of a pair of systems is two points, one for each order of the two, with the signs of both
-    differences flipped, since which one is called the first is arbitrary (Crossmodal-3600, §3.3 and
-    Tables 5 and 6). So N evaluations are 2N points.
+    Each evaluation of two systems gives two points, one for either order of the two, with the signs of both
+    differences flipped, since the order is arbitrary (Thapliyal et al. 2022, §3.3, Tables 5 and 6). N
+    evaluations give 2N points.
 
     Args:
-        metric_differences: metric of one system less that of the other, one an evaluation.
-        human_differences: share of wins less share of losses, or another signed preference, in the same order
-            of the two systems.
+        metric_differences: Metric of one system minus that of the other, one number per evaluation.
+        human_differences: Share of wins minus share of losses, or another signed preference, in the same
+            order of the two systems.
         missing: "raise" or "skip", as in `agreement`.
 
     Raises:
-        InputError: lists of different lengths, no evaluation, something that is no finite number.
+        InputError: lists of different lengths, no evaluation, a value that is not a finite number.
 
     >>> found = side_by_side([0.25, 0.03, -0.02], [35.0, 14.0, 1.0])
     >>> found.n_points, round(found.values["pearson"], 3)
@@ -537,7 +505,7 @@ def _system_level(
 ) -> SystemLevel:
     notes = [*columns.notes, *_constant_notes({"numbers of the metric": metric, "human numbers": human})]
     if len(metric) == 2:
-        notes.append("2 points: whatever the metric, a correlation over them is 1, -1 or undefined")
+        notes.append("2 points: a correlation over them is 1, -1 or undefined, whatever the metric")
     return SystemLevel(
         values=_whole(Correlations(metric, human), ("pearson", "spearman", "tau_b")),
         n_points=len(metric),
@@ -549,13 +517,13 @@ def _system_level(
 
 
 def _whole(correlations: Correlations, names: Sequence[str]) -> dict[str, float | None]:
-    """Statistics of all rows, each counted once; None where one is undefined."""
+    """Statistics over all rows, each counted once; None where one is undefined."""
     found = correlations.values(names, np.ones((correlations.n_units, 1)))
     return {name: None if np.isnan(found[name][0]) else float(found[name][0]) for name in names}
 
 
 def _differences(pair: Sequence[Correlations], statistic: str) -> Callable[[np.ndarray], np.ndarray]:
-    """Drawn images (units, b) → first less second metric, (1, b)."""
+    """Drawn images (units, b) → first minus second metric, (1, b)."""
 
     def differences(drawn: np.ndarray) -> np.ndarray:
         first, second = (metric.values([statistic], drawn)[statistic] for metric in pair)
@@ -565,9 +533,9 @@ def _differences(pair: Sequence[Correlations], statistic: str) -> Callable[[np.n
 
 
 def _swapped_differences(rows: RatedScores, statistic: str) -> Callable[[np.ndarray], np.ndarray]:
-    """Coins of the images (units, b) → difference after the swaps, (1, b).
+    """Coin flips of the images (units, b) → difference after the swaps, (1, b).
 
-    Every row is there twice, once with each metric's score, and a coin says which of the two counts: so this
+    Every row appears twice, once with each metric's score, and a coin decides which of the two counts: this
     too is a weighting of rows that are sorted once.
     """
     scaled = [(_z_scores if statistic == "pearson" else _ranks)(column) for column in rows.scores.values()]
@@ -587,19 +555,19 @@ def _swapped_differences(rows: RatedScores, statistic: str) -> Callable[[np.ndar
 
 
 def _ranks(column: np.ndarray) -> np.ndarray:
-    """Ranks, equal values sharing their mean rank."""
+    """Ranks; equal values share their mean rank."""
     _, places, counts = np.unique(column, return_inverse=True, return_counts=True)
     return (np.cumsum(counts) - (counts - 1) / 2)[places]
 
 
 def _z_scores(column: np.ndarray) -> np.ndarray:
-    column = column / np.abs(column).max()  # so that no square overflows
+    column = column / np.abs(column).max()  # no square may overflow
     centred = column - column.mean()
     return centred / np.sqrt((centred**2).mean())
 
 
 def _counts(rows: RatedScores, notes: Sequence[str]) -> dict[str, Any]:
-    """What `_Counted` holds."""
+    """The fields of `_Counted`."""
     return {
         "n_items": rows.n_items,
         "n_ratings": rows.summary.n,
@@ -628,19 +596,19 @@ def _constant_notes(columns: dict[str, np.ndarray]) -> list[str]:
 
 
 def _sampling_notes(samples: np.ndarray, confidence: float, unit: str, items: str) -> list[str]:
-    """What a reader of a bootstrap interval has to know."""
+    """Remarks that a reader of a bootstrap interval needs."""
     notes = [] if unit == "image" else [_no_images(unit, items)]
     coarse = coarseness(len(samples), confidence)
     return notes + ([coarse] if coarse else []) + _undefined_notes(samples)
 
 
 def _swapping_notes(samples: np.ndarray, rows: RatedScores) -> list[str]:
-    """What a reader of a randomisation's p-value has to know."""
+    """Remarks that a reader of a randomisation's p-value needs."""
     notes = [] if rows.unit == "image" else [_no_images(rows.unit, "items")]
     if rows.n_units < math.log2(len(samples)):
         notes.append(
             f"{rows.n_units} {rows.unit}s can be swapped in only {2**rows.n_units} ways, at least 2 of them "
-            f"as extreme as what was observed: the p-value cannot come much below {2 / 2**rows.n_units:.2g}"
+            f"as extreme as the observed one: the p-value cannot fall much below {2 / 2**rows.n_units:.2g}"
         )
     return notes + _undefined_notes(samples)
 
@@ -654,6 +622,6 @@ def _undefined_notes(samples: np.ndarray) -> list[str]:
 
 def _no_images(unit: str, items: str) -> str:
     return (
-        f"no image ids: resampled by {unit}; where several {items} share an image they are not independent, "
-        "and the result looks surer than it is"
+        f"no image ids: resampled by {unit}; several {items} of one image are not independent, and the "
+        "interval is then too narrow"
     )

@@ -1,7 +1,7 @@
-"""Intervals and p-values by drawing images anew.
+"""Makes intervals and p-values by resampling images.
 
-In: a function from how often each unit (an image, as a rule) counts to numbers, for many samples at once.
-Out: the numbers of every sample, percentile intervals, two-sided p-values.
+In: a function from the weights of the units (usually images) to numbers, for many samples at once. Out: the
+numbers of every sample, percentile intervals, two-sided p-values.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError
+from ..errors import InputError, Setting
 from ..files.progress import progress_bar
 
-# Rows times samples at once: 2 MB an array, so that the handful in use stay near the processor.
+# rows times samples at once: 2 MB per array, small enough for the processor's cache
 _BLOCK = 2**18
-# Rows times samples that take long enough, seconds, for somebody to want to see how far it is.
+# rows times samples that take seconds, long enough for a progress bar
 _LONG = 3 * 10**7
 
 Draw = Callable[[np.random.Generator, int, int], np.ndarray]
@@ -29,10 +29,10 @@ class Interval:
     """Percentile interval of a bootstrap.
 
     Attributes:
-        low, high: its ends, in the unit of the statistic.
-        confidence: the share of samples between them.
-        n_samples: samples it is made of.
-        n_undefined: samples left out of it, because the statistic was undefined in them.
+        low, high: Ends, in the unit of the statistic.
+        confidence: Share of the samples between them.
+        n_samples: Number of samples behind it.
+        n_undefined: Number of samples left out because the statistic was undefined in them.
     """
 
     low: float
@@ -47,10 +47,10 @@ class Interval:
 
 
 def multiplicities(rng: np.random.Generator, n_units: int, n_samples: int) -> np.ndarray:
-    """How often each unit comes in each of n_samples samples of n_units draws with replacement.
+    """How often each unit occurs in each of n_samples samples of n_units draws with replacement.
 
     Returns:
-        int (n_units, n_samples), whose columns sum to n_units.
+        int (n_units, n_samples); each column sums to n_units.
 
     >>> drawn = multiplicities(np.random.default_rng(0), 5, 3)
     >>> drawn.shape, drawn.sum(axis=0).tolist()
@@ -76,16 +76,16 @@ def resample(
     n_rows: int,
     label: str,
 ) -> np.ndarray:
-    """Numbers of many samples, a bounded block of samples at a time; a bar in a terminal where it takes long.
+    """Compute the numbers of many samples, a bounded block at a time, with a progress bar for long work.
 
     Args:
-        values: what `draw` gave, (n_units, b) → (k, b) numbers.
+        values: Function from a draw, (n_units, b), to numbers (k, b).
         draw: `multiplicities` or `coin_flips`.
-        n_units: units to draw from.
-        n_samples: samples.
-        seed: same seed, same samples, however many are computed at once.
-        n_rows: what the work for one sample is proportional to.
-        label: what the bar says.
+        n_units: Number of units to draw from.
+        n_samples: Number of samples.
+        seed: Seed for the samples, which don't depend on how many are computed at once.
+        n_rows: Number of rows, to which the work for one sample is proportional.
+        label: Text of the progress bar.
 
     Returns:
         float64 (k, n_samples).
@@ -108,7 +108,7 @@ def resample(
 
 
 def percentile_interval(samples: np.ndarray, confidence: float) -> Interval | None:
-    """The middle `confidence` of the samples, those that are NaN left out and counted; None if all are.
+    """The middle share of the samples, with NaN left out and counted; None if all are NaN.
 
     >>> percentile_interval(np.array([0.0, 0.25, 0.5, np.nan]), 0.5)
     Interval(low=0.125, high=0.375, confidence=0.5, n_samples=3, n_undefined=1)
@@ -121,43 +121,47 @@ def percentile_interval(samples: np.ndarray, confidence: float) -> Interval | No
 
 
 def two_sided_p(null: np.ndarray, observed: float) -> float:
-    """(1 + samples at least as far from 0 as what was observed) / (1 + samples); never 0.
+    """(1 + number of samples at least as far from 0 as the observed value) / (1 + samples); never 0.
 
     The observed value counts as one sample of its own null hypothesis (Davison and Hinkley 1997, chapter 4).
 
     Args:
-        null: samples under the null hypothesis, without NaN.
-        observed: what was observed.
+        null: Samples under the null hypothesis, without NaN.
+        observed: Observed value.
 
     >>> two_sided_p(np.array([0.1, -0.3, 0.2]), -0.2)
     0.75
     """
-    # Sums in another order differ in the last digits; such a sample is as far as what was observed.
+    # sums in another order differ in the last digits; such a sample counts as equally far
     as_far = int(np.count_nonzero(np.abs(null) >= abs(observed) - 1e-12))
     return (1 + as_far) / (1 + len(null))
 
 
 def check_sampling(n_samples: int, confidence: float, seed: int, *, field: str, least: int) -> None:
-    """Refuse what no interval can be made with.
+    """Check the options of an interval.
 
     Raises:
-        InputError: samples that are not a whole number from `least`, a confidence outside (0, 1), a seed that
-            is not a whole number from 0.
+        InputError: a number of samples that is not a whole number of at least `least`, a confidence outside
+            (0, 1), a seed that is not a whole number of at least 0.
 
     >>> check_sampling(1000, 0.95, 0, field="bootstrap", least=0)
     """
     for name, number, smallest in ((field, n_samples, least), ("seed", seed, 0)):
         whole = isinstance(number, (int, np.integer)) and not isinstance(number, bool)
         if not whole or number < smallest:
-            raise InputError(f"{name}={number!r}: expected a whole number from {smallest}", field=name)
+            raise InputError(
+                Setting(name, number), f": expected a whole number of at least {smallest}", field=name
+            )
     if not isinstance(confidence, (int, float, np.floating)) or not 0 < confidence < 1:
         raise InputError(
-            f"confidence={confidence!r}: expected a share between 0 and 1, such as 0.95", field="confidence"
+            Setting("confidence", confidence),
+            ": expected a share between 0 and 1, such as 0.95",
+            field="confidence",
         )
 
 
 def coarseness(n_samples: int, confidence: float) -> str | None:
-    """A note in words where samples are too few for the ends of an interval; else None.
+    """A note if samples are too few for the ends of an interval; else None.
 
     >>> coarseness(10, 0.95)
     '10 samples are too few for a 95% interval: its ends are single samples; take 40 or more'

@@ -1,7 +1,7 @@
-"""Kendall's τ_b and τ_c, Spearman's ρ and Pearson's r of rows that may count several times.
+"""Computes Kendall's τ_b and τ_c, Spearman's ρ and Pearson's r of weighted rows.
 
 In: two arrays of numbers, and how often each row counts. Out: exact statistics in [-1, 1], for one weighting
-or for many at once; `capscore.statistics.agreement` puts checks, counts and intervals around them.
+or many at once. `capscore.statistics.agreement` adds checks, counts and intervals.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..errors import InputError
+from ..errors import InputError, Setting
 
 STATISTICS = ("tau_b", "tau_c", "spearman", "pearson")
 
@@ -28,11 +28,11 @@ def tau_b(first: ArrayLike, second: ArrayLike, weights: ArrayLike | None = None)
     Args:
         first: n finite numbers.
         second: n finite numbers.
-        weights: how often each row counts, n whole numbers from 0; None counts each once.
+        weights: n whole numbers of at least 0, how often each row counts; None counts each once.
 
     Raises:
-        InputError: different lengths, no rows, something that is not a finite number, a weight that is not a
-            whole number from 0.
+        InputError: different lengths, no rows, a value that is not a finite number, a weight that is not a
+            whole number of at least 0.
 
     >>> round(tau_b([1, 2, 3, 4], [1, 3, 3, 2]), 4)
     0.1826
@@ -55,7 +55,7 @@ def tau_c(first: ArrayLike, second: ArrayLike, weights: ArrayLike | None = None)
 
 
 def spearman(first: ArrayLike, second: ArrayLike, weights: ArrayLike | None = None) -> float | None:
-    """Spearman's ρ: Pearson's r of the ranks, tied values sharing their mean rank; in [-1, 1].
+    """Spearman's ρ, in [-1, 1]: Pearson's r of the ranks, where tied values share their mean rank.
 
     None where one side is constant. Arguments and errors as in `tau_b`.
 
@@ -78,12 +78,12 @@ def pearson(first: ArrayLike, second: ArrayLike, weights: ArrayLike | None = Non
 
 @dataclass(frozen=True)
 class PairCounts:
-    """How the pairs of n rows lie; a pair tied on both sides counts in all three kinds of ties.
+    """Numbers of pairs of n rows; a pair tied on both sides counts in all three kinds of ties.
 
     Attributes:
-        total: n(n − 1)/2.
-        concordant, discordant: in the same order on both sides, in opposite orders; ties are neither.
-        tied_scores, tied_ratings, tied_both: equal on one side, on the other, on both.
+        total: Number of all pairs, n(n − 1)/2.
+        concordant, discordant: Numbers of pairs in the same and in opposite order; ties are neither.
+        tied_scores, tied_ratings, tied_both: Numbers of pairs with equal scores, equal ratings, or both.
     """
 
     total: int
@@ -95,21 +95,21 @@ class PairCounts:
 
 
 class Correlations:
-    """Rows sorted once; then each statistic under many weightings costs O(rows · log(distinct ratings)).
+    """Sorts rows once; each statistic under many weightings then costs O(rows · log(distinct ratings)).
 
-    Rows belong to units (images, as a rule) and count as often as their unit does, so a bootstrap sample is
-    one whole number a unit and no resampled copy is made. Equal rows of a unit are kept once, with a count.
+    Rows belong to units (usually images) and count as often as their unit does, so a bootstrap sample is one
+    whole number per unit, and no resampled copy is made. Equal rows of a unit are kept once, with a count.
 
-    n_c − n_d is summed over the binary digits of the ratings' places. Two places first differ in one
-    digit, all digits above being equal; so within each group of equal upper digits, in the order of scores,
-    a row with the digit 1 adds the weight before it and takes off the weight behind it, rows of its own score
-    left out. Between two rows with the digit 1 that cancels. All of it is cumulative sums of whole numbers,
+    n_c − n_d is summed over the binary digits of the ratings' ranks. Two ranks differ first in one digit,
+    with all higher digits equal. So within each group of equal higher digits, in the order of scores, a row
+    with the digit 1 adds the weight before it and subtracts the weight after it, without rows of its own
+    score. Between two rows with the digit 1 this cancels. Everything is a cumulative sum of whole numbers,
     for many weightings side by side.
 
     Args:
-        scores: float64 (n,), finite.
-        ratings: float64 (n,), finite.
-        units: int (n,), each row's unit from 0; None makes each row a unit.
+        scores: Finite scores, float64 (n,).
+        ratings: Finite ratings, float64 (n,).
+        units: Unit of each row, int (n,) from 0; None makes each row a unit.
 
     >>> rows = Correlations(np.array([0.1, 0.4, 0.3]), np.array([1.0, 2.0, 2.0]))
     >>> rows.values(["tau_b"], np.array([[1, 2], [1, 0], [1, 1]]))["tau_b"].round(4).tolist()
@@ -118,7 +118,7 @@ class Correlations:
 
     def __init__(self, scores: np.ndarray, ratings: np.ndarray, units: np.ndarray | None = None):
         units = np.arange(len(scores)) if units is None else units
-        # So that no square overflows, and close values keep their digits; no statistic depends on either.
+        # no square may overflow, and close values must keep their digits; no statistic depends on the scale
         self._x_values, x = np.unique(scores, return_inverse=True)
         self._y_values, y = np.unique(ratings, return_inverse=True)
         self._x_values, self._y_values = _shrunk(self._x_values), _shrunk(self._y_values)
@@ -136,23 +136,23 @@ class Correlations:
 
     @property
     def n_cells(self) -> int:
-        """Distinct (unit, score, rating): what the work on one weighting is proportional to."""
+        """Number of distinct (unit, score, rating), to which the work for one weighting is proportional."""
         return len(self._x)
 
     @property
     def n_units(self) -> int:
-        """Units that weightings are given for."""
+        """Number of units that a weighting covers."""
         return int(self._units.max()) + 1
 
     def values(self, statistics: Sequence[str], weights: np.ndarray) -> dict[str, np.ndarray]:
         """Statistics under b weightings at once.
 
         Args:
-            statistics: names out of `STATISTICS`.
-            weights: (units, b), how often each unit counts, whole numbers from 0.
+            statistics: Names in `STATISTICS`.
+            weights: Whole numbers (units, b) of at least 0, how often each unit counts.
 
         Returns:
-            name → float64 (b,) in [-1, 1]; NaN where a weighting leaves one side constant, or nothing.
+            Name → float64 (b,) in [-1, 1]; NaN where a weighting leaves one side constant, or no rows.
         """
         weighted = self._weighted(weights)
         found: dict[str, np.ndarray] = {}
@@ -176,7 +176,7 @@ class Correlations:
         }
 
     def pair_counts(self) -> PairCounts:
-        """How the pairs of rows lie, each row counted once."""
+        """Counts of the pairs of rows, each row counted once."""
         weighted = self._weighted(np.ones((self.n_units, 1)))
         n = int(weighted.x.total[0])
         tied_scores, tied_ratings = (_tied(side.groups[:, 0]) for side in (weighted.x, weighted.y))
@@ -203,7 +203,7 @@ class Correlations:
         """n_c − n_d, float64 (b,) of whole numbers."""
         total = np.zeros(weighted.cells.shape[1])
         for digit in self._digits:
-            # The top digit's group is all rows in the order of scores, which are cumulated already.
+            # the top digit has one group, all rows in the order of scores, which is summed up already
             whole = digit.order is None
             cells = weighted.cells if whole else np.take(weighted.cells, digit.order, axis=0)
             before = weighted.before if whole else _cumulated(cells)
@@ -225,7 +225,7 @@ class Correlations:
 
 
 def check_statistics(statistics: str | Sequence[str]) -> tuple[str, ...]:
-    """Names of statistics, each once, or an error that says which are known.
+    """Names of statistics, each once; an unknown name is an error that lists the known ones.
 
     >>> check_statistics("tau_c")
     ('tau_c',)
@@ -237,19 +237,21 @@ def check_statistics(statistics: str | Sequence[str]) -> tuple[str, ...]:
             hint = f"; did you mean {close[0]!r}?" if close else ""
             raise InputError(f"there is no statistic {name!r}: expected one of {', '.join(STATISTICS)}{hint}")
     if not names:
-        raise InputError(f"statistics is empty: expected at least one of {', '.join(STATISTICS)}")
+        raise InputError(
+            Setting("statistics"), f" is empty: expected at least one of {', '.join(STATISTICS)}"
+        )
     return tuple(dict.fromkeys(names))
 
 
 @dataclass(frozen=True)
 class _Digit:
-    """Rows with one binary digit of their rating's place set, among rows with equal upper digits.
+    """Rows whose rating's rank has one binary digit set, among rows with equal higher digits.
 
     Attributes:
-        order: rows by upper digits, then by score; None where that is the order they have.
-        ones: places of the rows with the digit 1.
-        tie_start, tie_end: where their score's rows begin and end in their group.
-        group_start, group_end: where their group begins and ends.
+        order: Rows by higher digits, then by score; None if they have that order already.
+        ones: Places of the rows with the digit 1.
+        tie_start, tie_end: Start and end of the rows of the same score in the same group.
+        group_start, group_end: Start and end of the group.
     """
 
     order: np.ndarray | None
@@ -274,7 +276,7 @@ class _Digit:
 
 @dataclass(frozen=True)
 class _Side:
-    """One side's distinct values under b weightings: rows that have a value, and rows with smaller ones."""
+    """One side's distinct values under b weightings: weight of each value, and of all smaller values."""
 
     groups: np.ndarray  # (distinct, b)
     before: np.ndarray  # (distinct, b)
@@ -289,7 +291,7 @@ class _Side:
 
 @dataclass(frozen=True)
 class _Weighted:
-    """Cells under b weightings: their weights, cumulated in the order of scores, and the two sides."""
+    """Cells under b weightings: their weights, the sums in the order of scores, and the two sides."""
 
     cells: np.ndarray  # (cells, b)
     before: np.ndarray  # (cells + 1, b)
@@ -298,7 +300,7 @@ class _Weighted:
 
     @property
     def fewest_distinct(self) -> np.ndarray:
-        """m: the smaller number of distinct values that are there at all, (b,)."""
+        """m (b,): the smaller number of distinct values with a weight."""
         return np.minimum(np.count_nonzero(self.x.groups, axis=0), np.count_nonzero(self.y.groups, axis=0))
 
 
@@ -319,26 +321,26 @@ _TAU = {"tau_b": _tau_b, "tau_c": _tau_c}
 
 
 def _midranks(side: _Side) -> np.ndarray:
-    """Ranks of the distinct values, tied rows sharing their mean rank; centred and doubled: whole numbers."""
+    """Mean ranks of the distinct values, centred and doubled, which makes them whole numbers."""
     return 2 * side.before + side.groups - side.total
 
 
 def _deviations(values: np.ndarray, side: _Side) -> np.ndarray:
-    """Values less their mean under each weighting, at most 1 in size; 0 where a value does not count."""
+    """Values minus their mean under each weighting, scaled to at most 1; 0 where a value has no weight."""
     spread = values[:, None] - values @ side.groups / side.total
     spread[side.groups == 0] = 0.0
     return spread / np.abs(spread).max(axis=0)
 
 
 def _shrunk(values: np.ndarray) -> np.ndarray:
-    """Sorted values scaled into [-1, 1] by a power of two, which rounds nothing, the middle one put at 0."""
+    """Sorted values scaled into [-1, 1] by a power of two, which is exact, with the middle one at 0."""
     _, exponent = np.frexp(np.abs(values).max())
     values = np.ldexp(values, -exponent - 1)
     return values - values[len(values) // 2]
 
 
 def _starts(*keys: np.ndarray) -> np.ndarray:
-    """Where a new combination of sorted keys begins."""
+    """Places where a new combination of sorted keys begins."""
     new = np.ones(len(keys[0]), dtype=bool)
     new[1:] = np.any([key[1:] != key[:-1] for key in keys], axis=0)
     return np.flatnonzero(new)
@@ -349,14 +351,14 @@ def _ends(key: np.ndarray) -> np.ndarray:
 
 
 def _cumulated(cells: np.ndarray) -> np.ndarray:
-    """(n + 1, b): sums of the rows before each place."""
+    """Sums of the rows before each place, (n + 1, b)."""
     sums = np.zeros((len(cells) + 1, cells.shape[1]))
     np.cumsum(cells, axis=0, out=sums[1:])
     return sums
 
 
 def _tied(groups: np.ndarray) -> int:
-    """Pairs within groups of these sizes."""
+    """Number of pairs within groups of these sizes."""
     return int(groups @ (groups - 1)) // 2
 
 
@@ -371,7 +373,7 @@ def _one(name: str, first: ArrayLike, second: ArrayLike, weights: ArrayLike | No
     wrong = np.flatnonzero((counts < 0) | (counts % 1 != 0))
     if len(wrong):
         raise InputError(
-            f"{counts[wrong[0]]:g}: expected a whole number from 0", row=int(wrong[0]), field="weights"
+            f"{counts[wrong[0]]:g}: expected a whole number of at least 0", row=int(wrong[0]), field="weights"
         )
     value = Correlations(x, y).values([name], counts[:, None])[name][0]
     return None if np.isnan(value) else float(value)

@@ -1,7 +1,7 @@
-"""Scores, ratings and image ids as people hand them over → checked arrays.
+"""Scores, ratings and image ids in any form → checked arrays.
 
-In: lists, arrays, columns of tables, nested or ragged where an item has several ratings. Out: float64 arrays
-of the rows that can be used, and what was left out, in numbers and in words.
+In: lists, arrays or columns of tables, nested or ragged where an item has several ratings. Out: float64
+arrays of the usable rows, and counts and notes on the rows left out.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError
+from ..errors import InputError, Setting
 
-# Ratings with more distinct values than this are summed up, not listed one by one.
+# ratings with more distinct values than this are not listed one by one
 _MOST_LISTED = 100
 
 
 @dataclass(frozen=True)
 class RatingSummary:
-    """How the ratings that were used are spread, before any mean over raters.
+    """Distribution of the ratings that were used, before any mean over raters.
 
     Attributes:
-        n: single ratings.
-        n_distinct: distinct values.
-        lowest, highest, mean: over single ratings.
-        counts: value → how many ratings have it, in order; empty where more than 100 values are distinct.
+        n: Number of single ratings.
+        n_distinct: Number of distinct values.
+        lowest, highest, mean: Lowest, highest and mean single rating.
+        counts: Value → number of ratings, in order; empty for more than 100 distinct values.
     """
 
     n: int
@@ -41,7 +41,7 @@ class RatingSummary:
 
     @classmethod
     def of(cls, ratings: np.ndarray) -> RatingSummary:
-        """Sums up float64 (n,) ratings, at least one, none missing."""
+        """Summarise float64 (n,) ratings, at least one, none missing."""
         values, counts = np.unique(ratings, return_counts=True)
         listed = zip(values.tolist(), counts.tolist(), strict=True) if len(values) <= _MOST_LISTED else ()
         return cls(
@@ -61,13 +61,13 @@ class RatingSummary:
 
 @dataclass(frozen=True)
 class NumberColumns:
-    """NumberColumns of numbers of which some rows lack something.
+    """Columns of numbers, without the rows that lack one.
 
     Attributes:
-        complete: name → float64 (kept,), the rows that lack nothing.
-        kept: bool (n,), which rows those are.
-        left_out: why → how many rows, each counted once; adds up to the rows that are not kept.
-        notes: the same in words, with row numbers.
+        complete: Name → float64 (kept,), the rows that lack nothing.
+        kept: bool (n,), True for those rows.
+        left_out: Reason → number of rows, each counted once; adds up to the rows that are not kept.
+        notes: The same as sentences, with row numbers.
     """
 
     complete: dict[str, np.ndarray]
@@ -77,15 +77,15 @@ class NumberColumns:
 
     @classmethod
     def of(cls, given: dict[str, Any], missing: str, items: str) -> NumberColumns:
-        """Checks lists of numbers that belong together.
+        """Check lists of numbers that belong together.
 
         Args:
-            given: name → list of numbers, NaN or None where one is missing.
-            missing: "raise" stops at the first row that lacks something, "skip" leaves it out.
-            items: what a row is, in the plural.
+            given: Name → list of numbers, NaN or None where one is missing.
+            missing: "raise" stops at the first row that lacks something; "skip" leaves it out.
+            items: Noun for the rows, in the plural.
 
         Raises:
-            InputError: different lengths, something that is no finite number, a missing one.
+            InputError: different lengths, a value that is not a finite number, a missing value.
 
         >>> found = NumberColumns.of({"wins": [1, None, 3], "losses": [4, 5, 6]}, "skip", "games")
         >>> found.complete["losses"].tolist(), found.left_out, found.notes
@@ -102,26 +102,26 @@ class NumberColumns:
 
     @property
     def remainder(self) -> str:
-        """How few were left, for an error that complains of it; nothing if none was left out."""
+        """An error's ending about the rows left out; "" if there are none."""
         return _remainder(self.kept)
 
 
 @dataclass(frozen=True)
 class RatedScores:
-    """Rows of each metric's score and a rating, those that lack something left out.
+    """Scores of one or several metrics beside ratings, without the rows that lack something.
 
     Attributes:
-        scores: name → float64 (rows,).
+        scores: Name → float64 (rows,).
         ratings: float64 (rows,).
-        units: int (rows,), each row's image, or its item where there are no image ids.
-        n_units: how many images, or items, there are.
+        units: int (rows,), each row's image, or its item if there are no image ids.
+        n_units: Number of images, or items.
         unit: "image" or "item".
-        raters: "single" where no item has several ratings, else "flatten" or "mean".
-        n_items: items used.
-        left_out: why → how many items, each counted once.
-        n_ratings_left_out: single missing ratings of items that are used.
-        summary: how the ratings are spread.
-        notes: what was left out, in words.
+        raters: "single" if no item has several ratings, else "flatten" or "mean".
+        n_items: Number of items used.
+        left_out: Reason → number of items, each counted once.
+        n_ratings_left_out: Number of missing single ratings of items that are used.
+        summary: Distribution of the ratings.
+        notes: Sentences on what was left out.
     """
 
     scores: dict[str, np.ndarray]
@@ -140,17 +140,17 @@ class RatedScores:
     def of(
         cls, scores: dict[str, Any], ratings: Any, raters: str | None, images: Any, missing: str
     ) -> RatedScores:
-        """Checks what `statistics.agreement.agreement` was given; `scores` has a list of numbers a metric.
+        """Check the arguments of `agreement`; `scores` has one list of numbers per metric.
 
         Raises:
-            InputError: as there.
+            InputError: as `agreement`.
 
         >>> rows = RatedScores.of({"scores": [0.3, 0.1]}, [[1, 2], [3]], "flatten", ["a", "b"], "raise")
         >>> rows.scores["scores"].tolist(), rows.ratings.tolist(), rows.units.tolist()
         ([0.3, 0.3, 0.1], [1.0, 2.0, 3.0], [0, 0, 1])
         """
         if raters not in (None, "flatten", "mean"):
-            raise InputError(f"raters={raters!r}: expected 'flatten' or 'mean'", field="raters")
+            raise InputError(Setting("raters", raters), ": expected 'flatten' or 'mean'", field="raters")
         check_missing(missing)
         columns = {name: numbers_of(values, name) for name, values in scores.items()}
         numbers, sizes = _ratings(ratings)
@@ -158,9 +158,11 @@ class RatedScores:
         most = int(sizes.max(initial=0))
         if most > 1 and raters is None:
             raise InputError(
-                f"up to {most} ratings an item, which can be used in two ways that give different numbers: "
-                "raters='flatten' (a row of each rating, as published for Flickr8k-Expert) or raters='mean' "
-                "(a row of each item, with its mean rating)",
+                f"up to {most} ratings per item, which can be used in two ways that give different numbers: ",
+                Setting("raters", "flatten"),
+                " (a row of each rating, as published for Flickr8k-Expert) or ",
+                Setting("raters", "mean"),
+                " (a row of each item, with its mean rating)",
                 field="ratings",
             )
 
@@ -207,19 +209,19 @@ def numbers_of(values: Any, field: str) -> np.ndarray:
     """A list of numbers → float64 (n,), NaN where one is missing (NaN, None, pandas' NA).
 
     Raises:
-        InputError: not a list; at its row, what is no number or infinite.
+        InputError: not a list; an infinite value or one that is not a number, with its row.
 
     >>> numbers_of([1, None, 2.5], "scores").tolist()
     [1.0, nan, 2.5]
     """
     rows = _rows(values, field, "numbers")
     if isinstance(rows, np.ndarray) and rows.ndim > 1:
-        raise InputError(f"an array {rows.shape}: expected one number an item", field=field)
+        raise InputError(f"an array {rows.shape}: expected one number per item", field=field)
     return _floats(rows, field, np.arange(len(rows)))
 
 
 def units_of(images: Any, kept: np.ndarray) -> tuple[np.ndarray, int]:
-    """Each kept item's image, int (kept,) from 0, and how many images; without ids each item is one."""
+    """Image of each kept item, int (kept,) from 0, and the number of images; without ids items count."""
     if images is None:
         return np.arange(int(kept.sum())), int(kept.sum())
     names, codes = coded(images, kept, "images")
@@ -227,12 +229,12 @@ def units_of(images: Any, kept: np.ndarray) -> tuple[np.ndarray, int]:
 
 
 def coded(ids: Any, kept: np.ndarray, field: str) -> tuple[list[Any], np.ndarray]:
-    """Ids of the kept rows → the distinct ones, sorted, and each row's place among them.
+    """Ids of the kept rows → the distinct ids, sorted, and the place of each row's id among them.
 
-    Sorted, so that samples drawn from them do not depend on the order of the rows.
+    They are sorted so that samples do not depend on the order of the rows.
 
     Raises:
-        InputError: not as many as rows; at its row, an id that is missing or cannot be one.
+        InputError: not one id per row; an id that is missing or of a wrong type, with its row.
 
     >>> coded(["b", "a", "b"], np.array([True, True, True]), "images")
     (['a', 'b'], array([1, 0, 1]))
@@ -252,16 +254,16 @@ def coded(ids: Any, kept: np.ndarray, field: str) -> tuple[list[Any], np.ndarray
         raise InputError(f"{given}: expected an id, such as a file name or a number", row=wrong, field=field)
     try:
         names = sorted(distinct)
-    except TypeError:  # of several kinds
+    except TypeError:  # of several types
         names = sorted(distinct, key=lambda name: (type(name).__name__, repr(name)))
     place_of = {name: place for place, name in enumerate(names)}
     return names, np.fromiter(map(place_of.__getitem__, chosen), np.int64, len(chosen))
 
 
 def means_by(numbers: np.ndarray, groups: np.ndarray) -> np.ndarray:
-    """Mean of the numbers of each group, in the order of the groups' numbers.
+    """Mean of each group, in the order of the group numbers.
 
-    Numbers are added in order of size: the same ones in another order must not turn a tie into a difference.
+    Numbers are added in order of size, so that their order cannot turn a tie into a difference.
 
     >>> means_by(np.array([0.1, 5.0, 0.3]), np.array([2, 0, 2])).tolist()
     [5.0, 0.2]
@@ -272,33 +274,35 @@ def means_by(numbers: np.ndarray, groups: np.ndarray) -> np.ndarray:
 
 
 def check_missing(missing: str) -> None:
-    """Refuses what is neither "raise" nor "skip"."""
+    """Refuse any value but "raise" and "skip"."""
     if missing not in ("raise", "skip"):
-        raise InputError(f"missing={missing!r}: expected 'raise' or 'skip'", field="missing")
+        raise InputError(Setting("missing", missing), ": expected 'raise' or 'skip'", field="missing")
 
 
 def _same_lengths(lengths: dict[str, int]) -> None:
     if len(set(lengths.values())) > 1:
         counts = ", ".join(f"{length} {name.replace('_', ' ')}" for name, length in lengths.items())
-        raise InputError(f"{counts}: expected as many of each, one an item")
+        raise InputError(f"{counts}: expected equally many, one per item")
 
 
 def _refuse_missing(lacking: dict[str, np.ndarray], items: str) -> None:
-    """Error at the first row that lacks something."""
+    """Raise an error at the first row that lacks something."""
     incomplete = np.any(list(lacking.values()), axis=0)
     if not incomplete.any():
         return
     row = int(np.argmax(incomplete))
     raise InputError(
         f"missing (NaN, None or an empty list); {int(incomplete.sum())} of {len(incomplete)} {items} lack "
-        "something, and missing='skip' leaves them out and counts them",
+        "something, and ",
+        Setting("missing", "skip"),
+        " leaves them out and counts them",
         row=row,
         field=next(name for name, lacks in lacking.items() if lacks[row]),
     )
 
 
 def _left_out(lacking: dict[str, np.ndarray], items: str) -> tuple[np.ndarray, dict[str, int], list[str]]:
-    """Rows that lack nothing; why the others are out, each counted for the first thing it lacks; in words."""
+    """Rows that lack nothing; the others by reason, each counted for the first thing it lacks; notes."""
     kept = np.ones(len(next(iter(lacking.values()))), dtype=bool)
     left_out, notes = {}, []
     for name, lacks in lacking.items():
@@ -339,20 +343,20 @@ def _is_no_id(value: Any) -> bool:
 
 
 def _is_missing(value: Any) -> bool:
-    # by its type's name, as pandas need not be there
+    # by the name of the type, as pandas may not be installed
     return value is None or type(value).__name__ == "NAType" or (isinstance(value, Real) and value != value)
 
 
 def _rows(values: Any, field: str, what: str) -> list[Any] | np.ndarray:
-    """What was handed over, as a list or an array with rows; anything else is refused."""
+    """The values as a list or an array with rows; anything else is refused."""
     refused = isinstance(values, (str, bytes, Mapping, Set))
-    if not refused and hasattr(values, "to_pylist"):  # a column of Arrow
+    if not refused and hasattr(values, "to_pylist"):  # an Arrow column
         return values.to_pylist()
     if not refused and hasattr(values, "__array__"):
         try:
             masked = np.ma.isMaskedArray(values)
             array = values.astype(np.float64).filled(np.nan) if masked else np.asarray(values)
-        except (TypeError, ValueError, RuntimeError) as error:  # a tensor on a GPU, one that has a gradient
+        except (TypeError, ValueError, RuntimeError) as error:  # a tensor on a GPU or with a gradient
             raise InputError(f"{type(values).__name__}: {error}", field=field) from None
         if array.ndim:
             return array
@@ -363,8 +367,8 @@ def _rows(values: Any, field: str, what: str) -> list[Any] | np.ndarray:
 
 
 def _ratings(values: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Ratings → float64 (ratings,), one after another, NaN where one is missing; and how many an item has."""
-    rows = _rows(values, "ratings", "ratings, one or several an item")
+    """Ratings → float64 (ratings,) with NaN where one is missing, and the number of ratings per item."""
+    rows = _rows(values, "ratings", "ratings, one or several per item")
     if isinstance(rows, np.ndarray) and rows.dtype == object:
         rows = rows.tolist()
     flat: list[Any] | np.ndarray
@@ -382,7 +386,7 @@ def _ratings(values: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _floats(values: Sequence[Any] | np.ndarray, field: str, rows: np.ndarray) -> np.ndarray:
-    """Numbers and missing values → float64; anything else is an error at its row."""
+    """Numbers and missing values → float64; anything else is an error with its row."""
     if isinstance(values, np.ndarray) and values.dtype.kind in "buif":
         numbers = values.astype(np.float64)
     else:
@@ -391,7 +395,7 @@ def _floats(values: Sequence[Any] | np.ndarray, field: str, rows: np.ndarray) ->
             if isinstance(value, (Real, Decimal, np.bool_)):
                 try:
                     numbers[place] = value
-                except OverflowError:  # a whole number of more than 308 digits
+                except OverflowError:  # a whole number with more than 308 digits
                     numbers[place] = math.inf
             elif not _is_missing(value):
                 given = f"{value!r:.60} ({type(value).__name__})"

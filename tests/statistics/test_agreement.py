@@ -195,7 +195,7 @@ def test_what_no_interval_can_be_made_of():
         agreement([1, 2, 3], [1, 2, 3], images=["a", "a", "a"], bootstrap=10)
     with pytest.raises(InputError, match="a randomisation by image needs at least 2 images"):
         compare([1, 2], [2, 1], [1, 2], images=["a", "a"], method="randomisation")
-    with pytest.raises(InputError, match="bootstrap=-5: expected a whole number from 0"):
+    with pytest.raises(InputError, match="bootstrap=-5: expected a whole number of at least 0"):
         agreement([1, 2], [1, 2], bootstrap=-5)
     few = agreement([1, 2, 3], [1, 2, 3], bootstrap=10)
     assert "10 samples are too few for a 95% interval" in " ".join(few.notes)
@@ -301,7 +301,7 @@ def test_comparisons_that_make_no_sense():
         compare([1, 2], [1, 2], [1, 2], method="t-test")
     with pytest.raises(InputError, match=r"no statistic 'tau': .*did you mean 'tau_"):
         compare([1, 2], [1, 2], [1, 2], statistic="tau")
-    with pytest.raises(InputError, match="n=0: expected a whole number from 1"):
+    with pytest.raises(InputError, match="n=0: expected a whole number of at least 1"):
         compare([1, 2], [1, 2], [1, 2], n=0)
     with pytest.raises(InputError, match="row 1, second_scores: missing"):
         compare([1, 2], [1, NAN], [1, 2])
@@ -424,7 +424,7 @@ def test_systems_too_few_or_alike():
     with pytest.raises(InputError, match="there are 0 side-by-side evaluations"):
         side_by_side([], [])
     two = system_level([1, 2], [5, 9])
-    assert two.values["pearson"] == pytest.approx(1) and "2 points: whatever the metric" in two.notes[0]
+    assert two.values["pearson"] == pytest.approx(1) and "2 points: a correlation over them" in two.notes[0]
     alike = system_level([1, 2, 3], [4, 4, 4])
     assert alike.values == dict.fromkeys(("pearson", "spearman", "tau_b"))
     assert alike.notes == ("human numbers are all 4: a correlation with them is undefined",)

@@ -96,13 +96,13 @@ def test_p_value_is_never_0_and_counts_both_sides():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((-1, 0.95, 0), "bootstrap: bootstrap=-1: expected a whole number from 0"),
-        ((1.5, 0.95, 0), "bootstrap=1.5: expected a whole number from 0"),
-        ((True, 0.95, 0), "bootstrap=True: expected a whole number from 0"),
+        ((-1, 0.95, 0), "bootstrap: bootstrap=-1: expected a whole number of at least 0"),
+        ((1.5, 0.95, 0), "bootstrap=1.5: expected a whole number of at least 0"),
+        ((True, 0.95, 0), "bootstrap=True: expected a whole number of at least 0"),
         ((10, 95, 0), "confidence: confidence=95: expected a share between 0 and 1"),
         ((10, "high", 0), "confidence='high'"),
-        ((10, 0.95, -1), "seed=-1: expected a whole number from 0"),
-        ((10, 0.95, None), "seed=None: expected a whole number from 0"),
+        ((10, 0.95, -1), "seed=-1: expected a whole number of at least 0"),
+        ((10, 0.95, None), "seed=None: expected a whole number of at least 0"),
     ],
 )
 def test_what_is_refused(arguments, message):

@@ -54,7 +54,7 @@ def test_truth_values_are_numbers():
         ([1, 2, -math.inf], "row 2, scores: -inf: expected a finite number"),
         ([10**400], "row 0, scores: inf: expected a finite number"),
         (np.array([1 + 2j]), "row 0, scores: .* expected a number"),
-        (np.ones((2, 3)), r"scores: an array \(2, 3\): expected one number an item"),
+        (np.ones((2, 3)), r"scores: an array \(2, 3\): expected one number per item"),
         ("0.5", r"scores: '0.5' \(str\): expected a list of numbers"),
         ({0.5: 1}, "scores: .*dict.*expected a list of numbers"),
         ({0.5}, "scores: .*set.*expected a list of numbers"),
@@ -120,7 +120,7 @@ def test_too_much_is_refused():
 
 
 def test_lengths_are_named():
-    with pytest.raises(InputError, match="3 scores, 2 ratings: expected as many of each"):
+    with pytest.raises(InputError, match="3 scores, 2 ratings: expected equally many"):
         rows_of([1, 2, 3], [1, 2])
     with pytest.raises(InputError, match="2 first scores, 3 second scores, 2 ratings"):
         RatedScores.of({"first_scores": [1, 2], "second_scores": [1, 2, 3]}, [1, 2], None, None, "raise")

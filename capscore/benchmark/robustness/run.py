@@ -24,8 +24,9 @@ from ...statistics.bootstrap import (
     percentile_interval,
     resample,
 )
+from ...statistics.plain_values import plain
 from ..protocols.relative_drop import PerturbationDrop, RobustnessDrop, robustness_drop
-from ..protocols.results import Statistic, counted, ends, plain
+from ..protocols.results import Statistic, counted, ends
 from ..protocols.retrieval_recall import retrieval
 from ..run import heard
 from .captions import CaptionSet
