@@ -1,0 +1,454 @@
+"""Every metric by `capscore.load`, every module by `evaluate`: rows, means, components, counts, signature."""
+
+from __future__ import annotations
+
+import functools
+import json
+import shutil
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+from .place import METRICS, Place, coarse, of_tests
+from .plain import plain
+from .table import case
+
+LANGUAGES = ("en", "de", "fr", "es", "ja", "zh", "ar", "ru")
+OF_WORDS = ("cider", "cider_d", "bleu", "rouge_l")
+OF_PHOTOS = ("mcs", "clip_score", "ref_clip_score", "clip_cider", "text_score")
+MARKS = ("right", "half", "wrong")
+
+
+def has_java() -> bool:
+    """Whether METEOR can be run."""
+    return find_spec("pycocoevalcap") is not None and shutil.which("java") is not None
+
+
+def all_of(scores: Any) -> dict[str, Any]:
+    """`Scores` → everything in it."""
+    return {
+        "dict": scores.to_dict(),
+        "settings": {name: str(value) for name, value in scores.settings.items()},
+        "n_references": scores.n_references,
+        "truncated": scores.truncated,
+        "languages": scores.languages,
+        "image_keys": [bool(key) for key in scores.image_keys],
+        "corpus": scores.corpus,
+        "repr": repr(scores).partition(":")[0],
+    }
+
+
+def by_language(place: Place, metric: str, **options: Any) -> dict[str, Any]:
+    """Right, half-right and wrong captions of six photos, in each language."""
+    import capscore
+
+    scorer = capscore.load(metric, **options)
+    photos = place.photos() * len(MARKS) if "backbone" in options else None
+    found = {}
+    for language in LANGUAGES:
+        references = None if metric in ("mcs", "pr_mcs", "clip_score") else place.references(language) * 3
+        scores = scorer.score(place.captions(language, MARKS), photos, references, language)
+        found[language] = scores.to_dict()
+    return found
+
+
+for _metric in OF_PHOTOS:
+
+    @case(f"metrics/{_metric}")
+    def _(place: Place, metric: str = _metric) -> Any:
+        return by_language(place, metric, backbone=place.embedded)
+
+
+for _metric in OF_WORDS:
+
+    @case(f"metrics/{_metric}", quick=True)
+    def _(place: Place, metric: str = _metric) -> Any:
+        return by_language(place, metric)
+
+
+@case("metrics/pr_mcs")
+def _(place: Place) -> Any:
+    return by_language(place, "pr_mcs", backbone=place.pr_mcs)
+
+
+@case("metrics/defaults")
+def _(place: Place) -> Any:
+    """What a metric takes when nothing is said, and what the signature says of everything that is."""
+    import capscore
+
+    photos, texts = place.photos(), place.captions("en")
+    found = {
+        "pr_mcs": all_of(capscore.load("pr_mcs").score(texts, photos, language="en")),
+        "mcs": all_of(capscore.load("mcs", backbone="embedded", cache=False).score(texts, photos)),
+    }
+    for name, options in {
+        "prefix": {"prefix": "A photo depicts "},
+        "batch": {"batch_size": 2, "cache": False},
+        "bfloat16": {"dtype": "bfloat16"},
+    }.items():
+        backbone = "embedded" if "dtype" in options else place.embedded
+        scores = capscore.load("mcs", backbone=backbone, **options).score(texts, photos, language="en")
+        found[name] = scores.signature if name == "bfloat16" else all_of(scores)
+    return found
+
+
+@case("metrics/many_languages")
+def _(place: Place) -> Any:
+    """Rows of several languages at once, and rows that cannot be scored."""
+    import capscore
+
+    photos = place.photos()
+    texts = [place.captions(language)[number] for number, language in enumerate(LANGUAGES[:6])]
+    references = [place.references(language)[number] for number, language in enumerate(LANGUAGES[:6])]
+    photos[2], texts[4], references[1] = "nowhere.png", "  ", references[1][:1]
+    long = " ".join(["a cat"] * 300)
+    found = {}
+    for metric in (*OF_PHOTOS, *OF_WORDS, "infometic"):
+        options = {} if metric in OF_WORDS else {"backbone": place.embedded}
+        given = references if metric in (*OF_WORDS, "ref_clip_score", "clip_cider", "text_score") else None
+        scores = capscore.load(metric, **options).score(
+            [*texts[:3], long, *texts[4:]], photos, given, list(LANGUAGES[:6]), on_error="skip"
+        )
+        found[metric] = all_of(scores)
+        found[metric]["dict"].pop("words", None)
+        found[metric]["dict"].pop("regions", None)
+    return found
+
+
+@case("metrics/variants", quick=True)
+def _(place: Place) -> Any:
+    """CIDEr as its paper has it, frequencies from a file, and corpora of one row."""
+    import capscore
+    from capscore import cider, segmentation
+
+    texts, references = place.captions("en", MARKS), place.references("en") * 3
+    tokens = [segmentation.tokenize(row, "en") for row in references]
+    frequencies = cider.DocumentFrequencies.from_references(
+        tokens, segmenter=segmentation.segmenter_name("en")
+    )
+    frequencies.save("frequencies.npz")
+    loaded = cider.DocumentFrequencies.load("frequencies.npz")
+    found: dict[str, Any] = {
+        "n_documents": loaded.n_documents,
+        "count": [
+            loaded.count(gram) for gram in (["cat"], ["a"], ["green", "eyes"], ["no", "such", "thing"])
+        ],
+        "fingerprint": loaded.fingerprint,
+    }
+    for name, metric, options in (
+        ("paper", "cider", {"variant": "paper"}),
+        ("coco", "cider", {"variant": "coco"}),
+        ("frequencies", "cider", {"document_frequencies": frequencies}),
+        ("file", "cider", {"document_frequencies": "frequencies.npz"}),
+        ("cider_d", "cider_d", {"document_frequencies": loaded}),
+    ):
+        found[name] = all_of(
+            capscore.load(metric, **options).score(texts, references=references, language="en")
+        )
+    one = capscore.load("bleu").score(texts[:1], references=references[:1], language="en")
+    return {**found, "one row": all_of(one)}
+
+
+@case("metrics/clip_cider_variants")
+def _(place: Place) -> Any:
+    import capscore
+
+    photos, texts, references = place.photos(), place.captions("en"), place.references("en")
+    return {
+        clip: all_of(
+            capscore.load("clip_cider", backbone=place.embedded, clip=clip).score(
+                texts, photos, references, "en"
+            )
+        )
+        for clip in ("clip_score", "ref_clip_score")
+    }
+
+
+@case("metrics/token_rows", quick=True)
+def _(place: Place) -> Any:
+    """The n-gram metrics on tokens that are split at blanks: repeated words, empty captions, equal rows."""
+    from capscore import bleu, cider, rouge_l
+    from capscore.ngrams import TokenRows
+
+    texts = [
+        "a red kite a red kite over the hill",
+        "two goats chew on a green hat",
+        "snow",
+        "",
+        "a boat",
+        "snow",
+    ]
+    references = [
+        ["a red kite flies over the hill", "one kite above a hill", "a child flies a red paper kite"],
+        ["the goats are eating a green hat", "two goats chew a hat on the farm"],
+        ["snow covers the whole village", "snow"],
+        ["a lamp", "the lamp on the table is not lit"],
+        ["three ducks cross a road", ""],
+        ["snow"],
+    ]
+    rows = TokenRows.build(texts, references, lambda given: [text.split() for text in given])
+    frequencies = cider.DocumentFrequencies.from_rows(rows)
+    return {
+        "cider": cider.cider(rows),
+        "paper": cider.cider(rows, variant="paper"),
+        "cider_d": cider.cider_d(rows, sigma=3.0),
+        "frequencies": cider.cider(rows, frequencies=frequencies),
+        "known": frequencies.share_known(rows),
+        "apart": cider.tells_rows_apart(rows),
+        "bleu": bleu.bleu(rows),
+        "corpus_bleu": bleu.corpus_bleu(rows),
+        "rouge_l": rouge_l.rouge_l(rows),
+        "rouge_l_beta": rouge_l.rouge_l(rows, beta=2.0),
+    }
+
+
+@case("metrics/meteor", needs=has_java)
+def _(place: Place) -> Any:
+    import capscore
+
+    texts, references = place.captions("en", MARKS), place.references("en") * 3
+    return all_of(capscore.load("meteor").score(texts, references=references, language="en"))
+
+
+# ------------------------------------------------------------------ InfoMetIC
+
+
+def _two(place: Place) -> tuple[list[str], list[str], list[str]]:
+    """Right and half-right captions of two photos in four languages: captions, photos, languages."""
+    photos = place.photos()
+    rows = [
+        (entry["captions"][language][mark], photo, language)
+        for language in ("en", "de", "ja", "zh")
+        for mark in ("right", "half")
+        for entry, photo in list(zip(place.entries.values(), photos, strict=True))[:2]
+    ]
+    return tuple(map(list, zip(*rows, strict=True)))
+
+
+@case("metrics/infometic")
+def _(place: Place) -> Any:
+    """The weights that ship, with all that they say of words and regions."""
+    import capscore
+
+    texts, photos, languages = _two(place)
+    scorer = capscore.load("infometic", backbone=place.embedded)
+    found = all_of(scorer.score(texts, photos, language=languages))
+    matrix, components = scorer.score_matrix(texts[:4], place.photos()[:2], "en")
+    return {**found, "matrix": matrix, "matrix components": components}
+
+
+@case("metrics/infometic_info_clip")
+def _(place: Place) -> Any:
+    """The baseline without weights."""
+    import capscore
+
+    texts, photos, languages = _two(place)
+    scorer = capscore.load("infometic", backbone=place.embedded, weights="info_clip")
+    found = all_of(scorer.score(texts, photos, language=languages))
+    matrix, components = scorer.score_matrix(texts[:4], place.photos()[:2], "en")
+    return {**found, "matrix": matrix, "matrix components": components}
+
+
+@case("metrics/infometic_boxes")
+def _(place: Place) -> Any:
+    """Regions that are given; another threshold and number of regions."""
+    import capscore
+
+    photos, texts = place.photos()[:2], place.captions("en")[:2]
+    boxes = [[[0, 0, 225, 300], [225, 0, 451, 300], [100, 50, 300, 200]], None]
+    found = {}
+    for weights in (None, "info_clip"):
+        scorer = capscore.load("infometic", backbone=place.embedded, weights=weights)
+        found[str(weights)] = all_of(scorer.score(texts, photos, language="en", boxes=boxes))
+    few = capscore.load("infometic", backbone=place.embedded, n_regions=5, beta=0.2)
+    return {**found, "few": all_of(few.score(texts, photos, language="en"))}
+
+
+@case("metrics/infometic_network", quick=True)
+def _(place: Place) -> Any:
+    """The network by itself, as published and as the authors' code has it: every pair of images and texts."""
+    import dataclasses
+
+    import torch
+
+    tiny = of_tests("network")
+    images, texts = tiny.images_of((1, 3, 2)), tiny.texts_of((2, 5, 1))
+    found: dict[str, Any] = {}
+    for name, changes in {
+        "plain": {},
+        "words": {"context_width": 4, "sharpness": 2.0},
+        "width": {"width": 8, "heads": 4, "intra_layers": 1},
+        "other": {"shared_norm": False, "mask_padding": False, "null_token": False, "global_box": True},
+        "fusion": {"global_in_fusion": False, "text_positions": False, "box_positions": False},
+    }.items():
+        config = dataclasses.replace(tiny.TINY, **changes)
+        model = tiny.tiny_model(config)
+        with torch.no_grad():
+            states = tiny.encode(model, images, texts)
+            recall, precision = model.all_pairs(*states)
+            aligned = model.pairs(*states, [0, 1, 2], [0, 2, 1])
+        found[name] = {
+            "config": config.to_dict(),
+            "fingerprint": bool(model.fingerprint),
+            "regions": aligned.region_scores,
+            "tokens": aligned.token_scores,
+            "recall": recall,
+            "precision": precision,
+        }
+    return found
+
+
+@case("metrics/infometic_detector")
+def _(place: Place) -> Any:
+    """Regions that a tiny detector finds by names."""
+    from pathlib import Path
+
+    import capscore
+
+    Path("tiny").mkdir()
+    of_tests("detectors").write_owlv2(Path("tiny"))
+    coarse(Path("tiny/model.safetensors"))
+    scorer = capscore.load(
+        "infometic",
+        backbone=place.embedded,
+        weights="info_clip",
+        regions="owlv2:tiny",
+        region_names=["cat", "red ball"],
+    )
+    return all_of(scorer.score(place.captions("en")[:2], place.photos()[:2], language="en"))
+
+
+# ------------------------------------------------------------------ tiny backbones and toys
+
+
+@case("metrics/toy", quick=True)
+def _(place: Place) -> Any:
+    """Colours against the words red, green and blue."""
+    import capscore
+
+    toy = of_tests("toy")
+    texts = ["red", "red blue", "green", "blue", "red", "a red house at a green lake under a blue sky"]
+    photos = [toy.RED, toy.RED, toy.RED, toy.BLUE, toy.GREEN, toy.BLUE]
+    references = [["red"], ["green", "red"], ["green"], ["red", "green"], ["red", "blue", "green"], ["blue"]]
+    found = {}
+    for metric in (*OF_PHOTOS, "pr_mcs", "infometic"):
+        backbone = toy.ColourBackbone(prefix="")
+        backbone.recipe = "pr_mcs" if metric == "pr_mcs" else ""
+        options = {"weights": "info_clip"} if metric == "infometic" else {}
+        scorer = capscore.load(metric, backbone=backbone, cache=False, **options)
+        given = references if metric in ("ref_clip_score", "clip_cider", "text_score") else None
+        found[metric] = all_of(scorer.score(texts, photos, given, "en"))
+    return found
+
+
+# every kind of checkpoint that `load_backbone` reads
+CHECKPOINTS = (
+    "open_clip clip",
+    "clip",
+    "metaclip 2",
+    "altclip",
+    "chinese clip",
+    "siglip",
+    "siglip 2",
+    "siglip 2 naflex",
+    "m-clip",
+    "sentence-transformers",
+    "student",
+)
+for _kind in CHECKPOINTS:
+
+    @case(f"tiny/{_kind.replace(' ', '_')}")
+    def _(place: Place, kind: str = _kind) -> Any:
+        """A checkpoint with random weights: its embeddings, and scores of the demo's photos."""
+        from pathlib import Path
+
+        import capscore
+        from capscore import load_image
+
+        backbone = of_tests("checkpoints of every kind").Checkpoint(kind, Path.cwd()).load()
+        texts = [*place.captions("en")[:3], *place.captions("de")[:2], "x " * 300]
+        images: list[Any] = place.photos()
+        pixels = [np.asarray(backbone.preprocess(load_image(image))) for image in images]
+        if kind.startswith("siglip"):  # it resizes with torch, to the last bit otherwise on every processor
+            images = [np.full((40, 60, 3), 40 * number, np.uint8) for number in range(6)]
+        scores = capscore.load("mcs", backbone=backbone, cache=False).score(texts, images, language="en")
+        found = {
+            "dim": backbone.dim,
+            "max_tokens": backbone.max_tokens,
+            "prefix": backbone.prefix,
+            "logit_scale": backbone.logit_scale,
+            "pixels": [[*each.shape, round(float(each.mean()), 2)] for each in pixels],
+            "texts": backbone.encode_texts(texts)[:, :4].tolist(),
+            "scores": all_of(scores),
+        }
+        # a checkpoint that is written here is not the same to the last bit on every processor
+        return json.loads(json.dumps(plain(found, {backbone.revision: "*"})))
+
+
+@case("metrics/backbones")
+def _(place: Place) -> Any:
+    """Embeddings of the backbones that ship, and what is known of them."""
+    from PIL import Image
+
+    photos = place.photos()
+    images = [Image.open(photo).convert("RGB") for photo in photos[:3]]
+    found = {}
+    for name, backbone in (("embedded", place.embedded), ("embedded-pr-mcs", place.pr_mcs)):
+        texts = backbone.encode_texts([*place.captions("en"), *place.captions("ar")])
+        pixels = backbone.encode_pixels([backbone.preprocess(image) for image in images])
+        found[name] = {
+            "texts": texts[:, :6],
+            "pixels": np.asarray(pixels)[:, :6],
+            "norms": np.linalg.norm(texts, axis=1),
+            "languages": backbone.languages,
+            "dim": backbone.dim,
+            "max_tokens": backbone.max_tokens,
+            "name": backbone.name,
+            "revision": backbone.revision,
+            "fingerprint": backbone.fingerprint,
+        }
+    return found
+
+
+# ------------------------------------------------------------------ modules of `evaluate`
+
+
+@functools.cache
+def slugs() -> tuple[str, ...]:
+    """The modules that ship."""
+    return tuple(
+        sorted(folder.name for folder in METRICS.iterdir() if (folder / f"{folder.name}.py").is_file())
+    )
+
+
+for _slug in slugs():
+
+    @case(f"modules/{_slug}")
+    def _(place: Place, slug: str = _slug) -> Any:
+        """All at once, piece by piece, and what `evaluate` says of the module."""
+        import evaluate
+
+        import capscore
+
+        options = {"pr_mcs": {"backbone": place.pr_mcs}, "cider": {}}.get(slug, {"backbone": place.embedded})
+        folder = str(place.root / "metrics")
+        module = evaluate.load(str(capscore.module_folder(slug)), cache_dir=folder, **options)
+        photos = place.photos()
+        n = 2 if slug == "infometic" else 6
+        given: dict[str, Any] = {"predictions": place.captions("de", ("half",))[:n]}
+        if slug != "cider":
+            given["images"] = photos[:n]
+        if slug in ("cider", "ref_clip_score"):
+            given["references"] = place.references("de")[:n]
+        whole = module.compute(**given, language="de")
+        for row in range(2):
+            module.add_batch(**{name: values[row : row + 1] for name, values in given.items()}, language="de")
+        return {
+            "whole": whole,
+            "pieces": module.compute(),
+            "features": str(module.features),
+            "inputs": module.inputs_description,
+            "description": module.description,
+            "citation": module.citation,
+        }

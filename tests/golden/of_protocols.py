@@ -1,0 +1,333 @@
+"""Every protocol and every statistic on fixed arrays."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+
+from .place import Place
+from .table import case
+
+
+def draws(*shape: int, seed: int = 0) -> np.ndarray:
+    """Numbers in [0, 1], with two digits so that some are equal."""
+    return np.round(np.random.default_rng(seed).random(shape), 2)
+
+
+def told(result: Any) -> Any:
+    """A protocol's result → all that it says."""
+    return {
+        "dict": result.to_dict(),
+        "table": result.table(),
+        "counts": result.counts(),
+        "notes": result.notes,
+        "statistics": [list(each) for each in result.statistics()],
+    }
+
+
+@case("protocols/pairwise", quick=True)
+def _(place: Place) -> Any:
+    from capscore.protocols import PASCAL50S_CATEGORIES, pairwise_by_category
+
+    first, second = draws(2, 80)
+    labels = [int(value < 0.4) for value in draws(80, seed=3)]
+    categories = [PASCAL50S_CATEGORIES[row % 4] for row in range(80)]
+    images = [f"{row // 3}.jpg" for row in range(80)]
+    gaps = first.copy()
+    gaps[5] = math.nan
+    return {
+        "plain": told(pairwise_by_category(first, second, labels, categories)),
+        "images": told(pairwise_by_category(first, second, labels, categories, images=images, bootstrap=100)),
+        "gaps": told(
+            pairwise_by_category(gaps, second, labels, categories, bootstrap=50, seed=3, missing="skip")
+        ),
+    }
+
+
+@case("protocols/foils", quick=True)
+def _(place: Place) -> Any:
+    from capscore.protocols import VALSE_PHENOMENA, VALSE_PIECES, foils, valse
+
+    captions, wrong = draws(2, 66, seed=1)
+    pieces = [list(VALSE_PIECES)[row % len(VALSE_PIECES)] for row in range(66)]
+    valid = [row % 7 != 0 for row in range(66)]
+    images = [str(row // 2) for row in range(66)]
+    return {
+        "pieces": list(VALSE_PIECES),
+        "phenomena": VALSE_PHENOMENA,
+        "plain": told(foils(captions, wrong)),
+        "grouped": told(foils(captions, wrong, [piece[:4] for piece in pieces], valid, bootstrap=100)),
+        "valse": told(valse(captions, wrong, pieces, valid, images=images, bootstrap=100, confidence=0.9)),
+        "gaps": told(valse([math.nan, *captions[1:]], wrong, pieces, valid, missing="skip")),
+    }
+
+
+@case("protocols/marvl", quick=True)
+def _(place: Place) -> Any:
+    from capscore.protocols import marvl
+
+    left, right = draws(2, 43, seed=2)
+    labels = [row % 2 == 0 for row in range(43)]
+    captions = [f"caption {row // 4}" for row in range(43)]
+    ids = [f"sw-{row}" for row in range(43)]
+    gaps = left.copy()
+    gaps[[0, 9]] = math.nan
+    found = marvl(left, right, labels, captions, ids, bootstrap=100)
+    return {
+        "caption": told(found),
+        "irregular": list(found.irregular),
+        "ids": told(marvl(left, right, labels, captions, ids, group_by="consecutive_ids")),
+        "gaps": told(marvl(gaps, right, labels, captions, ids, missing="skip")),
+    }
+
+
+@case("protocols/xvnli", quick=True)
+def _(place: Place) -> Any:
+    from capscore.protocols import XVNLI_LABELS, xvnli
+
+    scores = draws(60, seed=4)
+    labels = [(*XVNLI_LABELS, "-")[row % 4] if row % 5 else XVNLI_LABELS[0] for row in range(60)]
+    images = [str(row // 6) for row in range(60)]
+    premises = [f"{row // 6}#{row % 2}" for row in range(60)]
+    gaps = [None if row == 7 else value for row, value in enumerate(scores)]
+    return {
+        "labels": XVNLI_LABELS,
+        "images": told(xvnli(scores, labels, images, bootstrap=100, seed=5)),
+        "premises": told(xvnli(scores, labels, images, premise_ids=premises, bootstrap=50)),
+        "gaps": told(xvnli(gaps, labels, images, missing="skip")),
+    }
+
+
+@case("protocols/captokeneval", quick=True)
+def _(place: Place) -> Any:
+    from capscore.protocols import captokeneval
+    from capscore.protocols.captokeneval import scores_of_tokens
+
+    words = [[0.30, 0.05, 0.20], [0.00, 0.40], [math.nan, 0.25]]
+    given = (words, [[1, 0, 1], [1, 0], [1, 1]], [[1, 1, 0], [1, 1], [0, 1]])
+    regions = ([[0.2, 0.0], [0.3, 0.1, 0.05], []], [[1, 0], [0, 1, 0], []])
+    caption = "Two dogs, on a red-brown sofa."
+    own = [
+        {"text": caption[a:b], "start": a, "end": b, "score": (a + 1) / 64, "semantic": True}
+        for a, b in ((0, 3), (4, 8), (10, 12), (13, 14), (15, 18), (19, 24), (25, 29))
+    ]
+    own[4]["score"] = None
+    return {
+        "plain": told(captokeneval(*given, *regions)),
+        "beta": told(captokeneval(*given, *regions, beta=0.22)),
+        "skip": told(captokeneval([[0.3, None, 0.2], *words[1:]], *given[1:], *regions, missing="skip")),
+        "tokens": [
+            scores_of_tokens(caption, tokens, own)
+            for tokens in (
+                ["two", "dogs", ",", "on", "a", "red-brown", "sofa", "."],
+                ["Two dogs", "on", "a", "red", "-", "brown", "sofa."],
+            )
+        ],
+    }
+
+
+@case("protocols/retrieval", quick=True)
+def _(place: Place) -> Any:
+    from capscore.protocols import retrieval
+
+    similarity = draws(12, 30, seed=6)
+    owners = [row % 12 for row in range(30)]
+    images, texts = (
+        np.random.default_rng(7).normal(size=(12, 8)),
+        np.random.default_rng(8).normal(size=(30, 8)),
+    )
+    gaps = similarity.copy()
+    gaps[2, 3] = math.nan
+    return {
+        "similarity": told(retrieval(similarity, text_to_image=owners)),
+        "ks": told(retrieval(similarity, text_to_image=owners, ks=(1, 2, 20))),
+        "embeddings": told(retrieval(image_embeddings=images, text_embeddings=texts, text_to_image=owners)),
+        "gaps": told(retrieval(gaps, text_to_image=owners, missing="skip")),
+        "constant": told(retrieval(np.ones((4, 8)), text_to_image=[0, 0, 1, 1, 2, 2, 3, 3], ks=(1, 2))),
+    }
+
+
+@case("protocols/robustness", quick=True)
+def _(place: Place) -> Any:
+    from capscore.protocols import PERTURBATIONS, robustness_drop
+
+    original = draws(20, seed=9) + 0.1
+    perturbed = {kind: draws(20, seed=10 + place) for place, kind in enumerate(PERTURBATIONS)}
+    unchanged = {kind: [row % 6 == place for row in range(20)] for place, kind in enumerate(PERTURBATIONS)}
+    gaps = [math.nan, *original[1:]]
+    return {
+        "kinds": PERTURBATIONS,
+        "plain": told(robustness_drop(original, perturbed)),
+        "unchanged": told(
+            robustness_drop(original, perturbed, unchanged=unchanged, leave_out_unchanged=True)
+        ),
+        "kept": told(robustness_drop(original, perturbed, unchanged=unchanged)),
+        "gaps": told(robustness_drop(gaps, perturbed, missing="skip")),
+    }
+
+
+@case("protocols/thumb", quick=True)
+def _(place: Place) -> Any:
+    from capscore.protocols import thumb
+
+    scores = draws(40, seed=20)
+    precision, recall, total = np.random.default_rng(21).integers(1, 6, (3, 40))
+    systems = [("Human", "Up-Down", "VinVL-base", "VinVL-large")[row % 4] for row in range(40)]
+    images = [str(row // 4) for row in range(40)]
+    gaps = [None, *scores[1:]]
+    return {
+        "plain": told(thumb(scores, precision, recall, total, systems)),
+        "images": told(thumb(scores, precision, recall, total, systems, images=images, bootstrap=100)),
+        "gaps": told(thumb(gaps, precision, recall, total, systems, human="VinVL-base", missing="skip")),
+        "constant": told(thumb([0.5] * 4, [5] * 4, [1, 2, 3, 4], [1, 2, 3, 4], ["A", "A", "B", "B"])),
+    }
+
+
+@case("protocols/rating_correlation", quick=True)
+def _(place: Place) -> Any:
+    from capscore.protocols import rating_correlation
+
+    scores = draws(30, seed=30)
+    ratings = np.random.default_rng(31).integers(1, 5, (30, 3))
+    images = [str(row // 3) for row in range(30)]
+    found = {}
+    for raters in ("flatten", "mean"):
+        result = rating_correlation(scores, ratings, raters=raters, images=images, bootstrap=100)
+        found[raters] = result.to_dict()
+    gaps = [None, *scores[1:]]
+    last = rating_correlation(gaps, ratings[:, 0], raters=None, statistics="tau_c", missing="skip")
+    return {**found, "gaps": last.to_dict()}
+
+
+@case("protocols/cross_language", quick=True)
+def _(place: Place) -> Any:
+    from capscore.protocols import cross_language, quality_subset
+
+    scores = {code: draws(25, seed=40 + place) for place, code in enumerate(("en", "de", "ja", "sw"))}
+    quality = {code: draws(25, seed=50 + place) for place, code in enumerate(("en", "de", "ja", "sw"))}
+    gaps = {**scores, "de": [None, *scores["de"][1:]], "sw": [0.5] * 25}
+    below, above = quality_subset(quality, below=40), quality_subset(quality, above=60)
+    return {
+        "plain": told(cross_language(scores)),
+        "subset": below,
+        "below": told(cross_language(scores, subset=below)),
+        "above": told(cross_language(scores, subset=above)),
+        "gaps": told(cross_language(gaps, missing="skip")),
+    }
+
+
+# ------------------------------------------------------------------ agreement and correlation
+
+
+@case("agreement/agreement", quick=True)
+def _(place: Place) -> Any:
+    from capscore import agreement
+
+    scores = draws(40, seed=60)
+    ratings = np.random.default_rng(61).integers(1, 5, (40, 3)).astype(float)
+    images = [str(row // 2) for row in range(40)]
+    gaps = ratings.copy()
+    gaps[3, 1] = math.nan
+    found = {
+        "items": agreement.agreement(scores, ratings[:, 0]),
+        "flatten": agreement.agreement(scores, ratings, raters="flatten", images=images, bootstrap=200),
+        "mean": agreement.agreement(scores, ratings, raters="mean", bootstrap=200, seed=4, confidence=0.9),
+        "one": agreement.agreement(scores, ratings[:, 1], statistics=["tau_c", "pearson"], bootstrap=50),
+        "skip": agreement.agreement([None, *scores[1:]], ratings[:, 0], missing="skip"),
+        "constant": agreement.agreement([1.0] * 6, [1, 2, 3, 1, 2, 3]),
+        "ragged": agreement.agreement(scores[:4], [[1, 2], [3], [2, 2, 4], [1]], raters="flatten"),
+    }
+    return {name: result.to_dict() for name, result in found.items()}
+
+
+@case("agreement/compare", quick=True)
+def _(place: Place) -> Any:
+    from capscore import agreement
+
+    first, second = draws(2, 40, seed=62)
+    ratings = np.random.default_rng(63).integers(1, 5, (40, 3)).astype(float)
+    images = [str(row // 2) for row in range(40)]
+    return {
+        f"{method} {statistic}": agreement.compare(
+            first,
+            second,
+            ratings,
+            raters="flatten",
+            images=images,
+            statistic=statistic,
+            method=method,
+            n=200,
+        ).to_dict()
+        for method in ("bootstrap", "randomisation")
+        for statistic in ("tau_c", "tau_b", "spearman", "pearson")
+    }
+
+
+@case("agreement/systems", quick=True)
+def _(place: Place) -> Any:
+    from capscore import agreement
+
+    first, second = draws(2, 40, seed=64)
+    systems = [f"system {row % 5}" for row in range(40)]
+    human = np.random.default_rng(65).integers(1, 6, 40)
+    images = [str(row // 2) for row in range(40)]
+    return {
+        "pairwise": agreement.pairwise_accuracy(first, second, images=images, bootstrap=100).to_dict(),
+        "skip": agreement.pairwise_accuracy([None, *first[1:]], second, missing="skip").to_dict(),
+        "systems": agreement.system_level(first, human, systems=systems).to_dict(),
+        "points": agreement.system_level(first[:5], human[:5]).to_dict(),
+        "side by side": agreement.side_by_side(first - second, human - 3).to_dict(),
+    }
+
+
+@case("agreement/correlation", quick=True)
+def _(place: Place) -> Any:
+    from capscore import bootstrap, correlation
+
+    first, second = draws(50, seed=66), np.random.default_rng(67).integers(1, 5, 50)
+    weights = np.random.default_rng(68).integers(0, 4, 50)
+    found: dict[str, Any] = {}
+    for name in ("tau_b", "tau_c", "spearman", "pearson"):
+        function = getattr(correlation, name)
+        found[name] = [
+            function(first, second),
+            function(first, second, weights),
+            function(second, second),
+            function(first, -first),
+        ]
+    whole = correlation.Correlations(first, second.astype(float), np.arange(50) // 5)
+    rng = np.random.default_rng(0)
+    return {
+        **found,
+        "pairs": dataclasses.asdict(whole.pair_counts()),
+        "units": [whole.n_units, whole.n_cells],
+        "draws": bootstrap.multiplicities(rng, 6, 3),
+        "flips": bootstrap.coin_flips(rng, 6, 3),
+        "interval": bootstrap.percentile_interval(draws(200, seed=69), 0.95),
+        "p": bootstrap.two_sided_p(draws(200, seed=70) - 0.5, 0.4),
+    }
+
+
+@case("agreement/published", quick=True)
+def _(place: Place) -> Any:
+    """The figures of papers, and which of them stands beside a measured one."""
+    from capscore import published
+
+    figures = [dataclasses.asdict(each) for each in published.figures()]
+    cells = [
+        ("flickr8k_human", "expert", metric, statistic)
+        for metric in ("cider", "rouge_l", "bleu_4", "bleu_1", "meteor", "spice", "clip_score", "infometic")
+        for statistic in ("tau_c", "tau_b", "spearman", "pearson")
+    ]
+    best = [published.best_match(*cell) for cell in cells]
+    return {
+        "n": len(figures),
+        "sum": float(sum(each["value"] for each in figures)),
+        "sources": {name: str(source.short) for name, source in published.sources().items()},
+        "best": [
+            [*cell, each and [each.value, each.citation]] for cell, each in zip(cells, best, strict=True)
+        ],
+    }
