@@ -38,8 +38,9 @@ from capscore.infometic.model import CONFIG, MODEL_TYPE, WEIGHTS, InfoMetIC
 from capscore.infometic.weights import INFO_CLIP, load_aligner
 from training.data.aligned_rows import AlignedRow, coco_rows, entity_rows, file_rows
 from training.data.caption_rows import read_names
+from training.data.captions import Captions
 from training.data.infometic_features import AlignmentData, FeatureOptions, prepare
-from training.data.triples import Captions, Split, split_by_image
+from training.data.split import Split, split_by_image
 from training.engine.batches import ShuffledBatches
 from training.engine.config import main as run_as_command
 from training.engine.config import parse

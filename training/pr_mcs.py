@@ -33,15 +33,9 @@ from capscore.errors import CapscoreError, InputError
 from capscore.files.whole_file import write_text
 from capscore.perturbations.published import KINDS, P
 from training.data.caption_rows import CaptionRow, benchmark_rows, file_rows, read_names
-from training.data.triples import (
-    Captions,
-    Noise,
-    Split,
-    Triple,
-    TripleBatches,
-    embed_captions,
-    split_by_image,
-)
+from training.data.captions import Captions, embed_captions
+from training.data.split import Split, split_by_image
+from training.data.triples import Noise, Triple, TripleBatches
 from training.engine.config import main as run_as_command
 from training.engine.config import parse
 from training.engine.loop import RunResult, run

@@ -36,7 +36,7 @@ from training.data.infometic_features import (
     load_features,
     prepare,
 )
-from training.data.triples import StoredRows
+from training.data.stored_rows import StoredRows
 from training.data.word_pollution import like_words
 from training.engine.config import parse
 from training.engine.training_log import read_log

@@ -23,7 +23,8 @@ from tests.backbones import tiny_transformers as tiny
 from tests.toy import ColourBackbone
 from training import pr_mcs
 from training.data.caption_rows import file_rows
-from training.data.triples import Noise, TripleBatches, embed_captions
+from training.data.captions import embed_captions
+from training.data.triples import Noise, TripleBatches
 from training.engine import pr_mcs_losses as losses
 from training.engine.config import parse
 from training.engine.robustness_check import RobustnessCheck
@@ -115,7 +116,7 @@ def test_the_folder_loads_and_scores_as_the_run_measured(trained, data, embedded
     assert np.array_equal(Embedder(tuned).images(images).matrix, Embedder(embedded).images(images).matrix)
 
     captions = embed_captions(file_rows(data), Embedder(embedded))
-    from training.data.triples import split_by_image
+    from training.data.split import split_by_image
 
     validation = split_by_image(captions, validation_share=0.25).validation
     check = RobustnessCheck(captions, validation, Noise(), embedded)

@@ -35,7 +35,7 @@ from capscore.infometic.regions import RegionFinder, Regions, load_finder
 from capscore.infometic.words import CaptionWord, caption_words, word_shares
 from capscore.text.word_classes import tagger_name
 from training.data.aligned_rows import AlignedRow
-from training.data.triples import StoredRows
+from training.data.stored_rows import StoredRows
 from training.data.word_pollution import EXCLUDED, WRONG, frequent_words, like_words, pollute, word_labels
 
 # Regions are the boxes that the rows give.

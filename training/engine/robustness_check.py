@@ -17,7 +17,8 @@ from capscore.embedding.embedder import Embedder
 from capscore.errors import InputError
 from capscore.perturbations.published import KINDS
 from capscore.statistics.correlation import spearman
-from training.data.triples import Captions, Noise, noun_finders, perturb_rows
+from training.data.captions import Captions
+from training.data.triples import Noise, noun_finders, perturb_rows
 
 W = 2.5  # of MCS and PR-MCS (PR-MCS §3.1, §3.4)
 

@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeVar
 
 from capscore.benchmark.protocols.results import counted
 from capscore.errors import InputError
-from training.data.triples import Split
+from training.data.split import Split
 from training.engine.loop import RunResult
 from training.engine.loop_settings import LoopSettings
 from training.engine.model_card import DataSource, Result

@@ -22,7 +22,9 @@ from capscore.perturbations.published import KINDS, perturb
 from tests.photos import encode
 from tests.toy import BLUE, GREEN, RED, ColourBackbone
 from training.data.caption_rows import CaptionRow, benchmark_rows, file_rows, read_names
-from training.data.triples import Captions, Noise, TripleBatches, embed_captions, split_by_image
+from training.data.captions import Captions, embed_captions
+from training.data.split import split_by_image
+from training.data.triples import Noise, TripleBatches
 
 ENGLISH = [
     "a red kite over the green hill",
@@ -371,7 +373,7 @@ def test_where_nothing_finds_nouns_the_other_kinds_are_drawn_and_it_is_said():
         objects=[None] * 5 + [("dog", "beach")],
     )
     noise = Noise(kinds=("substitution", "masking"))
-    with pytest.warns(LanguageWarning, match="nothing finds nouns in mi"):
+    with pytest.warns(LanguageWarning, match="no noun finder for mi"):
         batches = TripleBatches(captions, range(6), batch_size=6, noise=noise)
     assert batches.noun_finders == {"mi": ""}
     kinds = Counter((row.language, row.kinds[0]) for row in batches.batch(0, 0))
@@ -428,10 +430,10 @@ def test_every_perturbed_text_is_one_that_perturb_gives():
     """The batch adds nothing of its own to the texts."""
     captions = made(ENGLISH)
     batches = TripleBatches(captions, range(4), batch_size=4, noise=WORDS, seed=5)
-    from training.data.triples import _seed
+    from training.data.triples import epoch_seed
 
     for row in batches.batch(2, 0):
-        expected = perturb([row.caption], row.kinds[0], "en", seed=_seed(5, 2))
+        expected = perturb([row.caption], row.kinds[0], "en", seed=epoch_seed(5, 2))
         assert row.perturbed == tuple(expected.captions)
 
 
