@@ -13,11 +13,19 @@ INFOMETIC ?= capscore/infometic/infometic_embedded
 OFFLINE := HF_HUB_OFFLINE=1 HF_DATASETS_OFFLINE=1 HF_EVALUATE_OFFLINE=1 TRANSFORMERS_OFFLINE=1 \
 	HF_HUB_DISABLE_TELEMETRY=1 GRADIO_ANALYTICS_ENABLED=False TOKENIZERS_PARALLELISM=false
 
-.PHONY: help demo test test-datasets-3.6 lint format bench export train-embedded measure-embedded \
+# As many tests at once as there are cores, but no more than memory is likely to hold (1.5 GB each).
+PYTEST := $(BIN)/python -m pytest --numprocesses logical --maxprocesses 4 --dist loadscope
+# Tests whose numbers come out of torch or NumPy.
+NUMERIC := tests/backbones tests/embedding tests/infometic tests/scorers tests/statistics tests/metrics \
+	tests/benchmark tests/training/engine tests/training/test_infometic.py tests/training/test_pr_mcs.py \
+	tests/training/test_teacher_learning.py tests/training/test_threshold.py
+KERNELS := ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=AVX2 CAPSCORE_TEST_THREADS=1 CAPSCORE_TEST_THREADS=3
+
+.PHONY: help demo test test-datasets-3.6 test-kernels test-all coverage lint format bench export train-embedded measure-embedded \
 	train-embedded-infometic measure-embedded-infometic wheel clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z][a-z0-9.-]*:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z][a-z0-9.-]*:.*## / {printf "  make %-27s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "capscore needs Python 3.10 or newer; try make PYTHON=python3.12")'
@@ -34,12 +42,20 @@ $(COMPAT)/.installed: tests/requirements-datasets-3.6.txt $(VENV)/.installed
 demo: $(VENV)/.installed ## score real photos in eight languages; table here, page in demo.html
 	$(OFFLINE) CAPSCORE_BACKBONE=embedded $(BIN)/python docs/demo.py
 
-test: test-datasets-3.6 ## run every test: modules and data sets on datasets 3.6 first, then all on the newest
-	$(OFFLINE) $(BIN)/python -m pytest
+test: $(VENV)/.installed ## run the tests on the newest datasets
+	$(OFFLINE) $(PYTEST)
 
-test-datasets-3.6: $(COMPAT)/.installed ## run the modules and the loading scripts on datasets 3.6
-	$(OFFLINE) PYTHONPATH=$(COMPAT) CAPSCORE_EXPECT_DATASETS=3.6.0 $(BIN)/python -m pytest \
-		tests/modules tests/datasets_scripts
+test-datasets-3.6: $(COMPAT)/.installed ## run the tests of modules and loading scripts on datasets 3.6
+	$(OFFLINE) PYTHONPATH=$(COMPAT) CAPSCORE_EXPECT_DATASETS=3.6.0 $(PYTEST) tests/metrics tests/datasets_scripts
+
+test-kernels: $(VENV)/.installed ## run the numeric tests with other CPU kernels and numbers of threads
+	for setting in $(KERNELS); do echo $$setting; env $(OFFLINE) $$setting $(PYTEST) $(NUMERIC) || exit 1; done
+
+test-all: test-datasets-3.6 test-kernels ## run everything, and kill training runs at every moment
+	$(OFFLINE) $(PYTEST) --all-moments
+
+coverage: $(VENV)/.installed ## run the tests; print how much of capscore/ they cover
+	$(OFFLINE) $(PYTEST) --cov=capscore --cov-report=term:skip-covered
 
 lint: $(VENV)/.installed ## check style and formatting
 	$(BIN)/ruff check .
@@ -110,4 +126,4 @@ wheel: $(VENV)/.installed ## build the wheel into dist/
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 
 clean: ## remove what make made, the environment too
-	rm -rf $(VENV) build dist *.egg-info demo.html .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist *.egg-info demo.html .coverage .pytest_cache .ruff_cache .mypy_cache .hypothesis

@@ -207,7 +207,7 @@ def warn(warning: Warning) -> None:
         type(warning),
         frame.f_code.co_filename,
         frame.f_lineno,
-        module=frame.f_globals.get("__name__"),
+        module=frame.f_globals.get("__name__", "<string>"),
         registry=frame.f_globals.setdefault("__warningregistry__", {}),
     )
 

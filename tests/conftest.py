@@ -1,12 +1,12 @@
-"""Settings of every test: no Hub, no network beyond this machine, no trace outside the test's own folder."""
+"""Settings of all tests: no Hub, no network beyond this machine, no files outside the test's own folder."""
 
 from __future__ import annotations
 
 import os
 import signal
 
-# A shell that starts the tests in the background has them ignore Ctrl-C, and with them every process that
-# they start; some tests are about it.
+# A shell that starts the tests in the background makes them, and every process that they start, ignore
+# Ctrl-C; but some tests send it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -23,11 +23,16 @@ import torch
 from hypothesis import settings
 
 # Tiny towers gain nothing from threads, and on a busy machine waiting threads cost a hundred times the work.
-torch.set_num_threads(1)
+# `make test-kernels` asks for more, as numbers must not depend on it.
+torch.set_num_threads(int(os.environ.get("CAPSCORE_TEST_THREADS", "1")))
 
-# On two shared cores a first example may take long without anything being wrong.
+# On a busy machine a first example may take long without anything being wrong.
 settings.register_profile("capscore", deadline=None, max_examples=30)
 settings.load_profile("capscore")
+
+
+def pytest_addoption(parser):
+    parser.addoption("--all-moments", action="store_true", help="kill training runs at every moment")
 
 
 @pytest.fixture(autouse=True)

@@ -7,8 +7,6 @@ import io
 import json
 import re
 import shlex
-import subprocess
-import sys
 from importlib.metadata import metadata
 from pathlib import Path
 
@@ -21,6 +19,7 @@ from capscore.cli.app import app
 from capscore.errors import CapscoreError
 from capscore.scorers import METRICS
 
+from . import processes
 from .datasets_scripts.conftest import official
 from .toy import RED, ColourBackbone
 
@@ -67,7 +66,8 @@ def test_shell_example(here):
     Path("preds.jsonl").write_text(json.dumps(row))
     program, *arguments = shlex.split(line)
     assert program == "capscore"
-    subprocess.run([sys.executable, "-m", "capscore", *arguments], check=True, capture_output=True)
+    done = processes.run(["-m", "capscore", *arguments])
+    assert done.returncode == 0, done.stderr
     scored = json.loads(Path("scores.jsonl").read_text())
     assert scored["mcs"] > 1 and scored["caption"] == row["caption"]
 

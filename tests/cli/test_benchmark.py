@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 
 import pytest
@@ -13,6 +12,7 @@ from typer.testing import CliRunner
 
 from capscore.cli.app import app
 
+from .. import processes
 from ..benchmark.test_run import rated
 from ..datasets_scripts.conftest import _own_cache, official
 
@@ -130,11 +130,8 @@ def test_files_are_written_though_nobody_reads_the_tables(flickr, tmp_path):
     os.close(reader)
     arguments = ("--data", "flickr8k_human", "--config", "expert", "--data-dir", str(flickr))
     script = "import sys; from capscore.cli import main; sys.argv[0] = 'capscore'; main()"
-    process = subprocess.run(
-        [sys.executable, "-c", script, "benchmark", *arguments, "-m", "rouge_l", "--output", str(out)],
-        stdout=writer,
-        stderr=subprocess.PIPE,
-        text=True,
+    process = processes.run(
+        ["-c", script, "benchmark", *arguments, "-m", "rouge_l", "--output", out], stdout=writer
     )
     os.close(writer)
     assert json.loads(out.read_text())["n_rows"] == 12

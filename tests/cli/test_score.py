@@ -28,6 +28,8 @@ from capscore.embedding.cache import EmbeddingCache
 from capscore.scorers import KINDS, METRICS, load
 from capscore.scorers.formulas.cider import DocumentFrequencies
 
+from .. import processes
+from ..processes import Process
 from ..toy import BLUE, GREEN, RED, ColourBackbone
 
 ROOT = Path(__file__).parents[2]
@@ -713,13 +715,7 @@ main()
 
 def run_program(*arguments, during="pass", before="", **options):
     program = PROGRAM.format(root=str(ROOT), during=during, before=before)
-    return subprocess.Popen(
-        [sys.executable, "-c", program, *map(str, arguments)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        **options,
-    )
+    return Process(["-c", program, *arguments], **options)
 
 
 def many_rows(tmp_path, count=40):
@@ -846,9 +842,7 @@ def test_help_documents_the_exit_codes():
 
 
 def test_the_module_runs_as_the_command():
-    done = subprocess.run(
-        [sys.executable, "-m", "capscore", "score", "no-such.jsonl"], capture_output=True, text=True
-    )
+    done = processes.run(["-m", "capscore", "score", "no-such.jsonl"])
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "capscore: error: no such file: no-such.jsonl\n"
 

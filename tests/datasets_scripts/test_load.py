@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ast
-import os
-import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -18,6 +16,7 @@ from capscore.benchmark.data import load as data_sets
 from capscore.benchmark.data import script
 from capscore.benchmark.data.load import READERS, benchmark_builder, builder_class
 
+from ..processes import Process
 from .conftest import SCRIPTS, SLUGS, official
 
 pytestmark = pytest.mark.filterwarnings("ignore::capscore.BenchmarkWarning")
@@ -225,15 +224,7 @@ def test_several_processes_prepare_the_same_rows(folder, tmp_path):
         "print(capscore.load_benchmark('xvnli', 'fr', data_dir=sys.argv[1], cache_dir=sys.argv[2], "
         "split='test').num_rows)"
     )
-    started = [
-        subprocess.Popen(
-            [sys.executable, "-c", code, str(folder), str(tmp_path / "cache")],
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        )
-        for _ in range(2)
-    ]
+    started = [Process(["-c", code, folder, tmp_path / "cache"]) for _ in range(2)]
     assert [process.communicate()[0].strip() for process in started] == ["6", "6"]
     assert len(list((tmp_path / "cache").rglob("*.arrow"))) == 1
 

@@ -26,6 +26,8 @@ import capscore.embedding.cache
 from capscore.embedding.cache import EmbeddingCache, resolve_cache
 from capscore.errors import CacheWarning, CapscoreError
 
+from ..processes import Process
+
 ROOT = Path(__file__).parents[2]
 FINGERPRINT = "0123456789abcdef0123456789abcdef"
 ROWS = np.array([[1.0, -2.5, 0.125], [0.0, 3.0, 1e-30], [-0.0, 7.0, 1e30]], np.float32)
@@ -75,16 +77,8 @@ def same(found: dict, expected: dict) -> bool:
 
 def run_workers(body: str, folder: Path, count: int) -> list[str]:
     """Run WORKER + body in `count` processes that begin together; → what each wrote to stderr."""
-    start = str(time.time() + 0.6)
-    workers = [
-        subprocess.Popen(
-            [sys.executable, "-c", WORKER + body, str(folder), str(number), start],
-            cwd=ROOT,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for number in range(count)
-    ]
+    start = time.time() + (0.3 if count > 1 else 0)
+    workers = [Process(["-c", WORKER + body, folder, number, start], cwd=ROOT) for number in range(count)]
     heard = [worker.communicate(timeout=60)[1] for worker in workers]
     assert [worker.returncode for worker in workers] == [0] * count, heard
     return heard
@@ -738,7 +732,7 @@ for batch in range(10000):
     numbers = range(10 * batch, 10 * batch + 10)
     cache.put("f00d", [f"text:{n}" for n in numbers], np.stack([row(n) for n in numbers]))
 """
-    worker = subprocess.Popen([sys.executable, "-c", WORKER + body, str(tmp_path), "0", "0"], cwd=ROOT)
+    worker = Process(["-c", WORKER + body, tmp_path, 0, 0], cwd=ROOT)
     try:
         until = time.time() + 30
         while time.time() < until and EmbeddingCache(tmp_path).get("f00d", 64, ["text:99"]) == {}:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
@@ -18,6 +16,7 @@ import capscore
 from capscore.errors import CapscoreError, InputError
 
 from ..photos import encode
+from ..processes import Process
 from ..toy import BLUE, GREEN, RED, ColourBackbone
 from .conftest import METRICS, WITH_BACKBONE
 
@@ -34,20 +33,12 @@ def run(folder: Path, slug: str, shares: list[dict], *, timeout: float = 60.0) -
         "timeout": timeout,
         "towers": slug in WITH_BACKBONE,
     }
-    environment = {
-        **os.environ,
-        "HF_HOME": str(folder / "hf-home"),
-        # first on the path is what is first here: the tests' datasets may not be the environment's own
-        "PYTHONPATH": os.pathsep.join([*filter(None, [os.environ.get("PYTHONPATH")]), str(ROOT)]),
-        "OMP_NUM_THREADS": "1",
-    }
+    environment = {**os.environ, "HF_HOME": str(folder / "hf-home")}
     processes = [
-        subprocess.Popen(
-            [sys.executable, "-m", "tests.metrics.process", json.dumps({**shared, "rank": rank, **share})],
+        Process(
+            ["-m", "tests.metrics.process", json.dumps({**shared, "rank": rank, **share})],
             cwd=ROOT,
             env=environment,
-            stderr=subprocess.PIPE,
-            text=True,
         )
         for rank, share in enumerate(shares)
     ]

@@ -5,8 +5,6 @@ from __future__ import annotations
 import doctest
 import json
 import os
-import subprocess
-import sys
 from contextlib import contextmanager
 from dataclasses import asdict, fields, replace
 from pathlib import Path
@@ -50,6 +48,7 @@ from training.infometic import (
     train,
 )
 
+from ..processes import run_distributed
 from .data.test_flickr30k_entities import SENTENCES, XML
 
 ROOT = Path(__file__).parents[2]
@@ -694,15 +693,8 @@ def test_two_processes_are_one(settings, tmp_path):
     )
     alone = train(own)
     (tmp_path / "two.yaml").write_text(yaml.safe_dump({**asdict(own), "out": str(tmp_path / "two")}))
-    launched = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
-    done = subprocess.run(
-        [*launched, "-m", "training.infometic", "--config", str(tmp_path / "two.yaml")],
-        cwd=ROOT,
-        env={**os.environ, "ACCELERATE_USE_CPU": "true", "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
+    for done in run_distributed(["-m", "training.infometic", "--config", tmp_path / "two.yaml"], cwd=ROOT):
+        assert done.returncode == 0, done.stderr
     ours, theirs = (load_file(Path(folder) / WEIGHTS) for folder in (alone.folder, tmp_path / "two"))
     assert ours.keys() == theirs.keys()
     for name in ours:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from dataclasses import asdict
 from pathlib import Path
 
@@ -31,6 +28,7 @@ from training.engine.robustness_check import RobustnessCheck
 from training.engine.training_log import read_log
 from training.pr_mcs import Settings, TripleLoss, train
 
+from ..processes import run_distributed
 from .caption_file import LANGUAGES, write_captions
 
 ROOT = Path(__file__).parents[2]
@@ -250,15 +248,8 @@ def test_two_processes_are_one(settings, tmp_path):
     own = settings(batch_size=5, max_steps=3, shared_negatives=False)
     alone = train(own)
     (tmp_path / "two.yaml").write_text(yaml.safe_dump({**asdict(own), "out": str(tmp_path / "two")}))
-    launched = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
-    done = subprocess.run(
-        [*launched, "-m", "training.pr_mcs", "--config", str(tmp_path / "two.yaml")],
-        cwd=ROOT,
-        env={**os.environ, "ACCELERATE_USE_CPU": "true", "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
+    for done in run_distributed(["-m", "training.pr_mcs", "--config", tmp_path / "two.yaml"], cwd=ROOT):
+        assert done.returncode == 0, done.stderr
     ours, theirs = (load_file(Path(folder) / WEIGHTS) for folder in (alone.folder, tmp_path / "two"))
     assert ours.keys() == theirs.keys()
     for name in ours:

@@ -28,6 +28,7 @@ from training.engine.loop_settings import LoopSettings
 from training.engine.processes import gather_rows
 from training.engine.training_log import read_log
 
+from ... import processes
 from . import toy_run
 
 ROOT = Path(__file__).parents[3]
@@ -44,9 +45,11 @@ def checkpoints(out: Path) -> list[str]:
 # Resuming
 
 
-def test_killed_at_any_moment_it_ends_with_the_same_weights_to_the_bit(tmp_path):
-    command = [sys.executable, "-m", "tests.training.engine.toy_run", "kill", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment())
+def test_killed_at_any_moment_it_ends_with_the_same_weights_to_the_bit(tmp_path, request):
+    every_nth = 1 if request.config.getoption("--all-moments") else 17
+    done = processes.run(
+        ["-m", "tests.training.engine.toy_run", "kill", tmp_path, every_nth], cwd=ROOT, env=environment()
+    )
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     whole = Path(report["whole"])

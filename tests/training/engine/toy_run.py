@@ -1,6 +1,6 @@
 """A contrastive run small enough to be killed often: as a module for tests, as a script for other processes.
 
-python -m tests.training.engine.toy_run kill FOLDER      # killed at one moment after the other; prints JSON
+python -m tests.training.engine.toy_run kill FOLDER N    # killed at every Nth moment in turn; prints JSON
 python -m tests.training.engine.toy_run once FOLDER      # one run, in as many processes as were launched
 """
 
@@ -144,13 +144,13 @@ def _killed(out: Path, moment: int | None) -> tuple[int, int]:
     return os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0, int(said or -1)
 
 
-def kill_everywhere(folder: Path) -> dict:
-    """Kill at every fourth moment of a run, go on each time; and kill one run again and again."""
+def kill_everywhere(folder: Path, every_nth: int) -> dict:
+    """Kill runs at every n-th moment and resume each; and kill one run again and again."""
     train(folder / "warm")  # what torch loads when it is first used is loaded before the forks
     whole = folder / "whole"
     _, moments = _killed(whole, None)
     outcomes = []
-    for moment in range(0, moments, 4):
+    for moment in range(0, moments, every_nth):
         out = folder / f"killed-{moment}"
         signalled, _ = _killed(out, moment)
         torn = out / training_log.LOG
@@ -171,7 +171,7 @@ if __name__ == "__main__":
     job, folder = sys.argv[1], Path(sys.argv[2])
     torch.set_num_threads(1)
     if job == "kill":
-        print(json.dumps(kill_everywhere(folder)))
+        print(json.dumps(kill_everywhere(folder, int(sys.argv[3]))))
     else:
         # a recipe asks before the loop does
         with processes.main_process_first():

@@ -1,0 +1,168 @@
+"""Processes for tests: command line in, exit code and both streams out.
+
+A fresh interpreter needs seconds until torch is imported. These processes are forks of one server per test
+worker, which has imported what capscore uses and has done nothing else. Tests of what happens when an
+interpreter starts (what an import brings along, hash seeds, a first reading of HF_ENDPOINT) use `subprocess`.
+"""
+
+from __future__ import annotations
+
+import atexit
+import importlib
+import multiprocessing
+import os
+import runpy
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import traceback
+import types
+import weakref
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from unittest import mock
+
+ROOT = Path(__file__).resolve().parents[1]
+# Imported by the server once; what cannot be imported is left to the processes themselves.
+PRELOADED = [
+    "torch.distributed",
+    "accelerate",
+    "datasets",
+    "evaluate",
+    "safetensors.torch",
+    "transformers.models.auto",
+    "capscore.cli.app",
+    "capscore.scorers.mcs",
+    "capscore.scorers.score_file",
+    "training.engine.loop",
+]
+HUB = ("HF_HOME", "HF_ENDPOINT", "HF_HUB_OFFLINE")
+
+
+class Process:
+    """A running process, with the methods of `subprocess.Popen` that the tests use."""
+
+    def __init__(
+        self,
+        arguments: Sequence[object],
+        *,
+        cwd: str | os.PathLike | None = None,
+        env: Mapping[str, str] | None = None,
+        stdout: int | None = None,
+    ):
+        folder = tempfile.mkdtemp(prefix="process-")
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        self._streams = [Path(folder) / name for name in ("out", "err")]
+        streams: list[object] = list(map(str, self._streams))
+        if stdout is not None:
+            streams[0] = multiprocessing.reduction.DupFd(stdout)
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(PRELOADED)
+        self._process = context.Process(
+            target=_begin,
+            args=(list(map(str, arguments)), str(cwd or Path.cwd()), dict(env or os.environ), streams),
+        )
+        # torch reads it once, in the server
+        with mock.patch.dict(os.environ, OMP_NUM_THREADS=os.environ.get("CAPSCORE_TEST_THREADS", "1")):
+            self._process.start()
+
+    @property
+    def returncode(self) -> int | None:
+        return self._process.exitcode
+
+    def poll(self) -> int | None:
+        return self._process.exitcode
+
+    def send_signal(self, number: int) -> None:
+        os.kill(self._process.pid, number)
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    def wait(self, timeout: float | None = None) -> int:
+        self._process.join(timeout)
+        if self._process.exitcode is None:
+            raise subprocess.TimeoutExpired("a forked process", timeout)
+        return self._process.exitcode
+
+    def communicate(self, timeout: float | None = None) -> tuple[str, str]:
+        """What the process wrote to stdout and stderr, once it has ended."""
+        self.wait(timeout)
+        return tuple(path.read_text() if path.exists() else "" for path in self._streams)
+
+
+def run(arguments: Sequence[object], *, timeout: float = 300, **options) -> subprocess.CompletedProcess:
+    """`python ARGUMENTS…`, run to its end in a fork; `arguments` begin with -m MODULE or -c CODE."""
+    process = Process(arguments, **options)
+    try:
+        out, err = process.communicate(timeout)
+    finally:
+        process.kill()
+    return subprocess.CompletedProcess(arguments, process.returncode, out, err)
+
+
+def run_distributed(arguments: Sequence[object], n: int = 2, **options) -> list[subprocess.CompletedProcess]:
+    """Run the same command in `n` processes that torch.distributed connects, as its launcher does."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    shared = {"ACCELERATE_USE_CPU": "true", "WORLD_SIZE": str(n), "LOCAL_WORLD_SIZE": str(n)}
+    shared |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    ranks = [{"RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(n)]
+    processes = [Process(arguments, env={**os.environ, **shared, **rank}, **options) for rank in ranks]
+    try:
+        ended = [process.communicate(300) for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+    return [
+        subprocess.CompletedProcess(arguments, process.returncode, *streams)
+        for process, streams in zip(processes, ended, strict=True)
+    ]
+
+
+def _begin(arguments: list[str], cwd: str, environment: dict[str, str], streams: list) -> None:
+    """Become `python ARGUMENTS…`."""
+    for number, target in enumerate((os.devnull, *streams)):
+        opened = os.open(target, os.O_RDWR | os.O_CREAT) if isinstance(target, str) else target.detach()
+        os.dup2(opened, number)
+        os.close(opened)
+    sys.stdin = open(0, closefd=False)
+    sys.stdout = open(1, "w", closefd=False)
+    sys.stderr = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)
+    os.chdir(cwd)
+    hub_changes = any(environment.get(name) != os.environ.get(name) for name in HUB)
+    os.environ.clear()
+    os.environ.update(environment)
+    if hub_changes:  # these read their variables when they are imported
+        for name in ("huggingface_hub.constants", "datasets.config", "evaluate.config"):
+            importlib.reload(importlib.import_module(name))
+    kind, program, *rest = arguments
+    try:
+        if kind == "-m":
+            sys.argv = [program, *rest]
+            runpy.run_module(program, run_name="__main__", alter_sys=True)
+        else:
+            sys.argv = ["-c", *rest]
+            main = sys.modules["__main__"] = types.ModuleType("__main__")
+            exec(compile(program, "<string>", "exec"), main.__dict__)
+        code = 0
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+        if end.code is not None and not isinstance(end.code, int):
+            print(end.code, file=sys.stderr)
+    except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)
+    except BaseException:
+        traceback.print_exc()
+        code = 1
+    atexit._run_exitfuncs()
+    try:
+        sys.stdout.flush()
+    except OSError:
+        code = code or 120
+    os._exit(code)
