@@ -76,10 +76,10 @@ def _(place: Place) -> Any:
 @case("errors/python")
 def _(place: Place) -> Any:
     import numpy as np
+    from capscore.languages import language_code
 
     import capscore
     from capscore import agreement, perturbations, protocols, segmentation, unseen_perturbations, word_classes
-    from capscore.languages import language_code
 
     files(place)
     wall = np.zeros((4, 4, 3), np.uint8)

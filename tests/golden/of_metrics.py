@@ -168,8 +168,9 @@ def _(place: Place) -> Any:
 @case("metrics/token_rows", quick=True)
 def _(place: Place) -> Any:
     """The n-gram metrics on tokens that are split at blanks: repeated words, empty captions, equal rows."""
-    from capscore import bleu, cider, rouge_l
     from capscore.ngrams import TokenRows
+
+    from capscore import bleu, cider, rouge_l
 
     texts = [
         "a red kite a red kite over the hill",
