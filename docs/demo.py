@@ -27,6 +27,7 @@ from capscore.infometic.weights import INFO_CLIP
 from capscore.perturbations.published import KINDS, perturb
 from capscore.perturbations.word_changes import word_changes
 from capscore.show.explained import ExplainedCaption, Segment, explained_captions, segments
+from capscore.show.markup import change_in_percent
 from capscore.text.word_classes import supported
 from demo_page import (
     MARKS,
@@ -38,7 +39,6 @@ from demo_page import (
     ReportPerturbed,
     ReportPhoto,
     ReportVariant,
-    change,
     out_of_order,
     write_html,
 )
@@ -509,7 +509,7 @@ def print_robustness(robustness: Robustness, console: Any) -> None:
             for drops in robustness.drops.values():
                 drop = drops[language]
                 value = drop.average_drop if kind == "average" else drop.perturbations[kind].drop
-                cells.append(change(value).removesuffix(" %"))
+                cells.append(change_in_percent(value).removesuffix(" %"))
         table.add_row(kind, *cells, end_section=kind == KINDS[-1])
     means = [
         f"{drops[language].original:.2f}"
@@ -591,7 +591,10 @@ def run(output: str, backbone: Any, tuned: Any, console: Any) -> None:
     else:
         print_explained(explained, console)
     facts += [
-        (change(average_drop(robustness, metric)), f"{label}: change of the score by perturbed words")
+        (
+            change_in_percent(average_drop(robustness, metric)),
+            f"{label}: change of the score by perturbed words",
+        )
         for metric, label in LABELS.items()
     ]
 

@@ -14,7 +14,7 @@ from capscore.images.load import load_image
 from capscore.perturbations.word_changes import Span
 from capscore.show.explain_page import explained_cards
 from capscore.show.explained import MOST_MISSED, ExplainedCaption, bars_end
-from capscore.show.markup import environment, inline_jpeg
+from capscore.show.markup import environment, inline_jpeg, marked_pieces
 
 TEMPLATES = Path(__file__).resolve().parent / "templates"
 THUMBNAIL_SIDE = 640
@@ -107,11 +107,7 @@ class ReportVariant:
 
     def pieces(self) -> list[tuple[str, bool]]:
         """The text in pieces, each with whether the perturbation inserted it."""
-        found, last = [], 0
-        for start, end in self.changed:
-            found += [(self.text[last:start], False), (self.text[start:end], True)]
-            last = end
-        return [*found, (self.text[last:], False)]
+        return marked_pieces(self.text, self.changed)
 
 
 @dataclass(frozen=True)
@@ -286,7 +282,7 @@ def write_html(
     for metric in (*metrics, *compared, *([explanations.metric] if explanations else ())):
         signatures.setdefault(metric.label, {})[metric.signature] = None
     templates = environment(TEMPLATES)
-    templates.filters.update(bar_length=bar_length, change=change)
+    templates.filters["bar_length"] = bar_length
     page = templates.get_template("demo_page.html").generate(
         title=title,
         intro=intro,
@@ -385,15 +381,3 @@ def bar_length(score: float | None, top: float) -> str:
     """
     share = 0.0 if score is None else min(max(score / top, 0.0), 1.0)
     return f"{100 * share:.1f}%"
-
-
-def change(drop: float | None) -> str:
-    """A change in percent, as printed.
-
-    >>> change(-0.936), change(0.004), change(0.12), change(None)
-    ('−94 %', '0 %', '+12 %', '–')
-    """
-    if drop is None:
-        return "–"
-    percent = round(100 * drop)
-    return f"{percent:+d} %".replace("-", "−") if percent else "0 %"

@@ -1,13 +1,10 @@
-"""The Gradio demo of InfoMetIC: a photo and captions in; wrong words, missed regions and three scores out.
+"""The Gradio demo of InfoMetIC: a photo and captions → wrong words, missed regions and three scores.
 
 Made by `capscore.show.demo_app.build_app("infometic")`; needs the extra `capscore[app]`.
 """
 
 from __future__ import annotations
 
-import html
-from importlib.resources import files
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from ..backbones.base import Backbone
@@ -15,9 +12,27 @@ from ..errors import CapscoreError
 from ..images.load import load_image
 from ..infometic.weights import INFO_CLIP
 from ..text.word_classes import supported
-from .demo_app import ABOUT, TITLES, LoadedOnce, language_box, language_in, warned
+from .app_parts import (
+    TITLES,
+    LoadedOnce,
+    captions_box,
+    errors_as_messages,
+    example_photo,
+    given_captions,
+    given_photo,
+    heading,
+    hint,
+    language_box,
+    language_in,
+    language_notes,
+    photo_box,
+    show_examples,
+    signature_box,
+    warnings_html,
+)
 from .explain_page import page_of
 from .explained import MOST_MISSED, explained_captions
+from .markup import render
 
 if TYPE_CHECKING:
     import gradio
@@ -52,17 +67,12 @@ EXAMPLES = (
 )  # fmt: skip
 
 READING = (
-    "The scores of a caption's words sum to at most 1, and so do those of the regions with that of the null "
-    "token, which stands for no region. At most nine words or regions can be above 0.1, so a mark in a long "
-    "caption, or on one of many regions, is a hint to look and no proof. Compare scores under the same "
-    "signature only."
+    "The scores of a caption's words sum to at most 1, and so do the scores of the regions together with "
+    "that of the null token, which stands for no region. At most nine words or regions can score above 0.1. "
+    "So a mark in a long caption, or on one of many regions, is a hint and no proof. Compare scores only "
+    "under the same signature."
 )
 HEADS = ["caption", "text precision", "vision recall", "overall"]
-# A page of its own: its style stays inside, and nothing in it can run.
-_FRAME = (
-    '<iframe sandbox title="{title}" srcdoc="{page}" '
-    'style="width:100%;height:85vh;min-height:30rem;border:0;border-radius:.5em"></iframe>'
-)
 
 
 def explain_app(gr: Any, backbone: str | Backbone | None, device: str | None) -> gradio.Blocks:
@@ -76,39 +86,33 @@ def explain_app(gr: Any, backbone: str | Backbone | None, device: str | None) ->
     def score(
         photo: str | None, captions: str, language: str | None = None, most_missed: float = MOST_MISSED
     ) -> tuple[str, list[list[Any]], str]:
-        try:
+        with errors_as_messages(gr):
             return _score(loaded, photo, captions, language, most_missed)
-        except CapscoreError as error:
-            raise gr.Error(html.escape(str(error), quote=False)) from error
 
     with gr.Blocks(title=TITLES["infometic"]) as app:
-        shown = name.name if isinstance(name, Backbone) else name
-        gr.Markdown(f"# {TITLES['infometic']}\n{ABOUT['infometic']}\n\nBackbone: `{shown}`")
+        heading(gr, "infometic", name)
         with gr.Row():
             with gr.Column(scale=1, min_width=300):
-                above = gr.Column()  # the examples' place; they need the inputs, which come below
-                # the file as it was uploaded: no conversion, so the score is that of the library
-                photo = gr.Image(type="filepath", image_mode=None, label="Photo", height=200)
-                captions = gr.Textbox(label="Captions, one a line", lines=2, max_lines=12)
+                above = gr.Column()  # place of the examples, which need the inputs below
+                photo = photo_box(gr, height=200)
+                captions = captions_box(gr)
                 language = language_box(
-                    gr, "Content words are found by it; not stated counts as English. It changes no score."
+                    gr,
+                    "It determines which words are content words, and so it changes marks and scores. "
+                    "Not stated counts as English.",
                 )
-                missed = gr.Slider(
-                    0, 20, value=MOST_MISSED, step=1, label="Missed regions that are shown, at most"
-                )
+                missed = gr.Slider(0, 20, value=MOST_MISSED, step=1, label="Maximum number of missed regions")
                 button = gr.Button("Explain", variant="primary")
                 with above:
-                    _show_examples(gr, [photo, captions, language])
+                    show_examples(gr, examples(), [photo, captions, language], "demo,nouns")
             with gr.Column(scale=2, min_width=340):
                 table = gr.Dataframe(headers=HEADS, interactive=False, wrap=True, label="Scores")
-                picture = gr.HTML(
-                    '<div style="opacity:.7">Upload a photo and write what it shows, or click an example; '
-                    "then press Explain.</div>",
-                    label="What the captions get wrong and leave out",
+                picture = hint(
+                    gr,
+                    "Upload a photo and write what it shows, or click an example; then press Explain.",
+                    "What the captions get wrong and leave out",
                 )
-                signature = gr.Textbox(
-                    label="Signature: quote it with the numbers", interactive=False, lines=2, max_lines=6
-                )
+                signature = signature_box(gr)
                 gr.Markdown(READING)
         button.click(
             score, [photo, captions, language, missed], [picture, table, signature], api_name="score"
@@ -119,12 +123,8 @@ def explain_app(gr: Any, backbone: str | Backbone | None, device: str | None) ->
 def _score(
     loaded: LoadedOnce, photo: str | None, captions: str, language: str | None, most_missed: float
 ) -> tuple[str, list[list[Any]], str]:
-    """The page of the picture in a frame, with notes; rows of `HEADS`; the signature."""
-    if not photo:
-        raise CapscoreError("there is no photo: upload one, or click an example")
-    lines = [line.strip() for line in (captions or "").splitlines() if line.strip()]
-    if not lines:
-        raise CapscoreError("there is no caption: write at least one line")
+    """Notes and the page in a frame; rows under `HEADS`; the signature."""
+    photo, lines = given_photo(photo), given_captions(captions)
     if most_missed is None or most_missed != int(most_missed) or most_missed < 0:
         raise CapscoreError(f"{most_missed!r} missed regions: expected a whole number of at least 0")
     code = language_in(language)
@@ -142,8 +142,9 @@ def _score(
         scorer.beta,
         int(most_missed),
     )
-    frame = _FRAME.format(title="The photo and its captions, marked", page=html.escape(page))
-    notes = "".join(map(warned, _notes(scorer, scores, code)))
+    # a page of its own: its style stays inside, and nothing in it can run
+    frame = render("framed_page.html", page=page)
+    notes = warnings_html(_notes(scorer, scores, code))
     return notes + frame, [_row(caption) for caption in explained], scores.signature
 
 
@@ -153,20 +154,15 @@ def _row(caption: ExplainedCaption) -> list[Any]:
 
 def _notes(scorer: InfoMetIC, scores: Scores, code: str | None) -> list[str]:
     notes = []
-    backbone = scorer.backbone
     if scorer.weights == INFO_CLIP:
         notes.append(
             "There are no trained weights here: this is InfoCLIP, InfoMetIC without its network. Its marks "
             "on words mean little."
         )
-    if code is not None and backbone.languages is not None and code not in backbone.languages:
-        known = ", ".join(sorted(backbone.languages))
-        notes.append(
-            f"{backbone.name} was not trained on {code!r} (it knows {known}): these scores mean little."
-        )
+    notes += language_notes(scorer.backbone, code)
     if scores.n_truncated:
         notes.append(
-            f"{scores.n_truncated} of {len(scores)} captions are longer than is read; the rest was not seen."
+            f"{scores.n_truncated} of {len(scores)} captions are longer than the limit; the rest was cut off."
         )
     return notes
 
@@ -174,22 +170,10 @@ def _notes(scorer: InfoMetIC, scores: Scores, code: str | None) -> list[str]:
 def examples() -> list[tuple[str, list[str]]]:
     """Names and rows of photo, captions, language.
 
-    None where scikit-image is not installed; of languages, those whose content words can be found here.
+    None where scikit-image is not installed; only languages whose content words can be found here.
     """
-    if find_spec("skimage") is None:
-        return []
-    photos = files("skimage.data")
     return [
-        (name, [str(photos / photo), f"{right}\n{wrong}", language])
+        (name, [path, f"{right}\n{wrong}", language])
         for language, name, photo, right, wrong in EXAMPLES
-        if supported(language)
+        if supported(language) and (path := example_photo(photo))
     ]
-
-
-def _show_examples(gr: Any, inputs: list[Any]) -> None:
-    found = examples()
-    if found:
-        names, rows = zip(*found, strict=True)
-        gr.Examples(list(rows), inputs, example_labels=list(names))
-    else:
-        gr.Markdown("Example photos come with `pip install 'capscore[demo,nouns]'`.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import ChoiceLoader, Environment, FileSystemLoader, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from ..perturbations.word_changes import Span
 from ..text.languages import NAMES
 from .explained import bars_note, number
 
@@ -45,6 +47,7 @@ def environment(folder: Path | None = None) -> Environment:
         language_names=language_names,
         language_name=language_name,
         number=number,
+        change=change_in_percent,
         bars_note=bars_note,
     )
     return templates
@@ -58,7 +61,7 @@ def _own_templates() -> Environment:
 def render(template: str, **context: Any) -> str:
     """Fill one of capscore's own templates.
 
-    >>> render("warning.html", notes=["a < b"])
+    >>> render("warnings.html", notes=["a < b"])
     '<p style="margin-top:.6em">⚠️ a &lt; b</p>'
     """
     return _own_templates().get_template(template).render(context)
@@ -139,6 +142,31 @@ def text_direction(tag: str) -> str:
     except langcodes.LanguageTagError:
         return "auto"
     return "rtl" if script in RIGHT_TO_LEFT else "ltr"
+
+
+def change_in_percent(change: float | None) -> str:
+    """A relative change as printed; "–" where it is undefined.
+
+    >>> change_in_percent(-0.936), change_in_percent(0.004), change_in_percent(0.12), change_in_percent(None)
+    ('−94 %', '0 %', '+12 %', '–')
+    """
+    if change is None:
+        return "–"
+    percent = round(100 * change)
+    return f"{percent:+d} %".replace("-", "−") if percent else "0 %"
+
+
+def marked_pieces(text: str, spans: Sequence[Span]) -> list[tuple[str, bool]]:
+    """A text in pieces, each with whether it is one of the spans.
+
+    >>> marked_pieces("a red cat", [(2, 5)])
+    [('a ', False), ('red', True), (' cat', False)]
+    """
+    pieces, last = [], 0
+    for start, end in spans:
+        pieces += [(text[last:start], False), (text[start:end], True)]
+        last = end
+    return [*pieces, (text[last:], False)]
 
 
 # ---- photos ----

@@ -1,22 +1,37 @@
-"""The Gradio demo of PR-MCS: a photo and its caption in; the caption perturbed, with MCS and PR-MCS, out.
+"""The Gradio demo of PR-MCS: a photo and its caption → the caption perturbed, with MCS and PR-MCS.
 
 Made by `capscore.show.demo_app.build_app("pr_mcs")`; needs the extra `capscore[app]`.
 """
 
 from __future__ import annotations
 
-import html
 from collections.abc import Sequence
-from importlib.resources import files
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..backbones.base import Backbone
 from ..errors import CapscoreError, InputError, MissingExtraError
 from ..perturbations.published import KINDS, P, find_objects, perturb
-from ..perturbations.word_changes import Span, word_changes
+from ..perturbations.word_changes import word_changes
 from ..scorers.pr_mcs import RECIPE
-from .demo_app import ABOUT, READING, TITLES, LoadedOnce, language_box, language_in, warned
+from .app_parts import (
+    READING,
+    TITLES,
+    LoadedOnce,
+    captions_box,
+    errors_as_messages,
+    example_photo,
+    given_photo,
+    heading,
+    hint,
+    language_box,
+    language_in,
+    language_notes,
+    photo_box,
+    show_examples,
+    signature_box,
+    warnings_html,
+)
+from .markup import change_in_percent, marked_pieces, render
 
 if TYPE_CHECKING:
     import gradio
@@ -56,7 +71,7 @@ EXAMPLES = (
 
 
 class Variant(NamedTuple):
-    """A caption made of the one that was given, or the reason why there is none."""
+    """A perturbed caption, or the reason why there is none."""
 
     kind: str
     text: str = ""
@@ -79,41 +94,39 @@ def perturbation_app(gr: Any, backbone: str | Backbone | None, device: str | Non
         seed: float = 0,
         p: float = P,
     ) -> tuple[str, str]:
-        try:
+        with errors_as_messages(gr):
             return _score(scorers, photo, caption, language_in(language), objects, edited, seed, p)
-        except CapscoreError as error:
-            raise gr.Error(html.escape(str(error), quote=False)) from error
 
     with gr.Blocks(title=TITLES["pr_mcs"]) as app:
-        shown = name.name if isinstance(name, Backbone) else name
-        gr.Markdown(f"# {TITLES['pr_mcs']}\n{ABOUT['pr_mcs']}\n\nBackbone: `{shown}`")
+        heading(gr, "pr_mcs", name)
         with gr.Row():
             with gr.Column(scale=2, min_width=320):
-                above = gr.Column()  # the examples' place; they need the inputs, which come below
-                photo = gr.Image(type="filepath", image_mode=None, label="Photo", height=200)
-                caption = gr.Textbox(label="Caption", lines=2, max_lines=4)
-                language = language_box(gr, "It says how the caption is split into words.")
+                above = gr.Column()  # place of the examples, which need the inputs below
+                photo = photo_box(gr, height=200)
+                caption = captions_box(gr, "Caption", max_lines=4)
+                language = language_box(gr, "It determines how the caption is split into words.")
                 objects = gr.Textbox(
-                    label="Objects to exchange, with commas between",
-                    info="For the substitution. Empty: the caption's nouns, where something is installed "
-                    "that finds them.",
+                    label="Objects to exchange, separated by commas",
+                    info="For the substitution. Empty: the caption's nouns, if a package that finds them is "
+                    "installed.",
                 )
-                edited = gr.Textbox(label="The caption as you spoil it (optional)", lines=2, max_lines=4)
+                edited = captions_box(gr, "Your own edit of the caption (optional)", max_lines=4)
                 with gr.Row():
                     seed = gr.Number(label="Seed", value=0, precision=0, min_width=100)
-                    p = gr.Slider(0, 1, value=P, step=0.05, label="p: a word is drawn", min_width=160)
+                    p = gr.Slider(
+                        0, 1, value=P, step=0.05, label="p: probability of drawing a word", min_width=160
+                    )
                 button = gr.Button("Perturb and score", variant="primary")
                 with above:
-                    _show_examples(gr, [photo, caption, language, objects, edited])
+                    show_examples(gr, examples(), [photo, caption, language, objects, edited], "demo")
             with gr.Column(scale=3, min_width=320):
-                table = gr.HTML(
-                    '<div style="opacity:.7">Upload a photo and write what it shows, or click an example; '
-                    "then press Perturb and score.</div>",
-                    label="Scores",
+                table = hint(
+                    gr,
+                    "Upload a photo and write what it shows, or click an example; then press Perturb and "
+                    "score.",
+                    "Scores",
                 )
-                signatures = gr.Textbox(
-                    label="Signatures: quote them with the numbers", interactive=False, lines=2, max_lines=8
-                )
+                signatures = signature_box(gr, "Signatures: quote them with the numbers", max_lines=8)
                 gr.Markdown(READING)
         inputs = [photo, caption, language, objects, edited, seed, p]
         button.click(score, inputs, [table, signatures], api_name="score")
@@ -121,7 +134,7 @@ def perturbation_app(gr: Any, backbone: str | Backbone | None, device: str | Non
 
 
 class _Scorers:
-    """PR-MCS, and MCS on what its backbone was fine-tuned from; loaded at the first request."""
+    """PR-MCS, and MCS on the backbone before fine-tuning; loaded at the first request."""
 
     def __init__(self, backbone: str | Backbone, device: str | None):
         self._backbone, self._device = backbone, device
@@ -154,8 +167,7 @@ def _score(
     seed: float,
     p: float,
 ) -> tuple[str, str]:
-    if not photo:
-        raise CapscoreError("there is no photo: upload one, or click an example")
+    photo = given_photo(photo)
     caption, edited = " ".join((caption or "").split()), " ".join((edited or "").split())
     if not caption:
         raise CapscoreError("there is no caption: write what the photo shows")
@@ -168,7 +180,7 @@ def _score(
     scored = [scorer.score(texts, [photo] * len(texts), language=code) for scorer in both]
     table = _table(caption, variants, [scores.scores.tolist() for scores in scored], code)
     notes = _notes(both[1], caption, given, code, bool(scored[1].n_truncated))
-    return table + "".join(map(warned, notes)), "\n".join(scores.signature for scores in scored)
+    return table + warnings_html(notes), "\n".join(scores.signature for scores in scored)
 
 
 def _objects(line: str | None) -> list[str]:
@@ -204,134 +216,55 @@ def _notes(
     backbone = scorer.backbone
     if backbone.recipe != RECIPE:
         notes.append(f"{backbone.name} was not fine-tuned for PR-MCS: both columns show MCS.")
-    if code is not None and backbone.languages is not None and code not in backbone.languages:
-        known = ", ".join(sorted(backbone.languages))
-        notes.append(
-            f"{backbone.name} was not trained on {code!r} (it knows {known}): these scores mean little."
-        )
+    notes += language_notes(backbone, code)
     if objects:
         missing = int(find_objects([caption], [objects])[1][0])
         if missing:
-            notes.append(f"{missing} of the {len(objects)} objects do not stand in the caption.")
+            notes.append(f"{missing} of the {len(objects)} objects are not in the caption.")
     if truncated:
-        notes.append(f"A caption is longer than {backbone.max_tokens} tokens; the rest of it was not seen.")
+        notes.append(f"A caption is longer than {backbone.max_tokens} tokens; the rest was cut off.")
     return notes
-
-
-# ------------------------------------------------------------------------- the table
-
-_CELL = "padding:.5em .6em;border:0;vertical-align:top;text-align:start"
-_NUMBER = f"{_CELL};text-align:end;white-space:nowrap;font-variant-numeric:tabular-nums"
-_RULE = "border:0;border-top:1px solid var(--border-color-primary, #e5e7eb)"
-_GONE = "background:rgba(239,68,68,.2);color:inherit;border-radius:3px;padding:0 .15em"
-_NEW = "background:rgba(245,158,11,.35);color:inherit;border-radius:3px;padding:0 .15em"
 
 
 def _table(
     caption: str, variants: Sequence[Variant], scores: Sequence[Sequence[float]], code: str | None
 ) -> str:
-    """Rows: the caption, and beside it each of its variants; columns: MCS and PR-MCS with their drops."""
-    heads = f'<th style="{_CELL}"></th><th style="{_CELL};width:100%">{_beside("caption", "perturbed")}</th>'
-    heads += "".join(f'<th style="{_NUMBER};font-weight:600">{title}</th>' for title in ("MCS", "PR-MCS"))
-    top = max(max(column) for column in scores) or 1.0
-    firsts = [column[0] for column in scores]
-    cells = "".join(_number(first, None, top, place) for place, first in enumerate(firsts))
-    rows = [
-        f'<tr style="{_RULE}"><th style="{_CELL}">as it is</th>'
-        f'<td style="{_CELL}">{_marked(caption, (), _GONE)}</td>{cells}</tr>'
-    ]
+    """Rows: the caption, and beside it each of its variants; columns: MCS and PR-MCS with their changes."""
+    rows = []
     place = 0
-    for variant in variants:
-        note = KIND_NOTES.get(variant.kind, "")
-        head = f'<th style="{_CELL};font-weight:600">{variant.kind}' + (
-            f'<div style="font-weight:400;opacity:.7;font-size:.85em">{note}</div></th>' if note else "</th>"
-        )
-        if variant.reason:
-            told = f'<td colspan="3" style="{_CELL};opacity:.7">{html.escape(variant.reason)}</td>'
-            rows.append(f'<tr style="{_RULE}">{head}{told}</tr>')
-            continue
-        place += 1
-        before, after = word_changes(caption, variant.text, code)
-        cells = "".join(
-            _number(column[place], first, top, number)
-            for number, (column, first) in enumerate(zip(scores, firsts, strict=True))
-        )
-        rows.append(
-            f'<tr style="{_RULE}">{head}<td style="{_CELL}">'
-            f"{_beside(_marked(caption, before, _GONE), _marked(variant.text, after, _NEW))}</td>{cells}</tr>"
-        )
-    legend = (
-        f'<div style="opacity:.8;font-size:.85em;margin-top:.4em">Words that were '
-        f'<mark style="{_GONE}">taken away</mark> or <mark style="{_NEW}">put there</mark>; in percent, how '
-        f"the score changes. Bars reach from 0 to {top:.2f}.</div>"
-    )
-    return (
-        '<div style="overflow-x:auto">'
-        '<table style="width:100%;border:0;border-collapse:collapse">'
-        f'<thead style="border:0"><tr style="border:0">{heads}</tr></thead>'
-        f"<tbody>{''.join(rows)}</tbody></table></div>{legend}"
-    )
-
-
-def _beside(left: str, right: str) -> str:
-    """Two pieces of HTML side by side; on a narrow screen one above the other."""
-    parts = "".join(f'<div style="flex:1 1 11em">{part}</div>' for part in (left, right))
-    return f'<div style="display:flex;flex-wrap:wrap;gap:.3em 1em">{parts}</div>'
-
-
-def _number(score: float, first: float | None, top: float, column: int) -> str:
-    """A score, how far it is from the caption's own, and a bar."""
-    below = ""
-    if first is not None:
-        below = f'<div style="font-size:.9em;opacity:.85">{_change(score, first)}</div>'
-    colour = "var(--color-accent, #f97316)" if column else "var(--neutral-400, #9ca3af)"
-    return (
-        f'<td style="{_NUMBER}"><strong>{score:.3f}</strong>{below}'
-        '<div style="height:6px;min-width:3.5em;margin-inline-start:auto;border-radius:3px;'
-        'background:var(--neutral-200, #e5e7eb)">'
-        f'<div style="height:6px;border-radius:3px;width:{100 * score / top:.1f}%;background:{colour}"></div>'
-        "</div></td>"
-    )
+    for variant in (Variant("as it is", caption), *variants):
+        row: dict[str, Any] = {
+            "kind": variant.kind,
+            "note": KIND_NOTES.get(variant.kind, ""),
+            "reason": variant.reason,
+        }
+        if not variant.reason:
+            before, after = word_changes(caption, variant.text, code) if place else ((), ())
+            row["before"] = marked_pieces(caption, before)
+            row["after"] = marked_pieces(variant.text, after) if place else ()
+            row["numbers"] = [
+                {"score": column[place], "change": _change(column[place], column[0]) if place else ""}
+                for column in scores
+            ]
+            place += 1
+        rows.append(row)
+    top = max(map(max, scores)) or 1.0
+    return render("perturbed_captions.html", rows=rows, top=top, titles=("MCS", "PR-MCS"))
 
 
 def _change(score: float, first: float) -> str:
-    """How a score differs from the first, in percent; "–" where that is 0.
+    """The change of a score relative to the first, in percent; "–" where that is 0.
 
     >>> _change(0.5, 1.0), _change(0.999, 1.0), _change(0.1, 0.0)
     ('−50 %', '0 %', '–')
     """
-    if first <= 0:
-        return "–"
-    percent = round(100 * (score - first) / first)
-    return f"{percent:+d} %".replace("-", "−") if percent else "0 %"
-
-
-def _marked(text: str, spans: Sequence[Span], style: str) -> str:
-    parts, last = [], 0
-    for start, end in spans:
-        parts += [
-            html.escape(text[last:start]),
-            f'<mark style="{style}">{html.escape(text[start:end])}</mark>',
-        ]
-        last = end
-    return f'<span dir="auto">{"".join(parts)}{html.escape(text[last:])}</span>'
+    return change_in_percent((score - first) / first if first > 0 else None)
 
 
 def examples() -> list[tuple[str, list[str]]]:
     """Names and rows of photo, caption, language, objects, edit; none where scikit-image is not installed."""
-    if find_spec("skimage") is None:
-        return []
-    photos = files("skimage.data")
     return [
-        (name, [str(photos / photo), caption, language, objects, edited])
+        (name, [path, caption, language, objects, edited])
         for language, name, photo, caption, objects, edited in EXAMPLES
+        if (path := example_photo(photo))
     ]
-
-
-def _show_examples(gr: Any, inputs: list[Any]) -> None:
-    found = examples()
-    if found:
-        names, rows = zip(*found, strict=True)
-        gr.Examples(list(rows), inputs, example_labels=list(names))
-    else:
-        gr.Markdown("Example photos come with `pip install 'capscore[demo]'`.")

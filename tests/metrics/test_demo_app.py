@@ -68,7 +68,7 @@ def test_a_caption_is_text_not_html(photo):
 
 def test_what_is_off_is_noted(photo):
     bars, _ = answer("mcs", photo, "red red red red red red red", "", "ru")
-    assert "was not trained on &#x27;ru&#x27; (it knows de, en)" in bars
+    assert "was not trained on &#39;ru&#39; (it knows de, en)" in bars
     assert "1 of 1 rows have a text longer than 6 tokens" in bars
     assert "⚠️" not in answer("mcs", photo, "red", "", "de")[0]
 
@@ -169,7 +169,7 @@ def test_text_examples_score_above_nothing():
 def test_texts_that_were_not_split_are_noted():
     captions, references = "犬が走る\na dog", "犬が走っている\n\na dog runs"
     assert "2 of 4 texts are written without spaces" in text_answer(captions, references, "")[0]
-    assert "the language is &#x27;de&#x27;" in text_answer(captions, references, "de")[0]
+    assert "the language is &#39;de&#39;" in text_answer(captions, references, "de")[0]
     assert "⚠️" not in text_answer(captions, references, "ja")[0]
 
 
@@ -257,7 +257,7 @@ def test_notes_on_perturbed_captions(photo, fine_tuned):
     assert "⚠️" not in notes(CAPTION, "en", "kites、dogs", "", 0, 0.4).partition("</table>")[2].replace(
         "⚠️ A caption is longer than 6 tokens", ""
     )
-    assert "1 of the 2 objects do not stand" in notes(CAPTION, "en", "kites, cats", "", 0, 0.4)
+    assert "1 of the 2 objects are not in the caption" in notes(CAPTION, "en", "kites, cats", "", 0, 0.4)
     assert "was not trained on 'fr'" in notes(CAPTION, "fr", "kites, dogs", "", 0, 0.4)
     plain = notes(CAPTION, "en", "kites, dogs", "", 0, 0.4, backbone=ColourBackbone())
     assert "was not fine-tuned for PR-MCS: both columns show MCS" in plain

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import capscore
-from capscore.show import explain_app
+from capscore.show import app_parts, explain_app
 from capscore.show.demo_app import build_app
 from capscore.text.languages import language_code
 
@@ -92,7 +92,7 @@ def test_notes(explain, photo):
     assert "There are no trained weights here: this is InfoCLIP" in notes("red", "en")
     assert "was not trained on" not in notes("red", "de")
     assert "was not trained on 'ru' (it knows de, en)" in notes("red", "ru")
-    assert "1 of 2 captions are longer than is read" in notes("red red red red red red red\nblue", "en")
+    assert "1 of 2 captions are longer than the limit" in notes("red red red red red red red\nblue", "en")
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_examples_are_those_whose_words_can_be_found(monkeypatch):
         assert capscore.load_image(path).size[0] > 100
     monkeypatch.setattr(explain_app, "supported", lambda language: language != "fr")
     assert {row[2] for _, row in explain_app.examples()} == {row[2] for _, row in found} - {"fr"}
-    monkeypatch.setattr(explain_app, "find_spec", lambda name: None)
+    monkeypatch.setattr(app_parts, "find_spec", lambda name: None)
     assert explain_app.examples() == []
 
 
