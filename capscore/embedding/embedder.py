@@ -1,7 +1,7 @@
-"""Images and texts → embeddings: each distinct thing once, in full batches, from the cache where it can be.
+"""Images and texts → embeddings: each distinct one once, in full batches, from the cache if it is there.
 
-In: sequences with one item a row, in which the same image or text may come many times. Out: a matrix of the
-distinct embeddings and, per row, which of them is its own.
+In: sequences with one item per row, in which the same image or text may occur many times. Out: a matrix of
+the distinct embeddings and, for each row, the place of its own.
 """
 
 from __future__ import annotations
@@ -10,50 +10,54 @@ import os
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 import xxhash
 
 from ..backbones.base import Backbone, fingerprint_of
-from ..errors import CapscoreError, ImageError, InputError
+from ..errors import CapscoreError, ImageError, InputError, Setting
 from ..files.progress import progress_bar
 from ..images.load import DECODING, Downloads, content_key, load_image
 from ..images.sequence import check_images
 
 if TYPE_CHECKING:
+    from PIL import Image
+
     from .cache import EmbeddingCache
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-# Records (embedding and flag) that stay in memory from one call to the next: 32 MB at 512 dimensions.
+# records (embedding and flag) that stay in memory between calls: 32 MB at 512 dimensions
 MEMORY_ENTRIES = 16_384
-# How many fresh records are gathered before they are written to disk in one transaction.
+# fresh records that are written to disk in one transaction
 WRITE_EVERY = 512
-# Texts are tokenised and sorted this many batches at a time.
+# batches of texts that are tokenised and sorted together
 TEXT_BATCHES_A_SLAB = 256
-# A file older than this is taken for the same as long as its inode, size and times are.
+# a file older than this counts as unchanged while its inode, size and times stay the same
 SETTLED_NS = 2_000_000_000
-# Raised whenever the same weights would give other embeddings through this library.
+# number to raise whenever the same weights give other embeddings through this library
 ENCODING = 1
+# decoded images that are shown to an `ImageReader` together: 0.6 GB at 12 megapixels
+SHOWN_AT_ONCE = 16
 
 
 @dataclass(frozen=True, eq=False)
 class EmbeddedRows:
-    """What became of the rows.
+    """Embeddings of n rows, of which u differ.
 
     Attributes:
         matrix: float32 (u, d), the distinct embeddings, rows of unit length.
-        index: int64 (n,), for each row its place in `matrix`; −1 where the row failed.
-        keys: content key per row; "" where the row failed.
+        index: int64 (n,), place of each row in `matrix`; −1 where the row failed.
+        keys: Content key of each row; "" where it failed.
         truncated: bool (u,), True where a text was cut to the context length.
-        failures: row → what was wrong with it.
+        failures: Row → what was wrong with it.
     """
 
     matrix: np.ndarray
@@ -63,8 +67,18 @@ class EmbeddedRows:
     failures: dict[int, ImageError]
 
 
+class ImageReader(Protocol):
+    """Whoever needs the decoded images themselves, besides their embeddings."""
+
+    def wanted(self, keys: Sequence[str]) -> Collection[str]:
+        """The keys of the images it wants to see; `keys` has one per row, "" for a row that failed."""
+
+    def look(self, images: Mapping[str, Image.Image]) -> None:
+        """Called with up to `SHOWN_AT_ONCE` decoded images, by key; each wanted image comes once."""
+
+
 class _Distinct:
-    """The distinct things of one call: a place each, filled from memory, from disk, or by the towers."""
+    """The distinct things of one call: one place each, filled from memory, from disk, or by the towers."""
 
     def __init__(self, keys: Iterable[str], dim: int):
         self.place = {key: position for position, key in enumerate(dict.fromkeys(keys))}
@@ -81,7 +95,7 @@ class _Distinct:
 
     def rows(self, keys: list[str], failures: dict[int, ImageError]) -> EmbeddedRows:
         place, filled = self.place, slice(None)
-        if self.missing:  # images that could not be decoded: their places go
+        if self.missing:  # images that could not be decoded lose their places
             filled = [position for key, position in place.items() if key not in self.missing]
             place = {key: new for new, key in enumerate(key for key in place if key not in self.missing)}
         index = np.array([place.get(key, -1) for key in keys], dtype=np.int64)
@@ -92,15 +106,15 @@ class Embedder:
     """Embeds rows with one backbone. Several threads may share it; they take turns.
 
     Args:
-        backbone: the towers.
-        batch_size: images or texts a batch; None takes 4 images a core (8 to 32) and 64 texts on a CPU, 256
-            and 512 on a GPU.
-        cache: embeddings on disk, or None to keep none.
-        allow_urls: whether an http(s) URL may be fetched as an image.
-        progress: show a progress bar; None shows one on long work if stderr is a terminal.
+        backbone: Towers that embed.
+        batch_size: Number of images or texts per batch; None takes 4 images per core (8 to 32) and 64 texts
+            on a CPU, 256 and 512 on a GPU.
+        cache: Embeddings on disk, or None to keep none.
+        allow_urls: Permission to fetch images from http(s) addresses.
+        progress: Progress bar on or off; None shows one on long work if stderr is a terminal.
 
     Raises:
-        InputError: a batch size that is none.
+        InputError: `batch_size` is not a whole number of at least 1.
     """
 
     def __init__(
@@ -115,37 +129,45 @@ class Embedder:
         if batch_size is not None and (
             isinstance(batch_size, bool) or not isinstance(batch_size, Integral) or batch_size < 1
         ):
-            raise InputError(f"batch_size={batch_size!r}: expected a whole number of at least 1, or None")
+            raise InputError(
+                Setting("batch_size", batch_size), ": expected a whole number of at least 1, or None"
+            )
         on_gpu = not backbone.device.startswith("cpu")
         self.backbone = backbone
         self.workers = min(8, os.cpu_count() or 1)
-        # A CPU is faster on few images at a time: the large results of convolutions cost it new memory pages.
+        # a CPU is faster with few images at a time: large results of convolutions need new memory pages
         self.image_batch = batch_size or (256 if on_gpu else 4 * max(2, self.workers))
         self.text_batch = batch_size or (512 if on_gpu else 64)
         self.cache = cache
         self.allow_urls = allow_urls
         self.progress = progress
-        # an embedding depends on how images are decoded and towers are run as much as on the weights
+        # embeddings depend on how images are decoded and towers are run as much as on the weights
         self.fingerprint = fingerprint_of(backbone.fingerprint, DECODING, ENCODING)
         self._turn = threading.RLock()
         self._memory: OrderedDict[str, np.ndarray] = OrderedDict()
         self._path_keys: OrderedDict[str, tuple[tuple[int, ...], str]] = OrderedDict()
 
     def images(
-        self, images: Any, *, on_error: str = "raise", skip: Collection[int] = frozenset()
+        self,
+        images: Any,
+        *,
+        on_error: str = "raise",
+        skip: Collection[int] = frozenset(),
+        reader: ImageReader | None = None,
     ) -> EmbeddedRows:
-        """Embed one image a row.
+        """Embed one image per row.
 
         Args:
-            images: what `capscore.images.sequence.check_images` lets pass, n rows.
+            images: n images that `capscore.images.sequence.check_images` accepts.
             on_error: "raise" (default), or "skip" to list bad images in `failures`.
-            skip: rows to leave alone; their index is −1.
+            skip: Rows to leave out; their index is −1.
+            reader: Reader of the decoded images, or None.
 
         Raises:
             ImageError: an image cannot be read; names the first row that has it.
         """
         if on_error not in ("raise", "skip"):
-            raise InputError(f"on_error={on_error!r}: expected 'raise' or 'skip'")
+            raise InputError(Setting("on_error", on_error), ": expected 'raise' or 'skip'")
         rows = check_images(images)
         failures: dict[int, ImageError] = {}
 
@@ -165,14 +187,14 @@ class Embedder:
                 if key:
                     first.setdefault(key, row)
             distinct = self._look_up(first)
-            broken = self._embed_images(rows, first, distinct, downloads, pool, fail)
+            broken = self._embed_images(rows, keys, first, distinct, reader, downloads, pool, fail)
         for row, key in enumerate(keys):
             if key in broken and row not in failures:
                 failures[row] = broken[key].at(row, "image")
         return distinct.rows(["" if row in failures else key for row, key in enumerate(keys)], failures)
 
     def texts(self, texts: Sequence[str], *, prefix: str = "") -> EmbeddedRows:
-        """Embed one text a row, each with `prefix` before it."""
+        """Embed one text per row, each with `prefix` before it."""
         keys = {
             text: f"text:{xxhash.xxh3_128_hexdigest((prefix + text).encode('utf-8', 'surrogatepass'))}"
             for text in dict.fromkeys(texts)
@@ -196,9 +218,9 @@ class Embedder:
         pool: ThreadPoolExecutor,
         fail: Callable[[int, ImageError], None],
     ) -> list[str]:
-        """Content key per row, each path and each object read once."""
+        """The content key of each row; reads each path and each object once."""
         keys = [""] * len(rows)
-        # Objects can be told apart by identity only while somebody holds on to them.
+        # identity tells objects apart only while they are alive
         held = isinstance(rows, (list, tuple))
         same: dict[Any, list[int]] = {}
 
@@ -242,21 +264,21 @@ class Embedder:
         return keys
 
     def _content_key(self, image: Any) -> str:
-        """The key of an image; a file that has not been touched since is not read again."""
+        """The content key of an image. A file that has not changed is not read again."""
         if not isinstance(image, (str, os.PathLike)):
             return content_key(image)
         path = os.fspath(image)
         try:
             before = os.stat(path)
         except (OSError, ValueError):
-            return content_key(image)  # it may be a URL or "~/…"; content_key says what is wrong
-        # Size and time of change alone are shared by copies; the same file under the same name is not.
+            return content_key(image)  # it may be a URL or "~/…"; else content_key says what is wrong
+        # copies of a file may share its size and times, but not its inode
         seen = (before.st_dev, before.st_ino, before.st_size, before.st_mtime_ns, before.st_ctime_ns)
         known, key = self._path_keys.get(path, (None, ""))
         if known == seen:
             return key
         key = content_key(image)
-        # A file written a moment ago may be written again without its times moving.
+        # a file that was written a moment ago may be written again without a change of its times
         if time.time_ns() - max(before.st_mtime_ns, before.st_ctime_ns) > SETTLED_NS:
             self._path_keys[path] = (seen, key)
             while len(self._path_keys) > MEMORY_ENTRIES:
@@ -266,54 +288,76 @@ class Embedder:
     def _embed_images(
         self,
         rows: Sequence[Any],
+        keys: list[str],
         first: dict[str, int],
         distinct: _Distinct,
+        reader: ImageReader | None,
         downloads: Downloads,
         pool: ThreadPoolExecutor,
         fail: Callable[[int, ImageError], None],
     ) -> dict[str, ImageError]:
-        """Decode and embed what no cache had; returns the images that could not be decoded."""
+        """Embed what no cache had and show the reader what it wants; returns what cannot be decoded."""
         broken: dict[str, ImageError] = {}
-        missing = [(key, first[key]) for key in distinct.missing]
+        missing = frozenset(distinct.missing)
+        wanted = frozenset(() if reader is None else reader.wanted(keys))
+        todo = [(key, row) for key, row in first.items() if key in missing or key in wanted]
 
         def decode(item: tuple[str, int]) -> tuple[str, int, Any]:
             key, row = item
             try:
                 image = load_image(downloads.local(rows[row]), expected_key=key)
-                return key, row, self.backbone.preprocess(image)
+                pixels = self.backbone.preprocess(image) if key in missing else None
+                return key, row, (pixels, image if key in wanted else None)
             except ImageError as error:
                 return key, row, error
 
-        # Two batches are decoded ahead while the tower works on one: memory is that of three batches.
-        decoded = _bounded_map(pool, decode, missing, 2 * self.image_batch)
-        with self._bar("Embedding images", len(missing)) as advance, self._writer(distinct) as write:
-            keys, pixels = [], []
+        batch: dict[str, Any] = {}
+        shown: dict[str, Image.Image] = {}
+        # Two batches are decoded ahead while the tower works on one, so memory holds three batches of pixels;
+        # whole images are larger, so fewer of them wait.
+        ahead = 2 * self.image_batch
+        decoded = _bounded_map(pool, decode, todo, min(ahead, SHOWN_AT_ONCE) if wanted else ahead)
+        with self._bar("Embedding images", len(todo)) as advance, self._writer(distinct) as write:
+
+            def embed() -> None:
+                write(list(batch), self.backbone.encode_pixels(list(batch.values())), None)
+                batch.clear()
+
+            def show() -> None:
+                if reader is not None:
+                    reader.look(shown)
+                shown.clear()
+
             for key, row, result in decoded:
                 if isinstance(result, ImageError):
                     broken[key] = result
                     fail(row, result)
-                    advance(1)
                 else:
-                    keys.append(key)
-                    pixels.append(result)
-                if len(keys) == self.image_batch:
-                    write(keys, self.backbone.encode_pixels(pixels), None)
-                    advance(len(keys))
-                    keys, pixels = [], []
-            if keys:
-                write(keys, self.backbone.encode_pixels(pixels), None)
-                advance(len(keys))
+                    pixels, image = result
+                    if pixels is not None:
+                        batch[key] = pixels
+                    if image is not None:
+                        shown[key] = image
+                if len(batch) == self.image_batch:
+                    embed()
+                if len(shown) == SHOWN_AT_ONCE:
+                    show()
+                advance(1)
+            if batch:
+                embed()
+            if shown:
+                show()
         return broken
 
     # ------------------------------------------------------------------- texts
 
     def _embed_texts(self, texts: list[str], keys: list[str], distinct: _Distinct) -> None:
         with self._bar("Embedding texts", len(texts)) as advance, self._writer(distinct) as write:
-            # Token ids of all texts at once would weigh more than their embeddings.
+            # token ids of all texts at once would take more memory than their embeddings
             for slab in range(0, len(texts), TEXT_BATCHES_A_SLAB * self.text_batch):
                 here = slice(slab, slab + TEXT_BATCHES_A_SLAB * self.text_batch)
                 tokens, names = self.backbone.tokenize(texts[here]), keys[here]
-                # Texts of like length share a batch, so that there is next to nothing to pad.
+                # texts of like length share a batch, so that there is little padding
                 order = sorted(range(len(names)), key=lambda row: len(tokens.ids[row]))
                 for start in range(0, len(order), self.text_batch):
                     batch = order[start : start + self.text_batch]
@@ -324,7 +368,7 @@ class Embedder:
     # ------------------------------------------------------------ memory, disk
 
     def _look_up(self, keys: Iterable[str]) -> _Distinct:
-        """A place for each key, filled where memory or disk has the embedding."""
+        """One place for each key, filled if memory or disk has the embedding."""
         distinct = _Distinct(keys, self.backbone.dim)
         for key in distinct.place:
             record = self._memory.get(key)
@@ -346,7 +390,7 @@ class Embedder:
 
     @contextmanager
     def _writer(self, distinct: _Distinct) -> Iterator[Callable[..., None]]:
-        """Takes fresh embeddings batch by batch; what was made is on disk even if the work breaks off."""
+        """Takes fresh embeddings batch by batch. They reach the disk even if the work breaks off."""
         waiting: dict[str, np.ndarray] = {}
 
         def flush() -> None:
@@ -365,12 +409,13 @@ class Embedder:
             bad = ~np.isfinite(fresh).all(axis=1)
             if bad.any():
                 half = self.backbone.dtype != "float32"
+                advice = ("try ", Setting("dtype", "float32")) if half else ("its weights are damaged",)
                 raise CapscoreError(
                     f"{self.backbone.name} gave NaN or infinite embeddings for {int(bad.sum())} of "
-                    f"{len(keys)} items in {self.backbone.dtype}; "
-                    + ("try dtype='float32'" if half else "its weights are damaged, or hold NaN")
+                    f"{len(keys)} items in {self.backbone.dtype}; ",
+                    *advice,
                 )
-            # copies, so that a record does not hold its whole batch in memory
+            # copies, because a view would keep its whole batch in memory
             batch = {key: record.copy() for key, record in zip(keys, fresh, strict=True)}
             for key, record in batch.items():
                 distinct.fill(key, record)
@@ -392,7 +437,7 @@ class Embedder:
 def _bounded_map(
     pool: ThreadPoolExecutor, work: Callable[[Item], Result], items: Iterable[Item], ahead: int
 ) -> Iterator[Result]:
-    """Like `pool.map`, in order, but with at most `ahead` results waiting: memory stays bounded."""
+    """`pool.map` with at most `ahead` results waiting, so that memory stays bounded."""
     waiting: deque[Future[Result]] = deque()
     try:
         for item in items:

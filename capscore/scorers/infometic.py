@@ -7,15 +7,12 @@ Out: a row's vision recall, text precision and their sum; a score for each of it
 from __future__ import annotations
 
 import os
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from ..backbones.base import fingerprint_of
 from ..embedding.embedder import Embedder
 from ..errors import (
     CapscoreError,
@@ -26,11 +23,11 @@ from ..errors import (
     TruncationWarning,
     warn,
 )
-from ..images.load import load_image
 from ..images.sequence import check_images
 from ..text.word_classes import tagger_name
 from .backbone_scorer import BackboneScorer
 from .base import Measured, PreparedRows, Scores
+from .image_regions import ImageRegions, RegionMaker
 from .input_rows import ExtraColumn, InputRows, check_captions
 from .options import OPTIONS
 
@@ -47,26 +44,10 @@ _PAIRS = 64
 # the same where every image meets every caption, and how many of either are encoded at once then
 _PAIRS_ON_CPU, _PAIRS_ON_GPU = 256, 4096
 _BLOCK = 256
-# images whose regions are looked for at once, and whose regions stay in memory from call to call
-_IMAGES = 16
-_REMEMBERED = 2048
 # names of regions stand in the signature up to this many characters, else how many they are
 _LISTED = 60
 # what words add to a caption, and the weights of its pieces
 _Context = tuple[np.ndarray, np.ndarray]
-
-
-@dataclass(frozen=True, eq=False)
-class _Seen:
-    """The regions of an image: boxes in pixels and in shares of it, confidences, labels, embeddings, size."""
-
-    boxes: np.ndarray
-    shares: np.ndarray
-    confidences: np.ndarray
-    labels: tuple[str, ...]
-    embeddings: np.ndarray
-    size: tuple[int, int]
-    given: bool = False
 
 
 class InfoMetIC(BackboneScorer):
@@ -145,7 +126,7 @@ class InfoMetIC(BackboneScorer):
             self.finder = load_finder(regions, embedder, names=region_names)
         self.n_regions, self.beta, self.seed = n_regions, float(beta), seed
         self.plus_scale = cosine_scale(embedder.backbone)
-        self._seen: OrderedDict[tuple[str, str], _Seen] = OrderedDict()
+        self.region_maker = RegionMaker(embedder, self.finder, n=n_regions, seed=seed)
 
     @classmethod
     def check_options(cls, given: Mapping[str, Any]) -> None:
@@ -249,13 +230,11 @@ none: names are for owlv2 and grounding-dino
         n_images = len(pictures)
         if not n_images:
             raise InputError("there are no images", field="images")
-        found = self.embedder.images(pictures)
-        # the first row that each distinct image is in
+        reading = self.region_maker.reading(None, "raise")
+        found = self.embedder.images(pictures, reader=reading)
+        # the first row of each distinct image
         firsts = np.unique(found.index, return_index=True)[1]
-        rows = InputRows(
-            [""] * n_images, pictures, None, [""] * n_images, np.zeros(n_images, np.int64), failures={}
-        )
-        by_row = self._regions(rows, found.keys, "raise")
+        by_row = reading.regions()
         seen = [by_row[int(row)] for row in firsts]
         self._warn_about_regions(firsts, [{"regions": one.labels} for one in seen])
 
@@ -280,7 +259,7 @@ none: names are for owlv2 and grounding-dino
 
     def _all_pairs(
         self,
-        seen: list[_Seen],
+        seen: list[ImageRegions],
         photos: np.ndarray,
         read: np.ndarray,
         pieces: list[Pieces],
@@ -320,9 +299,10 @@ none: names are for owlv2 and grounding-dino
 
     def _measure(self, rows: InputRows, on_error: str) -> Measured:
         self.warn_about_languages(rows.languages)
-        images = self.embedder.images(rows.images, on_error=on_error, skip=rows.failures)
-        rows.failures.update(images.failures)
-        seen = self._regions(rows, images.keys, on_error)
+        reading = self.region_maker.reading(rows.extra.get("boxes"), on_error)
+        images = self.embedder.images(rows.images, on_error=on_error, skip=rows.failures, reader=reading)
+        rows.failures.update({**reading.failures, **images.failures})
+        seen = reading.regions()
         kept = np.flatnonzero(rows.kept())
         captions = [rows.candidates[row] for row in kept]
         texts = self.embedder.texts(captions, prefix=self.prefix)
@@ -352,85 +332,6 @@ none: names are for owlv2 and grounding-dino
             truncated=truncated,
             details=details,
         )
-
-    def _regions(self, rows: InputRows, keys: list[str], on_error: str) -> dict[int, _Seen]:
-        """Regions of the image of each row that is kept; each distinct image's once."""
-        given: dict[int, str] = {}
-        boxes_of = rows.extra.get("boxes")
-        for row in np.flatnonzero(rows.kept()):
-            boxes = None if boxes_of is None else boxes_of[row]
-            given[int(row)] = "" if boxes is None else fingerprint_of(_plain(boxes))
-        fresh: dict[tuple[str, str], int] = {}
-        for row, boxes in given.items():
-            if (keys[row], boxes) not in self._seen:
-                fresh.setdefault((keys[row], boxes), row)
-        found: dict[tuple[str, str], _Seen] = {}
-        broken: dict[tuple[str, str], InputError] = {}
-        order = list(fresh.items())
-        for start in range(0, len(order), _IMAGES):
-            part = order[start : start + _IMAGES]
-            pictures = [load_image(rows.images[row], allow_urls=self.embedder.allow_urls) for _, row in part]
-            for place, picture in zip(part, pictures, strict=True):
-                if place[0][1]:
-                    try:
-                        found[place[0]] = self._given(picture, boxes_of[place[1]], place[1])
-                    except InputError as error:
-                        if on_error == "raise":
-                            raise
-                        broken[place[0]] = error
-            free = [
-                (place, picture) for place, picture in zip(part, pictures, strict=True) if not place[0][1]
-            ]
-            if free:
-                proposed = self.finder.find([picture for _, picture in free])
-                for (place, picture), regions in zip(free, proposed, strict=True):
-                    found[place[0]] = self._chosen(picture, regions)
-        seen = {}
-        for row, boxes in given.items():
-            key = (keys[row], boxes)
-            if key in broken:
-                rows.failures[row] = broken[key].at(row, "boxes")
-                continue
-            if key in found:
-                self._seen[key] = found[key]
-            self._seen.move_to_end(key)
-            seen[row] = self._seen[key]
-        while len(self._seen) > _REMEMBERED:
-            self._seen.popitem(last=False)
-        return seen
-
-    def _given(self, picture: Any, boxes: Any, row: int) -> _Seen:
-        from ..infometic.boxes import check_boxes
-
-        checked = check_boxes(boxes, picture.size, row=row)
-        seen = self._cut(picture, checked, np.ones(len(checked)), ("",) * len(checked))
-        return replace(seen, given=True)
-
-    def _chosen(self, picture: Any, regions: Any) -> _Seen:
-        from ..infometic.choose import choose
-
-        seen = self._cut(picture, regions.boxes, regions.confidences, regions.labels)
-        places = choose(regions, seen.embeddings, n=self.n_regions, seed=self.seed) if len(regions) else []
-        places = np.asarray(places, dtype=np.int64)
-        return replace(
-            seen,
-            boxes=seen.boxes[places],
-            shares=seen.shares[places],
-            confidences=seen.confidences[places],
-            labels=tuple(seen.labels[place] for place in places),
-            embeddings=seen.embeddings[places],
-        )
-
-    def _cut(
-        self, picture: Any, boxes: np.ndarray, confidences: np.ndarray, labels: tuple[str, ...]
-    ) -> _Seen:
-        from ..infometic.boxes import crops, normalised
-
-        embeddings = np.zeros((0, self.backbone.dim), np.float32)
-        if len(boxes):
-            embedded = self.embedder.images(crops(picture, boxes))
-            embeddings = embedded.matrix[embedded.index]
-        return _Seen(boxes, normalised(boxes, picture.size), confidences, labels, embeddings, picture.size)
 
     def _words(self, captions: list[str], languages: list[str]) -> list[list[CaptionWord]]:
         from ..infometic.words import caption_words
@@ -486,7 +387,7 @@ none: names are for owlv2 and grounding-dino
 
     def _aligned(
         self,
-        seen: list[_Seen],
+        seen: list[ImageRegions],
         photos: np.ndarray,
         read: np.ndarray,
         pieces: list[Pieces],
@@ -526,7 +427,7 @@ none: names are for owlv2 and grounding-dino
 
     def _pairs(
         self,
-        seen: list[_Seen],
+        seen: list[ImageRegions],
         photos: np.ndarray,
         read: np.ndarray,
         pieces: list[Pieces],
@@ -537,7 +438,7 @@ none: names are for owlv2 and grounding-dino
             self._image_states(seen, photos), self.text_states(read, pieces, contexts), every, every
         )
 
-    def _image_states(self, seen: list[_Seen], photos: np.ndarray) -> ImageStates:
+    def _image_states(self, seen: list[ImageRegions], photos: np.ndarray) -> ImageStates:
         import torch
 
         device = self.backbone.device
@@ -578,7 +479,7 @@ none: names are for owlv2 and grounding-dino
 
     def _detail(
         self,
-        seen: _Seen,
+        seen: ImageRegions,
         region_scores: np.ndarray,
         token_scores: np.ndarray,
         pieces: Pieces,

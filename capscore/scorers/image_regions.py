@@ -1,0 +1,169 @@
+"""Decoded images → their regions with embeddings.
+
+An image is decoded once, for its own embedding and for its regions: `RegionReading` looks at
+the images that an `Embedder` decodes.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..backbones.base import fingerprint_of
+from ..errors import InputError
+from ..infometic.boxes import check_boxes, crops, normalised
+from ..infometic.choose import choose
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+    from ..embedding.embedder import Embedder
+    from ..infometic.regions import RegionFinder, Regions
+
+REMEMBERED = 2048  # images whose regions stay in memory from call to call
+# an image, and the boxes that were given for it ("" for none)
+_Place = tuple[str, str]
+
+
+@dataclass(frozen=True, eq=False)
+class ImageRegions:
+    """The m regions of an image that are scored.
+
+    Attributes:
+        boxes: float64 (m, 4), left, top, right, bottom in pixels of the upright image.
+        shares: float (m, 4), the same as shares of the image's width and height.
+        confidences: float64 (m,), the finder's; 1 for boxes that were given.
+        labels: m names; "" where there is none.
+        embeddings: float32 (m, d).
+        size: Width and height of the image in pixels.
+        given: Whether the boxes were given.
+    """
+
+    boxes: np.ndarray
+    shares: np.ndarray
+    confidences: np.ndarray
+    labels: tuple[str, ...]
+    embeddings: np.ndarray
+    size: tuple[int, int]
+    given: bool = False
+
+
+class RegionMaker:
+    """Finds, chooses and embeds the regions of images, and remembers those of the latest images.
+
+    Args:
+        embedder: Embedder of the regions.
+        finder: Finder of regions, for images without given boxes.
+        n: Number of regions to choose of those found.
+        seed: Seed of the choice.
+    """
+
+    def __init__(self, embedder: Embedder, finder: RegionFinder, *, n: int, seed: int):
+        self.embedder, self.finder, self.n, self.seed = embedder, finder, n, seed
+        self.remembered: OrderedDict[_Place, ImageRegions] = OrderedDict()
+
+    def reading(self, boxes: Sequence[Any] | None, on_error: str) -> RegionReading:
+        """What looks at the images of rows, with the boxes that each row has, if it has some."""
+        return RegionReading(self, boxes, on_error)
+
+    def find(self, images: Sequence[Image.Image]) -> list[ImageRegions]:
+        """The regions of images, found and chosen."""
+        found = self.finder.find(images) if images else []
+        return [self._choose(image, regions) for image, regions in zip(images, found, strict=True)]
+
+    def at(self, image: Image.Image, boxes: Any, row: int) -> ImageRegions:
+        """The regions at given boxes.
+
+        Raises:
+            InputError: a box is not what it should be; names the row.
+        """
+        checked = check_boxes(boxes, image.size, row=row)
+        regions = self._embed(image, checked, np.ones(len(checked)), ("",) * len(checked))
+        return replace(regions, given=True)
+
+    def _choose(self, image: Image.Image, found: Regions) -> ImageRegions:
+        all_regions = self._embed(image, found.boxes, found.confidences, found.labels)
+        places = choose(found, all_regions.embeddings, n=self.n, seed=self.seed) if len(found) else []
+        places = np.asarray(places, dtype=np.int64)
+        return replace(
+            all_regions,
+            boxes=all_regions.boxes[places],
+            shares=all_regions.shares[places],
+            confidences=all_regions.confidences[places],
+            labels=tuple(all_regions.labels[place] for place in places),
+            embeddings=all_regions.embeddings[places],
+        )
+
+    def _embed(
+        self, image: Image.Image, boxes: np.ndarray, confidences: np.ndarray, labels: tuple[str, ...]
+    ) -> ImageRegions:
+        embeddings = np.zeros((0, self.embedder.backbone.dim), np.float32)
+        if len(boxes):
+            embedded = self.embedder.images(crops(image, boxes))
+            embeddings = embedded.matrix[embedded.index]
+        return ImageRegions(boxes, normalised(boxes, image.size), confidences, labels, embeddings, image.size)
+
+
+class RegionReading:
+    """Looks at the images of one call when the embedder has decoded them (an `ImageReader` of the embedder).
+
+    Attributes:
+        failures: Row → what is wrong with its boxes; empty with on_error="raise".
+    """
+
+    def __init__(self, maker: RegionMaker, boxes: Sequence[Any] | None, on_error: str):
+        self.maker, self.boxes, self.on_error = maker, boxes, on_error
+        self.failures: dict[int, InputError] = {}
+        self._rows: dict[_Place, list[int]] = {}
+        self._open: dict[str, list[_Place]] = {}
+        self._found: dict[_Place, ImageRegions] = {}
+
+    def wanted(self, keys: Sequence[str]) -> Collection[str]:
+        """Keys of the images whose regions are not known yet; `keys` has one per row, "" for a failed row."""
+        for row, key in enumerate(keys):
+            if key:
+                boxes = None if self.boxes is None else self.boxes[row]
+                given = "" if boxes is None else fingerprint_of(_plain(boxes))
+                self._rows.setdefault((key, given), []).append(row)
+        for place in self._rows:
+            if place in self.maker.remembered:
+                self._found[place] = self.maker.remembered[place]
+            else:
+                self._open.setdefault(place[0], []).append(place)
+        return self._open.keys()
+
+    def look(self, images: Mapping[str, Image.Image]) -> None:
+        """Find the regions of some decoded images, by key."""
+        free = []
+        for place in [place for key in images for place in self._open[key]]:
+            key, given = place
+            if not given:
+                free.append(place)
+                continue
+            row = self._rows[place][0]
+            try:
+                self._found[place] = self.maker.at(images[key], self.boxes[row], row)
+            except InputError as error:
+                if self.on_error == "raise":
+                    raise
+                self.failures.update({same: error.at(same, "boxes") for same in self._rows[place]})
+        found = self.maker.find([images[key] for key, _ in free])
+        self._found.update(zip(free, found, strict=True))
+
+    def regions(self) -> dict[int, ImageRegions]:
+        """Row → the regions of its image, for all rows that did not fail; remembers them."""
+        remembered = self.maker.remembered
+        for place, regions in self._found.items():
+            remembered[place] = regions
+            remembered.move_to_end(place)
+        while len(remembered) > REMEMBERED:
+            remembered.popitem(last=False)
+        return {row: regions for place, regions in self._found.items() for row in self._rows[place]}
+
+
+def _plain(boxes: Any) -> str:
+    return repr(boxes.tolist() if hasattr(boxes, "tolist") else boxes)
