@@ -213,18 +213,7 @@ def run_benchmark(
     )
     task = task_of(slug, builder.config.name)
     _check_any_fits(task, slug, metrics or {}, scores or {})
-    with heard() as said:
-        rows = list(builder.examples(split))
-    run = BenchmarkRun(
-        benchmark=slug,
-        config=builder.config.name,
-        split=split,
-        version=str(builder.config.version),
-        files={path.name: source.sha256() for path, source in builder.files_read.items()},
-        n_rows=len(rows),
-        options=options,
-        notes=tuple(said),
-    )
+    run, rows = start_run(builder, split, options)
     # what cannot be read or run is reported before the long work starts
     theirs = []
     for name, path in (scores or {}).items():
@@ -241,6 +230,25 @@ def run_benchmark(
             run.results.extend(_measure(run, task, part, name, metrics[name], further))
     run.results.extend(theirs)
     return dataclasses.replace(run, notes=(*run.notes, *_compare(run, task))) if compare else run
+
+
+def start_run(
+    builder: CaptionBenchmark, split: str, options: TaskOptions, *notes: str
+) -> tuple[BenchmarkRun, KeyedRows]:
+    """Read a benchmark's rows: an empty run with what reading them said and further notes, and the rows."""
+    with heard() as said:
+        rows = list(builder.examples(split))
+    run = BenchmarkRun(
+        benchmark=builder.name,
+        config=builder.config.name,
+        split=split,
+        version=str(builder.config.version),
+        files={path.name: source.sha256() for path, source in builder.files_read.items()},
+        n_rows=len(rows),
+        options=options,
+        notes=(*said, *notes),
+    )
+    return run, rows
 
 
 @contextmanager

@@ -85,7 +85,7 @@ def test_pairs():
         0.625,
     ]
     assert outcome.counts == {"pairs": 5, "ties": 1, "left out": 0}
-    assert "1 tie of two scores in MM, counted as no win" in outcome.notes
+    assert "1 tie of two scores in MM, not counted as a win" in outcome.notes
 
 
 def test_foils_count_valid_rows_only():

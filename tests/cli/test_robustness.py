@@ -177,7 +177,7 @@ def test_a_kind_without_rules_is_told_and_the_rest_is_measured(tmp_path, file):
     [
         ((), "there is nothing to measure: give --metric"),
         (("-m", "msc"), "metric 'msc' is not one of"),
-        (("-m", "cider"), "cider compares with references; robustness is measured of"),
+        (("-m", "cider"), "cider compares captions with references; robustness is measured for"),
         (("-m", "mcs", "--kinds", "jumbel"), "'jumbel' is not a perturbation"),
         (("-m", "mcs", "--kinds", ","), "--kinds: expected paper, unseen, all"),
         (("-m", "mcs", "--languages", "xyzzy"), "'xyzzy' is not a language code"),
@@ -209,7 +209,7 @@ def test_what_the_data_lack(file, tmp_path):
     result = run_command(*arguments, "--config", "de", "--languages", "en", "--stand-in")
     assert result.exit_code == 1 and "xflickrco (de) has no captions in en" in flat(result.stderr)
     result = run_command(*arguments, "--config", "de")
-    assert result.exit_code == 1 and "the photo is not there" in flat(result.stderr)
+    assert result.exit_code == 1 and "the photo is missing" in flat(result.stderr)
     result = run_command("-m", "mcs", "--captions", tmp_path / "gone.jsonl")
     assert result.exit_code == 2 and "no such file" in flat(result.stderr)
 

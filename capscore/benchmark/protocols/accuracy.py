@@ -1,7 +1,7 @@
-"""Comparisons of two scores → shares of those that came out right, with ties apart and intervals by image.
+"""Comparisons of two scores → shares of wins, with ties counted apart and intervals by image.
 
-In: comparisons, won and tied ones, counted by unit (an image, as a rule) and by category. Out: an `Accuracy`
-a category, the interval of their mean, and words on what is missing. A tie is never a win.
+In: numbers of comparisons, wins and ties by unit (usually an image) and by category. Out: one `Accuracy` per
+category, the interval of their mean, and notes on what is missing. A tie is never a win.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ class Accuracy:
     """Share of comparisons that were won.
 
     Attributes:
-        n: comparisons.
-        wins: those whose better side scored strictly higher.
-        ties: those of equal scores; not won.
-        interval: bootstrap interval of `value`; None if none was asked for.
+        n: Number of comparisons.
+        wins: Number of comparisons whose better side scored strictly higher.
+        ties: Number of comparisons with equal scores; they are not won.
+        interval: Bootstrap interval of `value`; None if none was asked for.
 
     >>> Accuracy(n=4, wins=3, ties=1).value
     0.75
@@ -44,11 +44,11 @@ class Accuracy:
 
     @property
     def value(self) -> float | None:
-        """wins / n, in [0, 1]; None of no comparisons."""
+        """wins / n, in [0, 1]; None without comparisons."""
         return self.wins / self.n if self.n else None
 
     def statistic(self, name: str) -> Statistic:
-        """The share as one number of a table."""
+        """The share as a table's number."""
         return Statistic(name, self.value, ends(self.interval), self.n)
 
     def to_dict(self) -> dict[str, Any]:
@@ -68,9 +68,9 @@ class Sampling:
     """How intervals are made.
 
     Args:
-        bootstrap: samples; 0 makes no intervals.
-        confidence: share of samples inside an interval.
-        seed: of the samples.
+        bootstrap: Number of samples; 0 makes no intervals.
+        confidence: Share of samples inside an interval.
+        seed: Seed for the samples.
     """
 
     bootstrap: int
@@ -83,7 +83,7 @@ class Sampling:
 
 @dataclass(frozen=True)
 class Tally:
-    """Comparisons counted by what the bootstrap draws and by category.
+    """Numbers of comparisons by unit (what the bootstrap draws) and by category.
 
     Attributes:
         n, wins, ties: int64 (units, categories).
@@ -102,13 +102,13 @@ class Tally:
         n_categories: int,
         units: np.ndarray,
     ) -> Tally:
-        """Counts n comparisons without gaps.
+        """Count n comparisons, all with scores.
 
         Args:
-            better, worse: float64 (n,), the scores of what should be higher and lower.
-            codes: int64 (n,), each comparison's category.
-            n_categories: how many there are.
-            units: int64 (n,), what each belongs to.
+            better, worse: float64 (n,), the scores that should be higher and lower.
+            codes: int64 (n,), the category of each comparison.
+            n_categories: Number of categories.
+            units: int64 (n,), the unit of each comparison.
 
         >>> better, worse = np.array([0.9, 0.5]), np.array([0.1, 0.5])
         >>> tally = Tally.of(better, worse, np.array([0, 1]), 2, np.array([0, 0]))
@@ -125,7 +125,7 @@ class Tally:
         return cls(count(cells), count(cells[better > worse]), count(cells[better == worse]))
 
     def with_total(self) -> Tally:
-        """One more category, behind the others: all of them together."""
+        """Add a last category: all of them together."""
         parts = (self.n, self.wins, self.ties)
         return Tally(*(np.hstack([part, part.sum(axis=1, keepdims=True)]) for part in parts))
 
@@ -135,13 +135,13 @@ class Tally:
         """Shares of all comparisons, intervals, and notes.
 
         Args:
-            names: of the categories, for the notes.
-            sampling: how intervals are made.
-            units: what is drawn, in the plural.
-            n_mean: how many of the first categories the mean is over.
+            names: Names of the categories, for the notes.
+            sampling: How intervals are made.
+            units: Noun for the units, in the plural.
+            n_mean: Number of categories, from the first, that the mean is over.
 
         Returns:
-            An accuracy a category, the interval of the mean of the first, notes.
+            One accuracy per category, the interval of the mean, notes.
         """
         intervals, notes = self._intervals(names, sampling, units, n_mean)
         totals = zip(*(part.sum(axis=0).tolist() for part in (self.n, self.wins, self.ties)), strict=True)
@@ -151,7 +151,7 @@ class Tally:
     def _intervals(
         self, names: Sequence[str], sampling: Sampling, units: str, n_mean: int
     ) -> tuple[list[Interval | None], list[str]]:
-        """Intervals of each category and, last, of the mean."""
+        """Intervals of the categories and, last, of the mean; notes."""
         intervals: list[Interval | None] = [None] * (len(names) + 1)
         n_units = len(self.n)
         if not sampling.bootstrap:
@@ -162,7 +162,7 @@ class Tally:
 
         def shares(drawn: np.ndarray) -> np.ndarray:
             with np.errstate(invalid="ignore"):
-                values = (wins @ drawn) / (n @ drawn)  # NaN where a sample has nothing of a category
+                values = (wins @ drawn) / (n @ drawn)  # NaN if a sample lacks a category
                 mean = values[:n_mean].mean(axis=0) if n_mean else np.full(drawn.shape[1], np.nan)
             return np.vstack([values, mean])
 
@@ -181,13 +181,13 @@ class Tally:
             if interval is not None and interval.n_undefined and place < len(names):
                 notes.append(
                     f"interval of {names[place]}: {counted(interval.n_undefined, 'sample')} of "
-                    f"{sampling.bootstrap:,} left out, which had none of it"
+                    f"{sampling.bootstrap:,} left out, which lack it"
                 )
         return intervals, notes
 
 
 def single_units(*keys: np.ndarray) -> np.ndarray:
-    """Every row a unit of its own, numbered by what it says, so that the order of the rows does not matter.
+    """Make every row a unit, numbered by its values, so that the order of the rows does not matter.
 
     >>> single_units(np.array([0.3, 0.1, 0.2]))
     array([2, 0, 1])

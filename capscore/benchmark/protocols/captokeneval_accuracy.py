@@ -1,7 +1,7 @@
-"""Scores of a caption's words and of a photo's regions → how often they say what people say of them.
+"""Scores of captions' words and photos' regions → how often they agree with people's labels.
 
-In: per image-caption pair a list of word scores and labels, and one of region scores and labels. Out:
-accuracy over semantic words and over regions, as on CapTokenEval.
+In: per image-caption pair, word scores with labels and region scores with labels. Out: accuracy over semantic
+words and over regions, as on CapTokenEval.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...errors import InputError
+from ...errors import InputError, Setting
 from ...statistics.ratings import check_missing
 from .inputs import flag_column, score_column
 from .results import ProtocolResult, Statistic, counted
@@ -23,14 +23,14 @@ from .results import ProtocolResult, Statistic, counted
 
 @dataclass(frozen=True)
 class TokenAccuracy:
-    """Share of words or regions that a threshold puts on the right side.
+    """Share of words or regions on the right side of a threshold.
 
     Attributes:
-        n: words or regions.
-        right: those whose score is above the threshold exactly if their label is 1.
-        value: right / n; None of nothing.
-        mean_over_pairs: plain mean of the pairs' own shares, each pair counted once; None of nothing.
-        n_pairs: pairs with at least one.
+        n: Number of words or regions.
+        right: Number of those with label 1 and a score above the threshold, or label 0 and one not above it.
+        value: right / n; None if n is 0.
+        mean_over_pairs: Plain mean of the pairs' own shares, each pair counted once; None if n is 0.
+        n_pairs: Number of pairs with at least one.
     """
 
     n: int
@@ -42,15 +42,15 @@ class TokenAccuracy:
 
 @dataclass(frozen=True)
 class CapTokenEvalAccuracy(ProtocolResult):
-    """Accuracy of a metric's tokens.
+    """Accuracy of a metric's words and regions.
 
     Attributes:
-        text: over semantic words: above the threshold exactly if the word is right.
-        vision: over regions: above the threshold exactly if the caption mentions the region.
-        beta: the threshold.
-        n_not_semantic: words that take no part.
-        n_missing: semantic words and regions left out because a score is missing.
-        notes: what else one has to know, in words.
+        text: Accuracy over semantic words, which should be above the threshold if right.
+        vision: Accuracy over regions, which should be above the threshold if the caption mentions them.
+        beta: Threshold.
+        n_not_semantic: Number of other words, which take no part.
+        n_missing: Numbers of semantic words and of regions left out because a score is missing.
+        notes: Remarks that a reader needs.
     """
 
     protocol: ClassVar[str] = "captokeneval"
@@ -69,7 +69,7 @@ class CapTokenEvalAccuracy(ProtocolResult):
         ]
 
     def counts(self) -> dict[str, int]:
-        """Words, regions, and what is left out."""
+        """Numbers of words, of regions, and of both left out."""
         return {
             "semantic words": self.text.n,
             "other words": self.n_not_semantic,
@@ -88,19 +88,20 @@ def captokeneval(
     beta: float = 0.1,
     missing: str = "raise",
 ) -> CapTokenEvalAccuracy:
-    """Token-level accuracy (InfoMetIC §4.4, Table 5).
+    """Token-level accuracy (Hu et al. 2023, §4.4, Table 5).
 
     Only semantic words count: nouns, verbs, adjectives and numbers. The paper does not say whether its
-    accuracy counts every word once or every pair once; `value` counts words, and `mean_over_pairs` is beside
-    it. With 20 regions a pair, the two are the same for vision.
+    accuracy counts every word once or every pair once; `value` counts words, `mean_over_pairs` pairs. With 20
+    regions per pair, the two are the same for vision.
 
     Args:
-        word_scores: per pair, the scores of the caption's words.
-        word_labels: per pair, 1 where the word is right about the photo, 0 where it is wrong.
-        semantic: per pair, True where the word is semantic.
-        region_scores: per pair, the scores of the photo's regions.
-        region_labels: per pair, 1 where the caption mentions the region.
-        beta: a score **above** it says right, or mentioned.
+        word_scores: List of word scores of each pair.
+        word_labels: List of labels of each pair, 1 for a word that is right about the photo, 0 for a wrong
+            one.
+        semantic: List of flags of each pair, True for a semantic word.
+        region_scores: List of region scores of each pair.
+        region_labels: List of labels of each pair, 1 for a region that the caption mentions.
+        beta: Threshold **above** which a word counts as right and a region as mentioned.
         missing: "raise" stops at a missing score (NaN) that counts; "skip" leaves the word or region out.
 
     Raises:
@@ -117,7 +118,7 @@ def captokeneval(
     """
     check_missing(missing)
     if isinstance(beta, bool) or not isinstance(beta, Real) or not math.isfinite(beta):
-        raise InputError(f"beta={beta!r}: expected a number", field="beta")
+        raise InputError(Setting("beta", beta), ": expected a number", field="beta")
     pairs = _ragged(word_scores, "word_scores", None)
     n = len(pairs)
     labels = _ragged(word_labels, "word_labels", n)
@@ -137,7 +138,7 @@ def captokeneval(
             notes.append(f"{counted(number, what)} without a score left out")
     for part, what in ((text, "semantic word"), (vision, "region")):
         if not part.n:
-            notes.append(f"no {what}: no accuracy there")
+            notes.append(f"no {what}: no accuracy")
         elif part.n_pairs < n:
             notes.append(f"{n - part.n_pairs:,} of {counted(n, 'pair')} have no {what}")
     return CapTokenEvalAccuracy(
@@ -153,25 +154,24 @@ def captokeneval(
 def scores_of_tokens(
     caption: str, tokens: Sequence[str], words: Sequence[Mapping[str, Any]]
 ) -> list[float | None]:
-    """The scores of a metric's words → those of the tokens into which others have split the same caption.
+    """Scores of a metric's words → scores of a benchmark's tokens of the same caption.
 
-    A token has the sum of the scores of all words that it shares a character with. So one that spans several
-    words has what it would have as a word, whose score is the sum of its pieces'; and what is said of a word
-    is said of each token in it: where T-shirt is one wrong word, the tokens T, - and shirt are all wrong.
+    The score of a token is the sum of the scores of all words that share a character with it. A token that
+    spans several words thus gets the score that it would have as one word, and a word passes its score to
+    every token in it: if T-shirt is one wrong word, the tokens T, - and shirt are all wrong.
 
     Args:
-        caption: the text of both.
-        tokens: its tokens in their order; between them nothing is left out but blanks and punctuation.
-            Upper and lower case count as the same.
-        words: its words, of "start" and "end" (places of characters in the caption) and "score", which may be
-            None; any others of the keys of `Scores.details` may be there.
+        caption: Text of the caption.
+        tokens: Tokens in their order. Only blanks and punctuation may lie between them; case is ignored.
+        words: Words with "start" and "end" (places of characters in the caption) and "score", which may be
+            None; the other keys of `Scores.details` may be present.
 
     Returns:
-        A score for each token; None for one of which no word has a character, such as punctuation, and for
-        one with a word that has no score.
+        One score per token; None if no word shares a character with it (such as punctuation), or if such a
+        word has no score.
 
     Raises:
-        InputError: the tokens do not make up the caption; names the first that does not.
+        InputError: the tokens do not make up the caption; the message names the first that does not fit.
 
     >>> words = [
     ...     {"text": "ice", "start": 2, "end": 5, "score": 0.25},
@@ -196,7 +196,7 @@ def _token_places(caption: str, tokens: Sequence[str]) -> list[tuple[int, int]]:
         while (found := same.match(caption, start)) is None:
             if start >= len(caption) or caption[start].isalnum():
                 raise InputError(
-                    f"word {number} is {token!r}, but the caption {caption!r:.120} goes on with "
+                    f"word {number} is {token!r}, but the caption {caption!r:.120} continues with "
                     f"{caption[start:]!r:.40}",
                     field="words",
                 )
@@ -208,7 +208,7 @@ def _token_places(caption: str, tokens: Sequence[str]) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True)
 class _Tokens:
-    """The words or regions of all pairs in one row, and which pair each is of."""
+    """The words or regions of all pairs in one array, and the pair that each belongs to."""
 
     field: str
     scores: np.ndarray
@@ -246,7 +246,9 @@ class _Tokens:
             place = int(gaps.argmax())
             item = place - int(np.searchsorted(self.pair, self.pair[place]))
             raise InputError(
-                f"item {item} of the pair has no score (NaN); missing='skip' leaves it out",
+                f"item {item} of the pair has no score (NaN); ",
+                Setting("missing", "skip"),
+                " leaves it out",
                 row=int(self.pair[place]),
                 field=self.field,
             )
@@ -275,7 +277,7 @@ def _ragged(values: Any, field: str, n: int | None) -> Sequence[Any]:
         or not hasattr(values, "__len__")
         or not hasattr(values, "__getitem__")
     ):
-        raise InputError(f"expected a list with one list a pair, got {values!r:.60}", field=field)
+        raise InputError(f"expected a list with one list per pair, got {values!r:.60}", field=field)
     if n is None and not len(values):
         raise InputError("there are no pairs: the list is empty", field=field)
     if n is not None and len(values) != n:

@@ -1,7 +1,7 @@
-"""Scores of the same items in several languages → how alike they are, as numbers and as a figure.
+"""Scores of the same items in several languages → their correlations, as numbers and as a figure.
 
-In: language → score of each item. Out: Pearson's r of every two languages, and a heat map of one metric or
-of two.
+In: language → score of each item. Out: Pearson's r of every two languages, and a heat map of one or two
+metrics.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...errors import InputError, MissingExtraError
+from ...errors import InputError, MissingExtraError, Setting
 from ...files.whole_file import whole_file
 from ...statistics.correlation import pearson
 from .inputs import flag_column, present_rows, rating_column, score_column
@@ -29,13 +29,13 @@ class CrossLanguageCorrelation(ProtocolResult):
     """Correlation of a metric's scores between languages.
 
     Attributes:
-        languages: in the order in which they were given.
-        matrix: float64 (languages, languages), Pearson's r in [-1, 1]; NaN where it does not exist, which
-            `notes` tells. The diagonal is 1.
-        counts_of: int64 (languages, languages), items that both languages count.
-        mean: plain mean over pairs of languages; None if one has no r.
-        n_missing: scores left out because they are missing.
-        notes: what else one has to know, in words.
+        languages: Language codes, in the given order.
+        matrix: Pearson's r in [-1, 1], float64 (languages, languages); NaN where it is undefined, and `notes`
+            says why. The diagonal is 1.
+        counts_of: Number of items that both languages count, int64 (languages, languages).
+        mean: Plain mean over pairs of languages; None if one has no r.
+        n_missing: Number of missing scores.
+        notes: Remarks that a reader needs.
     """
 
     protocol: ClassVar[str] = "cross_language"
@@ -47,7 +47,7 @@ class CrossLanguageCorrelation(ProtocolResult):
     notes: tuple[str, ...]
 
     def statistics(self) -> list[Statistic]:
-        """Named "pearson_<language>_<language>" a pair, then "pearson_mean", whose n counts pairs."""
+        """One "pearson_<language>_<language>" per pair, then "pearson_mean", whose n counts pairs."""
         found = []
         for a, b in _pairs(len(self.languages)):
             r = float(self.matrix[a, b])
@@ -56,7 +56,7 @@ class CrossLanguageCorrelation(ProtocolResult):
         return [*found, Statistic("pearson_mean", self.mean, None, len(found))]
 
     def counts(self) -> dict[str, int]:
-        """Languages, their pairs, and scores left out."""
+        """Numbers of languages, of their pairs, and of scores left out."""
         size = len(self.languages)
         return {"languages": size, "pairs": size * (size - 1) // 2, "left out": self.n_missing}
 
@@ -69,19 +69,20 @@ class CrossLanguageCorrelation(ProtocolResult):
         other: CrossLanguageCorrelation | None = None,
         other_label: str = "",
     ) -> Path:
-        """Draw the matrix as a heat map with its numbers; the file gets its name only once it is whole.
+        """Draw the matrix as a heat map with its numbers; the file gets its name only once it is complete.
 
         Args:
-            path: ends in .png, .svg or .pdf; what is there already is replaced.
-            title: over the map.
-            label: what is below the diagonal, such as a metric's or a subset's name.
-            other: the same languages by another metric or on another subset; goes above the diagonal.
-            other_label: what that is.
+            path: File to write or replace; its name ends in .png, .svg or .pdf.
+            title: Title above the map.
+            label: Label of the values below the diagonal, such as the name of a metric or a subset.
+            other: Correlations of the same languages by another metric or on another subset, to be drawn
+                above the diagonal.
+            other_label: Label of those values.
 
         Raises:
-            InputError: another ending, or languages that are not the same.
+            InputError: another ending, or other languages.
             MissingExtraError: matplotlib is not installed.
-            ResultWriteError: the file could not be written; what was there before is whole.
+            ResultWriteError: the file could not be written; a former file is unchanged.
 
         >>> scores = {"en": [0.1, 0.2, 0.4], "de": [0.2, 0.2, 0.5], "ja": [0.4, 0.1, 0.3]}
         >>> cross_language(scores).figure("languages.svg", label="MCS")  # doctest: +SKIP
@@ -94,8 +95,8 @@ class CrossLanguageCorrelation(ProtocolResult):
             raise InputError(f"{str(path)!r}: expected a name that ends in one of {endings}", field="path")
         if other is not None and other.languages != self.languages:
             raise InputError(
-                f"the other has {', '.join(other.languages)}; this one has {', '.join(self.languages)}: the "
-                "languages and their order must be the same",
+                f"it has {', '.join(other.languages)}, and this result has {', '.join(self.languages)}: "
+                "expected the same languages in the same order",
                 field="other",
             )
         with whole_file(path, "figure") as file:
@@ -109,19 +110,18 @@ def cross_language(
     subset: Mapping[str, Any] | None = None,
     missing: str = "raise",
 ) -> CrossLanguageCorrelation:
-    """Pearson's r between languages of scores of the same items (multilingual CLIPScore, §4.3.2, Figure 1).
+    """Pearson's r between languages of scores of the same items (Gomes et al. 2025, §4.3.2, Figure 1).
 
     Args:
-        scores: language → scores of n items, (n,); item i is the same image and the same caption, translated.
-        subset: language → True where an item counts in that language, (n,), as `quality_subset` makes it; a
-            language that is not named (the one that was translated from) counts all. Two languages are
-            compared on the items that both count: how the paper pairs subsets of two languages it does not
-            say.
+        scores: Language → scores of n items, (n,); item i is the same image and the same caption, translated.
+        subset: Language → True where an item counts in that language, (n,), as made by `quality_subset`. A
+            language that is not named (the source of the translations) counts all. Two languages are compared
+            on the items that both count; the paper does not say how it pairs subsets of two languages.
         missing: "raise" stops at a missing score (NaN) that counts; "skip" leaves the item out of that
             language's pairs.
 
     Raises:
-        InputError: fewer than two languages, lengths that differ, a subset of an unknown language, a missing
+        InputError: fewer than two languages, different lengths, a subset of an unknown language, a missing
             score.
 
     >>> result = cross_language({"en": [0.1, 0.2, 0.4], "de": [0.3, 0.4, 0.6], "ja": [0.4, 0.3, 0.1]})
@@ -169,7 +169,7 @@ def cross_language(
         counts[a, b] = counts[b, a] = both.sum()
         matrix[a, b] = matrix[b, a] = math.nan if r is None else r
         if r is None:
-            why = "one side is all the same" if both.any() else "no item counts in both"
+            why = "one side is constant" if both.any() else "no item counts in both"
             notes.append(f"no correlation of {languages[a]} and {languages[b]}: {why}")
     off_diagonal = [float(matrix[a, b]) for a, b in _pairs(size)]
     mean = math.fsum(off_diagonal) / len(off_diagonal)
@@ -186,24 +186,24 @@ def cross_language(
 def quality_subset(
     quality: Mapping[str, Any], *, below: float | None = None, above: float | None = None
 ) -> dict[str, np.ndarray]:
-    """Items whose translation is below or above a percentile of its language (Figure 1, maps 2 and 3).
+    """Items with a translation quality below or above a percentile (Gomes et al. 2025, Figure 1).
 
     Args:
-        quality: language → quality of each item's translation, (n,), such as COMETKiwi's estimates.
-        below: percentile, 25 in the paper.
-        above: percentile, 75 in the paper. Give one of the two.
+        quality: Language → quality of each item's translation, (n,), such as COMETKiwi's estimates.
+        below: Percentile, 25 in the paper.
+        above: Percentile, 75 in the paper. Give one of the two.
 
     Returns:
-        language → bool (n,), for `cross_language`.
+        Language → bool (n,), for `cross_language`.
 
     Raises:
-        InputError: both or neither of the two, a percentile outside 0 to 100, a quality that is missing.
+        InputError: both or neither of the two, a percentile outside 0 to 100, a missing quality.
 
     >>> quality_subset({"de": [0.1, 0.2, 0.3, 0.4, 0.5]}, below=25)["de"].tolist()
     [True, False, False, False, False]
     """
     if (below is None) == (above is None):
-        raise InputError(f"below={below!r}, above={above!r}: expected one of the two")
+        raise InputError(Setting("below", below), ", ", Setting("above", above), ": expected one of the two")
     percentile = below if below is not None else above
     if isinstance(percentile, bool) or not isinstance(percentile, (int, float)) or not 0 <= percentile <= 100:
         raise InputError(f"{percentile!r}: expected a percentile, 0 to 100")
@@ -247,17 +247,17 @@ def _draw(
         above = np.triu_indices(size, 1)
         shown[above] = upper.matrix[above]
     found = shown[~np.isnan(shown)]
-    # the scale ends at a twentieth, so that maps of near values look alike
+    # the scale starts at a multiple of 0.05, so that maps of similar values look alike
     low = math.floor(float(found.min()) * 20) / 20 if len(found) else 0.0
     low = min(low, 0.95)
 
-    # Text stays text, so that it can be read and searched; equal numbers give equal files.
+    # text stays searchable text; equal numbers give equal files
     settings = {"svg.fonttype": "none", "svg.hashsalt": "capscore", "pdf.fonttype": 42, "font.size": 9}
     with matplotlib.rc_context(settings):
         cell = 0.52
         figure = Figure(figsize=(cell * size + 2.6, cell * size + 1.5), layout="constrained", dpi=200)
         axes = figure.add_subplot()
-        # one colour scale that is told apart with every kind of colour vision, and in grey
+        # a colour scale that is readable with every kind of colour vision, and in grey
         colours = matplotlib.colormaps["cividis"].with_extremes(bad="white")
         picture = axes.imshow(np.ma.masked_invalid(shown), cmap=colours, vmin=low, vmax=1.0)
         axes.set_xticks(range(size), lower.languages)
@@ -296,7 +296,7 @@ def _draw(
 
 
 def _ink(colour: tuple[float, float, float, float]) -> str:
-    """Black or white, whichever stands out more (WCAG 2 relative luminance)."""
+    """Black or white, whichever has more contrast (WCAG 2 relative luminance)."""
     linear = [value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4 for value in colour[:3]]
     luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
     return "black" if luminance > 0.179 else "white"

@@ -1,7 +1,7 @@
-"""A caption and its foil, of one photo → how often the caption scores higher.
+"""Captions and foils of photos → how often the caption scores higher.
 
-In: scores of captions and of foils, (n,) each, and which piece of the benchmark each pair is of. Out:
-accuracy per piece and over pieces, for VALSE, FOIL, NoCaps foils and sets like them.
+In: scores of captions and of foils, (n,) each, and the piece of the benchmark that each pair belongs to. Out:
+accuracy per piece and over pieces, for VALSE, FOIL, nocaps foils and similar sets.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .inputs import flag_column, group_codes, label_codes, present_rows, score_c
 from .pairwise_accuracy import category_names, drawn_notes, mean_value, pair_notes, pair_units
 from .results import ProtocolResult, Statistic, counted, ends
 
-# Phenomenon → its pieces, named as VALSE's files. The published table calls counting-hard "balanced",
+# Phenomenon → its pieces, named like VALSE's files. The published table calls counting-hard "balanced",
 # counting-small-quant "small numbers" and relations "spatial relations".
 VALSE_PHENOMENA = {
     "existence": ("existence",),
@@ -37,15 +37,15 @@ class FoilAccuracy(ProtocolResult):
     """Accuracy of a metric on captions and foils.
 
     Attributes:
-        pieces: piece → accuracy on its valid pairs; ties are counted apart and are no wins.
-        phenomena: for VALSE, phenomenon → plain mean of its pieces, None if one is empty; {} elsewhere.
-        mean: plain mean over **pieces** (of VALSE 11), each counted once whatever its size; this is the
+        pieces: Piece → accuracy on its valid pairs; ties are counted apart and are not wins.
+        phenomena: Phenomenon → plain mean of its pieces, None if one is empty; {} except for VALSE.
+        mean: Plain mean over **pieces** (11 for VALSE), each counted once whatever its size; this is the
             published average. None if a piece has no valid pair.
-        mean_interval: bootstrap interval of the mean; None if none was asked for.
-        pooled: over all valid pairs, whatever their piece; not the published average.
-        n_invalid: pairs left out because they are not valid.
-        n_missing: valid pairs left out because a score is missing.
-        notes: what else one has to know, in words.
+        mean_interval: Bootstrap interval of the mean; None if none was asked for.
+        pooled: Accuracy over all valid pairs, whatever their piece; not the published average.
+        n_invalid: Number of pairs left out because they are not valid.
+        n_missing: Number of valid pairs left out because a score is missing.
+        notes: Remarks that a reader needs.
     """
 
     protocol: ClassVar[str] = "foils"
@@ -59,7 +59,7 @@ class FoilAccuracy(ProtocolResult):
     notes: tuple[str, ...]
 
     def statistics(self) -> list[Statistic]:
-        """Named "accuracy_<piece>" each, then "accuracy_mean" (over pieces), "accuracy_pooled" (pairs)."""
+        """Named "accuracy_<piece>", then "accuracy_mean" (over pieces), "accuracy_pooled" (over pairs)."""
         return [
             *(part.statistic(f"accuracy_{name}") for name, part in self.pieces.items()),
             Statistic("accuracy_mean", self.mean, ends(self.mean_interval), self.pooled.n),
@@ -67,7 +67,7 @@ class FoilAccuracy(ProtocolResult):
         ]
 
     def counts(self) -> dict[str, int]:
-        """Pairs, ties, pairs that are not valid, and valid ones left out."""
+        """Numbers of pairs, of ties, of pairs that are not valid, and of valid ones left out."""
         return {
             "pairs": self.pooled.n,
             "ties": self.pooled.ties,
@@ -92,19 +92,20 @@ def foils(
     """How often the caption scores strictly higher than its foil, per piece.
 
     Args:
-        caption_scores: scores of the true captions, (n,).
-        foil_scores: scores of their foils, (n,).
-        pieces: name a pair, such as the domain or the phenomenon; None puts all pairs in one piece, "all".
-        valid: True a pair that counts; None counts all.
-        known: every piece, in the order of the result; None takes those that occur, sorted.
-        images: an id a pair; pairs of one image are drawn together in the bootstrap. None draws single pairs.
-        bootstrap: samples for the intervals; 0 makes none.
-        confidence: share of samples inside an interval.
-        seed: of the samples.
+        caption_scores: Scores of the true captions, (n,).
+        foil_scores: Scores of their foils, (n,).
+        pieces: Piece of each pair, such as the domain or the phenomenon; None puts all pairs into one, "all".
+        valid: True for each pair that counts; None counts all.
+        known: All pieces, in the order of the result; None takes those that occur, sorted.
+        images: Image id of each pair; the bootstrap draws the pairs of one image together. None draws single
+            pairs.
+        bootstrap: Number of samples for the intervals; 0 makes none.
+        confidence: Share of samples inside an interval.
+        seed: Seed for the samples.
         missing: "raise" stops at a valid pair with a missing score (NaN); "skip" leaves it out and counts it.
 
     Raises:
-        InputError: lengths that differ, an unknown piece, a missing score.
+        InputError: different lengths, an unknown piece, a missing score.
 
     >>> foils([0.9, 0.8, 0.3], [0.2, 0.8, 0.1], ["in", "in", "out"]).table()
     [('accuracy in', 0.5, 2), ('accuracy out', 1.0, 1), ('accuracy mean', 0.75, 3),
@@ -124,7 +125,7 @@ def foils(
         names = category_names(known)
         codes = label_codes(pieces, "pieces", n, names)
     counts = np.full(n, True) if valid is None else flag_column(valid, "valid", n)
-    # a pair that is not valid needs no score
+    # pairs that are not valid need no score
     captions, foiled = np.where(counts, captions, 0.0), np.where(counts, foiled, 0.0)
     present = present_rows(missing, caption_scores=captions, foil_scores=foiled)
     kept = counts & present
@@ -161,25 +162,25 @@ def valse(
     seed: int = 0,
     missing: str = "raise",
 ) -> FoilAccuracy:
-    """Accuracy on VALSE (Parcalabescu et al. 2022; multilingual CLIPScore, Tables 4 and 6).
+    """Accuracy on VALSE (Parcalabescu et al. 2022; Gomes et al. 2025, Tables 4 and 6).
 
-    The published average is the plain mean over the 11 pieces. Valid rows are those for which at least two of
-    three annotators chose the caption: 7,702 of the released 8,782. (The multilingual paper says 6,704, but
-    not how it got there.)
+    The published average is the plain mean over the 11 pieces. Rows are valid if at least two of three
+    annotators chose the caption: 7,702 of the released 8,782. (Gomes et al. report 6,704 without saying how
+    they selected them.)
 
     Args:
-        caption_scores: scores of the true captions, (n,).
-        foil_scores: scores of their foils, (n,).
-        pieces: one of `VALSE_PIECES` a pair.
-        valid: True a pair that people found valid (`mturk.caption >= 2`).
-        images, bootstrap, confidence, seed, missing: as for `foils`.
+        caption_scores: Scores of the true captions, (n,).
+        foil_scores: Scores of their foils, (n,).
+        pieces: Piece of each pair, one of `VALSE_PIECES`.
+        valid: True for each pair that people found valid (`mturk.caption >= 2`).
+        images, bootstrap, confidence, seed, missing: As in `foils`.
 
     Returns:
         As `foils`, with `phenomena`: existence, plurality, counting (three pieces), relations, actions (two),
         coreference (two) and foil-it, each the plain mean of its pieces.
 
     Raises:
-        InputError: lengths that differ, an unknown piece, a missing score.
+        InputError: different lengths, an unknown piece, a missing score.
 
     >>> result = valse([0.9] * 12, [0.1] * 11 + [0.95], [*VALSE_PIECES, "actant-swap"], [True] * 12)
     >>> result.pieces["actant-swap"].value, result.phenomena["actions"], round(result.mean, 4)

@@ -1,7 +1,7 @@
-"""What a protocol was given → arrays that can be compared: checked, of one length, with every gap known.
+"""Checks the arguments of the protocols.
 
-In: lists, arrays or columns with one value a row. Out: float64 scores (NaN where a row failed), integer codes
-of labels and groups, bool flags. What is wrong is an `InputError` that names the row and the argument.
+In: lists, arrays or columns with one value per row. Out: float64 scores (NaN where a row failed), integer
+codes of labels and groups, bool flags. Every error is an `InputError` that names the row and the argument.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import InputError
+from ...errors import InputError, Setting
 from ...statistics.ratings import check_missing, coded, numbers_of
 from .results import counted
 
 
 def score_column(values: Any, field: str, n: int | None = None) -> np.ndarray:
-    """One score a row → float64 (n,), NaN where the row has none.
+    """One score per row → float64 (n,), NaN where the row has none.
 
     Args:
-        values: numbers; None and NaN stand for a row that was not scored.
-        field: the argument's name, for errors.
-        n: how many rows there must be; None takes any number but 0.
+        values: Numbers; None and NaN mark rows that were not scored.
+        field: Name of the argument, for errors.
+        n: Expected number of rows; None takes any number but 0.
 
     Raises:
-        InputError: no list of numbers, an infinite score, another length.
+        InputError: not a list of numbers, an infinite score, another length.
 
     >>> score_column([0.5, None], "scores")
     array([0.5, nan])
@@ -37,10 +37,10 @@ def score_column(values: Any, field: str, n: int | None = None) -> np.ndarray:
 
 
 def rating_column(values: Any, field: str, n: int | None = None) -> np.ndarray:
-    """One human rating a row → float64 (n,); unlike a score it must be there.
+    """One human rating per row → float64 (n,); unlike a score it may not be missing.
 
     Raises:
-        InputError: as `score_column`, or a rating is missing.
+        InputError: as `score_column`; a missing rating.
 
     >>> rating_column([4, 5], "precision", 2)
     array([4., 5.])
@@ -53,7 +53,7 @@ def rating_column(values: Any, field: str, n: int | None = None) -> np.ndarray:
 
 
 def flag_column(values: Any, field: str, n: int) -> np.ndarray:
-    """True or False (or 1 and 0) a row → bool (n,).
+    """True or False (or 1 or 0) per row → bool (n,).
 
     Raises:
         InputError: anything else, another length.
@@ -70,10 +70,10 @@ def flag_column(values: Any, field: str, n: int) -> np.ndarray:
 
 
 def label_codes(values: Any, field: str, n: int, known: Sequence[Hashable]) -> np.ndarray:
-    """One of `known` a row → int64 (n,), its place in `known`.
+    """One of `known` per row → int64 (n,), its place in `known`.
 
     Raises:
-        InputError: a value that is not known, another length.
+        InputError: an unknown value, another length.
 
     >>> label_codes(["MM", "HC"], "categories", 2, ("HC", "HI", "HM", "MM"))
     array([3, 0])
@@ -96,10 +96,10 @@ def label_codes(values: Any, field: str, n: int, known: Sequence[Hashable]) -> n
 
 
 def group_codes(values: Any, field: str, n: int) -> tuple[np.ndarray, list[Any]]:
-    """An id a row, shared by the rows of a group → int64 (n,) codes, and the ids they stand for, sorted.
+    """One id per row, shared within a group → int64 (n,) codes, and the sorted ids that they stand for.
 
     Raises:
-        InputError: an id that is missing or cannot be one, another length.
+        InputError: an id that is missing or of a wrong type, another length.
 
     >>> group_codes(["b.jpg", "a.jpg", "b.jpg"], "image_ids", 3)
     (array([1, 0, 1]), ['a.jpg', 'b.jpg'])
@@ -111,14 +111,14 @@ def group_codes(values: Any, field: str, n: int) -> tuple[np.ndarray, list[Any]]
 
 
 def present_rows(missing: str, **columns: np.ndarray) -> np.ndarray:
-    """Rows whose scores are all there → bool (n,).
+    """Rows with all scores → bool (n,).
 
     Args:
-        missing: "raise" stops at the first row without a score, "skip" says which rows have all.
-        columns: argument name → float64 (n,).
+        missing: "raise" stops at the first row without a score; "skip" marks the rows that have all.
+        columns: Name of the argument → float64 (n,).
 
     Raises:
-        InputError: a score is missing and missing="raise"; `missing` is neither.
+        InputError: a missing score with missing="raise"; another value of `missing`.
 
     >>> present_rows("skip", scores=np.array([0.5, np.nan]))
     array([ True, False])
@@ -128,26 +128,30 @@ def present_rows(missing: str, **columns: np.ndarray) -> np.ndarray:
     if missing == "raise" and not present.all():
         row = int((~present).argmax())
         field = next(name for name, column in columns.items() if np.isnan(column[row]))
-        raise InputError(MISSING_SCORE, row=row, field=field)
+        raise InputError(*MISSING_SCORE, row=row, field=field)
     return present
 
 
-MISSING_SCORE = "there is no score (NaN: a row that failed); missing='skip' leaves out what needs it"
+MISSING_SCORE = (
+    "there is no score (NaN: a row that failed); ",
+    Setting("missing", "skip"),
+    " leaves out what needs it",
+)
 
 
 def as_list(values: Any, field: str) -> list[Any]:
-    """A column of labels as a list; a string or a table is none.
+    """A column of labels as a list; a string or a table is refused.
 
     >>> as_list(("a", "b"), "pieces")
     ['a', 'b']
     """
     refused = isinstance(values, (str, bytes, dict, set, frozenset)) or not hasattr(values, "__iter__")
-    if not refused and hasattr(values, "to_pylist"):  # a column of Arrow
+    if not refused and hasattr(values, "to_pylist"):  # an Arrow column
         return values.to_pylist()
-    # an array, a tensor or a column of pandas, whose items are no Python objects
+    # an array, a tensor or a pandas column, whose items are not Python objects
     found = values.tolist() if not refused and hasattr(values, "tolist") else values
     if refused or (found is not values and not isinstance(found, list)):
-        raise InputError(f"expected a list with one value a row, got {values!r:.60}", field=field)
+        raise InputError(f"expected a list with one value per row, got {values!r:.60}", field=field)
     return list(found)
 
 

@@ -1,8 +1,7 @@
-"""Captions that are true of two pairs of photos and false of two others → how often scores tell which.
+"""Captions that are true of two pairs of photos and false of two others → how often scores separate them.
 
-In: a score for the left and for the right photo of each row, whether the caption is true of the pair, the
-caption and the row's id. Out: the two MaRVL experiments, and the groups that do not have two rows of each
-label.
+In: scores for the left and the right photo of each row, whether the caption is true of the pair, the caption
+and the row's id. Out: the two MaRVL experiments, and the groups that lack two rows of each label.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...errors import InputError
+from ...errors import InputError, Setting
 from .accuracy import Accuracy, Sampling, Tally
 from .inputs import flag_column, group_codes, present_rows, score_column
 from .results import ProtocolResult, Statistic, counted
@@ -24,8 +23,8 @@ class IrregularGroup:
     """Rows of one caption that are not two true and two false ones.
 
     Attributes:
-        ids: of its rows, in order.
-        n_true, n_false: its rows by label.
+        ids: Ids of the rows, in order.
+        n_true, n_false: Numbers of rows by label.
     """
 
     ids: tuple[str | int, ...]
@@ -38,14 +37,14 @@ class MarvlAccuracy(ProtocolResult):
     """Accuracy of a metric on MaRVL, in one language.
 
     Attributes:
-        experiment_1: pairs of a true and a false row of one group (four a group); won if the higher score of
-            the true row's photos is above the lower score of the false row's.
-        experiment_2: groups; won if that holds for all four pairs.
-        n_rows: rows, those of irregular groups included.
-        n_groups: groups of two true and two false rows.
-        irregular: the other groups; they take no part.
-        n_missing: pairs and groups left out because a score is missing.
-        notes: what else one has to know, in words.
+        experiment_1: Accuracy on pairs of a true and a false row of one group (four per group); won if the
+            higher score of the true row's photos is above the lower score of the false row's.
+        experiment_2: Accuracy on groups; won if that holds for all four pairs.
+        n_rows: Number of rows, those of irregular groups included.
+        n_groups: Number of groups of two true and two false rows.
+        irregular: Other groups; they take no part.
+        n_missing: Numbers of pairs and of groups left out because a score is missing.
+        notes: Remarks that a reader needs.
     """
 
     protocol: ClassVar[str] = "marvl"
@@ -58,11 +57,11 @@ class MarvlAccuracy(ProtocolResult):
     notes: tuple[str, ...]
 
     def statistics(self) -> list[Statistic]:
-        """Named "accuracy_1" over pairs and "accuracy_2" over groups, as the published table numbers them."""
+        """Named "accuracy_1" (pairs) and "accuracy_2" (groups), as in the published table."""
         return [self.experiment_1.statistic("accuracy_1"), self.experiment_2.statistic("accuracy_2")]
 
     def counts(self) -> dict[str, int]:
-        """Rows, groups, and what is left out."""
+        """Numbers of rows, groups, irregular groups, and comparisons left out."""
         return {
             "rows": self.n_rows,
             "groups": self.n_groups,
@@ -84,32 +83,30 @@ def marvl(
     seed: int = 0,
     missing: str = "raise",
 ) -> MarvlAccuracy:
-    """The two MaRVL experiments (multilingual CLIPScore, §4.3.3, App. E.2, Table 5).
+    """The two MaRVL experiments (Gomes et al. 2025, §4.3.3, App. E.2, Table 5).
 
     A group is the four rows of a caption, two of them true. The released files also have captions with
     another number of true rows, with fewer rows, or with the rows of several groups. The digits of the
-    published table fit the groups that are left when every caption without exactly two true and two false
-    rows is set aside: id 282, sw 268, ta 289, tr 293, zh 251. Splitting captions where ids do not follow each
-    other gives two more in sw and 13 more in ta. Scores drawn at random win 5/6 of the pairs and 41/70 of
-    the groups.
+    published table fit the groups that remain without every caption that lacks exactly two true and two false
+    rows: id 282, sw 268, ta 289, tr 293, zh 251. Splitting captions at gaps in the ids gives two more in sw
+    and 13 more in ta. Random scores win 5/6 of the pairs and 41/70 of the groups.
 
     Args:
-        left_scores: of the caption with the left photo, (n,).
-        right_scores: of the caption with the right photo, (n,).
+        left_scores: Scores of the caption with the left photo, (n,).
+        right_scores: Scores of the caption with the right photo, (n,).
         labels: True where the caption is true of the pair of photos.
-        captions: the text of each row, or anything that is the same for the rows of one caption.
-        ids: each row's own id, an integer or a string that ends in one, such as "sw-17".
-        group_by: "caption" (as published), or "consecutive_ids": rows of one caption whose ids follow each
-            other.
-        bootstrap: samples of groups for the intervals; 0 makes none.
-        confidence: share of samples inside an interval.
-        seed: of the samples.
+        captions: Text of each row, or any value shared by the rows of one caption.
+        ids: Unique id of each row, an integer or a string that ends in one, such as "sw-17".
+        group_by: "caption" (as published), or "consecutive_ids" for rows of one caption with consecutive ids.
+        bootstrap: Number of samples of groups for the intervals; 0 makes none.
+        confidence: Share of samples inside an interval.
+        seed: Seed for the samples.
         missing: "raise" stops at a missing score (NaN); "skip" leaves out every pair and group that needs
-            it, and counts them.
+            it and counts them.
 
     Raises:
-        InputError: lengths that differ, a label that is no flag, an id that occurs twice or has no number,
-            a missing score.
+        InputError: different lengths, a label that is not a flag, an id that occurs twice or has no
+            number, a missing score.
 
     >>> result = marvl(
     ...     [0.9, 0.2, 0.4, 0.8, 0.5],
@@ -140,7 +137,9 @@ def marvl(
     if group_by == "consecutive_ids":
         group = _split(group, numbers)
     elif group_by != "caption":
-        raise InputError(f"group_by={group_by!r}: expected 'caption' or 'consecutive_ids'", field="group_by")
+        raise InputError(
+            Setting("group_by", group_by), ": expected 'caption' or 'consecutive_ids'", field="group_by"
+        )
     present = present_rows(missing, left_scores=left, right_scores=right)
 
     size = int(group.max()) + 1
@@ -157,7 +156,7 @@ def marvl(
     scored = ~np.isnan(better) & ~np.isnan(worse)
     whole = scored.all(axis=1)
     won, tied = better > worse, better == worse
-    # a group is tied where only equal scores are in the way
+    # a group is tied if only equal scores prevent the win
     held = (won | tied).all(axis=1)
     tally = Tally(
         n=np.stack([scored.sum(axis=1), whole], axis=1).astype(np.int64),
@@ -167,7 +166,7 @@ def marvl(
     names = ["experiment 1", "experiment 2"]
     (experiment_1, experiment_2), _, sampling_notes = tally.accuracies(names, sampling, units="groups")
 
-    # rows of a group stand together in `order`, and are told in the order of their ids
+    # rows of a group are adjacent in `order`; list them in the order of their ids
     irregular_rows = order[~regular[group[order]]]
     irregular_rows = irregular_rows[np.lexsort((id_codes[irregular_rows], numbers[irregular_rows]))]
     members: dict[int, list[int]] = {}
@@ -193,9 +192,9 @@ def marvl(
         )
     for name, part in zip(names, (experiment_1, experiment_2), strict=True):
         if not part.n:
-            notes.append(f"{name} has nothing to compare: no accuracy there")
+            notes.append(f"{name} has nothing to compare: no accuracy")
         if part.ties:
-            notes.append(f"{counted(part.ties, 'tie')} of scores in {name}, counted as no win")
+            notes.append(f"{counted(part.ties, 'tie')} of scores in {name}, not counted as a win")
     return MarvlAccuracy(
         experiment_1=experiment_1,
         experiment_2=experiment_2,
@@ -208,7 +207,7 @@ def marvl(
 
 
 def _id_numbers(codes: np.ndarray, names: list[str] | list[int], *, required: bool) -> np.ndarray:
-    """The number at the end of each row's id, int64 (n,); 0 where there is none and none is required."""
+    """Number at the end of each row's id, int64 (n,); 0 where an id has none and needs none."""
     numbers = np.zeros(len(names), dtype=np.int64)
     for code, name in enumerate(names):
         found = re.search(r"[0-9]{1,18}$", str(name))
@@ -224,7 +223,7 @@ def _id_numbers(codes: np.ndarray, names: list[str] | list[int], *, required: bo
 
 
 def _split(group: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-    """Groups cut where their rows' ids do not follow each other."""
+    """Groups, split at gaps between the ids of their rows."""
     order = np.lexsort((numbers, group))
     starts = np.ones(len(group), dtype=bool)
     starts[1:] = (np.diff(group[order]) != 0) | (np.diff(numbers[order]) != 1)

@@ -1,7 +1,7 @@
-"""Two captions of a photo and which one people prefer → how often the higher score is the preferred one's.
+"""Pairs of captions of which people prefer one → how often the preferred caption scores higher.
 
 In: scores of both captions, (n,) each, the preferred one, and the pair's category. Out: accuracy per category
-and their mean, as in Pascal-50S.
+and their mean, as for Pascal-50S.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...errors import InputError
+from ...errors import InputError, Setting
 from ...statistics.bootstrap import Interval
 from .accuracy import Accuracy, Sampling, Tally, single_units
 from .inputs import group_codes, label_codes, present_rows, score_column
 from .results import ProtocolResult, Statistic, counted, ends
 
-# Two correct human captions; two human captions, one of another photo; human and machine; two machines.
+# two correct human captions; two human captions, one of another photo; human and machine; two machines
 PASCAL50S_CATEGORIES = ("HC", "HI", "HM", "MM")
 
 
@@ -27,11 +27,11 @@ class PairwiseAccuracy(ProtocolResult):
     """Accuracy of a metric on pairs of captions.
 
     Attributes:
-        categories: category → accuracy; ties of the two scores are counted apart and are no wins.
-        mean: plain mean of the categories' accuracies; None if one has no pair.
-        mean_interval: bootstrap interval of the mean; None if none was asked for.
-        n_missing: pairs left out because a score is missing.
-        notes: what else one has to know, in words.
+        categories: Category → accuracy; ties are counted apart and are not wins.
+        mean: Plain mean of the categories' accuracies; None if one has no pair.
+        mean_interval: Bootstrap interval of the mean; None if none was asked for.
+        n_missing: Number of pairs left out because a score is missing.
+        notes: Remarks that a reader needs.
     """
 
     protocol: ClassVar[str] = "pairwise_by_category"
@@ -42,13 +42,13 @@ class PairwiseAccuracy(ProtocolResult):
     notes: tuple[str, ...]
 
     def statistics(self) -> list[Statistic]:
-        """Named "accuracy_<category>" each, then "accuracy_mean"."""
+        """One "accuracy_<category>" per category, then "accuracy_mean"."""
         parts = [part.statistic(f"accuracy_{name.lower()}") for name, part in self.categories.items()]
         n = sum(part.n for part in self.categories.values())
         return [*parts, Statistic("accuracy_mean", self.mean, ends(self.mean_interval), n)]
 
     def counts(self) -> dict[str, int]:
-        """Pairs, ties, and pairs left out."""
+        """Numbers of pairs, of ties, and of pairs left out."""
         parts = self.categories.values()
         return {
             "pairs": sum(part.n for part in parts),
@@ -70,25 +70,26 @@ def pairwise_by_category(
     seed: int = 0,
     missing: str = "raise",
 ) -> PairwiseAccuracy:
-    """How often the preferred caption of two scores strictly higher, per category (InfoMetIC §4.2, Table 1).
+    """How often the preferred caption scores strictly higher, per category (Hu et al. 2023, §4.2, Table 1).
 
     Published tables break ties of the human votes at random, so labels must be frozen to be comparable. The
-    published figures also depend on which five references a metric with references gets.
+    published figures also depend on the choice of five references for metrics that use references.
 
     Args:
-        first: scores of the first captions, (n,).
-        second: scores of the second captions, (n,).
+        first: Scores of the first captions, (n,).
+        second: Scores of the second captions, (n,).
         labels: 0 where people prefer the first, 1 where they prefer the second.
-        categories: one of `known` a pair.
-        known: every category, in the order of the result; the default is Pascal-50S's.
-        images: an id a pair; pairs of one image are drawn together in the bootstrap. None draws single pairs.
-        bootstrap: samples for the intervals; 0 makes none.
-        confidence: share of samples inside an interval.
-        seed: of the samples.
+        categories: Category of each pair, one of `known`.
+        known: All categories, in the order of the result; the default is Pascal-50S's.
+        images: Image id of each pair; the bootstrap draws the pairs of one image together. None draws single
+            pairs.
+        bootstrap: Number of samples for the intervals; 0 makes none.
+        confidence: Share of samples inside an interval.
+        seed: Seed for the samples.
         missing: "raise" stops at a missing score (NaN); "skip" leaves the pair out and counts it.
 
     Raises:
-        InputError: lengths that differ, an unknown label or category, a missing score.
+        InputError: different lengths, an unknown label or category, a missing score.
 
     >>> result = pairwise_by_category(
     ...     [0.9, 0.2, 0.5], [0.1, 0.7, 0.5], [0, 0, 1], ["HC", "HC", "MM"], known=("HC", "MM")
@@ -96,7 +97,7 @@ def pairwise_by_category(
     >>> result.table()
     [('accuracy hc', 0.5, 2), ('accuracy mm', 0.0, 1), ('accuracy mean', 0.25, 3)]
     >>> result.notes
-    ('1 tie of two scores in MM, counted as no win',)
+    ('1 tie of two scores in MM, not counted as a win',)
     """
     sampling = Sampling(bootstrap, confidence, seed)
     one = score_column(first, "first")
@@ -124,18 +125,18 @@ def category_names(known: Sequence[str]) -> tuple[str, ...]:
     """Names of categories or pieces, each once.
 
     Raises:
-        InputError: none, or one twice.
+        InputError: no name, or a name twice.
     """
     names = () if isinstance(known, str) else tuple(known)
     if not names or len(set(names)) < len(names):
-        raise InputError(f"known={known!r}: expected a list of names, each once", field="known")
+        raise InputError(Setting("known", known), ": expected a list of names, each once", field="known")
     return names
 
 
 def pair_units(
     images: Any, sampling: Sampling, better: np.ndarray, worse: np.ndarray, codes: np.ndarray
 ) -> tuple[np.ndarray, str]:
-    """What the bootstrap draws, int64 (n,), and its name in the plural."""
+    """The unit of each pair that the bootstrap draws, int64 (n,), and its noun in the plural."""
     if images is not None:
         return group_codes(images, "images", len(codes))[0], "images"
     if sampling.bootstrap:
@@ -150,7 +151,7 @@ def mean_value(parts: Sequence[Accuracy]) -> float | None:
 
 
 def pair_notes(kept: np.ndarray, categories: dict[str, Accuracy]) -> list[str]:
-    """Words on the pairs that are left out, on empty categories and on ties."""
+    """Notes on pairs left out, empty categories and ties."""
     notes = []
     if not kept.all():
         notes.append(
@@ -159,17 +160,15 @@ def pair_notes(kept: np.ndarray, categories: dict[str, Accuracy]) -> list[str]:
         )
     empty = [name for name, part in categories.items() if not part.n]
     if empty:
-        notes.append(f"no pair of {', '.join(empty)}: no accuracy there, and no mean over all")
+        notes.append(f"no pair of {', '.join(empty)}: no accuracy, and no mean over all")
     for name, part in categories.items():
         if part.ties:
-            notes.append(f"{counted(part.ties, 'tie')} of two scores in {name}, counted as no win")
+            notes.append(f"{counted(part.ties, 'tie')} of two scores in {name}, not counted as a win")
     return notes
 
 
 def drawn_notes(images: Any, sampling: Sampling) -> list[str]:
-    """A word where the bootstrap has no images to draw."""
+    """A note if the bootstrap has no images to draw."""
     if images is None and sampling.bootstrap:
-        return [
-            "no image ids: the bootstrap drew single rows, and intervals are too narrow where images recur"
-        ]
+        return ["no image ids: the bootstrap drew single rows, and intervals are too narrow if images recur"]
     return []

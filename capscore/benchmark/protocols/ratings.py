@@ -1,6 +1,6 @@
-"""Scores with human ratings → τ_b, τ_c, ρ and r, for the benchmarks that ask for nothing else.
+"""Scores and human ratings → τ_b, τ_c, ρ and r.
 
-In: a score and one or several ratings an item. Out: what `capscore.statistics.agreement.agreement` finds.
+In: a score and one or several ratings per item. Out: the result of `capscore.statistics.agreement.agreement`.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ def rating_correlation(
     statistics: str | Sequence[str] = STATISTICS,
     missing: str = "raise",
 ) -> Agreement:
-    """`capscore.statistics.agreement.agreement`, with `raters` to be chosen in every call.
+    """`capscore.statistics.agreement.agreement`, with `raters` required.
 
-    What the published tables use (multilingual CLIPScore §4.2, InfoMetIC §4.2.2, PR-MCS §5.5):
+    Published tables (Gomes et al. 2025, §4.2; Hu et al. 2023, §4.2.2; Kim et al. 2023, §5.5) use:
 
-    - Flickr8k-Expert: τ_c, three ratings an item, "flatten"; 5,664 items, 16,992 ratings.
-    - Flickr8k-CF: τ_b with the share of yes, one number an item; 47,830 items.
+    - Flickr8k-Expert: τ_c, three ratings per item, "flatten"; 5,664 items, 16,992 ratings.
+    - Flickr8k-CF: τ_b with the share of yes, one number per item; 47,830 items.
     - Composite: τ_c with correctness. Polaris, Nebula: τ_c. CapEval1k: τ_c and Pearson's r.
-    - VICR: τ_b, τ_c and ρ; whether its ratings are flattened or averaged the source does not say.
+    - VICR: τ_b, τ_c and ρ; the source does not say whether ratings are flattened or averaged.
 
     Args:
         scores: n finite numbers; NaN or None where a row failed.
-        ratings: n ratings, or n lists of them, one a rater.
-        raters: "flatten", "mean", or None where every item has one rating.
-        images, bootstrap, confidence, seed, statistics, missing: as for `agreement`.
+        ratings: n ratings, or n lists with one rating per rater.
+        raters: "flatten", "mean", or None if every item has one rating.
+        images, bootstrap, confidence, seed, statistics, missing: As in `agreement`.
 
     Raises:
         InputError: as `agreement`.

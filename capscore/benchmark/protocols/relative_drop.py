@@ -1,7 +1,7 @@
-"""Scores of captions before and after they were perturbed → how far the metric's mean falls.
+"""Scores of captions before and after perturbation → how far the metric's mean falls.
 
-In: scores of n captions, and of the same captions under each perturbation. Out: the mean drop of each and
-their average, as in PR-MCS's table.
+In: scores of n captions, and of the same captions under each perturbation. Out: the drop of the mean under
+each perturbation, and their average (Kim et al. 2023).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...errors import InputError
+from ...errors import InputError, Setting
 from .inputs import flag_column, label_codes, present_rows, score_column
 from .results import ProtocolResult, Statistic, counted
 
@@ -25,13 +25,13 @@ class PerturbationDrop:
     """What one perturbation does to the mean score.
 
     Attributes:
-        n: captions whose scores are compared.
-        original: their mean score as they were.
-        perturbed: their mean score once perturbed.
-        drop: (perturbed − original) / original: negative where the score falls, −1 where it falls to 0; None
-            where that says nothing.
-        n_unchanged: captions that the perturbation left as they were, as far as that was told.
-        n_missing: captions left out because a score is missing.
+        n: Number of captions whose scores are compared.
+        original: Mean score of the original captions.
+        perturbed: Mean score of the perturbed captions.
+        drop: (perturbed − original) / original, negative if the score falls, −1 if it falls to 0; None if
+            undefined.
+        n_unchanged: Number of captions known to be left unchanged by the perturbation.
+        n_missing: Number of captions left out because a score is missing.
     """
 
     n: int
@@ -47,13 +47,13 @@ class RobustnessDrop(ProtocolResult):
     """Drops of a metric under perturbations.
 
     Attributes:
-        original: mean score of the captions as they were.
-        perturbed: plain mean of the perturbations' mean scores.
-        average_drop: plain mean of the perturbations' drops; None if one has none.
-        perturbations: kind → what it does.
-        n_scored: captions with a score as they were.
-        unchanged_left_out: whether captions that a perturbation left as they were do not count there.
-        notes: what else one has to know, in words.
+        original: Mean score of the original captions.
+        perturbed: Plain mean of the perturbations' mean scores.
+        average_drop: Plain mean of the perturbations' drops; None if one is undefined.
+        perturbations: Kind → its effect.
+        n_scored: Number of original captions with a score.
+        unchanged_left_out: Whether captions that a perturbation left unchanged are left out of its means.
+        notes: Remarks that a reader needs.
     """
 
     protocol: ClassVar[str] = "robustness_drop"
@@ -66,7 +66,7 @@ class RobustnessDrop(ProtocolResult):
     notes: tuple[str, ...]
 
     def statistics(self) -> list[Statistic]:
-        """Named "mean_original", "mean_<kind>" each, "mean_average", "drop_<kind>" each, "drop_average"."""
+        """Named "mean_original", "mean_<kind>", "mean_average", "drop_<kind>" and "drop_average"."""
         parts = self.perturbations.items()
         total = sum(part.n for _, part in parts)
         return [
@@ -78,7 +78,7 @@ class RobustnessDrop(ProtocolResult):
         ]
 
     def counts(self) -> dict[str, int]:
-        """Captions, perturbed ones, those that are unchanged, and those left out."""
+        """Numbers of captions: original, perturbed, unchanged and left out."""
         parts = self.perturbations.values()
         return {
             "captions": self.n_scored,
@@ -96,21 +96,21 @@ def robustness_drop(
     leave_out_unchanged: bool = False,
     missing: str = "raise",
 ) -> RobustnessDrop:
-    """How far the mean score falls under each perturbation (PR-MCS §5.3, Tables 2 and 7 to 11).
+    """How far the mean score falls under each perturbation (Kim et al. 2023, §5.3, Tables 2 and 7 to 11).
 
     The published average is over all five perturbations, with captions that a perturbation could not change
     (a substitution needs two distinct objects) counted as they are.
 
     Args:
-        original: scores of n captions.
-        perturbed: kind, one of `PERTURBATIONS` → scores of the same captions with the same images, (n,).
-        unchanged: kind → True where the perturbation left the caption as it was, (n,); they are counted.
-        leave_out_unchanged: whether they are also left out of that kind's means; False is as published.
-        missing: "raise" stops at a missing score (NaN); "skip" leaves the caption out of that kind's means,
+        original: Scores of n captions.
+        perturbed: Kind, one of `PERTURBATIONS` → scores of the same captions with the same images, (n,).
+        unchanged: Kind → True where the perturbation left the caption unchanged, (n,); these are counted.
+        leave_out_unchanged: Whether these are also left out of that kind's means; False is as published.
+        missing: "raise" stops at a missing score (NaN); "skip" leaves the caption out of that kind's means
             and counts it.
 
     Raises:
-        InputError: an unknown kind, lengths that differ, a missing score.
+        InputError: an unknown kind, different lengths, a missing score.
 
     >>> result = robustness_drop([1.0, 0.6], {"jumble": [0.5, 0.3], "masking": [0.2, 0.2]})
     >>> {name: round(value, 4) for name, value, n in result.table()}
@@ -135,12 +135,12 @@ def robustness_drop(
         untold = [kind for kind in PERTURBATIONS if kind in perturbed and kind not in flags]
         if untold:
             raise InputError(
-                f"leave_out_unchanged=True, but nothing says which captions {', '.join(untold)} left as they "
-                "were",
+                Setting("leave_out_unchanged", True),
+                f" needs to know which captions {', '.join(untold)} left unchanged",
                 field="unchanged",
             )
 
-    # a gap in the original scores is told even where no kind needs it
+    # a missing original score is an error even if no kind needs it
     scored = present_rows(missing, original=values)
     parts: dict[str, PerturbationDrop] = {}
     notes: list[str] = []
@@ -160,7 +160,7 @@ def robustness_drop(
     drops = [part.drop for part in parts.values()]
     means = [part.perturbed for part in parts.values()]
     if None in drops:
-        notes.append("no average drop: a perturbation has none")
+        notes.append("no average drop: the drop of a perturbation is undefined")
     return RobustnessDrop(
         original=_mean(values[scored]),
         perturbed=None if None in means else math.fsum(means) / len(means),  # type: ignore[arg-type]
@@ -176,7 +176,7 @@ def _check_kinds(given: Mapping[str, Any], field: str) -> None:
     try:
         label_codes(list(given), field, len(given), PERTURBATIONS)
     except InputError as error:
-        raise InputError(error.message, field=field) from None  # a kind is no row
+        raise InputError(error.message, field=field) from None  # a kind is not a row
 
 
 def _drop(original: np.ndarray, perturbed: np.ndarray, n_unchanged: int, n_missing: int) -> PerturbationDrop:
@@ -193,12 +193,12 @@ def _notes(kind: str, part: PerturbationDrop, n: int, left_out: bool) -> list[st
         notes.append(f"{kind}: {part.n_missing:,} of {counted(n, 'caption')} left out: a score is missing")
     if part.n_unchanged:
         what = "left out" if left_out else "counted as published"
-        notes.append(f"{kind}: left {part.n_unchanged:,} of {counted(n, 'caption')} as they were; {what}")
+        notes.append(f"{kind}: left {part.n_unchanged:,} of {counted(n, 'caption')} unchanged; {what}")
     if not part.n:
         notes.append(f"{kind}: no caption to compare, no drop")
     elif part.original is not None and part.original <= 0:
         sign = "zero" if part.original == 0 else f"negative ({part.original:.4g})"
-        notes.append(f"{kind}: the mean original score is {sign}: a drop relative to it says nothing")
+        notes.append(f"{kind}: the mean original score is {sign}: a drop relative to it is meaningless")
     return notes
 
 

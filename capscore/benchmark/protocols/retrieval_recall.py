@@ -1,7 +1,7 @@
-"""Similarities of images and texts → how often an image finds its text and a text its image.
+"""Similarities of images and texts → how often an image finds its text, and a text its image.
 
-In: a similarity of every image with every text, or embeddings of both, and which image each text is of. Out:
-R@1, R@5 and R@10 in both directions. Works on slices: memory does not grow with images times texts.
+In: a similarity of every image with every text, or embeddings of both, and the image of each text. Out: R@1,
+R@5 and R@10 in both directions. Works on slices: memory does not grow with images times texts.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...errors import InputError
+from ...errors import InputError, Setting
 from ...statistics.ratings import check_missing
 from .inputs import MISSING_SCORE, as_list
 from .results import ProtocolResult, Statistic, counted
 
 # Cosines at most this far apart are tied: float32 products of the same two unit vectors differ by up to about
-# 8e-7 (measured for 64 to 2,048 dimensions) with the shape of the matrices they stand in.
+# 8e-7 with the shape of the matrices (measured for 64 to 2,048 dimensions).
 COSINE_TIE = 1e-6
 
-_SLICE = 32_000_000  # similarities held at a time: 128 MB in float32
+_SLICE = 32_000_000  # similarities in memory at a time: 128 MB in float32
 
 
 @dataclass(frozen=True)
@@ -29,12 +29,12 @@ class Recall:
     """Recall of one direction.
 
     Attributes:
-        at: k → share of queries with a right answer among the best k, in [0, 1]; None of no query.
+        at: k → share of queries with a right answer among the best k, in [0, 1]; None without queries.
         chance: k → the same for answers in random order.
-        n_queries: queries with a right answer to find.
-        n_candidates: what a query ranks.
-        n_tied: queries with a wrong answer that scores as the best right one (cosines of embeddings: at most
-            10⁻⁶ apart). It counts as ranked above it.
+        n_queries: Number of queries with a right answer to find.
+        n_candidates: Number of candidates that a query ranks.
+        n_tied: Number of queries with a wrong answer that ties with the best right one (cosines of
+            embeddings: at most 10⁻⁶ apart). It counts as ranked above it.
     """
 
     at: dict[int, float | None]
@@ -49,10 +49,10 @@ class RetrievalRecall(ProtocolResult):
     """Recall in both directions.
 
     Attributes:
-        image_to_text: an image's right answers are all its texts; the best of them counts.
-        text_to_image: a text's right answer is its image.
-        n_missing: pairs of image and text that could not be compared because the similarity is missing.
-        notes: what else one has to know, in words.
+        image_to_text: Recall of texts for images; all texts of an image are right, and the best one counts.
+        text_to_image: Recall of images for texts.
+        n_missing: Number of pairs of image and text whose similarity is missing.
+        notes: Remarks that a reader needs.
     """
 
     protocol: ClassVar[str] = "retrieval"
@@ -62,7 +62,7 @@ class RetrievalRecall(ProtocolResult):
     notes: tuple[str, ...]
 
     def statistics(self) -> list[Statistic]:
-        """Named "image_to_text_r@<k>", texts found for images, then "text_to_image_r@<k>"."""
+        """Named "image_to_text_r@<k>" (texts found for images), then "text_to_image_r@<k>"."""
         return [
             Statistic(f"{direction}_r@{k}", value, None, part.n_queries)
             for direction, part in (
@@ -73,7 +73,7 @@ class RetrievalRecall(ProtocolResult):
         ]
 
     def counts(self) -> dict[str, int]:
-        """Queries in both directions, those with a tie, and pairs left out."""
+        """Numbers of queries in both directions, of those with a tie, and of pairs left out."""
         return {
             "images": self.image_to_text.n_queries,
             "texts": self.text_to_image.n_queries,
@@ -91,27 +91,27 @@ def retrieval(
     ks: Sequence[int] = (1, 5, 10),
     missing: str = "raise",
 ) -> RetrievalRecall:
-    """Recall at k in both directions (InfoMetIC §4.3, Table 4, on NoCaps; any set of captions by language).
+    """Recall at k in both directions (Hu et al. 2023, §4.3, Table 4, for nocaps).
 
-    Give either a similarity of every image with every text, as a scorer makes it, or embeddings of both,
-    which are compared by cosine. 30,000 images and 150,000 texts need no matrix of both: it is made, or read,
-    a slice of rows at a time.
+    Give either a similarity of every image with every text, or embeddings of both, which are compared by
+    cosine. 30,000 images and 150,000 texts need no full matrix: it is computed, or read, a slice of rows at a
+    time.
 
-    A wrong answer that scores as the right one counts as ranked above it; cosines of embeddings are tied if
+    A wrong answer that ties with the right one counts as ranked above it; cosines of embeddings are tied if
     at most 10⁻⁶ apart. A metric that gives everything the same score therefore finds nothing.
 
     Args:
-        similarity: (images, texts), higher is more alike; an array, or a memory map of one.
-        image_embeddings: (images, d), of any length but 0.
-        text_embeddings: (texts, d), likewise.
-        text_to_image: place of each text's image, (texts,); an image may have any number of texts.
-        ks: how many of the best answers are looked at.
+        similarity: Similarities (images, texts), higher for more similar; an array or a memory map.
+        image_embeddings: Embeddings (images, d), of any length but 0.
+        text_embeddings: Embeddings (texts, d), of any length but 0.
+        text_to_image: Index of each text's image, (texts,); an image may have any number of texts.
+        ks: Numbers of best answers to look at.
         missing: "raise" stops at a missing similarity (NaN) or embedding (a row with NaN); "skip" leaves such
-            pairs out: they are not ranked, and a query without a similarity to a right answer takes no part.
+            pairs out of the ranking, and queries without a similarity to a right answer take no part.
 
     Raises:
         InputError: both a matrix and embeddings, or neither; shapes that do not fit, an embedding of length
-            0, a place where there is no image, something missing.
+            0, an index without an image, a missing value.
 
     >>> similarity = np.array([[0.9, 0.3, 0.2], [0.1, 0.3, 0.4]])
     >>> result = retrieval(similarity, text_to_image=[0, 1, 1], ks=(1, 2))
@@ -140,12 +140,12 @@ class _Pairs:
     """Similarities of images and texts, a slice of images at a time.
 
     Attributes:
-        rows: from image, to image → their similarities with all texts, (images, texts), an array of its own.
-        own: each text's image, int64 (texts,).
-        right: similarity of each text with its own image, (texts,).
-        n_images: how many there are.
-        tie: similarities at most this far apart are tied.
-        field: what errors name.
+        rows: First image, last image → their similarities with all texts, (images, texts), as a new array.
+        own: Image of each text, int64 (texts,).
+        right: Similarity of each text with its own image, (texts,).
+        n_images: Number of images.
+        tie: Largest difference of tied similarities.
+        field: Name of the argument, for errors.
     """
 
     rows: Callable[[int, int], np.ndarray]
@@ -170,7 +170,7 @@ def _matrix(similarity: Any, text_to_image: Any) -> _Pairs:
         return np.array(matrix[start:stop], dtype=dtype)
 
     right = np.empty(len(own), dtype=dtype)
-    order = np.argsort(own, kind="stable")  # in the order of the rows, for memory maps
+    order = np.argsort(own, kind="stable")  # in row order, for memory maps
     right[order] = matrix[own[order], order]
     return _Pairs(rows, own, right, matrix.shape[0], 0.0, "similarity")
 
@@ -202,14 +202,14 @@ def _cosines(image_embeddings: Any, text_embeddings: Any, text_to_image: Any) ->
 
 
 def _recall(pairs: _Pairs, ks: tuple[int, ...], missing: str) -> RetrievalRecall:
-    """Counts wrong answers at or above the right ones, slice by slice."""
+    """Count wrong answers at or above the right ones, slice by slice."""
     own, right, n_images, n_texts = pairs.own, pairs.right, pairs.n_images, len(pairs.own)
-    best = np.full(n_images, -np.inf)  # of an image's similarities with its texts
-    np.fmax.at(best, own, right)  # NaN never, -inf where all are missing
+    best = np.full(n_images, -np.inf)  # best similarity of each image with its texts
+    np.fmax.at(best, own, right)  # ignores NaN; -inf where all are missing
     sizes = np.bincount(own, minlength=n_images)
     has_text, image_asks, text_asks = sizes > 0, np.isfinite(best), ~np.isnan(right)
 
-    # Wrong answers at or above the right one (its rank, less one), and clearly above it.
+    # wrong answers at or above the right one (its rank minus one), and clearly above it
     image_rank, image_above = np.zeros((2, n_images), dtype=np.int64)
     text_rank, text_above = np.zeros((2, n_texts), dtype=np.int64)
     order = np.argsort(own, kind="stable")
@@ -220,9 +220,9 @@ def _recall(pairs: _Pairs, ks: tuple[int, ...], missing: str) -> RetrievalRecall
         stop = min(start + step, n_images)
         similarity = pairs.rows(start, stop)
         n_missing += _count_missing(similarity, start, pairs.field, missing)
-        texts = order[ends[start] : ends[stop]]  # those of the images in this slice
-        similarity[own[texts] - start, texts] = np.nan  # compares as False: what is right is no wrong answer
-        # thresholds in the similarities' own type, or every comparison would make a copy in another
+        texts = order[ends[start] : ends[stop]]  # texts of the images in this slice
+        similarity[own[texts] - start, texts] = np.nan  # NaN compares as False: right answers are not counted
+        # thresholds have the similarities' type; every comparison would otherwise make a converted copy
         low, high = ((best[start:stop, None] + d).astype(similarity.dtype) for d in (-pairs.tie, pairs.tie))
         image_rank[start:stop] = np.count_nonzero(similarity >= low, axis=1)
         image_above[start:stop] = np.count_nonzero(similarity > high, axis=1)
@@ -247,7 +247,7 @@ def _recall(pairs: _Pairs, ks: tuple[int, ...], missing: str) -> RetrievalRecall
     notes = []
     if not has_text.all():
         notes.append(
-            f"{counted(int((~has_text).sum()), 'image')} without a text: no query, but ranked by the texts"
+            f"{counted(int((~has_text).sum()), 'image')} without a text: not a query, but ranked by the texts"
         )
     if n_missing:
         images = counted(int((has_text & ~image_asks).sum()), "image")
@@ -263,7 +263,7 @@ def _recall(pairs: _Pairs, ks: tuple[int, ...], missing: str) -> RetrievalRecall
 def _direction_notes(words: str, part: Recall, candidates: str, tie: float) -> list[str]:
     notes = []
     if not part.n_queries:
-        notes.append(f"{words}: no query, no recall")
+        notes.append(f"{words}: no queries, no recall")
     if part.n_tied:
         near = f"within {tie:g} of" if tie else "as"
         notes.append(
@@ -273,7 +273,7 @@ def _direction_notes(words: str, part: Recall, candidates: str, tie: float) -> l
     trivial = [f"R@{k}" for k in part.at if k >= part.n_candidates]
     if trivial:
         notes.append(
-            f"{words}: {', '.join(trivial)} says nothing, there are only {part.n_candidates} {candidates}"
+            f"{words}: {', '.join(trivial)} is trivial: there are only {part.n_candidates} {candidates}"
         )
     return notes
 
@@ -292,13 +292,13 @@ def _direction(
 
 
 def _miss_all(n: int, right: np.ndarray, k: int) -> np.ndarray:
-    """Chance that none of `right` answers is among k drawn from n."""
+    """Probability that none of the right answers is among k drawn from n."""
     drawn = np.arange(min(k, n))
     return np.prod(np.clip(n - right[:, None] - drawn, 0, None) / (n - drawn), axis=1)
 
 
 def _count_missing(similarity: np.ndarray, start: int, field: str, missing: str) -> int:
-    """Missing similarities in a slice, or an error."""
+    """Number of missing similarities in a slice, or an error."""
     if np.isfinite(similarity).all():
         return 0
     infinite = np.isinf(similarity)
@@ -308,7 +308,7 @@ def _count_missing(similarity: np.ndarray, start: int, field: str, missing: str)
     gaps = np.isnan(similarity)
     if missing == "raise":
         row, text = np.argwhere(gaps)[0].tolist()
-        raise InputError(f"with text {text}: {MISSING_SCORE}", row=start + row, field=field)
+        raise InputError(f"with text {text}: ", *MISSING_SCORE, row=start + row, field=field)
     return int(gaps.sum())
 
 
@@ -317,9 +317,9 @@ def _embeddings(values: Any, field: str) -> tuple[np.ndarray, np.ndarray]:
     try:
         matrix = np.asarray(values, dtype=np.float32)
     except (TypeError, ValueError, RuntimeError) as error:
-        raise InputError(f"expected a matrix of numbers, a row each ({error})", field=field) from error
+        raise InputError(f"expected a matrix of numbers, one row each ({error})", field=field) from error
     if matrix.ndim != 2 or 0 in matrix.shape:
-        raise InputError(f"expected a matrix of numbers, a row each, got shape {matrix.shape}", field=field)
+        raise InputError(f"expected a matrix of numbers, one row each, got shape {matrix.shape}", field=field)
     norms = np.sqrt(np.einsum("nd,nd->n", matrix, matrix))
     for wrong, what in ((norms == 0, "of length 0"), (np.isinf(norms), "of infinite length")):
         if wrong.any():
@@ -331,13 +331,14 @@ def _places(values: Any, n_images: int, n_texts: int) -> np.ndarray:
     column = as_list(values, "text_to_image")
     if len(column) != n_texts:
         raise InputError(
-            f"{counted(len(column), 'place')} for {counted(n_texts, 'text')}", field="text_to_image"
+            f"{counted(len(column), 'index', 'indices')} for {counted(n_texts, 'text')}",
+            field="text_to_image",
         )
     for row, value in enumerate(column):
         whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
         if not whole or not 0 <= value < n_images:
             raise InputError(
-                f"expected the place of an image, 0 to {n_images - 1}, got {value!r:.60}",
+                f"expected the index of an image, 0 to {n_images - 1}, got {value!r:.60}",
                 row=row,
                 field="text_to_image",
             )
@@ -347,5 +348,5 @@ def _places(values: Any, n_images: int, n_texts: int) -> np.ndarray:
 def _check_ks(ks: Sequence[int]) -> tuple[int, ...]:
     given = tuple(ks) if hasattr(ks, "__iter__") else (ks,)
     if not given or any(isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1 for k in given):
-        raise InputError(f"ks={ks!r}: expected whole numbers from 1", field="ks")
+        raise InputError(Setting("ks", ks), ": expected whole numbers of at least 1", field="ks")
     return tuple(sorted({int(k) for k in given}))

@@ -1,7 +1,7 @@
-"""Scores of captions with human precision, recall and total ratings → Pearson's r, as on THumB 1.0.
+"""Scores of captions rated for precision, recall and in total → Pearson's r, as on THumB 1.0.
 
-In: a score a caption, its three ratings and the system that wrote it. Out: correlations with and without the
-captions that people wrote, and every system's means.
+In: the score of each caption, its three ratings and the system that wrote it. Out: correlations with and
+without the captions that people wrote, and the means of every system.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class RatingCorrelations:
     """Pearson's r of n captions' scores with each rating.
 
     Attributes:
-        n: captions.
-        precision, recall, total: r in [-1, 1]; None where a side is constant.
-        intervals: rating → bootstrap interval, None where r is; empty if none was asked for.
+        n: Number of captions.
+        precision, recall, total: r in [-1, 1]; None if a side is constant.
+        intervals: Rating → bootstrap interval, None if r is undefined; empty if none was asked for.
     """
 
     n: int
@@ -42,7 +42,7 @@ class RatingCorrelations:
 
 @dataclass(frozen=True)
 class SystemMeans:
-    """Mean score and ratings of one system's n captions."""
+    """Mean score and mean ratings of one system's n captions."""
 
     n: int
     score: float
@@ -56,11 +56,11 @@ class ThumbCorrelation(ProtocolResult):
     """Agreement of a metric with THumB 1.0.
 
     Attributes:
-        without_human: over the machines' captions ("w/o Human" in InfoMetIC's Table 3).
-        with_human: over all captions.
-        systems: system → means, by name.
-        n_missing: captions left out because the score is missing.
-        notes: what else one has to know, in words.
+        without_human: Correlations over the machines' captions ("w/o Human", Hu et al. 2023, Table 3).
+        with_human: Correlations over all captions.
+        systems: Name of the system → its means.
+        n_missing: Number of captions left out because the score is missing.
+        notes: Remarks that a reader needs.
     """
 
     protocol: ClassVar[str] = "thumb"
@@ -71,7 +71,7 @@ class ThumbCorrelation(ProtocolResult):
     notes: tuple[str, ...]
 
     def statistics(self) -> list[Statistic]:
-        """Named "pearson_<rating>_without_human" each, then "pearson_<rating>_with_human"."""
+        """Named "pearson_<rating>_without_human", then "pearson_<rating>_with_human"."""
         return [
             Statistic(
                 f"pearson_{rating}_{words}", getattr(part, rating), ends(part.intervals.get(rating)), part.n
@@ -81,7 +81,7 @@ class ThumbCorrelation(ProtocolResult):
         ]
 
     def counts(self) -> dict[str, int]:
-        """Captions, those of people, systems, and captions left out."""
+        """Numbers of captions, of human captions, of systems, and of captions left out."""
         return {
             "captions": self.with_human.n,
             "human captions": self.with_human.n - self.without_human.n,
@@ -104,26 +104,27 @@ def thumb(
     seed: int = 0,
     missing: str = "raise",
 ) -> ThumbCorrelation:
-    """Pearson's r of scores with THumB's ratings (Kasai et al. 2022; InfoMetIC §4.2, Table 3).
+    """Pearson's r of scores with THumB's ratings (Kasai et al. 2022; Hu et al. 2023, §4.2, Table 3).
 
-    THumB 1.0 has 500 images with a human caption and those of four systems: 2,500 with, 2,000 without human.
+    THumB 1.0 has 500 images, each with one human caption and those of four systems: 2,500 captions, 2,000
+    without the human ones.
 
     Args:
-        scores: (n,); an overall score, or one for precision or recall alone.
-        precision: the files' `P`, 1 to 5.
-        recall: the files' `R`, 1 to 5.
-        total: the files' `human_score`.
-        systems: name of what wrote each caption (the files' `SYS`).
-        human: the name under which people's captions are listed.
-        images: an id a caption; captions of one image are drawn together in the bootstrap. None draws single
-            captions.
-        bootstrap: samples for the intervals; 0 makes none.
-        confidence: share of samples inside an interval.
-        seed: of the samples.
+        scores: Scores (n,), overall or for precision or recall alone.
+        precision: Ratings 1 to 5, `P` in the files.
+        recall: Ratings 1 to 5, `R` in the files.
+        total: Ratings, `human_score` in the files.
+        systems: Name of the system that wrote each caption, `SYS` in the files.
+        human: Name of the system for human captions.
+        images: Image id of each caption; the bootstrap draws the captions of one image together. None draws
+            single captions.
+        bootstrap: Number of samples for the intervals; 0 makes none.
+        confidence: Share of samples inside an interval.
+        seed: Seed for the samples.
         missing: "raise" stops at a missing score (NaN); "skip" leaves the caption out and counts it.
 
     Raises:
-        InputError: lengths that differ, a rating that is missing, a missing score.
+        InputError: different lengths, a missing rating, a missing score.
 
     >>> result = thumb(
     ...     scores=[0.1, 0.2, 0.4, 0.9],
@@ -156,7 +157,7 @@ def thumb(
         )
     if machine.all():
         notes.append(
-            f"no caption is of the system {human!r}: the correlations with and without it are the same"
+            f"no caption is by the system {human!r}: the correlations with and without it are the same"
         )
 
     if images is None:
@@ -173,7 +174,7 @@ def thumb(
     means = _system_means({"score": values, **ratings}, codes, names, present)
     silent = [str(name) for name in names if str(name) not in means]
     if silent:
-        notes.append(f"no caption of {', '.join(silent)} has a score: no means there")
+        notes.append(f"no caption of {', '.join(silent)} has a score: no means")
     return ThumbCorrelation(
         without_human=found["without"],
         with_human=found["with"],
@@ -193,11 +194,11 @@ def _correlations(
     """Correlations of each subset ("with" and "without" human captions), and notes.
 
     Args:
-        values: float64 (n,), scores without gaps.
-        ratings: name → float64 (n,).
-        subsets: name → bool (n,).
-        units: int64 (n,) from 0 without gaps, what the bootstrap draws.
-        sampling: how intervals are made.
+        values: Scores, float64 (n,), none missing.
+        ratings: Name → float64 (n,).
+        subsets: Name → bool (n,).
+        units: Units that the bootstrap draws, int64 (n,), numbered from 0 without gaps.
+        sampling: How intervals are made.
     """
     rows = {
         (words, name): Correlations(values[kept], rating[kept], units[kept])
@@ -253,7 +254,7 @@ def _correlations(
 def _system_means(
     columns: dict[str, np.ndarray], codes: np.ndarray, names: list[Any], present: np.ndarray
 ) -> dict[str, SystemMeans]:
-    """Means of the systems that have a caption with a score, by name."""
+    """Name → means, for systems that have a caption with a score."""
     if not present.any():
         return {}
     means = {name: means_by(column[present], codes[present]).tolist() for name, column in columns.items()}
@@ -265,5 +266,5 @@ def _system_means(
 
 
 def _pearson(rows: dict[tuple[str, str], Correlations], weights: np.ndarray) -> np.ndarray:
-    """Pearson's r of each under b weightings of the units, (len(rows), b); NaN where a side is constant."""
+    """Pearson's r under b weightings of the units, (len(rows), b); NaN where a side is constant."""
     return np.array([part.values(["pearson"], weights)["pearson"] for part in rows.values()])

@@ -1,6 +1,6 @@
-"""Captions that a photo entails, leaves open, or contradicts → how often their scores are in this order.
+"""Captions that a photo entails, leaves open or contradicts → how often their scores are in this order.
 
-In: a score a caption, its label, and its image. Out: the three XVNLI experiments, each the share of pairs or
+In: the score, label and image of each caption. Out: the three XVNLI experiments, each the share of pairs or
 triples of one image that are strictly in order.
 """
 
@@ -17,7 +17,7 @@ from .inputs import group_codes, label_codes, present_rows, score_column
 from .results import ProtocolResult, Statistic, counted
 
 XVNLI_LABELS = ("entailment", "neutral", "contradiction")
-# how annotators who did not agree are marked in SNLI and what comes from it
+# the label in SNLI and its descendants where annotators did not agree
 UNLABELLED = "-"
 _ENTAILMENT, _NEUTRAL, _CONTRADICTION, _UNLABELLED = range(4)
 
@@ -27,16 +27,18 @@ class XvnliAccuracy(ProtocolResult):
     """Accuracy of a metric on XVNLI, in one language.
 
     Attributes:
-        experiment_1: pairs of an entailed and a contradicted caption; won if entailment scores higher.
-        experiment_2: every pair of different labels; won if entailment > neutral > contradiction holds.
-        experiment_3: triples of one caption a label; won if both orders hold, tied if only equal scores are
-            in the way.
-        n_rows: captions, unlabelled ones included.
-        n_unlabelled: captions with the label "-", which take no part.
-        n_groups: images (or premises) that have captions of at least two labels.
-        n_missing: pairs or triples left out because a score is missing, per experiment.
+        experiment_1: Accuracy on pairs of an entailed and a contradicted caption; won if entailment scores
+            higher.
+        experiment_2: Accuracy on all pairs of different labels; won if entailment > neutral > contradiction
+            holds.
+        experiment_3: Accuracy on triples with one caption per label; won if both orders hold, tied if only
+            equal scores prevent it.
+        n_rows: Number of captions, unlabelled ones included.
+        n_unlabelled: Number of captions with the label "-", which take no part.
+        n_groups: Number of images (or premises) that have captions of at least two labels.
+        n_missing: Number of pairs or triples left out because a score is missing, per experiment.
         compared_within: "image" or "premise".
-        notes: what else one has to know, in words.
+        notes: Remarks that a reader needs.
     """
 
     protocol: ClassVar[str] = "xvnli"
@@ -51,12 +53,12 @@ class XvnliAccuracy(ProtocolResult):
     notes: tuple[str, ...]
 
     def statistics(self) -> list[Statistic]:
-        """Named "accuracy_1", "accuracy_2" and "accuracy_3", as the published table numbers them."""
+        """Named "accuracy_1", "accuracy_2" and "accuracy_3", as in the published table."""
         parts = (self.experiment_1, self.experiment_2, self.experiment_3)
         return [part.statistic(f"accuracy_{number}") for number, part in enumerate(parts, 1)]
 
     def counts(self) -> dict[str, int]:
-        """Captions, groups, comparisons, and what is left out."""
+        """Numbers of captions, groups, comparisons, and comparisons left out."""
         return {
             "captions": self.n_rows,
             "without label": self.n_unlabelled,
@@ -77,29 +79,30 @@ def xvnli(
     seed: int = 0,
     missing: str = "raise",
 ) -> XvnliAccuracy:
-    """The three XVNLI experiments (multilingual CLIPScore, §4.3.3, App. E.1, Table 5).
+    """The three XVNLI experiments (Gomes et al. 2025, §4.3.3, App. E.1, Table 5).
 
-    The paper compares captions "with the same image": 442 pairs, 1,259 pairs and 511 triples a language. The
-    digits of its table fit another unit: captions written for the same premise, one of an image's five
-    Flickr30k captions (the files' `captionID`), which makes 377, 1,057 and 304. Of all numbers of pairs below
-    623, 377 is the only one that gives every figure of Accuracy 1 to its digit, and 304 is the only number of
-    triples below 608 that does so for Accuracy 3. To compare with the table, pass `premise_ids` too. Scores
-    drawn at random win half of the pairs and a sixth of the triples.
+    The paper compares captions "with the same image": 442 pairs, 1,259 pairs and 511 triples per language.
+    The digits of its table fit another unit: captions written for the same premise, one of an image's five
+    Flickr30k captions (`captionID` in the files), which gives 377, 1,057 and 304. Of all numbers of pairs
+    below 623, only 377 gives every figure of Accuracy 1 to its digit, and of all numbers of triples below
+    608, only 304 does so for Accuracy 3. To compare with the table, pass `premise_ids` too. Random scores win
+    half of the pairs and a sixth of the triples.
 
     Args:
-        scores: of each caption (the files' `sentence2`) with its image, (n,).
-        labels: "entailment", "neutral", "contradiction", or "-" where annotators did not agree.
-        image_ids: an id a caption (the files' `Flikr30kID`).
-        premise_ids: an id a caption (the files' `captionID`); captions are then compared only if premise and
-            image are the same.
-        bootstrap: samples of images for the intervals; 0 makes none.
-        confidence: share of samples inside an interval.
-        seed: of the samples.
+        scores: Score of each caption (`sentence2` in the files) with its image, (n,).
+        labels: Label of each caption: "entailment", "neutral", "contradiction", or "-" where annotators did
+            not agree.
+        image_ids: Image id of each caption (`Flikr30kID` in the files).
+        premise_ids: Premise id of each caption (`captionID` in the files); only captions with the same
+            premise and image are then compared.
+        bootstrap: Number of samples of images for the intervals; 0 makes none.
+        confidence: Share of samples inside an interval.
+        seed: Seed for the samples.
         missing: "raise" stops at a missing score (NaN) of a labelled caption; "skip" leaves out every pair
-            and triple that needs it, and counts them.
+            and triple that needs it and counts them.
 
     Raises:
-        InputError: lengths that differ, an unknown label, a missing score.
+        InputError: different lengths, an unknown label, a missing score.
 
     >>> result = xvnli(
     ...     [0.9, 0.5, 0.5, 0.1],
@@ -145,9 +148,9 @@ def xvnli(
         )
     for name, part in zip(names, found, strict=True):
         if not part.n:
-            notes.append(f"{name} has nothing to compare: no accuracy there")
+            notes.append(f"{name} has nothing to compare: no accuracy")
         if part.ties:
-            notes.append(f"{counted(part.ties, 'tie')} of scores in {name}, counted as no win")
+            notes.append(f"{counted(part.ties, 'tie')} of scores in {name}, not counted as a win")
     return XvnliAccuracy(
         *found,
         n_rows=n,
@@ -170,12 +173,12 @@ def _experiments(values: np.ndarray, label: np.ndarray, group: np.ndarray, image
     n_images = int(image.max(initial=-1)) + 1
 
     def by_image(holds: _Relation) -> np.ndarray:
-        """Comparisons of each image in which the better score stands so to the worse, (images, 3)."""
+        """Numbers of comparisons per image where the relation holds between better and worse, (images, 3)."""
         pairs = [
             np.bincount(image[left], weights=holds(values[left], values[right]), minlength=n_images)
             for left, right in (outer, upper, lower)
         ]
-        # A triple in order is a neutral caption with an entailed one above and a contradicted one below.
+        # a triple in order is a neutral caption with an entailed one above and a contradicted one below
         above = np.bincount(upper[1], weights=holds(*values[list(upper)]), minlength=len(values))
         below = np.bincount(lower[0], weights=holds(*values[list(lower)]), minlength=len(values))
         triples = np.bincount(image, weights=above * below, minlength=n_images)
@@ -193,7 +196,7 @@ def _always(better: np.ndarray, worse: np.ndarray) -> np.ndarray:
 
 
 def _pairs(left: np.ndarray, right: np.ndarray, group: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Every pair of a left and a right row of the same group."""
+    """All pairs of a left and a right row of the same group."""
     left = left[np.argsort(group[left], kind="stable")]
     right = right[np.argsort(group[right], kind="stable")]
     start = np.searchsorted(group[right], group[left], side="left")

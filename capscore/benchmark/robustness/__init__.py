@@ -1,8 +1,8 @@
-"""What perturbations do to a metric, end to end: captions and photos in, the tables of PR-MCS out.
+"""Robustness of metrics, end to end: captions and photos in, the tables of Kim et al. 2023 (PR-MCS) out.
 
-`captions` reads what is scored, from a benchmark or a file; `stand_in` says which tower embeds a text that
-stands for a photo; `run` perturbs, scores and counts; `table` puts runs side by side; `present` and `figure`
-show them.
+`captions` reads captions from a benchmark or a file; `stand_in` picks the tower that embeds a text in place
+of a photo; `run` perturbs, scores and counts; `agreement` correlates with ratings without photos; `table`
+puts runs side by side. `capscore.show` prints and draws them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A benchmark of ratings whose photos are not to be had → agreement of metrics, a reference for each photo.
+"""Measures agreement with ratings on benchmarks without photos: a reference stands for each photo.
 
-In: metrics, and towers for the texts that stand for photos. Out: a `BenchmarkRun` like any other, whose notes
-and signatures say what was looked at. With photos, `capscore.benchmark.run_benchmark` does it.
+In: metrics, and the towers that embed the references. Out: a `BenchmarkRun` like any other, whose notes and
+signatures name the stand-ins. With photos, use `capscore.benchmark.run_benchmark`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ...errors import CapscoreError
 from ...scorers.signature import format_signature
-from ..run import BenchmarkRun, MetricResult, heard, open_benchmark
+from ..run import BenchmarkRun, MetricResult, heard, open_benchmark, start_run
 from ..tasks import TaskOptions, task_of
 from .run import against_stand_ins
 
@@ -31,37 +31,31 @@ def stand_in_agreement(
     data_dir: str | Path | None = None,
     options: TaskOptions | None = None,
 ) -> BenchmarkRun:
-    """Measure how metrics agree with ratings, the first reference of each photo in its place.
+    """Measure how metrics agree with ratings, with the first reference of each photo in its place.
 
     Args:
-        slug, config, data_dir: as in `capscore.load_benchmark`.
-        scorers: name → metric that looks at photos alone.
-        plain_embedders: name → what embeds the references.
-        options: how numbers are made of scores.
+        slug, config, data_dir: As in `capscore.load_benchmark`.
+        scorers: Name → metric that looks at photos alone.
+        plain_embedders: Name → embedder of the references.
+        options: How scores become numbers.
 
     Raises:
-        CapscoreError: as loading does; a benchmark without references.
+        CapscoreError: the benchmark cannot be loaded, or has no references.
     """
     options = options or TaskOptions()
     builder, split = open_benchmark(slug, config, data_dir=data_dir, images=False)
     task = task_of(slug, builder.config.name)
-    with heard() as said:
-        rows = list(builder.examples(split))
-    run = BenchmarkRun(
-        benchmark=slug,
-        config=builder.config.name,
-        split=split,
-        version=str(builder.config.version),
-        files={path.name: source.sha256() for path, source in builder.files_read.items()},
-        n_rows=len(rows),
-        options=options,
-        notes=(*said, "no photo was opened: its first reference, embedded by the plain tower, stands for it"),
+    run, rows = start_run(
+        builder,
+        split,
+        options,
+        "no photo was opened: its first reference, embedded by the plain tower, stands for it",
     )
     queries = task.queries(rows)
     if not task.takes_scores or queries.without_references:
         raise CapscoreError(
-            f"{run.name}: there is no reference to stand for {queries.without_references:,} of its "
-            f"{len(queries):,} photos"
+            f"{run.name}: {queries.without_references:,} of {len(queries):,} captions have no reference "
+            "to stand for the photo"
             if task.takes_scores
             else f"{run.name} has no ratings to agree with"
         )

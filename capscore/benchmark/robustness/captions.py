@@ -1,6 +1,6 @@
-"""A benchmark, or a file of rows → captions with their photos, one set a language.
+"""Reads captions with their photos from a benchmark or a file of rows, one set per language.
 
-A caption here is a true one: what is measured is how far its score falls once it is perturbed.
+All captions are true ones: robustness is how far their score falls when they are perturbed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ...backbones.base import fingerprint_of
-from ...errors import CapscoreError, InputError
+from ...errors import CapscoreError, InputError, Setting
 from ...files.columns import FAMILIAR, ImageFolder, find_fields, find_images
 from ...files.rows import Chunk, Rows, UsageError, open_rows
 from ...text.languages import language_code
@@ -34,17 +34,17 @@ class CaptionSet:
     """n captions of one language.
 
     Attributes:
-        data: name of the benchmark, or of the file.
-        config, split: of the benchmark; "" of a file.
-        language: primary subtag.
+        data: Name of the benchmark or file.
+        config, split: Configuration and split of the benchmark; "" for a file.
+        language: Primary subtag of the language.
         captions: n texts.
-        image_ids: what tells their photos apart.
-        images: the photos, as a scorer takes them; None where one is not there.
-        stand_ins: texts that stand for the photos; None if none do.
-        objects: critical objects of each caption, as texts; None where the data have none.
-        published_as: benchmark under which papers report the captions; "" if they do not.
-        files: name of every annotation file that was read → its SHA-256.
-        notes: what else one has to know, in words.
+        image_ids: Ids of their photos.
+        images: Photos in any form that a scorer takes; None for a missing photo.
+        stand_ins: Texts that stand for the photos; None for captions scored with photos.
+        objects: Critical objects of each caption, as texts; None where the data have none.
+        published_as: Benchmark under which papers report the captions; "" if they don't.
+        files: Name of every annotation file that was read → its SHA-256.
+        notes: Remarks that a reader needs.
     """
 
     data: str
@@ -65,7 +65,7 @@ class CaptionSet:
 
     @property
     def missing(self) -> list[str]:
-        """The photos that are not there, each once."""
+        """Ids of the missing photos, each once."""
         pairs = zip(self.image_ids, self.images, strict=True)
         return list(dict.fromkeys(name for name, image in pairs if image is None))
 
@@ -87,10 +87,10 @@ class CaptionSet:
         )
 
     def sample(self, most: int, seed: int) -> CaptionSet:
-        """At most so many captions, drawn at random, in their order.
+        """At most `most` captions, drawn at random, in their order.
 
-        The draw goes by photo, and by the number of the caption among those of its photo: of parallel
-        captions the same ones are drawn in all languages.
+        The draw depends on the photo and on the caption's number among those of its photo, so that parallel
+        captions are drawn in all languages.
         """
         if most >= len(self):
             return self
@@ -118,22 +118,23 @@ def benchmark_captions(
 ) -> list[CaptionSet]:
     """The captions of a benchmark's configuration.
 
-    Where its rows have references, all of them are captions, each once a photo; else the rows' own captions
-    with their critical objects. With `stand_in` an English caption of the same photo stands for it, the first
-    of the English configuration, which is then itself not scored, unless the photo has no other.
+    If its rows have references, these are the captions, each once per photo; otherwise the captions are the
+    rows' own, with their critical objects. With `stand_in`, the first English caption of a photo stands for
+    it, and is not scored itself unless the photo has no other.
 
     Args:
-        slug, config, data_dir, image_dir, split: as in `capscore.load_benchmark`; where no split is named it
-            is the test split, or else the validation split.
-        stand_in: leave photos alone, and let texts stand for them.
-        partial: leave out captions whose photo is not there (or has no English caption), and say how many.
+        slug, config, data_dir, image_dir, split: As in `capscore.load_benchmark`. The default split is the
+            test split, or else the validation split.
+        stand_in: Whether texts stand for the photos, which are then not opened.
+        partial: Whether to leave out captions whose photo (or its English caption) is missing, and say how
+            many.
 
     Returns:
-        One set a language, in the order in which they come.
+        One set per language, in order of appearance.
 
     Raises:
-        CapscoreError: as loading does; a benchmark without captions that are known to be true; photos that
-            are not there, or texts to stand for them.
+        CapscoreError: the benchmark cannot be loaded, or has no captions that are known to be true; photos,
+            or texts to stand for them, are missing.
     """
     builder, split = open_benchmark(
         slug, config, data_dir=data_dir, split=split, image_dir=image_dir, images=False if stand_in else None
@@ -184,7 +185,7 @@ def _true_captions(slug: str, rows: Sequence[Mapping[str, Any]]) -> list[list[st
         return [[row["caption"]] for row in rows]
     if any(row.get("references") for row in rows):
         return [list(row["references"]) for row in rows]
-    raise CapscoreError(f"{slug} has no captions that are known to be true of their photos")
+    raise CapscoreError(f"{slug} has no captions that are known to be true")
 
 
 def _english(
@@ -202,8 +203,8 @@ def _english(
             rows = [row for _, row in builder.examples(split)]
         except CapscoreError as error:
             raise CapscoreError(
-                f"a text that stands for a photo is its caption in the English configuration of {slug}, "
-                f"which cannot be had: {error}"
+                f"the texts that stand for photos are the captions of the English configuration of {slug}, "
+                f"which is not available: {error}"
             ) from error
         texts = _true_captions(slug, rows)
     first: dict[str, str] = {}
@@ -214,7 +215,7 @@ def _english(
 
 
 def _each_once(one: CaptionSet) -> CaptionSet:
-    """Each caption of a photo once: benchmarks of ratings repeat a photo's references."""
+    """Keep each caption of a photo once: benchmarks of ratings repeat a photo's references."""
     first: dict[tuple[str, str], int] = {}
     for number, pair in enumerate(zip(one.image_ids, one.captions, strict=True)):
         first.setdefault(pair, number)
@@ -222,7 +223,7 @@ def _each_once(one: CaptionSet) -> CaptionSet:
 
 
 def _usable(one: CaptionSet, partial: bool) -> CaptionSet:
-    what, hint = "photo is not there", ""
+    what, hint = "photo is missing", ""
     if one.split:
         hint = f"`capscore data check {one.data}` lists the photos; "
     gone = [image is None for image in one.images]
@@ -235,15 +236,17 @@ def _usable(one: CaptionSet, partial: bool) -> CaptionSet:
     if not partial or n == len(one):
         first = one.image_ids[gone.index(True)]
         raise CapscoreError(
-            f"{one.data} ({one.language}): of {n:,} of {counted(len(one), 'caption')} the {what}, such as "
-            f"{first}: {hint}`partial` scores the others"
+            f"{one.data} ({one.language}): for {n:,} of {counted(len(one), 'caption')} the {what}, such as "
+            f"{first}: {hint}",
+            Setting("partial", True),
+            " scores the others",
         )
     kept = (row for row, is_gone in enumerate(gone) if not is_gone)
-    return one.take(kept, f"{len(one) - n:,} of {counted(len(one), 'caption')}: of the others the {what}")
+    return one.take(kept, f"{len(one) - n:,} of {counted(len(one), 'caption')}; for the others the {what}")
 
 
 def _others_than_stand_in(one: CaptionSet) -> CaptionSet:
-    """Without the captions that stand for their photo, where the photo has others."""
+    """Leave out the captions that stand for their photo, if the photo has others."""
     assert one.stand_ins is not None
     itself = [text == caption for text, caption in zip(one.stand_ins, one.captions, strict=True)]
     if not any(itself):
@@ -256,8 +259,8 @@ def _others_than_stand_in(one: CaptionSet) -> CaptionSet:
         notes.append(f"{counted(len(one) - len(kept), 'caption')} not scored: they stand for their photos")
     if alone:
         notes.append(
-            f"{counted(alone, 'caption')} are the texts that stand for their photos: original scores and "
-            "retrieval say nothing of them"
+            f"{counted(alone, 'caption')} are the texts that stand for their photos: their original scores "
+            "and retrieval are meaningless"
         )
     return one.take(kept, *notes)
 
@@ -281,23 +284,22 @@ def file_captions(
     """The captions of a file of rows: a caption, its photo, its language.
 
     Args:
-        path: what `files.rows.open_rows` takes. Columns `critical_objects` or `objects` hold lists of
+        path: File that `files.rows.open_rows` reads. Column `critical_objects` or `objects` holds lists of
             texts for substitution; `stand_in` holds texts that stand for photos.
-        languages: only these; of a file without a column of languages, the one of all rows.
-        image_dir: what the names of photos start from; None for the file's folder.
-        split: of a saved data set.
-        image_column, candidate_column, language_column: names of columns that are called otherwise than is
-            usual.
-        stand_in: leave photos alone, and let the texts of `stand_in` stand for them.
-        partial: leave out captions whose photo, or text for it, is not there, and say how many.
-        published_as: benchmark whose published figures belong to these captions.
+        languages: Languages to keep; for a file without a column of languages, the one language of all rows.
+        image_dir: Folder that names of photos are relative to; None for the file's folder.
+        split: Split of a saved data set.
+        image_column, candidate_column, language_column: Names of columns, if they are unusual.
+        stand_in: Whether the texts of `stand_in` stand for the photos, which are then not opened.
+        partial: Whether to leave out captions whose photo, or text for it, is missing, and say how many.
+        published_as: Benchmark whose published figures belong to these captions.
 
     Returns:
-        One set a language, in the order of `languages`, or in which they come.
+        One set per language, in the order of `languages` or of appearance.
 
     Raises:
-        UsageError: the file is not there, or lacks a column.
-        InputError: a row that cannot be scored; a language without captions. Names the line.
+        UsageError: the file is missing, or lacks a column.
+        InputError: a row that cannot be scored, with its line; a language without captions.
     """
     source = open_rows(path, split=split)
     photos = next((name for name in _PHOTOS if name in source.columns), None)
@@ -315,8 +317,9 @@ def file_captions(
     if fields.language is None:
         if languages is None or len(languages) != 1:
             raise UsageError(
-                f"{path} has no column that says the language of its captions (language, lang): "
-                "--languages with one code names that of all rows"
+                f"{path} has no column with the language of its captions (language, lang): ",
+                Setting("languages"),
+                " with one code names the language of all rows",
             )
         whole = language_code(languages[0])
     objects = next((name for name in OBJECTS if name in source.columns), None)
@@ -336,9 +339,9 @@ def file_captions(
             try:
                 language = language_code(codes[row])
                 if not isinstance(captions[row], str) or not captions[row].strip():
-                    raise InputError(f"{captions[row]!r:.60} is no caption", field=fields.candidate)
+                    raise InputError(f"{captions[row]!r:.60} is not a caption", field=fields.candidate)
                 if stand_in and not (texts[row] is None or isinstance(texts[row], str)):
-                    raise InputError(f"{texts[row]!r:.60} is no text", field=STAND_IN)
+                    raise InputError(f"{texts[row]!r:.60} is not a text", field=STAND_IN)
                 if row in problems and not partial:
                     raise problems[row]
             except InputError as error:
@@ -369,7 +372,7 @@ def file_captions(
     for language in wanted:
         if language not in found:
             raise InputError(
-                f"{path} has no captions in {language!r}: those that it has are in {', '.join(found)}",
+                f"{path} has no captions in {language!r}; its languages are {', '.join(found)}",
                 field="languages",
             )
     sets = [_usable(found[language], partial) for language in wanted]
@@ -377,7 +380,7 @@ def file_captions(
 
 
 def _photo_name(name: Any, text: str, row: int) -> str:
-    """What tells a photo apart: its name, else the text that stands for it, else its row."""
+    """Id of a photo: its name, else the text that stands for it, else its row."""
     if isinstance(name, Mapping):
         name = name.get("path")
     if isinstance(name, (str, int)) and str(name):
@@ -400,7 +403,7 @@ def _objects(source: Rows, chunk: Chunk, column: str | None) -> list[list[str]]:
             things = []
         if not isinstance(things, list) or not all(isinstance(thing, str) for thing in things):
             raise InputError(
-                f"{source.place(chunk, row)}: {column}: {cell!r:.60} is no list of texts, such as "
+                f"{source.place(chunk, row)}: {column}: {cell!r:.60} is not a list of texts, such as "
                 '["dog", "ball"]'
             )
         found.append(things)

@@ -1,4 +1,4 @@
-"""Captions, and some metrics: perturbed and scored → drops, what is kept of the rest, published figures."""
+"""Perturbs and scores captions: captions and metrics in, drops, retrieval and published figures out."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ... import __version__
-from ...errors import CapscoreError, InputError, MissingExtraError
+from ...errors import CapscoreError, InputError, MissingExtraError, Setting
 from ...perturbations.published import KINDS, REMOVALS, P, Perturbed, perturb
 from ...perturbations.unseen import KINDS as UNSEEN_KINDS
 from ...perturbations.unseen import perturb_unseen
@@ -41,10 +41,10 @@ KS = (1, 5, 10)
 
 
 def chosen_kinds(names: Sequence[str]) -> tuple[str, ...]:
-    """Perturbations by name, and sets of them, in the order of the tables, each once.
+    """Perturbations, given by name or as sets, in the order of the tables, each once.
 
     Raises:
-        InputError: a name that is none; says which is near.
+        InputError: an unknown name; the message suggests a similar one.
 
     >>> chosen_kinds(["typos", "paper"])
     ('repetition', 'removal', 'masking', 'jumble', 'substitution', 'typos')
@@ -59,7 +59,7 @@ def chosen_kinds(names: Sequence[str]) -> tuple[str, ...]:
             close = difflib.get_close_matches(name.lower(), (*KIND_SETS, *KIND_SETS["all"]), n=1, cutoff=0.4)
             hint = f"; did you mean {close[0]!r}?" if close else ""
             raise InputError(
-                f"{name!r} is not a perturbation: one of {', '.join(KIND_SETS['all'])}, or a set of them: "
+                f"{name!r} is not a perturbation: one of {', '.join(KIND_SETS['all'])}, or one of the sets "
                 f"{', '.join(KIND_SETS)}{hint}",
                 field="kinds",
             )
@@ -68,21 +68,21 @@ def chosen_kinds(names: Sequence[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class RobustnessOptions:
-    """How captions are perturbed, and numbers made of scores.
+    """How captions are perturbed, and how scores become numbers.
 
     Args:
-        kinds: perturbations, or sets of them: "paper", "unseen", "all".
-        p: probability with which a word is drawn.
-        seed: of the perturbations and of the bootstrap.
-        shared_draws: whether repetition, removal and masking draw the same words, as published.
+        kinds: Names of perturbations, or of sets: "paper", "unseen", "all".
+        p: Probability with which a word is drawn.
+        seed: Seed for the perturbations and the bootstrap.
+        shared_draws: Whether repetition, removal and masking draw the same words, as published.
         removal: "keep" the drawn words, as published, or "drop" them.
-        leave_out_unchanged: whether captions that a perturbation leaves as they are do not count there; False
-            is as published.
-        bootstrap: draws of photos for the intervals of the drops; 0 gives none.
-        confidence: share of draws inside an interval.
+        leave_out_unchanged: Whether captions that a perturbation leaves unchanged are left out of its means;
+            False is as published.
+        bootstrap: Number of draws of photos for the intervals of the drops; 0 gives none.
+        confidence: Share of the draws inside an interval.
 
     Raises:
-        InputError: one of them cannot be; says what is expected.
+        InputError: a value is not allowed; the message says what is expected.
 
     >>> RobustnessOptions(kinds=("jumble",), bootstrap=200).p
     0.4
@@ -100,10 +100,12 @@ class RobustnessOptions:
     def __post_init__(self) -> None:
         object.__setattr__(self, "kinds", chosen_kinds(self.kinds))
         if isinstance(self.p, bool) or not isinstance(self.p, (int, float)) or not 0 <= self.p <= 1:
-            raise InputError(f"p={self.p!r}: expected a probability from 0 to 1", field="p")
+            raise InputError(Setting("p", self.p), ": expected a probability from 0 to 1", field="p")
         if self.removal not in REMOVALS:
             raise InputError(
-                f"removal={self.removal!r}: expected one of {', '.join(REMOVALS)}", field="removal"
+                Setting("removal", self.removal),
+                f": expected one of {', '.join(REMOVALS)}",
+                field="removal",
             )
         check_sampling(self.bootstrap, self.confidence, self.seed, field="bootstrap", least=0)
 
@@ -118,23 +120,24 @@ class RobustnessOptions:
 
 @dataclass(frozen=True)
 class MetricRobustness:
-    """What a set of captions says of one metric.
+    """What a set of captions says about one metric.
 
     Attributes:
-        metric: its name, as it was given.
-        backbone: name of its towers.
-        signature: everything the numbers depend on.
-        original: mean score of the captions as they are.
-        original_of_first: the same as a share of the first metric's; None where that is 0.
-        paper: the published perturbations; None if none was measured.
-        unseen: kind → what the others do; never part of the published average.
-        intervals: statistic → ends of its bootstrap interval.
-        retrieval: k → share of captions that find their photo among the best k; None of one photo.
-        published: statistic → the published figure of the same captions.
-        notes, warnings: what else one has to know, in words.
-        seconds: what scoring took.
-        scores: (n,) of the captions as they are.
-        perturbed_scores: kind → (n,).
+        metric: Name of the metric, as given.
+        backbone: Name of its backbone.
+        signature: Everything the numbers depend on.
+        original: Mean score of the original captions.
+        original_of_first: The same as a share of the first metric's; None if that is 0.
+        paper: Result for the published perturbations; None if none was measured.
+        unseen: Kind → effect, for the other perturbations; never part of the published average.
+        intervals: Statistic → ends of its bootstrap interval.
+        retrieval: k → share of captions that find their photo among the best k; None for a single photo.
+        published: Statistic → published figure for the same captions.
+        notes: Remarks that a reader needs.
+        warnings: Warnings given while scoring.
+        seconds: Time that scoring took.
+        scores: Scores of the original captions, (n,).
+        perturbed_scores: Kind → scores of the perturbed captions, (n,).
     """
 
     metric: str
@@ -155,20 +158,20 @@ class MetricRobustness:
 
     @property
     def parts(self) -> dict[str, PerturbationDrop]:
-        """Kind → what it does, the published ones first."""
+        """Kind → its effect, with the published kinds first."""
         return {**(self.paper.perturbations if self.paper else {}), **self.unseen}
 
     @property
     def unseen_average(self) -> float | None:
-        """Plain mean of the drops under `unseen`; None if there is none, or one of them has none."""
+        """Plain mean of the drops under `unseen`; None if there are none or one is undefined."""
         drops = [part.drop for part in self.unseen.values()]
         return None if not drops or None in drops else float(np.mean(drops))  # type: ignore[arg-type]
 
     def statistics(self) -> list[Statistic]:
-        """Means, drops and their averages, as `RobustnessDrop` names them, and what stays of the rest.
+        """Means, drops and their averages, named as in `RobustnessDrop`.
 
-        That is "original_of_first" and "text_to_image_r@<k>". The averages over kinds that are not published
-        are "mean_average_unseen" and "drop_average_unseen".
+        Averages over unpublished kinds are "mean_average_unseen" and "drop_average_unseen". At the end are
+        "original_of_first" and "text_to_image_r@<k>".
         """
         n = len(self.scores)
         found = [Statistic("mean_original", self.original, None, n)]
@@ -227,17 +230,17 @@ def _published_entry(figure: Published | None) -> dict[str, Any] | None:
 
 @dataclass(frozen=True)
 class RobustnessRun:
-    """A set of captions and what it says of every metric.
+    """A set of captions and what it says about every metric.
 
     Attributes:
-        captions: what was scored.
-        options: how it was perturbed and counted.
+        captions: Captions that were scored.
+        options: How they were perturbed and counted.
         images: "photos", or "stand-in" where texts stand for them.
-        unchanged: kind → captions that it left as they were.
-        not_found: critical objects that are not in their captions.
-        results: one a metric, the first one that `original_of_first` compares with.
-        skipped: kind → why the captions could not be perturbed so.
-        notes: what else one has to know, in words.
+        unchanged: Kind → number of captions that it left unchanged.
+        not_found: Number of critical objects that are not in their captions.
+        results: One result per metric; `original_of_first` compares with the first.
+        skipped: Kind → why the captions could not be perturbed this way.
+        notes: Remarks that a reader needs.
     """
 
     captions: CaptionSet
@@ -285,16 +288,17 @@ def run_robustness(
     *,
     plain_embedders: Mapping[str, Embedder] | None = None,
 ) -> RobustnessRun:
-    """Score captions as they are and perturbed, against their photos, or texts that stand for them.
+    """Score original and perturbed captions against their photos, or against texts that stand for these.
 
     Args:
         captions: n captions of one language.
-        scorers: name → metric that looks at photos and needs no references.
-        options: None takes the published perturbations.
-        plain_embedders: name → what embeds the texts that stand for photos; for captions that have them.
+        scorers: Name → metric that looks at photos and needs no references.
+        options: How captions are perturbed; None takes the published perturbations.
+        plain_embedders: Name → embedder of the texts that stand for photos, for captions that have such
+            texts.
 
     Raises:
-        CapscoreError: no captions, a metric of another kind, nothing that the captions could be perturbed by.
+        CapscoreError: no captions, a metric of another kind, no perturbation that fits the captions.
         ImageError: a photo that cannot be read.
 
     >>> sets = benchmark_captions("multi30k", "de", data_dir="multi30k")           # doctest: +SKIP
@@ -334,7 +338,7 @@ def run_robustness(
 
 
 def check_metrics(scorers: Mapping[str, Any]) -> None:
-    """See that metrics, or their classes, look at photos and at nothing else.
+    """Check that metrics, or their classes, look at the photo and at nothing else.
 
     Raises:
         InputError: one compares with references, or opens no photo.
@@ -342,8 +346,8 @@ def check_metrics(scorers: Mapping[str, Any]) -> None:
     for name, scorer in scorers.items():
         if scorer.needs_references or not scorer.needs_images:
             raise InputError(
-                f"{name} compares with references; robustness is measured of metrics that look at the photo "
-                "alone: mcs, pr_mcs, clip_score",
+                f"{name} compares captions with references; robustness is measured for metrics that look at "
+                "the photo alone: mcs, pr_mcs, clip_score",
                 field="metric",
             )
 
@@ -351,7 +355,7 @@ def check_metrics(scorers: Mapping[str, Any]) -> None:
 def perturbed_captions(
     captions: CaptionSet, options: RobustnessOptions
 ) -> tuple[dict[str, Perturbed], dict[str, str]]:
-    """The captions under each perturbation; and which ones their language does not allow, and why."""
+    """The captions under each perturbation; and kind → why their language does not allow it."""
     found: dict[str, Perturbed] = {}
     skipped: dict[str, str] = {}
     for kind in options.kinds:
@@ -372,7 +376,7 @@ def perturbed_captions(
         except MissingExtraError as error:
             skipped[kind] = str(error)
         except InputError as error:
-            if error.row is not None:  # a caption, and no language
+            if error.row is not None:  # the fault is in a caption, not in the language
                 raise
             skipped[kind] = error.message
     return found, skipped
@@ -415,7 +419,7 @@ def _measure(
     original = float(scores[0].mean())
     notes = list(paper.notes) if paper else []
     notes += [
-        f"{kind}: left {part.n_unchanged:,} of {counted(len(captions), 'caption')} as they were; "
+        f"{kind}: left {part.n_unchanged:,} of {counted(len(captions), 'caption')} unchanged; "
         f"{'left out' if options.leave_out_unchanged else 'counted'}"
         for kind, part in unseen.items()
         if part.n_unchanged
@@ -458,14 +462,14 @@ def _against_photos(
 def against_stand_ins(
     scorer: BackboneScorer, texts: Sequence[str], stand_ins: Sequence[str], language: str, embedder: Embedder
 ) -> tuple[np.ndarray, dict[str, object]]:
-    """The metric's own formula, with the cosine to a text in the place of that to a photo.
+    """Apply the metric's formula with the cosine to a text in place of the cosine to a photo.
 
     Args:
-        scorer: a metric that looks at photos alone.
+        scorer: Metric that looks at photos alone.
         texts: n captions.
         stand_ins: n texts that stand for their photos.
-        language: of the captions.
-        embedder: what embeds the stand-ins.
+        language: Language of the captions.
+        embedder: Embedder of the stand-ins.
 
     Returns:
         Scores, (n,); the signature's settings.
@@ -480,8 +484,8 @@ def against_stand_ins(
     photos = embedder.texts(stand_ins, prefix=tower.prefix)
     if tower.dim != scorer.backbone.dim:
         raise CapscoreError(
-            f"{scorer.backbone.name} has embeddings of {scorer.backbone.dim} numbers, and the tower of the "
-            f"texts that stand for photos, {tower.name}, of {tower.dim}"
+            f"{scorer.backbone.name} has embeddings of {scorer.backbone.dim} numbers, and {tower.name}, "
+            f"which embeds the texts that stand for photos, has embeddings of {tower.dim}"
         )
     cosines = row_cosines(embedded.matrix, embedded.index, photos.matrix, photos.index)
     scores, _ = scorer.combine({"image_cosine": cosines})
@@ -498,7 +502,7 @@ def _stand_ins(texts: Sequence[str], embedder: Embedder) -> np.ndarray:
 def _perturbation_settings(
     perturbed: Mapping[str, Perturbed], options: RobustnessOptions
 ) -> dict[str, object]:
-    """What the captions became depends on: settings that several kinds share stand once."""
+    """Settings that the perturbed captions depend on; those that several kinds share appear once."""
     settings: dict[str, object] = {"kinds": "+".join(perturbed)}
     for kind, part in perturbed.items():
         for key, value in part.settings.items():
@@ -512,7 +516,7 @@ def _perturbation_settings(
 def _drop(
     original: np.ndarray, perturbed: np.ndarray, unchanged: np.ndarray, leave_out: bool
 ) -> PerturbationDrop:
-    """What `robustness_drop` finds of a published kind, of another one."""
+    """The same as `robustness_drop` for a kind that is not published."""
     kept = ~unchanged if leave_out else np.ones(len(original), dtype=bool)
     n = int(kept.sum())
     before = float(original[kept].mean()) if n else None
@@ -528,7 +532,7 @@ def _intervals(
     photos: Sequence[str],
     options: RobustnessOptions,
 ) -> dict[str, tuple[float, float] | None]:
-    """Percentile intervals of drops: photos are drawn, each with its captions, perturbed and as they are."""
+    """Percentile intervals of drops; photos are drawn with all their original and perturbed captions."""
     place = {name: number for number, name in enumerate(dict.fromkeys(photos))}
     unit = np.array([place[name] for name in photos])
 
@@ -557,7 +561,7 @@ def _intervals(
         n_samples=options.bootstrap,
         seed=options.seed,
         n_rows=len(perturbed) * len(place),
-        label="Drawing photos anew",
+        label="Resampling photos",
     )
     names = [*(f"drop_{kind}" for kind in perturbed), *groups]
     return {
@@ -569,7 +573,7 @@ def _intervals(
 def _retrieval(
     scorer: BackboneScorer, captions: CaptionSet, embedder: Embedder | None
 ) -> dict[int, float | None]:
-    """How often a caption as it is finds its photo among all photos of the set."""
+    """How often an original caption finds its photo among all photos of the set."""
     first: dict[str, int] = {}
     for row, name in enumerate(captions.image_ids):
         first.setdefault(name, row)
@@ -593,7 +597,7 @@ def _retrieval(
 
 
 def _published(captions: CaptionSet, metric: str) -> dict[str, Published]:
-    """Statistic → what a paper prints of the metric on these captions, with towers of its own."""
+    """Statistic → published figure of the metric, with its own towers, on these captions."""
     from ..published import find
 
     if not captions.published_as:

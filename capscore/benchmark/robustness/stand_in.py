@@ -1,7 +1,7 @@
-"""A backbone → the plain one that texts which stand for photos are embedded with.
+"""A backbone → the plain backbone that embeds the texts standing for photos.
 
-Scores of a tuned tower and of its base are only comparable if both look at the same thing. So what stands for
-a photo is embedded by the base, whatever tower embeds the caption.
+Scores of a tuned tower and of its base are comparable only if both look at the same thing. So the base embeds
+what stands for a photo, whichever tower embeds the caption.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from ...backbones.registry import find
 
 
 def plain_backbone(spec: str) -> str:
-    """What a backbone was fine-tuned from, down to one that was not; itself where it was not.
+    """The backbone at the start of a chain of fine-tuning; the backbone itself if it was not fine-tuned.
 
     Args:
-        spec: what `capscore.load_backbone` takes; one of the Hub has been loaded before.
+        spec: Backbone as in `capscore.load_backbone`; one from the Hub must have been loaded before.
 
     Raises:
-        BackboneUnavailable: the folder of a fine-tuned one is damaged.
+        BackboneUnavailable: the folder of a fine-tuned backbone is damaged.
 
     >>> plain_backbone("embedded-pr-mcs"), plain_backbone("embedded")
     ('embedded', 'embedded')
@@ -33,13 +33,13 @@ def plain_backbone(spec: str) -> str:
 
 
 def _base(spec: str) -> str:
-    """What a backbone was fine-tuned from; "" where it was not."""
+    """The backbone that a backbone was fine-tuned from, or ""."""
     known = find(spec)
     if known is not None:
         return known.base
     folder = Path(spec).expanduser()
     if not folder.is_dir():
-        # of the Hub: it has been loaded, so it is there
+        # from the Hub: it has been loaded before
         repository, _, revision = spec.partition("@")
         cached = cached_snapshot(repository, revision)
         if cached is None:

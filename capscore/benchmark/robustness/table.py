@@ -1,6 +1,6 @@
-"""Runs in several languages → the lines of PR-MCS's tables, with averages over the languages.
+"""Runs in several languages → lines of tables as in Kim et al. 2023, with averages over the languages.
 
-Drops are in percent, as papers print them, and means on the metric's own scale.
+Drops are in percent, as papers print them; means are on the metric's own scale.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ class TableLine:
     """A line of a table.
 
     Attributes:
-        language: code, "all" for the average over the languages; "" where it is that of the line above.
-        what: "mean", "drop %", the ends of its interval, "published".
-        cells: as printed: the mean of the captions as they are, each kind, their average.
+        language: Language code; "all" for the average over the languages; "" for the same as above.
+        what: "mean", "drop %", an end of its interval, or "published".
+        cells: Printed values: original captions, each kind, and their average.
     """
 
     language: str
@@ -32,11 +32,11 @@ class TableLine:
 
 @dataclass(frozen=True)
 class Group:
-    """Runs on one data set, one a language.
+    """Runs on one data set, one per language.
 
     Attributes:
-        name: of the data set.
-        runs: in the order of the languages.
+        name: Name of the data set.
+        runs: Runs in the order of the languages.
     """
 
     name: str
@@ -51,14 +51,14 @@ class Group:
         return [(run, result) for run in self.runs for result in run.results if result.metric == metric]
 
     def kinds(self, *, unseen: bool) -> list[str]:
-        """The kinds that were measured in any of the languages."""
+        """Kinds that were measured in any of the languages."""
         options = self.runs[0].options
         named = options.unseen_kinds if unseen else options.paper_kinds
         return [kind for kind in named if any(kind in run.unchanged for run in self.runs)]
 
 
 def groups(runs: Sequence[RobustnessRun]) -> list[Group]:
-    """Runs by data set; configurations that are no languages are sets of their own."""
+    """Runs by data set; a configuration that is not a language is a data set of its own."""
     found: dict[str, list[RobustnessRun]] = {}
     for run in runs:
         own = run.captions.config not in ("", "default", run.language)
@@ -68,7 +68,7 @@ def groups(runs: Sequence[RobustnessRun]) -> list[Group]:
 
 
 def averages(group: Group, metric: str) -> dict[str, tuple[float | None, float | None]]:
-    """Statistic → (measured, published), plain means over the languages; None where a language has none."""
+    """Statistic → plain means over the languages, measured and published; None if a language lacks one."""
     found: dict[str, tuple[float | None, float | None]] = {}
     parts = [result for _, result in group.results(metric)]
     tables = [{each.name: each.value for each in part.statistics()} for part in parts]
@@ -88,7 +88,7 @@ def _mean(values: Sequence[float | None]) -> float | None:
 
 
 def lines(group: Group, metric: str, *, unseen: bool = False) -> list[TableLine]:
-    """The table of a metric: for each language means, drops, intervals and published drops."""
+    """The table of a metric: means, drops, intervals and published drops of each language."""
     kinds = group.kinds(unseen=unseen)
     average = "average_unseen" if unseen else "average"
     names = ["original", *kinds, average]
@@ -133,13 +133,13 @@ def _lines(
 
 
 def _published(names: Sequence[str], printed: dict[str, float]) -> tuple[str, ...]:
-    """The published drops; () if there is none."""
+    """The published drops; () if there are none."""
     drops = tuple(percent(printed.get(f"drop_{name}")) for name in names[1:])
     return (score(printed.get("mean_original")), *drops) if any(drops) else ()
 
 
 def kept_lines(group: Group) -> list[tuple[str, ...]]:
-    """What must not be lost: language, metric, share of the first one's original mean, R@1, R@5, R@10."""
+    """Qualities to keep: language, metric, share of the first metric's original mean, R@1, R@5, R@10."""
     found = []
     for run in group.runs:
         for number, result in enumerate(run.results):
@@ -150,7 +150,7 @@ def kept_lines(group: Group) -> list[tuple[str, ...]]:
 
 
 def sources(group: Group) -> list[str]:
-    """Where published figures are from, and what to know of them, each once with its languages."""
+    """Sources of the published figures with their notes, each once with its languages."""
     found: dict[tuple[str, str], list[str]] = {}
     for run in group.runs:
         for result in run.results:
@@ -163,7 +163,7 @@ def sources(group: Group) -> list[str]:
 
 
 def remarks(group: Group) -> list[str]:
-    """What stands below the tables: counts, signatures, notes, and what was not run."""
+    """Text below the tables: counts, signatures, notes, and what was not run."""
     found: list[str] = []
     for run in group.runs:
         photos = len(set(run.captions.image_ids))
@@ -181,7 +181,7 @@ def remarks(group: Group) -> list[str]:
 
 
 def score(value: float | None) -> str:
-    """A mean score as printed; "" for none.
+    """A mean score as printed; "" for None.
 
     >>> score(1.0939), score(None)
     ('1.0939', '')
@@ -190,7 +190,7 @@ def score(value: float | None) -> str:
 
 
 def percent(value: float | None) -> str:
-    """A drop as printed, in percent; "" for none.
+    """A drop as printed, in percent; "" for None.
 
     >>> percent(-0.0327), percent(0.0021)
     ('−3.3', '+0.2')

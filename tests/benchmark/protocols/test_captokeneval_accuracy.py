@@ -59,7 +59,7 @@ def test_pairs_without_semantic_words_are_told():
     assert found.notes == ("1 of 2 pairs have no semantic word",)
     none = run(semantic=[[0, 0, 0], [0, 0]], region_scores=[[], []], region_labels=[[], []])
     assert none.text == none.vision == TokenAccuracy(0, 0, None, None, 0)
-    assert none.notes == ("no semantic word: no accuracy there", "no region: no accuracy there")
+    assert none.notes == ("no semantic word: no accuracy", "no region: no accuracy")
 
 
 def test_missing_scores():
@@ -86,7 +86,7 @@ def test_missing_scores():
         ),
         ({"region_scores": [[0.1, 0.2], 0.5]}, r"^row 1, region_scores: expected a list, got 0.5"),
         ({"word_scores": []}, r"^word_scores: there are no pairs"),
-        ({"word_scores": "words"}, r"^word_scores: expected a list with one list a pair"),
+        ({"word_scores": "words"}, r"^word_scores: expected a list with one list per pair"),
         ({"beta": math.nan}, r"^beta: beta=nan"),
         ({"missing": "drop"}, r"^missing: "),
     ],
@@ -179,8 +179,8 @@ def test_a_word_that_was_not_read_leaves_its_tokens_without_score():
 @pytest.mark.parametrize(
     ("tokens", "message"),
     [
-        (["two", "on"], r"^words: word 1 is 'on', but the caption 'two dogs on' goes on with 'dogs on'"),
-        (["two", "dogs", "on", "a"], r"word 3 is 'a', but .* goes on with ''"),
+        (["two", "on"], r"^words: word 1 is 'on', but the caption 'two dogs on' continues with 'dogs on'"),
+        (["two", "dogs", "on", "a"], r"word 3 is 'a', but .* continues with ''"),
         (["wo"], "word 0 is 'wo'"),
     ],
 )

@@ -43,7 +43,7 @@ def test_two_languages_are_compared_on_what_both_count():
     assert found.matrix[0, 1] == pytest.approx(np.corrcoef([1, 2, 3], [1, 3, 3])[0, 1])
     assert math.isnan(found.matrix[1, 2])  # two items, on which de is constant
     assert found.mean is None
-    assert found.notes == ("no correlation of de and ja: one side is all the same",)
+    assert found.notes == ("no correlation of de and ja: one side is constant",)
     assert found.to_dict()["matrix"][1][2] is None
     apart = cross_language(SCORES, subset={"en": [1, 1, 0, 0], "de": [0, 0, 1, 1]})
     assert "no correlation of en and de: no item counts in both" in apart.notes
@@ -175,7 +175,7 @@ def test_figure_errors_name_what_is_wrong(tmp_path, monkeypatch):
     found = cross_language(SCORES)
     with pytest.raises(InputError, match=r"^path: .*expected a name that ends in one of \.png, \.svg, \.pdf"):
         found.figure(tmp_path / "map.jpg")
-    with pytest.raises(InputError, match=r"^other: the other has de, en; this one has en, de, ja"):
+    with pytest.raises(InputError, match=r"^other: it has de, en, and this result has en, de, ja"):
         found.figure(tmp_path / "map.png", other=cross_language({"de": [1, 2], "en": [1, 2]}))
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'capscore\[figures\]'"):

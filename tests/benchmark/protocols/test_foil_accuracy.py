@@ -17,7 +17,7 @@ def test_one_piece():
     assert found.pieces["all"].to_dict() == {"value": 0.5, "n": 4, "wins": 2, "ties": 1, "interval": None}
     assert found.mean == found.pooled.value == 0.5
     assert found.phenomena == {}
-    assert found.notes == ("1 tie of two scores in all, counted as no win",)
+    assert found.notes == ("1 tie of two scores in all, not counted as a win",)
 
 
 def test_mean_over_pieces_and_over_pairs_differ():
@@ -61,7 +61,7 @@ def test_no_valid_pair_leaves_nothing_to_say():
     assert found.pooled.value == 1.0
     assert found.notes == (
         "1 of 2 pairs left out: not valid",
-        "no pair of b: no accuracy there, and no mean over all",
+        "no pair of b: no accuracy, and no mean over all",
     )
 
 

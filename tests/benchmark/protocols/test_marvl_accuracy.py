@@ -62,7 +62,7 @@ def test_a_caption_of_two_groups_is_irregular_unless_split_on_ids():
     as_published = run(twice)
     assert (as_published.n_groups, len(as_published.irregular)) == (0, 1)
     assert as_published.experiment_1.value is None
-    assert "experiment 2 has nothing to compare: no accuracy there" in as_published.notes
+    assert "experiment 2 has nothing to compare: no accuracy" in as_published.notes
     split = run(twice, group_by="consecutive_ids")
     assert (split.n_groups, split.irregular) == (2, ())
     assert split.table() == run(CLEAN + EASY).table()
@@ -81,8 +81,8 @@ def test_a_group_with_only_equal_scores_in_the_way_is_a_tie():
     assert (found.experiment_1.wins, found.experiment_1.ties) == (3, 1)
     assert (found.experiment_2.wins, found.experiment_2.ties) == (0, 1)
     assert found.notes == (
-        "1 tie of scores in experiment 1, counted as no win",
-        "1 tie of scores in experiment 2, counted as no win",
+        "1 tie of scores in experiment 1, not counted as a win",
+        "1 tie of scores in experiment 2, not counted as a win",
     )
 
 

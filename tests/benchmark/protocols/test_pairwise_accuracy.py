@@ -34,7 +34,7 @@ def test_accuracy_per_category_and_plain_mean():
         "HM": 0,
         "MM": 0,
     }
-    assert found.notes == ("1 tie of two scores in HI, counted as no win",)
+    assert found.notes == ("1 tie of two scores in HI, not counted as a win",)
     assert found.counts() == {"pairs": 6, "ties": 1, "left out": 0}
     assert found.mean_interval is None
 
@@ -53,7 +53,7 @@ def test_a_constant_metric_wins_nothing():
 def test_an_empty_category_has_no_accuracy_and_there_is_no_mean():
     found = pairwise_by_category([0.9], [0.1], [0], ["HM"])
     assert [value for _, value, _ in found.table()] == [None, None, 1.0, None, None]
-    assert found.notes == ("no pair of HC, HI, MM: no accuracy there, and no mean over all",)
+    assert found.notes == ("no pair of HC, HI, MM: no accuracy, and no mean over all",)
 
 
 def test_missing_scores_stop_or_are_left_out_and_told():
@@ -74,7 +74,7 @@ def test_missing_scores_stop_or_are_left_out_and_told():
         ({"labels": LABELS[:4]}, r"^labels: 4 rows here but 6"),
         ({"labels": [0, 0, 1, 2, 0, 0]}, r"^row 3, labels: got 2, expected one of 0, 1$"),
         ({"categories": ["HC", "hc", "HI", "HI", "HM", "MM"]}, r"^row 1, categories: .*did you mean 'HC'\?$"),
-        ({"categories": "HC"}, r"^categories: expected a list with one value a row, got 'HC'"),
+        ({"categories": "HC"}, r"^categories: expected a list with one value per row, got 'HC'"),
         ({"first": [0.1, 0.2, "0.3", 0.1, 0.2, 0.3]}, r"^row 2, first: '0.3' \(str\): expected a number"),
         ({"first": [0.1, math.inf, 0.1, 0.1, 0.1, 0.1]}, r"^row 1, first: inf: expected a finite number"),
         ({"first": []}, r"^first: there are no rows"),
@@ -175,7 +175,7 @@ def test_samples_without_a_category_are_left_out_and_told():
         assert (interval.low, interval.high) == (value, value)
         assert 10 < interval.n_undefined < 40  # a quarter of the samples, by chance
         assert (
-            f"interval of {name}: {interval.n_undefined} samples of 100 left out, which had none of it"
+            f"interval of {name}: {interval.n_undefined} samples of 100 left out, which lack it"
             in found.notes
         )
 

@@ -47,13 +47,13 @@ def test_unchanged_captions_are_counted_and_can_be_left_out():
     unchanged = {"substitution": [True, False]}
     kept = robustness_drop(*arguments, unchanged=unchanged)
     assert kept.perturbations["substitution"].drop == pytest.approx((0.65 - 0.8) / 0.8)
-    assert "substitution: left 1 of 2 captions as they were; counted as published" in kept.notes
+    assert "substitution: left 1 of 2 captions unchanged; counted as published" in kept.notes
     left_out = robustness_drop(*arguments, unchanged=unchanged, leave_out_unchanged=True)
     # like is compared with like: the original mean is that of the captions that count
     assert left_out.perturbations["substitution"] == PerturbationDrop(1, 0.6, 0.3, -0.5, 1, 0)
     assert left_out.original == 0.8
-    assert "substitution: left 1 of 2 captions as they were; left out" in left_out.notes
-    with pytest.raises(InputError, match=r"^unchanged: .*nothing says which captions substitution left"):
+    assert "substitution: left 1 of 2 captions unchanged; left out" in left_out.notes
+    with pytest.raises(InputError, match=r"^unchanged: .*needs to know which captions substitution left"):
         robustness_drop(*arguments, leave_out_unchanged=True)
 
 
@@ -63,7 +63,7 @@ def test_all_unchanged_leaves_nothing():
     assert found.average_drop is None
     assert found.perturbed is None
     assert "jumble: no caption to compare, no drop" in found.notes
-    assert "no average drop: a perturbation has none" in found.notes
+    assert "no average drop: the drop of a perturbation is undefined" in found.notes
 
 
 @pytest.mark.parametrize(("original", "words"), [([0.5, -0.5], "zero"), ([-0.25, -0.25], "negative (-0.25)")])
@@ -71,7 +71,7 @@ def test_a_mean_that_nothing_can_be_relative_to(original, words):
     found = robustness_drop(original, {"jumble": [0.1, 0.1]})
     assert found.perturbations["jumble"].drop is None
     assert found.average_drop is None
-    assert f"jumble: the mean original score is {words}: a drop relative to it says nothing" in found.notes
+    assert f"jumble: the mean original score is {words}: a drop relative to it is meaningless" in found.notes
 
 
 def test_missing_scores():

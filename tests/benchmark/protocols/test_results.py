@@ -101,7 +101,7 @@ def test_scores_that_are_no_list_of_numbers(given):
 
 @pytest.mark.parametrize("given", ["ab", {"a": 1, "b": 2}, {"a", "b"}, 3, np.array(3)])
 def test_labels_that_are_no_list(given):
-    with pytest.raises(InputError, match=r"^pieces: expected a list with one value a row"):
+    with pytest.raises(InputError, match=r"^pieces: expected a list with one value per row"):
         foils([0.1, 0.2], [0.2, 0.3], given)
 
 

@@ -35,7 +35,7 @@ def test_literal_recall():
     assert (found.image_to_text.n_queries, found.text_to_image.n_queries) == (3, 5)
     assert (found.image_to_text.n_candidates, found.text_to_image.n_candidates) == (5, 3)
     assert found.table()[:2] == [("image to text r@1", 1 / 3, 3), ("image to text r@2", 2 / 3, 3)]
-    assert found.notes == ("text to image: R@3 says nothing, there are only 3 images",)
+    assert found.notes == ("text to image: R@3 is trivial: there are only 3 images",)
 
 
 def test_chance():
@@ -74,7 +74,7 @@ def test_ties_among_the_right_answers_do_no_harm():
 def test_an_image_without_a_text_is_no_query_but_can_be_found():
     found = retrieval(np.array([[0.5, 0.1], [0.9, 0.2], [0.1, 0.1]]), text_to_image=[0, 1], ks=(1,))
     assert (found.image_to_text.n_queries, found.text_to_image.at[1]) == (2, 0.5)
-    assert found.notes == ("1 image without a text: no query, but ranked by the texts",)
+    assert found.notes == ("1 image without a text: not a query, but ranked by the texts",)
 
 
 def test_the_matrix_is_left_as_it_was():
@@ -104,7 +104,7 @@ def test_missing_similarities():
     assert found.notes[0] == "6 pairs without a similarity left out; of queries, 1 image and 1 text"
     nothing = retrieval(np.full((1, 1), np.nan), text_to_image=[0], ks=(1,), missing="skip")
     assert nothing.text_to_image.at == {1: None}
-    assert "text to image: no query, no recall" in nothing.notes
+    assert "text to image: no queries, no recall" in nothing.notes
 
 
 def test_missing_embeddings():
@@ -136,7 +136,7 @@ EYE = np.eye(2)
         ),
         ({"similarity": EYE > 0}, r"^similarity: .* of bool"),
         ({"similarity": np.array([[1, np.inf], [0, 1]])}, r"^row 0, similarity: .*text 1 is infinite"),
-        ({"similarity": np.ones((2, 3))}, r"^text_to_image: 2 places for 3 texts"),
+        ({"similarity": np.ones((2, 3))}, r"^text_to_image: 2 indices for 3 texts"),
         (
             {"image_embeddings": EYE, "text_embeddings": np.ones((2, 3))},
             r"^text_embeddings: embeddings of 3 numbers, but those of images have 2",

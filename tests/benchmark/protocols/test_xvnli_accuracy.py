@@ -36,8 +36,8 @@ def test_three_experiments():
     }
     assert found.notes == (
         "1 caption without a label ('-') left out",
-        "1 tie of scores in experiment 1, counted as no win",
-        "1 tie of scores in experiment 2, counted as no win",
+        "1 tie of scores in experiment 1, not counted as a win",
+        "1 tie of scores in experiment 2, not counted as a win",
     )
     assert found.compared_within == "image"
 
@@ -70,7 +70,7 @@ def test_a_triple_with_only_equal_scores_in_the_way_is_a_tie():
 def test_nothing_to_compare_is_told():
     found = xvnli([0.1, 0.2], [E, C], ["a", "b"])
     assert [value for _, value, _ in found.table()] == [None, None, None]
-    assert "experiment 1 has nothing to compare: no accuracy there" in found.notes
+    assert "experiment 1 has nothing to compare: no accuracy" in found.notes
     unlabelled = xvnli([0.1], ["-"], ["a"])
     assert unlabelled.experiment_2.n == 0
 

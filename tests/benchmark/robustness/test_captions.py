@@ -42,12 +42,12 @@ def test_missing_photos_are_an_error_or_left_out(flickrco):
     write_photos("xflickrco", flickrco)
     (flickrco / "flickr30k-images" / "111.jpg").unlink()
     with pytest.raises(
-        CapscoreError, match=r"xflickrco \(de\): of 1 of 2 captions the photo is not there, such"
+        CapscoreError, match=r"xflickrco \(de\): for 1 of 2 captions the photo is missing, such"
     ):
         benchmark_captions("xflickrco", "de", data_dir=flickrco)
     (one,) = benchmark_captions("xflickrco", "de", data_dir=flickrco, partial=True)
     assert one.captions == ["Zwei Kinder."]
-    assert "1 of 2 captions: of the others the photo is not there" in one.notes
+    assert "1 of 2 captions: of the others the photo is missing" in one.notes
 
 
 def test_an_english_caption_stands_for_the_photo(flickrco):
@@ -132,13 +132,13 @@ def test_csv_cells_hold_lists(tmp_path):
     (one,) = file_captions(path, stand_in=True)
     assert one.objects == [["dog", "mat"]] and one.image_ids == ["A pet"]
     path.write_text("caption,lang,stand_in,objects\nA dog.,en,A pet,dog\n")
-    with pytest.raises(InputError, match=r"captions\.csv, line 2 .*objects: 'dog' is no list of texts"):
+    with pytest.raises(InputError, match=r"captions\.csv, line 2 .*objects: 'dog' is not a list of texts"):
         file_captions(path, stand_in=True)
 
 
 def test_a_file_without_languages_needs_one(tmp_path):
     path = written(tmp_path, [{"caption": "A dog.", "stand_in": "A pet"}])
-    with pytest.raises(UsageError, match="has no column that says the language"):
+    with pytest.raises(UsageError, match="has no column with the language"):
         file_captions(path, stand_in=True)
     (one,) = file_captions(path, stand_in=True, languages=["de"])
     assert one.language == "de"
@@ -147,14 +147,14 @@ def test_a_file_without_languages_needs_one(tmp_path):
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({"caption": " ", "language": "en", "stand_in": "x"}, r"line 2 .*caption: ' ' is no caption"),
-        ({"caption": 3, "language": "en", "stand_in": "x"}, r"line 2 .*caption: 3 is no caption"),
+        ({"caption": " ", "language": "en", "stand_in": "x"}, r"line 2 .*caption: ' ' is not a caption"),
+        ({"caption": 3, "language": "en", "stand_in": "x"}, r"line 2 .*caption: 3 is not a caption"),
         (
             {"caption": "A", "language": "xyzzy", "stand_in": "x"},
             r"line 2 .*language: 'xyzzy' is not",
         ),
         ({"caption": "A", "stand_in": "x"}, r"line 2 .*language: None is not a language code"),
-        ({"caption": "A", "language": "en", "stand_in": 7}, r"line 2 .*stand_in: 7 is no text"),
+        ({"caption": "A", "language": "en", "stand_in": 7}, r"line 2 .*stand_in: 7 is not a text"),
     ],
 )
 def test_bad_rows_are_told_by_line(tmp_path, row, message):
@@ -167,7 +167,7 @@ def test_what_else_a_file_may_lack(tmp_path):
     path = written(tmp_path, [{"caption": "A dog.", "language": "en", "image": "gone.jpg"}])
     with pytest.raises(InputError, match=r"line 1 .*image: no such file: .*gone\.jpg"):
         file_captions(path)
-    with pytest.raises(CapscoreError, match=r"of 1 of 1 caption the photo is not there"):
+    with pytest.raises(CapscoreError, match=r"for 1 of 1 caption the photo is missing"):
         file_captions(path, partial=True)
     with pytest.raises(UsageError, match="has no column 'stand_in'"):
         file_captions(path, stand_in=True)

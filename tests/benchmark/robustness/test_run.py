@@ -90,7 +90,7 @@ def test_unchanged_captions_are_counted_and_can_be_left_out(captions, scorer):
     counted = run_robustness(captions, {"mcs": scorer}, replace(quick, kinds=("number", "jumble")))
     assert counted.unchanged["number"] == 4
     assert counted.results[0].parts["number"].drop == 0
-    assert "number: left 4 of 4 captions as they were; counted" in counted.results[0].notes
+    assert "number: left 4 of 4 captions unchanged; counted" in counted.results[0].notes
     left_out = run_robustness(
         captions, {"mcs": scorer}, replace(quick, kinds=("number", "jumble"), leave_out_unchanged=True)
     )
@@ -218,7 +218,7 @@ def test_sets_of_kinds():
 
 
 def test_metrics_that_compare_with_references_are_refused(captions):
-    with pytest.raises(InputError, match="rouge_l compares with references"):
+    with pytest.raises(InputError, match="rouge_l compares captions with references"):
         run_robustness(captions, {"rouge_l": capscore.load("rouge_l")}, quick)
 
 

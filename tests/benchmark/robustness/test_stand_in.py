@@ -75,7 +75,7 @@ def test_agreement_by_references_that_stand_for_photos(tmp_path, scorer, plain):
 
 def test_what_has_no_references_cannot_do_without_photos(tmp_path, scorer, plain):
     official("xvnli").write(tmp_path)
-    with pytest.raises(CapscoreError, match="there is no reference to stand for"):
+    with pytest.raises(CapscoreError, match="captions have no reference to stand for"):
         stand_in_agreement("xvnli", "fr", {"mcs": scorer}, {"mcs": plain}, data_dir=tmp_path)
     official("xflickrco").write(tmp_path / "captions")
     with pytest.raises(CapscoreError, match="has no ratings to agree with"):
@@ -95,5 +95,5 @@ def test_towers_of_another_size_are_refused(captions, plain):
 
     wide = capscore.load("mcs", backbone=Wide(fingerprint="wide"), cache=False)
     given = captions.__class__(**{**vars(captions), "stand_ins": ["red"] * 4})
-    with pytest.raises(CapscoreError, match="embeddings of 4 numbers, and the tower of the texts"):
+    with pytest.raises(CapscoreError, match="embeddings of 4 numbers, and colours, which embeds the texts"):
         run_robustness(given, {"mcs": wide}, RobustnessOptions(), plain_embedders={"mcs": plain})
