@@ -47,7 +47,7 @@ def test_missing_photos_are_an_error_or_left_out(flickrco):
         benchmark_captions("xflickrco", "de", data_dir=flickrco)
     (one,) = benchmark_captions("xflickrco", "de", data_dir=flickrco, partial=True)
     assert one.captions == ["Zwei Kinder."]
-    assert "1 of 2 captions: of the others the photo is missing" in one.notes
+    assert "1 of 2 captions; for the others the photo is missing" in one.notes
 
 
 def test_an_english_caption_stands_for_the_photo(flickrco):
@@ -171,7 +171,7 @@ def test_what_else_a_file_may_lack(tmp_path):
         file_captions(path, partial=True)
     with pytest.raises(UsageError, match="has no column 'stand_in'"):
         file_captions(path, stand_in=True)
-    with pytest.raises(InputError, match=r"has no captions in 'fr': those that it has are in en"):
+    with pytest.raises(InputError, match=r"has no captions in 'fr'; its languages are en"):
         file_captions(
             written(tmp_path, [{"caption": "A dog.", "language": "en", "stand_in": "x"}]),
             languages=["en", "fr"],
