@@ -1,15 +1,20 @@
-"""Texts of any language → names of installed fonts that have their characters, and those that none has."""
+"""Texts in any language → the installed fonts that have their characters, and the width of a text in them."""
 
 from __future__ import annotations
 
+import functools
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-# Comes with matplotlib: Latin, Greek, Cyrillic, Arabic, Hebrew, Armenian, Georgian, ✓ and ✗.
-_BASE = "DejaVu Sans"
-# Chinese, Japanese and Korean write some characters differently; font families say whose way is theirs.
+from ..errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from PIL import ImageFont
+
+# Chinese, Japanese and Korean draw some characters differently; font families are named after the language.
 _ENDINGS = {"ja": ("JP",), "ko": ("KR",), "zh": ("SC", "TC")}
 _TRADITIONAL = re.compile(r"hant|-(tw|hk|mo)\b", re.IGNORECASE)
 # fonts that have a box for every character
@@ -21,131 +26,199 @@ _SHAPED = re.compile(
 
 
 @dataclass(frozen=True)
+class FontFile:
+    """An installed font.
+
+    Attributes:
+        path: The file.
+        family: Name of the family.
+        letters: Characters that it has, of those that were asked for.
+    """
+
+    path: str
+    family: str
+    letters: frozenset[str]
+
+
+@dataclass(frozen=True)
 class Fonts:
     """Fonts for some texts.
 
     Attributes:
-        families: names for matplotlib, to be tried from first to last.
-        found: characters that the first one has not, and another has.
-        missing: characters that no installed font has.
-        unshaped: whether there are letters that this matplotlib cannot put in order or join; from 3.11 on it
-            can.
+        base: Paths of the regular and the bold file of DejaVu Sans. It comes with matplotlib and has Latin,
+            Greek, Cyrillic, Arabic, Hebrew, Armenian, Georgian, ✓ and ✗.
+        others: Fonts for characters that DejaVu Sans does not have, preferred ones first.
+        missing: Characters that no installed font has.
+        unshaped: Whether there are letters that this Pillow cannot order or join, for want of libraqm.
     """
 
-    families: tuple[str, ...]
-    found: frozenset[str]
+    base: tuple[str, str]
+    others: tuple[FontFile, ...]
     missing: frozenset[str]
     unshaped: bool
 
-    def for_language(self, tag: str) -> list[str]:
-        """The families, those for this language before others.
-
-        >>> families = ("DejaVu Sans", "Noto Sans CJK JP", "Noto Sans CJK SC")
-        >>> fonts = Fonts(families, frozenset(), frozenset(), unshaped=False)
-        >>> fonts.for_language("zh-CN")
-        ['DejaVu Sans', 'Noto Sans CJK SC', 'Noto Sans CJK JP']
-        """
-        endings = _endings(tag)
-        first, *others = self.families
-        return [first, *sorted(others, key=lambda name: not name.endswith(endings))]
-
     def drawable(self, text: str) -> str:
-        """The text with "?" for what cannot be drawn, in one line, and without what has no look of its own.
+        """The text in one line, with "?" for missing characters and without invisible ones.
 
-        >>> Fonts(("DejaVu Sans",), frozenset(), frozenset("猫"), False).drawable("a 猫\\n✓\ufe0e")
+        >>> Fonts(("", ""), (), frozenset("猫"), False).drawable("a 猫\\n✓\ufe0e")
         'a ? ✓'
         """
         kept = (" " if letter.isspace() else letter for letter in text if not _invisible(letter))
         return "".join("?" if letter in self.missing else letter for letter in kept)
 
+    def runs(self, text: str, language: str = "", bold: bool = False) -> list[tuple[str, str]]:
+        """A text in pieces, each with the path of its font; those made for the language come first.
+
+        Only the base font has a bold variant.
+        """
+        endings = _endings(language)
+        fonts = sorted(self.others, key=lambda font: not font.family.endswith(endings))
+        runs: list[tuple[str, str]] = []
+        for letter in text:
+            path = next((font.path for font in fonts if letter in font.letters), self.base[bold])
+            if runs and runs[-1][0] == path:
+                runs[-1] = path, runs[-1][1] + letter
+            else:
+                runs.append((path, letter))
+        return runs
+
+    def placed(
+        self, text: str, size: float, language: str = "", bold: bool = False, direction: str | None = None
+    ) -> Iterator[tuple[float, str, ImageFont.FreeTypeFont, dict[str, Any]]]:
+        """The pieces of a text from left to right, and an empty one at its end.
+
+        Args:
+            text: One line.
+            size: Font size in pixels.
+            language: BCP 47 tag.
+            bold: Whether to use the bold base font.
+            direction: "ltr" or "rtl"; None lets each piece decide.
+
+        Yields:
+            Pixels from the text's left end, the piece, its font, and Pillow's options for drawing it.
+        """
+        options: dict[str, Any] = {}
+        if has_raqm():
+            options = {"direction": direction, "language": language.replace("_", "-") or None}
+        runs = self.runs(text, language, bold)
+        x = 0.0
+        for path, piece in [*(runs[::-1] if direction == "rtl" else runs), (self.base[0], "")]:
+            font = _font(path, size)
+            yield x, piece, font, options
+            x += font.getlength(piece, **options)
+
+    def width(self, text: str, size: float, **options: Any) -> float:
+        """The width of a text in pixels; options as of `placed`."""
+        return max(x for x, *_ in self.placed(text, size, **options))
+
+
+@functools.lru_cache(maxsize=1)
+def has_raqm() -> bool:
+    """Whether this Pillow can order text that runs from right to left, and join letters."""
+    from PIL import features
+
+    return bool(features.check("raqm"))
+
+
+@functools.lru_cache(maxsize=256)
+def _font(path: str, size: float) -> ImageFont.FreeTypeFont:
+    from PIL import ImageFont
+
+    return ImageFont.truetype(path, size)  # the layout engine is libraqm where there is one
+
 
 def find_fonts(texts: Iterable[tuple[str, str]]) -> Fonts:
-    """Find fonts; files are looked through only where the font that comes with matplotlib is not enough.
+    """Find fonts for texts; installed fonts are searched only where the base font is not enough.
 
     Args:
-        texts: pairs of a text and its BCP 47 tag ("" where not stated).
+        texts: Pairs of a text and its BCP 47 tag ("" where not stated).
 
     Returns:
-        As few families as cover most, upright ones without serifs first.
-    """
-    from matplotlib import ft2font
+        As few fonts as cover most, upright ones without serifs first, and the ones made for the languages.
 
+    Raises:
+        MissingExtraError: matplotlib is not installed.
+    """
     texts = list(texts)
     letters = {x for text, _ in texts for x in text if not x.isspace() and not _invisible(x)}
-    others = letters - _covered(_base_font(), letters)
-    families, missing = _installed(others, [tag for _, tag in texts]) if others else ([], set())
-    unshaped = not hasattr(ft2font, "__libraqm_version__") and any(_SHAPED.search(text) for text, _ in texts)
-    return Fonts((_BASE, *families), frozenset(others - missing), frozenset(missing), unshaped)
+    base = _base_fonts()
+    missing = letters - _covered(base[0], letters)
+    others = _installed(missing, [_endings(tag) for _, tag in texts]) if missing else []
+    missing -= {letter for font in others for letter in font.letters}
+    unshaped = not has_raqm() and any(_SHAPED.search(text) for text, _ in texts)
+    return Fonts(base, tuple(others), frozenset(missing), unshaped)
 
 
-def _base_font() -> str:
-    from matplotlib import font_manager
+def _base_fonts() -> tuple[str, str]:
+    try:
+        from matplotlib.font_manager import FontProperties, findfont
+    except ImportError as error:
+        raise MissingExtraError("matplotlib", "figures", "a picture") from error
+    regular, bold = (
+        str(findfont(FontProperties(family=["DejaVu Sans"], weight=w))) for w in ("normal", "bold")
+    )
+    return regular, bold
 
-    return str(font_manager.findfont(font_manager.FontProperties(family=[_BASE])))
 
+def _installed(missing: set[str], endings: Iterable[tuple[str, ...]]) -> list[FontFile]:
+    """Fonts that have missing characters."""
+    from matplotlib.font_manager import findSystemFonts  # reads the folders anew each time
 
-def _installed(missing: set[str], tags: Sequence[str]) -> tuple[list[str], set[str]]:
-    """Families with these characters, and the characters that are in none."""
-    from matplotlib import font_manager
-
-    # matplotlib's own list is one of the day it was first used; fonts may have come since
-    found = ((path, _covered(path, missing)) for path in font_manager.findSystemFonts())
-    coverage = {path: letters for path, letters in found if letters}
-    families: list[str] = []
-    while missing:
-        best = min(coverage, key=lambda path: (-len(coverage[path] & missing), _rank(path)), default=None)
-        if best is None or not coverage[best] & missing:
+    found = [
+        FontFile(path, _open(path).family_name, frozenset(covered))
+        for path in findSystemFonts()
+        if (covered := _covered(path, missing))
+    ]
+    chosen: list[FontFile] = []
+    left = set(missing)
+    while best := min(found, key=lambda font: (-len(font.letters & left), _rank(font)), default=None):
+        if not best.letters & left:
             break
-        missing = missing - coverage.pop(best)
-        families += _families(best, tags)
-    return list(dict.fromkeys(families)), missing
+        chosen.append(best)
+        left -= best.letters
+    for ending in filter(None, endings):
+        suiting = [font for font in found if font.family.endswith(ending)]
+        chosen += sorted(suiting, key=lambda font: (-len(font.letters), _rank(font)))[:1]
+    return list(dict.fromkeys(chosen))
+
+
+def _open(path: str) -> Any:
+    from matplotlib import ft2font
+
+    return ft2font.FT2Font(path)
 
 
 def _covered(path: str, letters: set[str]) -> set[str]:
-    from matplotlib.ft2font import FT2Font
-
     try:
-        font = FT2Font(path)
-    except (RuntimeError, OSError):  # of a kind that matplotlib cannot draw with, such as colour bitmaps
+        font = _open(path)
+    except (RuntimeError, OSError):  # a font without outlines, such as colour bitmaps
         return set()
     if any(name in font.family_name.lower().replace(" ", "") for name in _BOXES):
         return set()
     return {letter for letter in letters if font.get_char_index(ord(letter))}
 
 
-def _rank(path: str) -> tuple[bool, bool, bool, str]:
-    from matplotlib.ft2font import FT2Font
-
-    font = FT2Font(path)
-    style, family = font.style_name.lower(), font.family_name.lower()
+def _rank(font: FontFile) -> tuple[bool, bool, bool, str]:
+    style, family = _open(font.path).style_name.lower(), font.family.lower()
     upright = style in ("regular", "book", "roman", "normal", "medium", "w3")
-    return not upright, "serif" in family and "sans" not in family, "mono" in family, path
-
-
-def _families(path: str, tags: Sequence[str]) -> list[str]:
-    """The families in a file that suit the languages; its first one if none is made for them."""
-    from matplotlib.font_manager import fontManager
-
-    names = [entry.name for entry in fontManager.ttflist if str(entry.fname) == path]
-    if not names:
-        fontManager.addfont(path)
-        names = [entry.name for entry in fontManager.ttflist if str(entry.fname) == path]
-    suiting = []
-    for tag in tags:
-        endings = _endings(tag)
-        suiting += [name for name in names if endings and name.endswith(endings) and "Mono" not in name][:1]
-    return suiting or names[:1]
+    return not upright, "serif" in family and "sans" not in family, "mono" in family, font.path
 
 
 def _endings(tag: str) -> tuple[str, ...]:
-    primary = tag.lower().replace("_", "-").partition("-")[0]
-    if primary == "zh" and _TRADITIONAL.search(tag.replace("_", "-")):
+    """The endings of the families made for a language; none for most.
+
+    >>> _endings("ja"), _endings("zh-CN"), _endings("zh_TW"), _endings("en")
+    (('JP',), ('SC', 'TC'), ('TC',), ())
+    """
+    tag = tag.lower().replace("_", "-")
+    primary = tag.partition("-")[0]
+    if primary == "zh" and _TRADITIONAL.search(tag):
         return ("TC",)
     return _ENDINGS.get(primary, ())
 
 
 def _invisible(letter: str) -> bool:
-    """Whether it only says how others look; joiners and marks of direction stay, as shaping reads them."""
+    """Whether a character only changes the look of others; joiners and marks of direction stay."""
     if letter in "\u200c\u200d\u200e\u200f":
         return False
     return unicodedata.category(letter) == "Cf" or "\ufe00" <= letter <= "\ufe0f"

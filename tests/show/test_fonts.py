@@ -9,7 +9,7 @@ pytest.importorskip("matplotlib")
 from matplotlib import font_manager, ft2font
 
 from capscore.show import fonts
-from capscore.show.fonts import Fonts, find_fonts
+from capscore.show.fonts import FontFile, Fonts, find_fonts
 
 
 def no_scan():
@@ -19,19 +19,21 @@ def no_scan():
 def test_what_the_usual_font_has_needs_no_search(monkeypatch):
     monkeypatch.setattr(font_manager, "findSystemFonts", no_scan)
     found = find_fonts([("A cat — ✓ ✗ кошка γάτα\n\ufe0f", "en")])
-    assert found == Fonts(("DejaVu Sans",), frozenset(), frozenset(), False)
+    assert (found.others, found.missing, found.unshaped) == ((), frozenset(), False)
+    regular, bold = found.base
+    assert found.runs("a ✓") == [(regular, "a ✓")] and found.runs("a", bold=True) == [(bold, "a")]
+    assert "Bold" in bold and "Bold" not in regular
 
 
 def test_characters_that_no_font_has(monkeypatch):
     monkeypatch.setattr(font_manager, "findSystemFonts", lambda: [])
     found = find_fonts([("a 猫", "ja"), ("が", "ja")])
-    assert found.families == ("DejaVu Sans",)
-    assert found.missing == {"猫", "が"}
+    assert found.others == () and found.missing == {"猫", "が"}
     assert found.drawable("a 猫\tが\u202e!") == "a ? ?!"
 
 
 def test_the_font_that_has_most_is_taken_and_one_with_a_box_for_everything_is_not(monkeypatch):
-    has = {"some.ttf": "猫", "all.ttf": "猫が", "boxes.ttf": "猫がⴰ", "broken.ttf": ""}
+    has = {"some.ttf": "猫", "all.ttf": "猫が", "boxes.ttf": "猫がⴰ", "broken.ttf": "", "some JP.ttf": "猫"}
 
     class Font:
         style_name = "Regular"
@@ -40,24 +42,25 @@ def test_the_font_that_has_most_is_taken_and_one_with_a_box_for_everything_is_no
             if path == "broken.ttf":
                 raise RuntimeError("no outlines")
             self.path = path
-            self.family_name = {"boxes.ttf": "Last Resort"}.get(path, "Sans")
+            self.family_name = {"boxes.ttf": "Last Resort"}.get(path, path.removesuffix(".ttf"))
 
         def get_char_index(self, code):
-            return int(self.path not in has or chr(code) in has[self.path])
+            return int(chr(code) in has.get(self.path, "a"))
 
-    usual = fonts._covered
-    monkeypatch.setattr(fonts, "_base_font", lambda: "base.ttf")
-    monkeypatch.setattr(fonts, "_covered", lambda p, x: {"a"} & x if p == "base.ttf" else usual(p, x))
-    monkeypatch.setattr(fonts, "_families", lambda path, tags: [path])
+    monkeypatch.setattr(fonts, "_base_fonts", lambda: ("base.ttf", "bold.ttf"))
     monkeypatch.setattr(ft2font, "FT2Font", Font)
     monkeypatch.setattr(font_manager, "findSystemFonts", lambda: list(has))
+    found = find_fonts([("a 猫が ⴰ", "en")])
+    assert [font.path for font in found.others] == ["all.ttf"]
+    assert found.missing == {"ⴰ"}
+    assert found.runs("a猫が a", bold=True) == [("bold.ttf", "a"), ("all.ttf", "猫が"), ("bold.ttf", " a")]
     found = find_fonts([("a 猫が ⴰ", "ja")])
-    assert found.families == ("DejaVu Sans", "all.ttf")
-    assert (found.found, found.missing) == ({"猫", "が"}, {"ⴰ"})
+    assert [font.path for font in found.others] == ["all.ttf", "some JP.ttf"]
+    assert found.runs("猫が", "ja") == [("some JP.ttf", "猫"), ("all.ttf", "が")]
 
 
 @pytest.mark.parametrize(
-    ("tag", "second"),
+    ("tag", "first"),
     [
         ("ja", "CJK JP"),
         ("zh", "CJK SC"),
@@ -67,14 +70,27 @@ def test_the_font_that_has_most_is_taken_and_one_with_a_box_for_everything_is_no
         ("en", "CJK KR"),
     ],
 )
-def test_each_language_has_its_own_shapes(tag, second):
-    found = Fonts(("DejaVu Sans", "CJK KR", "CJK SC", "CJK TC", "CJK JP"), frozenset(), frozenset(), False)
-    families = found.for_language(tag)
-    assert families[:2] == ["DejaVu Sans", second]
-    assert sorted(families) == sorted(found.families)
+def test_each_language_has_its_own_shapes(tag, first):
+    names = ("CJK KR", "CJK SC", "CJK TC", "CJK JP")
+    found = Fonts(
+        ("", ""), tuple(FontFile(name, name, frozenset("猫")) for name in names), frozenset(), False
+    )
+    assert found.runs("猫", tag) == [(first, "猫")]
 
 
-def test_older_drawing_joins_no_letters(monkeypatch):
-    monkeypatch.delattr(ft2font, "__libraqm_version__", raising=False)
+def test_a_text_is_placed_from_left_to_right_whatever_its_direction(monkeypatch):
+    if not fonts.has_raqm():
+        pytest.skip("this Pillow has no libraqm")
+    found = find_fonts([("ab", "")])
+    split = Fonts(found.base, (FontFile(found.base[1], "Bold", frozenset("b")),), frozenset(), False)
+    assert [piece for _, piece, *_ in split.placed("aab", 20)] == ["aa", "b", ""]
+    placed = list(split.placed("aab", 20, direction="rtl"))
+    assert [piece for _, piece, *_ in placed] == ["b", "aa", ""]
+    assert 0 == placed[0][0] < placed[1][0] < placed[2][0] == split.width("aab", 20)
+
+
+def test_without_libraqm_letters_are_not_joined(monkeypatch):
+    monkeypatch.setattr(fonts, "has_raqm", lambda: False)
     assert find_fonts([("قطة", "ar")]).unshaped
     assert not find_fonts([("кошка", "ru")]).unshaped
+    assert find_fonts([("قطة", "ar")]).width("قطة", 20.0, language="ar") > 0
