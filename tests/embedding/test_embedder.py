@@ -204,7 +204,7 @@ def test_texts_in_slabs_are_the_same(monkeypatch):
     monkeypatch.setattr("capscore.embedding.embedder.TEXT_BATCHES_A_SLAB", 2)
     backbone = ColourBackbone()
     slabs = Embedder(backbone, batch_size=3).texts(texts)
-    np.testing.assert_array_equal(slabs.matrix[slabs.index], whole.matrix[whole.index])
+    np.testing.assert_allclose(slabs.matrix[slabs.index], whole.matrix[whole.index], rtol=0, atol=1e-6)
     assert max(map(len, backbone.text_batches)) == 3 and backbone.encoded_texts == 40
 
 
@@ -216,7 +216,9 @@ def test_threads_take_turns(monkeypatch):
 
     def work(turn: int):
         rows = embedder.texts(captions[turn % 7 :])
-        np.testing.assert_array_equal(rows.matrix[rows.index], expected.matrix[expected.index][turn % 7 :])
+        np.testing.assert_allclose(
+            rows.matrix[rows.index], expected.matrix[expected.index][turn % 7 :], rtol=0, atol=1e-6
+        )
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(work, range(80)))

@@ -195,7 +195,7 @@ def test_regions_lie_on_the_photo(folder, kind):
         np.fill_diagonal(shared, 0)
         assert (shared <= SAME).all()
         alone = detector.find([photo])[0]
-        np.testing.assert_array_equal(found.boxes, alone.boxes)
+        np.testing.assert_allclose(found.boxes, alone.boxes, atol=1e-3)
         assert found.labels == alone.labels
 
 
@@ -245,7 +245,7 @@ def test_threshold_and_number(folder):
     (sure,) = load(path, "detr", threshold=middle).find(random_photos(1))
     assert len(sure) == (everything.confidences > middle).sum()
     (two,) = load(path, "detr", threshold=0.0, most=2).find(random_photos(1))
-    np.testing.assert_array_equal(two.boxes, everything.boxes[:2])
+    np.testing.assert_allclose(two.boxes, everything.boxes[:2], atol=1e-3)
     (none,) = load(path, "detr", threshold=1.0).find(random_photos(1))
     assert len(none) == 0
 

@@ -403,7 +403,9 @@ def test_pieces_of_no_word_that_counts_have_no_score_but_are_read():
     assert abs(pair_of(MODEL_OF_WORDS, other, (added, weight)).precision - found.precision).item() > 1e-3
     # nothing of it says what such a piece adds
     added[2] = 5.0
-    assert torch.equal(pair_of(MODEL_OF_WORDS, text, (added, weight)).token_scores, found.token_scores)
+    assert torch.allclose(
+        pair_of(MODEL_OF_WORDS, text, (added, weight)).token_scores, found.token_scores, rtol=0, atol=1e-6
+    )
 
 
 def test_a_word_of_two_pieces_has_no_more_than_one_of_one_piece():
@@ -423,7 +425,7 @@ def test_of_a_text_without_a_word_that_counts_all_pieces_do():
     none = pair_of(MODEL_OF_WORDS, text, (added, np.zeros(4)))
     every = pair_of(MODEL_OF_WORDS, text, (added, np.ones(4)))
     assert (none.token_scores > 0).all() and torch.isfinite(none.overall).all()
-    assert torch.equal(none.token_scores, every.token_scores)
+    assert torch.allclose(none.token_scores, every.token_scores, rtol=0, atol=1e-6)
     assert none.token_scores[0].sum().item() == pytest.approx(1)
     empty = pair_of(MODEL_OF_WORDS, texts_of([0])[0], (np.zeros((0, 6)), np.zeros(0)))
     assert empty.token_scores.shape == (1, 0) and empty.precision.item() == 0
@@ -461,8 +463,8 @@ def test_sharpness_is_a_power_of_scores_but_not_of_weights(config, sharpness):
     scores = plain.token_scores[0].double().numpy()
     powers = weight * np.divide(scores, weight, out=np.zeros(5), where=weight > 0) ** sharpness
     assert sharp.token_scores[0].tolist() == pytest.approx(powers / powers.sum(), abs=1e-5)
-    assert torch.equal(sharp.region_scores, plain.region_scores)
-    assert torch.equal(sharp.recall, plain.recall)
+    assert torch.allclose(sharp.region_scores, plain.region_scores, rtol=0, atol=1e-6)
+    assert torch.allclose(sharp.recall, plain.recall, rtol=0, atol=1e-6)
 
 
 def test_a_new_networks_words_are_asked_for_by_what_the_cosine_loses():
@@ -485,8 +487,8 @@ def test_what_reads_no_words_leaves_a_context_alone(aligner):
     assert (told.added, told.hidden, told.log_weight) == (None, None, None)
     with torch.no_grad():
         found, expected = (aligner.pairs(images, states, [0], [0]) for states in (told, plain))
-    assert torch.equal(found.token_scores, expected.token_scores)
-    assert torch.equal(found.overall, expected.overall)
+    assert torch.allclose(found.token_scores, expected.token_scores, rtol=0, atol=1e-6)
+    assert torch.allclose(found.overall, expected.overall, rtol=0, atol=1e-6)
 
 
 def word_input(n=2, l=3, d=6):  # noqa: E741

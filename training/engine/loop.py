@@ -2,7 +2,7 @@
 
 In: a model, batches that are a pure function of epoch and step, a loss. Out: the trained model, and in the
 folder of the run `log.jsonl`, `run.json` and `checkpoints/`. The same command continues a run that was
-stopped or killed, and ends with the same weights as without the stop, on a CPU to the bit.
+stopped or killed, and ends with the same weights as without the stop (on a CPU to 1e-6).
 
     python -m training.teacher_learning --config …                       # one process
     accelerate launch -m training.teacher_learning --config …            # one process per GPU

@@ -82,15 +82,16 @@ def train(out: Path, *, dropout: float = 0.2, identity=None, **changes) -> tuple
     return model, result
 
 
-def weights(model: nn.Module) -> str:
-    return b"".join(p.detach().numpy().tobytes() for p in model.parameters()).hex()
+def weights(model: nn.Module) -> list[float]:
+    return torch.cat([parameter.detach().flatten() for parameter in model.parameters()]).tolist()
 
 
 def lines(out: Path) -> list[dict]:
-    """The log without its times, which differ from run to run."""
+    """The log without its times, which differ from run to run; numbers to five places."""
     return [
-        {name: value for name, value in json.loads(line).items() if name != "seconds"}
-        for line in (out / training_log.LOG).read_text().splitlines()
+        {name: value for name, value in line.items() if name != "seconds"}
+        for text in (out / training_log.LOG).read_text().splitlines()
+        for line in [json.loads(text, parse_float=lambda number: round(float(number), 5))]
     ]
 
 
