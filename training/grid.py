@@ -23,7 +23,8 @@ from training.engine.checkpoints import MAY_CHANGE
 from training.engine.config import main as run_as_command
 from training.engine.config import parse
 from training.engine.processes import is_main_process, say
-from training.pr_mcs import RESULT, Settings, data_digests, train
+from training.engine.recipe import RESULT, SETTINGS
+from training.pr_mcs import Settings, data_digests, train
 
 TABLE = "grid.json"
 # What a finished run may differ in from the one asked for: how it was watched, and what its card says.
@@ -207,7 +208,7 @@ def _finished(own: Settings, digests: Mapping[str, str]) -> dict[str, Any] | Non
         return None
     try:
         result = json.loads(path.read_text(encoding="utf-8"))
-        before = yaml.safe_load((path.parent / "settings.yaml").read_text(encoding="utf-8"))
+        before = yaml.safe_load((path.parent / SETTINGS).read_text(encoding="utf-8"))
         data = result["data"]
         _ = result["this"], result["base"]
     except (OSError, ValueError, KeyError, TypeError, yaml.YAMLError) as error:

@@ -34,8 +34,8 @@ from capscore.backbones.transformers_tokenizer import load_tokenizer, pad_id_of
 from capscore.benchmark.protocols.retrieval_recall import retrieval
 from capscore.embedding.embedder import Embedder
 from capscore.errors import BackboneUnavailable, CapscoreError, ResultWriteError
+from training.data.batches import ShuffledBatches
 from training.data.parallel_text import ParallelText, read_parallel_text
-from training.engine.batches import ShuffledBatches
 from training.engine.config import main, parse
 from training.engine.loop import Evaluate, Loss, RunResult, run
 from training.engine.loop_settings import LoopSettings

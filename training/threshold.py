@@ -18,8 +18,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from torch import Tensor
-
 from capscore import load_backbone
 from capscore.backbones.base import Backbone
 from capscore.benchmark import run_benchmark
@@ -33,7 +31,7 @@ from capscore.scorers.pr_mcs import PRMCS
 from capscore.scorers.text_score import TextScore
 from training.engine.config import main as run_as_command
 from training.engine.config import parse
-from training.engine.moved_threshold import MovedThreshold
+from training.engine.gate import Memory, MovedThreshold
 
 
 @dataclass
@@ -101,7 +99,7 @@ def trade_off(settings: Settings) -> list[Row]:
         for spec in settings.data
         for one in _captions(spec, settings)
     ]
-    memory: dict[tuple[int, ...], tuple[Tensor, Tensor]] = {}
+    memory: Memory = {}
     rows = []
     for shift in settings.shifts:
         moved = MovedThreshold(tower, shift, memory)

@@ -24,29 +24,18 @@ from capscore.infometic.model import InfoMetIC, InfoMetICConfig
 from capscore.infometic.pieces import Pieces, split_pieces
 from capscore.infometic.words import CaptionWord, caption_words
 from tests.backbones import tiny_transformers as tiny
-from training import infometic
-from training.data import infometic_features as infometic_data
+from training.data import alignment_features
 from training.data.aligned_rows import AlignedRow, RegionText, coco_rows, entity_rows, file_rows
-from training.data.infometic_features import (
-    AlignmentData,
-    FeatureOptions,
-    labelled_shares,
-    load_features,
-    prepare,
-)
+from training.data.alignment_batches import AlignmentBatches, AlignmentItem
+from training.data.alignment_data import AlignmentData, load_features
+from training.data.alignment_features import FeatureOptions, labelled_shares, prepare
 from training.data.stored_rows import StoredRows
 from training.data.word_pollution import like_words
+from training.engine.alignment_check import AlignmentCheck, set_sharpness
+from training.engine.alignment_loss import AlignmentLoss
 from training.engine.config import parse
 from training.engine.training_log import read_log
-from training.infometic import (
-    AlignmentBatches,
-    AlignmentCheck,
-    AlignmentItem,
-    AlignmentLoss,
-    Settings,
-    set_sharpness,
-    train,
-)
+from training.infometic import Settings, train
 
 from ..processes import run_distributed
 from .data.test_flickr30k_entities import SENTENCES, XML
@@ -235,7 +224,7 @@ def test_the_folder_has_card_settings_and_result(trained):
 
 
 def test_features_are_made_once(trained, eight, embedded, monkeypatch):
-    monkeypatch.setattr(infometic_data, "_build", lambda *arguments: pytest.fail("made again"))
+    monkeypatch.setattr(alignment_features, "_build", lambda *arguments: pytest.fail("made again"))
     said = []
     again = prepare(
         file_rows(eight), Embedder(embedded), FeatureOptions(), trained.folder / "features", say=said.append
@@ -247,7 +236,7 @@ def test_features_are_made_once(trained, eight, embedded, monkeypatch):
 
 
 def test_docstring_examples():
-    result = doctest.testmod(infometic_data, optionflags=doctest.NORMALIZE_WHITESPACE)
+    result = doctest.testmod(alignment_features, optionflags=doctest.NORMALIZE_WHITESPACE)
     assert result.attempted >= 3 and not result.failed
 
 
@@ -332,10 +321,10 @@ def test_a_changed_picture_is_noticed_and_a_torn_folder_replaced(pictures, clip,
         return prepare(rows, embedder, FeatureOptions(regions="given"), folder, say=said.append).digest
 
     first = digest()
-    assert digest() == first and not any("made anew" in line for line in said)
+    assert digest() == first and not any("computed again" in line for line in said)
     os.utime(pictures.with_name("0.png"), ns=(0, 0))
     second = digest()
-    assert second != first and any("are made anew" in line for line in said)
+    assert second != first and any("are computed again" in line for line in said)
     (folder / "about.json").write_text("{")
     assert digest() == second
     (folder / "vectors.npy").write_bytes(b"torn")
@@ -649,7 +638,7 @@ def test_a_run_that_reads_words_is_resumed_and_its_weights_are_scored_with(
     assert model.config.context_width == 4 and model.config.sharpness != 1
     # what is told of it is with that sharpness
     data = load_features(resumed.folder / "features")
-    check = AlignmentCheck(data, infometic._split(data, own()).validation)
+    check = AlignmentCheck(data, own().split(data.photo_captions()).validation)
     assert check(model) == pytest.approx(resumed.evaluation)
     assert check.n == 2
     scorer = capscore.load(
@@ -825,7 +814,7 @@ def test_configs_are_the_paper(name, differs):
         ({"tasks": ["coarse", "regions"]}, "expected a list of coarse, text, vision"),
         ({"tasks": []}, "tasks="),
         ({"text_weight": -1.0}, r"text_weight=-1\.0: expected a weight"),
-        ({"text_weight": 0.0}, "tasks has 'text', all of whose losses have the weight 0"),
+        ({"text_weight": 0.0}, "tasks has 'text', all of whose losses have weight 0"),
         ({"pollutions": 0}, "pollutions=0, but tasks has 'text'"),
         ({"negatives": 0}, "negatives=0: expected at least 1"),
         ({"beta": 1.0}, r"beta=1\.0"),
@@ -850,7 +839,7 @@ def test_settings_that_cannot_be(settings, changes, message):
 def test_data_that_cannot_be(settings, tmp_path, pictures):
     plain = {"image": str(pictures.with_name("0.png")), "caption": "red square", "language": "en"}
     bad = write_rows(tmp_path / "bad.jsonl", [plain])
-    with pytest.raises(InputError, match=r"line 1 .*has no boxes, and regions='given' takes no others"):
+    with pytest.raises(InputError, match=r"line 1 .*has no boxes, which regions='given' needs"):
         train(settings(data=[str(bad)]))
     write_rows(bad, [{**plain, "boxes": [[30, 0, 20, 9]]}])
     with pytest.raises(InputError, match=r"line 1 .*box 0 is \(30, 0, 20, 9\)"):
@@ -860,7 +849,7 @@ def test_data_that_cannot_be(settings, tmp_path, pictures):
     )
     with pytest.raises(InputError, match="no row says which regions its caption mentions"):
         train(settings(data=[str(bad)], validation_share=0.0))
-    with pytest.raises(InputError, match="names images, but not where they are: give image_dir"):
+    with pytest.raises(InputError, match="names images, but not their folder: give image_dir"):
         train(settings(data=[f"entities:{tmp_path}:train"]))
     (tmp_path / "run" / WEIGHTS).write_bytes(b"")
     with pytest.raises(CapscoreError, match="has the weights of another model"):

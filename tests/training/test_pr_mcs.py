@@ -18,15 +18,18 @@ from capscore.errors import BackboneUnavailable, CapscoreError, InputError
 from capscore.perturbations.published import KINDS
 from tests.backbones import tiny_transformers as tiny
 from tests.toy import ColourBackbone
-from training import pr_mcs
 from training.data.caption_rows import file_rows
 from training.data.captions import embed_captions
+from training.data.split import split_by_image
 from training.data.triples import Noise, TripleBatches
+from training.engine import gate, triple_loss
 from training.engine import pr_mcs_losses as losses
 from training.engine.config import parse
+from training.engine.gate import add_gate
 from training.engine.robustness_check import RobustnessCheck
 from training.engine.training_log import read_log
-from training.pr_mcs import Settings, TripleLoss, train
+from training.engine.triple_loss import TripleLoss
+from training.pr_mcs import Settings, train
 
 from ..processes import run_distributed
 from .caption_file import LANGUAGES, write_captions
@@ -116,8 +119,6 @@ def test_the_folder_loads_and_scores_as_the_run_measured(trained, data, embedded
     )
 
     captions = embed_captions(file_rows(data), Embedder(embedded))
-    from training.data.split import split_by_image
-
     validation = split_by_image(captions, validation_share=0.25).validation
     check = RobustnessCheck(captions, validation, Noise(), embedded)
     again = check(tuned)
@@ -141,7 +142,7 @@ def test_only_the_text_tower_is_stored_and_the_card_says_what_was_done(trained):
     for expected in (
         "captions.jsonl | CC0 | 24",
         "| `lambda_2` | 1 |",
-        "2 of the 8 images were not to be had",
+        "2 of the 8 images were not available",
     ):
         assert expected in card
     result = json.loads((trained.folder / "result.json").read_text())
@@ -344,25 +345,25 @@ def test_configs_are_the_paper(name, differs):
         (
             {"clip_weight": 0.0, "lambda_1": 0.0, "lambda_2": 0.0, "lambda_3": 0.0},
             CapscoreError,
-            "every term of the loss has the weight 0",
+            "every term of the loss has weight 0",
         ),
         ({"gate": [16, 1]}, CapscoreError, r"gate=\[16, 1\]: expected its width, layers and heads"),
         ({"gate": [16, 0, 2]}, CapscoreError, r"gate=\[16, 0, 2\]"),
-        ({"gate": [16, 1, 3]}, CapscoreError, "an even width that its heads can share"),
-        ({"gate": [15, 1, 3]}, CapscoreError, "an even width that its heads can share"),
+        ({"gate": [16, 1, 3]}, CapscoreError, "an even width that its heads divide"),
+        ({"gate": [15, 1, 3]}, CapscoreError, "an even width that its heads divide"),
         ({"gate": [16, 1, 2], "gate_weight": -1.0}, CapscoreError, r"gate_weight=-1\.0"),
         (
             {"gate_weight": 1.0},
             CapscoreError,
             "gate_weight, gate_sharpness and keep_original are for a tower",
         ),
-        ({"gate_sharpness": 2.0}, CapscoreError, "are for a tower with a gate: set gate, too"),
+        ({"gate_sharpness": 2.0}, CapscoreError, "are for a tower with a gate: set gate too"),
         (
             {"gate": [16, 1, 2], "gate_sharpness": 0.0},
             CapscoreError,
             r"gate_sharpness=0\.0: expected a number",
         ),
-        ({"keep_original": 0.9}, CapscoreError, "are for a tower with a gate: set gate, too"),
+        ({"keep_original": 0.9}, CapscoreError, "are for a tower with a gate: set gate too"),
         ({"gate": [16, 1, 2], "keep_original": 1.0}, CapscoreError, r"keep_original=1\.0: expected a share"),
         ({"kind_shares": [1.0, 2.0]}, CapscoreError, r"shares=\[1\.0, 2\.0\]: expected a number above 0 for"),
         ({"kind_shares": [1.0] * 4, "draws": "all"}, CapscoreError, "is for draws='one'"),
@@ -472,11 +473,11 @@ def gated(data, tmp_path_factory):
 def with_gate(embedded, data, seed=0):
     """A backbone that shares the encoder with `embedded`, and has an untrained gate; and the captions."""
     captions = embed_captions(file_rows(data), Embedder(embedded))
-    split = pr_mcs.split_by_image(captions, validation_share=0.25)
+    split = split_by_image(captions, validation_share=0.25)
     backbone = embedded.remade()
-    pr_mcs._add_gate(
-        backbone, gated_settings(data, "nowhere", seed=seed), captions, split, Embedder(embedded)
-    )
+    chosen = np.random.default_rng(0).permutation(split.training)
+    rows = Embedder(embedded).texts([captions.texts[row] for row in chosen])
+    add_gate(backbone, GATE, rows.matrix[rows.index], seed)
     return backbone, captions, split
 
 
@@ -530,7 +531,7 @@ def test_the_threshold_moves_until_the_captions_keep_their_scores_and_no_further
 
 
 def test_a_threshold_that_cannot_be_reached_is_said(data, tmp_path, monkeypatch):
-    monkeypatch.setattr(pr_mcs, "_MOST_STEPS", 1)
+    monkeypatch.setattr(gate, "_MOST_STEPS", 1)
     out = tmp_path / "run"
     with pytest.raises(
         CapscoreError, match=r"keep_original=0\.999: the mean score of validation captions stays"
@@ -581,7 +582,7 @@ def test_parts_of_like_length_give_the_rows_of_each_text_alone(embedded, data, m
     backbone, captions, _ = with_gate(embedded, data)
     texts = [*captions.texts, "a dog", "two cats sleep", " ".join(captions.texts[::3])]
     texts = [texts[number] for number in np.random.default_rng(0).permutation(len(texts))]
-    monkeypatch.setattr(pr_mcs, "_PART", 5)
+    monkeypatch.setattr(triple_loss, "_TEXTS_AT_ONCE", 5)
     weights = losses.LossWeights()
     gate = TripleLoss(backbone, captions, weights, logit_scale=20.0, gate_weight=1.0)
     without = TripleLoss(backbone, captions, weights, logit_scale=20.0)
@@ -662,7 +663,10 @@ def test_the_card_has_the_sources_that_stand_beside_the_captions(settings, data,
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('{"sources": [{"name": "A', r"captions\.jsonl\.sources\.json does not say what captions come from"),
+        (
+            '{"sources": [{"name": "A',
+            r"jsonl\.sources\.json does not say where the captions come from",
+        ),
         ("[]", r"TypeError: it holds \[\]"),
         ('"text"', "it holds 'text'"),
         ("{}", "KeyError: 'sources'"),

@@ -12,7 +12,7 @@ from capscore import load_backbone
 from capscore.benchmark.robustness import CaptionSet
 from capscore.errors import CapscoreError, InputError
 from training import threshold
-from training.engine.moved_threshold import MovedThreshold
+from training.engine.gate import MovedThreshold
 from training.threshold import Row, Settings, print_table, trade_off
 
 TEXTS = [

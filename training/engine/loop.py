@@ -31,7 +31,7 @@ from torch import Tensor, nn
 
 from capscore.errors import CapscoreError, Setting
 from capscore.files.whole_file import write_text
-from training.engine.batches import Batches
+from training.data.batches import Batches
 from training.engine.checkpoints import RECORD, Checkpoint, Checkpoints, frozen_digest, step_name
 from training.engine.loop_settings import LoopSettings
 from training.engine.processes import Gather, alone_in, average_gradients, device, gather_rows
@@ -104,7 +104,7 @@ def run(
         ResultWriteError: the folder cannot be written; the checkpoints before are whole.
 
     >>> import contextlib, io, tempfile
-    >>> from training.engine.batches import ShuffledBatches
+    >>> from training.data.batches import ShuffledBatches
     >>> def loss(model, rows, gather):
     ...     x = torch.tensor(rows)
     ...     return {"loss": gather(model(x) - 3 * x).square().mean()}

@@ -18,31 +18,11 @@ from capscore.errors import CapscoreError, InputError
 from capscore.files.whole_file import write_text
 from capscore.scorers.signature import parse_signature
 from capscore.text.languages import NAMES, language_code
+from training.data.origin import DataSource
 
 CARD = "README.md"
 _MARKER = re.compile(r"<!-- written by training\.model_card, digest ([0-9a-f]{16}) -->\n")
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
-
-
-@dataclass(frozen=True)
-class DataSource:
-    """A data set that had a part in the weights.
-
-    Attributes:
-        name: as people call it.
-        license: as its owners state it ("CC BY 4.0", "unknown").
-        rows: rows of it that were used; None if they were not counted.
-        url: where it comes from.
-        hub_id: "org/name" of its page on the Hub, "" if it has none.
-        used_for: what it was for ("training", "choosing the settings").
-    """
-
-    name: str
-    license: str
-    rows: int | None = None
-    url: str = ""
-    hub_id: str = ""
-    used_for: str = "training"
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,8 @@ from torch import nn
 
 from capscore.errors import CapscoreError
 from training import plot
+from training.data.batches import ShuffledBatches
 from training.engine import loop
-from training.engine.batches import ShuffledBatches
 from training.engine.loop_settings import LoopSettings
 from training.engine.processes import gather_rows
 from training.engine.training_log import read_log

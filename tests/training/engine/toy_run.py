@@ -17,8 +17,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from training.data.batches import ShuffledBatches
 from training.engine import checkpoints, loop, processes, training_log
-from training.engine.batches import ShuffledBatches
 from training.engine.loop_settings import LoopSettings
 
 ROWS = 23

@@ -1,9 +1,4 @@
-"""Captions with images or texts that stand in → features on disk, and batches of them, for InfoMetIC.
-
-In: `AlignedRow`s. Out: a folder in which every image, region, caption and piece is embedded once (.npy, read
-as memory maps), with the labels of words and regions; `AlignmentData` gives tensors from there. A folder that
-was made of other data or settings is noticed.
-"""
+"""`AlignedRow`s → features for InfoMetIC on disk: every image, region, caption and piece embedded once."""
 
 from __future__ import annotations
 
@@ -19,45 +14,42 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 import xxhash
-from torch import Tensor
 
 from capscore.embedding.embedder import Embedder
-from capscore.errors import CapscoreError, ImageError, InputError, ResultWriteError
+from capscore.errors import CapscoreError, ImageError, InputError, ResultWriteError, Setting
 from capscore.images.load import content_key, load_image
-from capscore.infometic.alignment import WordContext
 from capscore.infometic.boxes import check_boxes, crops, normalised, overlaps
 from capscore.infometic.choose import choose
-from capscore.infometic.context import added_by_words, spread
+from capscore.infometic.context import added_by_words
 from capscore.infometic.pieces import Pieces, encode_pieces, split_pieces
 from capscore.infometic.regions import RegionFinder, Regions, load_finder
 from capscore.infometic.words import CaptionWord, caption_words, word_shares
 from capscore.text.word_classes import tagger_name
 from training.data.aligned_rows import AlignedRow
+from training.data.alignment_data import (
+    ABOUT,
+    ADDED,
+    FORMAT,
+    INDEX,
+    PIECES,
+    TEXTS,
+    VECTORS,
+    AlignmentData,
+    load_features,
+    stored_digest,
+)
 from training.data.stored_rows import StoredRows
 from training.data.word_pollution import EXCLUDED, WRONG, frequent_words, like_words, pollute, word_labels
 
 # Regions are the boxes that the rows give.
 GIVEN = "given"
-_FORMAT = 1
-_ADDED = "added.npy"
-_VECTORS, _PIECES, _INDEX, _TEXTS, _ABOUT = (
-    "vectors.npy",
-    "pieces.npy",
-    "index.npz",
-    "texts.jsonl",
-    "about.json",
-)
-# images that are open at once
+# Images that are open at once.
 _OPEN = 32
-# bytes of rows, before they go to a file
+# Most bytes of rows in memory; more go to a file.
 _IN_MEMORY = 2**30
-# texts, or pieces, that are embedded between two writes
+# Texts, or pieces, that are embedded between two writes.
 _TEXTS_AT_ONCE = 16_384
-
-
-# ----------------------------------------------------------------------------- features
 
 
 @dataclass(frozen=True)
@@ -65,20 +57,20 @@ class FeatureOptions:
     """How rows become features.
 
     Attributes:
-        regions: what finds regions, as `capscore.infometic.regions.load_finder` takes it; "given" for the
+        regions: Finder of regions, as `capscore.infometic.regions.load_finder` takes it; "given" for the
             boxes of the rows.
-        region_names: what an open-vocabulary detector looks for.
-        region_revision: commit of a detector on the Hub; None for its newest.
-        n_regions: most regions of an image.
-        overlap: a found region is mentioned if its overlap (intersection over union) with a box that is
-            mentioned is at least this.
-        max_tokens: most pieces of a text.
-        pollutions: how many polluted captions a pair has.
-        frequent: how many words of a class others are replaced by.
-        word_context: whether what each word adds to its text is there, for networks that read it.
-        alike: share of the polluted captions whose wrong word is one of those most like the right one (dog →
-            cat, red → blue), as the backbone has them; not in the paper.
-        seed: of the regions' choice and the pollutions.
+        region_names: Things that an open-vocabulary detector looks for.
+        region_revision: Commit of a detector on the Hub; None for the newest.
+        n_regions: Most regions of an image.
+        overlap: Overlap (intersection over union) with a mentioned box from which a found region counts as
+            mentioned.
+        max_tokens: Most pieces of a text.
+        pollutions: Number of polluted captions per pair.
+        frequent: Number of words of a class from which a replacement is drawn.
+        alike: Share of the polluted captions whose wrong word is among the words most like the right one
+            (dog → cat, red → blue), according to the backbone; not in the paper.
+        word_context: Whether to store what each word adds to its text, for networks that read it.
+        seed: Seed for the choice of regions and the pollutions.
 
     Raises:
         CapscoreError: a value outside its range.
@@ -100,207 +92,26 @@ class FeatureOptions:
         for name, least in (("n_regions", 1), ("max_tokens", 1), ("pollutions", 0), ("frequent", 1)):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise CapscoreError(f"{name}={value!r}: expected a whole number of at least {least}")
+                raise CapscoreError(Setting(name, value), f": expected a whole number of at least {least}")
         if not 0 <= self.alike <= 1:
-            raise CapscoreError(f"alike={self.alike!r}: expected a share from 0 to 1")
+            raise CapscoreError(Setting("alike", self.alike), ": expected a share from 0 to 1")
         if not 0 < self.overlap <= 1:
-            raise CapscoreError(f"overlap={self.overlap!r}: expected a share above 0, at most 1")
+            raise CapscoreError(Setting("overlap", self.overlap), ": expected a share above 0, at most 1")
         if not self.regions.strip():
             raise CapscoreError("regions is empty: expected 'windows', a detector, or 'given'")
 
 
-@dataclass(frozen=True)
-class ImageBatch:
-    """Images as `Aligner.encode_images` takes them: (b, d), (b, m, d), (b, m, 4), bool (b, m)."""
-
-    global_: Tensor
-    regions: Tensor
-    boxes: Tensor
-    mask: Tensor
-
-
-@dataclass(frozen=True)
-class TextBatch:
-    """Texts as `Aligner.encode_texts` takes them, and what is known of their words.
-
-    Attributes:
-        global_: (b, d).
-        tokens: (b, l, d).
-        mask: bool (b, l).
-        shares: (b, l, w), which part of a piece lies in which semantic word.
-        labels: (b, w), 1 for right, 0 for wrong.
-        counted: bool (b, w), True where there is a semantic word of which a piece is seen.
-        context: what the words add to the texts; None where the features have it not.
-    """
-
-    global_: Tensor
-    tokens: Tensor
-    mask: Tensor
-    shares: Tensor
-    labels: Tensor
-    counted: Tensor
-    context: WordContext | None
-
-
-@dataclass(frozen=True, eq=False)
-class AlignmentData:
-    """n pairs of an image and a caption, of u images and t texts, their features and labels.
-
-    Lists of lists are flat arrays, and the places where each begins: list i is `flat[start[i]:start[i + 1]]`.
-
-    Attributes:
-        vectors: float32 (v, d), embeddings of images, regions and whole texts; a memory map.
-        pieces: float32 (p, d), embeddings of pieces, each alone; a memory map.
-        texts: t captions, polluted ones among them.
-        image_vector: int64 (u,), place in `vectors`.
-        region_start: int64 (u + 1,).
-        region_vector: int64, places in `vectors`.
-        region_box: float32 (…, 4), in shares of the image; all 0 for a region without a place.
-        text_vector: int64 (t,), place in `vectors`.
-        piece_start: int64 (t + 1,).
-        piece: int64, places in `pieces`.
-        word_start: int64 (t + 1,).
-        word_label: uint8, 1 for right and 0 for wrong, of the semantic words of which a piece is seen.
-        added: float16 (…, d), what each of those words adds to its text; a memory map. None where that is not
-            wanted.
-        share_start: int64 (t + 1,); of `share_piece` and `share_word`, int64, numbers within the text, and
-            `share`, float32: which part of the piece lies in the word.
-        n_semantic: int64 (t,), semantic words of a text, those that were cut off among them.
-        pair_image, pair_text: int64 (n,).
-        pair_language: n languages.
-        label_start: int64 (n + 1,); of `region_label`, uint8: the image's regions and the null region; a pair
-            has none where nobody says what it mentions.
-        polluted_start: int64 (n + 1,); of `polluted`, int64, numbers of texts.
-        photo: int64 (n,), the photo of each pair, and `photo_keys`, what each is told by.
-        names: by which a list may name a pair.
-        counts: what was cut, left out or not found, by name.
-        digest: of the rows, the options and the backbone.
-    """
-
-    vectors: np.ndarray
-    pieces: np.ndarray
-    added: np.ndarray | None
-    texts: list[str]
-    image_vector: np.ndarray
-    region_start: np.ndarray
-    region_vector: np.ndarray
-    region_box: np.ndarray
-    text_vector: np.ndarray
-    piece_start: np.ndarray
-    piece: np.ndarray
-    word_start: np.ndarray
-    word_label: np.ndarray
-    share_start: np.ndarray
-    share_piece: np.ndarray
-    share_word: np.ndarray
-    share: np.ndarray
-    n_semantic: np.ndarray
-    pair_image: np.ndarray
-    pair_text: np.ndarray
-    pair_language: np.ndarray
-    label_start: np.ndarray
-    region_label: np.ndarray
-    polluted_start: np.ndarray
-    polluted: np.ndarray
-    photo: np.ndarray
-    photo_keys: np.ndarray
-    names: list[tuple[str, ...]]
-    counts: dict[str, int]
-    digest: str
-
-    def __len__(self) -> int:
-        return len(self.pair_image)
-
-    def images(self, numbers: Sequence[int], device: str = "cpu") -> ImageBatch:
-        """Images by their numbers, padded to the most regions among them."""
-        spans = [(self.region_start[number], self.region_start[number + 1]) for number in numbers]
-        n, most, dim = (
-            len(spans),
-            max((stop - start for start, stop in spans), default=0),
-            self.vectors.shape[1],
-        )
-        regions, boxes = np.zeros((n, most, dim), np.float32), np.zeros((n, most, 4), np.float32)
-        mask = np.zeros((n, most), dtype=bool)
-        for row, (start, stop) in enumerate(spans):
-            regions[row, : stop - start] = self.vectors[self.region_vector[start:stop]]
-            boxes[row, : stop - start] = self.region_box[start:stop]
-            mask[row, : stop - start] = True
-        whole = np.asarray(self.vectors[self.image_vector[list(numbers)]], dtype=np.float32)
-        return ImageBatch(*(torch.from_numpy(array).to(device) for array in (whole, regions, boxes, mask)))
-
-    def text_batch(self, numbers: Sequence[int], device: str = "cpu", *, length: int = 0) -> TextBatch:
-        """Texts by their numbers, padded to the most pieces among them, or to `length` if that is more."""
-        n, dim = len(numbers), self.vectors.shape[1]
-        length = max(length, max((self.length(number) for number in numbers), default=0))
-        width = max((self.word_start[number + 1] - self.word_start[number] for number in numbers), default=0)
-        tokens, mask = np.zeros((n, length, dim), np.float32), np.zeros((n, length), dtype=bool)
-        shares = np.zeros((n, length, width), np.float32)
-        labels, counted = np.zeros((n, width), np.float32), np.zeros((n, width), dtype=bool)
-        added, weight = np.zeros((n, length, dim), np.float32), np.zeros((n, length), np.float32)
-        for row, number in enumerate(numbers):
-            own = self.pieces[self.piece[self.piece_start[number] : self.piece_start[number + 1]]]
-            tokens[row, : len(own)], mask[row, : len(own)] = own, True
-            words = self.word_label[self.word_start[number] : self.word_start[number + 1]]
-            labels[row, : len(words)], counted[row, : len(words)] = words, True
-            span = slice(self.share_start[number], self.share_start[number + 1])
-            shares[row, self.share_piece[span], self.share_word[span]] = self.share[span]
-            if self.added is not None:
-                own = self.added[self.word_start[number] : self.word_start[number + 1]]
-                added[row], weight[row] = spread(shares[row, :, : len(words)], own.astype(np.float32))
-        whole = np.asarray(self.vectors[self.text_vector[list(numbers)]], dtype=np.float32)
-        arrays = (whole, tokens, mask, shares, labels, counted)
-        context = None
-        if self.added is not None:
-            context = WordContext(*(torch.from_numpy(array).to(device) for array in (added, weight)))
-        return TextBatch(*(torch.from_numpy(array).to(device) for array in arrays), context)
-
-    def length(self, text: int) -> int:
-        """How many pieces a text has."""
-        return int(self.piece_start[text + 1] - self.piece_start[text])
-
-    def region_labels(self, pairs: Sequence[int], most: int, device: str = "cpu") -> Tensor:
-        """Labels of the regions of pairs and, last, of the null region: (b, most + 1)."""
-        labels = np.zeros((len(pairs), most + 1), np.float32)
-        for row, pair in enumerate(pairs):
-            own = self.region_label[self.label_start[pair] : self.label_start[pair + 1]]
-            labels[row, : len(own) - 1], labels[row, -1] = own[:-1], own[-1]
-        return torch.from_numpy(labels).to(device)
-
-    def polluted_texts(self, pair: int) -> np.ndarray:
-        """Numbers of a pair's polluted captions; the wrong word of each is seen."""
-        return self.polluted[self.polluted_start[pair] : self.polluted_start[pair + 1]]
-
-    def with_region_labels(self) -> np.ndarray:
-        """bool (n,): the pairs of which it is known what they mention."""
-        return np.diff(self.label_start) > 0
-
-    def with_pollution(self) -> np.ndarray:
-        """bool (n,): the pairs that have a polluted caption."""
-        return np.diff(self.polluted_start) > 0
-
-    def hard_negatives(self) -> list[np.ndarray]:
-        """For each pair the image's other captions in its language that have fewer semantic words."""
-        groups: dict[tuple[int, str], list[int]] = {}
-        for pair, key in enumerate(zip(self.pair_image.tolist(), self.pair_language.tolist(), strict=True)):
-            groups.setdefault(key, []).append(pair)
-        found: list[np.ndarray] = [np.zeros(0, np.int64)] * len(self)
-        for pairs in groups.values():
-            texts = np.unique(self.pair_text[pairs])
-            for pair in pairs:
-                found[pair] = texts[self.n_semantic[texts] < self.n_semantic[self.pair_text[pair]]]
-        return found
-
-
 def region_label(regions: np.ndarray, mentioned: np.ndarray, *, overlap: float) -> np.ndarray | None:
-    """Which found regions a caption mentions, and whether none: uint8 (m + 1,), the null region last.
+    """Labels of the found regions that a caption mentions: uint8 (m + 1,), the null region last.
 
     Args:
-        regions: (m, 4), boxes that were found.
-        mentioned: (k, 4), boxes that the caption mentions.
-        overlap: intersection over union from which a found region is one of those.
+        regions: Boxes that were found (m, 4).
+        mentioned: Boxes that the caption mentions (k, 4).
+        overlap: Intersection over union from which a found region counts as mentioned.
 
     Returns:
-        None where the caption mentions something, and no found region shows it: there is nothing to learn.
+        The labels; None where the caption mentions something that no found region shows, so that there is
+        nothing to learn.
 
     >>> found = np.array([[0.0, 0, 4, 4], [0, 0, 4, 3], [6, 6, 9, 9]])
     >>> region_label(found, np.array([[0.0, 0, 4, 4]]), overlap=0.5).tolist()
@@ -324,19 +135,20 @@ def prepare(
     *,
     say: Callable[[str], None] = lambda message: None,
 ) -> AlignmentData:
-    """Features of rows, from the folder if the same rows, options and backbone made them, else made there.
+    """Features of rows: read from the folder if they were computed from the same rows, options and backbone,
+    else computed and stored there.
 
     Args:
-        rows: at least one.
-        embedder: holds the backbone. With a cache, work that was broken off goes on.
-        options: how.
-        folder: it is replaced whole; one that is there is never half of one.
-        say: is told in a sentence what is done.
+        rows: At least one row.
+        embedder: Embedder of the backbone. With a cache, interrupted work continues.
+        options: How rows become features.
+        folder: Folder of the features; it is replaced as a whole.
+        say: Function that takes a sentence about the progress.
 
     Raises:
-        InputError, ImageError: there are no rows, or a row is wrong; names its place.
-        MissingExtraError: nothing tells the words of a language.
-        BackboneUnavailable: a detector cannot be had.
+        InputError, ImageError: there are no rows, or a row is malformed; names its place.
+        MissingExtraError: the package that finds the words of a language is not installed.
+        BackboneUnavailable: a detector is not available.
         ResultWriteError: the folder cannot be written.
     """
     rows, folder = list(rows), Path(folder).expanduser()
@@ -344,11 +156,11 @@ def prepare(
         raise InputError("there are no captions to train on")
     finder = _finder(rows, embedder, options)
     digest = _digest(rows, embedder, options, finder)
-    before = _stored_digest(folder)
+    before = stored_digest(folder)
     if before == digest:
         return load_features(folder)
     if before is not None:
-        say(f"data or settings are others than those of the features in {folder}: they are made anew")
+        say(f"the features in {folder} are of other data or settings: they are computed again")
     aside = folder.with_name(f".{folder.name}.{uuid.uuid4().hex[:12]}.partial")
     try:
         aside.mkdir(parents=True)
@@ -363,39 +175,6 @@ def prepare(
     finally:
         shutil.rmtree(aside, ignore_errors=True)
     return load_features(folder)
-
-
-def load_features(folder: str | Path) -> AlignmentData:
-    """What `prepare` stored.
-
-    Raises:
-        CapscoreError: there are none, or a file is damaged.
-    """
-    folder = Path(folder).expanduser()
-    try:
-        about = json.loads((folder / _ABOUT).read_text(encoding="utf-8"))
-        if about["format"] != _FORMAT:
-            raise CapscoreError(f"{folder} has features of another version of this recipe; remove it")
-        with np.load(folder / _INDEX, allow_pickle=False) as index:
-            arrays = {name: index[name] for name in index.files}
-        lines = [json.loads(line) for line in (folder / _TEXTS).read_text(encoding="utf-8").splitlines()]
-        return AlignmentData(
-            vectors=np.load(folder / _VECTORS, mmap_mode="r"),
-            pieces=np.load(folder / _PIECES, mmap_mode="r"),
-            added=np.load(folder / _ADDED, mmap_mode="r") if (folder / _ADDED).exists() else None,
-            texts=lines[: len(arrays["text_vector"])],
-            names=[tuple(names) for names in lines[len(arrays["text_vector"]) :]],
-            counts=about["counts"],
-            digest=about["digest"],
-            **arrays,
-        )
-    except CapscoreError:
-        raise
-    except Exception as error:  # every library has its own for a torn file
-        raise CapscoreError(
-            f"the features in {folder} cannot be read ({type(error).__name__}: {error}); remove the folder, "
-            "and the same command makes them anew"
-        ) from error
 
 
 def _finder(rows: Sequence[AlignedRow], embedder: Embedder, options: FeatureOptions) -> RegionFinder | None:
@@ -416,7 +195,7 @@ def _digest(
     digest = xxhash.xxh3_128()
     languages = sorted({row.language for row in rows})
     parts = {
-        "format": _FORMAT,
+        "format": FORMAT,
         "options": asdict(options),
         "backbone": embedder.fingerprint,
         "prefix": embedder.backbone.prefix,
@@ -432,7 +211,7 @@ def _digest(
 
 
 def _image_state(image: Any, known: dict[Any, str]) -> str:
-    """What changes when an image does: content, or a file's path, size and time."""
+    """Key that changes with an image: its content, or a file's path, size and time."""
     if image is None:
         return ""
     if not isinstance(image, os.PathLike):
@@ -445,19 +224,6 @@ def _image_state(image: Any, known: dict[Any, str]) -> str:
             raise ImageError(f"{path}: {error.strerror or error}") from None
         known[path] = f"{path}|{seen.st_size}|{seen.st_mtime_ns}"
     return known[path]
-
-
-def _stored_digest(folder: Path) -> str | None:
-    """The digest of what is there; "" for something damaged, None for nothing."""
-    if not folder.exists():
-        return None
-    try:
-        return str(json.loads((folder / _ABOUT).read_text(encoding="utf-8"))["digest"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return ""
-
-
-# ------------------------------------------------------------------------- making them
 
 
 @dataclass
@@ -509,7 +275,7 @@ def _build(
     label_start, region_labels = labels.arrays(np.uint8)
 
     n_seen, n_texts, dim = len(seen.matrix), len(texts.place), embedder.backbone.dim
-    vectors = np.lib.format.open_memmap(folder / _VECTORS, "w+", np.float32, (n_seen + n_texts, dim))
+    vectors = np.lib.format.open_memmap(folder / VECTORS, "w+", np.float32, (n_seen + n_texts, dim))
     for start in range(0, n_seen, _TEXTS_AT_ONCE):
         part = slice(start, min(start + _TEXTS_AT_ONCE, n_seen))
         vectors[part] = seen.matrix[part]
@@ -529,7 +295,7 @@ def _build(
     region_start, region_vector = seen.regions.arrays(np.int64)
     _, pair_photo = np.unique(np.array(photo_keys), return_inverse=True)
     np.savez(
-        folder / _INDEX,
+        folder / INDEX,
         image_vector=place(np.array(seen.whole, dtype=np.int64)),
         region_start=region_start,
         region_vector=place(region_vector),
@@ -544,17 +310,17 @@ def _build(
         photo_keys=np.unique(np.array(photo_keys)),
         **told.arrays,
     )
-    with open(folder / _TEXTS, "w", encoding="utf-8") as file:
+    with open(folder / TEXTS, "w", encoding="utf-8") as file:
         for line in (*told.texts, *(row.names for row in rows)):
             file.write(json.dumps(line) + "\n")
-    about = {"format": _FORMAT, "digest": digest, "counts": counts}
-    (folder / _ABOUT).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+    about = {"format": FORMAT, "digest": digest, "counts": counts}
+    (folder / ABOUT).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
 
 
 def _distinct_images(
     rows: Sequence[AlignedRow], options: FeatureOptions
 ) -> tuple[list[int], np.ndarray, list[str]]:
-    """A row that shows each distinct image, the image of each row, and the key of each row's photo."""
+    """A row with each distinct image, the number of each row's image, and the key of each row's photo."""
     places: dict[Any, int] = {}
     first: list[int] = []
     of_row, photo_keys = [], []
@@ -574,7 +340,7 @@ def _distinct_images(
 
 @dataclass
 class _Seen:
-    """Images and regions: rows of a matrix, or texts. A number below 0 is text −1 − number."""
+    """Images and regions: rows of a matrix, or texts. A number below 0 stands for text −1 − number."""
 
     matrix: np.ndarray
     whole: list[int]
@@ -685,8 +451,10 @@ def _found(
         row = rows[number]
         if row.boxes is None:
             raise InputError(
-                f"{row.place} has no boxes, and regions='{GIVEN}' takes no others: give the row boxes, or "
-                "name what finds them, such as regions='windows'"
+                f"{row.place} has no boxes, which ",
+                Setting("regions", GIVEN),
+                " needs: give the row boxes, or choose a finder, such as ",
+                Setting("regions", "windows"),
             )
         boxes = _checked(row, opened[number].size)
         found[number] = Regions(boxes, np.ones(len(boxes)), ("",) * len(boxes))
@@ -719,7 +487,7 @@ def _tell(
     folder: Path,
     counts: dict[str, int],
 ) -> _Told:
-    """Words of captions, polluted captions, and their pieces, which are embedded and written here."""
+    """Words of captions, polluted captions, and their pieces, which are embedded and written."""
     backbone = embedder.backbone
     known: dict[tuple[str, str], int] = {}
     pair_text = [known.setdefault((row.caption, row.language), len(known)) for row in rows]
@@ -736,7 +504,7 @@ def _tell(
     table: dict[int, int] = {}
     pieces, word_lists, shares = _Lists(), _Lists(), _Lists()
     n_cut = 0
-    # not through the cache: these are many, and nothing else asks for them
+    # not cached: there are many, and nothing else needs them
     alone = Embedder(backbone, progress=embedder.progress)
     added = StoredRows(backbone.dim, folder, _IN_MEMORY, np.float16)
     for start in range(0, len(captions), _TEXTS_AT_ONCE):
@@ -753,9 +521,9 @@ def _tell(
         if options.word_context:
             added.append(np.concatenate(added_by_words(part, seen_words, partial(_embedded, alone))))
     if options.word_context:
-        np.save(folder / _ADDED, added.finish())
+        np.save(folder / ADDED, added.finish())
     counts["n_texts_cut"] = n_cut
-    # a wrong word that was cut off teaches nothing
+    # a wrong word that was cut off cannot be learned from
     usable = [WRONG in word_lists.flat[a:b] for a, b in pairwise(word_lists.starts)]
     numbers = iter(range(first, len(captions)))
     lists = _Lists()
@@ -764,7 +532,7 @@ def _tell(
     polluted_start, polluted_texts = lists.arrays(np.int64)
     counts["n_not_polluted"] = int((np.diff(polluted_start) == 0).sum()) if options.pollutions else 0
     ids = list(table)
-    stored = np.lib.format.open_memmap(folder / _PIECES, "w+", np.float32, (len(ids), backbone.dim))
+    stored = np.lib.format.open_memmap(folder / PIECES, "w+", np.float32, (len(ids), backbone.dim))
     for start in range(0, len(ids), _TEXTS_AT_ONCE):
         stored[start : start + _TEXTS_AT_ONCE] = encode_pieces(backbone, ids[start : start + _TEXTS_AT_ONCE])
     stored.flush()
@@ -812,7 +580,7 @@ def _pollutions(
     options: FeatureOptions,
     embedder: Embedder,
 ) -> list[list[Any]]:
-    """Polluted captions of each row; what another caption of the image says is not put in."""
+    """Polluted captions of each row, without words that another caption of the image has."""
     if not options.pollutions:
         return [[] for _ in rows]
     frequent, like = {}, {}
@@ -860,17 +628,17 @@ def _embedded(embedder: Embedder, texts: Sequence[str]) -> np.ndarray:
 def labelled_shares(
     pieces: Pieces, words: Sequence[CaptionWord], labels: Sequence[int]
 ) -> tuple[list[tuple[int, int, float]], list[int]]:
-    """Which pieces make up which labelled word.
+    """The pieces that make up each labelled word.
 
     Args:
-        pieces: of the text, as many as the network sees.
-        words: of the text, in order.
-        labels: a label a word; `EXCLUDED` ones are left out, and so are words that the network does not see
-            to their end.
+        pieces: Pieces of the text that the network sees.
+        words: Words of the text, in order.
+        labels: Label of each word; words with `EXCLUDED`, and words that the network does not see to their
+            end, are left out.
 
     Returns:
-        (number of the piece, number of the labelled word among those kept, part of the piece that lies in
-        it), and the numbers of the words that are kept.
+        (number of the piece, number of the word among the kept words, share of the piece that lies in it),
+        and the numbers of the kept words.
     """
     shares = word_shares(pieces, words)
     kept = [

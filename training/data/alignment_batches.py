@@ -1,0 +1,126 @@
+"""Pairs of an image and a caption → batches of InfoMetIC's tasks, as a pure function of epoch and step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from capscore.errors import InputError
+from training.data.alignment_data import AlignmentData
+from training.data.batches import ShuffledBatches
+
+TASKS = ("coarse", "text", "vision")
+_WITHOUT = {
+    "coarse": "there are no captions to train on",
+    "text": "tasks has 'text', but no caption could be polluted: there is no semantic word that another "
+    "word of its class could replace",
+    "vision": "tasks has 'vision', but no row says which regions its caption mentions: give the rows "
+    "'mentioned', add Flickr30k Entities, or leave the task out",
+}
+
+
+@dataclass(frozen=True)
+class AlignmentItem:
+    """A row of a batch.
+
+    Attributes:
+        task: Task that the batch trains.
+        position: Number of the row in the batch.
+        pair: Number of the pair in the data.
+        image: Number of its image.
+        text: Number of its text; in text batches a polluted one.
+        other: Number of the hard negative in coarse batches, of the original caption in text batches; −1
+            without any.
+        caption: The text, for error messages.
+    """
+
+    task: str
+    position: int
+    pair: int
+    image: int
+    text: int
+    other: int
+    caption: str
+
+
+class AlignmentBatches:
+    """Batches of the tasks in turn; each task goes through its own pairs in its own order.
+
+    A batch is a pure function of (seed, epoch, step). In an epoch every pair of the most frequent task
+    appears once.
+
+    Args:
+        data: The pairs.
+        pairs: Numbers of the pairs to train on.
+        tasks: Tasks of the steps, in turn.
+        batch_size: Most rows per batch, over all processes.
+        hard_negatives: Whether coarse rows have a hard negative, where there is any.
+        untouched: Share of the rows of text batches that keep their caption.
+        seed: Seed for orders and draws.
+
+    Raises:
+        InputError: no pair has what a task needs.
+
+    Attributes:
+        steps_per_epoch: Number of batches per epoch.
+    """
+
+    def __init__(
+        self,
+        data: AlignmentData,
+        pairs: np.ndarray,
+        *,
+        tasks: Sequence[str],
+        batch_size: int,
+        hard_negatives: bool = True,
+        untouched: float = 0.0,
+        seed: int = 0,
+    ):
+        self.data, self.tasks, self.untouched, self.seed = data, list(tasks), untouched, seed
+        usable = {
+            "coarse": pairs,
+            "text": pairs[data.with_pollution()[pairs]],
+            "vision": pairs[data.with_region_labels()[pairs]],
+        }
+        self.rows = {task: usable[task] for task in TASKS if task in self.tasks}
+        for task, rows in self.rows.items():
+            if not len(rows):
+                raise InputError(_WITHOUT[task], field="tasks")
+        self._shuffled = {
+            task: ShuffledBatches(rows, batch_size, seed + 1_000_003 * TASKS.index(task))
+            for task, rows in self.rows.items()
+        }
+        leading = max(self.rows, key=self.tasks.count)
+        turns = -(-self._shuffled[leading].steps_per_epoch // self.tasks.count(leading))
+        self.steps_per_epoch = turns * len(self.tasks)
+        self._with_hard_negatives = hard_negatives
+
+    @cached_property
+    def _hard_negatives(self) -> list[np.ndarray]:
+        return self.data.hard_negatives()
+
+    def batch(self, epoch: int, step: int) -> list[AlignmentItem]:
+        """The rows of a step, counted from 0 in each epoch; all of one task."""
+        turn, place = divmod(epoch * self.steps_per_epoch + step, len(self.tasks))
+        task = self.tasks[place]
+        number = turn * self.tasks.count(task) + self.tasks[:place].count(task)
+        shuffled = self._shuffled[task]
+        own_epoch, own_step = divmod(number, shuffled.steps_per_epoch)
+        return [
+            self._item(task, position, int(pair), own_epoch)
+            for position, pair in enumerate(shuffled.batch(own_epoch, own_step))
+        ]
+
+    def _item(self, task: str, position: int, pair: int, epoch: int) -> AlignmentItem:
+        data = self.data
+        text, other = int(data.pair_text[pair]), -1
+        chance = np.random.default_rng((self.seed, epoch, TASKS.index(task), pair))
+        if task == "coarse" and self._with_hard_negatives:
+            choices = self._hard_negatives[pair]
+            other = int(chance.choice(choices)) if len(choices) else -1
+        elif task == "text" and chance.random() >= self.untouched:
+            text, other = int(chance.choice(data.polluted_texts(pair))), text
+        return AlignmentItem(task, position, pair, int(data.pair_image[pair]), text, other, data.texts[text])

@@ -1,0 +1,159 @@
+"""A network of InfoMetIC and validation pairs → how well it judges words, regions and captions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from capscore.infometic.alignment import Aligner
+from capscore.infometic.model import InfoMetIC
+from training.data.alignment_data import AlignmentData
+from training.engine.infometic_losses import word_shares
+
+# Pairs that are measured at once.
+_PAIRS_AT_ONCE = 64
+_HALVINGS = 12
+
+
+class AlignmentCheck:
+    """Measures a network, or InfoCLIP, on validation pairs.
+
+    Called with an `Aligner` in eval mode it returns these shares, where the pairs allow it:
+
+    - words_right: semantic words of polluted captions that are judged as labelled;
+    - planted_found: polluted captions whose wrong word has the lowest score of the semantic words;
+    - planted_by_chance: the same for a random guess;
+    - false_alarms: semantic words of original captions that are judged wrong;
+    - precision_falls: polluted captions whose precision is below that of the original caption;
+    - recall_falls: captions that say less whose recall is below that of the caption that says more;
+    - regions_right: regions that are judged mentioned or not as labelled.
+
+    Args:
+        data: The pairs.
+        pairs: Numbers of the pairs to measure on.
+        beta: Score above which a word counts as right and a region as mentioned.
+        most: Most pairs to measure, drawn at random.
+        seed: Seed of the draw.
+
+    Attributes:
+        n: Number of pairs that are measured.
+    """
+
+    def __init__(
+        self, data: AlignmentData, pairs: np.ndarray, *, beta: float = 0.1, most: int = 2000, seed: int = 0
+    ):
+        chosen = np.random.default_rng((seed, 4)).permutation(pairs)[:most]
+        self.data, self.beta, self.pairs = data, beta, np.sort(chosen)
+        self.n = len(self.pairs)
+        self._polluted = data.with_pollution()
+        self._labelled = data.with_region_labels()
+        self._hard = data.hard_negatives()
+
+    def __call__(self, aligner: Aligner) -> dict[str, float]:
+        """The numbers, by name."""
+        sums: dict[str, list[float]] = {}
+
+        def add(name: str, values: Tensor) -> None:
+            total = sums.setdefault(name, [0.0, 0.0])
+            total[0] += float(values.double().sum())
+            total[1] += values.numel()
+
+        at = _device_of(aligner)
+        with torch.no_grad():
+            for start in range(0, self.n, _PAIRS_AT_ONCE):
+                self._measure(aligner, self.pairs[start : start + _PAIRS_AT_ONCE], at, add)
+        return {name: total / n for name, (total, n) in sums.items() if n}
+
+    def false_alarms(self, aligner: Aligner) -> float:
+        """The false alarms alone; 0 without semantic words."""
+        at, n_flagged, n_words = _device_of(aligner), 0, 0
+        with torch.no_grad():
+            for start in range(0, self.n, _PAIRS_AT_ONCE):
+                pairs = self.pairs[start : start + _PAIRS_AT_ONCE]
+                images = self._images(aligner, pairs, at)[1]
+                told, found = self._scored(
+                    aligner, images, self.data.pair_text[pairs], np.arange(len(pairs)), at
+                )
+                alpha = word_shares(found.token_scores.float(), told.shares)
+                n_flagged += int((alpha <= self.beta)[told.counted].sum())
+                n_words += int(told.counted.sum())
+        return n_flagged / max(n_words, 1)
+
+    def _images(self, aligner: Aligner, pairs: np.ndarray, at: str) -> tuple[Any, Any]:
+        batch = self.data.images(self.data.pair_image[pairs].tolist(), at)
+        return batch, aligner.encode_images(batch.global_, batch.regions, batch.boxes, batch.mask)
+
+    def _scored(
+        self, aligner: Aligner, images: Any, texts: Sequence[int], rows: np.ndarray, at: str
+    ) -> tuple[Any, Any]:
+        """Texts, each with the image of its row."""
+        told = self.data.text_batch(list(texts), at)
+        states = aligner.encode_texts(told.global_, told.tokens, told.mask, context=told.context)
+        index = torch.from_numpy(rows).to(at)
+        return told, aligner.pairs(images, states, index, torch.arange(len(told.mask), device=at))
+
+    def _measure(
+        self, aligner: Aligner, pairs: np.ndarray, at: str, add: Callable[[str, Tensor], None]
+    ) -> None:
+        data, beta = self.data, self.beta
+        batch, images = self._images(aligner, pairs, at)
+
+        def scored(texts: Sequence[int], rows: np.ndarray) -> tuple[Any, Any]:
+            return self._scored(aligner, images, texts, rows, at)
+
+        everything = np.arange(len(pairs))
+        told, plain = scored(data.pair_text[pairs].tolist(), everything)
+        alpha = word_shares(plain.token_scores.float(), told.shares)
+        add("false_alarms", (alpha <= beta)[told.counted])
+        rows = everything[self._labelled[pairs]]
+        if len(rows):
+            labels = data.region_labels(pairs[rows].tolist(), batch.mask.shape[1], at)[:, :-1] > 0
+            judged = plain.region_scores[rows, :-1] > beta
+            add("regions_right", (judged == labels)[batch.mask[rows]])
+        rows = everything[self._polluted[pairs]]
+        if len(rows):
+            told, found = scored([int(data.polluted_texts(pair)[0]) for pair in pairs[rows]], rows)
+            alpha = word_shares(found.token_scores.float(), told.shares)
+            add("words_right", ((alpha > beta) == (told.labels > 0))[told.counted])
+            lowest = alpha.masked_fill(~told.counted, torch.inf).argmin(dim=1, keepdim=True)
+            add("planted_found", (told.labels.gather(1, lowest) == 0).float())
+            add("planted_by_chance", 1 / told.counted.sum(dim=1).float())
+            add("precision_falls", (found.precision < plain.precision[rows]).float())
+        rows = np.array([row for row in everything if len(self._hard[pairs[row]])], dtype=np.int64)
+        if len(rows):
+            _, found = scored([int(self._hard[pair][0]) for pair in pairs[rows]], rows)
+            add("recall_falls", (found.recall < plain.recall[rows]).float())
+
+
+def _device_of(aligner: Aligner) -> str:
+    first = next(aligner.parameters(), None)
+    return "cpu" if first is None else str(first.device)
+
+
+def set_sharpness(model: InfoMetIC, check: AlignmentCheck, share: float) -> None:
+    """Set a network's sharpness so that at most a share of the right words scores β or below.
+
+    A sharper network has more of these words. The search halves the range from 0.1 to 10 twelve times.
+
+    Args:
+        model: Network whose `config.sharpness` is set.
+        check: Check of the validation pairs.
+        share: Largest share of false alarms.
+    """
+    low, high = -1.0, 1.0
+    plain = model.config
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        model.config = replace(plain, sharpness=float(10**middle))
+        if check.false_alarms(model) > share:
+            high = middle
+        else:
+            low = middle
+    # rounded down: rounded up, it could exceed the share
+    model.config = replace(plain, sharpness=math.floor(10**low * 1e4) / 1e4)
