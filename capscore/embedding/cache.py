@@ -1,7 +1,7 @@
-"""Embeddings on disk: (backbone fingerprint, content key) in, the float32 row that was put there out.
+"""Embeddings on disk: (fingerprint of a backbone, content key) → the float32 row that was stored.
 
 One SQLite file per fingerprint. Several processes and threads may read and write at once. Scoring never fails
-because of the cache: what is damaged counts as absent, and what cannot be written is said once and left out.
+because of the cache: damaged entries count as absent, and a cache that cannot be written gives one warning.
 """
 
 from __future__ import annotations
@@ -24,20 +24,25 @@ import xxhash
 
 from ..errors import CacheWarning, CapscoreError, Setting, warn
 
-_CHUNK = 900  # keys a query; SQLite before 3.32 takes at most 999 variables
+_CHUNK = 900  # keys per query; SQLite before 3.32 takes at most 999 variables
 _FLOAT = np.dtype("<f4")
-_TAILS = ("", "-wal", "-shm", "-journal")  # what SQLite keeps beside a database, itself first
+_TAILS = (
+    "",
+    "-wal",
+    "-shm",
+    "-journal",
+)  # the suffixes of a database (its own first) and of the files that SQLite adds
 _TRIES = 5
 
-# "<fingerprint>.<random>.v1.sqlite": a file that is replaced never passes its name on. SQLite finds "-wal"
-# and "-journal" by name: a process that still has the old file open would else meddle with the new one's.
+# "<fingerprint>.<random>.v1.sqlite": a new file never gets the name of an old one. SQLite finds "-wal" and
+# "-journal" by name, so a process with the old file open would otherwise write into those of the new one.
 _OURS = re.compile(
     r"(?P<stem>[0-9a-z_-]{1,64})\.[0-9a-f]{16}\.v1\.(?P<kind>sqlite|corrupt|new)(?P<tail>-wal|-shm|-journal)?"
 )
 _STEM = re.compile(r"[0-9a-z_-]{1,64}")
 _LOCK = "capscore.lock"
 
-# Write-ahead logs need memory that all writers share, which these file systems do not give across machines.
+# write-ahead logs need memory that all writers share, which these file systems lack between machines
 _NETWORK = frozenset("9p afs beegfs ceph cifs gpfs lustre nfs nfs4 smb3 smbfs virtiofs".split())
 
 _SCHEMA = (
@@ -53,16 +58,16 @@ _inherited: list[object] = []
 
 @dataclass(frozen=True)
 class StoredBackbone:
-    """What the cache holds for one fingerprint.
+    """The contents of the cache for one fingerprint.
 
     Attributes:
-        fingerprint: the backbone's fingerprint.
-        name: the backbone's name, "" where nobody gave it.
-        entries: number of embeddings.
-        bytes: size on disk, SQLite's own side files included.
-        created: when its file was begun, UTC; None where the file cannot be read.
-        last_used: when an embedding was last looked up or put, UTC.
-        readable: False where the file is damaged or locked; then `entries` is 0.
+        fingerprint: Fingerprint of the backbone.
+        name: Name of the backbone; "" if unknown.
+        entries: Number of embeddings.
+        bytes: Size on disk, with the files that SQLite adds.
+        created: Time at which its file was created, UTC; None if the file cannot be read.
+        last_used: Time at which an embedding was last looked up or stored, UTC.
+        readable: Whether the file is neither damaged nor locked; if not, `entries` is 0.
     """
 
     fingerprint: str
@@ -76,13 +81,13 @@ class StoredBackbone:
 
 @dataclass(frozen=True)
 class CacheInfo:
-    """What the cache holds.
+    """The contents of the cache.
 
     Attributes:
-        folder: where it is.
-        bytes: size on disk, damaged files that were set aside included.
-        entries: number of embeddings of all backbones.
-        backbones: one each, the last used first.
+        folder: Folder of the cache.
+        bytes: Size on disk, including damaged files that were set aside.
+        entries: Number of embeddings of all backbones.
+        backbones: Contents for each backbone, the last used first.
     """
 
     folder: Path
@@ -95,14 +100,14 @@ class EmbeddingCache:
     """Embeddings on disk, shared by metrics, runs, processes and threads.
 
     Args:
-        folder: where the files are; by default the environment variable CAPSCORE_CACHE, else "embeddings" in
-            the user's cache folder for capscore. It is made when the first embedding is put.
-        timeout: seconds to wait for another process that is writing.
+        folder: Folder of the files; by default the environment variable CAPSCORE_CACHE, else "embeddings" in
+            the user's cache folder for capscore. It is created when the first embedding is stored.
+        timeout: Seconds to wait for another process that is writing.
 
-    It can be pickled (a copy opens its own connections) and used after a fork. Where the cache cannot be
-    written, one `CacheWarning` an instance says why and nothing more is written; where it cannot be read, it
-    is left alone altogether. A damaged entry counts as absent; a damaged file is renamed to end in
-    ".corrupt", with a `CacheWarning`, and a new one is begun.
+    It can be pickled (a copy opens its own connections) and used after a fork. If the cache cannot be
+    written, one `CacheWarning` per instance says why and nothing more is written; if it cannot be read, it is
+    no longer used. A damaged entry counts as absent. A damaged file is renamed to end in ".corrupt", with a
+    `CacheWarning`, and replaced by a new one.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder, EmbeddingCache(folder) as cache:
@@ -121,15 +126,15 @@ class EmbeddingCache:
         _living.add(self)
 
     def get(self, fingerprint: str, dim: int, keys: Sequence[str]) -> dict[str, np.ndarray]:
-        """The embeddings that are there.
+        """Look up embeddings.
 
         Args:
-            fingerprint: the backbone's fingerprint.
-            dim: length of its embeddings; an entry of another length counts as absent.
-            keys: content keys, in any order; one that comes twice is looked up once.
+            fingerprint: Fingerprint of the backbone.
+            dim: Length of its embeddings; an entry of another length counts as absent.
+            keys: Content keys in any order; repeated keys are looked up once.
 
         Returns:
-            key → float32 (dim,), not writeable. Keys that are absent or whose entry is damaged are left out.
+            Key → float32 (dim,), read-only; without keys that are absent or whose entry is damaged.
         """
         if not self._reads or not len(keys):
             return {}
@@ -143,13 +148,13 @@ class EmbeddingCache:
     def put(
         self, fingerprint: str, keys: Sequence[str], rows: np.ndarray, *, name: str | None = None
     ) -> None:
-        """Store embeddings, all or none of them; a key that is there already gets the new row.
+        """Store embeddings, all or none of them; a known key gets the new row.
 
         Args:
-            fingerprint: the backbone's fingerprint.
-            keys: n content keys; of a key that comes twice, the last row stays.
+            fingerprint: Fingerprint of the backbone.
+            keys: n content keys; the last row of a repeated key stays.
             rows: float32 (n, d), finite.
-            name: the backbone's name, for `info`.
+            name: Name of the backbone, for `info`.
 
         Raises:
             ValueError: rows are not (n, d) or not finite.
@@ -170,7 +175,7 @@ class EmbeddingCache:
             self._give_up("written", error)
 
     def info(self) -> CacheInfo:
-        """What is there, counted now. Makes and changes nothing."""
+        """Count the contents of the cache, without changing it."""
         with _guard:
             try:
                 files = self._files()
@@ -187,12 +192,12 @@ class EmbeddingCache:
         return CacheInfo(self.folder, size, entries, tuple(backbones))
 
     def clear(self, fingerprint: str | None = None) -> int:
-        """Remove the embeddings of one fingerprint, or all of them, and free their room on the disk.
+        """Remove the embeddings of one fingerprint, or all of them, and free their space on the disk.
 
-        Files in the folder that the cache did not write are left alone.
+        Other files in the folder stay as they are.
 
         Returns:
-            How many embeddings were removed.
+            Number of embeddings removed.
 
         Raises:
             CapscoreError: the files cannot be removed.
@@ -251,10 +256,10 @@ class EmbeddingCache:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Only one process at a time makes, sets aside or removes files.
+        """Lets only one process at a time create, set aside or remove files.
 
-        The lock is SQLite's own, on an empty database that is never written: it works wherever the cache
-        does, and goes with the process that held it.
+        The lock is SQLite's own, on an empty database that is never written. It works wherever the cache
+        works, and ends with the process that holds it.
         """
         lock = sqlite3.connect(self.folder / _LOCK, timeout=self.timeout, isolation_level=None)
         with closing(lock):
@@ -262,7 +267,7 @@ class EmbeddingCache:
             yield
 
     def _create(self, fingerprint: str) -> Path:
-        """A new, empty file, seen by others only once it is whole."""
+        """Create an empty file, which other processes see only when it is complete."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with self._alone():
             found = self._find(fingerprint)
@@ -290,15 +295,15 @@ class EmbeddingCache:
                     os.replace(f"{path}{tail}", f"{aside}{tail}")
         warn(
             CacheWarning(
-                f"the embedding cache's file {path} is damaged ({error}): it is now {aside.name}, a new one "
-                "is begun, and its embeddings are computed again"
+                f"the embedding cache's file {path} is damaged ({error}): it is now {aside.name}, and its "
+                "embeddings are computed again"
             )
         )
 
     # Connections
 
     def _connect(self, path: Path) -> sqlite3.Connection:
-        # mode=rw: a file that was removed meanwhile must not come back empty.
+        # mode=rw, because a file that was removed meanwhile must not come back empty
         connection = sqlite3.connect(
             f"{path.as_uri()}?mode=rw",
             uri=True,
@@ -306,7 +311,7 @@ class EmbeddingCache:
             isolation_level=None,
             check_same_thread=False,
         )
-        connection.text_factory = bytes  # a damaged text must not raise before its checksum is looked at
+        connection.text_factory = bytes  # a damaged text must not raise before its checksum is compared
         return connection
 
     def _connection(self, fingerprint: str, path: Path) -> sqlite3.Connection:
@@ -330,10 +335,10 @@ class EmbeddingCache:
             held[1].close()
 
     def _use(self, fingerprint: str, job: Callable[[sqlite3.Connection], Any], *, create: bool) -> Any:
-        """What `job` gives on the fingerprint's database, or None where there is none and none is to be made.
+        """Result of `job` on the fingerprint's database; None if there is none and `create` is False.
 
-        A damaged file is set aside, a file that another process removed is looked for anew, and the job is
-        done again.
+        If the file is damaged, it is set aside; if another process removed it, it is looked for again. Then
+        the job is repeated.
         """
         with _guard:
             for _ in range(_TRIES):
@@ -345,7 +350,7 @@ class EmbeddingCache:
                 try:
                     result = job(self._connection(fingerprint, path))
                 except BaseException as error:
-                    self._drop(fingerprint)  # undoes what was half done, lets go of a damaged file
+                    self._drop(fingerprint)  # undoes an unfinished transaction and closes a damaged file
                     if not isinstance(error, sqlite3.Error):
                         raise
                     if path.exists():
@@ -411,7 +416,7 @@ def resolve_cache(cache: bool | str | Path | EmbeddingCache | None) -> Embedding
         return cache
     if isinstance(cache, str | os.PathLike) and str(cache):
         return EmbeddingCache(Path(cache))
-    raise CapscoreError(f"cache={cache!r} was given: expected True, False, a folder, or an EmbeddingCache")
+    raise CapscoreError(Setting("cache", cache), ": expected True, False, a folder, or an EmbeddingCache")
 
 
 def _default_folder() -> str | Path:
@@ -424,15 +429,17 @@ def _default_folder() -> str | Path:
 
 
 def _stem(fingerprint: str) -> str:
-    """How a fingerprint begins its file's name: itself where every file system takes it, else its digest."""
+    """Start of a file's name: the fingerprint, or its digest if not every file system takes it."""
     return fingerprint if _STEM.fullmatch(fingerprint) else xxhash.xxh3_128_hexdigest(fingerprint.encode())
 
 
 def _make(path: Path, fingerprint: str, *, wal: bool) -> None:
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("PRAGMA page_size=16384")  # rows take 2 to 4 KB: little is left over
+        connection.execute("PRAGMA page_size=16384")  # rows take 2 to 4 KB, so little space is wasted
         if wal:
-            with suppress(sqlite3.OperationalError):  # not on this file system: a rollback journal does it
+            with suppress(
+                sqlite3.OperationalError
+            ):  # impossible on this file system, which then uses a rollback journal
                 connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("BEGIN IMMEDIATE")
         for statement in _SCHEMA:
@@ -474,7 +481,7 @@ def _write(connection: sqlite3.Connection, keys: Sequence[str], rows: np.ndarray
 
 
 def _checksum(key: bytes, vector: bytes) -> bytes:
-    """xxh3_64 of an entry; the key is in it, so that no row passes for another's."""
+    """xxh3_64 of an entry with its key, so that no row can stand for another key."""
     return xxhash.xxh3_64_digest(key + vector)
 
 
@@ -490,7 +497,7 @@ def _says(error: sqlite3.Error, *words: str) -> bool:
 
 
 def _on_network(folder: Path) -> bool:
-    """Whether the folder's file system may be shared with other machines; False where that cannot be told."""
+    """Whether the folder's file system may be shared with other machines; False if unknown."""
     try:
         lines = Path("/proc/self/mounts").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -501,7 +508,7 @@ def _on_network(folder: Path) -> bool:
         _, mount, this, *_ = line.split(" ")
         mount = mount.replace("\\040", " ")
         inside = real == mount or real.startswith(mount.rstrip("/") + "/")
-        if inside and len(mount) >= len(best):  # of two on the same place, the later one is seen
+        if inside and len(mount) >= len(best):  # of two mounts at the same place, the later one counts
             best, kind = mount, this
     return kind in _NETWORK or kind.startswith("fuse")
 
@@ -534,8 +541,8 @@ def _after_fork_in_child() -> None:
     _guard.release()
 
 
-# SQLite's connections do not survive a fork. A fork waits until no thread is in a cache; the child puts what
-# it inherited out of reach, never to be closed there, and opens its own.
+# SQLite's connections do not survive a fork. A fork waits until no thread uses a cache. The child keeps the
+# inherited connections without using or closing them, and opens its own.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
         before=_guard.acquire,

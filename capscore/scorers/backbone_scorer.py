@@ -1,4 +1,4 @@
-"""What scorers with a backbone share: rows are embedded, and their cosines go into a formula."""
+"""The base of scorers with a backbone: rows are embedded, and their cosines go into a formula."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class BackboneScorer(Scorer):
     """Scores rows by the cosines of their embeddings.
 
     Args:
-        embedder: what turns rows into embeddings; holds the backbone.
-        prefix: text before candidates and references; None takes the backbone's own.
+        embedder: Embedder of images and texts; holds the backbone.
+        prefix: Text before each candidate and reference; None takes the backbone's own.
     """
 
     needs_images: ClassVar[bool] = True
@@ -36,7 +36,7 @@ class BackboneScorer(Scorer):
 
     @property
     def backbone(self) -> Backbone:
-        """The towers this scorer uses."""
+        """The towers of the embedder."""
         return self.embedder.backbone
 
     @property
@@ -59,7 +59,7 @@ class BackboneScorer(Scorer):
     def combine(self, values: dict[str, np.ndarray]) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """The formula: (n,) numbers of each of `value_names` → scores, components.
 
-        "image_cosine" is that of candidate and image, "text_cosine" that of candidate and best reference.
+        "image_cosine" compares candidate and image, "text_cosine" candidate and best reference.
         """
 
     def finish(self, rows: PreparedRows) -> Scores:
@@ -68,7 +68,7 @@ class BackboneScorer(Scorer):
     def _combined(
         self, rows: PreparedRows, values: dict[str, np.ndarray], settings: dict[str, object]
     ) -> Scores:
-        """`finish`, with numbers of the kept rows that are known only now, and settings they depend on."""
+        """`finish`, with numbers that are known only now, and the settings they depend on."""
         cosines = {name: rows.values[name][rows.kept] for name in self.value_names}
         scores, components = self.combine({**cosines, **values})
         settings = {**self._first_settings, **settings, **row_settings(rows), **self._last_settings}
@@ -76,7 +76,7 @@ class BackboneScorer(Scorer):
 
     @property
     def settings(self) -> dict[str, object]:
-        """The signature's settings that do not depend on rows, in its order."""
+        """The settings of the signature that do not depend on rows, in its order."""
         return {**self._first_settings, **self._last_settings}
 
     @property
@@ -115,7 +115,7 @@ class BackboneScorer(Scorer):
                 images.matrix, images.index[kept], embedded.matrix, candidates
             )
         if self.compares_texts:
-            position = np.cumsum(kept) - 1  # row → its place among the kept
+            position = np.cumsum(kept) - 1  # row → its place among the kept rows
             places = position[owners]
             pairs = row_cosines(embedded.matrix, candidates[places], embedded.matrix, embedded.index[n_kept:])
             values["text_cosine"] = np.full(n_kept, -np.inf)
@@ -129,7 +129,7 @@ class BackboneScorer(Scorer):
         return Measured(values, image_keys, truncated)
 
     def warn_about_languages(self, languages: list[str]) -> None:
-        """Warn of rows in languages, one code a row, that the backbone was not trained on."""
+        """Warn about languages that the backbone was not trained on; one code per row."""
         known = self.backbone.languages
         strange = sorted(set(languages) - {""} - known) if known is not None else []
         if strange:
@@ -155,7 +155,7 @@ class BackboneScorer(Scorer):
 def row_cosines(
     left: np.ndarray, left_rows: np.ndarray, right: np.ndarray, right_rows: np.ndarray
 ) -> np.ndarray:
-    """Row by row cosine of two sets of unit rows → float64 (n,); in slices, so that memory stays bounded."""
+    """Cosines of n pairs of unit rows → float64 (n,); computed in slices, so that memory stays bounded."""
     out = np.empty(len(left_rows))
     for start in range(0, len(out), 1024):
         part = slice(start, start + 1024)

@@ -1,4 +1,4 @@
-"""What every scorer shares: rows are checked, measured one by one, and finished together into `Scores`."""
+"""The base of all scorers: rows are checked, measured one by one, and finished together into `Scores`."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ class Scores:
     """Scores of n rows, and what they depend on.
 
     Attributes:
-        metric: name of the metric, as `capscore.load` takes it.
+        metric: Name of the metric, as `capscore.load` takes it.
         scores: float64 (n,); NaN where a row failed.
-        components: what only this metric has, float64 (n,) each, such as "clip_score" and "text_score".
-        settings: everything that the numbers depend on, in the signature's order.
-        image_keys: content key of each row's image; "" where it failed, or where the metric opens no images.
+        components: Further numbers of this metric, float64 (n,) each, such as "clip_score" and "text_score".
+        settings: Everything that the numbers depend on, in the signature's order.
+        image_keys: Content key of each row's image; "" where it failed, or if the metric opens no images.
         truncated: bool (n,), True where a text of the row was cut to the context length.
-        n_references: int64 (n,), references a row.
-        languages: primary subtag a row; "" if none was given.
-        failures: row → what was wrong with it; empty unless on_error="skip".
-        corpus: numbers of all rows together that are no mean of rows, such as "corpus_bleu_4"; NaN if no row
-            was scored.
-        details: what a metric says of a row beyond numbers, a dict ready for JSON with the keys
-            `detail_names`; None where a row failed. None for a metric that says no more.
-        detail_names: the keys of the details.
+        n_references: int64 (n,), number of references per row.
+        languages: n primary subtags; "" where the language is not stated.
+        failures: Row → what was wrong with it; empty unless on_error="skip".
+        corpus: Numbers of all rows together that are not means of rows, such as "corpus_bleu_4"; NaN if no
+            row was scored.
+        details: Per row, a dict ready for JSON with the keys `detail_names`, or None where the row failed.
+            None for a metric without details.
+        detail_names: Keys of the details.
     """
 
     metric: str
@@ -54,27 +54,27 @@ class Scores:
 
     @property
     def mean(self) -> float:
-        """Mean of the rows that were scored; NaN if none was."""
+        """Mean over the rows that were scored; NaN if there are none."""
         return _mean(self.scores)
 
     @property
     def n_items(self) -> int:
-        """Rows handed over, failed ones included."""
+        """Number of rows, including failed ones."""
         return len(self.scores)
 
     @property
     def n_unique_images(self) -> int:
-        """Images that differ in content, among rows that did not fail; 0 for a metric that opens none."""
+        """Number of images that differ, in rows that did not fail; 0 for a metric that opens no images."""
         return len({key for key in self.image_keys if key})
 
     @property
     def n_truncated(self) -> int:
-        """Rows with a text that was cut to the context length."""
+        """Number of rows with a text that was cut to the context length."""
         return int(self.truncated.sum())
 
     @property
     def n_failed(self) -> int:
-        """Rows that could not be scored."""
+        """Number of rows that could not be scored."""
         return len(self.failures)
 
     @property
@@ -83,10 +83,10 @@ class Scores:
         return format_signature(self.metric, self.settings)
 
     def summary(self) -> dict[str, Any]:
-        """Means, counts and signature, ready for JSON, without anything that grows with the rows.
+        """Means, counts and signature, ready for JSON; nothing in it grows with the number of rows.
 
         Keys: the metric's name (mean), "mean_<component>", those of `corpus`, "n_items", "n_unique_images",
-        "n_truncated", "n_failed" and "signature"; None stands for a mean of nothing.
+        "n_truncated", "n_failed" and "signature". A mean over no rows is None.
         """
         return {
             self.metric: _plain(self.mean),
@@ -100,10 +100,10 @@ class Scores:
         }
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain floats, lists and strings, ready for JSON; None stands for the score of a failed row.
+        """Plain floats, lists and strings, ready for JSON. The score of a failed row is None.
 
-        Keys: those of `summary`, "scores", one list per component under its name, one per key of the
-        `details` (None for a failed row), and "failures" (a list of row and error).
+        Keys: those of `summary`, "scores", the name of each component, each key of the `details` (None for a
+        failed row), and "failures" (a list of row and error).
         """
         summary = self.summary()
         signature = summary.pop("signature")
@@ -135,15 +135,15 @@ def _plain(value: float) -> float | None:
 
 @dataclass(frozen=True, eq=False)
 class PreparedRows:
-    """n rows with everything that can be known of each of them alone; `Scorer.finish` makes `Scores` of them.
+    """n rows, each measured alone; `Scorer.finish` turns them into `Scores`.
 
-    No image is in here, so rows can wait in memory or in a file until the others have come.
+    They hold no images, so they can wait in memory or in a file until all rows are there.
 
     Attributes:
-        values: what was measured of each row, float64 (n,) each; NaN where it failed.
+        values: Name → float64 (n,), what was measured; NaN where a row failed.
         candidates: n captions if the metric `waits` for all rows, else None.
-        references: n lists of references if it does, else None.
-        image_keys, truncated, n_references, languages, failures, details: as in `Scores`.
+        references: n lists of references if the metric waits, else None.
+        image_keys, truncated, n_references, languages, failures, details: As in `Scores`.
     """
 
     values: dict[str, np.ndarray]
@@ -168,7 +168,7 @@ class PreparedRows:
 
     @classmethod
     def concatenate(cls, parts: Sequence[PreparedRows]) -> PreparedRows:
-        """Consecutive pieces of rows, prepared by scorers with the same settings, as one."""
+        """Consecutive pieces, prepared by scorers with the same settings, as one."""
         if not parts:
             raise ValueError("there are no rows to put together")
         failures, start = {}, 0
@@ -196,22 +196,23 @@ class PreparedRows:
 class Scorer(ABC):
     """Scores rows of candidate, image and references.
 
-    `score` does it all. Where rows come piece by piece, `prepare` takes each piece and `finish` takes them
-    together (`PreparedRows.concatenate`): the numbers are those of one call of `score`, although CIDEr of a
-    row depends on the references of all the others.
+    `score` does everything. If rows come in pieces, `prepare` takes each piece and `finish` takes them
+    together (`PreparedRows.concatenate`). The numbers are those of one call of `score`, although the CIDEr of
+    a row depends on the references of all others.
 
     Attributes:
-        metric: its name.
-        component_names: what `Scores.components` holds.
-        corpus_names: what `Scores.corpus` holds.
-        needs_images: whether it opens images. Others take `images` too, and leave them unopened, so that the
-            same rows can go to every metric.
-        needs_references: whether it compares with references; others refuse them.
-        splits_texts: whether it splits texts into words, by their language.
-        waits: whether rows must be finished all together; rows of the others can be finished in pieces.
-        value_names: what `prepare` measures of each row.
-        detail_names: the keys of `Scores.details`; () for a metric without.
-        reported: further rows that a benchmark's table has of it: name → which of its components.
+        metric: Name of the metric.
+        component_names: Keys of `Scores.components`.
+        corpus_names: Keys of `Scores.corpus`.
+        needs_images: Whether the metric opens images. Other metrics accept `images` and do not open them, so
+            that the same rows can go to every metric.
+        needs_references: Whether the metric compares with references; other metrics refuse them.
+        splits_texts: Whether the metric splits texts into words, by their language.
+        waits: Whether all rows must be finished together; with other metrics they can be finished in pieces.
+        value_names: Names of what `prepare` measures.
+        detail_names: Keys of `Scores.details`; () for a metric without details.
+        extra_columns: Further columns that rows may have.
+        reported: Further lines in a benchmark's table: name → component.
     """
 
     metric: ClassVar[str]
@@ -250,18 +251,20 @@ class Scorer(ABC):
         Args:
             candidates: n captions.
             images: n images: paths, bytes, PIL images, uint8 arrays (height, width, channels),
-                `datasets.Image` dicts, or a column of a data set. A metric that looks at texts only takes
-                them as well, but opens none.
+                `datasets.Image` dicts, or a column of a data set. A metric that only reads texts accepts them
+                and opens none.
             references: n lists of at least one reference, for metrics that use them.
-            language: one language code for all rows, or n of them, named in the signature. Metrics that
-                count words split a text by its language; of those with a backbone the numbers do not depend
+            language: One language code for all rows, or n of them; named in the signature. Metrics that count
+                words split a text by its language. With a backbone, the numbers of most metrics do not depend
                 on it, but it is checked against the backbone's languages.
-            on_error: "raise" (default) stops at the first problem found, in the texts of all rows, then in
-                the images; "skip" gives bad rows NaN, leaves them out of the mean, and lists them in
-                `failures`.
+            on_error: "raise" (default) stops at the first problem, in the texts of all rows, then in the
+                images; "skip" gives bad rows NaN, leaves them out of the mean, and lists them in `failures`.
+            **extra: Further columns that the metric has (see its `extra_columns`), such as n lists of boxes;
+                None for a column that is not given.
 
         Raises:
             InputError: lists of different lengths, a bad row, an unknown language code.
+            OptionError: a column that the metric does not have.
             ImageError: an image that cannot be read.
             MissingExtraError: a language needs a package that is not installed.
         """
@@ -296,7 +299,7 @@ class Scorer(ABC):
 
     @abstractmethod
     def _measure(self, rows: InputRows, on_error: str) -> Measured:
-        """Look at each row by itself; rows that turn out bad go to `rows.failures`."""
+        """Measure each row alone; adds bad rows to `rows.failures`."""
 
     @abstractmethod
     def finish(self, rows: PreparedRows) -> Scores:
@@ -304,11 +307,11 @@ class Scorer(ABC):
 
     @property
     def known_as(self) -> str:
-        """What papers call the metric as it is set up; its own name, unless a setting makes it another."""
+        """What papers call the metric with these settings; mostly its own name."""
         return self.metric
 
     def language_problem(self, code: str) -> str:
-        """Why no row in a language ("" for not stated) can be scored; "" where it can."""
+        """Why no row in a language ("" for not stated) can be scored; "" if it can."""
         return ""
 
     def _scores(
@@ -319,7 +322,7 @@ class Scorer(ABC):
         settings: dict[str, object],
         corpus: dict[str, float] | None = None,
     ) -> Scores:
-        """Numbers of the kept rows → `Scores` of all."""
+        """Numbers of the rows that did not fail → `Scores` of all rows."""
         return Scores(
             metric=self.metric,
             scores=spread(values, rows.kept),
@@ -338,7 +341,7 @@ class Scorer(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """What `Scorer._measure` found: numbers and details of the kept rows; keys and flags of all n rows."""
+    """Result of `Scorer._measure`: values and details of rows that did not fail, keys and flags of all."""
 
     values: dict[str, np.ndarray]
     image_keys: list[str]
@@ -347,7 +350,7 @@ class Measured:
 
 
 def row_settings(rows: PreparedRows) -> dict[str, object]:
-    """The signature's settings that say something of the rows: how many references, which languages."""
+    """The settings of a signature that describe the rows: number of references, and languages."""
     kept = np.flatnonzero(rows.kept)
     counts = {int(count) for count in rows.n_references[kept]}
     named = {rows.languages[row] for row in kept} or set(rows.languages)
@@ -371,5 +374,5 @@ def _spread_details(details: list[dict[str, Any]], kept: np.ndarray) -> list[dic
 
 
 def _without_failed(items: list[Any], failures: dict[int, str], empty: Any) -> list[Any]:
-    # What was wrong with a row may be its text, which need not be one.
+    # the text of a failed row may be anything but a string
     return [empty if row in failures else item for row, item in enumerate(items)]

@@ -1,6 +1,6 @@
-"""BLEU (Papineni et al. 2002): which share of a candidate's 1- to 4-grams its references have too.
+"""BLEU (Papineni et al. 2002): the share of a candidate's 1- to 4-grams that its references have too.
 
-In: captions and a list of references a row. Out: BLEU-4 a row in [0, 1], and of all rows together.
+In: captions, each with a list of references. Out: BLEU-4 per row in [0, 1], and of all rows together.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ ORDERS = (1, 2, 3, 4)
 class BLEU(ReferenceScorer):
     """BLEU-4 of each row. Components: "bleu_1" to "bleu_4".
 
-    Papers report BLEU of a corpus, which is no mean of rows: `Scores.corpus` and the summary hold it as
-    "corpus_bleu_1" to "corpus_bleu_4".
+    Papers report the BLEU of a corpus, which is not the mean over rows. `Scores.corpus` and the summary hold
+    it as "corpus_bleu_1" to "corpus_bleu_4".
     """
 
     metric = "bleu"

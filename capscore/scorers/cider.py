@@ -1,7 +1,7 @@
 """CIDEr and CIDEr-D (Vedantam et al. 2015): n-grams shared with references, rare ones counting more.
 
-In: captions and a list of references a row. Out: one score a row in [0, 10], and their mean. How rare an
-n-gram is, is counted in the references of all rows, or in others that were counted before.
+In: captions, each with a list of references. Out: one score per row in [0, 10], and their mean. Documents are
+the references of all rows, or others that were counted before.
 """
 
 from __future__ import annotations
@@ -22,22 +22,21 @@ from .reference_scorer import UNSTATED, Compared, ReferenceScorer, Texts, splitt
 if TYPE_CHECKING:
     from .formulas.cider import DocumentFrequencies
 
-LEAST_KNOWN = 0.5  # share of the references' words in given document frequencies, below which they do not fit
+LEAST_KNOWN = 0.5  # given document frequencies should know this share of the references' words
 
 
 class Consensus:
-    """CIDEr of texts, each language by itself; what scorers of CIDEr and those that contain it share.
+    """CIDEr of texts, each language by itself; part of every scorer that computes CIDEr.
 
-    Rows in several languages are split by their own language's rules, and documents are counted among the
-    rows of one language: an n-gram of one language is in no reference of another, so that common German words
-    would pass for rare ones if most rows were English.
+    Rows are split by the rules of their language, and documents are counted among the rows of one language.
+    Otherwise common German words would count as rare if most rows were English.
 
     Args:
-        document_frequencies: counted before, or the file that holds them; None counts in the rows.
-        variant: "coco" (what captioning papers report) or "paper", as in `formulas.cider.cider`.
+        document_frequencies: Document frequencies, or the file that holds them; None counts them in the rows.
+        variant: "coco" (as captioning papers report it) or "paper", as in `formulas.cider.cider`.
 
     Raises:
-        CapscoreError: another variant; a file that holds no document frequencies.
+        CapscoreError: unknown variant, or a file without document frequencies.
     """
 
     def __init__(
@@ -58,7 +57,7 @@ class Consensus:
         self.given = document_frequencies
 
     def language_problem(self, code: str) -> str:
-        """Why texts in a language cannot be split, or the given frequencies say nothing of it; else ""."""
+        """Why texts in a language cannot be split or do not fit the given frequencies; "" if they can."""
         problem = splitting_problem(code)
         if problem or self.given is None or self.given.segmenter is None:
             return problem
@@ -107,9 +106,9 @@ class Consensus:
         return None
 
     def settings(self, texts: Texts) -> dict[str, object]:
-        """For the signature: what splits texts, which documents were counted, and the formula's constants.
+        """Settings for the signature: segmenters, documents that were counted, and the formula's constants.
 
-        `df:rows@…` names the references of the scored rows, whatever their order, `df:…` a file's counts.
+        `df:rows@…` stands for the references of the scored rows in any order, `df:…` for given frequencies.
         """
         from .formulas.cider import SIGMA
         from .formulas.ngrams import ORDERS
@@ -124,12 +123,12 @@ class Consensus:
 
 
 class CIDEr(ReferenceScorer):
-    """CIDEr. By default as coco-caption computes it, and so as papers report it: that is CIDEr-D with σ = 6.
+    """CIDEr; by default as coco-caption computes it and papers report it, which is CIDEr-D with σ = 6.
 
     Args:
-        document_frequencies: counted before (in references of one language, by the same segmenter), or the
-            file that holds them. None counts in the references of the rows that are scored together.
-        variant: "coco", or "paper" for the plain CIDEr of its paper's eq. 2 and 3.
+        document_frequencies: Document frequencies (counted in references of one language, with the same
+            segmenter), or the file that holds them. None counts them in the references of the scored rows.
+        variant: "coco", or "paper" for the plain CIDEr of Vedantam et al. (2015, eq. 2 and 3).
     """
 
     metric = "cider"
@@ -153,7 +152,7 @@ class CIDEr(ReferenceScorer):
 
 
 class CIDErD(ReferenceScorer):
-    """CIDEr-D with σ = 6; arguments as of `CIDEr`, whose default computes the same."""
+    """CIDEr-D with σ = 6, which `CIDEr` computes by default; arguments as in `CIDEr`."""
 
     metric = "cider_d"
 
@@ -168,7 +167,7 @@ class CIDErD(ReferenceScorer):
 
 
 def _references_digest(texts: Texts) -> str:
-    """8 hexadecimal digits: what languages and references the rows have, in whatever order."""
+    """8 hexadecimal digits for the languages and references of the rows, whatever their order."""
     times = Counter(
         (code, *sorted(references))
         for code, references in zip(texts.languages, texts.references, strict=True)

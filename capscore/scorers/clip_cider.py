@@ -1,6 +1,6 @@
-"""CLIP+CIDEr (Qiu et al. 2023; 004 Table 2): the plain average of RefCLIPScore, or CLIPScore, and CIDEr.
+"""CLIP+CIDEr (Qiu et al. 2023): the plain average of RefCLIPScore (or CLIPScore) and CIDEr.
 
-In: captions, images, and a list of references a row. Out: one score a row, and their mean.
+In: captions, images, and a list of references per row. Out: one score per row, and their mean.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 class CLIPCIDEr(BackboneScorer):
     """CLIP+CIDEr. Components: "clip_term" (RefCLIPScore or CLIPScore) and "cider".
 
-    004 averages CIDEr with RefCLIPScore, as its prose says; the caption of its table says CLIPScore. CIDEr
-    reaches to 10, RefCLIPScore to 1.43: where CIDEr is not near 0, it decides.
+    Its paper averages CIDEr with RefCLIPScore according to the text, with CLIPScore according to the caption
+    of the table. CIDEr goes up to 10 and RefCLIPScore to 1.43, so CIDEr dominates unless it is near 0.
 
     Args:
-        embedder: what turns rows into embeddings; holds the backbone.
-        prefix: text before candidates and references; None takes the backbone's own. CIDEr sees none.
-        document_frequencies: as of `CIDEr`.
-        clip: "ref_clip_score" (as published) or "clip_score", whose caption is compared with the image only.
+        embedder: Embedder of images and texts; holds the backbone.
+        prefix: Text before each candidate and reference, which CIDEr does not see; None takes the backbone's.
+        document_frequencies: As in `CIDEr`.
+        clip: "ref_clip_score" (as published) or "clip_score", which compares captions with images only.
     """
 
     metric = "clip_cider"

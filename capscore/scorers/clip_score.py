@@ -1,6 +1,6 @@
 """CLIPScore (Hessel et al. 2021): w · max(cos(candidate, image), 0), w = 2.5.
 
-In: captions and images. Out: one score a row in [0, 2.5], and their mean.
+In: captions and images. Out: one score per row in [0, 2.5], and their mean.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ W = 2.5
 
 
 def clip_score(image_cosines: np.ndarray, w: float = W) -> np.ndarray:
-    """The formula on arrays: cosines in [−1, 1] → scores in [0, w] (004 App. A).
+    """The formula on arrays: cosines in [−1, 1] → scores in [0, w].
 
     >>> clip_score(np.array([0.4, 0.0, -0.2])).tolist()
     [1.0, 0.0, 0.0]

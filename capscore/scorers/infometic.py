@@ -1,7 +1,7 @@
-"""InfoMetIC (Hu et al. 2023): captions and images → three scores, and which words and regions they come from.
+"""InfoMetIC (Hu et al. 2023): captions and images → three scores, and the words and regions behind them.
 
-In: captions in any language that words can be classed in, and images; boxes of their regions if one has them.
-Out: a row's vision recall, text precision and their sum; a score for each of its words and regions.
+In: captions in any language with a tagger, and images; optionally boxes of their regions. Out: per row,
+vision recall, text precision and their sum, and a score for each word and region.
 """
 
 from __future__ import annotations
@@ -41,46 +41,46 @@ if TYPE_CHECKING:
 
 # pairs that go through the network at once
 _PAIRS = 64
-# the same where every image meets every caption, and how many of either are encoded at once then
+# the same when every image meets every caption, and the images or captions that are then encoded at once
 _PAIRS_ON_CPU, _PAIRS_ON_GPU = 256, 4096
 _BLOCK = 256
-# names of regions stand in the signature up to this many characters, else how many they are
+# longer lists of names are replaced by their number in the signature
 _LISTED = 60
-# what words add to a caption, and the weights of its pieces
+# what its words add to a caption, and the weights of its pieces
 _Context = tuple[np.ndarray, np.ndarray]
 
 
 class InfoMetIC(BackboneScorer):
     """Scores rows, their words and the regions of their images (Hu et al. 2023, section 3).
 
-    A row's score is recall + precision; `components` has both, "infometic_plus" (the score + the scaled
-    cosine of image and caption, section 4.1) and "clip_cosine". `details` has for each row
+    The score of a row is recall + precision. `components` has both, "infometic_plus" (the score plus the
+    scaled cosine of image and caption, section 4.1) and "clip_cosine". `details` has for each row
 
-    - "words": text, start and end in the caption, score (the sum of its pieces'), whether it is semantic,
-      and whether it is correct: for a semantic word, whether its score is above beta. A word that was cut off
-      has the score None.
+    - "words": text, start and end in the caption, score (the sum over the word's pieces), whether the word is
+      semantic, and whether it is correct: for a semantic word, whether its score is above beta. A word that
+      was cut off has the score None.
     - "regions": box in pixels of the upright image (left, top, right, bottom), score, whether the caption
-      mentions it (its score is above beta), the finder's confidence and label.
-    - "null": the score of the null token, which is high where the caption mentions no region.
-    - "image_size" (width, height), "n_words_cut", and "boxes_given", whether its boxes were.
+      mentions the region (its score is above beta), and the finder's confidence and label.
+    - "null": score of the null token, which is high if the caption mentions no region.
+    - "image_size" (width, height), "n_words_cut", and "boxes_given": whether the boxes were given.
 
-    Word scores of a caption sum to at most 1, and so do the scores of regions and null token.
+    The word scores of a caption sum to at most 1, and so do the scores of its regions and the null token.
 
     Args:
-        embedder: what turns images, regions and texts into embeddings; holds the backbone.
-        prefix: text before candidates; None takes the backbone's own. Pieces have none.
-        weights: as `capscore.infometic.weights.load_aligner` takes them.
-        regions: what finds regions, as `capscore.infometic.regions.load_finder` takes it.
-        region_names: what an open-vocabulary detector is to look for, such as ("dog", "red ball"); None for
-            the other finders.
-        n_regions: how many regions of an image are scored: clusters of those found, the most confident of
-            each. Boxes that are given are all scored.
-        beta: scores above it are those of correct words and of mentioned regions, in [0, 1).
-        seed: of the clusters.
+        embedder: Embedder of images, regions and texts; holds the backbone.
+        prefix: Text before each candidate, but not before its pieces; None takes the backbone's own.
+        weights: Weights, as `capscore.infometic.weights.load_aligner` takes them.
+        regions: Finder of regions, as `capscore.infometic.regions.load_finder` takes it.
+        region_names: Names of what an open-vocabulary detector looks for, such as ("dog", "red ball"); None
+            for other finders.
+        n_regions: Number of regions to score per image: the regions found are clustered, and the most
+            confident one of each cluster is taken. Given boxes are all scored.
+        beta: Threshold in [0, 1) above which a word is correct and a region mentioned.
+        seed: Seed of the clustering.
 
     Raises:
         CapscoreError: weights for another backbone, or a setting out of range.
-        BackboneUnavailable: weights or a detector that cannot be had.
+        BackboneUnavailable: weights or a detector that are not available here.
     """
 
     metric = "infometic"
@@ -168,10 +168,10 @@ none: names are for owlv2 and grounding-dino
         }
 
     def _regions_from(self, given: set[bool]) -> str:
-        """Where regions come from, for signatures; `given` says whether some were given, and some not."""
+        """Source of the regions, for signatures; `given` holds whether boxes were given, for each row."""
         found = self.finder.name
-        if found != "windows":  # those depend on the backbone alone, which is named
-            found += f"@{self.finder.fingerprint[:8]}"  # which depends on the names, too
+        if found != "windows":  # windows depend on the backbone alone, which the signature names
+            found += f"@{self.finder.fingerprint[:8]}"
         if self.finder.names:
             listed = ",".join(self.finder.names)
             found += f"({listed if len(listed) <= _LISTED else f'{len(self.finder.names)} names'})"
@@ -206,22 +206,23 @@ none: names are for owlv2 and grounding-dino
     ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """Score every image with every caption, as retrieval needs it.
 
-        What can be computed of an image or a caption alone is computed once; what depends on both is computed
-        for every pair of different ones, which with trained weights is a transformer each. Equal captions of
-        one language, and equal images, have exactly equal scores. Words are told apart only for weights that
-        read what words add; without such, any language can be scored.
+        What depends on an image or a caption alone is computed once. What depends on both is computed for
+        each distinct pair, which takes one pass through a transformer with trained weights. Equal captions of
+        one language have exactly equal scores, and so have equal images. Only weights that read words need a
+        tagger; with other weights, captions in any language can be scored.
 
         Args:
             candidates: b captions.
             images: a images, as `score` takes them.
-            language: of the captions, as `score` takes it.
+            language: Language of the captions, as `score` takes it.
 
         Returns:
-            Scores, float32 (a, b), and the components, of the same size each.
+            Scores, float32 (a, b), and the components, each of the same shape.
 
         Raises:
-            InputError: a bad caption, or no image; the weights read words, and a language has no tagger.
-            MissingExtraError: as that, and it is not installed. ImageError: an image that cannot be read.
+            InputError: a bad caption, no image, or a language without a tagger that the weights need.
+            MissingExtraError: the tagger of a language is not installed.
+            ImageError: an image that cannot be read.
             CapscoreError: weights that give NaN or infinity.
         """
         captions, languages = check_captions(candidates, language)
@@ -265,7 +266,7 @@ none: names are for owlv2 and grounding-dino
         pieces: list[Pieces],
         contexts: list[_Context] | None,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Recall and precision, float32 (images, texts); those of like length are in one block."""
+        """Recall and precision, float32 (images, texts); items of like length share a block."""
         import torch
 
         from ..files.progress import progress_bar
@@ -347,15 +348,15 @@ none: names are for owlv2 and grounding-dino
     def contexts(
         self, captions: list[str], words: list[list[CaptionWord]], pieces: list[Pieces]
     ) -> list[_Context]:
-        """What `text_states` takes for an aligner that reads words.
+        """Word contexts, which `text_states` needs for an aligner that reads words.
 
         Args:
             captions: n captions.
-            words: of each, all of them.
-            pieces: of each.
+            words: Words of each caption.
+            pieces: Pieces of each caption.
 
         Returns:
-            Of each caption what its semantic words add to its pieces, and what the pieces weigh.
+            For each caption, what its semantic words add to its pieces, and the weights of the pieces.
         """
         from ..infometic.context import added_by_words, word_context
 
@@ -379,7 +380,7 @@ none: names are for owlv2 and grounding-dino
 
     @property
     def _most_pieces(self) -> int:
-        """Pieces of a caption that are scored, at most."""
+        """Highest number of pieces of a caption that are scored."""
         from ..infometic.pieces import MAX_PIECES
 
         config = getattr(self.aligner, "config", None)
@@ -394,7 +395,7 @@ none: names are for owlv2 and grounding-dino
         words: list[list[CaptionWord]],
         contexts: list[_Context] | None,
     ) -> tuple[list[dict[str, Any]], np.ndarray, np.ndarray]:
-        """Details, recall and precision of rows; rows of like length go through the network together."""
+        """Details, recall and precision of rows; rows of like length share a batch."""
         import torch
 
         recall, precision = np.zeros(len(seen)), np.zeros(len(seen))
@@ -451,13 +452,13 @@ none: names are for owlv2 and grounding-dino
     def text_states(
         self, read: np.ndarray, pieces: list[Pieces], contexts: list[_Context] | None = None
     ) -> TextStates:
-        """Captions as the aligner has them.
+        """Encode captions for the aligner.
 
         Args:
-            read: float32 (n, d), their embeddings.
-            pieces: of each.
-            contexts: what words add to each caption, of `capscore.infometic.context.word_context`, for an
-                aligner that reads it.
+            read: float32 (n, d), embeddings of the captions.
+            pieces: Pieces of each caption.
+            contexts: Word context of each caption (`capscore.infometic.context.word_context`), for an aligner
+                that reads words.
         """
         import torch
 
@@ -554,12 +555,12 @@ def _some(contexts: list[_Context] | None, places: Iterable[int]) -> list[_Conte
 
 
 def _is_cut(pieces: list[Pieces]) -> np.ndarray:
-    """bool (n,), True where a caption has more pieces than are scored."""
+    """bool (n,), True where a caption has more pieces than can be scored."""
     return np.array([piece.n_cut > 0 for piece in pieces], dtype=bool)
 
 
 def _padded(parts: list[np.ndarray], width: int, device: str) -> tuple[torch.Tensor, torch.Tensor]:
-    """Matrices of different height → float32 (n, m, width), zeros below, and where there is a row (n, m)."""
+    """n matrices of different height → float32 (n, m, width), zeros below, and a mask of rows (n, m)."""
     import torch
 
     most = max((len(part) for part in parts), default=0)
@@ -572,7 +573,7 @@ def _padded(parts: list[np.ndarray], width: int, device: str) -> tuple[torch.Ten
 
 
 def _blocks(lengths: list[int]) -> list[np.ndarray]:
-    """The places of things with these lengths, those of like length together, some at a time."""
+    """Places of items with these lengths, in blocks of items of like length."""
     order = np.argsort(lengths, kind="stable")
     return [order[start : start + _BLOCK] for start in range(0, len(order), _BLOCK)]
 

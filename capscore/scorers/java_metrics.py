@@ -1,6 +1,6 @@
-"""METEOR (Denkowski and Lavie 2014) and SPICE (Anderson et al. 2016), by their authors' Java programs.
+"""METEOR (Denkowski and Lavie 2014) and SPICE (Anderson et al. 2016), computed by the authors' Java programs.
 
-In: English captions and a list of references a row. Out: one score a row in [0, 1], and their mean.
+In: English captions, each with a list of references. Out: one score per row in [0, 1], and their mean.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from .reference_scorer import Compared, ReferenceScorer, Texts
 
 
 class JavaScorer(ReferenceScorer):
-    """English only. Whether Java and the program are here is known when the scorer is made.
+    """Scores English captions with a Java program, which is looked for when the scorer is made.
 
-    As in coco-caption, the program is given the words that the other metrics count: in small letters,
-    without punctuation.
+    As in coco-caption, the program gets the words that the other metrics count: in lower case, without
+    punctuation.
 
     Raises:
-        MissingExtraError: the package that carries the program is not installed.
-        CapscoreError: there is no Java, or none that will do, or models are missing.
+        MissingExtraError: the package that contains the program is not installed.
+        CapscoreError: there is no Java, or only an unsuitable one, or models are missing.
     """
 
     program: ClassVar[str]
@@ -32,7 +32,7 @@ class JavaScorer(ReferenceScorer):
 
     def language_problem(self, code: str) -> str:
         if code not in ("", "en"):
-            return f"{self.metric} scores English captions only, and these are said to be in {code!r}"
+            return f"{self.metric} scores English captions only, and the language given is {code!r}"
         return super().language_problem(code)
 
     def _compare(self, texts: Texts) -> Compared:
@@ -49,13 +49,13 @@ class JavaScorer(ReferenceScorer):
 
     @abstractmethod
     def _run(self, candidates: list[str], references: list[list[str]]) -> np.ndarray:
-        """Words joined by blanks → scores, (n,)."""
+        """Words joined by spaces → scores, (n,)."""
 
 
 class METEOR(JavaScorer):
-    """METEOR 1.5: words match as they are, by stem, by synonym or by paraphrase.
+    """METEOR 1.5: words match exactly, by stem, by synonym or by paraphrase.
 
-    The METEOR of a corpus, as captioning tables print it, is not the mean of its rows.
+    The METEOR of a corpus, which captioning tables print, is not the mean over its rows.
     """
 
     metric = "meteor"

@@ -1,6 +1,6 @@
-"""MCS, multilingual CLIPScore (PR-MCS paper, §3.1): CLIPScore's formula with a multilingual text tower.
+"""MCS, multilingual CLIPScore (Kim et al. 2023, section 3.1): CLIPScore with a multilingual text tower.
 
-In: captions in any language the backbone knows, and images. Out: one score a row in [0, 2.5], their mean.
+In: captions in languages of the backbone, and images. Out: one score per row in [0, 2.5], and their mean.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""PR-MCS (Kim et al. 2023, §3.4): MCS with a text tower that was fine-tuned to see lexical noise.
+"""PR-MCS (Kim et al. 2023, section 3.4): MCS with a text tower that was fine-tuned to notice lexical noise.
 
-In: captions in any language the backbone knows, and images. Out: one score a row in [0, 2.5], their mean.
+In: captions in languages of the backbone, and images. Out: one score per row in [0, 2.5], and their mean.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ RECIPE = "pr_mcs"
 class PRMCS(CLIPScore):
     """PR-MCS. Its default backbone ships with capscore: `embedded-pr-mcs`.
 
-    The formula is that of MCS; what makes it PR-MCS is the text tower's training (`training.pr_mcs`). With a
-    backbone that had none it warns, since the scores are those of MCS then.
+    The formula is that of MCS; the difference is the training of the text tower (`training.pr_mcs`). With a
+    backbone without that training, the scores are those of MCS.
 
     Args:
-        embedder, prefix: as of every scorer with a backbone.
+        embedder, prefix: As in every scorer with a backbone.
 
     Warns:
-        RecipeWarning: the backbone is not one of that recipe.
+        RecipeWarning: the backbone does not come from that recipe.
     """
 
     metric = "pr_mcs"

@@ -1,6 +1,6 @@
 """RefCLIPScore (Hessel et al. 2021): harmonic mean of CLIPScore and the best reference's cosine, per row.
 
-In: captions, images, and a list of references a row. Out: one score a row, and their mean.
+In: captions, images, and a list of references per row. Out: one score per row, and their mean.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from .clip_score import W, clip_score
 
 
 def ref_clip_score(image_cosines: np.ndarray, text_cosines: np.ndarray, w: float = W) -> np.ndarray:
-    """The formula on arrays (004 App. A): H-mean of w · max(cos, 0) and max(best reference's cosine, 0).
+    """The formula on arrays: harmonic mean of w · max(cos, 0) and max(best reference's cosine, 0).
 
-    The text term is not multiplied by w. A row scores 0 where either term is 0, its limit (the reference code
-    divides 0 by 0). Range [0, 2w / (w + 1)]: 1.4286 for w = 2.5.
+    The text term is not multiplied by w. A row scores 0 if either term is 0, the limit of the formula (the
+    authors' code divides 0 by 0). Range [0, 2w / (w + 1)]: 1.4286 for w = 2.5.
 
     >>> ref_clip_score(np.array([0.4, 0.4, -0.1]), np.array([1.0, -0.2, 0.9])).tolist()
     [1.0, 0.0, 0.0]
@@ -23,7 +23,7 @@ def ref_clip_score(image_cosines: np.ndarray, text_cosines: np.ndarray, w: float
     image_term = clip_score(image_cosines, w)
     text_term = np.maximum(np.asarray(text_cosines, dtype=np.float64), 0.0)
     total = image_term + text_term
-    # where one term is 0 the product is 0 too; only 0 / 0 needs a safe divisor
+    # if one term is 0, so is the product; only 0 / 0 needs another divisor
     return 2.0 * image_term * text_term / np.where(total > 0.0, total, 1.0)
 
 

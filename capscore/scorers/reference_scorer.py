@@ -1,4 +1,4 @@
-"""What scorers that only read texts share: candidates against references, split into words by language."""
+"""The base of scorers that only read texts: candidates and references, split into words by language."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from .formulas.ngrams import TokenRows
 
 
-UNSTATED = "en"  # what a row is taken for whose language is not stated
+UNSTATED = "en"  # how rows without a stated language are split
 
 
 def splitting_problem(code: str) -> str:
-    """Why texts in a language cannot be split into words; "" where they can.
+    """Why texts in a language cannot be split into words; "" if they can.
 
     Raises:
         MissingExtraError: the language's segmenter is not installed.
@@ -44,7 +44,7 @@ class Texts:
     Attributes:
         candidates: n captions.
         references: n lists of at least one reference.
-        languages: primary subtag a row; "en" where none was given, as in `capscore.text.segmentation`.
+        languages: n primary subtags; "en" for a language that is not stated.
     """
 
     candidates: list[str]
@@ -53,7 +53,7 @@ class Texts:
 
     @classmethod
     def of(cls, rows: PreparedRows) -> Texts:
-        """The kept rows of a metric that waits."""
+        """Texts of the rows that did not fail, for a metric that waits."""
         if rows.candidates is None or rows.references is None:
             raise ValueError("these rows were prepared for a metric that does not wait for all of them")
         kept = np.flatnonzero(rows.kept)
@@ -70,7 +70,7 @@ class Texts:
         from ..text.segmentation import tokenize
         from .formulas.ngrams import TokenRows
 
-        # The same letters may be split differently in two languages, so the language goes with the text.
+        # two languages may split the same letters differently, so each text carries its language
         def split(marked: list[str]) -> list[list[str]]:
             split: list[list[str]] = [[]] * len(marked)
             of_language: dict[str, list[int]] = {}
@@ -92,7 +92,7 @@ class Texts:
         )
 
     def by_language(self) -> Iterator[tuple[str, np.ndarray, Texts]]:
-        """Each language, sorted, with its rows: their places among these, and themselves."""
+        """For each language, sorted: its code, the places of its rows, and their texts."""
         codes = np.array(self.languages, dtype=object)
         for code in sorted(set(self.languages)):
             places = np.flatnonzero(codes == code)
@@ -108,14 +108,14 @@ class Texts:
 
     @property
     def segmenters(self) -> str | None:
-        """What splits the texts, for the signature; one name a language, where they differ. None for none."""
+        """Names of the segmenters, for the signature; one per language if they differ, None without texts."""
         from ..text.segmentation import segmenter_name
 
         return "+".join(dict.fromkeys(segmenter_name(code) for code in sorted(set(self.languages)))) or None
 
 
 def _warn_of_unsplit(rows: PreparedRows, kept: np.ndarray) -> None:
-    """Say which texts are split at spaces and have none: in a script that is written without."""
+    """Warn about texts that are split at spaces, but whose script is written without spaces."""
     from ..text.segmentation import not_split_by_blanks
 
     texts_in: dict[str, dict[str, None]] = {}
@@ -141,13 +141,13 @@ def _warn_of_unsplit(rows: PreparedRows, kept: np.ndarray) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Compared:
-    """What a comparison of n texts gave.
+    """Result of a comparison of n texts with their references.
 
     Attributes:
         scores: float64 (n,).
-        components: float64 (n,) each.
-        settings: what the numbers depend on besides references, languages and version.
-        corpus: numbers of all rows together.
+        settings: Settings that the numbers depend on besides references, languages and version.
+        components: Name → float64 (n,).
+        corpus: Numbers of all rows together.
     """
 
     scores: np.ndarray
@@ -157,10 +157,10 @@ class Compared:
 
 
 class ReferenceScorer(Scorer):
-    """Scores rows by what candidates share with their references; opens no image, needs no backbone.
+    """Scores rows by what candidates share with their references, without images or a backbone.
 
-    Rows wait for each other, so that all of them are tokenised at once, and because CIDEr of a row depends on
-    the references of all.
+    Rows wait for each other, so that all of them are tokenised at once, and because CIDEr depends on the
+    references of all rows.
     """
 
     needs_references: ClassVar[bool] = True
@@ -181,4 +181,4 @@ class ReferenceScorer(Scorer):
 
     @abstractmethod
     def _compare(self, texts: Texts) -> Compared:
-        """Texts, none at all too, → their scores."""
+        """Score texts; there may be none."""

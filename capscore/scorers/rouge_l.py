@@ -1,6 +1,6 @@
 """ROUGE-L (Lin 2004): the longest sequence of words that a candidate shares with a reference.
 
-In: captions and a list of references a row. Out: one score a row in [0, 1], and their mean.
+In: captions, each with a list of references. Out: one score per row in [0, 1], and their mean.
 """
 
 from __future__ import annotations

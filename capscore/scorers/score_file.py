@@ -1,7 +1,7 @@
-"""A file of rows in, the same rows with their scores out, chunk by chunk; whole whatever breaks off the work.
+"""Scores the rows of a file in chunks and writes them with their scores; an interrupted result stays whole.
 
-In: a `Rows`, the columns to read, scorers and a `Writer`. Out: `Scores` per metric over all rows. Where a
-metric compares rows with each other, as CIDEr does, all are read before the first is written.
+In: rows, the columns to read, scorers and a writer. Out: `Scores` of all rows per metric. If a metric
+compares rows with each other, as CIDEr does, all rows are read before the first is written.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def result_columns(
 ) -> dict[str, tuple[str, str]]:
     """The new columns: name → (metric, component), with "" as the component for the score itself.
 
-    A component whose name is taken gets its metric's name before it. With on_error="skip" the last column is
-    `capscore_error`, whether or not a row fails: what a result looks like must not depend on luck.
+    A component whose name is taken gets its metric's name as a prefix. With on_error="skip" the last column
+    is `capscore_error`, even if no row fails, so that the columns do not depend on the rows.
 
     Raises:
         UsageError: the input has a column of that name.
@@ -69,19 +69,19 @@ def load_scorers(
     make_embedder: Callable[[str], Embedder],
     options: Mapping[str, object],
 ) -> list[Scorer]:
-    """One scorer a metric; metrics with the same backbone share it, and its embeddings.
+    """One scorer per metric. Metrics with the same backbone share it and its embeddings.
 
     Args:
-        metrics: their names.
-        backbones: one a metric; None for a metric without.
-        make_embedder: loads a backbone.
-        options: for the scorers themselves; each takes those that it has.
+        metrics: Names of the metrics.
+        backbones: One backbone per metric; None for a metric without one.
+        make_embedder: Function that loads a backbone.
+        options: Options of the scorers themselves; each scorer gets those that it takes.
     """
     from . import scorer_class
 
     kinds = {metric: scorer_class(metric) for metric in metrics}
     own = {metric: own_options(metric, options) for metric in metrics}
-    # those without a backbone first: what they lack is known before any weights are loaded
+    # metrics without a backbone first, so that their errors come before any weights are loaded
     made = {
         metric: kinds[metric](**own[metric])
         for metric, backbone in zip(metrics, backbones, strict=True)
@@ -95,10 +95,10 @@ def load_scorers(
 
 
 def check_images_exist(source: Rows, fields: Fields, folder: ImageFolder) -> None:
-    """See that every image that is named is there, before hours of work; stored images are not read here.
+    """See that every named image exists, before hours of work. Stored images are not read here.
 
     Raises:
-        InputError: the first that is not; names its row.
+        InputError: an image does not exist; names the first such row.
     """
     if fields.image is None or stores_images(source, fields):
         return
@@ -114,18 +114,18 @@ class ScoringRun:
     """Scores the rows of a file.
 
     Args:
-        source: the rows.
-        fields: which columns to read.
-        folder: where the images are.
-        scorers: one a metric.
-        language: one language for all rows, or None.
+        source: Rows to score.
+        fields: Columns to read.
+        folder: Folder of the images.
+        scorers: One scorer per metric.
+        language: Language of all rows, or None.
         on_error: "raise" or "skip".
-        say: gets a line for the person who waits, where there is something to know.
+        say: Function that gets notes for the user, one line each.
 
     Attributes:
-        rows_done: rows that were scored, and written if there is a writer.
-        waits: whether a metric compares rows with each other, so that none is scored before all are read.
-        failures: row → line of the file (or None) and what was wrong with it.
+        rows_done: Number of rows that were scored, and written if there is a writer.
+        waits: Whether a metric compares rows with each other, so that all are read before any is scored.
+        failures: Row → its line in the file (or None), and what was wrong with it.
     """
 
     def __init__(
@@ -155,12 +155,12 @@ class ScoringRun:
         signals: Signals,
         advance: Callable[[int], None] = lambda count: None,
     ) -> None:
-        """Score all rows, and write them as they come, or where a metric waits, when all have come.
+        """Score all rows; write them as they come, or all at the end if a metric waits.
 
         Raises:
             InputError: a row cannot be scored and on_error="raise"; names row and line.
             ResultWriteError: the result cannot be written.
-            Interrupted: a signal came. What was written before is whole.
+            Interrupted: a signal came. The rows written before it are whole.
         """
         for chunk in self.source.chunks(CHUNK_ROWS):
             prepared = self._prepare(chunk)
@@ -178,7 +178,7 @@ class ScoringRun:
                     self._write(writer, columns, chunk, scores, chunk.start)
 
     def scores(self) -> dict[str, Scores]:
-        """Scores of all rows of the file, per metric; after `run`."""
+        """Scores of all rows of the file by metric, after `run`."""
         from .base import PreparedRows
 
         if self._scores is None:
@@ -217,7 +217,7 @@ class ScoringRun:
                 raise _placed(problems[min(problems)], self.source, chunk, min(problems))
             try:
                 with warnings.catch_warnings():
-                    # Both are told once for the whole file, not once a chunk.
+                    # both are reported once for the whole file, not once per chunk
                     warnings.simplefilter("ignore", LanguageWarning)
                     warnings.simplefilter("ignore", TruncationWarning)
                     prepared = scorer.prepare(
@@ -250,7 +250,7 @@ class ScoringRun:
             )
 
     def tell_about_truncation(self, found: dict[str, Scores]) -> None:
-        """Say how many rows have a text that was cut, for each metric of the scores of all rows."""
+        """Say for each metric how many rows have a text that was cut."""
         for scorer in self.scorers:
             scores = found[scorer.metric]
             if scores.n_truncated and isinstance(scorer, BackboneScorer):
@@ -263,7 +263,7 @@ class ScoringRun:
                 )
 
     def _note_failures(self, chunk: Chunk, scores: dict[str, Scores], first: int) -> list[str | None]:
-        """What was wrong with each row of a chunk; the metric is named where not all of them failed alike."""
+        """What was wrong with each row of a chunk; names the metrics if they do not all say the same."""
         errors: list[str | None] = [None] * len(chunk)
         for row in range(len(chunk)):
             messages = {metric: part.failures.get(first + row) for metric, part in scores.items()}
@@ -299,7 +299,7 @@ def _placed(error: InputError, source: Rows, chunk: Chunk, row: int) -> InputErr
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C, or a request to end; `number` is the signal's."""
+    """Ctrl-C or a request to end; `number` is the number of the signal."""
 
     def __init__(self, number: int):
         self.number = number
@@ -307,7 +307,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 class Signals:
-    """While entered, SIGINT and SIGTERM raise `Interrupted`, but never in the middle of what is `held`."""
+    """Makes SIGINT and SIGTERM raise `Interrupted`, but never inside a block that is `held`."""
 
     def __init__(self) -> None:
         self._holding = 0
@@ -318,7 +318,7 @@ class Signals:
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGINT, signal.SIGTERM):
                 before = signal.getsignal(number)
-                if before not in (signal.SIG_IGN, None):  # nohup and the like stay in force
+                if before not in (signal.SIG_IGN, None):  # nohup and the like stay in effect
                     self._before[number] = signal.signal(number, self._receive)
         return self
 
@@ -335,7 +335,7 @@ class Signals:
 
     @contextmanager
     def held(self, *, drop: bool = False) -> Iterator[None]:
-        """A signal that comes in here waits until the end of it; with `drop`, it is forgotten then."""
+        """A signal that comes in this block waits until its end; with `drop`, it is then forgotten."""
         self._holding += 1
         try:
             yield

@@ -1,4 +1,4 @@
-"""What a result depends on, as one short string: same signature, same numbers.
+"""Everything that a result depends on, as one short string: same signature, same numbers.
 
 In: an ordered mapping of settings. Out: `mcs|backbone:embedded@w90e71b91|w:2.5|prefix:none|refs:0|…`.
 """
@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from urllib.parse import quote, unquote
 
-# a value that is the word itself, not the lack of one; quoted it reads back as the word
+# the word "none" as a value, so that it differs from "no value"; it reads back as the word
 _LITERAL_NONE = "%6eone"
-# what stays readable inside a value; "|", ":" and blanks would break the string apart
+# characters that stay as they are; "|", ":" and spaces would split the string
 _SAFE = "/.@+-_,=()"
 
 
 def format_signature(metric: str, settings: Mapping[str, object]) -> str:
-    """One line: the metric's name, then `key:value` for every setting, in the order given.
+    """The metric's name, then `key:value` for every setting, in the given order, on one line.
 
     >>> format_signature("mcs", {"w": 2.5, "prefix": "A photo depicts "})
     'mcs|w:2.5|prefix:A%20photo%20depicts%20'

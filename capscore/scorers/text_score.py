@@ -1,6 +1,6 @@
-"""Text score: the best reference's cosine with the candidate in the backbone's text space; no image.
+"""Text score: cosine of the candidate and its best reference in the backbone's text space; no images.
 
-In: captions and a list of references a row. Out: one score a row in [−1, 1], and their mean.
+In: captions, each with a list of references. Out: one score per row in [−1, 1], and their mean.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from .backbone_scorer import BackboneScorer
 
 
 class TextScore(BackboneScorer):
-    """The text term of RefCLIPScore by itself, max over references of cos(T(candidate), T(reference)).
+    """The text term of RefCLIPScore alone: the candidate's highest cosine with one of its references.
 
-    RefCLIPScore cuts it off at 0, for a harmonic mean; here captions below 0 keep their order.
+    RefCLIPScore cuts it off at 0 for its harmonic mean; here it may be negative.
     """
 
     metric = "text_score"

@@ -1,6 +1,6 @@
 """BLEU-1 to BLEU-4 (Papineni et al. 2002) on tokens, as coco-caption computes them.
 
-In: a `TokenRows`. Out: four scores a row, or four for all rows together, 0 to 1.
+In: a `TokenRows`. Out: four scores per row, or four for all rows together, 0 to 1.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import numpy as np
 
 from .ngrams import ORDERS, TokenRows, blocks, look_up, spans, starts
 
-# coco-caption's guards against dividing by 0: they show where a candidate shares no n-gram, or has none
+# coco-caption's guards against division by 0; they show in scores of candidates without shared n-grams
 _TINY, _SMALL = 1e-15, 1e-9
 
 
@@ -18,9 +18,9 @@ def bleu(rows: TokenRows) -> np.ndarray:
 
     As in coco-caption and the PyPI package pycocoevalcap (Bleu, option "closest"): the geometric mean of the
     precisions of 1- to k-grams, where an n-gram of the candidate counts at most as often as in the reference
-    that has it most; times e^(1 − r/c) where the candidate has c tokens and the reference nearest in length
-    more, r; of two as near the shorter. No match enters as 1e-15 matches, no n-gram as 1e-9 n-grams: without
-    a 4-gram in common BLEU-4 is small, not 0.
+    that has it most. If the reference nearest in length (of two equally near, the shorter) has r tokens, more
+    than the candidate's c, the score is multiplied by e^(1 − r/c). No matches count as 1e-15 matches and no
+    n-grams as 1e-9 n-grams, so BLEU-4 without a common 4-gram is small, not 0.
 
     Args:
         rows: n rows of tokens.
@@ -38,12 +38,12 @@ def bleu(rows: TokenRows) -> np.ndarray:
 
 
 def corpus_bleu(rows: TokenRows) -> np.ndarray:
-    """BLEU-1 to BLEU-4 of all rows as one text: matches and lengths are added up before anything is divided.
+    """BLEU-1 to BLEU-4 of all rows as one text: matches and lengths are summed before any division.
 
-    Not the mean of the rows' scores. A row that repeats counts each time. Otherwise as `bleu`.
+    This is not the mean over rows. Repeated rows count each time. Otherwise as in `bleu`.
 
     Returns:
-        float64 (4,), 0 to 1; 0 if there is no row.
+        float64 (4,), 0 to 1; 0 without rows.
 
     >>> rows = TokenRows.build(["a red kite", "the dog"], [["a red kite flies"], ["a dog sits"]],
     ...                        lambda texts: [text.split() for text in texts])
@@ -65,12 +65,12 @@ def _scores(
 
 
 def _possible(n_tokens: np.ndarray) -> np.ndarray:
-    """Tokens (n,) → how many 1- to 4-grams they make, (n, 4)."""
+    """Numbers of tokens (n,) → numbers of 1- to 4-grams, (n, 4)."""
     return np.maximum(n_tokens[:, None] - np.arange(ORDERS), 0)
 
 
 def _statistics(rows: TokenRows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Clipped matches (n, 4), the candidate's tokens (n,), and those of the reference nearest in length (n,).
+    """Clipped matches (n, 4), lengths of the candidates (n,) and of the references nearest in length (n,).
 
     Each distinct pair of candidate and reference list is compared once.
     """
@@ -98,7 +98,7 @@ def _statistics(rows: TokenRows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     n_references = documents.sizes[document]
     lengths = rows.lengths[documents.references[spans(documents.offsets[document], n_references)]]
     beyond = int(rows.lengths.max(initial=0)) + 1
-    # the nearest, and of two as near the shorter
+    # the nearest; of two equally near, the shorter
     apart = np.abs(lengths - np.repeat(n_tokens, n_references)) * beyond + lengths
     nearest = np.minimum.reduceat(apart, starts(n_references)[:-1]) % beyond if len(pairs) else n_tokens
     return matches[pair_of], n_tokens[pair_of], nearest[pair_of]

@@ -1,6 +1,6 @@
 """CIDEr, CIDEr-D and the paper's plain CIDEr (Vedantam et al. 2015) on tokens.
 
-In: a `TokenRows`, and document frequencies if not the rows' own. Out: one score a row, 0 to 10.
+In: a `TokenRows`, and optionally document frequencies. Out: one score per row, 0 to 10.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SIGMA = 6.0  # of the length penalty in CIDEr-D (Vedantam et al. 2015)
 SCALE = 10.0
 _FORMAT = "capscore document frequencies"
 _VERSION = 1
-# what reading a file of another kind, or a damaged one, may raise besides OSError
+# errors besides OSError that reading a damaged file, or one of another kind, may raise
 _NOT_OURS = (
     ValueError,
     LookupError,
@@ -49,9 +49,9 @@ def cider(
 ) -> np.ndarray:
     """CIDEr as captioning papers report it, or as its paper first defines it.
 
-    "coco" is what coco-caption and the PyPI package pycocoevalcap compute under the name CIDEr, and so what
-    papers report. It is CIDEr-D with σ = 6, number for number: counts are clipped to the reference's, and
-    captions of unlike length are penalised. `cider_d` has the formula and its details.
+    "coco" is what coco-caption and the PyPI package pycocoevalcap compute under the name CIDEr, and what
+    papers report. It equals CIDEr-D with σ = 6: counts are clipped to the reference's, and differences in
+    length are penalised. `cider_d` has the formula and its details.
 
     "paper" is the plain CIDEr of the paper's eq. 2 and 3: the mean cosine of tf-idf vectors, neither clipped
     nor penalised. As in the authors' code (vrama91/cider, class Cider) it is × 10, and tokens are not stemmed
@@ -59,9 +59,9 @@ def cider(
 
     Args:
         rows: n rows of tokens.
-        frequencies: in how many documents each n-gram is. None counts them here: each row's references are a
-            document, rows that repeat count again. Then a score depends on the other rows, and a single row
-            scores 0 because every n-gram is in all documents.
+        frequencies: Number of documents that contain each n-gram. None counts them in the rows: the
+            references of each row are a document, and repeated rows count again. Then a score depends on the
+            other rows, and a single row scores 0 because every n-gram is in all documents.
         variant: "coco" or "paper".
 
     Returns:
@@ -92,22 +92,22 @@ def cider_d(
         10 · mean over n = 1 … 4 and all j of  p_j · min(g_n(c), g_n(r_j)) · g_n(r_j) / (‖g_n(c)‖ ‖g_n(r_j)‖)
         with the length penalty  p_j = e^(−(l(c) − l(r_j))² / 2σ²)
 
-    What that code settles, and so do we:
+    Details, as in that code:
 
-    - idf = ln N − ln max(df, 1), N the number of documents. An n-gram that no reference has gets the highest
-      idf, ln N, and lengthens the candidate's vector.
+    - idf = ln N − ln max(df, 1), N the number of documents. An n-gram that occurs in no reference
+      gets the highest idf, ln N, and lengthens the candidate's vector.
     - Document frequencies count reference lists, never candidates; a row's own references count.
     - l is the number of 2-grams: a caption of one token is as long as one without any.
-    - Where either vector is zero, as for 4-grams in a caption of three tokens, that n contributes 0.
+    - If either vector is zero, as for 4-grams in a caption of three tokens, that n contributes 0.
     - Tokens are not stemmed; tf is the bare count (a cosine does not see its scale).
 
-    Repeating every row equally often changes N and df alike: scores stay, save where a candidate has n-grams
-    that no reference has.
+    Repeating every row equally often changes N and df alike. The scores stay the same, except for candidates
+    with n-grams that occur in no reference.
 
     Args:
         rows: n rows of tokens.
-        frequencies: as in `cider`.
-        sigma: of the length penalty, in tokens; above 0. The authors' class takes one but uses 6.
+        frequencies: As in `cider`.
+        sigma: Width of the length penalty in tokens; above 0. The authors' class takes it but uses 6.
 
     Returns:
         float64 (n,), 0 to 10. A candidate without tokens scores 0.
@@ -126,7 +126,7 @@ def cider_d(
 
 
 def tells_rows_apart(rows: TokenRows) -> bool:
-    """Whether some n-gram is in the references of some rows only; else all scores are 0, as all idf are.
+    """Whether some n-gram is in the references of some rows only; otherwise all idf and all scores are 0.
 
     >>> rows = TokenRows.build(["a dog"], [["a dog"]], lambda texts: [text.split() for text in texts])
     >>> tells_rows_apart(rows)
@@ -139,7 +139,7 @@ def tells_rows_apart(rows: TokenRows) -> bool:
 def _consensus(
     rows: TokenRows, frequencies: DocumentFrequencies | None, *, clip: bool, sigma: float | None
 ) -> np.ndarray:
-    """Mean similarity to the references; each distinct pair of candidate and reference is compared once."""
+    """Mean similarity to the references. Each distinct pair of candidate and reference is compared once."""
     if not len(rows):
         return np.zeros(0)
     idf = _idf(rows, frequencies)
@@ -181,13 +181,13 @@ def _similarity(
         weights=idf[ids] ** 2 * in_candidate * in_reference,
         minlength=len(candidates) * ORDERS,
     ).reshape(-1, ORDERS)
-    # where a norm is 0 so is the product
+    # if a norm is 0, so is the product
     both = norms[candidates] * norms[references]
     return (products / np.where(both > 0, both, 1.0)).mean(axis=1)
 
 
 def _idf(rows: TokenRows, frequencies: DocumentFrequencies | None) -> np.ndarray:
-    """float64 (g,), not below 0."""
+    """Inverse document frequencies, float64 (g,), at least 0."""
     if frequencies is None:
         held, n_documents = rows.frequencies, len(rows)
     else:
@@ -214,20 +214,20 @@ def _norms(ngrams: NGrams, idf: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class DocumentFrequencies:
-    """In how many documents each 1- to 4-gram is; a document is the references of one row.
+    """The number of documents that contain each 1- to 4-gram. A document is the references of one row.
 
-    Counted over many captions once, they give the scores of a few rows meaning and make those of different
-    sets of rows comparable. N-grams are numbered as in `NGrams`.
+    Counted once in many captions, they make the scores of few rows meaningful, and those of different sets of
+    rows comparable. N-grams are numbered as in `NGrams`.
 
     Attributes:
-        n_documents: how many documents were counted, at least 1.
-        words: the distinct tokens.
+        n_documents: Number of documents, at least 1.
+        words: Distinct tokens.
         firsts: int64 (5,), the first number of each order, and g.
         prefixes: int64 (g,), each n-gram without its last token; −1 for a 1-gram.
         lasts: int64 (g,), the word of its last token. Within an order (prefix, last) ascends.
-        counts: int64 (g,), how many documents hold each, 1 to n_documents.
-        segmenter: name of what made the tokens, None where nobody gave it. Tokens that another segmenter made
-            are looked up in vain.
+        counts: int64 (g,), number of documents that contain it, 1 to n_documents.
+        segmenter: Name of the segmenter that made the tokens, or None if unknown. Tokens of another segmenter
+            may not be found.
     """
 
     n_documents: int
@@ -245,11 +245,11 @@ class DocumentFrequencies:
         """Count documents of tokens.
 
         Args:
-            reference_lists: documents, each a list of token lists.
-            segmenter: name of what made the tokens.
+            reference_lists: Documents, each a list of token lists.
+            segmenter: Name of the segmenter that made the tokens.
 
         Raises:
-            InputError: there is no document, or a text where tokens are expected; says which.
+            InputError: no document, or a text instead of tokens; names the row.
 
         >>> two = DocumentFrequencies.from_references([[["a", "cat"], ["one", "cat"]], [["a", "dog"]]])
         >>> two.n_documents, len(two), two.count(["a"]), two.count(["one", "cat"]), two.count(["bird"])
@@ -273,10 +273,10 @@ class DocumentFrequencies:
 
     @classmethod
     def from_rows(cls, rows: TokenRows, *, segmenter: str | None = None) -> DocumentFrequencies:
-        """Count the references of rows, as `cider` does where it is given no frequencies.
+        """Count the references of rows, as `cider` does without frequencies.
 
         Raises:
-            InputError: there is no row.
+            InputError: there are no rows.
         """
         return cls._counted(rows.ngrams, rows.documents, rows.frequencies, segmenter)
 
@@ -286,7 +286,9 @@ class DocumentFrequencies:
     ) -> DocumentFrequencies:
         if not len(documents):
             raise InputError("no document to count; expected at least one", field="references")
-        kept = np.flatnonzero(counts)  # candidates' own n-grams go; an n-gram's prefix and last word stay
+        kept = np.flatnonzero(
+            counts
+        )  # drops n-grams of candidates only; a kept n-gram's prefix and last word are kept too
         number = np.cumsum(counts > 0) - 1
         n_words = int(ngrams.firsts[1])
         is_word = kept < n_words
@@ -304,10 +306,10 @@ class DocumentFrequencies:
         return len(self.counts)
 
     def count(self, ngram: Sequence[str]) -> int:
-        """How many documents hold an n-gram of 1 to 4 tokens; 0 where none does.
+        """Number of documents that contain an n-gram of 1 to 4 tokens.
 
         Raises:
-            InputError: a text, or more or fewer tokens.
+            InputError: a text instead of tokens, or not 1 to 4 of them.
         """
         if isinstance(ngram, str) or not 1 <= len(ngram) <= ORDERS:
             raise InputError(f"{ngram!r} is not a list of 1 to {ORDERS} tokens", field="ngram")
@@ -315,10 +317,10 @@ class DocumentFrequencies:
         return int(self.of(ngrams)[-1])  # the longest comes last
 
     def share_known(self, rows: TokenRows) -> float:
-        """Share of the words of rows' references that are in a document, 0 to 1; NaN if they have no word.
+        """Share of the references' words that occur in a document, 0 to 1; NaN if there are no words.
 
-        A word counts once for each row whose references have it. Near 0, the documents were in another
-        language than the rows, or split into other words.
+        A word counts once for each row whose references have it. A share near 0 means that the documents were
+        in another language than the rows, or were split into words differently.
 
         >>> two = DocumentFrequencies.from_references([[["a", "cat"]], [["a", "dog"]]])
         >>> rows = TokenRows.build(["a dog"], [["a black dog", "one dog"]],
@@ -331,7 +333,7 @@ class DocumentFrequencies:
         return float(held[known].sum() / held.sum()) if held.any() else math.nan
 
     def of(self, ngrams: NGrams) -> np.ndarray:
-        """int64 (g,): how many documents hold each of other texts' n-grams; 0 where none does."""
+        """int64 (g,): number of documents that contain each n-gram of other texts."""
         n_words = max(len(self.words), 1)
         known = np.array([self._word_numbers.get(word, -1) for word in ngrams.words], dtype=np.int64)
         here = np.full(len(ngrams), -1)  # the number that an n-gram has here
@@ -361,10 +363,10 @@ class DocumentFrequencies:
         return digest.hexdigest()
 
     def save(self, path: str | Path) -> Path:
-        """Write a .npz archive; the file has its name only once it is whole.
+        """Write a .npz archive. The file gets its name only when it is complete.
 
         Raises:
-            ResultWriteError: it cannot be written; what had that name before is as it was.
+            ResultWriteError: it cannot be written; an older file of that name is unchanged.
         """
         path = Path(path).expanduser()
         about = {
@@ -404,7 +406,7 @@ class DocumentFrequencies:
                 f"the document frequencies {str(path)!r} cannot be read: {error.strerror or error}"
             ) from error
         except _NOT_OURS as error:
-            # numpy's own words would advise unpickling what it cannot read
+            # numpy's message would advise to unpickle the file
             raise CapscoreError(
                 f"{str(path)!r} is not what DocumentFrequencies.save writes, or is damaged"
             ) from error
@@ -423,7 +425,7 @@ class DocumentFrequencies:
         return frequencies
 
     def _is_consistent(self) -> bool:
-        """Whether all is of its kind and in its range: no look-up goes astray, and no idf is below 0."""
+        """Whether all types and ranges are right: look-ups find the right entries, and idf is at least 0."""
         if type(self.n_documents) is not int or not 1 <= self.n_documents < 1 << 62:
             return False
         if not isinstance(self.words, list) or not all(isinstance(word, str) for word in self.words):

@@ -1,6 +1,6 @@
-"""METEOR and SPICE: the authors' Java programs as the PyPI package pycocoevalcap carries them, run from here.
+"""METEOR and SPICE, computed by the authors' Java programs from the PyPI package pycocoevalcap.
 
-In: English captions and lists of references. Out: one score a row, 0 to 1.
+In: English captions and lists of references. Out: one score per row, 0 to 1.
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ _LAST_WITH_JAVASCRIPT = 14  # Java's own; JDK Enhancement Proposal 372 removed i
 def meteor(candidates: Sequence[str], references: Sequence[Sequence[str]]) -> np.ndarray:
     """METEOR 1.5 (Denkowski and Lavie 2014), English, of each row by itself.
 
-    Words match as they are, by stem, by WordNet synonym or by paraphrase; a row's score is its best
-    reference's. METEOR tokenises and lower-cases by itself. coco-caption gives it tokens of the Penn Treebank
-    tokeniser joined by blanks, without punctuation; for its numbers hand over the same. Each distinct row is
-    scored once; the program takes some ten seconds to start.
+    Words match exactly, by stem, by WordNet synonym or by paraphrase; the score of a row is that of its best
+    reference. METEOR tokenises and lower-cases its input. For the numbers of coco-caption, pass tokens of the
+    Penn Treebank tokeniser joined by spaces, without punctuation. Each distinct row is scored once. The
+    program takes some ten seconds to start.
 
-    METEOR reads a line a row and splits it at "|||": that, and every run of white space, becomes one blank.
+    METEOR reads one line per row and splits it at "|||"; that and every run of white space become one space.
 
     Args:
         candidates: n captions.
         references: n lists of at least one reference.
 
     Returns:
-        float64 (n,), 0 to 1. A caption without words scores 0. The METEOR of a whole corpus, as captioning
-        tables print it, is not their mean.
+        float64 (n,), 0 to 1. A caption without words scores 0. The METEOR of a corpus, which captioning
+        tables print, is not their mean.
 
     Raises:
-        InputError: a row lacks references, or something in it is not a text.
-        MissingExtraError: pycocoevalcap, which carries the program, is not installed.
-        CapscoreError: there is no Java, or the program failed; says what it wrote.
+        InputError: a row without references, or with something that is not a text.
+        MissingExtraError: pycocoevalcap, which contains the program, is not installed.
+        CapscoreError: there is no Java, or the program failed; quotes its output.
 
     >>> meteor(["a red kite"], [["a red kite flies", "one kite"]]).round(4).tolist()    # doctest: +SKIP
     [0.3799]
@@ -66,26 +66,25 @@ def meteor(candidates: Sequence[str], references: Sequence[Sequence[str]]) -> np
 
 
 def spice(candidates: Sequence[str], references: Sequence[Sequence[str]]) -> np.ndarray:
-    """SPICE (Anderson et al. 2016), English: F1 of what a candidate and its references say in scene graphs.
+    """SPICE (Anderson et al. 2016), English: F1 of the scene graphs of a candidate and its references.
 
-    Every caption is parsed, with up to 8 GB of memory. Each distinct row is scored once. Every run of white
-    space becomes one blank, and so does "|||".
+    Parsing the captions takes up to 8 GB of memory. Each distinct row is scored once. Every run of white
+    space becomes one space, and so does "|||".
 
-    The program needs Java 8 to 14: it writes its results with the JavaScript that Java 15 dropped. Its
-    parser's models are not part of pycocoevalcap, which downloads them where asked to; nothing is downloaded
-    here.
+    The program needs Java 8 to 14, because it writes its results with the JavaScript that Java 15 dropped.
+    The parser's models are not part of pycocoevalcap, which can download them; nothing is downloaded here.
 
     Args:
         candidates: n captions.
         references: n lists of at least one reference.
 
     Returns:
-        float64 (n,), 0 to 1. A row with nothing to compare scores 0.
+        float64 (n,), 0 to 1. A row without anything to compare scores 0.
 
     Raises:
-        InputError: a row lacks references, or something in it is not a text.
-        MissingExtraError: pycocoevalcap, which carries the program, is not installed.
-        CapscoreError: there is no Java or too new a one, the models are missing, or the program failed.
+        InputError: a row without references, or with something that is not a text.
+        MissingExtraError: pycocoevalcap, which contains the program, is not installed.
+        CapscoreError: there is no Java, Java is too new, the models are missing, or the program failed.
 
     >>> spice(["a red kite"], [["a red kite flies", "one kite"]]).tolist()    # doctest: +SKIP
     """
@@ -112,7 +111,7 @@ def spice(candidates: Sequence[str], references: Sequence[Sequence[str]]) -> np.
 def _distinct(
     candidates: Sequence[str], references: Sequence[Sequence[str]]
 ) -> tuple[list[tuple[str, tuple[str, ...]]], np.ndarray]:
-    """Rows as lines can hold them, each once; and which of them each row is."""
+    """Distinct rows, as texts without line breaks, and the place of each row among them."""
     lines: dict[str, str] = {}
     for text in (*candidates, *(text for texts in references for text in texts)):
         if text not in lines:
@@ -125,16 +124,16 @@ def _distinct(
     return list(index), np.array(row_of, dtype=np.int64)
 
 
-# -------------------------------------------------------------------------- what they run on
+# -------------------------------------------------------------------------- programs and Java
 
 
 def _program(metric: str, part: str, jar: str) -> Path:
-    """The folder of pycocoevalcap that a program lies in."""
+    """The folder of pycocoevalcap that contains a program."""
     try:
         package = importlib.import_module("pycocoevalcap")
     except ImportError:
         raise MissingExtraError("pycocoevalcap", "java", metric) from None
-    # it has no __init__.py: any folder of that name counts as a part of it
+    # it has no __init__.py, so any folder of that name counts as a part of it
     for home in package.__path__:
         if (Path(home) / part / jar).is_file():
             return Path(home) / part
@@ -161,17 +160,19 @@ def _java_version(java: str) -> int:
 
 
 def _last_lines(errors: IO[bytes]) -> str:
-    """The end of what a program complained of."""
+    """The last lines of a program's error output."""
     errors.seek(0)
     lines = errors.read().decode(errors="replace").strip().splitlines()
     return " / ".join(lines[-3:]) or "nothing"
 
 
 class _Meteor:
-    """METEOR as a process that answers a line with a line; ended with the block, whatever happens in it."""
+    """METEOR as a process that answers each line with a line; ends with the `with` block."""
 
     def __init__(self, java: str, folder: Path):
-        self._errors = tempfile.TemporaryFile()  # a pipe that nobody empties would stop it
+        self._errors = (
+            tempfile.TemporaryFile()
+        )  # an error pipe that nobody reads would fill up and block the process
         self._process = subprocess.Popen(
             [
                 java,
@@ -181,7 +182,7 @@ class _Meteor:
                 str(folder / "meteor-1.5.jar"),
                 *_METEOR_OPTIONS,
             ],
-            cwd=folder,  # it looks for its paraphrases beside itself
+            cwd=folder,  # METEOR looks for its paraphrases there
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
@@ -196,14 +197,14 @@ class _Meteor:
         self._process.kill()
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout, self._errors):
-            with suppress(OSError):  # what was not yet sent when it died
+            with suppress(OSError):  # unsent text of a process that died
                 pipe.close()
 
     def score(self, candidate: str, references: Sequence[str]) -> float:
-        """One row's score: METEOR first counts, then weighs the counts."""
+        """The score of one row: METEOR first counts matches, then turns the counts into a score."""
         counts = self._ask(" ||| ".join(["SCORE", *references, candidate]))
         score = self._ask(f"EVAL ||| {counts}")
-        self._answer()  # the same over all counts of the line, of which there is one
+        self._answer()  # the score over all counts of the line, of which there is one
         with suppress(ValueError):
             if math.isfinite(value := float(score)):
                 return value
@@ -231,7 +232,7 @@ class _Meteor:
 
 
 def _spice(java: str, folder: Path, rows: Sequence[tuple[str, tuple[str, ...]]]) -> np.ndarray:
-    """Rows → SPICE, all in one run of the program."""
+    """SPICE of all rows, in one run of the program."""
     with tempfile.TemporaryDirectory() as place, tempfile.TemporaryFile() as errors:
         given, made = Path(place) / "rows.json", Path(place) / "scores.json"
         given.write_text(
@@ -242,7 +243,7 @@ def _spice(java: str, folder: Path, rows: Sequence[tuple[str, tuple[str, ...]]])
                 ]
             )
         )
-        # No cache: its native library does not exist for every machine.
+        # no cache, because its native library does not exist for every machine
         command = [
             java,
             "-Xmx8G",

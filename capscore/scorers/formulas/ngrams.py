@@ -1,7 +1,7 @@
-"""Captions as tokens, each distinct text once, and how often each text holds every 1- to 4-gram.
+"""Captions as tokens, each distinct text once, and the counts of every 1- to 4-gram in each text.
 
 In: candidates and references as texts, and a function that tokenises texts. Out: a `TokenRows`, whose n-grams
-and reference lists are numbers; CIDEr and BLEU compute on these arrays.
+and reference lists are numbers; CIDEr and BLEU are computed on these arrays.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ import numpy as np
 from ...errors import CapscoreError, InputError
 
 ORDERS = 4  # n-grams of 1 to 4 tokens
-BLOCK = 1 << 19  # array elements at once: each takes some tens of bytes for a moment
+BLOCK = 1 << 19  # array elements at once, each of which takes some tens of bytes
 
 
 @dataclass(frozen=True, eq=False)
 class TokenRows:
-    """n rows of tokenised captions; each distinct text once.
+    """n rows of tokenised captions, each distinct text once.
 
     Attributes:
-        tokens: distinct texts → tokens. A text without a token has an empty list.
+        tokens: Tokens of each distinct text; an empty list for a text without tokens.
         candidates: int64 (n,), index into `tokens`.
         references: int64 (m,), index into `tokens`, row after row.
         offsets: int64 (n + 1,), where each row's references start; every row has at least one.
@@ -48,11 +48,11 @@ class TokenRows:
         Args:
             candidates: n captions.
             references: n lists of at least one reference.
-            tokenize: distinct texts → their tokens, in the same order; called once with all of them.
+            tokenize: Function from distinct texts to their tokens, in the same order; called once.
 
         Raises:
-            InputError: a row lacks references, or something in it is not a text; says which row.
-            CapscoreError: `tokenize` did not give one list of tokens a text.
+            InputError: a row without references, or with something that is not a text; names the row.
+            CapscoreError: `tokenize` did not return one list of tokens per text.
 
         >>> rows = TokenRows.build(["a cat", "a dog"], [["a cat", "one cat"], ["a dog"]],
         ...                        lambda texts: [text.split() for text in texts])
@@ -85,12 +85,12 @@ class TokenRows:
 
     @cached_property
     def lengths(self) -> np.ndarray:
-        """int64 (t,): how many tokens each distinct text has."""
+        """int64 (t,): number of tokens of each distinct text."""
         return np.fromiter(map(len, self.tokens), dtype=np.int64, count=len(self.tokens))
 
     @cached_property
     def ngrams(self) -> NGrams:
-        """The n-grams of the distinct texts, counted when first asked for."""
+        """The n-grams of the distinct texts, counted on first use."""
         return NGrams.count(self.tokens)
 
     @cached_property
@@ -100,7 +100,7 @@ class TokenRows:
 
     @cached_property
     def frequencies(self) -> np.ndarray:
-        """int64 (g,): in the references of how many rows each n-gram is."""
+        """int64 (g,): number of rows whose references contain each n-gram."""
         return self.documents.frequencies(self.ngrams)
 
 
@@ -108,7 +108,7 @@ def check_texts(candidates: Sequence[str], references: Sequence[Sequence[str]]) 
     """See that every row has a text and a list of at least one text.
 
     Raises:
-        InputError: one does not; says which row.
+        InputError: a row does not; names the row.
     """
     if len(candidates) != len(references):
         raise InputError(
@@ -129,19 +129,19 @@ def check_texts(candidates: Sequence[str], references: Sequence[Sequence[str]]) 
 
 @dataclass(frozen=True, eq=False)
 class NGrams:
-    """The 1- to 4-grams of t texts, and how often each text holds them.
+    """The 1- to 4-grams of t texts, and their counts in each text.
 
-    An n-gram is a number below g. Numbers go by order, the 1-grams first; the number of a 1-gram is that of
-    its word. An entry is an n-gram of a text; entries go by text, then by n-gram.
+    N-grams are numbered from 0 to g − 1 by order, 1-grams first; a 1-gram has the number of its word. An
+    entry is an n-gram of a text. Entries are sorted by text, then by n-gram.
 
     Attributes:
-        words: the distinct tokens.
+        words: Distinct tokens.
         firsts: int64 (5,), the first number of each order, and g.
         prefixes: int64 (g,), each n-gram without its last token, as a number; −1 for a 1-gram.
         lasts: int64 (g,), the word of its last token. Within an order (prefix, last) ascends.
         offsets: int64 (t + 1,), where each text's entries start.
         keys: int64 (e,), text · g + n-gram of each entry; ascending.
-        counts: int32 (e,), how often the text holds the n-gram.
+        counts: int32 (e,), how often the n-gram occurs in the text.
     """
 
     words: list[str]
@@ -174,7 +174,7 @@ class NGrams:
         for order in range(2, ORDERS + 1):
             fits = at + order <= end_of[at]
             at, gram = at[fits], gram[fits]
-            # an n-gram is the one before it and one more word
+            # an n-gram is a shorter n-gram and one more word
             pairs, gram = np.unique(gram * len(known) + words[at + order - 1], return_inverse=True)
             gram += firsts[-1]
             occurrences.append((text_of[at], gram))
@@ -214,7 +214,7 @@ class NGrams:
 
     @cached_property
     def sizes(self) -> np.ndarray:
-        """int64 (t,): how many distinct n-grams each text holds."""
+        """int64 (t,): number of distinct n-grams of each text."""
         return np.diff(self.offsets)
 
     def ids(self, entries: slice | np.ndarray) -> np.ndarray:
@@ -222,12 +222,12 @@ class NGrams:
         return self.keys[entries] % max(len(self), 1)
 
     def of(self, texts: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The entries of texts, one text after another: (which of the given texts, n-gram, count)."""
+        """The entries of texts, text after text: (place of the text among those given, n-gram, count)."""
         entries = spans(self.offsets[texts], self.sizes[texts])
         return np.repeat(np.arange(len(texts)), self.sizes[texts]), self.ids(entries), self.counts[entries]
 
     def counts_in(self, texts: np.ndarray, ids: np.ndarray) -> np.ndarray:
-        """How often `texts[i]` holds the n-gram `ids[i]`; 0 where it does not."""
+        """How often the n-gram `ids[i]` occurs in `texts[i]`."""
         return look_up(self.keys, self.counts, texts * len(self) + ids)
 
 
@@ -236,8 +236,8 @@ class Documents:
     """The distinct lists of references that rows are compared with.
 
     Attributes:
-        of_row: int64 (n,), each row's document.
-        times: int64 (d,), how many rows have it.
+        of_row: int64 (n,), the document of each row.
+        times: int64 (d,), number of rows with each document.
         references: int64, texts of the documents, document after document.
         offsets: int64 (d + 1,), where each document's references start.
     """
@@ -249,7 +249,7 @@ class Documents:
 
     @classmethod
     def distinct(cls, references: np.ndarray, offsets: np.ndarray) -> Documents:
-        """Rows' references → the distinct lists.
+        """References of rows → the distinct lists.
 
         >>> documents = Documents.distinct(np.array([4, 5, 4, 4, 5]), np.array([0, 2, 3, 5]))
         >>> documents.of_row.tolist(), documents.times.tolist()
@@ -257,7 +257,9 @@ class Documents:
         """
         sizes = np.diff(offsets)
         n_texts = int(references.max(initial=0)) + 1
-        lists = np.zeros(len(sizes), dtype=np.int64)  # what is read of each list so far, as a number
+        lists = np.zeros(
+            len(sizes), dtype=np.int64
+        )  # a number for the part of each list that was read so far
         used = 1
         for place in range(int(sizes.max(initial=0))):
             longer = np.flatnonzero(sizes > place)
@@ -274,20 +276,19 @@ class Documents:
 
     @cached_property
     def sizes(self) -> np.ndarray:
-        """int64 (d,): references a document."""
+        """int64 (d,): number of references of each document."""
         return np.diff(self.offsets)
 
     def entries(self, ngrams: NGrams) -> np.ndarray:
-        """int64 (d,): how many entries the references of each document have together."""
+        """int64 (d,): number of entries of all references of each document."""
         return np.diff(starts(ngrams.sizes[self.references])[self.offsets])
 
     def most(self, ngrams: NGrams, documents: slice) -> tuple[np.ndarray, np.ndarray]:
-        """What the references of consecutive documents hold at most.
+        """Highest counts of n-grams in the references of consecutive documents.
 
         Returns:
-            keys: int64, (document − the first one) · g + n-gram, for what any of its references holds;
-                ascending.
-            counts: the most that one of its references holds of it.
+            keys: int64, (document − the first) · g + n-gram, for each n-gram of its references; ascending.
+            counts: Highest count of the n-gram in one of the document's references.
         """
         texts = self.references[self.offsets[documents.start] : self.offsets[documents.stop]]
         document = np.repeat(np.arange(documents.stop - documents.start), self.sizes[documents])
@@ -299,7 +300,7 @@ class Documents:
         return keys[first], counts[first]
 
     def frequencies(self, ngrams: NGrams) -> np.ndarray:
-        """int64 (g,): in the references of how many rows each n-gram is."""
+        """int64 (g,): number of rows whose references contain each n-gram."""
         held = np.zeros(len(ngrams), dtype=np.int64)
         for documents in blocks(self.entries(ngrams)):
             keys, _ = self.most(ngrams, documents)
@@ -321,7 +322,7 @@ def number_words(texts: Sequence[Sequence[str]]) -> tuple[dict[str, int], np.nda
 
 
 def starts(sizes: np.ndarray) -> np.ndarray:
-    """Sizes of consecutive groups (n,) → where each starts, and the end: int64 (n + 1,)."""
+    """Sizes of consecutive groups (n,) → the start of each, and the end: int64 (n + 1,)."""
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes, dtype=np.int64)])
 
 
@@ -336,7 +337,7 @@ def spans(firsts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
 
 
 def look_up(keys: np.ndarray, values: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """The value of each wanted key; 0 where the ascending `keys` lack it.
+    """The value of each wanted key; 0 for keys that are not among the ascending `keys`.
 
     >>> look_up(np.array([2, 5, 9]), np.array([20, 50, 90]), np.array([5, 6, 99])).tolist()
     [50, 0, 0]
@@ -348,7 +349,7 @@ def look_up(keys: np.ndarray, values: np.ndarray, wanted: np.ndarray) -> np.ndar
 
 
 def blocks(sizes: np.ndarray, limit: int = BLOCK) -> Iterator[slice]:
-    """Cut consecutive items into runs of about `limit` elements; an item that is larger is not cut.
+    """Cut consecutive items into runs of at most `limit` elements; a larger item is a run of its own.
 
     >>> list(blocks(np.array([3, 3, 3, 9, 1]), limit=6))
     [slice(0, 2, None), slice(2, 3, None), slice(3, 4, None), slice(4, 5, None)]

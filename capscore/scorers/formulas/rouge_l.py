@@ -1,6 +1,6 @@
 """ROUGE-L (Lin 2004) on tokens, as coco-caption computes it: the longest sequence that two captions share.
 
-In: a `TokenRows`. Out: one score a row, 0 to 1.
+In: a `TokenRows`. Out: one score per row, 0 to 1.
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ from ...errors import InputError
 from .ngrams import TokenRows, blocks, number_words, starts
 
 BETA = 1.2  # recall weighs β² times as much as precision
-_BLOCK = 1 << 14  # token numbers at once; each is read for every token of the other text: stay in the cache
+_BLOCK = 1 << 14  # token numbers at once; few enough to stay in the processor's cache
 
 
 def rouge_l(rows: TokenRows, beta: float = BETA) -> np.ndarray:
     """ROUGE-L of each row: (1 + β²) P R / (R + β² P).
 
     As in coco-caption and the PyPI package pycocoevalcap (Rouge): P is the length of the longest common
-    subsequence over the candidate's tokens, R the same over the reference's; each is the best that any
-    reference gives, not necessarily the same one.
+    subsequence divided by the number of the candidate's tokens, R the same with the reference's tokens. P and
+    R are the highest over all references and may come from different ones.
 
     Args:
         rows: n rows of tokens.
-        beta: weight of recall; above 0.
+        beta: Weight of recall; above 0.
 
     Returns:
-        float64 (n,), 0 to 1; 0 where no reference shares a token. A candidate without tokens scores 0, and 1
-        where a reference has none either, as there.
+        float64 (n,), 0 to 1; 0 if no reference shares a token. As in coco-caption, a candidate without tokens
+        scores 0, or 1 if a reference has none either.
 
     Raises:
         InputError: beta is not above 0.
@@ -59,7 +59,7 @@ def rouge_l(rows: TokenRows, beta: float = BETA) -> np.ndarray:
 
 
 class _Sequences:
-    """Texts as numbers of tokens. One without any is one empty token: what splitting "" at " " gives."""
+    """Texts as numbers of tokens. A text without tokens has one empty token, as `"".split(" ")` gives."""
 
     def __init__(self, texts: list[list[str]]):
         texts = [tokens or [""] for tokens in texts]
@@ -68,7 +68,7 @@ class _Sequences:
         self._firsts = starts(self.sizes)[:-1]
 
     def padded(self, texts: np.ndarray, padding: int) -> np.ndarray:
-        """Token numbers of texts, a column each: int32 (longest, texts), with `padding` below."""
+        """Token numbers of texts, one column per text: int32 (longest, texts), with `padding` below."""
         sizes = self.sizes[texts]
         places = np.arange(sizes.max())[:, None]
         inside = places < sizes
@@ -91,10 +91,10 @@ class _Sequences:
 
 def _common(short: np.ndarray, long: np.ndarray) -> np.ndarray:
     """Columns of tokens (s, pairs) and (l, pairs) → length of the longest common subsequence, (pairs,)."""
-    # lengths[j]: of what of `short` was read so far with the first j tokens of `long`
+    # lengths[j]: of the part of `short` read so far with the first j tokens of `long`
     lengths = np.zeros((len(long) + 1, long.shape[1]), dtype=np.int32)
     for token in short:
-        # one longer where the tokens agree; else as long as without one of them
+        # one longer where the tokens are equal, else as long as without one of them
         lengths[1:] = np.maximum(lengths[1:], lengths[:-1] + (long == token))
         np.maximum.accumulate(lengths, axis=0, out=lengths)
     return lengths[-1]
