@@ -1,10 +1,9 @@
 """Scores real photos with right, half-right and wrong captions in eight languages, on the embedded backbone.
 
-Then it perturbs the right captions in five languages, and scores them by MCS and PR-MCS; and it plants a
-wrong noun in one photo's caption in three languages, and lets InfoMetIC look for it. In: the photos that the
-scikit-image package ships, and demo_captions.json. Out: a table per metric in the terminal, one of what
-perturbed words do to the scores, one of the planted nouns, and one self-contained HTML page. Needs no
-network: `make demo`, or `python docs/demo.py` with the packages of `capscore[demo]`.
+It also perturbs the right captions in five languages and scores them by MCS and PR-MCS, and it plants a wrong
+noun in one photo's caption in three languages for InfoMetIC to find. Photos that scikit-image ships and
+demo_captions.json → tables in the terminal and one self-contained HTML page. Needs no network: `make demo`,
+or `python docs/demo.py` with the packages of `capscore[demo]`.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ HERE = Path(__file__).resolve().parent
 CAPTIONS = HERE / "demo_captions.json"
 METRICS = HERE.parent / "metrics"
 
-# The Hugging Face libraries read these when they are imported, so `main` sets them before anything else.
+# The Hugging Face libraries read these at import, so `main` sets them before anything else.
 SETTINGS = {
     "CAPSCORE_BACKBONE": "embedded",
     "HF_HUB_OFFLINE": "1",
@@ -59,8 +58,8 @@ SETTINGS = {
 }
 BACKBONE_NOTE = (
     "Backbone: embedded. This demo chose it (CAPSCORE_BACKBONE=embedded), because it comes with pip packages "
-    "and so runs on a machine that reaches no model hub. It is small: its image tower knows 1,000 kinds of "
-    "things. For earnest work take another one."
+    "and so runs without access to a model hub. It is small: its image tower knows 1,000 kinds of things. "
+    "For real work choose another backbone."
 )
 INTRO = (
     "Every photo here has three captions in each language: one that is right, one with one thing wrong, and "
@@ -75,16 +74,16 @@ EXPLANATIONS = {
 LABELS = {"mcs": "MCS", "pr_mcs": "PR-MCS"}
 PERTURBED = (
     "The same right captions in five languages, their words perturbed in the five ways of the PR-MCS paper: "
-    "words written twice, left out, masked, jumbled, or objects exchanged. A caption that nobody would write "
-    "should score far lower, and a right one should keep its score. MCS was not made to see that. PR-MCS is "
-    "MCS with a text tower that was trained to: its weights, embedded-pr-mcs, come with capscore.",
+    "words repeated, removed, masked, jumbled, or objects exchanged. A perturbed caption should score far "
+    "lower than the original, which should keep its score. MCS was not made to detect perturbations. PR-MCS "
+    "is MCS with a text tower that was trained to: its weights, embedded-pr-mcs, come with capscore.",
 )
 EXPLAINED = (
-    "InfoMetIC looks at single words and at parts of the photo. In each language here is a photo's right "
-    "caption, and then the same caption with one wrong noun planted in it. The words that the photo does not "
-    "bear out should be marked: that noun, and no other.",
+    "InfoMetIC scores single words and parts of the photo. In each language you see a photo's right caption, "
+    "and then the same caption with one wrong noun planted in it. That noun should be marked as wrong, and "
+    "no other word.",
 )
-# language → the noun that is planted in the right caption of `PLANTED_IN`, and what it makes of it
+# language → the noun planted in the right caption of the photo `PLANTED_IN`, and the resulting caption
 PLANTED_IN = "rocket"
 PLANTED = {
     "en": ("giraffe", "A tall white giraffe stands between steel towers at dusk."),
@@ -95,8 +94,8 @@ REPRODUCE = "make demo\n# or, with the packages of capscore[demo] installed\npyt
 
 
 NO_TAGGER = (
-    "InfoMetIC marks no words here: to find the content words of a caption it needs the packages of "
-    "capscore[nouns]."
+    "InfoMetIC marks no words here: it needs the packages of capscore[nouns] to find the content words of a "
+    "caption."
 )
 
 
@@ -109,7 +108,7 @@ class Row(NamedTuple):
 
 
 def photo_path(file: str) -> Path:
-    """Where the scikit-image package keeps a photo; nothing is downloaded."""
+    """The path of a photo that scikit-image ships; nothing is downloaded."""
     spec = find_spec("skimage")
     if spec is None or not spec.submodule_search_locations:
         raise capscore.MissingExtraError("scikit-image", "demo", "the demo")
@@ -123,7 +122,7 @@ def photo_path(file: str) -> Path:
 
 
 def score(photos: dict[str, Any], backbone: Any) -> tuple[list[Row], dict[str, dict[str, Any]]]:
-    """All captions through both `evaluate` modules → the rows, and by metric what `compute` returned."""
+    """Score all captions with both `evaluate` modules → the rows, and metric → result of `compute`."""
     import evaluate
 
     rows = [
@@ -140,7 +139,7 @@ def score(photos: dict[str, Any], backbone: Any) -> tuple[list[Row], dict[str, d
     }
     references = [caption["references"] for caption in captions]
 
-    # one backbone for both, so that it is loaded once; nothing is cached, so that the time is an honest one
+    # the backbone is loaded once for both; nothing is cached, so that the printed time is realistic
     options = {"backbone": backbone, "cache": False, "progress": False}
     mcs = evaluate.load(str(METRICS / "mcs"), **options)
     ref_clip_score = evaluate.load(str(METRICS / "ref_clip_score"), **options)
@@ -151,13 +150,13 @@ def score(photos: dict[str, Any], backbone: Any) -> tuple[list[Row], dict[str, d
 
 
 class Robustness(NamedTuple):
-    """What perturbations did to the right captions of all photos.
+    """The right captions of all photos, original and perturbed, with their scores.
 
     Attributes:
-        captions: language → kind → the captions of all photos; "original" is the kind of those as they are.
-        scores: metric → language → kind → their scores.
-        drops: metric → language → what `robustness_drop` says of them.
-        signatures: metric → what its numbers depend on.
+        captions: Language → kind → the captions of all photos; unperturbed ones have the kind "original".
+        scores: Metric → language → kind → their scores.
+        drops: Metric → language → result of `robustness_drop`.
+        signatures: Metric → everything that its numbers depend on.
     """
 
     captions: dict[str, dict[str, list[str]]]
@@ -167,7 +166,7 @@ class Robustness(NamedTuple):
 
 
 def perturb_right(photos: dict[str, Any]) -> dict[str, dict[str, list[str]]]:
-    """Language → kind → the right captions of all photos, perturbed; where their objects are annotated."""
+    """Language → kind → the right captions of all photos, in languages with annotated objects."""
     perturbed: dict[str, dict[str, list[str]]] = {}
     languages = next(iter(photos.values()))["captions"]
     for language in languages:
@@ -183,7 +182,7 @@ def perturb_right(photos: dict[str, Any]) -> dict[str, dict[str, list[str]]]:
 
 
 def score_perturbed(photos: dict[str, Any], backbone: Any, tuned: Any) -> Robustness:
-    """Captions and their perturbations by MCS on a backbone, and PR-MCS on what was fine-tuned from it."""
+    """Score captions and their perturbations by MCS on a backbone, and by PR-MCS on its fine-tuned copy."""
     import evaluate
 
     captions = perturb_right(photos)
@@ -213,12 +212,12 @@ def score_perturbed(photos: dict[str, Any], backbone: Any, tuned: Any) -> Robust
 
 
 def average_drop(robustness: Robustness, metric: str) -> float:
-    """Plain mean of the drops over languages and perturbations."""
+    """The mean drop over languages and perturbations."""
     return float(np.mean([drop.average_drop for drop in robustness.drops[metric].values()]))
 
 
 def count_halved(robustness: Robustness, metric: str) -> tuple[int, int]:
-    """Perturbed captions that score less than half of what they do as they are, and all of them."""
+    """The number of perturbed captions below half the original's score, and of all perturbed captions."""
     halved = [
         value < original / 2
         for kinds in robustness.scores[metric].values()
@@ -229,7 +228,7 @@ def count_halved(robustness: Robustness, metric: str) -> tuple[int, int]:
 
 
 def kept_original(robustness: Robustness) -> float:
-    """The mean PR-MCS of the captions as they are, as a share of their mean MCS."""
+    """The mean PR-MCS of the original captions as a share of their mean MCS."""
     mean = {
         metric: np.mean([kinds["original"] for kinds in languages.values()])
         for metric, languages in robustness.scores.items()
@@ -238,7 +237,7 @@ def kept_original(robustness: Robustness) -> float:
 
 
 def report_perturbations(photos: dict[str, Any], robustness: Robustness) -> ReportPerturbations:
-    """The page's section: all drops, and for each language one photo's caption with its perturbations."""
+    """The section on perturbed words: all drops, and one perturbed caption per language."""
 
     def drops_of(language: str) -> dict[str, dict[str, float | None]]:
         parts = {metric: drops[language] for metric, drops in robustness.drops.items()}
@@ -278,7 +277,7 @@ def report_perturbations(photos: dict[str, Any], robustness: Robustness) -> Repo
 
 
 def robustness_facts(robustness: Robustness) -> list[str]:
-    """Sentences with the numbers of all languages and perturbations together."""
+    """Sentences with the numbers over all languages and perturbations."""
     falls = [
         f"{LABELS[metric]} {'falls' if average < 0 else 'rises'} by {abs(100 * average):.0f}\u00a0%"
         for metric in robustness.drops
@@ -287,22 +286,22 @@ def robustness_facts(robustness: Robustness) -> list[str]:
     halved = {metric: count_halved(robustness, metric) for metric in robustness.drops}
     n = halved["mcs"][1]
     return [
-        f"Perturbed, in the mean of {len(robustness.captions)} languages and {len(KINDS)} perturbations: "
+        f"Perturbed, averaged over {len(robustness.captions)} languages and {len(KINDS)} perturbations: "
         f"{', '.join(falls)}.",
-        f"Less than half of the caption's own score: MCS for {halved['mcs'][0]} of {n} perturbed captions, "
+        f"Less than half of the original's score: MCS for {halved['mcs'][0]} of {n} perturbed captions, "
         f"PR-MCS for {halved['pr_mcs'][0]}.",
-        f"As they are, captions keep {100 * kept_original(robustness):.0f}\u00a0% of their MCS in PR-MCS.",
+        f"Original captions keep {100 * kept_original(robustness):.0f}\u00a0% of their MCS in PR-MCS.",
     ]
 
 
 class Planted(NamedTuple):
-    """A right caption of a photo, and the same with a wrong noun, as InfoMetIC explains them.
+    """A right caption of a photo, and the same caption with a wrong noun, explained by InfoMetIC.
 
     Attributes:
-        language: of both.
-        noun: the one that was planted.
-        right: the right caption.
-        wrong: the other one.
+        language: Language of both.
+        noun: The planted noun.
+        right: The right caption.
+        wrong: The caption with the planted noun.
     """
 
     language: str
@@ -312,7 +311,7 @@ class Planted(NamedTuple):
 
     @property
     def found(self) -> bool:
-        """Whether the planted noun, or a part of it that counts as a word, is marked."""
+        """Whether the planted noun, or a word that is a part of it, is marked."""
         start = self.wrong.text.index(self.noun)
         return any(
             word["correct"] is False and word["start"] < start + len(self.noun) and word["end"] > start
@@ -321,7 +320,7 @@ class Planted(NamedTuple):
 
     @property
     def marked_in_right(self) -> tuple[int, int]:
-        """Content words of the right caption that are marked all the same, and all of them."""
+        """The number of wrongly marked content words of the right caption, and of all its content words."""
         judged = [word for word in self.right.explanation["words"] if word["correct"] is not None]
         return sum(not word["correct"] for word in judged), len(judged)
 
@@ -330,11 +329,11 @@ class Explained(NamedTuple):
     """What InfoMetIC found in the captions with a planted noun.
 
     Attributes:
-        pairs: a language each; those whose content words nothing that is installed can find are left out.
-        label: what the scorer is called: InfoMetIC, or InfoCLIP where it has no trained weights.
-        weights: their name; "info_clip" for none.
-        signature: what the numbers depend on.
-        beta: words and regions that score above it are right and mentioned.
+        pairs: One pair per language; languages whose content words cannot be found here are left out.
+        label: Name of the scorer: InfoMetIC, or InfoCLIP where it has no trained weights.
+        weights: Name of the weights; "info_clip" for none.
+        signature: Everything that the numbers depend on.
+        beta: Threshold above which words are right and regions are mentioned.
     """
 
     pairs: list[Planted]
@@ -345,7 +344,7 @@ class Explained(NamedTuple):
 
 
 def explain_planted(photos: dict[str, Any], backbone: Any) -> Explained | None:
-    """The captions of `PLANTED` and their right ones, explained; None where no tagger finds their words."""
+    """Explain the captions of `PLANTED` and the right ones; None where no tagger is installed."""
     languages = [language for language in PLANTED if supported(language)]
     if not languages:
         return None
@@ -370,12 +369,12 @@ def explain_planted(photos: dict[str, Any], backbone: Any) -> Explained | None:
 
 
 def explained_facts(explained: Explained) -> list[str]:
-    """Sentences on who explained, and how well."""
+    """Sentences about the scorer and its success."""
     if explained.weights == INFO_CLIP:
         scorer = (
             "Scorer: InfoCLIP, which is InfoMetIC without its network, because this backbone has no trained "
-            "weights. It gives nearly all of the words' share to one or two of them and marks most others, "
-            "right or wrong: its marks mean little."
+            "weights. It gives nearly all weight to one or two words and marks most others, right or wrong: "
+            "its marks mean little."
         )
     else:
         scorer = f"Scorer: InfoMetIC with trained weights for this backbone, {explained.weights}."
@@ -385,12 +384,12 @@ def explained_facts(explained: Explained) -> list[str]:
     return [
         scorer,
         f"Planted nouns that are marked: {found} of {len(explained.pairs)}. Content words of the right "
-        f"captions that are marked all the same: {marked} of {n_words}.",
+        f"captions that are wrongly marked: {marked} of {n_words}.",
     ]
 
 
 def report_explanations(photos: dict[str, Any], explained: Explained) -> ReportExplanations:
-    """The page's section: in each language the right caption beside the other one."""
+    """The section on planted nouns: in each language the right caption beside the wrong one."""
     entry = photos[PLANTED_IN]
     return ReportExplanations(
         title="Planted words: what is wrong, and what is missing",
@@ -399,7 +398,7 @@ def report_explanations(photos: dict[str, Any], explained: Explained) -> ReportE
         photos=[
             ReportExplained(
                 image=photo_path(entry["file"]),
-                title="Captions as they are, and with a planted noun",
+                title="Original captions, and captions with a planted noun",
                 captions=[caption for pair in explained.pairs for caption in (pair.right, pair.wrong)],
                 labels=[label for pair in explained.pairs for label in ("right", f"planted: {pair.noun}")],
                 photo=list(photos).index(PLANTED_IN),
@@ -412,7 +411,7 @@ def report_explanations(photos: dict[str, Any], explained: Explained) -> ReportE
 def report_photos(
     photos: dict[str, Any], rows: list[Row], results: dict[str, dict[str, Any]]
 ) -> list[ReportPhoto]:
-    """What the table and the page show: every photo with its scored captions."""
+    """Every photo with its scored captions, for the table and the page."""
     captions: dict[str, list[ReportCaption]] = {photo: [] for photo in photos}
     for place, row in enumerate(rows):
         captions[row.photo].append(
@@ -437,7 +436,7 @@ def report_photos(
 
 
 def count_pairs(photos: list[ReportPhoto], metric: str) -> tuple[int, int, int]:
-    """Photo–language pairs, those with right > wrong, and those with right ≥ half right ≥ wrong."""
+    """The numbers of photo–language pairs, of those with right > wrong, and of right ≥ half right ≥ wrong."""
     pairs = [group for photo in photos for group in by_language(photo).values()]
     above = sum(group["right"].scores[metric] > group["wrong"].scores[metric] for group in pairs)
     ordered = sum(not any(out_of_order(list(group.values()), metric)) for group in pairs)
@@ -453,7 +452,7 @@ def by_language(photo: ReportPhoto) -> dict[str, dict[str, ReportCaption]]:
 
 
 def print_table(photos: list[ReportPhoto], metric: str, console: Any) -> None:
-    """One metric's scores: a line a photo and mark, a column a language; fits 80 columns."""
+    """Print one metric's scores: a line per photo and mark, a column per language; fits 80 columns."""
     from rich import box
     from rich.table import Table
 
@@ -488,7 +487,7 @@ def print_table(photos: list[ReportPhoto], metric: str, console: Any) -> None:
 
 
 def print_robustness(robustness: Robustness, console: Any) -> None:
-    """The change of the mean score: a line a perturbation, two columns a language; fits 80 columns."""
+    """Print changes of mean scores: a line per perturbation, two columns per language; fits 80 columns."""
     from rich import box
     from rich.table import Table
 
@@ -525,7 +524,7 @@ def print_robustness(robustness: Robustness, console: Any) -> None:
 
 
 def print_explained(explained: Explained, console: Any) -> None:
-    """The captions with a planted noun: a line each, its wrong words with their scores; fits 80 columns."""
+    """Print the captions with a planted noun: a line each, with its wrong words; fits 80 columns."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -553,12 +552,12 @@ def print_explained(explained: Explained, console: Any) -> None:
 
 
 def wrong_words(caption: ExplainedCaption) -> list[Segment]:
-    """Those that are marked."""
+    """The words that are marked as wrong."""
     return [piece for piece in segments(caption) if piece.kind == "wrong"]
 
 
 def run(output: str, backbone: Any, tuned: Any, console: Any) -> None:
-    """Score, print and write; `backbone` and `tuned` are None, or loaded already."""
+    """Score, print and write the page; `backbone` and `tuned` are None or already loaded."""
     started = time.perf_counter()
     console.print(f"{BACKBONE_NOTE}\n")
     photos = json.loads(CAPTIONS.read_text(encoding="utf-8"))
@@ -625,7 +624,7 @@ def run(output: str, backbone: Any, tuned: Any, console: Any) -> None:
 
 
 def main(arguments: Sequence[str] | None = None, *, backbone: Any = None, tuned: Any = None) -> int:
-    """The command; returns its exit code. Backbones that are loaded already may be given."""
+    """Run the command and return its exit code. Backbones that are already loaded may be given."""
     parser = argparse.ArgumentParser(description="Score real photos in eight languages and write a page.")
     parser.add_argument("--output", default="demo.html", help="the page (default: demo.html)")
     output = parser.parse_args(arguments).output

@@ -286,7 +286,7 @@ def benchmark(
 
         write_figure(runs, figure)
     if heatmap is not None:
-        from ..show.heatmap import write_heatmap
+        from ..show.language_heatmap import write_heatmap
 
         write_heatmap(runs, heatmap)
     if as_json:

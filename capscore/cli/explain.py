@@ -313,7 +313,7 @@ def _print(captions: Sequence[ExplainedCaption], scores: Scores, beta: float, mi
     console.print()
     console.print(
         f"{signs['wrong']}[word]: content word with a score of {beta:g} or below. "
-        f"{signs['unseen']}(word): cut off, not looked at.",
+        f"{signs['unseen']}(word): cut off, not scored.",
         style="dim",
         markup=False,
     )

@@ -19,7 +19,7 @@ FORMER_NAMES = {
     "annotation_files": "benchmark.data.annotation_files",
     "annotation_folder": "benchmark.data.annotation_folder",
     "benchmark.figure": "show.benchmark_figure",
-    "benchmark.heatmap": "show.heatmap",
+    "benchmark.heatmap": "show.language_heatmap",
     "benchmark.present": "show.benchmark_table",
     "benchmark_builder": "benchmark.data.builder",
     "bleu": "scorers.formulas.bleu",

@@ -1,8 +1,8 @@
-"""Measured numbers with their intervals beside the published ones → a figure, one panel a benchmark."""
+"""Measured statistics with intervals, beside published ones → a figure with one panel per benchmark."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 KINDS = (".png", ".svg", ".pdf")
-# blue and vermilion of Okabe and Ito, told apart by everybody; the shapes differ too
+# Okabe and Ito's blue and vermilion are told apart with every kind of colour vision; shapes differ too
 _MEASURED, _PUBLISHED = "#0072B2", "#D55E00"
 
 
 def figure_class() -> type[Figure]:
-    """What figures are drawn with.
+    """matplotlib's `Figure`.
 
     Raises:
         MissingExtraError: matplotlib is not installed.
@@ -34,20 +34,17 @@ def figure_class() -> type[Figure]:
 
 
 def write_figure(runs: Sequence[BenchmarkRun], path: str | Path) -> Path:
-    """Draw the statistics of some runs; the file gets its name once it is whole.
+    """Draw the statistics of runs. The file gets its name once it is complete.
 
     Args:
-        runs: at least one with a measured number.
-        path: a .png, .svg or .pdf.
+        runs: Runs, at least one of them with a measured number.
+        path: File that ends in .png, .svg or .pdf.
 
     Raises:
         MissingExtraError: matplotlib is not installed.
         CapscoreError: another suffix, or nothing to draw.
         ResultWriteError: the file cannot be written.
     """
-    path = Path(path)
-    if path.suffix.lower() not in KINDS:
-        raise CapscoreError(f"{path}: a figure is one of {', '.join(KINDS)}")
     new_figure = figure_class()
     runs = [
         run for run in runs if any(s.value is not None for r in run.results for s in r.outcome.statistics)
@@ -63,11 +60,29 @@ def write_figure(runs: Sequence[BenchmarkRun], path: str | Path) -> Path:
     panels = figure.subplots(len(runs), 1, squeeze=False, height_ratios=[n + 1.5 for n in rows])[:, 0]
     for panel, run in zip(panels, runs, strict=True):
         _draw(panel, run)
+    add_legend(figure, panels, ncols=3)
+    return save_figure(figure, path)
+
+
+def add_legend(figure: Figure, panels: Iterable[Axes], **options: Any) -> None:
+    """Put one legend for all panels below them; options as in `Figure.legend`."""
     legend: dict[str, Any] = {}
     for panel in panels:
         handles, labels = panel.get_legend_handles_labels()
         legend.update(zip(labels, handles, strict=True))
-    figure.legend(legend.values(), legend.keys(), loc="outside lower center", ncols=3, frameon=False)
+    figure.legend(legend.values(), legend.keys(), loc="outside lower center", frameon=False, **options)
+
+
+def save_figure(figure: Figure, path: str | Path) -> Path:
+    """Write a figure. The file gets its name once it is complete.
+
+    Raises:
+        CapscoreError: the suffix is not one of `KINDS`.
+        ResultWriteError: the file cannot be written.
+    """
+    path = Path(path)
+    if path.suffix.lower() not in KINDS:
+        raise CapscoreError(f"{path}: a figure is one of {', '.join(KINDS)}")
     with whole_file(path, "figure", make_folders=True) as file:
         figure.savefig(file, format=path.suffix[1:].lower(), dpi=150)
     return path

@@ -1,6 +1,6 @@
-"""What a benchmark said → a table for a terminal of 80 columns, and Markdown.
+"""The results of a benchmark → a table for a terminal of 80 columns, or Markdown.
 
-All numbers are times 100, as papers print them; `BenchmarkRun.to_dict` has them unrounded.
+All numbers are multiplied by 100, as papers print them; `BenchmarkRun.to_dict` has them unrounded.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ NAMES = {"tau_b": "τ_b", "tau_c": "τ_c", "spearman": "ρ", "pearson": "r"}
 
 @dataclass(frozen=True)
 class StatisticLine:
-    """One number of the table, as text.
+    """A line of the table, as text.
 
     Attributes:
-        metric: name, and its towers if it has some; "" where it is that of the line above.
-        statistic, measured, interval, published, difference, n: as printed.
-        source: number of the published value's source below the table; 0 for none.
+        metric: Name and backbone; "" where the metric is that of the line above.
+        statistic, measured, interval, published, difference, n: Cells as printed.
+        source: Number of the published value's source below the table; 0 for none.
     """
 
     metric: str
@@ -43,7 +43,7 @@ class StatisticLine:
 
 
 def statistic_name(name: str) -> str:
-    """A statistic as papers write it.
+    """The name of a statistic as papers write it.
 
     >>> [statistic_name(name) for name in ("tau_c", "accuracy_hc", "pearson_recall_with_human")]
     ['τ_c', 'accuracy HC', 'r recall + human']
@@ -60,7 +60,7 @@ def statistic_name(name: str) -> str:
 
 
 def lines(run: BenchmarkRun) -> tuple[list[StatisticLine], list[str]]:
-    """The table's lines, and the sources that their numbers refer to."""
+    """The lines of the table, and the sources of their published values."""
     sources: list[str] = []
     found = []
     for result in run.results:
@@ -78,13 +78,13 @@ def lines(run: BenchmarkRun) -> tuple[list[StatisticLine], list[str]]:
 
 
 def _source(entry: Published) -> str:
-    """Where a figure is printed, and what to know before comparing with it."""
+    """Where a value was published, and what to know before comparing with it."""
     quoted = ", quoted" if entry.kind == "quoted" else ""
     return f"{entry.citation}{quoted}{': ' if entry.note else ''}{entry.note}"
 
 
 def metric_name(result: MetricResult) -> str:
-    """A metric with its towers, as the table has it."""
+    """A metric with its backbone, as the table shows it."""
     named = not result.backbone or "@" in result.metric
     return result.metric if named else f"{result.metric} ({result.backbone})"
 
@@ -92,7 +92,7 @@ def metric_name(result: MetricResult) -> str:
 def _line(
     metric: str, statistic: Statistic, entry: Published | None, sources: list[str], *, beside: bool = False
 ) -> StatisticLine:
-    """A line of the table; `beside` is a second one with another value to compare the same number with."""
+    """A line of the table; `beside` marks a second line, with another published value of the same number."""
     value, ends = statistic.value, statistic.interval
     return StatisticLine(
         metric=metric,
@@ -107,7 +107,7 @@ def _line(
 
 
 def _decimals(entry: Published) -> int:
-    """How many decimals of a figure times 100 are printed."""
+    """The number of decimals that a published value times 100 has in print, at least 1."""
     printed = len(str(entry.value).partition(".")[2])
     return max(1, printed if entry.unit == "percent" else printed - 2)
 
@@ -126,12 +126,12 @@ def _signed(value: float) -> str:
 
 
 def heading(run: BenchmarkRun) -> str:
-    """Benchmark, configuration, and how many rows were read."""
+    """Name, split and number of rows of a benchmark."""
     return f"{run.name} ({run.split}, {run.n_rows:,} rows)"
 
 
 def remarks(run: BenchmarkRun) -> Iterator[str]:
-    """What stands below the table: counts, signatures, notes, and what was not run."""
+    """The text below the table: counts, signatures, notes, and metrics that were not run."""
     for note in run.notes:
         yield f"note: {note}"
     for result in run.results:
@@ -159,7 +159,7 @@ def _comparison(test: dict[str, Any]) -> str:
 
 
 def printable(words: str, encoding: str) -> str:
-    """The words for a terminal; one that has no Greek letters gets names, and above all signs that are seen.
+    """A text for a terminal; one without Greek letters gets names in ASCII.
 
     >>> printable("τ_c −0.01", "ascii"), printable("τ_c −0.01", "utf-8")
     ('tau_c -0.01', 'τ_c −0.01')
@@ -172,7 +172,7 @@ def printable(words: str, encoding: str) -> str:
 
 
 def print_run(run: BenchmarkRun, console: Console) -> None:
-    """The table and its remarks, on a terminal."""
+    """Print the table and its remarks."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -201,12 +201,12 @@ def print_run(run: BenchmarkRun, console: Console) -> None:
                 cells.append(line.interval)
             published = f"{line.published} [{line.source}]" if line.source else line.published
             table.add_row(*map(text, [*cells, published, line.difference, line.n]))
-        # in a terminal too narrow even so, lines are longer rather than numbers cut
+        # where the terminal is still too narrow, lines are longer, so that no number is cut
         least = _least_width(table)
         if least > console.width:
             table.width = least
         console.print(table, soft_wrap=least > console.width)
-        console.print(text("Numbers are times 100; Δ is measured less published.", style="dim"))
+        console.print(text("Numbers are times 100; Δ is measured minus published.", style="dim"))
     for number, source in enumerate(sources, start=1):
         console.print(text(f"[{number}] {source}"), soft_wrap=False)
     for remark in remarks(run):
@@ -214,12 +214,12 @@ def print_run(run: BenchmarkRun, console: Console) -> None:
 
 
 def confidence_text(run: BenchmarkRun) -> str:
-    """The share of samples inside the run's intervals, such as 95% or 99.9%."""
+    """The confidence level of the run's intervals, such as 95% or 99.9%."""
     return f"{100 * run.options.confidence:.10g}%"
 
 
 def _least_width(table: Table) -> int:
-    """Columns that a table takes when all that may be folded is; three are between two of its columns."""
+    """The width of a table, in characters, when all that may be folded is; 3 characters separate columns."""
     from rich.cells import cell_len
 
     widths = [
@@ -230,7 +230,7 @@ def _least_width(table: Table) -> int:
 
 
 def to_markdown(runs: Iterable[BenchmarkRun]) -> str:
-    """Tables, sources and remarks of some runs."""
+    """Tables, sources and remarks of runs."""
     parts = []
     for run in runs:
         found, sources = lines(run)

@@ -1,4 +1,4 @@
-"""What a scorer found in captions of a photo → what pictures show of it: marks, regions, bars, notes."""
+"""What a scorer found in captions of a photo → what pages and pictures show: marks, regions, bars, notes."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from ..scorers.base import Scores
 
 MOST_MISSED = 3
-"""Missed regions that are shown unless one asks for more: all of them would hide the photo."""
+"""Default maximum of missed regions shown; all of them would hide the photo."""
 
-# what a piece of a caption is → the sign beside it
+# kind of a piece of a caption → the sign beside it
 SIGNS = {"plain": "", "right": "", "wrong": "✗", "unseen": ""}
 MENTIONED, MISSED = "✓", "✗"
-# component of the scores → what it is called
+# component of the scores → its name for people
 SCORES = {"precision": "Text precision", "recall": "Vision recall", "overall": "Overall"}
-# A photo far longer than wide is shown on a field of at most this ratio, so that there is room for labels.
+# A very long photo is shown on a field of at most this ratio, so that there is room for labels.
 _LONGEST = 4.0
 
 Box = tuple[float, float, float, float]
@@ -29,18 +29,18 @@ Box = tuple[float, float, float, float]
 
 @dataclass(frozen=True)
 class ExplainedCaption:
-    """A caption with what the scorer says of it.
+    """A caption with the scorer's explanation.
 
     Attributes:
-        text: the caption.
+        text: The caption.
         language: BCP 47 tag; "" if none was stated.
         explanation: JSON-ready: "words" (text, start, end, score, semantic, correct), "regions" (box in
             pixels as left, top, right, bottom; score, mentioned, confidence, label), "null" (the null token's
             score), "image_size" (width, height) and "n_words_cut". The score of a word that was cut is None.
-        scores: "precision", "recall" and "overall"; NaN where there is none.
+        scores: "precision", "recall" and "overall"; NaN where there is no score.
 
     Raises:
-        InputError: words that lie outside the caption or over each other.
+        InputError: words that lie outside the caption or overlap.
     """
 
     text: str
@@ -62,11 +62,11 @@ class ExplainedCaption:
 
 
 def explained_captions(captions: Sequence[str], scores: Scores) -> list[ExplainedCaption]:
-    """Captions and what `capscore.load("infometic").score` gave them, side by side.
+    """Captions with the results of `capscore.load("infometic").score`.
 
     Args:
-        captions: n of them, as they were scored.
-        scores: of these n rows, with `details`, and the components "precision" and "recall".
+        captions: The n captions that were scored.
+        scores: Scores of these n rows, with `details` and the components "precision" and "recall".
     """
     return [
         ExplainedCaption(
@@ -91,9 +91,9 @@ class Segment:
     """A piece of a caption.
 
     Attributes:
-        text: its characters.
+        text: Its characters.
         kind: "right" or "wrong" for content words, "unseen" for words that were cut off, else "plain".
-        score: of a content word; None for others.
+        score: Score of a content word; None for others.
     """
 
     text: str
@@ -102,7 +102,7 @@ class Segment:
 
 
 def segments(caption: ExplainedCaption) -> list[Segment]:
-    """The whole caption in pieces, in order; put together they are the caption.
+    """The whole caption in pieces, in order.
 
     >>> words = [{"text": "cat", "start": 2, "end": 5, "score": 0.02, "semantic": True, "correct": False}]
     >>> told = {"words": words, "regions": [], "null": 0.5, "image_size": [9, 9], "n_words_cut": 0}
@@ -134,7 +134,7 @@ def _kind(word: Mapping[str, Any]) -> str:
 
 
 def verdict(caption: ExplainedCaption) -> str:
-    """One sentence on the words.
+    """One sentence about the words.
 
     >>> words = [{"text": "cat", "start": 2, "end": 5, "score": 0.02, "semantic": True, "correct": False}]
     >>> told = {"words": words, "regions": [], "null": 0.5, "image_size": [9, 9], "n_words_cut": 0}
@@ -160,10 +160,12 @@ class ShownRegion:
     """A region that is drawn.
 
     Attributes:
-        number: from 1, mentioned ones first; the same on the photo and in the list.
-        box: left, top, right, bottom in pixels of the photo.
-        score, confidence: how much of the caption it is, and how sure its finder is that something is there.
-        label: what the finder calls it; "" if it does not say.
+        number: Number from 1, mentioned regions first; the same on the photo and in the list.
+        box: Left, top, right, bottom in pixels of the photo.
+        mentioned: Whether the caption mentions it.
+        score: How much of the caption it accounts for.
+        confidence: How sure the detector is that there is an object.
+        label: The detector's name for it; "" if it has none.
     """
 
     number: int
@@ -179,7 +181,7 @@ class ShownRegion:
 
     @property
     def tag(self) -> str:
-        """What stands at its box.
+        """The label at its box.
 
         >>> ShownRegion(2, (0, 0, 9, 9), False, 0.01, 0.9, "a very long name of a thing").tag
         '✗ 2 a very long name …'
@@ -189,11 +191,11 @@ class ShownRegion:
 
 
 def shown_regions(explanation: Mapping[str, Any], most_missed: int = MOST_MISSED) -> list[ShownRegion]:
-    """All mentioned regions, best score first; then of the missed ones those the finder is surest of.
+    """All mentioned regions, best score first; then the missed regions with the highest confidence.
 
     Args:
-        explanation: as of `ExplainedCaption`.
-        most_missed: how many missed ones at most, 0 for none.
+        explanation: As in `ExplainedCaption`.
+        most_missed: Maximum number of missed regions.
     """
     regions = explanation["regions"]
     mentioned = sorted((r for r in regions if r["mentioned"]), key=lambda r: -r["score"])
@@ -212,15 +214,15 @@ def shown_regions(explanation: Mapping[str, Any], most_missed: int = MOST_MISSED
 
 
 def notes(caption: ExplainedCaption, most_missed: int = MOST_MISSED) -> list[str]:
-    """What one has to know beside the marks: words cut off, regions that are not drawn, the null token."""
+    """Sentences besides the marks: words that were cut off, regions that are not drawn, the null token."""
     told = caption.explanation
     found = []
     cut = told["n_words_cut"]
     if cut:
         found.append(
-            "1 word is past the limit and was not looked at"
+            "1 word is past the limit and was not scored"
             if cut == 1
-            else f"{cut:,} words are past the limit and were not looked at"
+            else f"{cut:,} words are past the limit and were not scored"
         )
     regions = told["regions"]
     missed = sum(not region["mentioned"] for region in regions)
@@ -236,7 +238,7 @@ def notes(caption: ExplainedCaption, most_missed: int = MOST_MISSED) -> list[str
 
 
 def photo_text(regions: Sequence[ShownRegion]) -> str:
-    """The drawn photo in words, for those who cannot see it."""
+    """The drawn photo in words, for people who cannot see it."""
     counts = [sum(region.mentioned is kind for region in regions) for kind in (True, False)]
     shown = [f"{count} region{'s' if count != 1 else ''}" for count in counts]
     return f"The photo, with {shown[0]} that the caption mentions and {shown[1]} that it misses"
@@ -250,9 +252,9 @@ class ScoreBar:
     """A score as a bar.
 
     Attributes:
-        label: what it is called.
-        value: the score, as printed.
-        share: how much of the bar is full, from 0 to 1.
+        label: Name of the score.
+        value: The score as printed.
+        share: Full share of the bar, from 0 to 1.
     """
 
     label: str
@@ -261,7 +263,7 @@ class ScoreBar:
 
 
 def number(score: float | None) -> str:
-    """A score as printed; all scores are printed alike.
+    """A score as printed.
 
     >>> number(0.0214), number(31.25), number(-0.001), number(float("nan"))
     ('0.02', '31.25', '0.00', 'no score')
@@ -289,7 +291,7 @@ def bars_end(captions: Sequence[ExplainedCaption]) -> float:
 
 
 def score_bars(caption: ExplainedCaption, end: float) -> list[ScoreBar]:
-    """The three scores; `end` is the end of the bars of precision and recall, and half that of their sum."""
+    """The three scores as bars; precision and recall end at `end`, their sum at twice that."""
     return [
         ScoreBar(
             label,
@@ -305,7 +307,7 @@ def _share(score: float, end: float) -> float:
 
 
 def bars_note(end: float) -> str:
-    """What the bars' lengths mean."""
+    """What the lengths of the bars mean."""
     return f"Bars of precision and recall end at {end:g}, that of their sum, overall, at {2 * end:g}"
 
 
@@ -313,9 +315,9 @@ def bars_note(end: float) -> str:
 
 
 def stage(size: tuple[int, int]) -> Box:
-    """Left, top, width and height of the field that a photo is shown on, in its pixels.
+    """The field that a photo is shown on: left, top, width and height in pixels of the photo.
 
-    It is the photo itself, unless that is more than four times as long as wide or the other way round.
+    The field is the photo itself, unless one side is more than four times as long as the other.
 
     >>> stage((640, 480)), stage((1, 100))
     ((0.0, 0.0, 640.0, 480.0), (-12.0, 0.0, 25.0, 100.0))
@@ -326,15 +328,15 @@ def stage(size: tuple[int, int]) -> Box:
 
 
 def place_tags(boxes: Sequence[Box], sizes: Sequence[tuple[float, float]], field: Box) -> list[Box]:
-    """Where tags stand: at a corner of their boxes, within the field, and not over each other if possible.
+    """Places for tags: at a corner of their boxes, inside the field, and without overlap if possible.
 
     Args:
-        boxes: n boxes.
-        sizes: width and height of their n tags, in the same units.
-        field: left, top, width and height that tags stay in.
+        boxes: The n boxes.
+        sizes: Width and height of their n tags, in the same units.
+        field: Left, top, width and height of the area for tags.
 
     Returns:
-        n places, as left, top, right, bottom.
+        The n places, as left, top, right, bottom.
 
     >>> place_tags([(10, 10, 90, 90), (10, 10, 90, 90)], [(20, 8), (20, 8)], (0, 0, 100, 100))
     [(10, 10, 30, 18), (10, 2, 30, 10)]
@@ -361,12 +363,12 @@ def _choices(box: Box, size: tuple[float, float], field: Box) -> list[Box]:
 
 
 def _shared(a: Box, b: Box) -> float:
-    """The area that two places share."""
+    """The area of the overlap."""
     return max(min(a[2], b[2]) - max(a[0], b[0]), 0) * max(min(a[3], b[3]) - max(a[1], b[1]), 0)
 
 
 def estimated_width(text: str) -> float:
-    """About how wide a text is, in units of its font size.
+    """The approximate width of a text, in units of its font size.
 
     >>> estimated_width("ab"), estimated_width("猫")
     (1.24, 1.05)

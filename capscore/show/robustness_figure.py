@@ -1,39 +1,36 @@
-"""What perturbations did to metrics → the figures of PR-MCS: bars (its Figure 3) and lines (its Figure 6)."""
+"""Runs of perturbed captions → bars and lines, as in Figures 3 and 6 of Kim et al. (2023)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..benchmark.robustness.run import RobustnessRun
 from ..benchmark.robustness.table import Group, averages, groups
 from ..errors import CapscoreError
-from ..files.whole_file import whole_file
-from .benchmark_figure import KINDS as SUFFIXES
-from .benchmark_figure import figure_class
+from .benchmark_figure import add_legend, figure_class, save_figure
 from .robustness_table import SHORT, metric_heading
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
-# Okabe and Ito, told apart by everybody; the shapes differ too
+# Okabe and Ito's colours are told apart with every kind of colour vision; shapes differ too
 _ORIGINAL, _PERTURBED = "#0072B2", "#D55E00"
 _COLOURS = ("#0072B2", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 _MARKERS = "osD^vPX"
 
 
 def write_bars(runs: Sequence[RobustnessRun], path: str | Path) -> Path:
-    """Draw mean scores of captions as they are beside those of perturbed ones, a bar each a language.
+    """Draw the mean scores of original and perturbed captions, two bars per language.
 
-    A row of panels a data set and metric, a panel a perturbation.
+    Each data set and metric has a row of panels, each perturbation a panel.
 
     Args:
-        runs: at least one.
-        path: a .png, .svg or .pdf.
+        runs: At least one run.
+        path: File that ends in .png, .svg or .pdf.
 
     Raises:
         MissingExtraError: matplotlib is not installed.
@@ -52,8 +49,8 @@ def write_bars(runs: Sequence[RobustnessRun], path: str | Path) -> Path:
                 continue
             _draw_bars(panel, group, metric, kinds[number][place])
         panels[number][0].set_ylabel(f"{group.name}\n{metric_heading(group, metric)}", fontsize=7)
-    _legend(figure, panels[0][0])
-    return _save(figure, path)
+    add_legend(figure, [panels[0][0]], ncols=4, fontsize=8)
+    return save_figure(figure, path)
 
 
 def _draw_bars(panel: Axes, group: Group, metric: str, kind: str) -> None:
@@ -69,11 +66,9 @@ def _draw_bars(panel: Axes, group: Group, metric: str, kind: str) -> None:
 
 
 def write_lines(runs: Sequence[RobustnessRun], path: str | Path) -> Path:
-    """Draw the drop under each perturbation, averaged over languages; a panel a data set, a line a metric.
+    """Draw the drop under each perturbation, averaged over languages: panel per data set, line per metric.
 
-    Published averages over the same languages are dashed.
-
-    Args, raises: as `write_bars`.
+    Published averages over the same languages are dashed. Arguments and errors are those of `write_bars`.
     """
     found = _drawn(runs)
     figure = figure_class()(figsize=(max(5.0, 4.6 * len(found)), 4.0), layout="constrained")
@@ -96,8 +91,8 @@ def write_lines(runs: Sequence[RobustnessRun], path: str | Path) -> Path:
         panel.tick_params(axis="y", labelsize=7)
         _tidy(panel)
     panels[0].set_ylabel("change of the mean score, percent", fontsize=8)
-    _legend(figure, *panels)
-    return _save(figure, path)
+    add_legend(figure, panels, ncols=4, fontsize=8)
+    return save_figure(figure, path)
 
 
 def _drawn(runs: Sequence[RobustnessRun]) -> list[Group]:
@@ -116,22 +111,3 @@ def _tidy(panel: Axes) -> None:
     panel.set_axisbelow(True)
     for side in ("top", "right"):
         panel.spines[side].set_visible(False)
-
-
-def _legend(figure: Figure, *panels: Axes) -> None:
-    legend: dict[str, Any] = {}
-    for panel in panels:
-        handles, labels = panel.get_legend_handles_labels()
-        legend.update(zip(labels, handles, strict=True))
-    figure.legend(
-        legend.values(), legend.keys(), loc="outside lower center", ncols=4, frameon=False, fontsize=8
-    )
-
-
-def _save(figure: Figure, path: str | Path) -> Path:
-    path = Path(path)
-    if path.suffix.lower() not in SUFFIXES:
-        raise CapscoreError(f"{path}: a figure is one of {', '.join(SUFFIXES)}")
-    with whole_file(path, "figure", make_folders=True) as file:
-        figure.savefig(file, format=path.suffix[1:].lower(), dpi=150)
-    return path

@@ -1,4 +1,4 @@
-"""What perturbations did to metrics → tables for a terminal of 80 columns, and Markdown."""
+"""Runs of perturbed captions → tables for a terminal of 80 columns, or Markdown."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .benchmark_table import printable
 if TYPE_CHECKING:
     from rich.console import Console
 
-# headings of seven letters at most, so that a table fits
+# headings have at most seven letters, so that a table fits 80 columns
 SHORT = {
     "repetition": "repeat",
     "substitution": "subst.",
@@ -23,13 +23,13 @@ SHORT = {
 }
 _KEPT = ("", "metric", "of first", "R@1", "R@5", "R@10")
 _LEGEND = (
-    "Drops are of the mean score, in percent. Kept: original mean as a share of the first metric's, and how "
-    "often captions as they are find their photo, in percent."
+    "Drops are changes of the mean score, in percent. Kept: original mean as a share of the first metric's, "
+    "and how often original captions retrieve their photo, in percent."
 )
 
 
 def print_runs(runs: Sequence[RobustnessRun], console: Console) -> None:
-    """Tables and remarks of all runs, on a terminal."""
+    """Print tables and remarks of all runs."""
     from rich import box
     from rich.cells import cell_len
     from rich.table import Table
@@ -44,7 +44,7 @@ def print_runs(runs: Sequence[RobustnessRun], console: Console) -> None:
             table.add_column(text(heading), justify="left" if number < left else "right", no_wrap=True)
         for row in rows:
             table.add_row(*map(text, row))
-        # in a terminal too narrow for it, lines are longer rather than numbers cut
+        # where the terminal is too narrow, lines are longer, so that no number is cut
         widths = [max(map(cell_len, column)) for column in zip(headings, *rows, strict=True)]
         table.width = sum(widths) + len(widths) - 1
         console.print(table, soft_wrap=table.width > console.width)
@@ -72,19 +72,19 @@ def print_runs(runs: Sequence[RobustnessRun], console: Console) -> None:
 
 
 def heading(group: Group) -> str:
-    """The data set and its split."""
+    """Name and split of a data set."""
     split = group.runs[0].captions.split
     return f"{group.name} ({split})" if split else group.name
 
 
 def metric_heading(group: Group, metric: str) -> str:
-    """A metric with its towers."""
+    """A metric with its backbone."""
     backbone = group.results(metric)[0][1].backbone
     return metric if "@" in metric else f"{metric} ({backbone})"
 
 
 def headings(group: Group, unseen: bool, *, short: bool = False) -> list[str]:
-    """The columns after the original mean."""
+    """Headings of the columns after the original mean."""
     kinds = [*group.kinds(unseen=unseen), "average"]
     return [SHORT.get(kind, kind) for kind in kinds] if short else kinds
 

@@ -86,12 +86,12 @@ def test_notes():
     null = "Score of the null token, what no region accounts for: 0.25"
     assert notes(caption("a cat", regions=REGIONS)) == ["1 more missed region is not drawn", null]
     assert notes(caption("a cat", cut="a cat"), 0) == [
-        "2 words are past the limit and were not looked at",
+        "2 words are past the limit and were not scored",
         "No region was found in the photo",
         null,
     ]
     assert notes(caption("a cat", cut="a", regions=REGIONS[:1]), 0) == [
-        "1 word is past the limit and was not looked at",
+        "1 word is past the limit and was not scored",
         "The caption mentions none of the regions",
         "1 more missed region is not drawn",
         null,

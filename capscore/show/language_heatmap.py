@@ -1,4 +1,4 @@
-"""One benchmark in several languages → how far a metric's scores agree between them, as a figure."""
+"""Runs of one benchmark in several languages → a figure of how a metric's scores correlate between them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,13 @@ from ..errors import CapscoreError
 
 
 def between_languages(runs: Sequence[BenchmarkRun]) -> list[tuple[str, CrossLanguageCorrelation]]:
-    """(metric, correlations between its scores in the languages) of the metrics that were run in all of them.
+    """Correlations between languages of every metric that was run in all of them.
 
-    The runs are of one benchmark, one a language, and item i is the same photo in all of them.
+    Args:
+        runs: Runs of one benchmark, one per language; item i is the same photo in all of them.
+
+    Returns:
+        Pairs of a metric and its correlations.
 
     Raises:
         CapscoreError: fewer than two runs, several benchmarks, or items that do not correspond.
@@ -29,8 +33,8 @@ def between_languages(runs: Sequence[BenchmarkRun]) -> list[tuple[str, CrossLang
         photos = [_photos(part) for part in same if part is not None]
         if any(names != photos[0] for names in photos):
             raise CapscoreError(
-                f"the captions of {', '.join(run.name for run in runs)} are not of the same photos in the "
-                "same order, so their scores cannot be compared"
+                f"{', '.join(run.name for run in runs)} don't have the same photos in the same order, so "
+                "their scores cannot be compared"
             )
         scores = {run.config: part.scores for run, part in zip(runs, same, strict=True) if part is not None}
         found.append((result.metric, cross_language(scores, missing=missing)))
@@ -44,10 +48,14 @@ def _photos(result: MetricResult) -> list[str]:
 
 
 def write_heatmap(runs: Sequence[BenchmarkRun], path: str | Path) -> Path:
-    """Draw the first metric below the diagonal, and the second, if there are two, above it.
+    """Draw the first metric below the diagonal and the second, if there is one, above it.
+
+    Args:
+        runs: As in `between_languages`.
+        path: File that ends in .png, .svg or .pdf.
 
     Raises:
-        CapscoreError: as `between_languages`; another suffix, or matplotlib is missing.
+        CapscoreError: as in `between_languages`; or another suffix, or matplotlib is not installed.
     """
     (name, lower), *others = between_languages(runs)
     title = f"{runs[0].benchmark}: Pearson's r of scores between languages"

@@ -10,7 +10,7 @@ import pytest
 from capscore import CapscoreError
 from capscore.benchmark.run import BenchmarkRun, MetricResult
 from capscore.benchmark.tasks import Outcome, TaskOptions
-from capscore.show.heatmap import between_languages, write_heatmap
+from capscore.show.language_heatmap import between_languages, write_heatmap
 
 
 def run(config, **scores):
@@ -52,7 +52,7 @@ def test_what_cannot_be_compared_is_told():
         between_languages([one, run("de", cider=[1, 2, 3, 4, 5])])
     other = run("de", mcs=[1, 2, 3, 4, 5])
     turned = dataclasses.replace(other.results[0], rows=other.results[0].rows[::-1])
-    with pytest.raises(CapscoreError, match="not of the same photos in the same order"):
+    with pytest.raises(CapscoreError, match="the same photos in the same order"):
         between_languages([one, dataclasses.replace(other, results=[turned])])
 
 
