@@ -1,4 +1,4 @@
-"""The Space's demo of CIDEr: captions and references in, scores and shared words out.
+"""Demo of CIDEr: captions and references in, scores and shared words out.
 
 `python app.py` starts it; it needs no model.
 """

@@ -1,10 +1,10 @@
-"""CIDEr as an `evaluate` module. The work is done by the library capscore."""
+"""CIDEr as an `evaluate` module. The library capscore does the work."""
 
 import capscore  # From: capscore
 
 _DESCRIPTION = """\
-CIDEr scores captions against references, in any language: runs of one to four words that a caption shares
-with its references count the more, the fewer captions of other images have them.
+CIDEr scores captions against references, in any language. It counts sequences of one to four words that a
+caption shares with its references; those that are rare in captions of other images count more.
 From 0 to 10, averaged over the rows, without images or a model.
 """
 
@@ -17,7 +17,7 @@ _CITATION = """\
 
 
 class Cider(capscore.CaptionModule):
-    """CIDEr; `evaluate.load(…, document_frequencies=…)` brings frequencies that were counted before."""
+    """CIDEr; `evaluate.load(…, document_frequencies=…)` takes frequencies that were counted before."""
 
     metric = "cider"
     papers = ("https://arxiv.org/abs/1411.5726",)

@@ -1,4 +1,4 @@
-"""CLIPScore as an `evaluate` module. The work is done by the library capscore."""
+"""CLIPScore as an `evaluate` module. The library capscore does the work."""
 
 import capscore  # From: capscore
 

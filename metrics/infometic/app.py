@@ -1,4 +1,4 @@
-"""The Space's demo of InfoMetIC: a photo and its captions in; wrong words, missed regions and scores out.
+"""Demo of InfoMetIC: a photo and its captions in; wrong words, missed regions and scores out.
 
 `python app.py` starts it; the backbone comes from PyPI, so it needs no Hub.
 """

@@ -1,4 +1,4 @@
-"""InfoMetIC as an `evaluate` module: wrong words, missed regions, scores. The work is done by capscore."""
+"""InfoMetIC as an `evaluate` module: wrong words, missed regions and scores, all computed by capscore."""
 
 import capscore  # From: capscore
 
@@ -26,9 +26,9 @@ class Infometic(capscore.CaptionModule):
     papers = ("https://aclanthology.org/2023.acl-long.178",)
     details = """\
 "words": dicts of text, start and end in the caption, score, semantic, correct. "regions": dicts of box in
-    pixels, score, mentioned, confidence, label. "null": the score of no region. "image_size": width, height.
-    "n_words_cut": words past the limit, whose score is None.
-    "boxes_given": whether the boxes of its regions were given."""
+    pixels, score, mentioned, confidence, label. "null": score of the null token. "image_size": width, height.
+    "n_words_cut": number of words beyond the limit, whose score is None.
+    "boxes_given": whether the boxes of the regions were given."""
 
     @classmethod
     def describe(cls):

@@ -1,4 +1,4 @@
-"""The Space's demo of MCS: photo and captions in, scores out. `python app.py` starts it.
+"""Demo of MCS: photo and captions in, scores out. `python app.py` starts it.
 
 CAPSCORE_BACKBONE=embedded runs it without the Hub.
 """

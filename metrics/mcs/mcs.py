@@ -1,4 +1,4 @@
-"""MCS: multilingual CLIPScore as an `evaluate` module. The work is done by the library capscore."""
+"""MCS: multilingual CLIPScore as an `evaluate` module. The library capscore does the work."""
 
 import capscore  # From: capscore
 

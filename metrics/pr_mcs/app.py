@@ -1,4 +1,4 @@
-"""The Space's demo of PR-MCS: a photo and its caption in, perturbed captions and their scores out.
+"""Demo of PR-MCS: a photo and its caption in, perturbed captions and their scores out.
 
 `python app.py` starts it; the weights ship with capscore, so it needs no Hub.
 """

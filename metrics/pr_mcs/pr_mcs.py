@@ -1,4 +1,4 @@
-"""PR-MCS: perturbation-robust MCS as an `evaluate` module. The work is done by the library capscore."""
+"""PR-MCS: perturbation-robust MCS as an `evaluate` module. The library capscore does the work."""
 
 import capscore  # From: capscore
 
@@ -17,7 +17,7 @@ _CITATION = """\
 
 
 class PrMcs(capscore.CaptionModule):
-    """PR-MCS; `evaluate.load(…, backbone=…, device=…)` chooses the towers, fine-tuned for it."""
+    """PR-MCS; `evaluate.load(…, backbone=…, device=…)` chooses towers that were fine-tuned for it."""
 
     metric = "pr_mcs"
     papers = ("https://aclanthology.org/2023.findings-emnlp.819",)

@@ -1,4 +1,4 @@
-"""RefCLIPScore as an `evaluate` module. The work is done by the library capscore."""
+"""RefCLIPScore as an `evaluate` module. The library capscore does the work."""
 
 import capscore  # From: capscore
 
