@@ -282,6 +282,7 @@ def _check_tower(folder: Path, kind: str) -> list[str]:
     from capscore.backbones import student, tuned
     from capscore.backbones.base import LoadOptions
     from capscore.backbones.checkpoint import read_json
+    from capscore.backbones.loading import load_backbone
 
     marker = folder / f"capscore_{kind}.json"
     said = read_json(marker)
@@ -295,7 +296,7 @@ def _check_tower(folder: Path, kind: str) -> list[str]:
     if kind == "student":
         student.StudentTextTower.from_pretrained(folder)
     else:
-        tuned.load_folder(folder, LoadOptions(name=folder.name))
+        tuned.load_folder(folder, LoadOptions(name=folder.name, load_backbone=load_backbone))
     if kind == "student" and not said["image_tower"]:
         return ["the tower names no image tower: whoever loads it has to say image_tower=…"]
     return []

@@ -1,4 +1,4 @@
-"""Image and text towers behind one protocol, loaded by registry name, Hub id or local folder."""
+"""Image and text towers with one interface, loaded by registry name, Hub id or local folder."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def load_backbone(
     image_tower: str | None = None,
     trust_remote_code: bool = False,
 ) -> Backbone:
-    """Load a backbone; see `capscore.backbones.loading.load_backbone`, imported when first needed."""
+    """Load a backbone; see `capscore.backbones.loading.load_backbone`, which is imported when needed."""
     from .loading import load_backbone as load
 
     return load(

@@ -1,8 +1,8 @@
-"""The protocol of every backbone: an image tower and a text tower that share one space.
+"""The interface of every backbone: an image tower and a text tower with one embedding space.
 
-In: RGB images and strings. Out: float32 rows of unit length. Preprocessing and tokenisation are steps of
-their own, so that `capscore.embedding.embedder` can decode in parallel, sort by length and pad to the
-batch. The text tower can be fine-tuned: `embed_tokens` is `encode_tokens` with gradients.
+In: RGB images and strings. Out: float32 rows of unit length. Preprocessing and tokenisation are separate
+steps, so that `capscore.embedding.embedder` can decode in parallel, sort by length and pad to the batch. The
+text tower can be fine-tuned: `embed_tokens` is `encode_tokens` with gradients.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import copy
 import difflib
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import CapscoreError
+from ..errors import CapscoreError, Part, Setting
 from ..text.languages import language_code
 
 if TYPE_CHECKING:
@@ -49,22 +49,28 @@ class Tokens:
     truncated: np.ndarray
 
 
+def _no_loader(spec: str, **_: Any) -> Backbone:
+    raise CapscoreError(f"the backbone {spec!r} cannot be loaded: LoadOptions.load_backbone is not set")
+
+
 @dataclass(frozen=True)
 class LoadOptions:
-    """What a backbone is to be, apart from the files that it is made of.
+    """Everything that says what a backbone should be, apart from its files.
 
-    Every backend has a `load_folder(folder, options)` that takes it.
+    Every module that loads a kind of backbone has a `load_folder(folder, options)`.
 
     Attributes:
-        name: what signatures call it.
+        name: name in signatures.
         revision: commit of the weights; "" for a digest of the folder.
         prefix: text put before every candidate and reference; "" for none, or for what the folder says.
-        languages: as `capscore.text.languages.language_code` gives them; None for what the folder says.
-        device: as `resolve_device` gives it.
+        languages: codes from `capscore.text.languages.language_code`; None for what the folder says.
+        device: device from `resolve_device`.
         dtype: "float32", "bfloat16" or "float16".
-        image_tower: for text towers without one: what the images go through, a backbone or what
-            `load_backbone` takes; None for the one that the text tower was made for.
-        trust_remote_code: let Python code run that comes with the weights.
+        image_tower: image tower for a text tower without one: a backbone or what `load_backbone` takes; None
+            for the one that the text tower was made for.
+        trust_remote_code: whether Python code that comes with the weights may run.
+        load_backbone: `capscore.backbones.loading.load_backbone`, for kinds that are built on another
+            backbone: image towers, and the bases of fine-tuned text towers.
     """
 
     name: str
@@ -75,28 +81,29 @@ class LoadOptions:
     dtype: str = "float32"
     image_tower: str | Backbone | None = None
     trust_remote_code: bool = False
+    load_backbone: Callable[..., Backbone] = field(default=_no_loader, repr=False, compare=False)
 
 
 class Backbone(ABC):
     """An image tower and a text tower in one embedding space.
 
     Attributes:
-        name: what a signature calls it, such as "xlm-roberta-base-ViT-B-32/laion5b_s13b_b90k".
-        revision: Hub commit if known, else a digest of the weights and of the files that say how to use them
-            ("w" and eight hexadecimal digits).
+        name: name in signatures, such as "xlm-roberta-base-ViT-B-32/laion5b_s13b_b90k".
+        revision: Hub commit if known, otherwise a digest of the weights and of the files that say how to use
+            them ("w" and eight hexadecimal digits).
         dim: length d of an embedding.
         prefix: text put before every candidate and reference; "" for none.
         max_tokens: context length, special tokens included.
-        logit_scale: factor (not its logarithm) the model was trained with on cosines.
-        languages: BCP 47 primary subtags the text tower was trained on, or None if not known.
+        logit_scale: factor (not its logarithm) on cosines during the model's training.
+        languages: BCP 47 primary subtags of the text tower's training languages, or None if not known.
         dtype: "float32", "bfloat16" or "float16".
-        device: where the towers are, such as "cpu" or "cuda:0".
-        fingerprint: changes whenever an embedding could: weights, architecture, dtype, preprocessing,
-            tokenizer, context length.
-        recipe: how its text tower was fine-tuned by `training/`, such as "pr_mcs"; "" if it was not.
+        device: device of the towers, such as "cpu" or "cuda:0".
+        fingerprint: digest that changes whenever an embedding could: weights, architecture, dtype,
+            preprocessing, tokenizer, context length.
+        recipe: recipe in `training/` that fine-tuned its text tower, such as "pr_mcs"; "" if none did.
 
-    Revision and fingerprint are taken when a backbone is made: after training a tower, use what `remade`
-    gives.
+    Revision and fingerprint are computed when a backbone is made: after training a tower, use the backbone
+    that `remade` returns.
     """
 
     name: str
@@ -113,14 +120,14 @@ class Backbone(ABC):
 
     @abstractmethod
     def preprocess(self, image: Image.Image) -> torch.Tensor:
-        """One RGB image → the pixels that the image tower eats, float32, any shape the tower knows.
+        """One RGB image → input of the image tower, float32, in whatever shape the tower reads.
 
-        Called from several threads at once.
+        May be called from several threads at once.
         """
 
     @abstractmethod
     def encode_pixels(self, pixels: Sequence[torch.Tensor]) -> np.ndarray:
-        """A batch of what `preprocess` returned → float32 (n, d), rows of unit length."""
+        """A batch of `preprocess` results → float32 (n, d), rows of unit length."""
 
     @abstractmethod
     def tokenize(self, texts: Sequence[str]) -> Tokens:
@@ -130,25 +137,25 @@ class Backbone(ABC):
     def encode_tokens(self, ids: Sequence[Sequence[int]]) -> np.ndarray:
         """A batch of `Tokens.ids` → float32 (n, d), rows of unit length.
 
-        Pads to the longest of the batch wherever the tower gives the same numbers for it.
+        Pads to the longest text of the batch wherever that does not change the numbers.
         """
 
     def piece_spans(self, texts: Sequence[str]) -> list[list[tuple[int, int, int]]]:
-        """The pieces that the text tower reads of each text, and where in the text they stand.
+        """The tokens that the text tower reads from each text, and their places in the text.
 
         Args:
-            texts: n texts, as they are: no prefix is added.
+            texts: n texts; no prefix is added.
 
         Returns:
-            n lists of (token id, start, end). The ids are those of `tokenize` without its special tokens, of
-            however long a text. Start and end count characters of the text as it was given, from 0, whatever
-            the tokenizer lower-cases or normalises; neither ever goes back. Pieces that are parts of one
-            character share its place. A piece that writes nothing, such as a blank, starts where it ends.
+            n lists of (token id, start, end). The ids are those of `tokenize` without special tokens, and
+            long texts are not cut. Start and end count characters of the text as given, from 0, whatever the
+            tokenizer lower-cases or normalises; neither ever decreases. Pieces of one character share its
+            place. A piece that writes nothing, such as a blank, starts where it ends.
 
         Raises:
-            CapscoreError: this backbone does not tell its pieces.
+            CapscoreError: this backbone cannot say where its tokens are.
         """
-        raise CapscoreError(f"the backbone {self.name!r} does not tell where in a text its tokens stand")
+        raise CapscoreError(f"the backbone {self.name!r} does not say where in a text its tokens are")
 
     def encode_images(self, images: Sequence[Image.Image]) -> np.ndarray:
         """RGB images, one batch → float32 (n, d), rows of unit length."""
@@ -157,7 +164,7 @@ class Backbone(ABC):
         return self.encode_pixels([self.preprocess(image) for image in images])
 
     def encode_texts(self, texts: Sequence[str]) -> np.ndarray:
-        """Texts as they are (no prefix is added), one batch → float32 (n, d), rows of unit length."""
+        """Texts (no prefix is added), one batch → float32 (n, d), rows of unit length."""
         if not len(texts):
             return np.zeros((0, self.dim), np.float32)
         return self.encode_tokens(self.tokenize(texts).ids)
@@ -165,20 +172,21 @@ class Backbone(ABC):
     # ------------------------------------------------------------- fine-tuning
 
     def text_network(self) -> torch.nn.Module:
-        """The module that fine-tuning moves: the text tower and nothing of the image tower.
+        """The module that fine-tuning trains: the text tower without any part of the image tower.
 
-        Its state dict has the same names whenever the same backbone is loaded. Parameters may be frozen:
-        `text_network().requires_grad_(True)` thaws them.
+        Its state dict has the same names each time the same backbone is loaded. Parameters may be frozen:
+        `text_network().requires_grad_(True)` unfreezes them.
 
         Raises:
             CapscoreError: this backbone cannot be fine-tuned.
         """
-        raise CapscoreError(f"the backbone {self.name!r} cannot be fine-tuned: it shows no text network")
+        raise CapscoreError(f"the backbone {self.name!r} cannot be fine-tuned: it has no text network")
 
     def embed_tokens(self, ids: Sequence[Sequence[int]]) -> torch.Tensor:
         """A batch of `Tokens.ids` → float32 (n, d) on the backbone's device, rows of unit length.
 
-        The numbers of `encode_tokens` up to rounding, with gradients to the parameters of `text_network`.
+        The same numbers as `encode_tokens` up to rounding, with gradients to the parameters of
+        `text_network`.
 
         Raises:
             CapscoreError: this backbone cannot be fine-tuned.
@@ -192,19 +200,19 @@ class Backbone(ABC):
         revision: str | None = None,
         languages: Iterable[str] | None = None,
     ) -> Backbone:
-        """A backbone of the same towers, as they are now: revision and fingerprint are taken anew.
+        """A backbone with the same towers in their present state, revision and fingerprint computed again.
 
-        The towers are shared, not copied, and stay as they are: in train or eval mode, frozen or not.
+        The towers are shared, not copied, and keep their state: train or eval mode, frozen or not.
 
         Args:
-            name: None for the same.
-            revision: None for a digest of the weights. A text tower that goes with the image tower of another
-                backbone adds that one's revision.
-            languages: codes of those the text tower was trained on; None for the same.
+            name: name of the new backbone; None for the same.
+            revision: its revision; None for a digest of the weights. A text tower that uses the image tower
+                of another backbone adds that tower's revision.
+            languages: language codes that the text tower was trained on; None for the same.
 
         Raises:
             CapscoreError: this backbone cannot be fine-tuned.
-            InputError: a language is none.
+            InputError: an unknown language code.
         """
         again = copy.copy(self)
         again.name = name or self.name
@@ -214,28 +222,28 @@ class Backbone(ABC):
         return again
 
     def _identify(self, revision: str) -> None:
-        """Set `revision` ("" for a digest) and `fingerprint` from the towers as they are."""
-        raise CapscoreError(f"the backbone {self.name!r} cannot be fine-tuned: it cannot be made anew")
+        """Set `revision` ("" for a digest) and `fingerprint` from the present state of the towers."""
+        raise CapscoreError(f"the backbone {self.name!r} cannot be fine-tuned: it cannot be remade")
 
     def network_parts(self) -> dict[str, Any] | None:
-        """Modules that the text network has beyond those it was published with, ready for JSON; or None."""
+        """Description, ready for JSON, of modules added to the published text network, or None."""
         return None
 
     def add_network_parts(self, parts: dict[str, Any]) -> None:
-        """Give the text network such modules, untrained; afterwards use what `remade` gives.
+        """Add untrained modules to the text network; afterwards use the backbone that `remade` returns.
 
         Args:
-            parts: what `network_parts` of a backbone that has them returns.
+            parts: description of the modules, as `network_parts` returns it.
 
         Raises:
-            CapscoreError: this backbone has no room for any, or has some already.
+            CapscoreError: this backbone takes no such modules, or already has some.
         """
         raise CapscoreError(
             f"the text network of the backbone {self.name!r} takes no further parts; asked for {parts!r}"
         )
 
     def text_settings(self) -> tuple[Any, ...]:
-        """What describes the text tower besides weights (config, tokenizer), each with `save_pretrained`."""
+        """Config and tokenizer of the text tower, or other settings, each with a `save_pretrained`."""
         return ()
 
 
@@ -259,7 +267,7 @@ class TrainableBackbone(Backbone):
 
 
 def resolve_device(device: str | torch.device | None) -> str:
-    """None → "cuda" where there is one, else "cpu"; anything else is checked and passed on."""
+    """None → "cuda" if there is such a device, otherwise "cpu"; any other value is checked and returned."""
     import torch
 
     if device is None:
@@ -267,21 +275,23 @@ def resolve_device(device: str | torch.device | None) -> str:
     try:
         resolved = torch.device(device)
     except RuntimeError as error:
-        raise CapscoreError(f"device={device!r} is not a torch device: {error}") from None
+        raise CapscoreError(Setting("device", device), f" is not a torch device: {error}") from None
     if resolved.type == "cpu":
         return "cpu"
     if resolved.type not in ("cuda", "mps", "xpu"):
-        raise CapscoreError(f"device={str(device)!r}: expected 'cpu', 'cuda', 'cuda:1', 'mps' or 'xpu'")
+        raise CapscoreError(
+            Setting("device", str(device)), ": expected 'cpu', 'cuda', 'cuda:1', 'mps' or 'xpu'"
+        )
     kind = resolved.type
     backend = torch.backends.mps if kind == "mps" else getattr(torch, kind)
     if not backend.is_available():
         raise CapscoreError(
-            f"device={str(device)!r} was asked for, but torch sees no {kind.upper()} device here"
+            Setting("device", str(device)), f" was asked for, but torch sees no {kind.upper()} device"
         )
     if kind != "mps" and (resolved.index or 0) >= backend.device_count():
         raise CapscoreError(
-            f"device={str(device)!r} was asked for, but torch sees {backend.device_count()} {kind.upper()} "
-            "devices here, counted from 0"
+            Setting("device", str(device)),
+            f" was asked for, but torch sees {backend.device_count()} {kind.upper()} devices, counted from 0",
         )
     return str(resolved)
 
@@ -297,20 +307,20 @@ def resolve_dtype(dtype: Any) -> str:
     known = [*DTYPES, *DTYPES.values()]
     close = difflib.get_close_matches(name, known, n=1)
     hint = f"; did you mean {close[0]!r}?" if close else ""
-    raise CapscoreError(f"dtype={dtype!r} is not one of {', '.join(known)}{hint}")
+    raise CapscoreError(Setting("dtype", dtype), f" is not one of {', '.join(known)}{hint}")
 
 
 def weights_digest(*modules: torch.nn.Module) -> str:
-    """Digest (32 hexadecimal digits) of every parameter and buffer that the modules hold.
+    """Digest (32 hexadecimal digits) of every parameter and buffer of the modules.
 
-    Taken from what was really loaded, so that two files with the same name never pass for each other.
-    Call it before the weights are cast to another dtype.
+    It is computed from the loaded tensors, so files with equal names cannot be confused. Call it before the
+    weights are cast to another dtype.
     """
     return tensors_digest(*(module.state_dict() for module in modules))
 
 
 def tensors_digest(*states: Mapping[str, torch.Tensor]) -> str:
-    """Digest (32 hexadecimal digits) of named tensors: names, dtypes, shapes and contents."""
+    """Digest (32 hexadecimal digits) of named tensors: names, dtypes, shapes and values."""
     import torch
     import xxhash
 
@@ -325,9 +335,9 @@ def tensors_digest(*states: Mapping[str, torch.Tensor]) -> str:
 
 
 def architecture_digest(*modules: torch.nn.Module) -> str:
-    """Digest (32 hexadecimal digits) of what networks do besides their weights.
+    """Digest (32 hexadecimal digits) of everything about networks except their weights.
 
-    Layers, activations, heads, epsilons, pooling: the same tensors mean something else under another config.
+    Layers, activations, heads, epsilons, pooling: with another config the same tensors give other numbers.
     """
     import xxhash
 
@@ -344,20 +354,20 @@ def architecture_digest(*modules: torch.nn.Module) -> str:
     return digest.hexdigest()
 
 
-# Attributes of a module that say where it came from or in which mode it is, not what it computes.
+# Attributes of a module that do not change what it computes.
 _NO_ARCHITECTURE = frozenset(("training", "name_or_path"))
 
 
 def without_addresses(description: str) -> str:
-    """A repr without the addresses in memory, which differ in every process."""
+    """A repr without memory addresses, which differ between processes."""
     return re.sub(r" at 0x[0-9a-f]+", "", description)
 
 
 def settings_digest(folder: Path, *, code: bool = False) -> str:
     """Digest (32 hexadecimal digits) of the files in a folder that say how its weights are used.
 
-    Configurations and vocabularies, and Python files if their `code` may run: names and contents, wherever
-    the folder lies. How the weights are cut into files does not count.
+    It covers names and contents of configurations and vocabularies, and of Python files if their `code` may
+    run. The folder's place, and how the weights are split into files, do not matter.
     """
     import xxhash
 
@@ -371,19 +381,20 @@ def settings_digest(folder: Path, *, code: bool = False) -> str:
         *(
             f"{name}|{xxhash.xxh3_128_hexdigest(path.read_bytes())}"
             for name, path in files
-            if not name.startswith(".") and "/." not in name  # what version control and downloads leave
+            if not name.startswith(".") and "/." not in name  # left by version control and downloads
         )
     )
 
 
 @contextmanager
 def exact_convolutions(dtype: str) -> Iterator[None]:
-    """Keep a GPU from computing float32 convolutions in TensorFloat-32, as it does by default.
+    """Keep a GPU from computing float32 convolutions in TensorFloat-32, its default.
 
-    Sets torch's own switch, which is one for the whole process, and puts it back; other dtypes leave it be.
+    Changes torch's switch, which holds for the whole process, and restores it afterwards. With other dtypes
+    it does nothing.
 
     Args:
-        dtype: what the convolutions are computed in, a name as of `Backbone.dtype`.
+        dtype: dtype of the convolutions, named as in `Backbone.dtype`.
     """
     import torch
 
@@ -391,7 +402,7 @@ def exact_convolutions(dtype: str) -> Iterator[None]:
         yield
         return
     before = torch.backends.cudnn.allow_tf32
-    # Not `cudnn.flags(allow_tf32=False)`: by default that turns cuDNN off altogether.
+    # Not `cudnn.flags(allow_tf32=False)`: by default that turns cuDNN off entirely.
     torch.backends.cudnn.allow_tf32 = False
     try:
         yield
@@ -400,7 +411,7 @@ def exact_convolutions(dtype: str) -> Iterator[None]:
 
 
 def fingerprint_of(*parts: object) -> str:
-    """One digest (32 hexadecimal digits) of everything that an embedding depends on."""
+    """One digest (32 hexadecimal digits) of all parts; used for everything that an embedding depends on."""
     import xxhash
 
     return xxhash.xxh3_128("\x1f".join(map(str, parts)).encode()).hexdigest()
@@ -419,7 +430,7 @@ def to_unit_rows(embeddings: torch.Tensor) -> np.ndarray:
 
 
 def pad_batch(ids: Sequence[Sequence[int]], pad_id: int, length: int | None = None) -> tuple[Any, Any]:
-    """Token ids → int64 (n, L) ids and mask (1 token, 0 padding); L is the longest, or `length`."""
+    """Token ids → int64 (n, L) ids and mask (1 token, 0 padding); L is the longest length, or `length`."""
     import torch
 
     width = length or max(map(len, ids))
@@ -429,3 +440,13 @@ def pad_batch(ids: Sequence[Sequence[int]], pad_id: int, length: int | None = No
         padded[row, : len(sequence)] = torch.as_tensor(sequence, dtype=torch.long)
         mask[row, : len(sequence)] = 1
     return padded, mask
+
+
+def first_line(error: CapscoreError) -> tuple[Part, ...]:
+    """The parts of an error's message up to its first line break."""
+    parts: list[Part] = []
+    for part in error.parts:
+        if isinstance(part, str) and "\n" in part:
+            return (*parts, part.partition("\n")[0])
+        parts.append(part)
+    return tuple(parts)

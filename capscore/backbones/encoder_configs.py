@@ -1,7 +1,7 @@
-"""The name of a published text encoder → its transformers config, where a checkpoint brings none of its own.
+"""The name of a published text encoder → its transformers config, for checkpoints without one.
 
-Shapes only, as their makers publish them; everything else is transformers' default for the model type.
-Whoever builds an encoder from these checks it against the weights.
+The configs hold only the published shapes; everything else is transformers' default for the model type.
+Encoders built from them are checked against the weights.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ ENCODERS: dict[str, dict[str, Any]] = {
 
 
 def encoder_config(name: str) -> dict[str, Any] | None:
-    """Config of an encoder by its Hub id or the last part of it, whatever its case; None for an unknown one.
+    """Config of an encoder by its Hub id or the last part of it, in any case; None if it is unknown.
 
     >>> encoder_config("FacebookAI/xlm-roberta-large")["hidden_size"]
     1024

@@ -1,4 +1,4 @@
-"""What a person says of a backbone (name, Hub id, folder, Backbone) → a Backbone, or the reason why not."""
+"""Loads a backbone by registry name, Hub id, local folder or open_clip pair, or says why it cannot."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
-from ..errors import BackboneUnavailable, CapscoreError
-from .base import Backbone, LoadOptions, resolve_device, resolve_dtype
+from ..errors import BackboneUnavailable, CapscoreError, Part, Setting
+from .base import Backbone, LoadOptions, first_line, resolve_device, resolve_dtype
 from .registry import Known, find, suggest
 
-# Most specific first: a repository often holds one model in several libraries' forms.
+# Modules that recognise and load a folder, the most specific first: a repository often holds one model in
+# the formats of several libraries.
 FOLDER_KINDS = (
     "tuned",
     "student",
@@ -38,14 +39,14 @@ _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 
 def default_backbone(metric: str) -> str:
-    """The name of a metric's backbone where the user names none.
+    """Name of the backbone that a metric uses when the user names none.
 
-    The variable CAPSCORE_BACKBONE wins; nothing else changes it, least of all whether the Hub answers. A
-    metric that is its backbone's fine-tuning, as PR-MCS is, takes the fine-tuned companion of the backbone
-    that the variable names, where the registry knows one.
+    The environment variable CAPSCORE_BACKBONE overrides the default. Nothing else does, in particular not
+    whether the Hub can be reached. A metric that needs a fine-tuned text tower, such as PR-MCS, uses the
+    fine-tuned companion of the backbone in the variable if the registry knows one.
 
     Raises:
-        CapscoreError: a metric without a default, and no variable.
+        CapscoreError: the metric has no default, and the variable is not set.
 
     >>> default_backbone("pr_mcs")
     'embedded-pr-mcs'
@@ -55,7 +56,7 @@ def default_backbone(metric: str) -> str:
         known = find(chosen)
         return chosen if known is None else known.tuned.get(metric, chosen)
     if metric not in DEFAULTS:
-        raise CapscoreError(f"{metric!r} has no default backbone; those with one: {', '.join(DEFAULTS)}")
+        raise CapscoreError(f"{metric!r} has no default backbone; metrics with one: {', '.join(DEFAULTS)}")
     return DEFAULTS[metric]
 
 
@@ -71,33 +72,34 @@ def load_backbone(
     """Load a backbone.
 
     Args:
-        spec: one of, tried in this order:
+        spec: backbone to load, one of the following, tried in this order:
 
             - a `Backbone`, returned as it is;
-            - a name or alias of the registry ("embedded", "M-CLIP/XLM-Roberta-Large-Vit-B-32"), which also
-              brings the prefix, the languages, the pinned revision and the image tower;
+            - a name or alias in the registry ("embedded", "M-CLIP/XLM-Roberta-Large-Vit-B-32"), which also
+              sets the prefix, the languages, the pinned revision and the image tower;
             - "open_clip:MODEL/TAG", where TAG may also be a file or folder with weights;
             - "hf-hub:org/name", an open_clip model on the Hub;
-            - a local folder, its kind told by its files;
+            - a local folder, whose kind is recognised by its files;
             - "MODEL/TAG", if open_clip knows the pair;
             - "org/name", a model on the Hub.
 
-            "@revision" may follow whatever comes from the Hub.
-        device: such as "cpu" or "cuda:0"; None for a GPU where there is one.
+            "@revision" may follow anything that comes from the Hub.
+        device: torch device such as "cpu" or "cuda:0"; None for a GPU if there is one.
         dtype: "float32" (None), "bfloat16" or "float16".
-        revision: commit, branch or tag on the Hub; None for the pinned one, or `main` where none is.
+        revision: commit, branch or tag on the Hub; None for the pinned one, or `main` where none is pinned.
         image_tower: any spec, for text towers that have no image tower of their own.
-        trust_remote_code: let transformers run Python code that comes with the weights.
+        trust_remote_code: whether transformers may run Python code that comes with the weights.
 
     Raises:
-        BackboneUnavailable: the weights cannot be had. Says what was asked, the reason, and what can be had.
-        CapscoreError: an argument that does not go with the others.
+        BackboneUnavailable: the weights are not available. The message says what was asked for, the reason,
+            and what to use instead.
+        CapscoreError: arguments do not go together.
     """
     if isinstance(spec, Backbone):
         _check_fits(spec, device, dtype, revision, image_tower)
         return spec
     if not isinstance(spec, (str, os.PathLike)) or not str(spec).strip():
-        raise CapscoreError(f"backbone={spec!r}: expected a name, a Hub id, a folder or a Backbone")
+        raise CapscoreError(Setting("backbone", spec), ": expected a name, a Hub id, a folder or a Backbone")
     asked = os.fspath(spec).strip()
     name, revision = _split_revision(asked, revision)
     options = LoadOptions(
@@ -107,32 +109,27 @@ def load_backbone(
         dtype=resolve_dtype(dtype),
         image_tower=image_tower,
         trust_remote_code=trust_remote_code,
+        load_backbone=load_backbone,
     )
+    reason: tuple[Part, ...]
     try:
         return _load(name, options)
     except BackboneUnavailable as error:
         # The first line only: an image tower's error has its own list of alternatives.
-        reason, cause = str(error).partition("\n")[0], error
+        reason, cause = first_line(error), error
     except (OSError, json.JSONDecodeError) as error:
-        reason, cause = " ".join(str(error).split()), error
-    raise BackboneUnavailable(f"backbone {asked!r} cannot be had: {reason}\n{_instead(name)}") from cause
+        reason, cause = (" ".join(str(error).split()),), error
+    raise BackboneUnavailable(
+        f"backbone {asked!r} is not available: ", *reason, "\n", *_instead(name)
+    ) from cause
 
 
 def _load(name: str, options: LoadOptions) -> Backbone:
-    # An explicit way to a model that the registry knows still gets its prefix and languages.
+    # A model that the registry knows gets its prefix and languages by its explicit spelling too.
     plain = name.removeprefix("open_clip:").removeprefix("hf-hub:")
     known = find(name) or find(plain)
-    if known is not None and known.kind == "embedded":
-        _refuse(name, revision=options.revision, image_tower=options.image_tower)
-        if known.name == "embedded":
-            from .embedded import load_embedded as load
-        else:
-            from .embedded import load_embedded_uncentred as load
-        return load(device=options.device, dtype=options.dtype)
-    if known is not None and known.kind == "tuned":
-        return _load_shipped(known, options)
     if known is not None:
-        return _load_known(known, plain, options)
+        return _load_known(known, name, plain, options)
     if name.startswith("open_clip:"):
         return _load_pair(plain, options)
     if name.startswith("hf-hub:"):
@@ -144,34 +141,45 @@ def _load(name: str, options: LoadOptions) -> Backbone:
     if folder.exists():
         raise BackboneUnavailable(f"{folder} is a file; expected the folder that holds the whole model")
     if name.startswith(("/", ".", "~")) or "\\" in name or name.count("/") > 1:
-        raise BackboneUnavailable(f"no folder {folder} is here")
+        raise BackboneUnavailable(f"there is no folder {folder}")
     if _is_pair(name):
         return _load_pair(name, options)
     if not _HUB_ID.fullmatch(name):
-        raise BackboneUnavailable("no backbone has that name, and it is neither a folder here nor a Hub id")
+        raise BackboneUnavailable("it is not a known name, a local folder or a Hub id")
     try:
         return _load_from_hub(name, options)
     except BackboneUnavailable as error:
         near = suggest(name)
-        # Whoever misspells a name should not be told to look at the network only.
+        # A misspelt name should not look like a network problem only.
         hint = (
-            f"the registry has no such name, but {', '.join(map(repr, near))}; as a Hub id: " if near else ""
+            f"the registry does not have this name, but {', '.join(map(repr, near))}; as a Hub id: "
+            if near
+            else ""
         )
         if folder.parent != Path() and folder.parent.is_dir():
-            hint = f"there is no folder {folder} here; {hint or 'as a Hub id: '}"
-        raise BackboneUnavailable(f"{hint}{error}") from None
+            hint = f"there is no folder {folder}; {hint or 'as a Hub id: '}"
+        raise BackboneUnavailable(hint, *error.parts) from None
 
 
-def _load_known(known: Known, asked: str, options: LoadOptions) -> Backbone:
+def _load_known(known: Known, name: str, plain: str, options: LoadOptions) -> Backbone:
+    if known.kind == "embedded":
+        _refuse(name, revision=options.revision, image_tower=options.image_tower)
+        if known.name == "embedded":
+            from .embedded import load_embedded as load
+        else:
+            from .embedded import load_embedded_uncentred as load
+        return load(device=options.device, dtype=options.dtype)
     options = replace(options, prefix=known.prefix, languages=frozenset(known.languages) or None)
+    if known.kind == "tuned":
+        return _load_shipped(known, replace(options, name=known.name))
     pinned = replace(options, name=known.name, revision=options.revision or known.revision)
     if known.kind != "open_clip":
         tower = options.image_tower or known.image_tower or None
         return _load_from_hub(known.model, replace(pinned, image_tower=tower))
-    another = _HUB_ID.fullmatch(asked) and asked not in (known.name, repository_of(known))
+    another = _HUB_ID.fullmatch(plain) and plain not in (known.name, repository_of(known))
     if options.revision and another:
-        # The alias is a repository of its own, and it is that one whose revision was asked for.
-        return _load_from_hub(asked, replace(options, name=asked))
+        # The alias is a repository of its own, and the revision is one of that repository.
+        return _load_from_hub(plain, replace(options, name=plain))
     return _load_pair(known.name, pinned)
 
 
@@ -183,10 +191,7 @@ def _load_shipped(known: Known, options: LoadOptions) -> Backbone:
         raise BackboneUnavailable(
             f"its weights ship with capscore, but this installation has none in {_shipped_folder(known)}"
         )
-    languages = frozenset(known.languages) or None
-    return load_folder(
-        _shipped_folder(known), replace(options, name=known.name, prefix=known.prefix, languages=languages)
-    )
+    return load_folder(_shipped_folder(known), options)
 
 
 def _shipped_folder(known: Known) -> Path:
@@ -205,7 +210,7 @@ def _load_pair(pair: str, options: LoadOptions) -> Backbone:
     _refuse(pair, image_tower=options.image_tower)
     model, _, pretrained = pair.partition("/")
     if not pretrained:
-        raise CapscoreError(f"backbone='open_clip:{pair}': expected open_clip:MODEL/TAG")
+        raise CapscoreError(Setting("backbone", f"open_clip:{pair}"), ": expected open_clip:MODEL/TAG")
     return load_open_clip(model, pretrained, options)
 
 
@@ -222,17 +227,16 @@ def _load_folder(folder: Path, options: LoadOptions, kinds: tuple[str, ...] = FO
         backend = importlib.import_module(f".{kind}", __package__)
         if backend.recognises(folder):
             return backend.load_folder(folder, options)
-    files = ", ".join(sorted(path.name for path in folder.iterdir())) or "nothing"
-    raise BackboneUnavailable(
-        f"{folder} holds no model of a kind known here ({', '.join(kinds)}); it has {files}"
-    )
+    files = ", ".join(sorted(path.name for path in folder.iterdir())) or "no files"
+    raise BackboneUnavailable(f"{folder} holds no model of a known kind ({', '.join(kinds)}); it has {files}")
 
 
 def is_downloaded(known: Known) -> bool:
-    """Whether what a registry entry needs seems to be on this machine; nothing is loaded or downloaded.
+    """Whether everything that a registry entry needs seems to be on this machine; loads and downloads
+    nothing.
 
-    Of a Hub model that is the pinned revision with weights, and the same of its image tower; of a fine-tuned
-    one the weights that ship with capscore, and its base.
+    For a Hub model: its pinned revision with weights, and the same for its image tower. For a fine-tuned one:
+    the weights that ship with capscore, and its base.
     """
     if known.kind == "embedded":
         return all(find_spec(package) is not None for package in _EMBEDDED_PACKAGES)
@@ -249,7 +253,7 @@ def is_downloaded(known: Known) -> bool:
 
 
 def repository_of(known: Known) -> str:
-    """The Hub id of the repository that holds the weights of a registry entry, "" if there is none."""
+    """Hub id of the repository that holds the weights of a registry entry, "" if there is none."""
     if known.kind in ("embedded", "tuned"):
         return ""
     if known.kind != "open_clip":
@@ -260,7 +264,7 @@ def repository_of(known: Known) -> str:
 
 
 def _expanded(name: str) -> Path:
-    # Not Path.expanduser, which raises where "~nobody" is no user.
+    # Not Path.expanduser, which raises for "~nobody" if there is no such user.
     return Path(os.path.expanduser(name))
 
 
@@ -275,48 +279,56 @@ def _is_pair(name: str) -> bool:
 
 
 def _split_revision(asked: str, revision: str | None) -> tuple[str, str]:
-    """ "name@revision" → both; a folder or an alias may have an "@" of its own."""
+    """ "name@revision" → both parts; a folder or an alias may contain an "@" itself."""
     name, separator, at = asked.rpartition("@")
     if not separator or find(asked) is not None or _expanded(asked).exists():
         return asked, revision or ""
     if not name or not at:
-        raise CapscoreError(f"backbone={asked!r}: expected name@revision")
+        raise CapscoreError(Setting("backbone", asked), ": expected name@revision")
     if revision and revision != at:
-        raise CapscoreError(f"backbone={asked!r} and revision={revision!r} ask for two revisions")
+        raise CapscoreError(
+            Setting("backbone", asked), " and ", Setting("revision", revision), " ask for two revisions"
+        )
     return name, at
 
 
 def _check_fits(
     backbone: Backbone, device: str | None, dtype: str | None, revision: str | None, image_tower: str | None
 ) -> None:
-    """A loaded backbone is taken as it is, so whatever is asked of it must be so already."""
-    differ = []
+    """A loaded backbone is used as it is, so it must already be what the arguments ask for."""
+    differ: list[tuple[Part, ...]] = []
     if device is not None:
         wanted, had = resolve_device(device), backbone.device
         if wanted.removesuffix(":0") != had.removesuffix(":0"):
-            differ.append(f"device={wanted!r}, but it is on {had!r}")
+            differ.append((Setting("device", wanted), f", but it is on {had!r}"))
     if dtype is not None and resolve_dtype(dtype) != backbone.dtype:
-        differ.append(f"dtype={resolve_dtype(dtype)!r}, but it is {backbone.dtype!r}")
+        differ.append((Setting("dtype", resolve_dtype(dtype)), f", but it is {backbone.dtype!r}"))
     if revision is not None and revision != backbone.revision:
-        differ.append(f"revision={revision!r}, but it is {backbone.revision!r}")
+        differ.append((Setting("revision", revision), f", but it is {backbone.revision!r}"))
     if image_tower is not None:
-        differ.append(f"image_tower={image_tower!r}, but it has its image tower already")
+        differ.append((Setting("image_tower", image_tower), ", but it already has its image tower"))
     if differ:
+        listed = [part for each in differ for part in ("; ", *each)][1:]
         raise CapscoreError(
-            f"the backbone {backbone.name!r} is loaded already and stays as it is; asked for "
-            f"{'; '.join(differ)}. Load it so, or leave the argument out"
+            f"the backbone {backbone.name!r} is already loaded and stays as it is; asked for ",
+            *listed,
+            ". Load it that way, or leave the argument out",
         )
 
 
 def _refuse(name: str, **arguments: object) -> None:
     for argument, value in arguments.items():
         if value:
-            raise CapscoreError(f"{argument}={value!r} does not go with the backbone {name!r}")
+            raise CapscoreError(Setting(argument, value), f" does not go with the backbone {name!r}")
 
 
-def _instead(name: str) -> str:
+def _instead(name: str) -> tuple[Part, ...]:
     near = [
         found for found in suggest(name.removeprefix("open_clip:").removeprefix("hf-hub:")) if found != name
     ]
-    names = f"; names like it: {', '.join(near)}" if near else ""
-    return f'Instead: backbone="embedded" (from PyPI, needs no Hub), or a local folder with the model{names}.'
+    names = f"; similar names: {', '.join(near)}" if near else ""
+    return (
+        "Instead: ",
+        Setting("backbone", "embedded"),
+        f" (from PyPI, needs no Hub), or a local folder with the model{names}.",
+    )

@@ -1,7 +1,7 @@
 """The text tower of multilingual CLIP students: encoder → mean over the tokens → Linear.
 
 In: ids and mask. Out: embeddings in a teacher's space, not normalised. M-CLIP's checkpoints and capscore's
-own students are of this make.
+own students have this architecture.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ class MeanPooledTower(TextTower):
     """A transformers encoder, the attention-masked mean of all its tokens, a Linear with bias.
 
     Args:
-        encoder: a model as `transformers.AutoModel` makes them; its pooler, unused here, is taken off.
-        projection: from the encoder's width to the embedding's.
-        tokenizer: the encoder's.
+        encoder: model from `transformers.AutoModel`; its pooler, which is not used, is removed.
+        projection: linear layer from the encoder's width to the embedding's length.
+        tokenizer: tokenizer of the encoder.
         max_tokens: context length, special tokens included.
     """
 
@@ -52,11 +52,11 @@ def load_encoder_and_projection(
     """Encoder and projection from one state dict that holds both.
 
     Args:
-        folder: where it was read; named in errors.
-        config: the encoder's config.
-        state: the tensors.
-        encoder_prefix: what the names of the encoder's tensors begin with, such as "transformer.".
-        projection_prefix: the same of weight and bias of the projection.
+        folder: folder that the state dict was read from; named in errors.
+        config: config of the encoder.
+        state: tensors of both.
+        encoder_prefix: beginning of the names of the encoder's tensors, such as "transformer.".
+        projection_prefix: beginning of the names of the projection's weight and bias.
 
     Raises:
         BackboneUnavailable: tensors are missing, too many, or of another shape than the config says.

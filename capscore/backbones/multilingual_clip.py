@@ -1,10 +1,10 @@
-"""Multilingual-CLIP ("M-CLIP") text towers, such as M-CLIP/XLM-Roberta-Large-Vit-B-32, from a folder.
+"""Loads Multilingual-CLIP ("M-CLIP") text towers, such as M-CLIP/XLM-Roberta-Large-Vit-B-32.
 
-In: a folder as the Hub has it, and whose image tower goes with it. Out: a `Backbone`.
+In: a checkpoint folder from the Hub, and an image tower. Out: a `Backbone`.
 
-The checkpoints hold an encoder (`transformer.*`), a projection (`LinearTransformation.*`) and the *name* of
-the encoder's architecture (`modelBase`). Its config would have to come from another repository; for the
-encoders that M-CLIP used it is built in, and checked against the weights.
+The checkpoints hold an encoder (`transformer.*`), a projection (`LinearTransformation.*`) and only the name
+of the encoder's architecture (`modelBase`). The configs of the encoders that M-CLIP used are built in, and
+checked against the weights.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ def load_folder(folder: Path, options: LoadOptions) -> Backbone:
     """Load an M-CLIP text tower, and the image tower of another backbone.
 
     Args:
-        folder: config.json (modelBase, numDims), model.safetensors or pytorch_model.bin, the tokenizer; where
-            `modelBase` is an encoder that is not built in, its config as encoder_config.json.
-        options: no image tower means what the registry names; only a tokenizer's own code can need trust,
-            as the towers' code is here.
+        folder: folder with config.json (modelBase, numDims), model.safetensors or pytorch_model.bin, and the
+            tokenizer; for an encoder that is not built in, also its config as encoder_config.json.
+        options: options of the backbone. Without an image tower, the registry's is used. Trust is needed
+            only for a tokenizer with its own code.
 
     Raises:
-        BackboneUnavailable: a file is missing or torn, or the weights are not of the encoder that is named.
-        CapscoreError: an encoder that nobody knows, no image tower, or one of another dimension.
+        BackboneUnavailable: a file is missing or damaged, or the weights do not fit the named encoder.
+        CapscoreError: an unknown encoder, or no image tower of the same dimension.
     """
     folder = Path(folder)
     return PairedBackbone(

@@ -1,6 +1,6 @@
-"""An open_clip model (architecture and tag, Hub id, or local folder) → a Backbone.
+"""An open_clip model (architecture and tag, Hub id, or local folder) → a `Backbone`.
 
-Texts are padded only as far as the tower gives the same numbers for it: see `padding_is_free`.
+Texts are padded to the longest of a batch if that does not change the numbers: see `padding_is_free`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from open_clip.transformer import text_global_pool
 from PIL import Image
 from safetensors import SafetensorError
 
-from ..errors import BackboneUnavailable, CapscoreError
+from ..errors import BackboneUnavailable, CapscoreError, Setting
 from ..text.languages import language_code
 from .base import (
     Backbone,
@@ -84,15 +84,15 @@ class OpenClipBackbone(TrainableBackbone):
         device: str | None = None,
         dtype: str | None = None,
     ) -> OpenClipBackbone:
-        """Wrap a model that open_clip has made. The model is moved and cast in place, and set to eval.
+        """Wrap an open_clip model, which is moved, cast in place and set to eval mode.
 
         Args:
             model: CLIP, CustomTextCLIP or CoCa of open_clip.
-            tokenizer: what `open_clip.get_tokenizer` returns for it.
-            preprocess: its transform for evaluation; None builds it from the model's own settings.
-            name: what a signature calls it.
-            revision: "" for a digest of the weights and the architecture.
-            prefix, languages, device, dtype: as of `load_backbone` and `Backbone`.
+            tokenizer: tokenizer from `open_clip.get_tokenizer`.
+            preprocess: transform for evaluation; None for one built from the model's own settings.
+            name: name in signatures.
+            revision: revision in signatures; "" for a digest of the weights and the architecture.
+            prefix, languages, device, dtype: see `load_backbone` and `Backbone`.
 
         >>> model, _, preprocess = open_clip.create_model_and_transforms("ViT-B-32")  # doctest: +SKIP
         >>> OpenClipBackbone.from_model(
@@ -119,7 +119,7 @@ class OpenClipBackbone(TrainableBackbone):
         options: LoadOptions,
         settings: str = "",
     ) -> OpenClipBackbone:
-        """`settings`: digest of what says how the weights are used; "" for the architecture's."""
+        """`settings`: digest of the files that say how the weights are used; "" for the architecture's."""
         backbone = cls()
         model.eval()
         backbone._model, backbone._settings = model, settings
@@ -187,7 +187,7 @@ class OpenClipBackbone(TrainableBackbone):
 
 
 class _TextSide(torch.nn.Module):
-    """The text half of open_clip's CLIP, whose parts lie beside the image tower's in one module."""
+    """The text half of open_clip's CLIP, which has the parts of both towers in one module."""
 
     def __init__(self, model: CLIP):
         super().__init__()
@@ -203,17 +203,17 @@ def _text_side(model: torch.nn.Module) -> torch.nn.Module:
 
 
 def padding_is_free(model: torch.nn.Module, tokenizer: _Tokenizer) -> bool:
-    """Whether padding to the longest of a batch gives what padding to the whole context gives.
+    """Whether padding to the longest text of a batch gives the same numbers as padding to the whole context.
 
-    It does where padding is masked (transformers' towers) and where it only follows what is read (causal
-    attention, pooled at a token of the text). It does not where padding is attended to (SigLIP), where the
-    last place is pooled, nor where a class token sits at the end of the context (CoCa).
+    It does if padding is masked (transformers' towers), or if it only follows the text (causal attention,
+    pooled at a token of the text). It does not if padding is attended to (SigLIP), if the last position is
+    pooled, or if a class token stands at the end of the context (CoCa).
     """
     if tokenizer.pads_left or tokenizer.fills_context:
         return False
     tower = getattr(model, "text", model)
     if isinstance(tower, HFTextEncoder):
-        # The tower masks by its own padding id; another one would be attended to.
+        # The tower masks its own padding id; another id would be attended to.
         return tokenizer.pad_id == tower.config.pad_token_id
     causal = getattr(tower, "attn_mask", None) is not None and getattr(tower, "cls_emb", None) is None
     pool = _pooling(tower)[0]
@@ -223,7 +223,7 @@ def padding_is_free(model: torch.nn.Module, tokenizer: _Tokenizer) -> bool:
 
 
 def _causal_text_features(model: torch.nn.Module, ids: torch.Tensor) -> torch.Tensor:
-    """open_clip's causal text tower on fewer places than its context: positions and mask are cut to fit."""
+    """open_clip's causal text tower on fewer positions than its context has."""
     tower = getattr(model, "text", model)
     width = ids.shape[1]
     cast = tower.transformer.get_cast_dtype()
@@ -254,21 +254,21 @@ def _embedding_length(model: torch.nn.Module) -> int:
 
 
 class _Tokenizer:
-    """Texts → `Tokens`, as open_clip's own tokenizers do it but without padding."""
+    """Texts → the `Tokens` of open_clip's own tokenizers, but without padding."""
 
     context_length: int
     pad_id: int
     end_id: int
     pads_left = False
-    fills_context = False  # ids come padded already, since their last place is not padding
-    description: str  # changes with the vocabulary and with the cleaning
-    savable: tuple[Any, ...] = ()  # a tokenizer of transformers, where it is one
+    fills_context = False  # True if ids are already padded, with a class token in the last position
+    description: str  # changes with the vocabulary and the cleaning
+    savable: tuple[Any, ...] = ()  # the tokenizer of transformers, if it is one
 
     def __call__(self, texts: list[str]) -> Tokens:
         raise NotImplementedError
 
     def piece_spans(self, texts: list[str]) -> list[list[tuple[int, int, int]]]:
-        """As `Backbone.piece_spans`."""
+        """See `Backbone.piece_spans`."""
         raise NotImplementedError
 
 
@@ -294,11 +294,11 @@ class _ClipTokenizer(_Tokenizer):
         return in_originals(texts, clean, list(map(self._pieces, clean)))
 
     def _pieces(self, text: str) -> list[tuple[int, int, int]]:
-        """`SimpleTokenizer.encode` of a cleaned text, with the places of what it finds."""
+        """`SimpleTokenizer.encode` of a cleaned text, with the place of each token."""
         bpe, pieces = self._bpe, []
         for found in bpe.pat.finditer(text):
             word = found.group()
-            # A token is made of bytes; this is the character that each byte is of.
+            # Tokens are made of bytes; this is the place of each byte's character.
             place = [found.start() + k for k, sign in enumerate(word) for _ in sign.encode("utf-8")]
             first = 0
             for token in bpe.bpe("".join(bpe.byte_encoder[byte] for byte in word.encode("utf-8"))).split(" "):
@@ -309,7 +309,7 @@ class _ClipTokenizer(_Tokenizer):
 
 
 class _HubTokenizer(_Tokenizer):
-    """A tokenizer of transformers, with open_clip's cleaning before it."""
+    """A tokenizer of transformers after open_clip's cleaning."""
 
     def __init__(
         self,
@@ -326,7 +326,7 @@ class _HubTokenizer(_Tokenizer):
         self.context_length = context_length
         self.pad_id = tokenizer.pad_token_id
         if self.pad_id is None:
-            raise CapscoreError("the tokenizer names no padding token, and open_clip's towers need one")
+            raise CapscoreError("the tokenizer has no padding token, and open_clip's towers need one")
         self.end_id = tokenizer.eos_token_id if tokenizer.eos_token_id is not None else -1
         self.pads_left = tokenizer.padding_side == "left" and not clips_mode
         special = (self.pad_id, self.end_id, self.pads_left)
@@ -353,7 +353,7 @@ class _HubTokenizer(_Tokenizer):
         return in_originals(texts, clean, rows)
 
     def _with_class_token(self, texts: list[str]) -> Tokens:
-        """CLIPS: start, text, end, padding, and the class token in the last place of the context."""
+        """CLIPS: start, text, end, padding, and the class token in the last position of the context."""
         if not texts:
             return Tokens([], np.zeros(0, bool))
         tokenizer, room = self._tokenizer, self.context_length - 3
@@ -384,38 +384,40 @@ def _wrap_tokenizer(tokenizer: Any) -> _Tokenizer:
     if isinstance(tokenizer, SigLipTokenizer):
         return _HubTokenizer(tokenizer.tokenizer, _siglip_clean, tokenizer.context_length)
     raise CapscoreError(
-        f"tokenizer is a {type(tokenizer).__name__}; expected what open_clip.get_tokenizer(…) returns"
+        f"tokenizer is a {type(tokenizer).__name__}; expected the result of open_clip.get_tokenizer(…)"
     )
 
 
 def recognises(folder: Path) -> bool:
-    """Whether a folder holds an open_clip model: its configuration, or at least its weights."""
+    """Whether a folder holds an open_clip model: its configuration, or at least weights with its names."""
     return (folder / OPEN_CLIP_CONFIG).is_file() or any(
         name.startswith("open_clip_") for name in open_clip_weights(_names(folder))
     )
 
 
 def load_folder(folder: Path, options: LoadOptions) -> Backbone:
-    """Load what `open_clip.push_to_hf_hub.save_for_hf` writes, or a downloaded repository of that form.
+    """Load a folder from `open_clip.push_to_hf_hub.save_for_hf`, or a downloaded repository of that form.
 
     Args:
-        folder: open_clip_config.json, the weights and, for towers that are not CLIP's own, the tokenizer; the
-            configuration of such a tower may be beside them (config.json) or in a subfolder of its name.
-        options: without an image tower, as these models have their own. They run no code from a folder,
-            whether it is trusted or not.
+        folder: folder with open_clip_config.json, the weights and, for text towers other than CLIP's own, the
+            tokenizer; the config of such a tower may be in the folder (config.json) or in a subfolder of its
+            name.
+        options: options of the backbone, without an image tower: these models have their own. Code in the
+            folder never runs, trusted or not.
 
     Raises:
-        BackboneUnavailable: a file is missing, torn, or does not fit; the message names it.
+        BackboneUnavailable: a file is missing, damaged, or does not fit; the message names it.
     """
     if options.image_tower:
         raise CapscoreError(
-            f"image_tower={options.image_tower!r}: {options.name} is an open_clip model and has its own"
+            Setting("image_tower", options.image_tower),
+            f": {options.name} is an open_clip model and has its own",
         )
     path = folder / OPEN_CLIP_CONFIG
     if not path.is_file():
         raise BackboneUnavailable(
             f"{folder} has open_clip weights but no {OPEN_CLIP_CONFIG}; name their architecture: "
-            f"backbone='open_clip:ARCHITECTURE/{folder}' (`open_clip.list_models()` lists them)"
+            f"'open_clip:ARCHITECTURE/{folder}' (`open_clip.list_models()` lists them)"
         )
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
@@ -430,16 +432,17 @@ def load_open_clip(model: str, pretrained: str, options: LoadOptions) -> OpenCli
     """Load an architecture that open_clip knows, with weights.
 
     Args:
-        model: an architecture ("ViT-B-32-quickgelu").
-        pretrained: a tag of open_clip's ("openai"), or a file or folder with weights for the architecture.
-            A tag that says its weights were trained with QuickGELU gets QuickGELU, whatever the
+        model: architecture, such as "ViT-B-32-quickgelu".
+        pretrained: tag of open_clip, such as "openai", or a file or folder with weights for the architecture.
+            Weights whose tag says that they were trained with QuickGELU use QuickGELU, whatever the
             architecture's name says: without it the numbers are wrong.
-        options: a revision is a commit, branch or tag of the repository on the Hub that a tag's weights are
-            in; "" for `main`. The name is not read: it is MODEL/TAG, or of a file or folder its last part.
+        options: options of the backbone. The revision is a commit, branch or tag of the Hub repository with
+            the tag's weights; "" for `main`. The name is ignored: it becomes MODEL/TAG, where TAG is the last
+            part of a file's or folder's path.
 
     Raises:
-        BackboneUnavailable: the weights cannot be had, with the reason.
-        CapscoreError: no such architecture or tag.
+        BackboneUnavailable: the weights are not available; the message says why.
+        CapscoreError: an unknown architecture or tag.
     """
     model_cfg = open_clip.get_model_config(model)
     if model_cfg is None:
@@ -448,7 +451,7 @@ def load_open_clip(model: str, pretrained: str, options: LoadOptions) -> OpenCli
     if pretrained and local.exists():
         if options.revision:
             raise CapscoreError(
-                f"revision={options.revision!r} does not go with weights on this disk: {local}"
+                Setting("revision", options.revision), f" does not go with local weights: {local}"
             )
         folder = local if local.is_dir() else local.parent
         weights = _weights_in(local) if local.is_dir() else local
@@ -458,10 +461,10 @@ def load_open_clip(model: str, pretrained: str, options: LoadOptions) -> OpenCli
     if not tag:
         known = ", ".join(open_clip.list_pretrained_tags_by_model(model)) or "none"
         raise CapscoreError(
-            f"open_clip has no weights {pretrained!r} for {model}, nor is it a file here; its tags: {known}"
+            f"open_clip has no weights {pretrained!r} for {model}, and no such file exists; its tags: {known}"
         )
     repo, _, file = tag["hf_hub"].rpartition("/")
-    # Most tags name no file: then it is open_clip's usual one.
+    # Most tags name no file; then it is open_clip's usual one.
     named = (str(Path(file).with_suffix(".safetensors")), file) if file else ()
     folder, commit = fetch(repo, options.revision, lambda names: _files_of_tag(names, named))
     present = (folder / name for name in named if (folder / name).is_file())
@@ -472,7 +475,7 @@ def load_open_clip(model: str, pretrained: str, options: LoadOptions) -> OpenCli
 
 
 def _files_of_tag(names: Sequence[str], named: Sequence[str]) -> list[str]:
-    """Of a tag's repository: the weights once, safetensors first, and the small files beside them."""
+    """Files of a tag's repository: one copy of the weights, preferably safetensors, and the configuration."""
     best = [name for name in named if name in names] or open_clip_weights(names)
     return [name for name in names if name in best[:1] or ("/" not in name and name.endswith(CONFIGURATION))]
 
@@ -499,9 +502,9 @@ def _build(
     options: LoadOptions,
     settings: str = "",
 ) -> OpenClipBackbone:
-    """Architecture, weights and tokenizer, all from files on this disk wherever they are there.
+    """Architecture, weights and tokenizer as a backbone, from local files wherever there are some.
 
-    `settings` is the digest of those files; "" where the folder has none that describe the model.
+    `settings` is the digest of those files; "" if none of them describe the model.
     """
     tokenizer = _tokenizer_for(folder, model_cfg["text_cfg"])
     settings = settings or fingerprint_of(json.dumps(model_cfg, sort_keys=True), tokenizer.description)
@@ -530,14 +533,14 @@ def _fill(model: torch.nn.Module, weights: Path) -> None:
     """Load weights; a pickle is opened for tensors only."""
     try:
         if weights.suffix != ".safetensors":
-            # Refuse before open_clip reads it: its loader would, on some torch versions, unpickle anything.
+            # Checked before open_clip reads it: on some torch versions its loader would unpickle anything.
             torch.load(weights, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(weights))
         open_clip.load_checkpoint(model, str(weights), strict=True, weights_only=True)
     except SafetensorError as error:
         raise BackboneUnavailable(why_torn(weights, error)) from None
     except (pickle.UnpicklingError, EOFError) as error:
         raise BackboneUnavailable(
-            f"{weights} is torn, or holds more than tensors and is not opened for safety: "
+            f"{weights} is damaged, or holds more than tensors and is not opened for safety: "
             f"{str(error).splitlines()[0] if str(error) else 'it is empty'}"
         ) from None
     except (RuntimeError, KeyError, AttributeError, StopIteration) as error:
@@ -548,7 +551,7 @@ def _fill(model: torch.nn.Module, weights: Path) -> None:
 
 
 def _text_config_folder(folder: Path, wanted: str, scratch: Path) -> Path:
-    """Where config.json of a transformers' text tower is: beside the weights, known, or on the Hub."""
+    """The folder with the config.json of a text tower of transformers: local, built in, or from the Hub."""
     short = wanted.rpartition("/")[2]
     for place in (folder / wanted, folder / short, folder):
         file = place / "config.json"
@@ -564,7 +567,8 @@ def _text_config_folder(folder: Path, wanted: str, scratch: Path) -> Path:
     except BackboneUnavailable as error:
         raise BackboneUnavailable(
             f"the text tower needs the config.json of {wanted!r}, which is neither in {folder} nor in "
-            f"{folder / short}: {error}"
+            f"{folder / short}: ",
+            *error.parts,
         ) from None
 
 
@@ -575,17 +579,17 @@ def _model_type(config: Path) -> str | None:
         return None
 
 
-# What a checkpoint's own file must not decide: where things come from, and whether its code runs.
-_OURS_TO_SAY = frozenset(
+# Settings that a checkpoint's own file must not change: where files come from, and whether code runs.
+_NOT_FOR_FILES = frozenset(
     ("trust_remote_code", "local_files_only", "code_revision", "cache_dir", "token", "revision", "subfolder")
 )
 
 
 def _tokenizer_for(folder: Path, text_cfg: dict[str, Any]) -> _Tokenizer:
-    """CLIP's own tokenizer, or the one whose files are in the folder, or the one that the config names."""
+    """CLIP's own tokenizer, or the one in the folder, or the one that the config names."""
     context_length = text_cfg.get("context_length") or open_clip.tokenizer.DEFAULT_CONTEXT_LENGTH
     settings = dict(text_cfg.get("tokenizer_kwargs") or {})
-    refused = sorted(settings.keys() & _OURS_TO_SAY)
+    refused = sorted(settings.keys() & _NOT_FOR_FILES)
     if refused:
         raise BackboneUnavailable(
             f"{folder / OPEN_CLIP_CONFIG}: tokenizer_kwargs may not set {', '.join(refused)}"
@@ -604,7 +608,8 @@ def _tokenizer_for(folder: Path, text_cfg: dict[str, Any]) -> _Tokenizer:
         except BackboneUnavailable as error:
             raise BackboneUnavailable(
                 f"{folder} has no tokenizer (tokenizer.json, or sentencepiece.bpe.model with "
-                f"tokenizer_config.json), and that of {wanted!r} cannot be had either: {error}"
+                f"tokenizer_config.json), and that of {wanted!r} is not available either: ",
+                *error.parts,
             ) from None
     clean = get_clean_fn(settings.pop("clean", "whitespace"))
     strip_sep = settings.pop("strip_sep_token", False)
@@ -613,7 +618,7 @@ def _tokenizer_for(folder: Path, text_cfg: dict[str, Any]) -> _Tokenizer:
     if language is not None:
         if not hasattr(tokenizer, "set_src_lang_special_tokens"):
             raise BackboneUnavailable(
-                f"{folder / OPEN_CLIP_CONFIG}: tokenizer_kwargs set language={language!r}, but "
+                f"{folder / OPEN_CLIP_CONFIG}: tokenizer_kwargs sets the language {language!r}, but "
                 f"{type(tokenizer).__name__} does not mark languages"
             )
         tokenizer.set_src_lang_special_tokens(language)

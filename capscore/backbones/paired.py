@@ -1,7 +1,6 @@
-"""A text tower of one checkpoint with the image tower of another backbone.
+"""Joins the text tower of one checkpoint with the image tower of another backbone.
 
-In: a `TextTower` and a backbone (or the name of one). Out: a `Backbone` with the texts of the first and the
-images of the second.
+In: a `TextTower` and a backbone or its name. Out: a `Backbone`.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from ..errors import CapscoreError
+from ..errors import CapscoreError, Setting
 from .base import (
     Backbone,
     LoadOptions,
@@ -34,10 +33,10 @@ if TYPE_CHECKING:
 
 
 class TextTower(nn.Module):
-    """A text tower that reads masked batches, whose embedding of a text does not depend on the padding.
+    """A text tower that reads masked batches, so that padding does not change an embedding.
 
     Attributes:
-        tokenizer: of transformers.
+        tokenizer: tokenizer of transformers.
         dim: length of an embedding.
         max_tokens: context length, special tokens included.
     """
@@ -48,45 +47,45 @@ class TextTower(nn.Module):
 
     @abstractmethod
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-        """int64 (n, L) ids and mask (1 token, 0 padding) → (n, dim), rows of any length."""
+        """int64 (n, L) ids and mask (1 token, 0 padding) → (n, dim), not normalised."""
 
     @property
     @abstractmethod
     def config(self) -> Any:
-        """The config of the encoder of transformers that the tower is made of."""
+        """Config of the tower's transformers encoder."""
 
     def tokenize(self, texts: Sequence[str]) -> Tokens:
-        """Texts → ids without padding, at most `max_tokens` each, and which texts were cut."""
+        """Texts → ids without padding, at most `max_tokens` each, and whether each text was cut."""
         return tokenize_texts(self.tokenizer, texts, self.max_tokens)
 
     def piece_spans(self, texts: Sequence[str]) -> list[list[tuple[int, int, int]]]:
-        """Texts → id, start and end of their pieces; see `Backbone.piece_spans`."""
+        """Texts → id, start and end of each piece; see `Backbone.piece_spans`."""
         return piece_spans(self.tokenizer, texts)
 
 
 class PairedBackbone(TrainableBackbone):
-    """The texts of a `TextTower` with the images of another backbone.
+    """A `TextTower` with the image tower of another backbone.
 
-    Its `revision` names both towers' weights, "text+image", since a score depends on both; where the image
-    tower is not the one that the text tower was made for, its name is part of `name` as well.
+    Its `revision` names the weights of both towers, "text+image", since a score depends on both. If the image
+    tower is not the one that the text tower was made for, its name is also part of `name`.
 
     Attributes:
         image_name: name of the image tower's backbone.
-        image_tower: what `load_backbone` takes for it; "" for the one that the text tower was made for, and
-            where a backbone was given.
-        as_made: whether it is the one that the text tower was made for.
+        image_tower: spec of the image tower for `load_backbone`; "" for the one that the text tower was made
+            for, and if a backbone was given.
+        as_made: whether the image tower is the one that the text tower was made for.
 
     Args:
-        text: the text tower, in float32.
-        options: as they are; the languages are the text tower's.
+        text: text tower, in float32.
+        options: options of the backbone; the languages are the text tower's.
         settings: digest of the files that say how the text tower is used.
-        made_for: the image tower that the text tower was made for, taken where the options name none; "" if
-            that is not known.
-        logit_scale: None for that of the image tower.
+        made_for: image tower that the text tower was made for, used if the options name none; "" if not
+            known.
+        logit_scale: factor on cosines; None for the image tower's.
 
     Raises:
-        CapscoreError: no image tower is given, or the two towers do not share one space.
-        BackboneUnavailable: the image tower cannot be had.
+        CapscoreError: there is no image tower, or the two towers do not share one space.
+        BackboneUnavailable: the image tower is not available.
     """
 
     def __init__(
@@ -102,14 +101,20 @@ class PairedBackbone(TrainableBackbone):
         image_tower = options.image_tower or made_for
         if not image_tower:
             raise CapscoreError(
-                f"{name} is a text tower only; say whose image tower goes with it (its embeddings have "
-                f"{text.dim} numbers), such as image_tower='ViT-B-32-quickgelu/openai'"
+                f"{name} is a text tower only; name an image tower for it (its embeddings have {text.dim} "
+                "numbers), such as ",
+                Setting("image_tower", "ViT-B-32-quickgelu/openai"),
             )
-        image = _load_image_tower(image_tower, device, dtype)
+        # Trusting the text tower's code does not mean trusting that of an image tower that it names.
+        image = (
+            image_tower
+            if isinstance(image_tower, Backbone)
+            else options.load_backbone(image_tower, device=device, dtype=dtype, trust_remote_code=False)
+        )
         if text.dim != image.dim:
             raise CapscoreError(
-                f"the towers do not share one space: {name} gives {text.dim} numbers for a text, "
-                f"{image.name} gives {image.dim} for an image"
+                f"the towers do not share one space: {name} has {text.dim} numbers per text, "
+                f"{image.name} has {image.dim} per image"
             )
         named = isinstance(image_tower, str)
         self.as_made = named and _official(image_tower) == _official(made_for)
@@ -162,7 +167,7 @@ class PairedBackbone(TrainableBackbone):
 
 
 def registered_image_tower(name: str) -> str:
-    """The image tower that the registry names for a text tower; "" where it names none."""
+    """The image tower that the registry names for a text tower; "" if it names none."""
     known = find(name)
     return known.image_tower if known else ""
 
@@ -170,12 +175,3 @@ def registered_image_tower(name: str) -> str:
 def _official(spec: str) -> str:
     known = find(spec)
     return known.name if known else spec
-
-
-def _load_image_tower(image_tower: str | Backbone, device: str, dtype: str) -> Backbone:
-    if isinstance(image_tower, Backbone):
-        return image_tower
-    from . import load_backbone  # not at the top: loading.py imports this file
-
-    # Trust in the text tower's code is none in that of the image tower which it happens to name.
-    return load_backbone(image_tower, device=device, dtype=dtype, trust_remote_code=False)

@@ -1,7 +1,4 @@
-"""The backbones that are known by name: where they are, at which revision, and what is published of them.
-
-In: a name. Out: a `Known` entry read from registry.json.
-"""
+"""A backbone's name → its entry in registry.json: location, revision and published figures."""
 
 from __future__ import annotations
 
@@ -17,21 +14,22 @@ class Known:
     """One entry of the registry.
 
     Attributes:
-        name: what `capscore.load(backbone=…)` takes.
+        name: name for `capscore.load(backbone=…)`.
         kind: "embedded", "open_clip", "transformers", "multilingual_clip", "sentence_transformers", or
             "tuned" for fine-tuned weights that ship with capscore.
-        model: open_clip architecture, or the Hub id of the weights; of a tuned one a folder of this package.
-        pretrained: open_clip tag; "" elsewhere.
-        revision: commit on the Hub, or "" where none is pinned (then `main`; the signature names it).
-        image_tower: name of the backbone whose image tower goes with this text tower; "" if it has its own.
-        prefix: text before candidates and references.
-        languages: primary subtags; () means not stated by its makers.
-        dim: embedding length.
-        base: of a tuned one the name of the backbone that it was fine-tuned from; "" elsewhere.
+        model: open_clip architecture, or Hub id of the weights; for "tuned" a folder of this package.
+        pretrained: open_clip tag; "" for other kinds.
+        revision: commit on the Hub; "" if none is pinned (`main` is used, and the signature names it).
+        image_tower: name of the backbone that lends this text tower its image tower; "" if it has its own.
+        prefix: text put before candidates and references.
+        languages: primary subtags; () if its makers do not state them.
+        dim: length of an embedding.
+        base: name of the backbone that a "tuned" one was fine-tuned from; "" for other kinds.
         tuned: names of its fine-tuned companions, {metric: name}.
-        aliases: other names it answers to.
-        agreement: published agreement in percent, {benchmark: {coefficient: value}}, 004 Table 1.
-        note: what a user should know before choosing it.
+        aliases: other names for it.
+        agreement: published agreement in percent, {benchmark: {coefficient: value}} (Gomes et al. 2025,
+            table 1).
+        note: advice for choosing it.
     """
 
     name: str
@@ -52,7 +50,7 @@ class Known:
 
 @cache
 def registry() -> dict[str, Known]:
-    """Every known backbone by name, in the order of the file.
+    """All known backbones by name, in the order of the file.
 
     >>> registry()["embedded"].dim
     512
@@ -66,7 +64,7 @@ def registry() -> dict[str, Known]:
 
 
 def find(name: str) -> Known | None:
-    """The entry that answers to a name or alias, or None."""
+    """The entry with a name or alias, or None."""
     for known in registry().values():
         if name == known.name or name in known.aliases:
             return known
@@ -74,7 +72,7 @@ def find(name: str) -> Known | None:
 
 
 def suggest(name: str) -> list[str]:
-    """Known names that look like a name nobody knows, nearest first."""
+    """Known names similar to an unknown name, the most similar first."""
     names = {alias: known.name for known in registry().values() for alias in (known.name, *known.aliases)}
     folded = {alias.lower(): target for alias, target in names.items()}
     close = difflib.get_close_matches(name.lower(), folded, n=3, cutoff=0.5)

@@ -1,7 +1,7 @@
-"""Text towers of sentence-transformers, such as clip-ViT-B-32-multilingual-v1, from a folder.
+"""Loads text towers of sentence-transformers, such as clip-ViT-B-32-multilingual-v1.
 
-In: a folder with modules.json (Transformer → Pooling → Dense), and whose image tower goes with it. Out: a
-`Backbone`. The modules are the library's own; tokenising and padding are ours.
+In: a folder with modules.json (Transformer → Pooling → Dense), and an image tower. Out: a `Backbone`. The
+modules are the library's; capscore does the tokenising and padding.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from ..errors import BackboneUnavailable, CapscoreError, MissingExtraError
+from ..errors import BackboneUnavailable, CapscoreError, MissingExtraError, Setting
 from .base import Backbone, LoadOptions, settings_digest
 from .checkpoint import (
     in_one_line,
@@ -26,7 +26,7 @@ from .checkpoint import (
 from .paired import PairedBackbone, TextTower, registered_image_tower
 from .transformers_tokenizer import context_length, require_vocabulary
 
-# Modules after the first that see nothing but embeddings and the mask.
+# Modules that may follow the first one; they read only embeddings and the mask.
 _AFTER_TRANSFORMER = ("Pooling", "Dense", "Normalize", "LayerNorm")
 
 
@@ -34,7 +34,7 @@ class SentenceTransformerTower(TextTower):
     """The modules of a SentenceTransformer, from ids and mask to the sentence's embedding.
 
     Args:
-        model: a `sentence_transformers.SentenceTransformer` whose first module is a Transformer.
+        model: `sentence_transformers.SentenceTransformer` whose first module is a Transformer.
     """
 
     def __init__(self, model: Any):
@@ -66,14 +66,14 @@ def load_folder(folder: Path, options: LoadOptions) -> Backbone:
     """Load a text tower of sentence-transformers, and the image tower of another backbone.
 
     Args:
-        folder: modules.json and the folders of the modules that it names.
-        options: the folder's default prompt is put before texts too, after the prefix; no image tower means
-            what the registry names.
+        folder: folder with modules.json and the folders of the modules that it lists.
+        options: options of the backbone. The folder's default prompt is put after the prefix. Without an
+            image tower, the registry's is used.
 
     Raises:
         MissingExtraError: sentence-transformers is not installed.
-        BackboneUnavailable: a file is missing or torn, or the weights are not those the config describes.
-        CapscoreError: modules that are no text tower, no image tower, or one of another dimension.
+        BackboneUnavailable: a file is missing or damaged, or the weights do not fit the config.
+        CapscoreError: the modules are not a text tower, or there is no image tower of the same dimension.
     """
     folder = Path(folder)
     modules = _check_modules(folder, options.trust_remote_code)
@@ -102,8 +102,9 @@ def _check_modules(folder: Path, trust_remote_code: bool) -> list[dict[str, Any]
     foreign = [module["type"] for module in modules if _is_foreign(module)]
     if foreign and not trust_remote_code:
         raise CapscoreError(
-            f"{folder / 'modules.json'} names code of its own ({', '.join(foreign)}), which runs only with "
-            "trust_remote_code=True: pass it if you have read that code and trust it"
+            f"{folder / 'modules.json'} lists code of its own ({', '.join(foreign)}), which runs only with ",
+            Setting("trust_remote_code", True),
+            ": set it if you have read that code and trust it",
         )
     known = all(_is_foreign(module) or _kind(module) in _AFTER_TRANSFORMER for module in modules[1:])
     if not modules or _is_foreign(modules[0]) or _kind(modules[0]) != "Transformer" or not known:
@@ -114,12 +115,13 @@ def _check_modules(folder: Path, trust_remote_code: bool) -> list[dict[str, Any]
     require_vocabulary(folder / modules[0]["path"])
     for module in modules:
         if _kind(module) == "Dense" and not trust_remote_code:
-            # The library would use Tanh in place of a function that it does not trust, with but a warning.
+            # The library would replace a function that it does not trust by Tanh and only warn.
             path = folder / module["path"] / "config.json"
             function = read_json(path).get("activation_function", "torch.nn.")
             if not str(function).startswith("torch.nn."):
                 raise CapscoreError(
-                    f"{path} names the function {function!r}, which runs only with trust_remote_code=True"
+                    f"{path} names the function {function!r}, which runs only with ",
+                    Setting("trust_remote_code", True),
                 )
     return modules
 
@@ -139,7 +141,7 @@ def _load_model(folder: Path, modules: list[dict[str, Any]], trust_remote_code: 
         raise MissingExtraError(
             "sentence-transformers", "sentence-transformers", f"the text tower in {folder}"
         ) from None
-    # Read here first: a file that is torn or that would run code is refused before the library sees it.
+    # Read first, so that a damaged file, or one that would run code, is refused before the library opens it.
     state, *_ = [
         read_state_dict(folder / module["path"])
         for module in modules
@@ -153,7 +155,7 @@ def _load_model(folder: Path, modules: list[dict[str, Any]], trust_remote_code: 
                 device="cpu",
                 local_files_only=True,
                 trust_remote_code=trust_remote_code,
-                # Above what the folder's own files ask for.
+                # These override the folder's own files.
                 model_kwargs={
                     "dtype": torch.float32,
                     "use_safetensors": safe,
@@ -161,7 +163,7 @@ def _load_model(folder: Path, modules: list[dict[str, Any]], trust_remote_code: 
                     "ignore_mismatched_sizes": True,  # refused below, by name
                 },
             )
-    except Exception as error:  # every module has its own way to fail
+    except Exception as error:  # every module fails in its own way
         raise BackboneUnavailable(
             f"the modules in {folder} cannot be loaded: {in_one_line(error)}"
         ) from error
@@ -170,8 +172,8 @@ def _load_model(folder: Path, modules: list[dict[str, Any]], trust_remote_code: 
 
 
 def _refuse_random_weights(model: Any, folder: Path, state: dict[str, torch.Tensor]) -> None:
-    # The library does not tell which weights of the encoder it found none for and drew at random. So make
-    # an encoder whose weights are known to be the folder's, and put them in place of the library's.
+    # The library does not report weights of the encoder that were missing and drawn at random. So load an
+    # encoder strictly from the folder's weights, and replace the library's weights by its weights.
     encoder = model[0].auto_model
     strict = load_strictly(type(encoder), encoder.config, folder, state, without_pooler=True)
     if getattr(encoder, "pooler", None) is not None:

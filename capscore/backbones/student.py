@@ -1,14 +1,12 @@
 """capscore's own multilingual text towers: students of a CLIP text tower, saved to and loaded from a folder.
 
-In: a transformers encoder and a tokenizer, or the folder of a saved student. Out: a module that training
-moves, or a `Backbone` of that text tower and its teacher's image tower.
+In: a transformers encoder and a tokenizer, or the folder of a saved student. Out: a module to train, or a
+`Backbone` of that text tower and its teacher's image tower.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -17,17 +15,17 @@ from typing import Any
 from safetensors.torch import save_file
 from torch import nn
 
-from ..errors import BackboneUnavailable, CapscoreError, InputError, ResultWriteError
+from ..errors import BackboneUnavailable, CapscoreError, Setting
 from ..text.languages import language_code
 from .base import Backbone, LoadOptions, settings_digest
-from .checkpoint import in_one_line, read_json, read_state_dict
+from .checkpoint import load_config, read_json, read_marker, read_state_dict, replacing_files
 from .mean_pooled import MeanPooledTower, load_encoder_and_projection
 from .paired import PairedBackbone
 from .transformers_tokenizer import context_length, load_tokenizer, position_limit
 
 _MARKER = "capscore_student.json"
 _FORMAT = 1
-# What the marker must hold, and of which types.
+# Fields of the marker and their types.
 _FIELDS: dict[str, tuple[type, ...]] = {
     "dim": (int,),
     "max_tokens": (int,),
@@ -43,18 +41,18 @@ class StudentTextTower(MeanPooledTower):
     """A transformers encoder → attention-masked mean over all tokens → Linear(hidden, dim), not normalised.
 
     Args:
-        encoder: a model as `transformers.AutoModel` makes them.
-        tokenizer: the encoder's.
+        encoder: model from `transformers.AutoModel`.
+        tokenizer: tokenizer of the encoder.
         dim: length of the teacher's embeddings.
         max_tokens: context length, special tokens included; None for the longest that the encoder allows.
-        image_tower: what `load_backbone` takes for the image tower that goes with it, the teacher's.
+        image_tower: spec of the teacher's image tower for `load_backbone`.
         prefix: text put before every candidate and reference.
-        languages: codes of those it is trained on, kept as `language_code` gives them; None if not known.
-        teacher: what the teacher was, for the record.
-        logit_scale: factor on cosines it was trained with; None for that of the image tower.
+        languages: codes of its training languages, stored in `language_code`'s form; None if not known.
+        teacher: name of the teacher, for the record.
+        logit_scale: factor on cosines during training; None for the image tower's.
 
     Raises:
-        CapscoreError: `max_tokens` is more than the encoder allows, or a language is none.
+        CapscoreError: `max_tokens` is out of the encoder's range, or a language code is unknown.
     """
 
     def __init__(
@@ -75,7 +73,7 @@ class StudentTextTower(MeanPooledTower):
             max_tokens = context_length(encoder.config, encoder, tokenizer)
         elif max_tokens < 3 or (allowed is not None and max_tokens > allowed):
             raise CapscoreError(
-                f"max_tokens={max_tokens} was given, but the encoder reads 3 to {allowed} tokens"
+                Setting("max_tokens", max_tokens), f" was given, but the encoder reads 3 to {allowed} tokens"
             )
         super().__init__(encoder, nn.Linear(encoder.config.hidden_size, dim), tokenizer, max_tokens)
         self.image_tower, self.prefix, self.teacher = image_tower, prefix, teacher
@@ -85,24 +83,14 @@ class StudentTextTower(MeanPooledTower):
     def save_pretrained(self, folder: str | Path) -> None:
         """Write the tower to a folder: capscore_student.json, model.safetensors, config.json, the tokenizer.
 
-        All of it is written aside first and then renamed, capscore_student.json last: a folder without that
-        file is no student. Other files in the folder stay.
+        All files are written aside and then renamed, capscore_student.json last: without it a folder holds no
+        student. Other files in the folder stay.
 
         Raises:
-            ResultWriteError: it could not be written; a student that was there before is still whole.
+            ResultWriteError: the student could not be written; an earlier one in the folder is unharmed.
         """
-        folder = Path(folder)
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(prefix=".partial-", dir=folder) as aside:
-                self._write(Path(aside))
-                (folder / _MARKER).unlink(missing_ok=True)
-                for file in sorted(Path(aside).iterdir(), key=lambda file: file.name == _MARKER):
-                    os.replace(file, folder / file.name)
-        except Exception as error:  # on a full disk every library raises its own
-            raise ResultWriteError(
-                f"the student could not be saved to {folder}: {in_one_line(error)}"
-            ) from error
+        with replacing_files(Path(folder), _MARKER, "the student") as aside:
+            self._write(aside)
 
     def _write(self, folder: Path) -> None:
         self.encoder.config.save_pretrained(folder)
@@ -128,12 +116,13 @@ class StudentTextTower(MeanPooledTower):
         """Load a saved student, in float32, on the CPU, in eval mode.
 
         Raises:
-            BackboneUnavailable: a file is missing or torn, or the weights are not those of config.json.
+            BackboneUnavailable: a file is missing or damaged, or the weights do not fit config.json.
         """
         folder = Path(folder)
-        marker = _read_marker(folder)
+        marker = read_marker(folder / _MARKER, _FORMAT, _FIELDS)
         state = read_state_dict(folder)
-        config = _encoder_config(folder)
+        read_json(folder / "config.json")
+        config = load_config(folder, "an encoder", BackboneUnavailable)
         encoder, projection = load_encoder_and_projection(
             folder, config, state, encoder_prefix="encoder.", projection_prefix="projection."
         )
@@ -142,26 +131,26 @@ class StudentTextTower(MeanPooledTower):
                 f"{folder / _MARKER} says dim {marker['dim']}, "
                 f"but projection.weight has {projection.out_features}"
             )
-        tower = cls(encoder, load_tokenizer(folder, config), **marker)
+        tower = cls(encoder, load_tokenizer(folder, config), **{field: marker[field] for field in _FIELDS})
         tower.projection = projection
         return tower.eval()
 
 
 def recognises(folder: Path) -> bool:
-    """Whether a folder holds a student that `StudentTextTower.save_pretrained` finished."""
+    """Whether a folder holds a student that `StudentTextTower.save_pretrained` finished writing."""
     return (folder / _MARKER).is_file()
 
 
 def load_folder(folder: Path, options: LoadOptions) -> Backbone:
-    """Load a saved student, and the image tower that it was made for or another one.
+    """Load a saved student with the image tower that it was made for, or with another one.
 
     Args:
-        folder: what `StudentTextTower.save_pretrained` wrote.
-        options: whatever is left out of prefix, languages and image tower is as the folder says. No code
-            comes with a student, so that trust has no effect.
+        folder: folder from `StudentTextTower.save_pretrained`.
+        options: options of the backbone; prefix, languages and image tower that are left out come from the
+            folder. No code comes with a student, so trust has no effect.
 
     Raises:
-        BackboneUnavailable: a file is missing or torn, or the image tower cannot be had.
+        BackboneUnavailable: a file is missing or damaged, or the image tower is not available.
         CapscoreError: no image tower, or one of another dimension.
     """
     folder = Path(folder)
@@ -174,33 +163,3 @@ def load_folder(folder: Path, options: LoadOptions) -> Backbone:
         made_for=tower.image_tower,
         logit_scale=tower.logit_scale,
     )
-
-
-def _read_marker(folder: Path) -> dict[str, Any]:
-    path = folder / _MARKER
-    marker = read_json(path)
-    if marker.pop("format", None) != _FORMAT:
-        raise BackboneUnavailable(f"{path} is not of format {_FORMAT}, which this version of capscore reads")
-    for field, types in _FIELDS.items():
-        if field not in marker or isinstance(marker[field], bool) or not isinstance(marker[field], types):
-            raise BackboneUnavailable(
-                f"{path}: {field!r} should be there, as {' or '.join(t.__name__ for t in types)}"
-            )
-    try:
-        for language in marker["languages"] or ():
-            language_code(language)
-    except InputError as error:
-        raise BackboneUnavailable(f"{path}: {error}") from None
-    return {field: marker[field] for field in _FIELDS}
-
-
-def _encoder_config(folder: Path) -> Any:
-    from transformers import AutoConfig
-
-    read_json(folder / "config.json")
-    try:
-        return AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-    except ValueError as error:
-        raise BackboneUnavailable(
-            f"{folder / 'config.json'} is no config of an encoder: {in_one_line(error)}"
-        ) from None

@@ -1,7 +1,7 @@
-"""Places in a changed text → places in the text that it was made from.
+"""Places in a normalised text → places in the original text.
 
-In: a text, what a tokenizer made of it before it cut it (lower case, NFKC, blanks collapsed, entities
-resolved, …), and spans in that. Out: spans in characters of the text itself.
+In: a text, the form that a tokenizer gave it before splitting (lower case, NFKC, blanks collapsed, entities
+resolved, …), and spans in that form. Out: spans in characters of the original text.
 """
 
 from __future__ import annotations
@@ -9,28 +9,28 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Sequence
 
-BLANK = "▁"  # how SentencePiece writes a blank
-# How far two texts are searched for where they go on alike after a difference, and what counts as alike.
+BLANK = "▁"  # a blank in SentencePiece
+# Characters searched after a difference for a place where both texts continue alike, and how many must agree.
 _REACH, _ALIKE = 40, 4
-# Quotation marks are compared as straight ones, which is what open_clip's cleaning makes of them.
+# Quotation marks are compared as straight ones, since open_clip's cleaning makes them straight.
 _STRAIGHT = {sign: "'" for sign in "\u02bc\u2018\u2019\u201a\u201b"} | {
     sign: '"' for sign in "\u201c\u201d\u201e\u201f"
 }
 
 
 def original_spans(original: str, changed: str, spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Spans in `changed` → where what they hold stands in `original`.
+    """Spans in `changed` → the corresponding spans in `original`.
 
     Characters are compared in compatibility decomposition (NFKD) and without case, several blanks as one,
-    quotation marks as straight ones. Where the texts differ even so, they are searched for the nearest place
-    where they go on alike; what lies between is matched in proportion. Letters and digits that were taken
-    out belong to the character before them (the "amp;" of an entity); blanks and punctuation that were taken
-    out belong to none.
+    quotation marks as straight ones. Where the texts still differ, both are searched for the nearest place
+    from which they continue alike; the characters in between are matched in proportion. Letters and digits
+    that were removed belong to the character before them (the "amp;" of an entity); removed blanks and
+    punctuation belong to none.
 
     Args:
-        original: the text.
-        changed: what became of it, in the same order.
-        spans: n pairs of start and end in `changed`; where both are equal, nothing is held.
+        original: original text.
+        changed: its changed form, in the same order.
+        spans: n pairs of start and end in `changed`; a span whose start is its end is empty.
 
     Returns:
         n pairs in characters of `original`, from 0.
@@ -70,18 +70,18 @@ def in_originals(
 
 
 def spans_of_pieces(text: str, ids: Sequence[int], pieces: Sequence[str]) -> list[tuple[int, int, int]]:
-    """Pieces of SentencePiece, which put together are the text as it was normalised → their places in it.
+    """Pieces of SentencePiece, which together are the normalised text → their places in the original text.
 
     Args:
-        text: as it was given.
+        text: original text.
         ids: n token ids.
-        pieces: what each writes; "▁" stands for a blank.
+        pieces: text of each token; "▁" stands for a blank.
 
     >>> spans_of_pieces("Two ﬁne dogs", [4, 8, 2, 1], ["▁Two", "▁fine", "▁dog", "s"])
     [(4, 0, 3), (8, 4, 7), (2, 8, 11), (1, 11, 12)]
     """
     written = [piece.replace(BLANK, " ") for piece in pieces]
-    if written and written[0].startswith(" "):  # put before every text
+    if written and written[0].startswith(" "):  # SentencePiece puts a blank before every text
         written[0] = written[0][1:]
     spans, place = [], 0
     for piece in written:
@@ -93,15 +93,16 @@ def spans_of_pieces(text: str, ids: Sequence[int], pieces: Sequence[str]) -> lis
 
 
 def settled(text: str, pieces: Sequence[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
-    """Pieces of a text with spans that hold no blanks around them and every mark on their last character.
+    """Pieces of a text whose spans have no blanks at their ends and include all marks on their last
+    character.
 
-    A piece that writes nothing but blanks, or nothing at all, has an empty span before what follows. A
-    combining mark or joiner that no other piece writes belongs to the piece before it. Spans are in order:
-    neither starts nor ends ever go back.
+    A piece of blanks only, or of nothing, gets an empty span before the following text. A combining mark or
+    joiner that no other piece includes belongs to the piece before it. Spans are in order: neither starts nor
+    ends ever decrease.
 
     Args:
-        text: the pieces'.
-        pieces: token id, start and end of each, in order.
+        text: text of the pieces.
+        pieces: token id, start and end of each piece, in order.
 
     >>> settled("a  e\u0301!", [(5, 0, 1), (6, 1, 4), (7, 5, 6)])
     [(5, 0, 1), (6, 3, 5), (7, 5, 6)]
@@ -119,7 +120,7 @@ def settled(text: str, pieces: Sequence[tuple[int, int, int]]) -> list[tuple[int
             start, end = start + 1, end + 1
         first, last = max(first, start if start < end else last), max(last, end)
         spans.append((first, last) if start < end else (last, last))
-    following = len(text)  # where the next piece begins that does not begin inside this one
+    following = len(text)  # start of the next piece that does not begin inside this one
     for row in range(len(spans) - 1, -1, -1):
         start, end = spans[row]
         if row + 1 < len(spans) and spans[row + 1][0] >= end:
@@ -132,7 +133,7 @@ def settled(text: str, pieces: Sequence[tuple[int, int, int]]) -> list[tuple[int
 
 
 def _belongs(text: str, start: int, place: int) -> bool:
-    """Whether the character at a place is part of the one before it, in a piece that begins at `start`."""
+    """Whether the character at a place is part of the preceding one, in a piece that begins at `start`."""
     category = unicodedata.category(text[place])
     if category[0] == "M" or category == "Cf":
         return True
@@ -143,7 +144,7 @@ def _belongs(text: str, start: int, place: int) -> bool:
 
 
 def _places(original: str, changed: str) -> tuple[list[int], list[int]]:
-    """For each character of `changed` where it starts and ends in `original`."""
+    """Start and end in `original` of each character of `changed`."""
     here, here_from = _folded(original)
     there, there_from = _folded(changed)
     starts: list[int] = []
@@ -151,7 +152,7 @@ def _places(original: str, changed: str) -> tuple[list[int], list[int]]:
     for (start, end), character in zip(_aligned(here, there), there_from, strict=True):
         begin = here_from[start] if start < len(here) else len(original)
         finish = here_from[end - 1] + 1 if start < end else begin
-        if character == len(starts) - 1:  # one more of what a single character was made into
+        if character == len(starts) - 1:  # a further character of a single one's decomposition
             ends[-1] = max(ends[-1], finish)
             continue
         _repeat_last(starts, ends, character)
@@ -162,7 +163,7 @@ def _places(original: str, changed: str) -> tuple[list[int], list[int]]:
 
 
 def _repeat_last(starts: list[int], ends: list[int], length: int) -> None:
-    """Lengthen both by blanks that follow a blank: the text was compared without them."""
+    """Add entries for blanks that follow a blank, which the comparison left out."""
     missing = length - len(starts)
     if missing:
         starts.extend([ends[-1]] * missing)
@@ -170,7 +171,7 @@ def _repeat_last(starts: list[int], ends: list[int], length: int) -> None:
 
 
 def _folded(text: str) -> tuple[str, list[int]]:
-    """A text as it is compared, and for each of its characters where in the text it comes from."""
+    """The form of a text for comparison, and the place in the text of each character of that form."""
     signs: list[str] = []
     places: list[int] = []
     for place, sign in enumerate(text):
@@ -185,12 +186,12 @@ def _folded(text: str) -> tuple[str, list[int]]:
         if folded:
             signs.append(folded)
             places.extend([place] * len(folded))
-    # All is decomposed: this only puts marks on one letter in the order that they have within one character.
+    # All characters are decomposed; this only sorts the marks on one letter.
     return unicodedata.normalize("NFD", "".join(signs)), places
 
 
 def _aligned(here: str, there: str) -> list[tuple[int, int]]:
-    """For each character of `there` a span of `here`."""
+    """A span of `here` for each character of `there`."""
     spans: list[tuple[int, int]] = []
     i = j = 0
     while j < len(there):
@@ -201,7 +202,7 @@ def _aligned(here: str, there: str) -> list[tuple[int, int]]:
         kept = _after_signs(here, i, there[j])
         if kept > i and _alike(here, there, kept, j):
             i = kept
-        elif there[j] == " " and _alike(here, there, i, j + 1):  # a blank that was put in
+        elif there[j] == " " and _alike(here, there, i, j + 1):  # an inserted blank
             spans.append((i, i))
             j += 1
         else:
@@ -209,7 +210,7 @@ def _aligned(here: str, there: str) -> list[tuple[int, int]]:
             spans.extend(_in_proportion(i, skip, fill))
             i, j = i + skip, j + fill
             if spans and not fill and any(map(str.isalnum, here[i - skip : i])):
-                # what was taken out, up to where the texts go on alike
+                # the removed part, up to where the texts continue alike
                 i = _after_signs(here, i, there[j]) if j < len(there) else len(here)
                 spans[-1] = (spans[-1][0], i)
     if spans and any(map(str.isalnum, here[i:])):
@@ -218,14 +219,14 @@ def _aligned(here: str, there: str) -> list[tuple[int, int]]:
 
 
 def _after_signs(text: str, place: int, sought: str) -> int:
-    """The first place from `place` on that holds a letter, a digit or the character sought."""
+    """The first place, from `place` on, of a letter, a digit or the character sought."""
     while place < len(text) and text[place] != sought and not text[place].isalnum():
         place += 1
     return place
 
 
 def _next_alike(here: str, there: str, i: int, j: int) -> tuple[int, int]:
-    """How much of each text to pass over so that they go on alike; the rest of both where they never do."""
+    """Characters of each text to skip so that they continue alike; the rest of both if they never do."""
     for total in range(1, _REACH):
         for fill in range(min(total, len(there) - j) + 1):
             if _alike(here, there, i + total - fill, j + fill):
@@ -234,7 +235,7 @@ def _next_alike(here: str, there: str, i: int, j: int) -> tuple[int, int]:
 
 
 def _alike(here: str, there: str, i: int, j: int) -> bool:
-    """Whether two texts go on alike, but for signs that the second lacks and blanks that were put into it."""
+    """Whether two texts continue alike, except for signs missing from and blanks inserted into the second."""
     alike = 0
     while alike < _ALIKE and i < len(here) and j < len(there):
         if here[i] == there[j]:
@@ -249,5 +250,5 @@ def _alike(here: str, there: str, i: int, j: int) -> bool:
 
 
 def _in_proportion(start: int, count: int, parts: int) -> list[tuple[int, int]]:
-    """`count` characters from `start` on, shared out to `parts` characters."""
+    """`count` characters from `start` on, divided among `parts` characters."""
     return [(start + part * count // parts, start - (-(part + 1) * count // parts)) for part in range(parts)]

@@ -1,6 +1,6 @@
-"""transformers' CLIP family: CLIP, AltCLIP, Chinese-CLIP, SigLIP, SigLIP 2 and MetaCLIP 2.
+"""Loads models of transformers' CLIP family: CLIP, AltCLIP, Chinese-CLIP, SigLIP, SigLIP 2 and MetaCLIP 2.
 
-In: a checkpoint folder. Out: a `Backbone` with both towers of it.
+In: a checkpoint folder. Out: a `Backbone` with both of its towers.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import transformers
 from tokenizers.normalizers import Lowercase
 from torch import nn
 
-from ..errors import BackboneUnavailable, CapscoreError
+from ..errors import BackboneUnavailable, CapscoreError, Setting
 from .base import (
     Backbone,
     LoadOptions,
@@ -33,9 +33,10 @@ from .base import (
     weights_digest,
 )
 from .checkpoint import (
-    in_one_line,
+    load_config,
+    load_processor,
     load_strictly,
-    quiet_transformers,
+    load_with_report,
     read_json,
     refuse_misreport,
     weight_files,
@@ -59,10 +60,10 @@ class _Reading:
     """How a kind of text tower reads a batch.
 
     Attributes:
-        masked: it looks both ways, so that padding must be masked. A causal tower pools at the end token,
-            which padding comes after and cannot reach.
-        full: it was trained on texts padded to the whole context, and reads the padding as well.
-        lowercase: it was trained on lower-cased texts.
+        masked: whether it attends in both directions, so that padding must be masked. A causal tower pools
+            at the end token, before the padding.
+        full: whether it was trained on texts padded to the whole context, and reads the padding.
+        lowercase: whether it was trained on lower-cased texts.
     """
 
     masked: bool = False
@@ -78,20 +79,20 @@ _FAMILY = {
     "siglip": _Reading(full=True, lowercase=True),
     "siglip2": _Reading(full=True, lowercase=True),
 }
-# A tower that brings its own code: nothing is known of it, so padding is always the same, and masked.
+# A tower with its own code, of which nothing is known: always the same padding, and masked.
 _FOREIGN = _Reading(masked=True, full=True)
 _CAUSAL = ("clip", "metaclip_2")
-# SigLIP 2 was trained on lower-cased texts, yet its checkpoints name Gemma's tokenizer, which keeps capitals.
-# This is what transformers' own Siglip2Tokenizer does before anything else.
+# SigLIP 2 was trained on lower-cased texts, but its checkpoints name Gemma's tokenizer, which keeps capitals.
+# transformers' own Siglip2Tokenizer lower-cases first, too.
 _LOWERCASE = Lowercase()
-# An image processor comes in two makes, torchvision's and PIL's, which differ by up to one level of 255. Left
-# open, the versions of transformers choose differently; torchvision's is what 5 chooses for most, and what 4
-# has as well, under another name. The class is part of the fingerprint.
+# There are two implementations of image processors, with torchvision and with PIL, whose results differ by up
+# to one level of 255, and versions of transformers have different defaults. torchvision's is the usual
+# default of version 5, and version 4 has it under another name. The class is part of the fingerprint.
 _TORCHVISION = {"use_fast": True} if transformers.__version__.startswith("4.") else {"backend": "torchvision"}
 
 
 def recognises(folder: Path) -> bool:
-    """Whether a folder's config.json is one of transformers'; ask the more particular kinds first."""
+    """Whether a folder has a config.json of transformers; ask the more specific kinds first."""
     if not (folder / "config.json").is_file():
         return False
     return not {"model_type", "auto_map"}.isdisjoint(read_json(folder / "config.json"))
@@ -101,17 +102,19 @@ def load_folder(folder: Path, options: LoadOptions) -> Backbone:
     """Load a checkpoint folder of the family.
 
     Args:
-        folder: config.json, model.safetensors (or pytorch_model.bin), tokenizer, preprocessor_config.json.
-        options: without an image tower, as these checkpoints have their own.
+        folder: folder with config.json, model.safetensors (or pytorch_model.bin), a tokenizer and
+            preprocessor_config.json.
+        options: options of the backbone, without an image tower: these checkpoints have their own.
 
     Raises:
-        BackboneUnavailable: a file is missing or torn, or the weights are not those the config describes.
-        CapscoreError: another kind of model, or one whose code was not trusted.
+        BackboneUnavailable: a file is missing or damaged, or the weights do not fit the config.
+        CapscoreError: another kind of model, or one whose code is not trusted.
     """
     folder = Path(folder)
     if options.image_tower:
         raise CapscoreError(
-            f"image_tower={options.image_tower!r} was given, but {options.name} has an image tower of its own"
+            Setting("image_tower", options.image_tower),
+            f" was given, but {options.name} has an image tower of its own",
         )
     kind, model, tokenizer = _load_model(folder, options.trust_remote_code)
     return TransformersClip(
@@ -129,52 +132,28 @@ def _load_model(folder: Path, trust_remote_code: bool) -> tuple[str, Any, Any]:
     raw = read_json(folder / "config.json")
     kind = raw.get("model_type", "")
     if kind in _FAMILY:
-        weight_files(folder)  # a missing file is a clearer complaint than a config's
-        config = _load_config(folder, kind)
+        weight_files(folder)  # "file missing" is a clearer error than one about the config
+        config = load_config(folder, f"a {kind!r} model")
         model = load_strictly(transformers.MODEL_MAPPING[type(config)], config, folder)
         return kind, model, load_tokenizer(folder, config)
 
     if not raw.get("auto_map"):
         raise CapscoreError(
             f"{folder / 'config.json'} describes a model of type {kind!r}; "
-            f"the types that can be scored with are {', '.join(sorted(_FAMILY))}"
+            f"supported types are {', '.join(sorted(_FAMILY))}"
         )
     if not trust_remote_code:
         raise CapscoreError(
-            f"{folder} brings code of its own ({raw['auto_map']}), which runs only with "
-            "trust_remote_code=True: pass it if you have read that code and trust it"
+            f"{folder} contains code ({raw['auto_map']}), which runs only with ",
+            Setting("trust_remote_code", True),
+            ": set it if you have read that code and trust it",
         )
     model = _load_foreign(folder)
     return "", model, load_tokenizer(folder, model.config, trust_remote_code=True)
 
 
-def _load_config(folder: Path, kind: str) -> Any:
-    from transformers import AutoConfig
-
-    try:
-        with quiet_transformers():
-            return AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-    except Exception as error:  # each model type validates its config in its own way
-        raise CapscoreError(
-            f"{folder / 'config.json'} is no config of a {kind!r} model: {in_one_line(error)}"
-        ) from error
-
-
 def _load_foreign(folder: Path) -> Any:
-    from transformers import AutoModel
-
-    files = weight_files(folder)
-    with quiet_transformers():
-        model, report = AutoModel.from_pretrained(
-            folder,
-            local_files_only=True,
-            trust_remote_code=True,
-            use_safetensors=files[0].suffix == ".safetensors",
-            weights_only=True,
-            dtype=torch.float32,
-            ignore_mismatched_sizes=True,
-            output_loading_info=True,
-        )
+    model, report = load_with_report(transformers.AutoModel, folder, trust_remote_code=True)
     refuse_misreport(folder, report)
     absent = [method for method in ("get_text_features", "get_image_features") if not hasattr(model, method)]
     if absent:
@@ -183,36 +162,32 @@ def _load_foreign(folder: Path) -> Any:
 
 
 def _load_image_processor(folder: Path, trust_remote_code: bool) -> Any:
-    from transformers import AutoImageProcessor
-
     if not any((folder / file).is_file() for file in ("preprocessor_config.json", "processor_config.json")):
         raise BackboneUnavailable(
-            f"{folder} has no preprocessor_config.json, which says how its image tower wants images"
+            f"{folder} has no preprocessor_config.json, which describes the input of its image tower"
         )
-    try:
-        with quiet_transformers():
-            return AutoImageProcessor.from_pretrained(
-                folder, local_files_only=True, trust_remote_code=trust_remote_code, **_TORCHVISION
-            )
-    except Exception as error:  # OSError, ValueError or TypeError, after what is wrong in the file
-        raise BackboneUnavailable(
-            f"the image processor in {folder} cannot be loaded: {in_one_line(error)}"
-        ) from error
+    return load_processor(
+        transformers.AutoImageProcessor,
+        folder,
+        "image processor",
+        trust_remote_code=trust_remote_code,
+        **_TORCHVISION,
+    )
 
 
 class TransformersClip(TrainableBackbone):
     """A model of transformers with `get_text_features` and `get_image_features`.
 
     Args:
-        model: the model, in float32.
-        tokenizer: its tokenizer.
-        image_processor: its image processor, of either kind (torchvision or PIL).
-        options: as they are.
-        kind: its `model_type`; "" for one with its own code.
+        model: model in float32.
+        tokenizer: tokenizer of the model.
+        image_processor: image processor of the model, with torchvision or PIL.
+        options: options of the backbone.
+        kind: `model_type` of the model; "" for one with its own code.
         settings: digest of the files that say how the weights are used.
 
     Raises:
-        CapscoreError: tokenizer and text tower disagree on which token ends a text.
+        CapscoreError: tokenizer and text tower disagree about the token that ends a text.
     """
 
     def __init__(
@@ -261,8 +236,8 @@ class TransformersClip(TrainableBackbone):
     def text_network(self) -> nn.Module:
         if self._text is None:
             raise CapscoreError(
-                f"the backbone {self.name!r} cannot be fine-tuned: it runs code of its own, so that nobody "
-                "knows which of its weights are the text tower's"
+                f"the backbone {self.name!r} cannot be fine-tuned: it runs its own code, so capscore cannot "
+                "tell which of its weights belong to the text tower"
             )
         return self._text
 
@@ -270,10 +245,10 @@ class TransformersClip(TrainableBackbone):
         return getattr(self._model.config, "text_config", self._model.config), self._tokenizer
 
     def _check_end_token(self, pooled_id: int) -> None:
-        # A causal tower is read out at its end token, and at the first token where it finds none:
-        # with the wrong id every text would get the same embedding.
+        # A causal tower is read out at its end token, or at the first token if it finds none: with the
+        # wrong id every text would get the same embedding.
         ids = self._tokenizer(["a photo"])["input_ids"][0]
-        legacy = self._kind == "clip" and pooled_id == 2  # then it is read out at the highest id
+        legacy = self._kind == "clip" and pooled_id == 2  # read out at the highest id
         where = ids.index(max(ids)) if legacy else ids.index(pooled_id) if pooled_id in ids else -1
         if where != len(ids) - 1:
             raise CapscoreError(
@@ -288,11 +263,11 @@ class TransformersClip(TrainableBackbone):
         return type(self._image_processor).__name__ + json.dumps(settings, sort_keys=True, default=str)
 
     def preprocess(self, image: Image.Image) -> torch.Tensor:
-        """One RGB image → (3, height, width); for SigLIP 2 NaFlex → (patches + 1, values of a patch).
+        """One RGB image → (3, height, width); for SigLIP 2 NaFlex → (patches + 1, values per patch).
 
         The first row of the latter begins with height and width in patches.
         """
-        # As an array whose layout is said: some processors take an image 3 pixels high for channels first.
+        # With an explicit layout: some processors mistake an image 3 pixels high for channels first.
         batch = self._image_processor(
             images=np.array(image), input_data_format="channels_last", return_tensors="pt"
         )
@@ -324,7 +299,7 @@ class TransformersClip(TrainableBackbone):
         return tokenize_texts(self._tokenizer, self._as_read(texts), self.max_tokens)
 
     def _as_read(self, texts: Sequence[str]) -> Sequence[str]:
-        # SigLIP's own tokenizer knows what to do with capitals.
+        # SigLIP's own tokenizer handles capitals itself.
         if self._reading.lowercase and type(self._tokenizer).__name__ != "SiglipTokenizer":
             return [_LOWERCASE.normalize_str(text) for text in texts]
         return texts
@@ -341,7 +316,7 @@ class TransformersClip(TrainableBackbone):
     def _text_features(self, ids: Sequence[Sequence[int]]) -> torch.Tensor:
         masked = self._reading.masked
         if self._reading.full:
-            # SigLIP was trained without a mask; its tokenizers say so by not naming one.
+            # SigLIP was trained without a mask, so its tokenizers do not list one among their outputs.
             masked = masked or "attention_mask" in self._tokenizer.model_input_names
             tokens, mask = pad_to_length(ids, self._pad_id, self.max_tokens, self._tokenizer.padding_side)
         else:
@@ -353,7 +328,7 @@ class TransformersClip(TrainableBackbone):
 
 
 class _TextSide(nn.Module):
-    """The text tower of a model and the projection after it, where there is one."""
+    """The text tower of a model and its projection, if there is one."""
 
     def __init__(self, model: Any):
         super().__init__()
@@ -362,5 +337,5 @@ class _TextSide(nn.Module):
 
 
 def _tensor(features: Any) -> torch.Tensor:
-    # transformers 4 returns the tensor, 5 an output object that holds it.
+    # transformers 4 returns the tensor, version 5 an output object that holds it.
     return features if isinstance(features, torch.Tensor) else features.pooler_output

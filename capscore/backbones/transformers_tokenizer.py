@@ -1,6 +1,7 @@
-"""Texts through a tokenizer of transformers: ids without padding, cut so that the last special token stays.
+"""Loads tokenizers of transformers from checkpoint folders, and tokenises texts with them.
 
-In: a checkpoint folder, then texts. Out: a tokenizer, then `Tokens`.
+In: a checkpoint folder; texts. Out: a tokenizer; `Tokens`, without padding, whose last special token is never
+cut off.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from .base import Tokens, pad_batch
 from .checkpoint import in_one_line, quiet_transformers
 from .text_places import BLANK, settled, spans_of_pieces
 
-# Any one of these holds a vocabulary.
+# Files that hold a vocabulary.
 _VOCABULARIES = (
     "tokenizer.json",
     "vocab.txt",
@@ -29,7 +30,7 @@ _VOCABULARIES = (
     "spiece.model",
     "tokenizer.model",
 )
-# What RoBERTa's kin call their special tokens; a bare tokenizer.json does not say which is which.
+# Special tokens of RoBERTa and its variants; a tokenizer.json alone does not name their roles.
 _ROBERTA_TOKENS = {
     "bos_token": "<s>",
     "eos_token": "</s>",
@@ -45,9 +46,9 @@ def has_vocabulary(folder: Path) -> bool:
 
 
 def require_vocabulary(folder: Path) -> None:
-    """Raise `BackboneUnavailable` where a folder has no vocabulary: transformers would make a tiny one up."""
+    """Raise `BackboneUnavailable` if a folder has no vocabulary: transformers would invent a tiny one."""
     if not has_vocabulary(folder):
-        raise BackboneUnavailable(f"{folder} has no tokenizer: none of {', '.join(_VOCABULARIES)} is there")
+        raise BackboneUnavailable(f"{folder} has no tokenizer: none of {', '.join(_VOCABULARIES)} is in it")
 
 
 def load_tokenizer(
@@ -60,20 +61,20 @@ def load_tokenizer(
     """The tokenizer of a checkpoint folder.
 
     Args:
-        folder: where tokenizer.json or another vocabulary is. A tokenizer.json without any configuration
-            beside it is one of RoBERTa's kin, as in LAION's repositories.
-        config: the model's config, where config.json is not one that transformers knows.
-        trust_remote_code: let transformers run a tokenizer's own code.
-        settings: more arguments of the tokenizer's class; whether code runs is not theirs to say.
+        folder: folder with tokenizer.json or another vocabulary. A tokenizer.json without any configuration
+            is taken for a RoBERTa variant's, as in LAION's repositories.
+        config: config of the model, if transformers does not know its config.json.
+        trust_remote_code: whether transformers may run the tokenizer's own code.
+        settings: further arguments of the tokenizer's class; they cannot make code run.
 
     Raises:
-        BackboneUnavailable: no vocabulary is there, or it is torn, or needs code that is not trusted.
+        BackboneUnavailable: the vocabulary is missing or damaged, or needs code that is not trusted.
         MissingExtraError: the vocabulary is a SentencePiece model and that library is not installed.
     """
     from transformers import AutoTokenizer
 
     require_vocabulary(folder)
-    # Said outright, after all else: left open, transformers asks on the terminal whether it may run code.
+    # Always set, and last: otherwise transformers asks on the terminal whether it may run code.
     arguments = {
         **(settings or {}),
         **({} if config is None else {"config": config}),
@@ -86,8 +87,8 @@ def load_tokenizer(
             if config is None and not configured and (folder / "tokenizer.json").is_file():
                 return _bare_tokenizer(folder / "tokenizer.json", settings or {})
             return AutoTokenizer.from_pretrained(folder, **arguments)
-    except Exception as error:  # the tokenizers library raises bare Exception for a torn file
-        for package in ("sentencepiece", "protobuf"):  # what SiglipTokenizer is made of
+    except Exception as error:  # the tokenizers library raises plain Exception for a damaged file
+        for package in ("sentencepiece", "protobuf"):  # needed by SiglipTokenizer
             if isinstance(error, ImportError) and f"requires the {package}" in str(error).lower():
                 raise MissingExtraError(package, "siglip", f"the tokenizer in {folder}") from None
         raise BackboneUnavailable(
@@ -107,20 +108,20 @@ def _bare_tokenizer(file: Path, settings: Mapping[str, Any]) -> Any:
 
 
 def vocabulary_digest(tokenizer: Any) -> str:
-    """Digest (32 hexadecimal digits) of how a tokenizer, from whatever files, cuts texts."""
+    """Digest (32 hexadecimal digits) of how a tokenizer splits texts, whatever its files."""
     fast = getattr(tokenizer, "backend_tokenizer", None)
     if fast is None:
         return xxhash.xxh3_128_hexdigest(json.dumps(tokenizer.get_vocab(), sort_keys=True).encode())
-    # Both are left over from the last call, and set anew by the next.
+    # Both are left over from the last call, and set again by the next.
     fast.no_truncation()
     fast.no_padding()
     return xxhash.xxh3_128_hexdigest(fast.to_str().encode())
 
 
 def position_limit(text_config: Any, text_model: nn.Module) -> int | None:
-    """Longest sequence of tokens, special ones included, that a text model has positions for; None for any.
+    """Number of positions that a text model has for tokens, special ones included; None if unlimited.
 
-    RoBERTa's kin count positions from the padding index on, so that the first ones are never used.
+    RoBERTa and its variants count positions from the padding index on and never use the first ones.
     """
     positions = getattr(text_config, "max_position_embeddings", None)
     if not isinstance(positions, int) or positions <= 0:
@@ -131,7 +132,7 @@ def position_limit(text_config: Any, text_model: nn.Module) -> int | None:
 
 
 def context_length(text_config: Any, text_model: nn.Module, tokenizer: Any) -> int:
-    """Longest sequence of tokens, special ones included, that text model and tokenizer both allow.
+    """Largest number of tokens, special ones included, that text model and tokenizer both allow.
 
     Raises:
         CapscoreError: neither of them sets a limit.
@@ -139,7 +140,7 @@ def context_length(text_config: Any, text_model: nn.Module, tokenizer: Any) -> i
     limits = [tokenizer.model_max_length, position_limit(text_config, text_model)]
     limit = min(limit for limit in limits if limit is not None)
     if limit > 10**6:  # a tokenizer without a limit says about 1e30
-        raise CapscoreError("neither the model's config nor its tokenizer says how long a text may be")
+        raise CapscoreError("neither the model's config nor its tokenizer limits the length of a text")
     return int(limit)
 
 
@@ -162,10 +163,10 @@ def tokenize_texts(tokenizer: Any, texts: Sequence[str], max_tokens: int) -> Tok
 
 
 def piece_spans(tokenizer: Any, texts: Sequence[str]) -> list[list[tuple[int, int, int]]]:
-    """Texts → (id, start, end) of their tokens, special ones left out; see `Backbone.piece_spans`.
+    """Texts → (id, start, end) of their tokens, without special ones; see `Backbone.piece_spans`.
 
     Raises:
-        CapscoreError: a tokenizer that does not tell where its tokens stand.
+        CapscoreError: the tokenizer does not say where its tokens are.
     """
     texts = list(texts)
     if not texts:
@@ -182,11 +183,11 @@ def piece_spans(tokenizer: Any, texts: Sequence[str]) -> list[list[tuple[int, in
         return_token_type_ids=False,
         verbose=False,
     )
-    # Where a blank is written before the first word, or before every word, the tokenizer has it stand on the
-    # word's first letter. On its own it writes nothing.
+    # A tokenizer that inserts a blank before the first word, or before every word, gives it the place of the
+    # word's first letter. As a token of its own it writes nothing.
     blank = tokenizer.convert_tokens_to_ids(BLANK)
     if blank is None or tokenizer.convert_ids_to_tokens(blank) != BLANK:
-        blank = -1  # it has no such token: what it gave is the unknown one
+        blank = -1  # there is no such token; the id is that of the unknown token
     return [
         settled(
             text,
@@ -202,8 +203,8 @@ def piece_spans(tokenizer: Any, texts: Sequence[str]) -> list[list[tuple[int, in
 def _slow_piece_spans(tokenizer: Any, text: str) -> list[tuple[int, int, int]]:
     if not hasattr(tokenizer, "sp_model"):
         raise CapscoreError(
-            f"{type(tokenizer).__name__} does not tell where in a text its tokens stand: only tokenizers of "
-            "the tokenizers library and SentencePiece's do"
+            f"{type(tokenizer).__name__} does not say where in a text its tokens are: only tokenizers of the "
+            "tokenizers library and of SentencePiece do"
         )
     pieces = tokenizer.tokenize(text)
     return spans_of_pieces(text, tokenizer.convert_tokens_to_ids(pieces), pieces)
@@ -224,7 +225,7 @@ def _ids(
 
 
 def pad_id_of(tokenizer: Any) -> int:
-    """The id to pad with; the end token's where the tokenizer names no padding token."""
+    """The id to pad with: the end token's if the tokenizer has no padding token."""
     for token_id in (tokenizer.pad_token_id, tokenizer.eos_token_id):
         if token_id is not None:
             return token_id

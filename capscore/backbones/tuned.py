@@ -1,7 +1,7 @@
-"""Fine-tuned text towers: what training changed, on top of the backbone that it started from.
+"""Saves and loads fine-tuned text towers as the difference from the backbone that training started from.
 
-In: a trained backbone and its base, or the folder of a saved one. Out: a folder with the tensors that differ
-from the base's, or a `Backbone`: the base with those tensors in place.
+In: a trained backbone and its base, or the folder of a saved tower. Out: a folder with the tensors that
+differ from the base's, or a `Backbone`: the base with those tensors in place.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -19,10 +18,17 @@ from typing import Any
 import torch
 from safetensors.torch import save_file
 
-from ..errors import BackboneUnavailable, CapscoreError, InputError, ResultWriteError
+from ..errors import BackboneUnavailable, CapscoreError, Setting
 from ..text.languages import language_code
-from .base import DTYPES, Backbone, LoadOptions, fingerprint_of, resolve_dtype, tensors_digest
-from .checkpoint import in_one_line, read_json, read_state_dict, refuse_misfit, without_rebuilt
+from .base import DTYPES, Backbone, LoadOptions, fingerprint_of, first_line, resolve_dtype, tensors_digest
+from .checkpoint import (
+    in_one_line,
+    read_marker,
+    read_state_dict,
+    refuse_misfit,
+    replacing_files,
+    without_rebuilt,
+)
 from .download import CONFIGURATION, needed_files
 from .paired import PairedBackbone
 from .registry import find
@@ -31,7 +37,7 @@ MARKER = "capscore_tuned.json"
 WEIGHTS = "model.safetensors"
 _SETTINGS = "text_tower"
 _FORMAT = 1
-# What the marker must hold, and of which types.
+# Fields of the marker and their types.
 _FIELDS: dict[str, tuple[type, ...]] = {
     "base": (str,),
     "base_revision": (str,),
@@ -46,7 +52,7 @@ _FIELDS: dict[str, tuple[type, ...]] = {
     "notes": (dict,),
 }
 _COMMIT = re.compile(r"[0-9a-f]{40}")
-# Ordinary captions in several scripts: another vocabulary, or another cleaning, gives them other ids.
+# Ordinary captions in several scripts, whose ids change with the vocabulary and the cleaning of texts.
 _PROBES = (
     "Two dogs run along the beach, and a man in a red coat watches them.",
     "Ein Mädchen hält 3 große Luftballons.",
@@ -57,7 +63,7 @@ _PROBES = (
     "رجل يركب دراجة",
     "강아지가 공을 물고 있다.",
 )
-# Folders that are being loaded, so that one that is its own base is noticed.
+# Folders that are being loaded, to notice one that is its own base.
 _loading: ContextVar[tuple[Path, ...]] = ContextVar("loading", default=())
 
 
@@ -72,31 +78,31 @@ def save_tuned(
     notes: Mapping[str, Any] | None = None,
     dtype: str = "float32",
 ) -> None:
-    """Write what fine-tuning changed to a folder that `load_backbone` takes.
+    """Write what fine-tuning changed to a folder that `load_backbone` reads.
 
     The folder holds capscore_tuned.json, model.safetensors with the tensors of the text network that differ
-    from the base's, and in text_tower/ its config and tokenizer where they are transformers', for people to
-    look at: loading takes the base's. All of it is written aside first and then renamed, capscore_tuned.json
-    last: a folder without that file holds no fine-tuned tower. Other files in the folder stay. The image
-    tower is not written: it must be the base's.
+    from the base's, and, for towers of transformers, the config and tokenizer in text_tower/, for
+    information: loading uses the base's. All files are written aside and then renamed, capscore_tuned.json
+    last: without it a folder holds no fine-tuned tower. Other files in the folder stay. The image tower is
+    not written: it must be the base's.
 
     Args:
-        backbone: the trained one, in float32.
-        folder: made where it is not there; one with another model's weights in it is refused.
-        base: what the training started from, in float32 and as it was loaded.
-        base_spec: what `load_backbone` takes for the base. A commit is pinned where the base came from the
-            Hub and none is named. A folder's relative path is kept as one from `folder`, so that both can
-            move together; an absolute one stays.
-        recipe: how it was trained, such as "pr_mcs", for the record.
-        languages: codes of those it was trained on; None for the backbone's.
-        notes: whatever else is worth recording, ready for JSON.
+        backbone: trained backbone, in float32.
+        folder: folder to write, created if needed; refused if it holds another model's weights.
+        base: backbone that the training started from, in float32 and unchanged since it was loaded.
+        base_spec: spec of the base for `load_backbone`. A commit is pinned if the base came from the Hub and
+            the spec names none. A relative path is stored relative to `folder`, so that both folders can
+            move together; an absolute path stays.
+        recipe: recipe of the training, such as "pr_mcs", for the record.
+        languages: language codes that it was trained on; None for the backbone's.
+        notes: anything else worth recording, ready for JSON.
         dtype: "float32", or "float16" for half the size and embeddings that differ by about 1e-3.
 
     Raises:
         CapscoreError: the two backbones do not go together, nothing was trained, a weight is not finite, or
             the folder holds another model.
-        InputError: a language is none.
-        ResultWriteError: it could not be written.
+        InputError: an unknown language code.
+        ResultWriteError: the folder could not be written.
 
     >>> from capscore import load_backbone
     >>> from capscore.backbones.tuned import save_tuned
@@ -123,7 +129,7 @@ def save_tuned(
         "format": _FORMAT,
         "base": _portable(_pinned(base_spec, base.revision), folder),
         "base_revision": base.revision,
-        # A tower is cast when it is loaded: so that any dtype can be checked.
+        # A tower is cast when it is loaded, so there is a digest to check for every dtype.
         "base_text": {name: tensors_digest(_cast(before, getattr(torch, name))) for name in DTYPES},
         "base_tokens": _tokens_digest(base),
         "image_tower": _portable(image_tower, folder) if image_tower else "",
@@ -139,36 +145,38 @@ def save_tuned(
     except (TypeError, ValueError) as error:
         raise CapscoreError(f"notes and parts must be ready for JSON: {in_one_line(error)}") from None
     _refuse_other_models(folder)
-    _write(folder, text, tensors, backbone.text_settings())
+    with replacing_files(folder, MARKER, "the fine-tuned tower") as aside:
+        save_file(tensors, aside / WEIGHTS, metadata={"format": "pt"})
+        for part in backbone.text_settings():
+            part.save_pretrained(aside / _SETTINGS)
+        (aside / MARKER).write_text(text, encoding="utf-8")
 
 
 def recognises(folder: Path) -> bool:
-    """Whether a folder holds a fine-tuned text tower that `save_tuned` finished."""
+    """Whether a folder holds a fine-tuned text tower that `save_tuned` finished writing."""
     return (folder / MARKER).is_file()
 
 
 def load_folder(folder: Path, options: LoadOptions) -> Backbone:
-    """Load a fine-tuned text tower: its base, and in it the tensors of the folder.
+    """Load a fine-tuned text tower: its base with the folder's tensors in place.
 
     Args:
-        folder: what `save_tuned` wrote. Its base is loaded by name, from the Hub, or from a folder.
-        options: device, dtype and image tower are those of the base; whatever is left out of prefix and
-            languages is as the folder says. No code that comes with the base runs, since it is the folder
-            that names it.
+        folder: folder from `save_tuned`. Its base is loaded by name, from the Hub, or from a folder.
+        options: device, dtype and image tower for the base, and its `load_backbone`; prefix and languages
+            that are left out come from the folder. Code that comes with the base does not run, since it is
+            the folder that names the base.
 
     Raises:
-        BackboneUnavailable: a file is missing or torn, the base cannot be had or is another one than the
+        BackboneUnavailable: a file is missing or damaged, the base is not available or not the one that the
             tower was fine-tuned from, or the tensors do not fit it.
         CapscoreError: an image tower that does not go with the base.
     """
     folder = Path(folder)
-    marker = _read_marker(folder)
+    marker = read_marker(folder / MARKER, _FORMAT, _FIELDS)
     state = read_state_dict(folder)
     digest = tensors_digest(state)
     if digest != marker["weights"]:
-        raise BackboneUnavailable(
-            f"{folder}: {WEIGHTS} is not the one that {MARKER} was written with; was saving cut short?"
-        )
+        raise BackboneUnavailable(f"{folder}: {WEIGHTS} does not belong to {MARKER}; was saving interrupted?")
     with _no_circle(folder):
         base = _load_base(folder, marker, options)
     _put_in(folder, base, marker["parts"], state)
@@ -189,7 +197,7 @@ def _storage(dtype: str) -> str:
     name = resolve_dtype(dtype)
     if name == "bfloat16":
         raise CapscoreError(
-            "dtype='bfloat16': weights are stored as float32, or as float16 for half the size"
+            Setting("dtype", name), ": weights are stored as float32, or as float16 for half the size"
         )
     return name
 
@@ -197,23 +205,23 @@ def _storage(dtype: str) -> str:
 def _check_pair(backbone: Backbone, base: Backbone) -> None:
     if type(backbone) is not type(base):
         raise CapscoreError(
-            f"a {type(backbone).__name__} was not fine-tuned from a {type(base).__name__}: pass as base what "
-            "the training started from"
+            f"a {type(backbone).__name__} was not fine-tuned from a {type(base).__name__}: pass the backbone "
+            "that training started from as base"
         )
     for role, each in (("backbone", backbone), ("base", base)):
         if each.dtype != "float32":
             raise CapscoreError(f"the {role} is in {each.dtype}: fine-tuned towers are saved from float32")
     trained = {tensor.data_ptr() for tensor in backbone.text_network().parameters()}
     if any(tensor.data_ptr() in trained for tensor in base.text_network().parameters()):
-        raise CapscoreError("backbone and base share their text network: load the base once more")
+        raise CapscoreError("backbone and base share their text network: load the base again")
     if base.remade().fingerprint != base.fingerprint:
-        raise CapscoreError(f"the base {base.name!r} has changed since it was loaded: load it once more")
+        raise CapscoreError(f"the base {base.name!r} has changed since it was loaded: load it again")
     if _tokens_digest(backbone) != _tokens_digest(base):
-        raise CapscoreError(f"the backbone cuts texts into other tokens than its base {base.name!r}")
+        raise CapscoreError(f"the backbone splits texts into other tokens than its base {base.name!r}")
 
 
 def _new_parts(backbone: Backbone, base: Backbone) -> dict[str, Any] | None:
-    """What a base gets before the tensors are put in; None where it has all parts already."""
+    """Parts to add to a base before the tensors are put in; None if it has them all."""
     parts, had = backbone.network_parts(), base.network_parts()
     if parts == had:
         return None
@@ -232,18 +240,18 @@ def _changed(
         misfits += [name for name in after if name not in before]
     if misfits:
         raise CapscoreError(
-            f"the text network is not that of the base {base.name!r}: the shapes of "
-            f"{', '.join(sorted(misfits)[:3])} differ, or only one of the two has them"
+            f"the text network is not that of the base {base.name!r}: {', '.join(sorted(misfits)[:3])} "
+            "differ in shape, or only one of the two has them"
         )
     changed = {}
     for name, tensor in after.items():
         tensor = tensor.detach().cpu()
         if tensor.is_floating_point() and not torch.isfinite(tensor).all():
-            raise CapscoreError(f"{name} of the text network holds NaN or infinity: the training went wrong")
+            raise CapscoreError(f"{name} of the text network holds NaN or infinity: the training failed")
         if name not in before or not torch.equal(tensor, before[name].cpu()):
             changed[name] = tensor
     if not changed:
-        raise CapscoreError(f"nothing was trained: every weight is that of the base {base.name!r}")
+        raise CapscoreError(f"nothing was trained: every weight equals the base's ({base.name!r})")
     return changed
 
 
@@ -262,9 +270,9 @@ def _cast(tensors: Mapping[str, torch.Tensor], dtype: torch.dtype) -> dict[str, 
 
 
 def _pinned(spec: str, revision: str) -> str:
-    """The spec with the commit of the text tower, where it came from the Hub and the spec names none."""
+    """The spec with the text tower's commit, if it came from the Hub and the spec names no revision."""
     if not str(spec).strip():
-        raise CapscoreError(f"base_spec={spec!r}: expected a name, a Hub id or a folder")
+        raise CapscoreError(Setting("base_spec", spec), ": expected a name, a Hub id or a folder")
     spec = os.fspath(spec).strip()
     commit = revision.partition("+")[0]
     pin = _COMMIT.fullmatch(commit) and "@" not in spec and not _is_folder(spec)
@@ -276,7 +284,7 @@ def _is_folder(spec: str) -> bool:
 
 
 def _portable(spec: str, folder: Path) -> str:
-    """A spec as the marker keeps it: of a folder's relative path one that is relative to the marker."""
+    """A spec as the marker stores it: a relative path becomes relative to the marker's folder."""
     if not _is_folder(spec):
         return spec
     path = Path(os.path.expanduser(spec))
@@ -297,63 +305,19 @@ def _refuse_other_models(folder: Path) -> None:
     others = [name for name in needed_files(names) if not name.endswith(CONFIGURATION)]
     if others and not recognises(folder):
         raise CapscoreError(
-            f"{folder} holds weights already ({', '.join(others)}) that no {MARKER} belongs to: take another "
-            "folder, or delete them if they are what is left of an earlier try"
+            f"{folder} already holds weights ({', '.join(others)}) without a {MARKER}: use another folder, "
+            "or delete them if they are left over from an earlier attempt"
         )
-
-
-def _write(folder: Path, marker: str, tensors: dict[str, torch.Tensor], settings: tuple[Any, ...]) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".partial-", dir=folder) as scratch:
-            aside = Path(scratch)
-            save_file(tensors, aside / WEIGHTS, metadata={"format": "pt"})
-            for part in settings:
-                part.save_pretrained(aside / _SETTINGS)
-            files = sorted(path.relative_to(aside) for path in aside.rglob("*") if path.is_file())
-            (aside / MARKER).write_text(marker, encoding="utf-8")
-            # readable for whom files are by default: safetensors leaves them to their owner alone
-            (aside / WEIGHTS).chmod((aside / MARKER).stat().st_mode)
-            (folder / MARKER).unlink(missing_ok=True)
-            for file in [*files, Path(MARKER)]:
-                (folder / file).parent.mkdir(exist_ok=True)
-                os.replace(aside / file, folder / file)
-    except Exception as error:  # on a full disk every library raises its own
-        raise ResultWriteError(
-            f"the fine-tuned tower could not be saved to {folder}: {in_one_line(error)}"
-        ) from error
 
 
 # ------------------------------------------------------------------ loading
-
-
-def _read_marker(folder: Path) -> dict[str, Any]:
-    path = folder / MARKER
-    marker = read_json(path)
-    version = marker.get("format")
-    if version != _FORMAT:
-        newer = isinstance(version, int) and version > _FORMAT
-        hint = ": pip install --upgrade capscore" if newer else ""
-        raise BackboneUnavailable(
-            f"{path} is of format {version!r}; this version of capscore reads format {_FORMAT}{hint}"
-        )
-    for field, types in _FIELDS.items():
-        if field not in marker or not isinstance(marker[field], types):
-            expected = " or ".join("null" if kind is type(None) else kind.__name__ for kind in types)
-            raise BackboneUnavailable(f"{path}: {field!r} should be there, as {expected}")
-    try:
-        for language in marker["languages"] or ():
-            language_code(language)
-    except InputError as error:
-        raise BackboneUnavailable(f"{path}: {error}") from None
-    return marker
 
 
 @contextmanager
 def _no_circle(folder: Path) -> Iterator[None]:
     place, outer = folder.resolve(), _loading.get()
     if place in outer:
-        raise BackboneUnavailable(f"{folder} was fine-tuned from itself, says {folder / MARKER}")
+        raise BackboneUnavailable(f"{folder / MARKER} says that {folder} was fine-tuned from itself")
     token = _loading.set((*outer, place))
     try:
         yield
@@ -362,37 +326,34 @@ def _no_circle(folder: Path) -> Iterator[None]:
 
 
 def _load_base(folder: Path, marker: dict[str, Any], options: LoadOptions) -> Backbone:
-    from .loading import load_backbone  # not at the top: loading.py imports this file
-
     name = marker["base"]
     try:
-        base = load_backbone(
+        base = options.load_backbone(
             resolved(name, folder),
             device=options.device,
             dtype=options.dtype,
             image_tower=options.image_tower or resolved(marker["image_tower"], folder) or None,
         )
     except BackboneUnavailable as error:
-        # The first line only: the rest are names that could be had in the base's place.
-        reason = str(error).partition("\n")[0]
-        raise BackboneUnavailable(f"{folder} was fine-tuned from {name}: {reason}") from error
+        # The first line only: the rest names replacements for the base.
+        raise BackboneUnavailable(f"{folder} was fine-tuned from {name}: ", *first_line(error)) from error
     network = base.text_network()
     found = tensors_digest(without_rebuilt(network.state_dict()))
     because = ""
     if found != marker["base_text"].get(base.dtype):
-        because = "its text network is another"
+        because = "its text network is a different one"
     elif _tokens_digest(base) != marker["base_tokens"]:
-        because = "it cuts texts into other tokens"
+        because = "it splits texts into other tokens"
     if because:
         raise BackboneUnavailable(
-            f"{folder} was fine-tuned from {name} @ {marker['base_revision']}, but {name} is "
-            f"@ {base.revision} here: {because}"
+            f"{folder} was fine-tuned from {name} @ {marker['base_revision']}, but {name} is now "
+            f"@ {base.revision}: {because}"
         )
     return base
 
 
 def resolved(spec: str, folder: Path) -> str:
-    """A spec as the marker has it → one for `load_backbone`."""
+    """A spec from the marker → one for `load_backbone`."""
     is_path = spec in (".", "..") or spec.startswith(("./", "../"))
     return str(folder / spec) if is_path else spec
 
@@ -406,7 +367,7 @@ def _put_in(
             base.add_network_parts(parts)
         except (CapscoreError, ImportError, KeyError, TypeError, ValueError, RuntimeError) as error:
             raise BackboneUnavailable(
-                f"{folder / MARKER} asks for parts of the text network that cannot be made, {parts!r}: "
+                f"{folder / MARKER} asks for parts of the text network that cannot be built, {parts!r}: "
                 f"{in_one_line(error)}"
             ) from error
     network = base.text_network()
@@ -428,7 +389,7 @@ def _put_in(
 
 
 def _name(base: Backbone, marker: dict[str, Any], options: LoadOptions) -> str:
-    """The name as asked, and that of the image tower where it is not the one that was trained with."""
+    """The given name, followed by the image tower's if that is not the one from training."""
     if not options.image_tower or options.image_tower == marker["image_tower"]:
         return options.name
     if not isinstance(base, PairedBackbone):

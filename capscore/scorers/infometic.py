@@ -70,7 +70,7 @@ class InfoMetIC(BackboneScorer):
         embedder: Embedder of images, regions and texts; holds the backbone.
         prefix: Text before each candidate, but not before its pieces; None takes the backbone's own.
         weights: Weights, as `capscore.infometic.weights.load_aligner` takes them.
-        regions: Finder of regions, as `capscore.infometic.regions.load_finder` takes it.
+        regions: Finder of regions, as `capscore.infometic.load_finder.load_finder` takes it.
         region_names: Names of what an open-vocabulary detector looks for, such as ("dog", "red ball"); None
             for other finders.
         n_regions: Number of regions to score per image: the regions found are clustered, and the most
@@ -115,7 +115,7 @@ class InfoMetIC(BackboneScorer):
         seed: int = 0,
     ):
         super().__init__(embedder, prefix=prefix)
-        from ..infometic.regions import load_finder
+        from ..infometic.load_finder import load_finder
         from ..infometic.weights import cosine_scale, load_aligner
 
         self.check_options(
@@ -139,7 +139,7 @@ class InfoMetIC(BackboneScorer):
         capscore.errors.InputError: region_names: ['dog'] do not go with regions='windows', which takes \
 none: names are for owlv2 and grounding-dino
         """
-        from ..infometic.regions import check_finder
+        from ..infometic.load_finder import check_finder
 
         super().check_options(given)
         with _finder_options():

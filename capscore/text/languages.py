@@ -90,7 +90,6 @@ def _code(language: str) -> str:
         meant = _BY_NAME[close[0]] if close else None
     hint = f"; did you mean {meant!r}?" if meant else ""
     raise InputError(
-        f"{language!r} is not a language code that anybody knows (expected BCP 47 or ISO 639, such as "
-        f"'de' or 'pt-BR'){hint}",
+        f"unknown language code {language!r} (expected BCP 47 or ISO 639, such as 'de' or 'pt-BR'){hint}",
         field="language",
     )

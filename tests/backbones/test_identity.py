@@ -238,7 +238,7 @@ def test_a_home_that_nobody_has():
 def test_a_mistyped_folder_is_not_only_blamed_on_the_hub(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "runs").mkdir()
-    with pytest.raises(BackboneUnavailable, match="there is no folder runs/bset here; as a Hub id: "):
+    with pytest.raises(BackboneUnavailable, match="there is no folder runs/bset; as a Hub id: "):
         load_backbone("runs/bset")
 
 

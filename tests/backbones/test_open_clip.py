@@ -301,7 +301,7 @@ def test_laions_layout_weights_and_tokenizer_json_alone(folders, backbones, tmp_
             lambda f: (f / "open_clip_model.safetensors").unlink(),
             r"no open_clip weights.*open_clip_config.json",
         ),
-        (lambda f: _cut(f / "open_clip_model.safetensors"), r"open_clip_model.safetensors is torn"),
+        (lambda f: _cut(f / "open_clip_model.safetensors"), r"open_clip_model.safetensors is damaged"),
         (lambda f: (f / "open_clip_config.json").write_text("{"), r"open_clip_config.json is not"),
         (lambda f: (f / "open_clip_config.json").write_text("[]"), r"open_clip_config.json is not"),
         (lambda f: _edit(f, "embed_dim", 8), r"does not fit the architecture.*size mismatch"),
@@ -348,7 +348,7 @@ def test_it_brings_its_own_image_tower(folders):
         ("clip", {"nonsense": 1}, r"tokenizer_kwargs: .*nonsense"),
         ("clip", {"trust_remote_code": True}, r"tokenizer_kwargs may not set trust_remote_code"),
         ("xlmr", {"local_files_only": False, "token": "t"}, r"may not set local_files_only, token"),
-        ("xlmr", {"language": "de"}, r"set language='de', but .* does not mark languages"),
+        ("xlmr", {"language": "de"}, r"sets the language 'de', but .* does not mark languages"),
     ],
 )
 def test_what_a_config_may_not_ask_of_its_tokenizer(folders, tmp_path, kind, settings, message):

@@ -166,7 +166,7 @@ def test_the_extra_is_named_when_the_library_is_absent(checkpoint, image_tower, 
 
 def test_towers_of_two_dimensions_are_refused(tmp_path, image_tower):
     folder = tiny.write_sentence_transformer(tmp_path / "model", dim=24)
-    with pytest.raises(CapscoreError, match="tiny gives 24 numbers for a text, clip gives 16 for an image"):
+    with pytest.raises(CapscoreError, match="tiny has 24 numbers per text, clip has 16 per image"):
         load(folder, image_tower)
 
 
@@ -195,7 +195,7 @@ def test_a_missing_file_is_named(folder, absent, complaint, image_tower):
 def test_a_torn_file_is_named(folder, file, image_tower):
     content = (folder / file).read_bytes()
     (folder / file).write_bytes(content[: len(content) // 2])
-    with pytest.raises(BackboneUnavailable, match=f"{file} (is torn|cannot be read)"):
+    with pytest.raises(BackboneUnavailable, match=f"{file} (is damaged|cannot be read)"):
         load(folder, image_tower)
 
 

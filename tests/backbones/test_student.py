@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
-from capscore.backbones import base, load_backbone, student, transformers_clip
+from capscore.backbones import base, checkpoint, load_backbone, student, transformers_clip
 from capscore.backbones.base import LoadOptions
 from capscore.backbones.student import StudentTextTower
 from capscore.backbones.transformers_tokenizer import load_tokenizer
@@ -41,7 +41,9 @@ def make_student(folder: Path, kind: str = "distilbert", **changes) -> StudentTe
 
 
 def load(folder: Path, **changes):
-    return student.load_folder(folder, replace(LoadOptions(name="student"), **changes))
+    return student.load_folder(
+        folder, replace(LoadOptions(name="student", load_backbone=load_backbone), **changes)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -177,7 +179,7 @@ def test_a_save_that_fails_leaves_the_old_student_whole(folder, tmp_path, monkey
 
 def test_a_save_torn_at_any_rename_never_looks_whole(folder, tmp_path, monkeypatch):
     tower = make_student(tmp_path / "tokenizer", dim=8)
-    real = student.os.replace
+    real = checkpoint.os.replace
     for survived in range(len(FILES)):
         done = []
 
@@ -186,11 +188,11 @@ def test_a_save_torn_at_any_rename_never_looks_whole(folder, tmp_path, monkeypat
                 raise KeyboardInterrupt
             done.append(real(source, target))
 
-        monkeypatch.setattr(student.os, "replace", power_cut)
+        monkeypatch.setattr(checkpoint.os, "replace", power_cut)
         with pytest.raises(KeyboardInterrupt):
             tower.save_pretrained(folder)
         assert not student.recognises(folder)
-    monkeypatch.setattr(student.os, "replace", real)
+    monkeypatch.setattr(checkpoint.os, "replace", real)
     tower.save_pretrained(folder)
     assert student.recognises(folder)
 
@@ -233,7 +235,7 @@ def test_languages_are_kept_in_one_form(folder, tmp_path):
     marker = json.loads((folder / "capscore_student.json").read_text())
     tiny.write_json(folder / "capscore_student.json", marker | {"languages": ["arb", "tl", "ja"]})
     assert load(folder).languages == {"ar", "fil", "ja"}
-    with pytest.raises(CapscoreError, match="'klingonese' is not a language code"):
+    with pytest.raises(CapscoreError, match="unknown language code 'klingonese'"):
         make_student(tmp_path, languages=["klingonese"])
 
 
@@ -308,9 +310,7 @@ def test_fingerprint_follows_the_tokenizer(folder, backbone):
 
 def test_towers_of_two_dimensions_are_refused(folder, tmp_path, clip_folder):
     make_student(tmp_path / "tokenizer", dim=24).save_pretrained(folder)
-    with pytest.raises(
-        CapscoreError, match="student gives 24 numbers for a text, clip gives 16 for an image"
-    ):
+    with pytest.raises(CapscoreError, match="student has 24 numbers per text, clip has 16 per image"):
         load(folder, image_tower=str(clip_folder))
 
 
@@ -342,12 +342,12 @@ def test_a_torn_file_is_named(folder, file):
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        ({"format": 2}, "is not of format 1"),
-        ({"dim": "16"}, "'dim' should be there, as int"),
-        ({"max_tokens": True}, "'max_tokens' should be there, as int"),
-        ({"languages": ["de", "klingonese"]}, "json: language: 'klingonese' is not a language"),
-        ({"languages": ["de", 3]}, "json: language: 3 is not a language"),
-        ({"languages": "de"}, "'languages' should be there, as list or NoneType"),
+        ({"format": 2}, "is of format .*reads format 1"),
+        ({"dim": "16"}, "'dim' should be present, as int"),
+        ({"max_tokens": True}, "'max_tokens' should be present, as int"),
+        ({"languages": ["de", "klingonese"]}, "json: unknown language code 'klingonese'"),
+        ({"languages": ["de", 3]}, "json: 3 is not a language"),
+        ({"languages": "de"}, "'languages' should be present, as list or null"),
         ({"dim": 8}, r"says dim 8, but projection\.weight has 16"),
     ],
 )
@@ -369,11 +369,11 @@ def test_a_marker_that_says_something_else_is_refused(folder, change, complaint)
         (lambda state: state.update(stray=torch.zeros(1)), "stray belong to no part"),
         (
             lambda state: state.update({"encoder.embeddings.word_embeddings.weight": torch.zeros(7, 32)}),
-            r"word_embeddings\.weight.* have another shape",
+            r"word_embeddings\.weight.* have a shape that differs",
         ),
         (
             lambda state: state.update({"projection.weight": torch.zeros(16, 31)}),
-            r"weight \(16, 31\).*encoder of width 32.* have another shape",
+            r"weight \(16, 31\).*encoder of width 32.* have a shape that differs",
         ),
     ],
 )

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-import sys
-import types
 
 import numpy as np
 import pytest
@@ -179,9 +177,7 @@ class Gated(UniversalSentenceEncoder):
 
 @pytest.fixture
 def gates(monkeypatch):
-    fake = types.ModuleType("use_gated")
-    fake.gated = Gated
-    monkeypatch.setitem(sys.modules, "capscore.backbones.use_gated", fake)
+    monkeypatch.setattr("capscore.backbones.embedded.gated", Gated)
 
 
 @pytest.mark.parametrize("name", ["embedded", "embedded-uncentred"])
@@ -195,5 +191,5 @@ def test_parts_are_added_to_the_embedded_text_network(gates, name):
     assert not backbone.text_network().training
     np.testing.assert_allclose(backbone.encode_texts(CAPTIONS), before, rtol=0, atol=1e-6)
     assert backbone.remade().fingerprint != backbone.fingerprint
-    with pytest.raises(CapscoreError, match=r"has parts already: \{'width': 3\}; asked for \{'width': 4\}"):
+    with pytest.raises(CapscoreError, match=r"already has parts: \{'width': 3\}; asked for \{'width': 4\}"):
         backbone.add_network_parts({"width": 4})

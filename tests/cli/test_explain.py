@@ -192,7 +192,7 @@ def test_the_photo_is_never_overwritten(scorer, photo):
     ("options", "message"),
     [
         (["-o", "out.jpg"], "expected a name that ends in .html or .htm or .png or .json"),
-        (["--language", "xx-klingon"], "is not a language code"),
+        (["--language", "xx-klingon"], "unknown language code"),
         (["--language", "tlh"], "--language tlh: no words of Klingon are known"),
         (["--regions", "windows", "--boxes", "b.json"], "--regions and --boxes: give one of them"),
         (["--region-names", "dog", "--boxes", "b.json"], "--region-names and --boxes: give one of them"),

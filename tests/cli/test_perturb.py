@@ -375,7 +375,7 @@ BAD = [
     ({"caption": None}, "caption: None is a NoneType; expected a string"),
     ({}, "caption: None is a NoneType; expected a string"),
     ({"caption": 5}, "caption: 5 is a int; expected a string"),
-    ({"caption": "a goat", "lang": "xx-nope"}, "language: 'xx-nope' is not a language code"),
+    ({"caption": "a goat", "lang": "xx-nope"}, "language: unknown language code 'xx-nope'"),
     ({"caption": "a goat", "lang": "km"}, "language: Khmer ('km') is written without spaces"),
     ({"caption": "a goat", "objects": "goat"}, None),  # only substitution minds
 ]
@@ -442,7 +442,7 @@ def test_skipped_rows_stay_as_they_are(tmp_path):
             "there is no such column; .* mean --objects-column id",
         ),
         (["-k", "jumble", "--language", "de", "--language-column", "language"], "give one of them"),
-        (["-k", "jumble", "--language", "xx-nope"], "'xx-nope' is not a language code"),
+        (["-k", "jumble", "--language", "xx-nope"], "unknown language code 'xx-nope'"),
         (["-k", "jumble", "--language", "km"], "--language km: Khmer"),
         (
             ["-k", "substitution", "--language", "mi", "--on-error", "skip"],

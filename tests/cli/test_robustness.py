@@ -180,7 +180,7 @@ def test_a_kind_without_rules_is_told_and_the_rest_is_measured(tmp_path, file):
         (("-m", "cider"), "cider compares captions with references; robustness is measured for"),
         (("-m", "mcs", "--kinds", "jumbel"), "'jumbel' is not a perturbation"),
         (("-m", "mcs", "--kinds", ","), "--kinds: expected paper, unseen, all"),
-        (("-m", "mcs", "--languages", "xyzzy"), "'xyzzy' is not a language code"),
+        (("-m", "mcs", "--languages", "xyzzy"), "unknown language code 'xyzzy'"),
         (("-m", "mcs", "--p", "2"), "p=2.0: expected a probability"),
         (("-m", "mcs", "--removal", "no"), "removal='no'"),
         (("-m", "mcs", "--data", "xvnli"), "give either --data, for a benchmark, or --captions"),

@@ -585,7 +585,7 @@ AT = "line 3 (row 2 counted from 0): "
         ({"caption": float("nan")}, "candidate: expected a caption, got NaN (a missing value)"),
         ({"image": "https://x.org/a.jpg"}, "is a URL, and none is fetched without --allow-urls"),
         ({"image": "text.png"}, "text.png' is not an image that can be read: it looks like text"),
-        ({"language": "xx-nobody"}, "language: 'xx-nobody' is not a language code that anybody knows"),
+        ({"language": "xx-nobody"}, "language: unknown language code 'xx-nobody'"),
     ],
 )  # fmt: skip
 def test_every_bad_row_stops_or_is_skipped(tmp_path, photos, colours, row, message):

@@ -286,7 +286,7 @@ def test_a_backbone_that_tells_no_pieces_is_refused():
     class Silent(ColourBackbone):
         piece_spans = Backbone.piece_spans
 
-    with pytest.raises(CapscoreError, match="'colours' does not tell"):
+    with pytest.raises(CapscoreError, match="'colours' does not say"):
         split_pieces(Silent(), ["red"])
 
 
@@ -296,7 +296,7 @@ def test_a_tokenizer_that_tells_no_places_is_refused():
 
     from capscore.backbones.transformers_tokenizer import piece_spans
 
-    with pytest.raises(CapscoreError, match="Slow does not tell"):
+    with pytest.raises(CapscoreError, match="Slow does not say"):
         piece_spans(Slow(), ["a"])
 
 

@@ -162,7 +162,7 @@ def test_another_models_folder_is_refused(tmp_path):
         ({"context_width": 3}, r"do not fit its config: .*word_.* are missing"),
         ({"sharpness": 0}, "config.json: sharpness=0: expected a number above 0"),
         ({"inter_layers": 3}, r"inter_layers.2\..* are missing"),
-        ({"max_tokens": 9}, "text_position have another shape than the config says"),
+        ({"max_tokens": 9}, "text_position have a shape that differs from the config's"),
     ],
 )
 def test_a_config_that_does_not_fit(folder, changes, message):
@@ -174,7 +174,7 @@ def test_a_config_that_does_not_fit(folder, changes, message):
 def test_torn_files_are_told(folder):
     whole = (folder / WEIGHTS).read_bytes()
     (folder / WEIGHTS).write_bytes(whole[:-100])
-    with pytest.raises(BackboneUnavailable, match="is torn"):
+    with pytest.raises(BackboneUnavailable, match="is damaged"):
         InfoMetIC.from_pretrained(folder)
     (folder / WEIGHTS).write_bytes(whole[:-4] + b"\0\0\0\1")
     with pytest.raises(BackboneUnavailable, match=r"not the one that config.json was written with"):

@@ -79,7 +79,7 @@ def test_what_is_off_is_noted(photo):
         ({0: None}, "there is no photo"),
         ({1: " \n"}, "there is no caption"),
         ({2: ""}, "there is no reference"),
-        ({3: "klingonish"}, "'klingonish' is not a language code"),
+        ({3: "klingonish"}, "unknown language code 'klingonish'"),
         ({0: __file__}, "row 0, image: .*test_demo_app.py"),
     ],
 )
@@ -152,7 +152,7 @@ def test_captions_and_references():
         ),
         ((CAPTIONS, "", "en"), "2 captions but the references of 0 photos"),
         (("a dog", "a dog", "en"), "one photo only: .* by definition"),
-        ((CAPTIONS, REFERENCES, "klingonish"), "'klingonish' is not a language code"),
+        ((CAPTIONS, REFERENCES, "klingonish"), "unknown language code 'klingonish'"),
     ],
 )
 def test_errors_of_texts_are_shown(values, message):
@@ -269,7 +269,7 @@ def test_notes_on_perturbed_captions(photo, fine_tuned):
     [
         ({0: None}, "there is no photo"),
         ({1: " "}, "there is no caption"),
-        ({2: "klingonish"}, "'klingonish' is not a language code"),
+        ({2: "klingonish"}, "unknown language code 'klingonish'"),
         ({5: 1.5}, "seed=1.5: expected a whole number"),
         ({5: None}, "seed=None: expected a whole number"),
         ({6: 2}, "p=2: expected a probability"),

@@ -100,7 +100,7 @@ def test_notes(explain, photo):
     [
         ({0: None}, "there is no photo"),
         ({1: " \n"}, "there is no caption"),
-        ({2: "klingonish"}, "'klingonish' is not a language code"),
+        ({2: "klingonish"}, "unknown language code 'klingonish'"),
         ({2: "mi"}, "mi"),
         ({3: 1.5}, "1.5 missed regions: expected a whole number"),
         ({3: None}, "None missed regions"),

@@ -520,7 +520,7 @@ def test_the_same_in_every_process():
         ({"shared_draws": "no"}, "shared_draws='no': expected True or False"),
         ({"removal": "remove"}, "removal 'remove' is not one of keep, drop"),
         ({"objects": [["dog"]]}, "objects are for substitution; masking takes none"),
-        ({"language": "xx-nope"}, "language: 'xx-nope' is not a language code"),
+        ({"language": "xx-nope"}, "language: unknown language code 'xx-nope'"),
         ({"language": "km"}, r"language: Khmer \('km'\) is written without spaces"),
         (
             {"kind": "substitution", "language": "mi"},

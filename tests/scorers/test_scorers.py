@@ -247,7 +247,7 @@ def test_bad_image_names_the_row(tmp_path):
         ((["red"], [RED], "red"), "references='red' is one string; pass a list of lists"),
         ((["red"], [RED], [["red"]], ["de", "en"]), "1 candidates but 2 language codes"),
         ((["red"], [RED], [["red"]], 3), "language is 3 .int.; pass a language code, or one per row"),
-        ((["red"], [RED], [["red"]], "klingonese"), "'klingonese' is not a language code"),
+        ((["red"], [RED], [["red"]], "klingonese"), "unknown language code 'klingonese'"),
     ],
 )
 @pytest.mark.parametrize("on_error", ["raise", "skip"])

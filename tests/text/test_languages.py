@@ -43,7 +43,7 @@ def test_code(given, code):
     [("german", "de"), ("English", "en"), ("jp", "ja"), ("cn", "zh"), ("spansih", "es"), ("kr", "ko")],
 )
 def test_near_misses_are_explained(given, meant):
-    with pytest.raises(InputError, match=f"'{given}' is not a language code.*did you mean '{meant}'"):
+    with pytest.raises(InputError, match=f"unknown language code '{given}'.*did you mean '{meant}'"):
         language_code(given)
 
 

@@ -369,7 +369,7 @@ def test_folders_that_are_no_tower(folder, clip, tmp_path):
     weights = folder / "model.safetensors"
     whole = weights.read_bytes()
     weights.write_bytes(whole[:1000])
-    with pytest.raises(CapscoreError, match=r"model.safetensors is torn"):
+    with pytest.raises(CapscoreError, match=r"model.safetensors is damaged"):
         plan(folder)
     weights.unlink()
     with pytest.raises(CapscoreError, match=r"has no model.safetensors"):
@@ -769,7 +769,7 @@ def test_networks_that_are_torn(network, embedded, tmp_path):
     weights, config = network / "model.safetensors", network / "config.json"
     whole, said = weights.read_bytes(), config.read_bytes()
     weights.write_bytes(whole[:1000])
-    with pytest.raises(CapscoreError, match=r"model.safetensors is torn"):
+    with pytest.raises(CapscoreError, match=r"model.safetensors is damaged"):
         plan(network)
     weights.write_bytes(
         (save_network(tmp_path / "other", SMALL.on(embedded), seed=1) / weights.name).read_bytes()

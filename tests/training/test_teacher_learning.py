@@ -322,7 +322,7 @@ def test_what_cannot_be_had(colours, tmp_path):
 
 def test_a_teacher_that_cannot_be_had(tmp_path):
     data = write(tmp_path / "t.jsonl", [("one", "eins")])
-    with pytest.raises(BackboneUnavailable, match=r"backbone 'no-such/teacher' cannot be had"):
+    with pytest.raises(BackboneUnavailable, match=r"backbone 'no-such/teacher' is not available"):
         train(TeacherLearning(out=str(tmp_path / "run"), data=[data], teacher="no-such/teacher"))
 
 

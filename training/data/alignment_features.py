@@ -22,8 +22,9 @@ from capscore.images.load import content_key, load_image
 from capscore.infometic.boxes import check_boxes, crops, normalised, overlaps
 from capscore.infometic.choose import choose
 from capscore.infometic.context import added_by_words
+from capscore.infometic.load_finder import load_finder
 from capscore.infometic.pieces import Pieces, encode_pieces, split_pieces
-from capscore.infometic.regions import RegionFinder, Regions, load_finder
+from capscore.infometic.regions import RegionFinder, Regions
 from capscore.infometic.words import CaptionWord, caption_words, word_shares
 from capscore.text.word_classes import tagger_name
 from training.data.aligned_rows import AlignedRow
@@ -57,7 +58,7 @@ class FeatureOptions:
     """How rows become features.
 
     Attributes:
-        regions: Finder of regions, as `capscore.infometic.regions.load_finder` takes it; "given" for the
+        regions: Finder of regions, as `capscore.infometic.load_finder.load_finder` takes it; "given" for the
             boxes of the rows.
         region_names: Things that an open-vocabulary detector looks for.
         region_revision: Commit of a detector on the Hub; None for the newest.

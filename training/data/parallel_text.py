@@ -87,7 +87,7 @@ def read_parallel_text(
     Raises:
         CapscoreError: no file, a kind not known here, a language that is missing.
         AnnotationError: a damaged file or row; names file and line (Parquet: row, from 0).
-        InputError: a language code that nobody knows.
+        InputError: an unknown language code.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:

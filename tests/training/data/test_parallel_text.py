@@ -132,11 +132,11 @@ def test_the_digest_is_that_of_the_text(tmp_path):
         ([{"de": "Ein Boot"}], "line 1: has no field 'en', the source's; it has de"),
         (
             [{"en": "A boat", "caption id": "x"}],
-            "line 1: 'caption id' is not .*which languages",
+            "line 1: unknown language code 'caption id'.*which languages",
         ),
         ([{"en": "A boat", "de": "Boot", "deu": "Boot"}], "line 1: the fields 'de' and 'deu' are both de"),
         ([{"source": "A", "target": "B"}], "line 1: .*'language'"),
-        ([{"source": "A", "target": "B", "language": "xx-yy"}], "line 1: 'xx-yy' is not a language code"),
+        ([{"source": "A", "target": "B", "language": "xx-yy"}], "line 1: unknown language code 'xx-yy'"),
         ([{"source": "A", "target": "B", "language": 7}], "line 1: 7 is not a language code"),
         ([{"source": "A", "target": None, "language": "de"}], "line 1: 'target' is None"),
     ],
