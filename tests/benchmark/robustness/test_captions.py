@@ -151,7 +151,7 @@ def test_a_file_without_languages_needs_one(tmp_path):
         ({"caption": 3, "language": "en", "stand_in": "x"}, r"line 2 .*caption: 3 is not a caption"),
         (
             {"caption": "A", "language": "xyzzy", "stand_in": "x"},
-            r"line 2 .*language: 'xyzzy' is not",
+            r"line 2 .*language: unknown language code 'xyzzy'",
         ),
         ({"caption": "A", "stand_in": "x"}, r"line 2 .*language: None is not a language code"),
         ({"caption": "A", "language": "en", "stand_in": 7}, r"line 2 .*stand_in: 7 is not a text"),
