@@ -1,1 +1,1 @@
-"""A benchmark's official files → rows: the builder, file readers, loading, checking, export."""
+"""Official files of benchmarks → rows: the builder, file readers, loading, checking, export."""
