@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from ..benchmark.published import Published
 
-_IN_ASCII = {"τ": "tau", "ρ": "rho", "Δ": "diff", "−": "-", "·": "-"}
+_IN_ASCII: dict[str, str | int | None] = {"τ": "tau", "ρ": "rho", "Δ": "diff", "−": "-", "·": "-"}
 NAMES = {"tau_b": "τ_b", "tau_c": "τ_c", "spearman": "ρ", "pearson": "r"}
 
 

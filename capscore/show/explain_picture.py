@@ -5,9 +5,9 @@ from __future__ import annotations
 import unicodedata
 import warnings
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, chain, groupby
+from itertools import chain, groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -295,11 +295,15 @@ def _sides(texts: Sequence[str], base: bool) -> list[bool]:
     """Whether each text runs from right to left; `base` is the direction of the line."""
     own = [_runs_right_to_left(text) for text in texts]
 
-    def nearest(sides: Sequence[bool | None]) -> list[bool | None]:
-        return list(accumulate(sides, lambda last, side: last if side is None else side, initial=base))[1:]
+    def nearest(places: Iterable[int]) -> dict[int, bool]:
+        found, last = {}, base
+        for place in places:
+            side = own[place]
+            found[place] = last = last if side is None else side
+        return found
 
-    before, after = nearest(own), nearest(own[::-1])[::-1]
-    return [bool(one) if one == other else base for one, other in zip(before, after, strict=True)]
+    before, after = nearest(range(len(own))), nearest(reversed(range(len(own))))
+    return [before[place] if before[place] == after[place] else base for place in range(len(own))]
 
 
 def _runs_right_to_left(text: str) -> bool | None:

@@ -68,18 +68,19 @@ def explained_captions(captions: Sequence[str], scores: Scores) -> list[Explaine
         captions: The n captions that were scored.
         scores: Scores of these n rows, with `details` and the components "precision" and "recall".
     """
+    details = [told for told in scores.details or () if told is not None]
     return [
         ExplainedCaption(
             text,
             scores.languages[row],
-            scores.details[row],
+            told,
             {
                 "precision": float(scores.components["precision"][row]),
                 "recall": float(scores.components["recall"][row]),
                 "overall": float(scores.scores[row]),
             },
         )
-        for row, text in enumerate(captions)
+        for row, (text, told) in enumerate(zip(captions, details, strict=True))
     ]
 
 
@@ -200,17 +201,12 @@ def shown_regions(explanation: Mapping[str, Any], most_missed: int = MOST_MISSED
     regions = explanation["regions"]
     mentioned = sorted((r for r in regions if r["mentioned"]), key=lambda r: -r["score"])
     missed = sorted((r for r in regions if not r["mentioned"]), key=lambda r: (-r["confidence"], r["score"]))
-    return [
-        ShownRegion(
-            place,
-            tuple(map(float, region["box"])),
-            bool(region["mentioned"]),
-            region["score"],
-            region["confidence"],
-            region["label"],
-        )
-        for place, region in enumerate([*mentioned, *missed[:most_missed]], 1)
-    ]
+    shown = []
+    for place, region in enumerate([*mentioned, *missed[:most_missed]], 1):
+        left, top, right, bottom = map(float, region["box"])
+        look = bool(region["mentioned"]), region["score"], region["confidence"], region["label"]
+        shown.append(ShownRegion(place, (left, top, right, bottom), *look))
+    return shown
 
 
 def notes(caption: ExplainedCaption, most_missed: int = MOST_MISSED) -> list[str]:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     import gradio
 
     from ..scorers.backbone_scorer import BackboneScorer
+    from ..scorers.base import Scorer
 
 KIND_NOTES = {
     "repetition": "words written twice",
@@ -146,7 +147,7 @@ class _Scorers:
         robust = self._robust.get()
         return self._plain.get(), robust
 
-    def _load(self, metric: str, backbone: str | Backbone) -> BackboneScorer:
+    def _load(self, metric: str, backbone: str | Backbone) -> Scorer:
         from ..scorers import load
 
         return load(metric, backbone=backbone, device=self._device, progress=False)
@@ -184,8 +185,9 @@ def _score(
 
 
 def _objects(line: str | None) -> list[str]:
+    line = line or ""
     for comma in "、，،;\n":
-        line = (line or "").replace(comma, ",")
+        line = line.replace(comma, ",")
     return [part.strip() for part in line.split(",") if part.strip()]
 
 

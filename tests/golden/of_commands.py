@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -408,6 +409,7 @@ def _(place: Place) -> Any:
 
     stream = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
     with redirect_stdout(stream):
+        sys.path.insert(0, str(DEMO.parent))  # as `python docs/demo.py` does
         code = runpy.run_path(str(DEMO))["main"]([])
     text = re.sub(r"\d+\.\d+ s\b", "* s", stream.buffer.getvalue().decode("utf-8"))
     page = visible(Path("demo.html").read_text(encoding="utf-8"))
