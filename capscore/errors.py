@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import FrameType
-from typing import Any
+from typing import Any, TypeVar
 
 _NO_VALUE = object()
 
@@ -41,6 +41,7 @@ class Setting:
 
 
 Part = str | Setting
+Placed = TypeVar("Placed", bound="InputError")
 Spelling = Callable[[Setting], str]
 
 
@@ -107,7 +108,7 @@ class InputError(CapscoreError, ValueError):
         """The message with the field before it, for lists that name the row themselves."""
         return f"{self.field}: {self.message}" if self.field else self.message
 
-    def at(self, row: int, field: str | None = None) -> InputError:
+    def at(self: Placed, row: int, field: str | None = None) -> Placed:
         """The same error, placed at a row."""
         return type(self)(*self.parts, row=row, field=field or self.field)
 

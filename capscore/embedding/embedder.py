@@ -94,12 +94,13 @@ class _Distinct:
         self.missing.pop(key, None)
 
     def rows(self, keys: list[str], failures: dict[int, ImageError]) -> EmbeddedRows:
-        place, filled = self.place, slice(None)
+        place, matrix, truncated = self.place, self.matrix, self.truncated
         if self.missing:  # images that could not be decoded lose their places
             filled = [position for key, position in place.items() if key not in self.missing]
+            matrix, truncated = matrix[filled], truncated[filled]
             place = {key: new for new, key in enumerate(key for key in place if key not in self.missing)}
         index = np.array([place.get(key, -1) for key in keys], dtype=np.int64)
-        return EmbeddedRows(self.matrix[filled], index, keys, self.truncated[filled], failures)
+        return EmbeddedRows(matrix, index, keys, truncated, failures)
 
 
 class Embedder:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ..errors import CapscoreError
@@ -55,12 +56,12 @@ def load(metric: str, **options: Unpack[MetricOptions]) -> Scorer:
     >>> bleu.components["bleu_1"].round(4).tolist()
     [0.7165]
     """
-    kind = scorer_class(metric)
     given = given_options(options)
-    kind.check_options(given)
+    scorer_class(metric).check_options(given)
+    make: Callable[..., Scorer] = scorer_class(metric)
     own = own_options(metric, given)
     if not METRICS[metric].has_backbone:
-        return kind(**own)
+        return make(**own)
 
     from ..backbones.loading import default_backbone, load_backbone
     from ..embedding.cache import resolve_cache
@@ -81,4 +82,4 @@ def load(metric: str, **options: Unpack[MetricOptions]) -> Scorer:
         allow_urls=given.get("allow_urls", False),
         progress=given.get("progress"),
     )
-    return kind(embedder, **own)
+    return make(embedder, **own)

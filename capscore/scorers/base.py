@@ -177,8 +177,8 @@ class PreparedRows:
             start += len(part)
 
         def joined(lists: Iterable[list[Any] | None]) -> list[Any] | None:
-            present = list(lists)
-            return None if present[0] is None else [item for part in present for item in part]
+            present = [one for one in lists if one is not None]
+            return [item for part in present for item in part] if present else None
 
         return cls(
             values={name: np.concatenate([part.values[name] for part in parts]) for name in parts[0].values},
@@ -209,7 +209,6 @@ class Scorer(ABC):
         needs_references: Whether the metric compares with references; other metrics refuse them.
         splits_texts: Whether the metric splits texts into words, by their language.
         waits: Whether all rows must be finished together; with other metrics they can be finished in pieces.
-        value_names: Names of what `prepare` measures.
         detail_names: Keys of `Scores.details`; () for a metric without details.
         extra_columns: Further columns that rows may have.
         reported: Further lines in a benchmark's table: name → component.
@@ -225,7 +224,6 @@ class Scorer(ABC):
     detail_names: ClassVar[tuple[str, ...]] = ()
     extra_columns: ClassVar[tuple[ExtraColumn, ...]] = ()
     reported: ClassVar[dict[str, str]] = {}
-    value_names: tuple[str, ...] = ()
 
     @classmethod
     def check_options(cls, given: Mapping[str, Any]) -> None:
@@ -288,7 +286,7 @@ class Scorer(ABC):
         return PreparedRows(
             values={name: spread(measured.values[name], rows.kept()) for name in self.value_names},
             candidates=_without_failed(rows.candidates, failures, "") if self.waits else None,
-            references=_without_failed(rows.references, failures, []) if self.waits else None,
+            references=_without_failed(rows.references or [], failures, []) if self.waits else None,
             image_keys=["" if row in failures else key for row, key in enumerate(measured.image_keys)],
             truncated=measured.truncated,
             n_references=rows.n_references,
@@ -309,6 +307,11 @@ class Scorer(ABC):
     def known_as(self) -> str:
         """What papers call the metric with these settings; mostly its own name."""
         return self.metric
+
+    @property
+    def value_names(self) -> tuple[str, ...]:
+        """Names of what `prepare` measures of each row."""
+        return ()
 
     def language_problem(self, code: str) -> str:
         """Why no row in a language ("" for not stated) can be scored; "" if it can."""

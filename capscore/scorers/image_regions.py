@@ -87,8 +87,9 @@ class RegionMaker:
 
     def _choose(self, image: Image.Image, found: Regions) -> ImageRegions:
         all_regions = self._embed(image, found.boxes, found.confidences, found.labels)
-        places = choose(found, all_regions.embeddings, n=self.n, seed=self.seed) if len(found) else []
-        places = np.asarray(places, dtype=np.int64)
+        places = np.zeros(0, np.int64)
+        if len(found):
+            places = np.asarray(choose(found, all_regions.embeddings, n=self.n, seed=self.seed), np.int64)
         return replace(
             all_regions,
             boxes=all_regions.boxes[places],
@@ -116,7 +117,8 @@ class RegionReading:
     """
 
     def __init__(self, maker: RegionMaker, boxes: Sequence[Any] | None, on_error: str):
-        self.maker, self.boxes, self.on_error = maker, boxes, on_error
+        self.maker, self.on_error = maker, on_error
+        self.boxes = boxes or ()
         self.failures: dict[int, InputError] = {}
         self._rows: dict[_Place, list[int]] = {}
         self._open: dict[str, list[_Place]] = {}
@@ -126,7 +128,7 @@ class RegionReading:
         """Keys of the images whose regions are not known yet; `keys` has one per row, "" for a failed row."""
         for row, key in enumerate(keys):
             if key:
-                boxes = None if self.boxes is None else self.boxes[row]
+                boxes = self.boxes[row] if self.boxes else None
                 given = "" if boxes is None else fingerprint_of(_plain(boxes))
                 self._rows.setdefault((key, given), []).append(row)
         for place in self._rows:

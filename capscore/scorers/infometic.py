@@ -234,9 +234,9 @@ none: names are for owlv2 and grounding-dino
         reading = self.region_maker.reading(None, "raise")
         found = self.embedder.images(pictures, reader=reading)
         # the first row of each distinct image
-        firsts = np.unique(found.index, return_index=True)[1]
+        firsts = np.unique(found.index, return_index=True)[1].tolist()
         by_row = reading.regions()
-        seen = [by_row[int(row)] for row in firsts]
+        seen = [by_row[row] for row in firsts]
         self._warn_about_regions(firsts, [{"regions": one.labels} for one in seen])
 
         told = list(zip(captions, languages, strict=True))
@@ -304,7 +304,7 @@ none: names are for owlv2 and grounding-dino
         images = self.embedder.images(rows.images, on_error=on_error, skip=rows.failures, reader=reading)
         rows.failures.update({**reading.failures, **images.failures})
         seen = reading.regions()
-        kept = np.flatnonzero(rows.kept())
+        kept = np.flatnonzero(rows.kept()).tolist()
         captions = [rows.candidates[row] for row in kept]
         texts = self.embedder.texts(captions, prefix=self.prefix)
         pieces = self._pieces(captions)
@@ -528,8 +528,8 @@ none: names are for owlv2 and grounding-dino
                 )
             )
 
-    def _warn_about_regions(self, kept: np.ndarray, details: list[dict[str, Any]]) -> None:
-        empty = [int(row) for row, detail in zip(kept, details, strict=True) if not detail["regions"]]
+    def _warn_about_regions(self, kept: list[int], details: list[dict[str, Any]]) -> None:
+        empty = [row for row, detail in zip(kept, details, strict=True) if not detail["regions"]]
         if empty:
             warn(
                 RegionWarning(

@@ -81,7 +81,7 @@ class InputRows:
 
     def texts(self, kept: np.ndarray, *, with_references: bool) -> tuple[list[str], np.ndarray]:
         """Candidates of the kept rows, then all their references; and the row of each reference."""
-        rows = np.flatnonzero(kept)
+        rows = np.flatnonzero(kept).tolist()
         texts = [self.candidates[row] for row in rows]
         owners: list[int] = []
         if with_references and self.references is not None:

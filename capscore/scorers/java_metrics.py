@@ -36,7 +36,7 @@ class JavaScorer(ReferenceScorer):
         return super().language_problem(code)
 
     def _compare(self, texts: Texts) -> Compared:
-        settings = {"program": self.program, "segmenter": texts.segmenters}
+        settings: dict[str, object] = {"program": self.program, "segmenter": texts.segmenters}
         if not texts.candidates:
             return Compared(np.zeros(0), settings)
         rows = texts.tokens

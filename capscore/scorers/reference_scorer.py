@@ -56,13 +56,12 @@ class Texts:
         """Texts of the rows that did not fail, for a metric that waits."""
         if rows.candidates is None or rows.references is None:
             raise ValueError("these rows were prepared for a metric that does not wait for all of them")
-        kept = np.flatnonzero(rows.kept)
-        _warn_of_unsplit(rows, kept)
-        return cls(
-            [rows.candidates[row] for row in kept],
-            [rows.references[row] for row in kept],
-            [rows.languages[row] or UNSTATED for row in kept],
-        )
+        kept = np.flatnonzero(rows.kept).tolist()
+        candidates = [rows.candidates[row] for row in kept]
+        references = [rows.references[row] for row in kept]
+        languages = [rows.languages[row] for row in kept]
+        _warn_of_unsplit(candidates, references, languages)
+        return cls(candidates, references, [language or UNSTATED for language in languages])
 
     @cached_property
     def tokens(self) -> TokenRows:
@@ -114,15 +113,13 @@ class Texts:
         return "+".join(dict.fromkeys(segmenter_name(code) for code in sorted(set(self.languages)))) or None
 
 
-def _warn_of_unsplit(rows: PreparedRows, kept: np.ndarray) -> None:
+def _warn_of_unsplit(candidates: list[str], references: list[list[str]], languages: list[str]) -> None:
     """Warn about texts that are split at spaces, but whose script is written without spaces."""
     from ..text.segmentation import not_split_by_blanks
 
     texts_in: dict[str, dict[str, None]] = {}
-    for row in kept:
-        texts = texts_in.setdefault(rows.languages[row], {})
-        texts[rows.candidates[row]] = None
-        texts.update(dict.fromkeys(rows.references[row]))
+    for candidate, own, language in zip(candidates, references, languages, strict=True):
+        texts_in.setdefault(language, {}).update(dict.fromkeys([candidate, *own]))
     unsplit = [
         (text, code)
         for code, texts in texts_in.items()

@@ -79,7 +79,7 @@ def load_scorers(
     """
     from . import scorer_class
 
-    kinds = {metric: scorer_class(metric) for metric in metrics}
+    kinds: dict[str, Callable[..., Scorer]] = {metric: scorer_class(metric) for metric in metrics}
     own = {metric: own_options(metric, options) for metric in metrics}
     # metrics without a backbone first, so that their errors come before any weights are loaded
     made = {
@@ -266,7 +266,7 @@ class ScoringRun:
         """What was wrong with each row of a chunk; names the metrics if they do not all say the same."""
         errors: list[str | None] = [None] * len(chunk)
         for row in range(len(chunk)):
-            messages = {metric: part.failures.get(first + row) for metric, part in scores.items()}
+            messages = {metric: part.failures.get(first + row, "") for metric, part in scores.items()}
             if not any(messages.values()):
                 continue
             if len(set(messages.values())) == 1:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import xxhash
@@ -417,9 +417,8 @@ class DocumentFrequencies:
                 f"{str(path)!r} holds document frequencies of version {about.get('version')!r}; "
                 f"this capscore reads version {_VERSION}"
             )
-        frequencies = cls(
-            about.get("n_documents"), about.get("words"), **arrays, segmenter=about.get("segmenter")
-        )
+        named: dict[str, Any] = {name: about.get(name) for name in ("n_documents", "words", "segmenter")}
+        frequencies = cls(**named, **arrays)
         if not frequencies._is_consistent():
             raise CapscoreError(f"{str(path)!r} holds document frequencies whose parts do not go together")
         return frequencies

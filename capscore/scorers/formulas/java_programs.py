@@ -190,13 +190,17 @@ class _Meteor:
             errors="replace",
         )
 
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None and stdout is not None  # they are pipes
+        self._stdin, self._stdout = stdin, stdout
+
     def __enter__(self) -> _Meteor:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._process.kill()
         self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout, self._errors):
+        for pipe in (self._stdin, self._stdout, self._errors):
             with suppress(OSError):  # unsent text of a process that died
                 pipe.close()
 
@@ -212,14 +216,14 @@ class _Meteor:
 
     def _ask(self, line: str) -> str:
         try:
-            self._process.stdin.write(f"{line}\n")
-            self._process.stdin.flush()
+            self._stdin.write(f"{line}\n")
+            self._stdin.flush()
         except OSError:
             raise self._died() from None
         return self._answer()
 
     def _answer(self) -> str:
-        line = self._process.stdout.readline()
+        line = self._stdout.readline()
         if not line:
             raise self._died()
         if line.startswith("Error"):
