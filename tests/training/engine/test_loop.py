@@ -175,7 +175,7 @@ def test_two_processes_give_the_weights_of_one(tmp_path):
     a, b = (toy_run.lines(tmp_path / name) for name in ("one", "two"))
     assert [line["step"] for line in a] == [line["step"] for line in b]
     losses = [[line["losses"]["loss"] for line in run if "losses" in line] for run in (a, b)]
-    np.testing.assert_allclose(*losses, rtol=1e-5)
+    np.testing.assert_allclose(*losses, atol=2e-5)
 
 
 def test_processes_that_do_not_see_each_other_do_not_train_side_by_side(tmp_path, monkeypatch):
