@@ -98,8 +98,8 @@ def explain_app(gr: Any, backbone: str | Backbone | None, device: str | None) ->
                 captions = captions_box(gr)
                 language = language_box(
                     gr,
-                    "It determines which words are content words, and so it changes marks and scores. "
-                    "Not stated counts as English.",
+                    "It determines which words are content words; with the weights that ship it changes "
+                    "scores as well. Not stated counts as English.",
                 )
                 missed = gr.Slider(0, 20, value=MOST_MISSED, step=1, label="Maximum number of missed regions")
                 button = gr.Button("Explain", variant="primary")
