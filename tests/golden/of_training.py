@@ -20,7 +20,7 @@ MODULES = {
     "losses": "training.engine.pr_mcs_losses",
     "infometic_losses": "training.engine.infometic_losses",
     "config": "training.engine.config",
-    "loop": "training.engine.loop",
+    "loop": "training.engine.loop_settings",
     "pr_mcs": "training.pr_mcs",
     "infometic": "training.infometic",
     "teacher_learning": "training.teacher_learning",
@@ -31,6 +31,8 @@ MODULES = {
     "caption_grammar": "training.embedded.caption_grammar",
     "word_pollution": "training.data.word_pollution",
     "triples": "training.data.triples",
+    "captions": "training.data.captions",
+    "split": "training.data.split",
     "caption_rows": "training.data.caption_rows",
 }
 CONFIGS = ROOT / "training" / "configs"
@@ -197,12 +199,15 @@ def _(place: Place) -> Any:
 
     triples, path = module("triples"), of_tests("training_captions").write_captions(Path("captions.jsonl"))
     toy = of_tests("toy").ColourBackbone()
-    captions = triples.embed_captions(module("caption_rows").file_rows(path), Embedder(toy, cache=None))
-    split = triples.split_by_image(captions, validation_share=0.25)
+    captions = module("captions").embed_captions(
+        module("caption_rows").file_rows(path), Embedder(toy, cache=None)
+    )
+    split_by_image = module("split").split_by_image
+    split = split_by_image(captions, validation_share=0.25)
     found: dict[str, Any] = {
         "training": split.training,
         "validation": split.validation,
-        "few": triples.split_by_image(captions, few_shot=2, seed=4).training,
+        "few": split_by_image(captions, few_shot=2, seed=4).training,
         "image": captions.image,
         "stand-ins": captions.n_stand_ins,
     }

@@ -27,8 +27,10 @@ from capscore.infometic.model import InfoMetIC, InfoMetICConfig
 from tests import processes
 from tests.backbones import tiny_transformers as tiny
 from tests.backbones.loopback_hub import LoopbackHub
+from training.engine.hub_push import push
 from training.engine.model_card import DataSource, ModelCard, write_card
-from training.push import MAX_BYTES, MAX_FILES, NETWORK, app, plan, push
+from training.engine.push_plan import MAX_BYTES, MAX_FILES, NETWORK, plan
+from training.push import app
 
 Rows = tuple[list[str], list[str]]  # captions, paths of photos
 CAPTIONS = ["a cat on the mat", "Zwei Hunde.", "кошка", "海辺", "a man and a dog"]
@@ -193,7 +195,7 @@ def test_pushed(hub, saved):
     result = run(saved, "jo/tiny", "--tag", "v1")
     assert result.exit_code == 0, result.output
     commit = hub.commit_of("jo/tiny", "main")
-    assert f"made and filled jo/tiny: {hub.url}/jo/tiny/tree/{commit}" in result.stdout
+    assert f"created and filled jo/tiny: {hub.url}/jo/tiny/tree/{commit}" in result.stdout
     assert f"capscore.load(…, backbone='jo/tiny@{commit}')" in result.stdout
     assert hub.steps == ["create", "lfs", "commit", "tag"]
     assert hub.commit_of("jo/tiny", "v1") == commit
@@ -277,7 +279,7 @@ def test_a_dry_run_asks_nobody(hub, folder, monkeypatch):
     result = run(folder, "jo/tiny", "--dry-run", "--private", "--tag", "v1", "--revision", "next")
     assert result.exit_code == 0, result.output
     assert "log.jsonl" in result.stdout and "not sent: log" in result.stdout
-    assert "the branch next" in result.stdout and "would be made private" in result.stdout
+    assert "the branch next" in result.stdout and "would be private" in result.stdout
     assert "would be tagged v1" in result.stdout
     assert hub.steps == [] and set(hub.repos) == {"org/clip"}
 
@@ -351,14 +353,14 @@ def test_pickles_not_even_when_asked_for(folder):
 def test_a_pattern_that_fits_nothing(folder):
     (folder / "log.jsonl").write_text("{}")
     message = failed(folder, "jo/tiny", "--include", "log.json", "--dry-run", code=2)
-    assert "--include 'log.json' fits no file" in message and "did you mean 'log.jsonl'" in message
+    assert "--include 'log.json' matches no file" in message and "did you mean 'log.jsonl'" in message
 
 
 # What is no tower, or not for others
 
 
 def test_folders_that_are_no_tower(folder, clip, tmp_path):
-    assert "is no folder here" in failed(tmp_path / "gone", "jo/tiny", "--dry-run", code=2)
+    assert "there is no folder" in failed(tmp_path / "gone", "jo/tiny", "--dry-run", code=2)
     with pytest.raises(
         CapscoreError, match=r"expected capscore_student.json, .* of InfoMetIC's network; it has"
     ):
@@ -389,7 +391,7 @@ def test_weights_that_are_no_numbers(folder):
 @pytest.mark.parametrize("tower", ["{clip}", "./clip", "~/clip", "C:\\clip"])
 def test_a_tower_that_only_this_machine_has(folder, clip, tower):
     change(folder / "capscore_student.json", image_tower=tower.format(clip=clip))
-    with pytest.raises(CapscoreError, match=r"image_tower is .*clip', a folder that only this machine has"):
+    with pytest.raises(CapscoreError, match=r"image_tower is .*clip', a folder on this machine only"):
         plan(folder)
 
 
@@ -431,7 +433,7 @@ def test_cards_that_say_too_little(folder, front, message):
 def test_what_the_hub_does_not_take(folder):
     with open(folder / "LICENSE", "wb") as sparse:
         sparse.truncate(MAX_BYTES + 1)
-    with pytest.raises(CapscoreError, match=r"LICENSE has 50.0 GB; the Hub takes 50.0 GB a file"):
+    with pytest.raises(CapscoreError, match=r"LICENSE has 50.0 GB; the Hub takes 50.0 GB per file"):
         plan(folder)
     (folder / "LICENSE").unlink()
     for number in range(MAX_FILES):
@@ -468,7 +470,7 @@ def test_the_same_again_makes_no_commit(hub, saved):
     again = push(plan(saved), "jo/tiny", overwrite_card=True)
     assert (again.changed, again.commit, again.created) == (False, first.commit, False)
     assert hub.steps == ["create", "lfs", "commit"]
-    assert "has all of this already; no commit was made" in run(saved, "jo/tiny").stdout
+    assert "already has all files; no commit was made" in run(saved, "jo/tiny").stdout
 
 
 def test_a_card_on_the_hub_is_kept_unless_told(hub, folder):
@@ -478,7 +480,7 @@ def test_a_card_on_the_hub_is_kept_unless_told(hub, folder):
     (folder / "README.md").write_text((folder / "README.md").read_text() + "More.\n")
     change(folder / "capscore_student.json", teacher="another")
     result = run(folder, "jo/tiny")
-    assert result.exit_code == 0 and "the card that was there is left as it is" in result.stdout
+    assert result.exit_code == 0 and "the card on the Hub was kept" in result.stdout
     held = hub.files_of("jo/tiny")
     assert held["README.md"] == before
     assert b"another" in held["capscore_student.json"]
@@ -495,7 +497,7 @@ def test_files_there_that_loading_would_read_too(hub, folder):
     assert "files that loading would read" in message and "added_tokens.json; --delete-stale" in message
     assert hub.files_of("jo/tiny") == before and hub.steps == steps, "not even a branch was made"
     result = run(folder, "jo/tiny", "--delete-stale")
-    assert result.exit_code == 0 and "deleted there: added_tokens.json" in result.stdout
+    assert result.exit_code == 0 and "deleted on the Hub: added_tokens.json" in result.stdout
     assert hub.files_of("jo/tiny").keys() == before.keys() - {"added_tokens.json"}
 
 
@@ -515,7 +517,7 @@ def test_private_repositories(hub, saved):
     assert "jo/secret" in hub.private
     push(plan(saved), "jo/open")
     steps = list(hub.steps)
-    assert "--private: jo/open is there and is public" in failed(saved, "jo/open", "--private")
+    assert "--private: jo/open exists and is public" in failed(saved, "jo/open", "--private")
     assert hub.steps == steps
 
 
@@ -604,10 +606,10 @@ def test_a_failure_leaves_no_half_commit(hub, folder, step):
 
 def test_a_failure_says_what_was_made_before_it(hub, saved):
     hub.refused["commit"] = 422
-    assert failed(saved, "jo/new").endswith("; jo/new was made and is empty")
+    assert failed(saved, "jo/new").endswith("; jo/new was created and is empty")
     assert hub.files_of("jo/new").keys() == {".gitattributes"}
     assert failed(saved, "jo/new", "--revision", "next").endswith(
-        "; the branch next was made, and is what main is"
+        "; the branch next was created, and equals main"
     )
     hub.refused = {"tag": 422}
     message = failed(saved, "jo/new", "--tag", "v1")
@@ -625,7 +627,7 @@ def test_somebody_who_is_faster(hub, folder):
         return preupload(repo, revision, asked)
 
     hub.preupload = meanwhile
-    assert "somebody else committed to jo/tiny meanwhile" in failed(folder, "jo/tiny")
+    assert "somebody else committed to jo/tiny in the meantime" in failed(folder, "jo/tiny")
     assert hub.files_of("jo/tiny") == {}
 
 
@@ -639,7 +641,7 @@ def test_a_card_that_the_hub_does_not_take(hub, folder):
     card = folder / "README.md"
     card.write_text(card.read_text().replace("license: apache-2.0", "license: my-own"))
     message = failed(folder, "jo/tiny")
-    assert "the Hub does not take it" in message and "must be one of them" in message
+    assert "the Hub refuses it" in message and "must be one of them" in message
     assert message.endswith("; nothing was sent") and "jo/tiny" not in hub.repos
 
 
@@ -832,7 +834,7 @@ def test_a_network_without_its_card(network):
 
 @pytest.mark.parametrize(
     "name, note",
-    [("my-tower", "of 'my-tower', a folder that only this machine has"), ("", "do not say which backbone")],
+    [("my-tower", "of 'my-tower', a folder on this machine only"), ("", "do not name their backbone")],
 )
 def test_a_network_whose_backbone_others_do_not_have(tmp_path, name, note):
     network = save_network(tmp_path / "net", InfoMetICConfig(**{**SMALL.to_dict(), "backbone": name}))

@@ -16,8 +16,10 @@ from capscore.backbones.student import StudentTextTower
 from capscore.errors import BackboneUnavailable, CapscoreError
 from training import teacher_learning
 from training.data.parallel_text import read_parallel_text
+from training.engine import teacher_embeddings as teacher_embeddings_module
 from training.engine.config import parse
 from training.engine.processes import gather_rows
+from training.engine.teacher_embeddings import teacher_embeddings
 from training.engine.training_log import read_log
 from training.teacher_learning import (
     Example,
@@ -25,7 +27,6 @@ from training.teacher_learning import (
     TeacherLearning,
     evaluation,
     mse_loss,
-    teacher_embeddings,
     train,
 )
 
@@ -234,7 +235,7 @@ def test_examples_are_pairs_and_then_english(tmp_path):
 
 
 def test_the_teachers_file_is_made_once_and_goes_on_where_it_was_broken_off(tmp_path, monkeypatch):
-    monkeypatch.setattr(teacher_learning, "_SLAB", 2)
+    monkeypatch.setattr(teacher_embeddings_module, "_SLAB", 2)
     sentences = ["red", "green blue", "blue", "red red blue", "green"]
     backbone = ColourBackbone()
     expected = ColourBackbone().encode_texts(sentences)
@@ -291,7 +292,7 @@ def test_the_config_holds_the_papers_numbers():
     "changes, said",
     [
         ({"data": []}, "no data: give --data"),
-        ({"width": 10, "heads": 3}, "width=10 cannot be shared by heads=3"),
+        ({"width": 10, "heads": 3}, "width=10 is not a multiple of heads=3"),
         ({"layers": 0}, "layers=0: expected at least 1"),
         (
             {"tokenizer": "t", "student": "bert"},
@@ -310,9 +311,9 @@ def test_what_cannot_be_had(colours, tmp_path):
         train(replace(settings, languages=["de", "fr"]))
     with pytest.raises(CapscoreError, match="there is no file"):
         train(replace(settings, data=["nowhere.jsonl"]))
-    with pytest.raises(BackboneUnavailable, match=r"student 'no-such-encoder' cannot be had: .*--student"):
+    with pytest.raises(BackboneUnavailable, match=r"student 'no-such-encoder' is not available: .*'scratch'"):
         train(replace(settings, student="no-such-encoder"))
-    with pytest.raises(BackboneUnavailable, match=r"the tokenizer 'no-such' cannot be had"):
+    with pytest.raises(BackboneUnavailable, match=r"the tokenizer 'no-such' is not available"):
         train(replace(settings, tokenizer="no-such"))
     empty = tmp_path / "empty"
     empty.mkdir()

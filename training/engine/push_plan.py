@@ -1,0 +1,294 @@
+"""A folder that a recipe wrote → the files to push to the Hub; files, card and weights are checked."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePosixPath
+
+from capscore.cli.cache import readable_size
+from capscore.errors import CapscoreError
+from capscore.files.rows import UsageError
+from training.engine.model_card import CARD
+
+KINDS = ("tuned", "student")  # in the order in which loading tries them
+NETWORK = "infometic"
+# Front matter of a network's card, by which the Hub finds it and shows how to load it.
+_NETWORK_CARD = {"library_name": "capscore", "pipeline_tag": "feature-extraction", "tags": "infometic"}
+WEIGHTS = "model.safetensors"
+# Limits of the Hub: 50 GB per file, and the advised number of files per commit
+# (huggingface.co/docs/hub/storage-limits).
+MAX_BYTES = 50 * 10**9
+MAX_FILES = 100
+PICKLES = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib")
+# Files for people, besides what loading reads.
+_ALONG = (CARD, "LICENSE*", "LICENCE*", "NOTICE*", "CITATION*", "text_tower/*")
+# What a training run leaves, by patterns, even under names that loading would read.
+_REMAINS = {
+    "checkpoint": ("checkpoint*/*", "step-*/*", "runs/*", "wandb/*"),
+    "state of the training": (
+        *("optimizer*", "optimiser*", "scheduler*", "scaler*", "random_states*", "rng_state*"),
+        *("training_state*", "trainer_state*", "training_args*"),
+    ),
+    "log": ("log.*", "*.log", "*.jsonl", "events.out.tfevents*"),
+    "features of the training captions": ("features/*",),
+}
+
+
+@dataclass(frozen=True)
+class PushedFile:
+    """A file of the folder: its name relative to the folder, with "/", and its size in bytes."""
+
+    name: str
+    path: Path
+    size: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What would be pushed from a folder.
+
+    Attributes:
+        folder: The folder.
+        kind: One of `KINDS`, or `NETWORK`.
+        files: Files to send, by name.
+        left_out: Files to leave out, with the reason.
+        notes: Remarks for whoever pushes.
+        backbone: Backbone that a network was trained on; "" for a tower.
+    """
+
+    folder: Path
+    kind: str
+    files: tuple[PushedFile, ...]
+    left_out: tuple[tuple[PushedFile, str], ...]
+    notes: tuple[str, ...] = ()
+    backbone: str = ""
+
+    @property
+    def size(self) -> int:
+        """Number of bytes to send."""
+        return sum(file.size for file in self.files)
+
+    def loading(self, place: str) -> str:
+        """The call that loads the weights from a place on the Hub."""
+        if self.kind == NETWORK:
+            return f"capscore.load({NETWORK!r}, backbone={self.backbone or '…'!r}, weights={place!r})"
+        return f"capscore.load(…, backbone={place!r})"
+
+
+def plan(folder: str | Path, include: Sequence[str] = ()) -> Plan:
+    """Check a folder, and list what to push from it.
+
+    Reads only the local disk, unless the tower needs a backbone that is not downloaded yet.
+
+    Args:
+        folder: Saved student, fine-tuned tower or network of InfoMetIC, with its card.
+        include: Patterns of further files to send ("log.jsonl", "checkpoints/step-000100/*").
+
+    Raises:
+        UsageError: there is no such folder, or a pattern matches nothing.
+        CapscoreError: the tower or network cannot be loaded, its weights are not finite, it needs a folder of
+            this machine or contains pickles; the card is missing, lacks licence or languages, or belongs to
+            something else; the files exceed the Hub's limits. Names the file.
+    """
+    folder = Path(folder).expanduser()
+    if not folder.is_dir():
+        raise UsageError(f"there is no folder {folder}")
+    kind = _kind(folder)
+    found = [
+        PushedFile(path.relative_to(folder).as_posix(), path, path.stat().st_size)
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    ]
+    files, left_out = _sort_out(folder, kind, found, include)
+    _check_card(folder, kind)
+    _check_size(files)
+    if not (folder / WEIGHTS).is_file():
+        raise CapscoreError(f"{folder} has no {WEIGHTS}")
+    backbone, notes = _check_network(folder) if kind == NETWORK else ("", _check_tower(folder, kind))
+    _check_weights(folder / WEIGHTS)
+    return Plan(folder, kind, tuple(files), tuple(left_out), tuple(notes), backbone)
+
+
+def _kind(folder: Path) -> str:
+    from capscore.infometic.model import CONFIG
+
+    for kind in KINDS:
+        if importlib.import_module(f"capscore.backbones.{kind}").recognises(folder):
+            return kind
+    if is_network(folder / CONFIG):
+        return NETWORK
+    names = ", ".join(sorted(path.name for path in folder.iterdir())) or "nothing"
+    raise CapscoreError(
+        f"{folder} holds nothing that a recipe finished: expected capscore_student.json, "
+        f"capscore_tuned.json, or the {CONFIG} of InfoMetIC's network; it has {names}"
+    )
+
+
+def is_network(config: Path) -> bool:
+    """Whether a config file exists and belongs to InfoMetIC's network."""
+    from capscore.backbones.checkpoint import read_json
+    from capscore.infometic.model import MODEL_TYPE
+
+    return config.is_file() and read_json(config).get("model_type") == MODEL_TYPE
+
+
+def files_read(kind: str, names: Sequence[str]) -> list[str]:
+    """The files that loading reads."""
+    from capscore.backbones.download import needed_files
+    from capscore.infometic.model import CONFIG
+
+    return [name for name in names if name in (CONFIG, WEIGHTS)] if kind == NETWORK else needed_files(names)
+
+
+def _sort_out(
+    folder: Path, kind: str, found: list[PushedFile], include: Sequence[str]
+) -> tuple[list[PushedFile], list[tuple[PushedFile, str]]]:
+    names = [file.name for file in found]
+    for pattern in include:
+        if not any(fnmatchcase(name, pattern) for name in names):
+            near = difflib.get_close_matches(pattern, names, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise UsageError(f"--include {pattern!r} matches no file in {folder}{hint}")
+    read = set(files_read(kind, names))
+    card = folder / CARD
+    shown = card.read_text(encoding="utf-8", errors="replace") if card.is_file() else ""
+    files, left_out = [], []
+    for file in found:
+        asked = any(fnmatchcase(file.name, pattern) for pattern in include)
+        reason = _remains(file.name)
+        if reason == "hidden" or (reason and not asked):
+            left_out.append((file, reason))
+        elif file.path.suffix.lower() in PICKLES:
+            raise CapscoreError(
+                f"{file.path} is a pickle, which may run code on the machine of whoever loads it: it is not "
+                "sent. Use safetensors for weights, and take it out of the folder"
+            )
+        elif asked or file.name in read or _goes_along(file.name) or f"]({file.name})" in shown:
+            files.append(file)
+        else:
+            left_out.append((file, "loading does not read it"))
+    return files, left_out
+
+
+def _remains(name: str) -> str:
+    """What a run left the file as, "" if it is not a leftover."""
+    if any(part.startswith(".") for part in PurePosixPath(name).parts):
+        return "hidden"
+    for what, patterns in _REMAINS.items():
+        if any(fnmatchcase(name, pattern) or fnmatchcase(name, f"*/{pattern}") for pattern in patterns):
+            return what
+    return ""
+
+
+def _goes_along(name: str) -> bool:
+    return any(fnmatchcase(name, pattern) and name.count("/") == pattern.count("/") for pattern in _ALONG)
+
+
+def _check_card(folder: Path, kind: str) -> None:
+    from huggingface_hub import ModelCard
+    from yaml import YAMLError
+
+    path = folder / CARD
+    if not path.is_file():
+        raise CapscoreError(
+            f"{folder} has no {CARD}: write its card with training.engine.model_card.write_card"
+        )
+    try:
+        data = ModelCard.load(path).data
+    except (ValueError, TypeError, YAMLError) as error:
+        raise CapscoreError(f"the front matter of {path} cannot be read: {one_line(error)}") from None
+    for name, example in (("license", "apache-2.0"), ("language", "[de, en]")):
+        if not data.get(name):
+            raise CapscoreError(f"the front matter of {path} says no {name}, such as {name}: {example}")
+    if data.get("license") == "other" and not (data.get("license_name") and data.get("license_link")):
+        raise CapscoreError(f"{path} says license: other, which needs license_name and license_link")
+    for name, expected in _NETWORK_CARD.items() if kind == NETWORK else ():
+        said = data.get(name)
+        if expected != said and expected not in (said if isinstance(said, list) else ()):
+            raise CapscoreError(
+                f"the front matter of {path} says {f'{name}: {said}' if said else f'no {name}'}; expected "
+                f"{expected}, as in the card that training.infometic writes beside its network"
+            )
+
+
+def _check_size(files: list[PushedFile]) -> None:
+    for file in files:
+        if file.size > MAX_BYTES:
+            raise CapscoreError(
+                f"{file.path} has {readable_size(file.size)}; the Hub takes {readable_size(MAX_BYTES)} per "
+                "file"
+            )
+    if len(files) > MAX_FILES:
+        raise CapscoreError(
+            f"{len(files)} files are too many for one commit (at most {MAX_FILES}): include fewer"
+        )
+
+
+def _check_tower(folder: Path, kind: str) -> list[str]:
+    """Load the tower as far as possible; returns remarks."""
+    from capscore.backbones import student, tuned
+    from capscore.backbones.base import LoadOptions
+    from capscore.backbones.checkpoint import read_json
+    from capscore.backbones.loading import load_backbone
+
+    marker = folder / f"capscore_{kind}.json"
+    said = read_json(marker)
+    for field in ("base", "image_tower"):
+        spec = str(said.get(field) or "")
+        if _is_of_this_machine(spec):
+            raise CapscoreError(
+                f"{marker}: {field} is {spec!r}, a folder on this machine only; push that one first, "
+                "and name it by its id on the Hub"
+            )
+    if kind == "student":
+        student.StudentTextTower.from_pretrained(folder)
+    else:
+        tuned.load_folder(folder, LoadOptions(name=folder.name, load_backbone=load_backbone))
+    if kind == "student" and not said["image_tower"]:
+        return ["the tower names no image tower: whoever loads it has to give image_tower=…"]
+    return []
+
+
+def _check_network(folder: Path) -> tuple[str, list[str]]:
+    """Load the network; returns the backbone that it was trained on, and remarks."""
+    from capscore.backbones import find
+    from capscore.infometic.model import InfoMetIC
+
+    backbone = InfoMetIC.from_pretrained(folder, device="cpu").config.backbone
+    if not backbone:
+        return "", ["the weights do not name their backbone: whoever loads them has to know it"]
+    if find(backbone) is None and ("/" not in backbone or _is_of_this_machine(backbone)):
+        return backbone, [
+            f"the network reads the embeddings of {backbone!r}, a folder on this machine only: whoever loads "
+            "it needs that folder too, as backbone=…"
+        ]
+    return backbone, []
+
+
+def _is_of_this_machine(spec: str) -> bool:
+    from capscore.backbones import find
+
+    if not spec or find(spec) is not None:
+        return False
+    return spec.startswith(("/", ".", "~")) or "\\" in spec or Path(os.path.expanduser(spec)).exists()
+
+
+def _check_weights(path: Path) -> None:
+    import torch
+    from safetensors import safe_open
+
+    with safe_open(path, framework="pt") as weights:
+        for name in weights.keys():
+            tensor = weights.get_tensor(name)
+            if tensor.is_floating_point() and not torch.isfinite(tensor).all():
+                raise CapscoreError(f"{path}: {name} holds NaN or infinity")
+
+
+def one_line(error: BaseException) -> str:
+    """An error's message on one line."""
+    return " ".join(str(error).split()) or type(error).__name__
