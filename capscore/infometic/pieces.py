@@ -18,7 +18,7 @@ import numpy as np
 
 from ..backbones.base import Backbone
 from ..errors import CapscoreError, InputError
-from ..text import segmentation
+from ..text.checks import check_texts
 
 MAX_PIECES = 32  # of a caption, as in the paper (001 §4.1)
 REMEMBERED = 32_768  # rows a backbone: 64 MB of 512-d ones
@@ -70,7 +70,7 @@ def split_pieces(backbone: Backbone, texts: Sequence[str], max_pieces: int = MAX
     >>> ["Two Rottweilers run"[a:b] for a, b in zip(pieces.starts, pieces.ends)]
     ['Two', 'Ro', 'ttweiler', 's', 'run']
     """
-    segmentation._check(texts)
+    check_texts(texts)
     if isinstance(max_pieces, bool) or not isinstance(max_pieces, Integral) or max_pieces < 1:
         raise InputError(f"max_pieces={max_pieces!r}: expected a whole number of at least 1")
     distinct = list(dict.fromkeys(texts))

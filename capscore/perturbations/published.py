@@ -22,7 +22,7 @@ from typing import TypeAlias
 import numpy as np
 
 from ..errors import CapscoreError, InputError
-from ..text import segmentation
+from ..text.checks import text_problem
 from ..text.languages import language_code
 from ..text.segmentation import join, segmenter_name, words
 
@@ -245,7 +245,7 @@ def check_captions(captions: Sequence[str]) -> None:
     if isinstance(captions, str):
         raise InputError(f"{captions!r:.60} is one string; expected a list of captions", field="caption")
     for row, caption in enumerate(captions):
-        problem = segmentation._problem(caption)
+        problem = text_problem(caption)
         if problem is None and not caption.replace("\0", " ").strip():
             problem = "the caption is blank: there is nothing to perturb"
         if problem:

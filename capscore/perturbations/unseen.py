@@ -578,9 +578,9 @@ def _chinese(caption: str, code: str) -> str:
 
     In simplified or traditional characters, as the caption is written.
     """
-    from ..text.segmentation import _package
+    from ..text.segmenters import chinese_simplifier
 
-    simplified = _package("opencc", "opencc", "zh").OpenCC("t2s").convert(caption) == caption
+    simplified = chinese_simplifier()(caption) == caption
     have_not = "没有" if simplified else "沒有"
     found = _tagged(caption, code)
     for word, after in zip(found, [*found[1:], None], strict=True):

@@ -1,4 +1,4 @@
-"""Language codes as people write them → the primary subtag that backbones and signatures use."""
+"""A language code in any usual spelling → the primary subtag that backbones and signatures use."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from ..errors import InputError
 
-# primary subtag → what its speakers call it, and what it is called in English
+# primary subtag → its own name and its English name
 NAMES = {
     "ar": ("العربية", "Arabic"),
     "bn": ("বাংলা", "Bengali"),
@@ -47,9 +47,9 @@ NAMES = {
     "vi": ("Tiếng Việt", "Vietnamese"),
     "zh": ("中文", "Chinese"),
 }
-# Names that people write where a code is expected, and the code they mean.
+# Names that are written instead of a code, and the code.
 _BY_NAME = {name.lower(): code for code, names in NAMES.items() for name in names}
-# Country codes that get mistaken for the language spoken there.
+# Country codes that are mistaken for language codes.
 COUNTRIES = {"jp": "ja", "cn": "zh", "kr": "ko", "cz": "cs", "gb": "en", "us": "en", "gr": "el", "dk": "da"}
 
 
@@ -57,11 +57,11 @@ def language_code(language: str) -> str:
     """A language tag → its primary subtag in the shortest form.
 
     Args:
-        language: a BCP 47 or ISO 639 code ("de", "pt-BR", "zh_TW", "deu"). A variety that shares its macro
-            language's captions goes by that ("arb" → "ar", "cmn" → "zh", "nb" → "no").
+        language: BCP 47 or ISO 639 code ("de", "pt-BR", "zh_TW", "deu"). Varieties become their macrolanguage
+            ("arb" → "ar", "cmn" → "zh", "nb" → "no").
 
     Raises:
-        InputError: not a string, or a code nobody knows; says what it may have been meant for.
+        InputError: not a string, or an unknown code; the message suggests a similar one.
 
     >>> [language_code(tag) for tag in ("de", "pt-BR", "zh_TW", "jpn", "EN")]
     ['de', 'pt', 'zh', 'ja', 'en']

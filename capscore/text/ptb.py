@@ -1,20 +1,20 @@
-"""Captions → the words that CIDEr, BLEU and ROUGE-L count, as the customary Java tokenizer splits them.
+"""English captions → the words that CIDEr, BLEU and ROUGE-L count, the same as those of the Java tokenizer.
 
 The published numbers of these metrics rest on one tokenizer: pycocoevalcap runs the Penn Treebank tokenizer
-of Stanford CoreNLP 3.4.1 over all captions (a line each, in lower case) and drops a list of punctuation
-marks. This module gives the same words. It was written from what that program accepts and answers, of which
-`tests/test_ptb.py` holds a sample; none of its code is here.
+of Stanford CoreNLP 3.4.1 on all captions (one per line, in lower case) and drops a list of punctuation marks.
+This module finds the same words. It was written from that program's answers, a sample of which is in
+`tests/text/test_ptb.py`; it contains none of its code.
 
-Known differences, all of them on purpose or far from any caption:
+Known differences, all of them intended or irrelevant for captions:
 
-- A caption is read alone. The Java run joins captions by line breaks and looks past them, so whether "… the
-  letter L." ends in "l." or in "l" depends there on how the caption after it begins; and a carriage return,
-  U+2028 or U+2029 inside a caption shifts every later caption by one. Here such characters are spaces, and
-  "l." it is.
-- A word that holds a space ("1 1/2") is given as two, which is how CIDEr and BLEU, splitting at blanks,
-  count it.
-- Letters that Unicode gained after version 6.1 are letters; the Java program loses them, as it loses emoji.
-- Soft hyphens are taken out before, not after, words are told apart.
+- Each caption is read alone. The Java program joins captions by line breaks and reads beyond them, so whether
+  "… the letter L." ends in "l." or in "l" depends on the beginning of the next caption; and a carriage
+  return, U+2028 or U+2029 inside a caption shifts all later captions by one. Here such characters are spaces,
+  and the word is "l.".
+- A word that contains a space ("1 1/2") is returned as two, as CIDEr and BLEU, which split at blanks, count
+  it.
+- Letters added to Unicode after version 6.1 are letters; the Java program loses them, as it loses emoji.
+- Soft hyphens are removed before words are found, not after.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ NAME = "ptb1"  # in signatures; the digit grows whenever a word can change
 
 
 def tokenize(text: str) -> list[str]:
-    """The words of one caption, in lower case, punctuation left out; [] if it has none.
+    """The words of one caption, in lower case and without punctuation; [] if there are none.
 
-    Brackets are words, named "-lrb-" and the like: the list of what is dropped has them in capitals only.
+    Brackets are words, such as "-lrb-": the list of dropped marks has them in capitals only.
 
     Raises:
         InputError: not a string.
@@ -47,10 +47,10 @@ def tokenize(text: str) -> list[str]:
 
 
 def tokenize_all(texts: Sequence[str]) -> list[list[str]]:
-    """As `tokenize`, for many captions: a distinct piece of text is taken apart once.
+    """`tokenize` for many captions; each distinct piece of text is analysed once.
 
     Args:
-        texts: captions, n.
+        texts: n captions.
 
     Returns:
         n lists of words, in the order of the captions.
@@ -76,17 +76,17 @@ def _not_text(value: object) -> str:
     return f"{value!r:.60} is a {type(value).__name__}; expected a string"
 
 
-# A rule may look beyond the next blank only where one of these stands: markup, two numbers ("1 1/2"), a full
-# stop before a number or a full stop; or after a lone letter with a full stop. Everywhere else the pieces
-# between blanks can be lexed apart, and each but once.
+# Rules read beyond the next blank only at these: markup, two numbers ("1 1/2"), a full stop before a number
+# or another full stop; and after a single letter with a full stop. Otherwise the pieces between blanks can be
+# analysed separately, each once.
 _ACROSS_BLANKS = re.compile(r"<[A-Za-z/!?]|[0-9)] [0-9]|\. [0-9.]")
 _OTHER_BLANKS = re.compile(r"[^\S ]")
-# most pieces; a full stop at their end is dropped
+# Most pieces; a full stop at their end is dropped.
 _PLAIN_PIECE = re.compile(r"([A-Za-z]+)(?:,|(?<=[A-Za-z]{2})\.)?")
 
 
 class _Pieces(dict):
-    """A piece of text between blanks → its words, worked out when first met."""
+    """A piece of text between blanks → its words, computed at its first occurrence."""
 
     def words(self, text: str) -> list[str]:
         if not text.isprintable():
@@ -110,7 +110,7 @@ class _Pieces(dict):
 
 
 def _lex(text: str) -> list[str]:
-    """The words of a caption, or of a piece of it that no rule looks beyond."""
+    """The words of a caption, or of a piece of one that no rule reads beyond."""
     kinds = (text if text.isascii() else text.translate(_KINDS)) + "\n"
     present = frozenset(kinds)
     matches = [match for needed, match in _rules() if not needed or not needed.isdisjoint(present)]
@@ -133,11 +133,11 @@ def _lex(text: str) -> list[str]:
 
 # ---- kinds of characters ----
 
-# Every character outside ASCII is lexed as the one that stands for its kind; the word itself is then cut
-# from the text. What has no kind separates words and is lost.
+# Characters outside ASCII are analysed as a character that stands for their kind; the words are then cut from
+# the original text. Characters without a kind separate words and are lost.
 _LETTER, _MARK, _DIGIT, _SYMBOL, _LOST = "é", "\u0300", "٣", "§", "\x01"
 _RANGES = {
-    # signs that join to a letter, as far as the Java program knows them
+    # marks on letters, as far as the Java program knows them
     _MARK: (
         "2c2-2c5 2d2-2df 2e5-2eb 2ed 2ef-36f 375 378-379 384-385 3f6 483-487 55a-55f 591-5bd 5bf "
         "5c1-5c2 5c4-5c5 5c7 615-61a 64b-65e 670 6d6-6e4 6e7-6ed 6fd-6fe 70f 711 730-74c 7a6-7b0 "
@@ -172,7 +172,7 @@ _RANGES = {
 
 
 class _Kinds(dict):
-    """Code point → the character that stands for its kind; characters join as they are met."""
+    """Code point → the character that stands for its kind; entries are added at their first occurrence."""
 
     def __init__(self) -> None:
         super().__init__((code, chr(code)) for code in range(128))
@@ -197,24 +197,24 @@ _KINDS = _Kinds()
 
 # ---- rules ----
 
-# These keep their full stop wherever they stand.
+# Abbreviations that always keep their full stop.
 _ABBREVIATIONS = (
     "adj adm adv alex assoc asst atty attys ave brig capt cf cie cmdr col comdr cpl dept det dr drs elec "
     "ens ft gen gov govs hon insp invt jos lieut lt maj messrs mlle mme mr mrs ms msgr mt natl pfc ph pres "
     "prof profs pvt rep reps rev sen sens sfc sgt spc st ste supt supts treas vs wm"
 )
-# These too; they win over a word that is up to two characters longer: "etc.a" is two words, "mr.a" is one.
+# These too, and they win over a word up to two characters longer: "etc.a" is two words, "mr.a" is one.
 _CLOSING_ABBREVIATIONS = (
     "al ala apr ariz assn aug bancorp bhd bldg blvd bros calif co colo conn corp cos ct dak dec esq est "
     "etc ext feb fla fri ga inc ind intl jan jr jul jun kan kans ky ltd mar md mich minn mo mon mont neb "
     "nev nov oct okla penn plc rd rt sep sept seq sq sr sys tel tenn thu thurs tue tues univ va vt wed wis "
     "wisc wyo"
 )
-# Likewise, when written with a capital.
+# Likewise, if written with a capital.
 _PLACES = "ark az del ill la mass miss ore pa tex wash"
-# These keep it before a number: "no. 5".
+# These keep their full stop before a number: "no. 5".
 _NUMBERED = "art bldg ca fig figs no nos op pp prop"
-# Before one of these a lone letter ended a sentence: "the letter l. The" has "l", "l. Street" has "l.".
+# Words before which a single letter ends a sentence: "the letter l. The" has "l", "l. Street" has "l.".
 _STARTERS = (
     "a about according additionally after an as at but earlier he her here however if in it last many more "
     "now once one other our she since so some such that the their then there these they this we what when "
@@ -226,7 +226,7 @@ _FILE_ENDINGS = (
 )
 
 
-# pieces of letters that are two words, or may keep a full stop
+# Pieces of letters that are two words, or may keep a full stop.
 _NOT_PLAIN = frozenset(
     f"cannot gonna gotta lemme gimme wanna {_ABBREVIATIONS} {_CLOSING_ABBREVIATIONS} {_PLACES} {_NUMBERED} "
     "mfg mtg pte ptes pty ptys ppte pptes ppty pptys".split()
@@ -240,16 +240,16 @@ def _any(words: str) -> str:
 
 @cache
 def _rules() -> list[tuple[frozenset[str], Callable[[str, int], re.Match[str] | None]]]:
-    """How a word may look: (characters of which a text needs one for the rule to apply, its pattern).
+    """The forms of words: (characters of which the text must contain one, pattern).
 
-    The group that matched is the word; what follows in the pattern is only looked at. The rule that matches
-    most characters wins, those that it only looks at included; among equals, the first.
+    The group that matched is the word; the rest of the pattern is lookahead. The rule that matches the most
+    characters, lookahead included, wins; among equals, the first.
     """
     letter, number = f"A-Za-z{_LETTER}", f"0-9{_DIGIT}"
     digit = f"[{number}]"
     space = "(?: |&nbsp;)"
     apostrophe = "(?:['’]|(?i:&apos;))"
-    stroke = "(?:['’‘`]|(?i:&apos;))"  # inside some words an opening quote passes for an apostrophe
+    stroke = "(?:['’‘`]|(?i:&apos;))"  # inside some words an opening quote counts as an apostrophe
     accent = "(?i:&[aeiou](?:acute|grave|uml);)"
     stem = f"(?:[{letter}{_MARK}]|{accent})(?:[{letter}{_MARK}{number}]|{accent})*"
     word = f"{stem}(?:[.!?]{stem})*"
@@ -269,7 +269,7 @@ def _rules() -> list[tuple[frozenset[str], Callable[[str, int], re.Match[str] | 
         # two words written as one
         ("", "(?i:(can)not|(gon|wan)na|(got)ta|(lem|gim)me)"),
         ("'", "('[tT])(?i:is|was)"),
-        # words, and what an apostrophe ties to them
+        # words, and endings with an apostrophe
         (strokes, f"({word}){clitic}"),
         (strokes, f"([A-Za-z]+){negation}"),
         (strokes, f"([A-HJ-XZn]{stroke}[{letter}]{{2,}})"),
@@ -292,7 +292,7 @@ def _rules() -> list[tuple[frozenset[str], Callable[[str, int], re.Match[str] | 
             "@",
             rf"""(<?(?i:mailto:)?[A-Za-z0-9]{address}*@(?:[^ \t\n"<>|(){{}}.]+\.)*[^ \t\n"<>|(){{}}.]+>?)""",
         ),
-        # abbreviations and what else keeps its full stop
+        # abbreviations and other words that keep their full stop
         (".", rf"([A-Za-z])\.{space}+(?:(?=[A-Z])(?:{_any(_STARTERS)}|(?i:m[rs])\.)|<[^<>\n]+>)[ \t\n]"),
         (".", rf"({initials}|[A-Za-z]\.|{_any(_ABBREVIATIONS)}\.|[mM][ft]g\.)"),
         (".", rf"((?:{_any(_CLOSING_ABBREVIATIONS)}|[pP]p?t(?:es?|ys?)|(?i:(?:ph|ed)\.d))\.)(?s:.){{0,2}}"),
@@ -330,7 +330,7 @@ def _rules() -> list[tuple[frozenset[str], Callable[[str, int], re.Match[str] | 
         # faces
         (":;=", r"([<>]?[:;=]['o*-]?[()DPOdp@|\[\]\\{])[^A-Za-z0-9]"),
         ("_(", rf"({face}_{face}|\({face}[-_.]?{face}\))"),
-        # signs, alone and in rows
+        # signs, single and repeated
         ("", r"(-+|<<|>>|\.(?: \.){2,4}|\.{3,5}|@+|_+|#+|\*+|(?:\\\*){1,3}|[!?]+|''|[’‘`“]{2})"),
         ("&", "(&(?i:lt|gt|amp|quot|apos|mdash|ndash|md|nbsp);|&#[0-9]+;)"),
         ("", r"([^\x00-\x20\x7f‐٬])"),
@@ -341,7 +341,7 @@ def _rules() -> list[tuple[frozenset[str], Callable[[str, int], re.Match[str] | 
 # ---- how words are written ----
 
 _CURLY, _OPENING = ("’", "\x92", "&apos;"), ("‘", "‛", "\x91")
-# two quotation marks side by side are one word, in the spelling of TeX
+# Two adjacent quotation marks are one word, spelled as in TeX.
 _QUOTES = (
     dict.fromkeys("’\x92›", "'")
     | dict.fromkeys("`‘‛\x91‹", "`")
@@ -349,7 +349,7 @@ _QUOTES = (
     | dict.fromkeys("”\x94»", "''")
     | {mark: mark for mark in "„‚‟"}
 )
-# a word in lower case → what is written for it, "" for nothing
+# A word in lower case → its spelling in the output, "" for none.
 _WRITTEN = {
     **{first + second: _QUOTES[first] + _QUOTES[second] for first in _QUOTES for second in _QUOTES},
     "[": "-lsb-",
@@ -372,9 +372,9 @@ _WRITTEN = {
     **{f"n{mark}t": "n`t" for mark in _OPENING},
     **dict.fromkeys((a + b for a in "’\x92›" for b in "’\x92›"), ""),
     **dict.fromkeys((a + b for a in "`‘‛\x91‹" for b in "`‘‛\x91‹"), ""),
-    # the marks that pycocoevalcap drops …
+    # marks that pycocoevalcap drops …
     **dict.fromkeys(("''", "'", "``", "`", ".", "?", "!", ",", ":", "-", "--", "...", ";"), ""),
-    # … and what the Java program writes as one of them
+    # … and marks that the Java program writes as one of them
     **dict.fromkeys((*_CURLY, *_OPENING, "‹", "›", '"', "&quot;", "“", "”", "«", "»", "\x93", "\x94"), ""),
     **dict.fromkeys(("---", "----", "–", "—", "―", "\x96", "\x97", "&md;", "&mdash;", "&ndash;"), ""),
     **dict.fromkeys(("....", ".....", "…", "\x85", "&nbsp;"), ""),
@@ -382,7 +382,7 @@ _WRITTEN = {
 
 
 def _written(word: str) -> Sequence[str]:
-    """A word of the text → the words to count: as a rule itself in lower case, at times none or two."""
+    """A word of the text → the words to count: usually itself in lower case, sometimes none or two."""
     word = word.lower()
     known = _WRITTEN.get(word)
     if known is not None:

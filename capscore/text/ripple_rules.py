@@ -1,8 +1,7 @@
-"""A sentence's words → their tags, by a lexicon and ripple-down rules in the files of RDRPOSTagger.
+"""A sentence's words → their tags, by a lexicon and ripple-down rules in the file formats of RDRPOSTagger.
 
-The format and the way of using it: Nguyen, Nguyen, Pham and Pham, "RDRPOSTagger: A Ripple Down Rules-based
-Part-Of-Speech Tagger", EACL 2014. Here rules are filed under what they ask, so that only those are tried
-that can hold.
+Format and algorithm: Nguyen, Nguyen, Pham and Pham, "RDRPOSTagger: A Ripple Down Rules-based Part-Of-Speech
+Tagger", EACL 2014. Rules are indexed by a condition, so that only rules that can hold are tried.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from ..errors import CapscoreError
 
-# What a rule asks of a word's surroundings: the words and first tags two to each side, and its last letters.
+# Conditions of a rule: the words and first tags up to two places to each side, and the word's last letters.
 _ASKED = (
     "prevWord2",
     "prevTag2",
@@ -34,23 +33,24 @@ _CONCLUSION = re.compile(r'object\.conclusion = "(.*)"$')
 
 
 class RippleRules:
-    """A lexicon, and rules that correct it where the words around a word say so.
+    """A lexicon of tags, and rules that correct them by the neighbouring words.
 
-    A word first gets the tag that the lexicon has for it, or for its last letters. Rules are a tree: of those
-    at one place the first that holds gives the tag, and then the exceptions to it are tried.
+    A word first gets the lexicon's tag for it, or for its last letters. Rules form a tree: the first rule of
+    a node that holds gives the tag, and then its exceptions are tried.
 
     Args:
-        lexicon: a line for each word, "word TAG"; ".*ing TAG" for the words that end so; "TAG4UNKN-WORD",
-            "TAG4UNKN-CAPITAL" and "TAG4UNKN-NUM" for the words, names and numbers that are not in it.
-        rules: a line for each rule, a tab before it for each rule that it is an exception to; the first
+        lexicon: lines "word TAG"; ".*ing TAG" for words with that ending; "TAG4UNKN-WORD",
+            "TAG4UNKN-CAPITAL" and "TAG4UNKN-NUM" for other words, names and numbers.
+        rules: lines with one rule each, indented by a tab per rule that it is an exception to; the first one
             stands for the lexicon.
-        lower: a word → its spelling in small letters.
-        endings: patterns of words that the lexicon lacks, and the tag of each; tried before its endings.
-        prefixes: letters that stand for words of their own where they begin a word, as in Arabic. The
-            lexicon's tag "_", of words written as one, then counts as none.
+        lower: function from a word to its spelling in small letters.
+        endings: patterns of words that the lexicon lacks, and the tag of each; tried before the lexicon's
+            endings.
+        prefixes: letters that are words of their own at the beginning of a word, as in Arabic. The lexicon's
+            tag "_", for words written as one, is then ignored.
 
     Raises:
-        CapscoreError: the lexicon or a rule is not of this form.
+        CapscoreError: the lexicon or a rule has another form.
 
     >>> lexicon = "the DET\\nsaw VERB\\nTAG4UNKN-WORD NOUN\\nTAG4UNKN-CAPITAL PROPN\\nTAG4UNKN-NUM NUM"
     >>> rule = 'object.tag == "VERB" and object.prevWord1 == "the" : object.conclusion = "NOUN"'
@@ -83,10 +83,12 @@ class RippleRules:
         for number, line in enumerate(rules.splitlines(), 1):
             depth = len(line) - len(line.lstrip("\t"))
             if depth == 0 or not line.strip() or line.lstrip("\t").startswith("cc:"):
-                continue  # the first rule, which holds always; sentences that a rule was learnt from
+                continue  # the first rule, which always holds; or an example sentence of a rule
             conclusion, asked = _CONCLUSION.search(line), _CONDITION.findall(line)
             if not conclusion or not asked or depth > len(path) or any(k not in _ASKED for k, _ in asked):
-                raise CapscoreError(f"line {number} of the rules is none of RDRPOSTagger's: {line.strip()!r}")
+                raise CapscoreError(
+                    f"line {number} of the rules is not in RDRPOSTagger's form: {line.strip()!r}"
+                )
             conditions = tuple((_ASKED.index(key), value) for key, value in asked)
             del path[depth:]
             rule = _Rule(conditions, conclusion[1], len(path[-1].exceptions))
@@ -121,7 +123,7 @@ class RippleRules:
 
     def _first(self, word: str, begins: bool) -> str:
         lexicon, small = self._lexicon, self._lower(word)
-        # a capital at the beginning of a caption is no sign of a name
+        # a capital at the beginning of a caption does not mark a name
         for spelling in (small, word) if begins else (word, small):
             if spelling in lexicon and not (self._prefixes and lexicon[spelling] == "_"):
                 return lexicon[spelling]
@@ -136,14 +138,14 @@ class RippleRules:
             if pattern.search(small):
                 return tag
         for length in (5, 4, 3, 2):
-            # an ending is a sign of the class only where something stands before it
+            # an ending shows the class only if letters precede it
             if len(word) >= max(length + 1, 4) and f".*{word[-length:]}" in lexicon:
                 return lexicon[f".*{word[-length:]}"]
         return lexicon["TAG4UNKN-CAPITAL" if word[0].isupper() and not begins else "TAG4UNKN-WORD"]
 
 
 class _Rule:
-    """Conditions (what is asked, its value), the tag where they hold, and rules that are exceptions to it."""
+    """Conditions (what is compared, its value), the tag if they hold, and exceptions to the rule."""
 
     def __init__(self, conditions: tuple[tuple[int, str], ...], tag: str, order: int):
         self.conditions = conditions
@@ -153,7 +155,7 @@ class _Rule:
         self._by_value: dict[int, dict[str, list[_Rule]]] = {}
 
     def index(self) -> None:
-        """Files each exception under its rarest condition, so that few need trying."""
+        """Index each exception by its rarest condition, so that few have to be tried."""
         counts: dict[tuple[int, str], int] = {}
         for rule in self.exceptions:
             for condition in rule.conditions:

