@@ -104,6 +104,7 @@ def save_tuned(
         InputError: an unknown language code.
         ResultWriteError: the folder could not be written.
 
+    >>> import tempfile
     >>> from capscore import load_backbone
     >>> from capscore.backbones.tuned import save_tuned
     >>> base, student = (load_backbone("embedded", device="cpu") for _ in range(2))

@@ -493,7 +493,7 @@ def test_sharpness_of_a_network_and_its_false_alarms(learnt, trained):
         ]
         return sum(score <= 0.1 for score in scores) / len(scores)
 
-    # shares that the least and the greatest sharpness lie around, whatever the kernels that trained the network
+    # shares between those of the least and the greatest sharpness, whichever kernels trained the network
     for share in (0.2, 0.3):
         set_sharpness(model, check, share)
         assert check.false_alarms(model) == pytest.approx(flagged()) == check(model)["false_alarms"]
