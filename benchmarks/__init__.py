@@ -1,1 +1,1 @@
-"""Speed and memory of capscore, measured here and now: `python -m benchmarks` prints one table."""
+"""Benchmarks of capscore: `speed` for time and memory (`python -m benchmarks`), `studies` for quality."""

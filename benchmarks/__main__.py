@@ -1,6 +1,6 @@
-"""`python -m benchmarks`: every part in a process of its own, one table, and JSON where asked for.
+"""`python -m benchmarks`: measures time and memory, each part in its own process, and prints one table.
 
-A slow machine fails nothing here: the exit code is 0 whenever the measuring itself worked.
+A slow machine causes no failure: the exit code is 0 whenever the measuring itself worked.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 from .speed.figures import Figure, cores
 
 ROOT = Path(__file__).resolve().parents[1]
-# part (a module of this package with `measure`) → its heading
+# part (a module of `speed` with `measure`) → its heading
 PARTS = {
     "flickr": "Rows like Flickr8k-Expert's, ViT-B/32",
     "embedded": "The embedded backbone",
@@ -29,7 +29,7 @@ PARTS = {
     "startup": "Start",
     "memory": "Peak memory of a process",
 }
-# Nothing is looked for on the Hub, and no display of progress is drawn into the table.
+# no look-ups on the Hub, and no progress bars in the table
 QUIET = {"HF_HUB_OFFLINE": "1", "HF_EVALUATE_OFFLINE": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
 
 
@@ -37,7 +37,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="a minute instead of several; rougher numbers")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures to this file")
-    parser.add_argument("--only", choices=PARTS, action="append", help="only this part, and so on for more")
+    parser.add_argument("--only", choices=PARTS, action="append", help="only this part; repeatable")
     arguments = parser.parse_args()
 
     parts: dict[str, list[Figure]] = {}
@@ -55,7 +55,7 @@ def main() -> None:
 
 
 def _measure_apart(part: str, quick: bool) -> list[Figure]:
-    """One part in a fresh process: no part finds another's memory, threads or imports."""
+    """Measure one part in a fresh process, without the memory, threads or imports of other parts."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "figures.json"
         code = (

@@ -1,1 +1,1 @@
-"""Speed and memory, as ratios in one run."""
+"""Measures time and memory, as ratios within one run; each module is one part of `python -m benchmarks`."""

@@ -1,4 +1,4 @@
-"""The embedded backbone: captions and photos a second, beside the PyPI package and beside decoding alone.
+"""The embedded backbone: captions and photos per second, beside the PyPI package and decoding alone.
 
 In: made-up captions in three languages and photos. Out: rates through capscore's own `Embedder`.
 """

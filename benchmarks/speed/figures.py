@@ -1,4 +1,4 @@
-"""What a benchmark hands back, and how it times: functions and clocks in, `Figure`s out."""
+"""Times functions and describes results: functions in, `Timing`s and `Figure`s out."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Figure:
 
     @property
     def met(self) -> bool | None:
-        """Whether the target is met, None where there is none."""
+        """Whether the target is met; None without a target."""
         if self.target is None:
             return None
         return self.value <= self.target if self.at_most else self.value >= self.target
@@ -55,12 +55,12 @@ class Timing:
         return min(self.runs)
 
     def spread(self) -> dict[str, Any]:
-        """What a `Figure` says of the repetitions behind it."""
+        """The attributes of a `Figure` about its repetitions."""
         return {"noise": statistics.median(self.runs) / self.best - 1, "disturbed": self.disturbed}
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """How long a call takes on the wall clock."""
+    """Wall-clock time of a call."""
     start = time.perf_counter()
     work()
     return time.perf_counter() - start
@@ -80,7 +80,7 @@ def repeat(works: dict[str, Callable[[], object]], times: int) -> dict[str, Timi
             if len(calm[name]) < times:
                 others = _others_seconds()
                 took = seconds(work)
-                # The kernel counts in hundredths of a second: too coarse for a short run.
+                # the kernel counts in hundredths of a second, too coarse for a short run
                 disturbance = (_others_seconds() - others) / (took * cores()) if took > 0.2 else 0.0
                 (calm if disturbance < 0.05 else disturbed)[name].append(took)
         if all(len(some) == times for some in calm.values()):
@@ -89,7 +89,7 @@ def repeat(works: dict[str, Callable[[], object]], times: int) -> dict[str, Timi
 
 
 def _others_seconds() -> float:
-    """Processor seconds of all other programs so far; always 0 where the system does not tell (not Linux)."""
+    """Processor seconds of all other programs so far; always 0 except on Linux."""
     file = Path("/proc/stat")
     if not file.exists():
         return 0.0
@@ -99,7 +99,7 @@ def _others_seconds() -> float:
 
 
 def peak_memory() -> float:
-    """The most memory this process ever held, in MB (10⁶ bytes).
+    """Peak memory of this process, in MB (10⁶ bytes).
 
     On Linux VmHWM, which counts this program alone: ru_maxrss of a child starts at what its parent held.
     """

@@ -29,7 +29,7 @@ LOOPED = 3  # rows of the loop that are timed at once
 
 
 class Bare:
-    """The model with nothing around it: the least there is to do, and how a plain script scores."""
+    """The bare model: the least work possible, and how a plain script scores."""
 
     image_batch: int  # the two are capscore's own
     text_batch: int
@@ -42,7 +42,7 @@ class Bare:
         self.tokenizer = open_clip.get_tokenizer(MODEL)
 
     def pixels(self, paths: list[str]) -> torch.Tensor:
-        """Decoded and preprocessed one after the other, in one thread."""
+        """Images, decoded and preprocessed one after the other in one thread."""
         return torch.stack([self.transform(Image.open(path).convert("RGB")) for path in paths])
 
     def encode_images(self, paths: list[str]) -> torch.Tensor:
@@ -90,7 +90,7 @@ class Bare:
         return np.array(scores)
 
     def encode_all(self, rows: ScoredPhotos) -> None:
-        """What `score_all` is timed for: the encoding alone."""
+        """The part of `score_all` that is timed: encoding alone."""
         with torch.inference_mode():
             self.encode_images(rows.distinct_images())
             self.encode_texts(rows.distinct_texts())

@@ -1,1 +1,1 @@
-"""What metrics and weights are measured to do on real data."""
+"""Measures the quality of metrics and weights on real data; each module is a command."""

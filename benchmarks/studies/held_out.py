@@ -28,7 +28,7 @@ from capscore.files.whole_file import write_text
 
 
 def photo_rows(folder: Path) -> list[dict[str, str]]:
-    """A row for each caption of a photo that is there, machine translations (`hi_mt`) left out."""
+    """One row per caption of an available photo, without machine translations (`hi_mt`)."""
     listed = json.loads((folder / "multilingual_captions.json").read_text(encoding="utf-8"))
     return [
         {"image": str((folder / "images" / photo).resolve()), "caption": caption, "language": language}
@@ -56,7 +56,7 @@ def english_rows(folder: Path) -> list[dict[str, str]]:
 
 
 def dutch_rows(folder: Path, multi30k: Path) -> list[dict[str, str]]:
-    """Five descriptions a photo, and its English one."""
+    """Five descriptions per photo, and its English caption."""
     with gzip.open(multi30k / "test_2016_flickr.en.gz", "rt", encoding="utf-8") as file:
         english = file.read().splitlines()
     rows = []

@@ -1,4 +1,4 @@
-"""How often a wrong word planted in a right caption is found, and how often right words are flagged.
+"""Measures how often a wrong word planted in a right caption is found, and how often right words are flagged.
 
     python -m benchmarks.studies.planted_errors --data DATA --weights info_clip --weights FOLDER \
         [--photos FOLDER]
@@ -51,10 +51,10 @@ class Photo:
     """A photo and its captions.
 
     Attributes:
-        name: what it is called.
-        captions: language → captions.
-        image: its file; None where a text stands in.
-        stand_in: the English caption that does.
+        name: Name of the photo.
+        captions: Language → captions.
+        image: Image file; None where a text stands in.
+        stand_in: English caption that stands in for the image.
     """
 
     name: str
@@ -64,7 +64,7 @@ class Photo:
 
 
 def read_photos(folder: Path) -> list[Photo]:
-    """The photos of Flickr8k that are there and listed, with their captions, no machine translations."""
+    """The available photos of Flickr8k with their captions, without machine translations."""
     listed = json.loads((folder / "multilingual_captions.json").read_text(encoding="utf-8"))
     return [
         Photo(
@@ -89,12 +89,11 @@ def _xflickrco(folder: Path) -> dict[str, dict[str, list[str]]]:
 
 
 def read_shared_photos(folder: Path, photos: Path) -> list[Photo]:
-    """The photos of XFlickrCO's test split that Flickr8k has too: in both, a photo's number at Flickr is in
-    its name.
+    """The photos of XFlickrCO's test split that Flickr8k has too, matched by Flickr's number in their names.
 
     Args:
-        folder: of XFlickrCO.
-        photos: of Flickr8k's photos.
+        folder: Folder of XFlickrCO.
+        photos: Folder of Flickr8k's photos.
     """
     by_language = _xflickrco(folder)
     files = {file.name.partition("_")[0]: file for file in sorted(photos.glob("*_*.jpg"))}
@@ -112,7 +111,7 @@ def read_shared_photos(folder: Path, photos: Path) -> list[Photo]:
 def read_stand_ins(folder: Path, most: int) -> list[Photo]:
     """The first photos of XFlickrCO's test split, an English caption standing in for each image.
 
-    What that caption mentions is not planted either: it is among those in English.
+    Nothing that this caption mentions is planted, since it is one of the English captions.
     """
     by_language = _xflickrco(folder)
     names = [name for name in by_language["es"] if by_language["en"].get(name)][:most]
@@ -130,7 +129,7 @@ def read_stand_ins(folder: Path, most: int) -> list[Photo]:
 
 
 class Row(NamedTuple):
-    """What is scored: a caption with a photo, by the photo's name."""
+    """A caption to score with a photo, given by name."""
 
     photo: str
     caption: str
@@ -142,7 +141,7 @@ class Cases:
     """What is measured of one language.
 
     Attributes:
-        language: of the captions.
+        language: Language of the captions.
         n_photos: photos with captions in it.
         stands_in: whether texts stand in for the images.
         planted: (name of the photo, what was planted), of all kinds.
@@ -170,7 +169,7 @@ class Cases:
 
 
 def make_cases(photos: Sequence[Photo], language: str, seed: int = 0) -> Cases:
-    """One planted error of each kind, and one dropped clause, of each photo that has a caption for it.
+    """One planted error of each kind, and one dropped clause, for each photo with a suitable caption.
 
     A photo's errors depend on its name, its captions and the seed, and on no other photo.
     """
@@ -195,7 +194,7 @@ def make_cases(photos: Sequence[Photo], language: str, seed: int = 0) -> Cases:
 
 
 class Scored(NamedTuple):
-    """What a scorer says of a row: its words, as `Scores.details` has them, recall and precision."""
+    """A scorer's result for a row: words as in `Scores.details`, recall and precision."""
 
     words: list[dict[str, Any]]
     recall: float
@@ -204,7 +203,7 @@ class Scored(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """What is seen of a photo, or stands in for it: the whole (d,), regions (m, d)."""
+    """Embeddings of a photo, or of texts that stand in for it: the whole (d,), regions (m, d)."""
 
     whole: np.ndarray
     regions: np.ndarray
@@ -213,7 +212,7 @@ class Seen:
 def score_photos(
     scorer: InfoMetIC, rows: Sequence[Row], photos: Mapping[str, Photo]
 ) -> tuple[dict[Row, Scored], dict[str, Seen]]:
-    """Every row with the image of its photo, in one call; and what was seen of each photo."""
+    """Score every row with its image in one call; also the embeddings of each photo."""
     from capscore.images.load import load_image
     from capscore.infometic.boxes import crops
 
@@ -241,7 +240,7 @@ def score_photos(
 
 
 def read_seen(scorer: InfoMetIC, photos: Sequence[Photo]) -> dict[str, Seen]:
-    """What stands in for images: the embedding of the English caption and those of its noun phrases."""
+    """Stand-ins for images: embeddings of the English caption and of its noun phrases."""
     from capscore.infometic.words import caption_words
 
     texts = [photo.stand_in for photo in photos]
@@ -281,7 +280,7 @@ def noun_phrases(text: str, words: Sequence[CaptionWord]) -> list[str]:
 
 
 def score_stand_ins(scorer: InfoMetIC, rows: Sequence[Row], seen: Mapping[str, Seen]) -> dict[Row, Scored]:
-    """Every row with what stands in for its photo's image. Regions have no place: their boxes are 0."""
+    """Score every row with the stand-in for its image. Regions have no place: their boxes are 0."""
     from capscore.infometic.pieces import MAX_PIECES, split_pieces
     from capscore.infometic.words import caption_words, word_scores
 
@@ -312,7 +311,7 @@ def score_stand_ins(scorer: InfoMetIC, rows: Sequence[Row], seen: Mapping[str, S
 
 
 def _aligned(scorer: InfoMetIC, seen: Sequence[Seen], texts: TextStates) -> Alignment:
-    """What the aligner says of n texts, each with what is seen of its photo."""
+    """The aligner's result for n texts, each with the embeddings of its photo."""
     import torch
 
     regions, there = _padded([own.regions for own in seen])
@@ -328,7 +327,7 @@ def _aligned(scorer: InfoMetIC, seen: Sequence[Seen], texts: TextStates) -> Alig
 
 
 def _padded(parts: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Matrices of different height → (n, m, d), zeros below, and where there is a row, bool (n, m)."""
+    """Matrices of different heights → (n, m, d), padded with zeros, and bool (n, m) for real rows."""
     there = np.arange(max(map(len, parts)))[None, :] < np.array([len(part) for part in parts])[:, None]
     batch = np.zeros((*there.shape, parts[0].shape[1]), np.float32)
     batch[there] = np.concatenate(parts)
@@ -374,7 +373,7 @@ def baseline_scores(
 
 
 def semantic_words(scored: Scored) -> list[dict[str, Any]]:
-    """The words that have to be right or wrong: semantic ones that the tower has read."""
+    """The words that must be right or wrong: semantic words within the tower's context."""
     return [word for word in scored.words if word["semantic"] and word["score"] is not None]
 
 
@@ -395,10 +394,10 @@ def report(
     beta: float,
     baselines: Mapping[tuple[str, Planted], Mapping[str, Sequence[float]]],
 ) -> dict[str, Any]:
-    """Shares of one language, JSON-ready; None where there is nothing to take a share of.
+    """Shares of one language, JSON-ready; None where there is nothing to count.
 
     Args:
-        cases: of the language.
+        cases: Cases of the language.
         scored: each of `cases.rows()`.
         beta: semantic words with a score of at most this are flagged.
         baselines: as `baseline_scores` gives them.
@@ -478,9 +477,9 @@ def measure(
         embedder: holds the backbone.
         data: folder with "flickr8k" and, for Spanish, "xflickrco".
         weights: as `capscore.infometic.weights.load_aligner` takes them.
-        languages: of `LANGUAGES`.
-        stand_ins: how many Spanish captions there are at most where texts stand in.
-        seed: of what is planted.
+        languages: Languages, some of `LANGUAGES`.
+        stand_ins: Largest number of Spanish captions where texts stand in for photos.
+        seed: Seed for the planted errors.
         shared: folder of Flickr8k's photos, for Spanish.
 
     Returns:
@@ -538,7 +537,7 @@ def measure(
 
 
 def print_result(result: Mapping[str, Any], console: Console | None = None) -> None:
-    """Two tables for each weights, in 80 columns, shares in percent."""
+    """Print two tables per weights, 80 columns wide, with shares in percent."""
     from rich.console import Console
 
     console = console or Console(width=80, highlight=False)
@@ -644,7 +643,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     if unknown:
         parser.error(f"--languages {options.languages}: no lexicon for {unknown[0]!r}, only for {LANGUAGES}")
     if options.photos and not options.photos.is_dir():
-        parser.error(f"--photos {options.photos}: there is no such folder")
+        parser.error(f"--photos {options.photos}: no such folder")
     embedder = Embedder(capscore.load_backbone(options.backbone), cache=EmbeddingCache(None))
     result = measure(
         embedder, options.data, options.weights, languages, options.stand_ins, options.seed, options.photos

@@ -16,8 +16,8 @@ LANGUAGES = ("en", "de", "fr", "es", "pt", "zh")
 
 # How the tables are written. A line is a concept: its name and, between bars, its forms in the languages in
 # the order of LANGUAGES. Forms that may be planted come first, variants with commas between them; what comes
-# after "~" only counts as a mention of the concept. "-" stands for a form that there is not, "+" before a
-# variant means that it is planted and never replaced, since it often is another word.
+# after "~" only counts as a mention of the concept. "-" stands for a missing form, "+" before a variant
+# means that it is planted and never replaced, since it is often another word.
 # Nouns: gender (not in English), singular (in German with "/" and the oblique form if it has one of its own),
 # plural; a noun that is not counted has "=" before its only form. Chinese: the noun, its measure words.
 _NOUNS = {
@@ -291,8 +291,8 @@ backpack | backpack backpacks ~bag | m Rucksack Rucksäcke | ~sac | f mochila mo
 """,
 }
 
-# From which groups a noun comes that is far from one of this group. Clothes, places and buildings are in many
-# photos without being mentioned, and food or a sofa is not: only what would be said is planted.
+# Groups of nouns that are far from a noun of this group. Clothes, places and buildings are in many photos
+# without being mentioned, and food or a sofa is not: only what captions would mention is planted.
 FAR = {
     "person": ("food", "furniture", "vehicle", "instrument"),
     "animal": ("food", "furniture", "vehicle", "instrument"),
@@ -308,7 +308,7 @@ FAR = {
     "clothing": ("food", "furniture", "vehicle", "instrument"),
 }
 
-# Where the first is mentioned, the others may be meant or be there: none of them is planted.
+# If the first is mentioned, the others may be meant or visible: none of them is planted.
 ALSO = {
     "man": ("person",),
     "woman": ("person",),
@@ -462,7 +462,7 @@ read | reads reading ~read | liest lesen | ~lit lire lisant | lee leen leyendo |
 ride | rides riding ~ride rider | - | - | monta montan montando | - | 骑着 ~骑
 """,
 }
-# One of these is replaced by one of these: what is said of where it goes ("into") suits no verb of rest.
+# verbs of motion replace only each other: directions ("into") do not suit verbs of rest
 MOTION = frozenset(("run", "jump", "walk", "swim", "dance", "climb"))
 _VERB_SLOTS = {
     "en": ("3", "ing"),
@@ -473,8 +473,8 @@ _VERB_SLOTS = {
     "zh": ("alone", "before a place"),
 }
 
-# What has to come after a verb of the group so that another of the group can stand for it: with "move" a word
-# of these or nothing, with "handle" one of these. Chinese verbs of a table have no such need.
+# Words that must follow a verb of the group so that another verb of the group can replace it: one of these or
+# nothing for "move", one of these for "handle". Chinese verbs of a table need none.
 KEEPS = {
     "move": {
         "en": "in on at through into over down up across along near by with under around outside next beside "
@@ -513,11 +513,11 @@ class Variant:
 
 @dataclass(frozen=True, eq=False)
 class Concept:
-    """What can be planted.
+    """A concept that can be planted.
 
     Attributes:
         name: in English.
-        group: of things of one kind.
+        group: Group of similar things.
         variants: language → the ways to write it, the preferred one first; none where it is not planted.
         mentions: language → words that say it, lower-cased; every form is one.
     """

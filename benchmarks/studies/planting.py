@@ -30,9 +30,9 @@ from .planted_words import (
 
 KINDS = ("blatant", "same_kind", "colour", "number", "verb")
 _TABLES = {"blatant": NOUNS, "same_kind": NOUNS, "colour": COLOURS, "number": NUMBERS, "verb": VERBS}
-# how far a planted number is from any that is mentioned
+# least distance of a planted number from every mentioned number
 _NUMBERS_APART = 2
-# where the clause begins that is dropped; a caption is not parted within its first words
+# words at which a dropped clause begins; a caption is not split within its first words
 CLAUSES = {
     "en": (",", " and ", " while ", " with ", " as ", " wearing "),
     "de": (",", " und ", " während ", " mit "),
@@ -43,9 +43,9 @@ CLAUSES = {
 }
 _KEPT_WORDS, _DROPPED_WORDS = 3, 2
 _CLAUSE_CHARACTERS = 4
-# German words of at most so many letters are no second parts of others: drei does not end on Ei
+# German words of at most this many letters are not second parts of others: drei does not end in Ei
 _SHORT = 3
-# captions whose mentions are remembered
+# number of captions whose mentions are cached
 _REMEMBERED = 1 << 16
 
 
@@ -59,7 +59,7 @@ class Planted:
         start: place of the wrong word's first character in `caption`, from 0.
         end: place after its last one.
         kind: one of `KINDS`.
-        concept: what was planted, by its English name; a number in digits.
+        concept: English name of the planted concept; a number in digits.
         replaced: the word that stood there.
     """
 
@@ -73,7 +73,7 @@ class Planted:
 
 
 class _Found(NamedTuple):
-    """A word of a caption that can be replaced, and the slots in which it may be."""
+    """A replaceable word of a caption, and its possible slots."""
 
     start: int
     end: int
@@ -90,13 +90,13 @@ def plant(
     Args:
         captions: language → captions of the photo. What any of them mentions is not planted; languages
             without a lexicon are not read.
-        language: of the caption that is changed, one of `LANGUAGES`.
+        language: Language of the changed caption, one of `LANGUAGES`.
         kind: one of `KINDS`: a noun of a group far from the replaced one's ("blatant"), one of its own group
             ("same_kind"), a colour, number or verb.
         rng: chooses caption, word and replacement. The order of the captions does not matter.
 
     Returns:
-        The first caption, in an order by chance, in which something can be replaced; None if there is none.
+        The first caption, in random order, in which something can be replaced, or None.
 
     Raises:
         ValueError: no such kind or language.
@@ -139,7 +139,7 @@ def shuffled(captions: Sequence[str], rng: random.Random) -> list[str]:
 
 
 def drop_clause(caption: str, language: str) -> str | None:
-    """A caption up to where its first clause with `CLAUSES` begins, or None if it has none such.
+    """A caption up to where its first clause with `CLAUSES` begins, or None.
 
     At least three words stay (Chinese: four characters), two go, and no colour is torn from another. A
     Chinese caption without such a clause loses what stands before its last 的, at least four characters.
@@ -221,7 +221,7 @@ def _tokens(text: str) -> list[re.Match[str]]:
 
 @cache
 def _index(table: tuple[Concept, ...], language: str) -> dict[str, list[tuple[Concept, str, str]]]:
-    """Form, lower-cased → where it comes from: concept, slot, measure words."""
+    """Lower-cased form → its concept, slot and measure words."""
     index: dict[str, list[tuple[Concept, str, str]]] = {}
     for concept in table:
         for variant in concept.variants[language]:
@@ -234,12 +234,12 @@ def _index(table: tuple[Concept, ...], language: str) -> dict[str, list[tuple[Co
 
 @cache
 def _chinese(table: tuple[Concept, ...]) -> re.Pattern[str]:
-    """Every word of a table, the longest first, so that none is found within another."""
+    """All words of a table, longest first, so that none is found within another."""
     words = {word for concept in table for word in concept.mentions["zh"]}
     return re.compile("|".join(sorted(words, key=lambda word: (-len(word), word))))
 
 
-# What may stand around a Chinese noun of one character that is not a part of a longer word.
+# characters that may surround a one-character Chinese noun that is not part of a longer word
 _BEFORE_ONE = "的个只条匹辆艘张把名位座头些群小大黑白花黄棕灰老和与在着了过有骑牵抱追接踢抛划开坐玩两"
 _AFTER_ONE = "的在和与正站坐跑走跳上中里旁边前后下叼趴咬玩追，。、"
 _MEASURED = re.compile(
@@ -249,7 +249,7 @@ _COUNTED = "个只条名位辆匹张头艘人"
 
 
 def _occurrences(caption: str, language: str, table: tuple[Concept, ...]) -> list[_Found]:
-    """Words of a table in a caption, in order, that stand where another of it could."""
+    """Words of a table in a caption, in order, that another word of the table could replace."""
     index = _index(table, language)
     if language == "zh":
         words = list(_chinese(table).finditer(caption))
@@ -321,7 +321,7 @@ _MANY = frozenset("die zwei drei vier fünf sechs sieben mehrere mehreren einige
 
 
 def _of_number(slots: frozenset[str], before: Sequence[str]) -> frozenset[str]:
-    """The slots that go with the nearest determiner, where a German word may be singular or plural."""
+    """The slots that fit the nearest determiner, where a German word may be singular or plural."""
     numbers = {slot.split()[1] for slot in slots}
     if numbers != {"sg", "pl"}:
         return slots
@@ -335,7 +335,7 @@ def _of_number(slots: frozenset[str], before: Sequence[str]) -> frozenset[str]:
 def _replacements(
     caption: str, found: _Found, language: str, kind: str, mentioned: frozenset[str]
 ) -> list[tuple[str, str]]:
-    """What may be planted instead: names of concepts and their forms, capitals as in the caption."""
+    """Possible replacements: names of concepts and their forms, capitalised as in the caption."""
     own = found.concept
     excluded = {own.name, *mentioned}
     for name in (own.name, *mentioned):
@@ -364,7 +364,7 @@ def _far_number(name: str, own: str, mentioned: frozenset[str]) -> bool:
 
 
 def _form(variants: Sequence[Variant], caption: str, found: _Found, language: str) -> str:
-    """The first form that is right wherever the replaced one is; "" if there is none."""
+    """The first form that is right in every slot of the replaced one, or ""."""
     replaced = caption[found.start : found.end]
     before = _tokens(caption[: found.start])
     article = before[-1].group().lower() if before else ""
@@ -385,7 +385,7 @@ def _form(variants: Sequence[Variant], caption: str, found: _Found, language: st
 
 
 def _onset(word: str, language: str, before: str) -> str:
-    """What of a word's beginning shapes the word before it: a dog, an apple; le chien, l'âne; y, e."""
+    """The property of a word's beginning that shapes the word before it: a dog, an apple; le, l'; y, e."""
     word = word.lower()
     if language == "en":
         return "vowel" if before in ("a", "an") and word[0] in "aeiou" else ""

@@ -1,4 +1,4 @@
-"""How well a backbone ties captions to photos: text → image retrieval on a folder of photos.
+"""Measures how well a backbone matches captions with photos: text → image retrieval on a folder of photos.
 
     python -m benchmarks.studies.retrieval --images Flickr8k/images --captions Flickr8k.token.txt
 
@@ -28,7 +28,7 @@ def read_captions(path: Path) -> dict[str, dict[str, list[str]]]:
     if path.suffix == ".json":
         for photo, by_language in json.loads(path.read_text(encoding="utf-8")).items():
             for language, texts in by_language.items():
-                if isinstance(texts, list):  # such files also say which split a photo is of
+                if isinstance(texts, list):  # such files also name the split of a photo
                     captions[language][photo].extend(texts)
     else:
         for _, _, photo, caption in token_captions(AnnotationSource(path)):
@@ -66,7 +66,7 @@ def main() -> None:
             continue
         texts, own = zip(*pairs, strict=True)
         rows = embedder.texts(texts, prefix=embedder.backbone.prefix)
-        candidates = np.unique(own)  # only photos that have a caption in this language
+        candidates = np.unique(own)  # only photos with a caption in this language
         cosines = rows.matrix[rows.index] @ images.matrix[images.index[candidates]].T
         percent = recall(cosines, np.searchsorted(candidates, own))
         chance = " / ".join(f"{100 * k / len(candidates):.0f}" for k in (1, 5, 10))

@@ -519,4 +519,4 @@ def test_a_folder_of_photos_that_is_not_there_is_said(capsys, tmp_path):
         planted_errors.main(
             ["--data", ".", "--weights", "info_clip", "--photos", str(tmp_path / "no"), "--languages", "es"]
         )
-    assert "there is no such folder" in capsys.readouterr().err
+    assert "no such folder" in capsys.readouterr().err
