@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import unicodedata
-import warnings
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from itertools import chain, groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..errors import CapscoreError, CapscoreWarning
+from ..errors import CapscoreError, CapscoreWarning, warn
 from ..files.whole_file import whole_file
 from .canvas import DPI, Canvas
 from .explained import (
@@ -153,7 +152,7 @@ def _font_problems(fonts: Fonts) -> list[str]:
             "was built without libraqm; the HTML page shows them correctly"
         )
     for problem in problems:
-        warnings.warn(FontWarning(problem), stacklevel=4)
+        warn(FontWarning(problem))
     return problems
 
 
