@@ -1,4 +1,4 @@
-"""Captions → the same captions with lexical noise: the five kinds of PR-MCS, and six it never saw."""
+"""Captions → the same captions with lexical noise: the five kinds of PR-MCS, and six others."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""A caption and a changed one → where their words differ, so that the difference can be marked.
-
-In: two texts of one language. Out: places in each of them.
-"""
+"""A caption and a changed caption → the places where their words differ, in each of them."""
 
 from __future__ import annotations
 
@@ -9,24 +6,25 @@ from collections.abc import Sequence
 from difflib import SequenceMatcher
 
 from ..text.languages import language_code
-from .published import _parted, check_captions
+from .published import check_captions
+from .words_and_gaps import words_and_gaps
 
 Span = tuple[int, int]
 
 
 def word_changes(before: str, after: str, language: str | None = None) -> tuple[list[Span], list[Span]]:
-    """Where the words stand that only one of two captions has at that point.
+    """The places of words that only one of two captions has there.
 
     Args:
         before, after: two captions.
-        language: of both, as `capscore.text.languages.language_code` takes it; None counts as English.
+        language: language code of both (see `capscore.text.languages.language_code`); None for English.
 
     Returns:
-        (start, end) places in `before`, and in `after`, from left to right; words side by side are one place.
+        (start, end) places in `before`, and in `after`, from left to right; adjacent words are one place.
 
     Raises:
-        InputError: a caption that is blank or no string; the language is written without spaces and has no
-            segmenter here.
+        InputError: a caption is blank or not a string, or the language is written without spaces and has no
+            segmenter.
         MissingExtraError: the segmenter of the language is not installed.
 
     >>> word_changes("a dog on a beach", "a cat on a a beach", "en")
@@ -43,12 +41,12 @@ def word_changes(before: str, after: str, language: str | None = None) -> tuple[
 
 
 def _runs(first: Sequence[str], second: Sequence[str]) -> list[tuple[int, int, int, int]]:
-    """Where two lists of words differ: (start, end) in the first and (start, end) in the second, in order."""
+    """Differences of two lists of words: (start, end) in the first and in the second, in order."""
     matcher = SequenceMatcher(None, first, second, autojunk=False)
     aligned = [change[1:] for change in matcher.get_opcodes() if change[0] != "equal"]
     if len(first) != len(second):
         return aligned
-    # where words took the place of others, word by word often says it in fewer marks
+    # if words were replaced, comparing word by word often needs fewer marks
     own: list[tuple[int, int, int, int]] = []
     for place, (one, other) in enumerate(zip(first, second, strict=True)):
         if one != other:
@@ -58,9 +56,9 @@ def _runs(first: Sequence[str], second: Sequence[str]) -> list[tuple[int, int, i
 
 
 def _placed(text: str, code: str | None) -> tuple[list[str], list[Span]]:
-    pieces, gaps = _parted(text, code)
+    pieces, gaps = words_and_gaps(text, code)
     places, last = [], 0
-    for piece, gap in zip(pieces, gaps, strict=False):  # the last gap stands after the last piece
+    for piece, gap in zip(pieces, gaps, strict=False):  # the last gap follows the last word
         start = last + len(gap)
         last = start + len(piece)
         places.append((start, last))

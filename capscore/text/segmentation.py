@@ -99,12 +99,11 @@ def words(text: str, language: str | None = None) -> list[str]:
     >>> words("A cat, asleep.", "en")
     ['A', 'cat,', 'asleep.']
     """
-    code = _code(language)
-    _refuse_unsegmented(code)
+    spaced = has_spaces(language)
     problem = text_problem(text)
     if problem:
         raise InputError(problem, field="text")
-    return text.split() if has_spaces(code) else _segmenter(code).pieces(text)
+    return text.split() if spaced else _segmenter(_code(language)).pieces(text)
 
 
 def join(words: Sequence[str], language: str | None = None) -> str:
@@ -116,17 +115,21 @@ def join(words: Sequence[str], language: str | None = None) -> str:
     >>> join(["A", "cat,", "asleep."], "en"), join(["猫", "が", "寝る"], "ja")
     ('A cat, asleep.', '猫が寝る')
     """
-    _refuse_unsegmented(_code(language))
     return (" " if has_spaces(language) else "").join(words)
 
 
 def has_spaces(language: str | None = None) -> bool:
     """Whether `words` splits texts of a language at spaces.
 
+    Raises:
+        InputError: the language is written without spaces and has no segmenter.
+
     >>> has_spaces("ko"), has_spaces("ja")
     (True, False)
     """
-    return _code(language) not in _UNSPACED
+    code = _code(language)
+    _refuse_unsegmented(code)
+    return code not in _UNSPACED
 
 
 def not_split_by_blanks(texts: Iterable[str], language: str | None = None) -> list[str]:

@@ -407,7 +407,7 @@ def test_given_objects_need_no_segmenter():
     ("objects", "message"),
     [
         ([["dog"], "dog"], "row 1, objects: 'dog' is one string; expected a list of objects"),
-        ([["dog"], None], "row 1, objects: None is no list of objects"),
+        ([["dog"], None], "row 1, objects: None is not a list of objects"),
         ([["dog"], [5]], r"row 1, objects: 5 is neither a text nor a \(start, end\) place"),
         ([["dog"], [(0.0, 3.0)]], "row 1, objects: .* is neither"),
         ([["dog"], [b"ab"]], "row 1, objects: b'ab' is neither"),
@@ -451,13 +451,12 @@ def test_nouns_are_exchanged(language, caption, nouns, two):
 
 
 def test_compounds_are_one_where_they_are_written_as_one(monkeypatch):
-    from capscore.text import word_classes
     from capscore.text.word_classes import Word
 
     def tag(texts, language):
         return [[Word("ab", 0, 2, "noun"), Word("cd", 2, 4, "noun"), Word("e", 5, 6, "noun")] for _ in texts]
 
-    monkeypatch.setattr(word_classes, "tag", tag)
+    monkeypatch.setattr("capscore.perturbations.objects.tag", tag)
     assert find_nouns(["abcd e"], "ja") == [[(0, 4), (5, 6)]]
     assert find_nouns(["abcd e"], "de") == [[(0, 2), (2, 4), (5, 6)]]
 

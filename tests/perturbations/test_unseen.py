@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from capscore.errors import CapscoreError, InputError
-from capscore.perturbations.unseen import KINDS, _nouns, known, perturb_unseen
+from capscore.perturbations.foreign import common_nouns
+from capscore.perturbations.unseen import KINDS, known, perturb_unseen
 
 CAPTIONS = {
     "en": "Two brown dogs are running on the wet beach near a red ball.",
@@ -158,7 +159,7 @@ def test_negations(language, caption, expected):
 
 
 def test_a_foreign_word_is_the_counterpart_where_it_is_known():
-    dogs = {row["en"]: set(row.values()) for row in _nouns()}["dog"]
+    dogs = {row["en"]: set(row.values()) for row in common_nouns()}["dog"]
     for seed in range(10):
         first, second, third = one("the dog barks", "foreign", "en", seed).split()
         assert (first, third) == ("the", "barks")
@@ -166,15 +167,15 @@ def test_a_foreign_word_is_the_counterpart_where_it_is_known():
 
 
 def test_without_a_common_noun_any_word_becomes_one():
-    every = {word for row in _nouns() for language, word in row.items() if language != "en"}
+    every = {word for row in common_nouns() for language, word in row.items() if language != "en"}
     for seed in range(10):
         changed = set(one("somebody jumps", "foreign", "en", seed).split()) - {"somebody", "jumps"}
         assert len(changed) == 1 and changed.pop().lower() in {word.lower() for word in every}
 
 
 def test_every_row_of_nouns_is_one_word_in_every_language():
-    assert len(_nouns()) == 24
-    assert all(len(row) == 16 and all(row.values()) for row in _nouns())
+    assert len(common_nouns()) == 24
+    assert all(len(row) == 16 and all(row.values()) for row in common_nouns())
 
 
 @given(st.integers(1, 40), st.integers(0, 5))

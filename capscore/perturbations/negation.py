@@ -1,0 +1,327 @@
+"""Captions → the same captions negated, by rules of their language."""
+
+from __future__ import annotations
+
+import random
+import re
+import unicodedata
+from collections.abc import Callable
+
+from ..text.segmenters import chinese_simplifier
+from ..text.word_classes import Word, tag, tagger_name
+from .words_and_gaps import is_punctuation, placed_words, with_capital_of
+
+# The word before the verb, and words that may stand between it and the verb.
+_BEFORE_VERB = {
+    "ar": ("لا", ""),
+    "es": ("no", "se lo la los las le les me te nos"),
+    "he": ("לא", ""),
+    "id": ("tidak", "sedang"),
+    "it": ("non", "si lo la li le gli ci vi ne mi ti"),
+    "pl": ("nie", ""),
+    "pt": ("não", "se lhe lhes me te"),
+    "ro": ("nu", "se o îl îi le își"),
+    "ru": ("не", ""),
+    "uk": ("не", ""),
+}
+# Auxiliaries and copulas, which taggers count as "other".
+_AUXILIARIES = {
+    "en": "is are was were am can will would could should must may might",
+    "es": "es son está están era eran estaba estaban hay ha han fue",
+    "fr": "est sont était étaient a ont avait peut peuvent",
+    "it": "è sono era erano sta stanno ha hanno può possono",
+    "pl": "jest są był była były może",
+    "pt": "é são está estão era eram estava estavam há tem têm foi",
+    "ro": "este sunt e era erau are au",
+    "ru": "был была было были есть",
+    "uk": "був була було були є",
+    "id": "sedang akan bisa",
+}
+# Without a verb, the negation stands before the first of these: A man not in the street.
+_PREPOSITIONS = {
+    "da": "i på ved med under foran bag over mod gennem langs til",
+    "de": "in im auf an am bei mit vor hinter unter über neben zwischen durch entlang aus zu zum zur",
+    "en": "in on at with near under behind by over above along beside inside between through against next",
+    "es": "en sobre con junto ante bajo detrás cerca entre por",
+    "fr": "dans sur avec devant derrière sous près en au aux à parmi",
+    "id": "di dengan pada dalam",
+    "it": "in nel nella nello su sul sulla con davanti dietro sotto vicino tra al alla",
+    "nl": "in op aan bij met voor achter onder over naast tussen door langs",
+    "no": "i på ved med under foran bak over mot gjennom langs til",
+    "pl": "w we na z ze przy pod nad obok przed za między",
+    "pt": "em no na nos nas sobre com junto sob perto entre por",
+    "ro": "în pe cu lângă sub la printre",
+    "ru": "в во на с со у под над возле перед за между",
+    "sv": "i på vid med under framför bakom över mot genom längs till",
+    "uk": "в у на з із біля під над перед за між",
+}
+# The article becomes "no".
+_NO_ARTICLE = {
+    "da": {"en": "ingen", "et": "intet"},
+    "de": {f"ein{end}": f"kein{end}" for end in ("", "e", "en", "em", "er", "es")},
+    "nl": {"een": "geen"},
+    "no": {"en": "ingen", "et": "intet"},
+    "sv": {"en": "ingen", "ett": "inget"},
+}
+_NOT = {"da": "ikke", "de": "nicht", "en": "not", "fr": "pas", "nl": "niet", "no": "ikke", "sv": "inte"}
+# Endings: the first one in the list that the caption contains, at its last place.
+_ENDINGS: dict[str, tuple[tuple[str, str], ...]] = {
+    "ja": (
+        (r"([てで])いる", r"\1いない"),
+        (r"([てで])います", r"\1いません"),
+        (r"([てで])いた", r"\1いなかった"),
+        (r"([てで])いました", r"\1いませんでした"),
+        (r"([がもは])ある", r"\1ない"),
+        (r"([がもはに])いる", r"\1いない"),
+        (r"([がもは])あります", r"\1ありません"),
+        (r"([がもはに])います", r"\1いません"),
+        (r"である", "ではない"),
+        (r"ました", "ませんでした"),
+        (r"ます(?!ま)", "ません"),
+        (r"です", "ではありません"),
+        (r"([っし着])た(?=[\u4e00-\u9fff\u30a0-\u30ff])", r"\1ていない"),
+        (r"んだ(?=[\u4e00-\u9fff\u30a0-\u30ff])", "んでいない"),
+    ),
+    "ko": (
+        (r"고 있는", "고 있지 않은"),
+        (r"고 있", "고 있지 않"),
+        (r"([아어여해와워]) 있는", r"\1 있지 않은"),
+        (r"([아어여해와워]) 있", r"\1 있지 않"),
+        (r"([이가은는에]) 있", r"\1 없"),
+    ),
+}
+_NEEDS_VERBS = frozenset((*_BEFORE_VERB, "cs", "en", "fr", "th", "zh"))
+
+
+def verb_finder(code: str) -> str | None:
+    """Name, for signatures, of what finds the verbs of a language, or None if its rules need no verbs.
+
+    Raises:
+        InputError, MissingExtraError: see `capscore.text.word_classes.tagger_name`.
+    """
+    return tagger_name(code) if code in _NEEDS_VERBS else None
+
+
+def negate(caption: str, code: str, chance: random.Random) -> str:
+    """The caption with a "not"; unchanged if no rule of the language applies."""
+    if code in _ENDINGS:
+        return _by_ending(caption, code)
+    if code in _NO_ARTICLE:
+        return _by_article(caption, code, chance)
+    if code == "tr":
+        return _turkish(caption)
+    return _NEGATIONS.get(code, _before_verb)(caption, code)
+
+
+def _by_ending(caption: str, code: str) -> str:
+    for pattern, negated in _ENDINGS[code]:
+        matches = list(re.finditer(pattern, caption))
+        if matches:
+            last = matches[-1]
+            return caption[: last.start()] + last.expand(negated) + caption[last.end() :]
+    return caption
+
+
+def _by_article(caption: str, code: str, chance: random.Random) -> str:
+    """'No dog' for 'a dog'; without an article, 'not' before the first preposition, otherwise at the end."""
+    places = placed_words(caption, code)
+    # at the end it is part of the verb: er steigt ein
+    articles = [place for place in places[:-1] if caption[slice(*place)].lower() in _NO_ARTICLE[code]]
+    if articles:
+        start, end = chance.choice(articles)
+        word = caption[start:end]
+        return caption[:start] + with_capital_of(_NO_ARTICLE[code][word.lower()], word) + caption[end:]
+    return _before_preposition(caption, code, _NOT[code]) or _at_end(caption, f" {_NOT[code]}")
+
+
+def _turkish(caption: str) -> str:
+    there = re.compile(r"\bvar\b").search(caption)
+    if there:
+        return caption[: there.start()] + "yok" + caption[there.end() :]
+    return _at_end(caption, " değil")
+
+
+def _at_end(caption: str, ending: str) -> str:
+    end = len(caption)
+    while end and (is_punctuation(caption[end - 1]) or caption[end - 1].isspace()):
+        end -= 1
+    return caption[:end] + ending + caption[end:] if end else caption
+
+
+def _before_preposition(caption: str, code: str, negation: str) -> str:
+    """The caption, negated before the first preposition that does not begin it; "" if there is none."""
+    for start, end in placed_words(caption, code)[1:]:
+        if caption[start:end] in _set_of(_PREPOSITIONS, code):
+            return f"{caption[:start]}{negation} {caption[start:]}"
+    return ""
+
+
+def _set_of(table: dict[str, str], code: str) -> frozenset[str]:
+    return frozenset(table.get(code, "").split())
+
+
+def _first_verb(caption: str, code: str) -> int | None:
+    """Index of the first verb or auxiliary among the words that `tag` finds."""
+    auxiliaries = _set_of(_AUXILIARIES, code)
+    for number, word in enumerate(_tagged(caption, code)):
+        if word.word_class == "verb" or word.text.lower() in auxiliaries:
+            return number
+    return None
+
+
+def _tagged(caption: str, code: str) -> list[Word]:
+    return tag([caption], code)[0]
+
+
+def _before_verb(caption: str, code: str) -> str:
+    negation, between = _BEFORE_VERB[code]
+    found, number = _tagged(caption, code), _first_verb(caption, code)
+    if number is None:
+        return _before_preposition(caption, code, negation) or caption
+    while number and found[number - 1].text.lower() in between.split():
+        number -= 1
+    return _inserted(caption, found[number].start, negation)
+
+
+def _inserted(caption: str, place: int, word: str) -> str:
+    """The caption with a word and a blank inserted; the word takes over a capital."""
+    rest = caption[place:]
+    if not caption[:place].strip() and rest[:1].isupper():
+        word, rest = with_capital_of(word, rest), rest[0].lower() + rest[1:]
+    return f"{caption[:place]}{word} {rest}"
+
+
+def _english(caption: str, code: str) -> str:
+    """Is not, does not run, do not run, not running; without a verb, not in."""
+    auxiliaries = _set_of(_AUXILIARIES, code)
+    tagged = _tagged(caption, code)
+    for word, after in zip(tagged, [*tagged[1:], None], strict=True):
+        text = word.text.lower()
+        helping = text in ("has", "have", "had") and after is not None and after.word_class == "verb"
+        if text in auxiliaries or helping:
+            return f"{caption[: word.end]} not{caption[word.end :]}"
+        if word.word_class != "verb" and text not in ("has", "have", "had"):
+            continue
+        if text.endswith(("ing", "ed", "en", "wn")):
+            return _inserted(caption, word.start, "not")
+        if text in ("has", "does", "goes"):
+            text = {"has": "does not have", "does": "does not do", "goes": "does not go"}[text]
+        elif text.endswith("s") and not text.endswith("ss"):
+            text = f"does not {_base(text)}"
+        elif text in _ENGLISH_PAST:
+            text = f"did not {_ENGLISH_PAST[text]}"
+        else:
+            text = f"do not {text}"
+        return caption[: word.start] + with_capital_of(text, word.text) + caption[word.end :]
+    return _before_preposition(caption, code, "not") or caption
+
+
+_ENGLISH_PAST = {
+    past: base
+    for past, base in (
+        pair.split(":")
+        for pair in "ran:run sat:sit stood:stand rode:ride held:hold wore:wear took:take ate:eat drank:drink "
+        "made:make lay:lie flew:fly swam:swim went:go had:have did:do threw:throw caught:catch "
+        "drove:drive got:get came:come".split()
+    )
+}
+
+
+def _base(verb: str) -> str:
+    """An English verb in the third person → its infinitive.
+
+    >>> [_base(verb) for verb in ("runs", "carries", "watches", "rides", "crosses", "lies")]
+    ['run', 'carry', 'watch', 'ride', 'cross', 'lie']
+    """
+    if verb.endswith("ies"):
+        return f"{verb[:-3]}y" if len(verb) > 4 else verb[:-1]
+    if verb.endswith(("sses", "shes", "ches", "xes", "zzes", "oes")):
+        return verb[:-2]
+    return verb[:-1]
+
+
+def _french(caption: str, code: str) -> str:
+    """Ne … pas around the verb and its pronoun; ne pas before an infinitive.
+
+    Only pas before a participle, or before a preposition if there is no verb.
+    """
+    found, number = _tagged(caption, code), _first_verb(caption, code)
+    if number is None:
+        return _before_preposition(caption, code, "pas") or caption
+    verb = found[number]
+    text = verb.text.lower()
+    if text not in _set_of(_AUXILIARIES, code):
+        before = found[number - 1].text.lower() if number else ""
+        if text.endswith(("er", "ir", "re")) and before in (
+            "à",
+            "de",
+            "pour",
+            "sans",
+            "d'",
+            "d’",
+            "en train",
+        ):
+            return _inserted(caption, verb.start, "ne pas")
+        if re.search(r"(?:é|ée|és|ées|u|ue|us|ues|is|ise|ises|it|ite|ert|erte|erts|ertes)$", text):
+            return _inserted(caption, verb.start, "pas")
+    first = number
+    while first and found[first - 1].text.lower() in ("se", "s'", "s’", "y", "en", "lui", "leur"):
+        first -= 1
+    start, end = found[first].start, verb.end
+    inner = caption[start:end]
+    elided = unicodedata.normalize("NFD", inner[0].lower())[0] in "aeiouy"
+    return f"{caption[:start]}{'n’' if elided else 'ne '}{inner} pas{caption[end:]}"
+
+
+def _czech(caption: str, code: str) -> str:
+    """The verb with the prefix ne-."""
+    for word in _tagged(caption, code):
+        text = word.text.lower()
+        if text == "je":
+            return caption[: word.start] + with_capital_of("není", word.text) + caption[word.end :]
+        if word.word_class == "verb" or text in ("jsou", "byl", "byla", "byli", "byly"):
+            return caption[: word.start] + with_capital_of(f"ne{text}", word.text) + caption[word.end :]
+    return caption
+
+
+def _chinese(caption: str, code: str) -> str:
+    """没有 before the first verb or the mark of its continuous form, 不 before 是 and 在.
+
+    In simplified or traditional characters, like the caption.
+    """
+    simplified = chinese_simplifier()(caption) == caption
+    have_not = "没有" if simplified else "沒有"
+    found = _tagged(caption, code)
+    for word, after in zip(found, [*found[1:], None], strict=True):
+        if word.text == "正在":
+            return f"{caption[: word.start]}{have_not}在{caption[word.end :]}"
+        going_on = word.text == "在" and after is not None and after.word_class == "verb"
+        if word.text in ("是", "有"):
+            return caption[: word.start] + {"是": "不", "有": have_not[0]}[word.text] + caption[word.start :]
+        if going_on or word.word_class == "verb":
+            return caption[: word.start] + have_not + caption[word.start :]
+    for word in found:
+        if word.text == "在":
+            return f"{caption[: word.start]}不{caption[word.start :]}"
+    return caption
+
+
+def _thai(caption: str, code: str) -> str:
+    """ไม่ได้ before the mark of the continuous form, or before the first verb; ไม่ before มี."""
+    found = _tagged(caption, code)
+    going_on = next((word for word in found if word.text == "กำลัง"), None)
+    verb = going_on or next((word for word in found if word.word_class == "verb"), None)
+    if verb is None:
+        return caption
+    negation = "ไม่" if verb.text == "มี" else "ไม่ได้"
+    return caption[: verb.start] + negation + caption[verb.start :]
+
+
+_NEGATIONS: dict[str, Callable[[str, str], str]] = {
+    "cs": _czech,
+    "en": _english,
+    "fr": _french,
+    "th": _thai,
+    "zh": _chinese,
+}
+NEGATED_LANGUAGES = sorted({*_BEFORE_VERB, *_NEGATIONS, *_NO_ARTICLE, *_ENDINGS, "tr"})

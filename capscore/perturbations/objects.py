@@ -1,0 +1,203 @@
+"""Critical objects of captions: where they are, and captions in which they change places.
+
+In: captions, and objects as texts or as places. Out: places of the objects; captions with exchanged objects.
+"""
+
+from __future__ import annotations
+
+import operator
+import random
+import re
+import unicodedata
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import TypeAlias
+
+import numpy as np
+
+from ..errors import InputError
+from ..text.languages import language_code
+from ..text.segmentation import has_spaces
+from ..text.word_classes import tag, tagger_name
+from .words_and_gaps import is_one_sign
+
+# A critical object: its text, or its place in the caption.
+Object: TypeAlias = str | tuple[int, int]
+
+
+def find_nouns(captions: Sequence[str], language: str | None = None) -> list[list[tuple[int, int]]]:
+    """The places of nouns, which a substitution exchanges if no objects are given.
+
+    In Japanese, Chinese and Thai adjacent nouns are one, since compounds are written without spaces.
+
+    Returns:
+        n lists of (start, end) places in the caption, from left to right.
+
+    Raises:
+        InputError, MissingExtraError: see `capscore.text.word_classes.tag`.
+    """
+    code = "en" if language is None else language_code(language)
+    compounds = not has_spaces(code)
+    found = []
+    for tagged in tag(captions, code):
+        places: list[tuple[int, int]] = []
+        for word in tagged:
+            if word.word_class != "noun":
+                continue
+            if compounds and places and places[-1][1] == word.start:
+                places[-1] = (places[-1][0], word.end)
+            else:
+                places.append((word.start, word.end))
+        found.append(places)
+    return found
+
+
+def find_objects(
+    captions: Sequence[str], objects: Sequence[Sequence[Object]]
+) -> tuple[list[list[tuple[int, int]]], np.ndarray]:
+    """The places of given objects in captions, without overlaps.
+
+    Places are used as they are. Longer texts are searched first, so that "dog" does not match in "dog house".
+    Case is ignored; whole words are preferred to parts of words, then equal spelling, then the leftmost
+    place. An object that is given twice is searched twice.
+
+    Args:
+        captions: n texts.
+        objects: n lists of objects in any order.
+
+    Returns:
+        n lists of (start, end) places from left to right; int (n,), numbers of texts that were not found.
+
+    Raises:
+        InputError: the numbers of lists and captions differ, or an object is neither a text nor a place in
+            its caption, or overlaps another; the error names the row.
+
+    >>> find_objects(["A dog at a dog house"], [["dog", "dog house", "cat"]])
+    ([[(2, 5), (11, 20)]], array([1]))
+    """
+    if isinstance(objects, str) or len(objects) != len(captions):
+        given = "one string" if isinstance(objects, str) else f"{len(objects)} lists of objects"
+        raise InputError(f"{given} for {len(captions)} captions; expected a list for each", field="objects")
+    found = []
+    not_found = np.zeros(len(captions), dtype=np.int64)
+    for row, (caption, given) in enumerate(zip(captions, objects, strict=True)):
+        places, not_found[row] = _places(caption, given, row)
+        found.append(places)
+    return found, not_found
+
+
+def noun_finder(language: str | None = None) -> str:
+    """Name, for signatures, of what finds the nouns of a language, with versions.
+
+    Raises:
+        InputError, MissingExtraError: see `capscore.text.word_classes.tagger_name`.
+    """
+    return tagger_name("en" if language is None else language)
+
+
+def _places(caption: str, objects: Sequence[Object], row: int) -> tuple[list[tuple[int, int]], int]:
+    if isinstance(objects, (str, bytes)):
+        raise InputError(
+            f"{objects!r:.60} is one string; expected a list of objects", row=row, field="objects"
+        )
+    try:
+        things = list(objects)
+    except TypeError:
+        raise InputError(f"{objects!r:.60} is not a list of objects", row=row, field="objects") from None
+    taken: list[tuple[int, int]] = []
+    for thing in things:
+        if not isinstance(thing, str):
+            taken.append(_checked_place(thing, caption, taken, row))
+    missing = 0
+    texts = (" ".join(thing.split()) for thing in things if isinstance(thing, str))
+    for text in sorted(texts, key=lambda text: (-len(text), text)):
+        place = _find(caption, text, taken)
+        if place is None:
+            missing += 1
+        else:
+            taken.append(place)
+    return sorted(taken), missing
+
+
+def _checked_place(place: object, caption: str, taken: list[tuple[int, int]], row: int) -> tuple[int, int]:
+    try:
+        if isinstance(place, bytes):
+            raise TypeError
+        start, end = (operator.index(number) for number in place)  # type: ignore[attr-defined]
+    except (TypeError, ValueError):
+        raise InputError(
+            f"{place!r:.60} is neither a text nor a (start, end) place", row=row, field="objects"
+        ) from None
+    if not 0 <= start < end <= len(caption):
+        raise InputError(
+            f"the place ({start}, {end}) is not in the caption, which has {len(caption)} characters",
+            row=row,
+            field="objects",
+        )
+    if any(start < b and a < end for a, b in taken):
+        raise InputError(f"the place ({start}, {end}) overlaps another one", row=row, field="objects")
+    return start, end
+
+
+def _find(caption: str, text: str, taken: list[tuple[int, int]]) -> tuple[int, int] | None:
+    """The best free place of a text."""
+    if not text:
+        return None
+    free = [
+        (start, end)
+        for start, end in (match.span(1) for match in _pattern(text).finditer(caption))
+        if not _is_cut(caption, end) and not any(start < b and a < end for a, b in taken)
+    ]
+    return min(
+        free,
+        key=lambda place: (not _is_apart(caption, *place), caption[slice(*place)] != text, place),
+        default=None,
+    )
+
+
+@lru_cache(maxsize=4096)
+def _pattern(text: str) -> re.Pattern[str]:
+    """A text at any place, whatever its case, white space and composition."""
+    forms = dict.fromkeys([text, *(unicodedata.normalize(form, text) for form in ("NFC", "NFD"))])
+    spelt = "|".join(r"\s+".join(map(re.escape, form.split(" "))) for form in forms)
+    return re.compile(f"(?=({spelt}))", re.IGNORECASE)
+
+
+def _is_cut(caption: str, end: int) -> bool:
+    """Whether a place is inside what a reader sees as one character."""
+    return end < len(caption) and is_one_sign(caption[end - 1], caption[end])
+
+
+def _is_apart(caption: str, start: int, end: int) -> bool:
+    return not (caption[start - 1 : start].isalnum() or caption[end : end + 1].isalnum())
+
+
+def exchange_objects(caption: str, places: list[tuple[int, int]], chance: random.Random) -> str:
+    """The caption with the text of each place moved to another place.
+
+    Places are ordered at random, with equal texts side by side, and texts move on by as many places as the
+    most frequent text has, so that a place keeps its text only if that cannot be avoided.
+    """
+    groups: dict[str, list[int]] = {}
+    for number, (start, end) in enumerate(places):
+        groups.setdefault(_folded(caption[start:end]), []).append(number)
+    if len(groups) < 2:
+        return caption
+    order = []
+    for text in chance.sample(list(groups), len(groups)):
+        order += chance.sample(groups[text], len(groups[text]))
+    step = max(map(len, groups.values()))
+    texts = {}
+    for position, number in enumerate(order):
+        start, end = places[order[position - step]]
+        texts[number] = caption[start:end]
+    out, last = [], 0
+    for number, (start, end) in enumerate(places):
+        out += [caption[last:start], texts[number]]
+        last = end
+    return "".join(out) + caption[last:]
+
+
+def _folded(text: str) -> str:
+    """A form that is equal for objects which differ only in case, white space or composition."""
+    return unicodedata.normalize("NFC", " ".join(text.split())).casefold()
