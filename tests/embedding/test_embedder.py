@@ -121,6 +121,16 @@ def test_memory_serves_the_next_call_and_disk_the_next_run(tmp_path):
     assert third.encoded_images == 1
 
 
+@pytest.mark.parametrize("version", ["DECODING", "ENCODING"])
+def test_what_was_decoded_or_encoded_otherwise_is_not_served(tmp_path, monkeypatch, version):
+    """Neither number depends on the weights, so it must be a part of the fingerprint."""
+    Embedder(ColourBackbone(), cache=EmbeddingCache(tmp_path)).images([RED])
+    monkeypatch.setattr(f"capscore.embedding.embedder.{version}", 10**6)
+    backbone = ColourBackbone()
+    Embedder(backbone, cache=EmbeddingCache(tmp_path)).images([RED])
+    assert backbone.encoded_images == 1
+
+
 def test_truncation_is_remembered_by_the_cache(tmp_path):
     texts = ["red", "red green blue cat dog"]
     for encoded in (2, 0):

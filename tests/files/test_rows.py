@@ -52,6 +52,17 @@ def copied(source, target, size=2):
 # ----------------------------------------------------------------------- reading
 
 
+@pytest.mark.parametrize("kind", ["csv", "tsv"])
+def test_cells_longer_than_the_csv_module_takes_by_default(tmp_path, kind):
+    before = csv.field_size_limit(131_072)  # another test may have raised it
+    try:
+        path, text = tmp_path / f"p.{kind}", "word " * 40_000
+        path.write_text(f"id\n{text}\n", encoding="utf-8")
+        assert all_rows(open_rows(path)) == [{"id": text}]
+    finally:
+        csv.field_size_limit(before)
+
+
 def test_jsonl_lines_are_those_of_the_file_blank_ones_included(tmp_path):
     path = tmp_path / "p.jsonl"
     path.write_text('\ufeff{"a": 1}\n\n   \n{"b": NaN}\n{"a": 3}', encoding="utf-8")
