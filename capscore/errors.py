@@ -10,6 +10,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from types import FrameType
 from typing import Any, TypeVar
 
@@ -33,6 +34,8 @@ class Setting:
         return self.value is not _NO_VALUE
 
     def __str__(self) -> str:
+        if isinstance(self.value, Path):
+            return f"{self.name}={str(self.value)!r}"  # whole: a path is there to be copied
         return f"{self.name}={self.value!r:.60}" if self.has_value else self.name
 
     def __reduce__(self) -> tuple[Any, ...]:

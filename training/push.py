@@ -17,7 +17,7 @@ import typer
 
 from capscore.cli.cache import readable_size
 from capscore.cli.options import Debug
-from capscore.cli.terminal import DEBUG, box_style, command, make_console, print_line, say
+from capscore.cli.terminal import DEBUG, command, make_console, make_table, print_line, say
 from training.engine.hub_push import Pushed, check_options, push
 from training.engine.push_plan import Plan, plan
 
@@ -82,11 +82,7 @@ def main_command(
 
 
 def _show(console: Any, ready: Plan) -> None:
-    from rich.table import Table
-
-    table = Table(box=box_style(), pad_edge=False)
-    table.add_column("file", overflow="fold")
-    table.add_column("size", justify="right", no_wrap=True)
+    table = make_table("file", numbers=("size",))
     table.add_column("", overflow="fold")
     for file in ready.files:
         table.add_row(file.name, readable_size(file.size), "")

@@ -59,7 +59,7 @@ def read_scores(
     >>> read_scores("mine.jsonl", queries).matched_by                                 # doctest: +SKIP
     'id'
     """
-    from ..files.rows import open_rows
+    from ..files.read import open_rows
 
     path = Path(path)
     source = open_rows(path)

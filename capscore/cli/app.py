@@ -6,21 +6,21 @@ What a command needs is imported when it runs, so that `capscore --help` answers
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Any
 
 import typer
 
 from .. import __version__
-from .backbones import backbones
-from .benchmark import PARAGRAPHS as BENCHMARK_HELP
-from .benchmark import benchmark
+from .backbones import BackbonesRequest, run_backbones, show_backbones
+from .benchmark import BenchmarkRequest, benchmark_help, run_and_print_benchmarks, show_benchmarks
 from .cache import cache_app
 from .data import data_app
-from .explain import explain, explain_help
-from .perturb import perturb, perturb_help
-from .robustness import PARAGRAPHS as ROBUSTNESS_HELP
-from .robustness import robustness
-from .score import score, score_help
+from .explain import ExplainRequest, explain_help, run_explain, show_explain
+from .perturb import PerturbRequest, perturb_help, run_perturb, show_perturb
+from .request import make_command
+from .robustness import RobustnessRequest, robustness_help, run_robustness_command, show_robustness
+from .score import ScoreRequest, run_score, score_help, show_score
 
 app = typer.Typer(
     name="capscore",
@@ -30,20 +30,28 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command(help=score_help(), no_args_is_help=True)(score)
-app.command(help=BENCHMARK_HELP, no_args_is_help=True)(benchmark)
-app.command(help=ROBUSTNESS_HELP, no_args_is_help=True)(robustness)
-app.command(help=perturb_help(), no_args_is_help=True)(perturb)
-app.command(help=explain_help(), no_args_is_help=True)(explain)
-app.command(help="The backbones that are known by name.")(backbones)
+
+
+def _add(name: str, help: str, request: type[Any], run: Callable[..., Any], show: Callable[..., Any]) -> None:
+    app.command(name, help=help, no_args_is_help=name != "backbones")(make_command(request, run, show))
+
+
+_add("score", score_help(), ScoreRequest, run_score, show_score)
+_add("benchmark", benchmark_help(), BenchmarkRequest, run_and_print_benchmarks, show_benchmarks)
+_add("robustness", robustness_help(), RobustnessRequest, run_robustness_command, show_robustness)
+_add("perturb", perturb_help(), PerturbRequest, run_perturb, show_perturb)
+_add("explain", explain_help(), ExplainRequest, run_explain, show_explain)
+_add(
+    "backbones", "List the backbones that are known by name.", BackbonesRequest, run_backbones, show_backbones
+)
 app.add_typer(data_app, name="data")
 app.add_typer(cache_app, name="cache")
 
 
 def main() -> None:
-    """The entry point of the command."""
+    """Run the command."""
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # a terminal without τ shows another sign, and goes on
+        if hasattr(stream, "reconfigure"):  # a terminal that lacks τ shows another sign instead
             stream.reconfigure(errors="replace")
     app()
 

@@ -1,46 +1,29 @@
-"""The command `capscore backbones`: the backbones that are known by name, as a table or JSON."""
+"""The command `capscore backbones`: lists the backbones that are known by name."""
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from .terminal import box_style, command, make_console, print_line, speaks_unicode
+from .options import AsJson
+from .terminal import make_console, make_table, print_json, print_line
 
 if TYPE_CHECKING:
     from ..backbones.registry import Known
 
 
-@command
-def backbones(as_json: Annotated[bool, typer.Option("--json", help="Print them as JSON.")] = False) -> None:
-    from rich.table import Table
+@dataclass(frozen=True)
+class BackbonesRequest:
+    """What `capscore backbones` is asked for."""
 
+    as_json: AsJson = False
+
+
+def run_backbones(request: BackbonesRequest) -> list[dict[str, Any]]:
+    """Descriptions of the backbones, ready for JSON."""
     from ..backbones.registry import registry
 
-    known = list(registry().values())
-    if as_json:
-        print(json.dumps([_described(entry) for entry in known], indent=2, ensure_ascii=not speaks_unicode()))
-        return
-    table = Table(box=box_style(), pad_edge=False)
-    table.add_column("backbone", overflow="fold")
-    for heading in ("languages", "dim", "τ_c", "here"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for entry in known:
-        about = _described(entry)
-        agreement = about["flickr8k_expert_tau_c"]
-        table.add_row(
-            entry.name,
-            str(len(entry.languages) or "?"),
-            str(entry.dim),
-            "–" if agreement is None else f"{agreement:.1f}",
-            "yes" if about["here"] else "no",
-        )
-    console = make_console()
-    console.print(table)
-    print_line(console, "τ_c: published agreement with people on Flickr8k-Expert, in percent.")
-    print_line(console, "here: the weights are on this machine; others come from the Hub when asked for.")
+    return [_described(entry) for entry in registry().values()]
 
 
 def _described(known: Known) -> dict[str, Any]:
@@ -56,3 +39,24 @@ def _described(known: Known) -> dict[str, Any]:
         "here": is_downloaded(known),
         "note": known.note,
     }
+
+
+def show_backbones(request: BackbonesRequest, found: list[dict[str, Any]]) -> None:
+    """Print the backbones as a table or JSON."""
+    if request.as_json:
+        print_json(found)
+        return
+    table = make_table("backbone", numbers=("languages", "dim", "τ_c", "here"))
+    for entry in found:
+        agreement = entry["flickr8k_expert_tau_c"]
+        table.add_row(
+            entry["name"],
+            str(len(entry["languages"]) or "?"),
+            str(entry["dim"]),
+            "–" if agreement is None else f"{agreement:.1f}",
+            "yes" if entry["here"] else "no",
+        )
+    console = make_console()
+    console.print(table)
+    print_line(console, "τ_c: published agreement with human ratings on Flickr8k-Expert, in percent.")
+    print_line(console, "here: the weights are on this machine; others come from the Hub on first use.")

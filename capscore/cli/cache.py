@@ -1,66 +1,53 @@
-"""The commands `capscore cache info|clear`: what is kept on disk, and how it is removed."""
+"""The commands `capscore cache info|clear`: shows and removes the embeddings that are kept on disk."""
 
 from __future__ import annotations
 
-import json
 import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .terminal import box_style, command, make_console, print_line, speaks_unicode
+from .options import AsJson
+from .request import make_command, option
+from .terminal import UsageError, make_console, make_table, print_json, print_line
 
-cache_app = typer.Typer(help="Embeddings that are kept on disk: look, and clear.", no_args_is_help=True)
+if TYPE_CHECKING:
+    from ..embedding.cache import CacheInfo, EmbeddingCache
+
+cache_app = typer.Typer(help="Inspect or clear the cache of embeddings.", no_args_is_help=True)
 
 CacheFolder = Annotated[
     Path | None,
-    typer.Option(
-        "--cache-dir",
-        help="The cache's folder. Default: the variable CAPSCORE_CACHE, else the user's own.",
-        show_default=False,
-    ),
+    option("Folder of the cache. Default: CAPSCORE_CACHE, or your own.", "--cache-dir"),
 ]
 
 
-@cache_app.command("info", help="What the cache holds, by backbone.")
-@command
-def cache_info(
-    cache_dir: CacheFolder = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
-) -> None:
-    from rich.table import Table
+@dataclass(frozen=True)
+class CacheInfoRequest:
+    """What `capscore cache info` is asked for."""
 
+    cache_dir: CacheFolder = None
+    as_json: AsJson = False
+
+
+def run_info(request: CacheInfoRequest) -> CacheInfo:
+    """Entries and sizes by backbone."""
     from ..embedding.cache import EmbeddingCache
 
-    held = EmbeddingCache(cache_dir).info()
-    if as_json:
-        backbones = [
-            {
-                "name": stored.name,
-                "fingerprint": stored.fingerprint,
-                "entries": stored.entries,
-                "bytes": stored.bytes,
-                "last_used": stored.last_used.isoformat(timespec="seconds"),
-                "readable": stored.readable,
-            }
-            for stored in held.backbones
-        ]
-        whole = {
-            "folder": str(held.folder),
-            "entries": held.entries,
-            "bytes": held.bytes,
-            "backbones": backbones,
-        }
-        print(json.dumps(whole, indent=2, ensure_ascii=not speaks_unicode()))
+    return EmbeddingCache(request.cache_dir).info()
+
+
+def show_info(request: CacheInfoRequest, held: CacheInfo) -> None:
+    """Print the backbones as a table or JSON."""
+    if request.as_json:
+        print_json(_as_dict(held))
         return
     console = make_console()
     if held.backbones:
-        table = Table(box=box_style(), pad_edge=False)
-        table.add_column("backbone", overflow="fold")
-        table.add_column("fingerprint", no_wrap=True)
-        table.add_column("entries", justify="right", no_wrap=True)
-        table.add_column("size", justify="right", no_wrap=True)
+        table = make_table("backbone", "fingerprint", numbers=("entries", "size"))
+        table.columns[1].no_wrap = True
         for stored in held.backbones:
             entries = f"{stored.entries:,}" if stored.readable else "unreadable"
             table.add_row(stored.name or "–", stored.fingerprint[:12], entries, readable_size(stored.bytes))
@@ -68,48 +55,95 @@ def cache_info(
     print_line(console, f"{held.entries:,} embeddings, {readable_size(held.bytes)}, in {held.folder}")
 
 
-@cache_app.command("clear", help="Remove the embeddings of one backbone, or all of them.")
-@command
-def cache_clear(
-    fingerprint: Annotated[
-        str | None,
-        typer.Argument(
-            help="As `capscore cache info` shows it; its first signs will do.", show_default=False
-        ),
-    ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    cache_dir: CacheFolder = None,
-) -> None:
-    from ..embedding.cache import EmbeddingCache
-    from ..files.rows import UsageError
+def _as_dict(held: CacheInfo) -> dict[str, Any]:
+    backbones = [
+        {
+            "name": stored.name,
+            "fingerprint": stored.fingerprint,
+            "entries": stored.entries,
+            "bytes": stored.bytes,
+            "last_used": stored.last_used.isoformat(timespec="seconds"),
+            "readable": stored.readable,
+        }
+        for stored in held.backbones
+    ]
+    return {
+        "folder": str(held.folder),
+        "entries": held.entries,
+        "bytes": held.bytes,
+        "backbones": backbones,
+    }
 
-    if fingerprint is not None and not fingerprint.strip():
-        raise UsageError("the fingerprint is empty; leave it out to clear everything")
-    cache = EmbeddingCache(cache_dir)
+
+@dataclass(frozen=True)
+class CacheClearRequest:
+    """What `capscore cache clear` is asked for."""
+
+    fingerprint: Annotated[
+        str | None, typer.Argument(help="Start of a fingerprint of `cache info`.", show_default=False)
+    ] = None
+    yes: Annotated[bool, option("Do not ask.", "--yes", "-y")] = False
+    cache_dir: CacheFolder = None
+
+    def __post_init__(self) -> None:
+        if self.fingerprint is not None and not self.fingerprint.strip():
+            raise UsageError("the fingerprint is empty; leave it out to clear everything")
+
+
+@dataclass(frozen=True)
+class ClearPlan:
+    """What would be removed.
+
+    Attributes:
+        cache: The cache.
+        fingerprint: Whole fingerprint of one backbone; None for all.
+        entries: Number of embeddings.
+        size: Bytes on disk; 0 if nothing would be removed.
+    """
+
+    cache: EmbeddingCache
+    fingerprint: str | None
+    entries: int
+    size: int
+
+
+def plan_clear(request: CacheClearRequest) -> ClearPlan:
+    """Find what to remove; removes nothing.
+
+    Raises:
+        UsageError: Not exactly one backbone has the fingerprint.
+    """
+    from ..embedding.cache import EmbeddingCache
+
+    cache = EmbeddingCache(request.cache_dir)
     held = cache.info()
-    chosen = held.backbones
-    if fingerprint is not None:
-        chosen = tuple(stored for stored in held.backbones if stored.fingerprint.startswith(fingerprint))
-        if len(chosen) != 1:
-            known = ", ".join(stored.fingerprint[:12] for stored in held.backbones) or "nothing"
-            many = "more than one backbone" if chosen else "no backbone"
-            raise UsageError(
-                f"{many} in {held.folder} has a fingerprint that begins with {fingerprint}; it holds {known}"
-            )
-    size = held.bytes if fingerprint is None else chosen[0].bytes
-    if not size:
-        print(f"{held.folder} holds no embeddings")
+    if request.fingerprint is None:
+        return ClearPlan(cache, None, sum(stored.entries for stored in held.backbones), held.bytes)
+    chosen = [one for one in held.backbones if one.fingerprint.startswith(request.fingerprint)]
+    if len(chosen) != 1:
+        known = ", ".join(stored.fingerprint[:12] for stored in held.backbones) or "nothing"
+        many = "more than one backbone" if chosen else "no backbone"
+        raise UsageError(
+            f"{many} in {held.folder} has a fingerprint that begins with {request.fingerprint}; "
+            f"it holds {known}"
+        )
+    return ClearPlan(cache, chosen[0].fingerprint, chosen[0].entries, chosen[0].bytes)
+
+
+def clear(request: CacheClearRequest, plan: ClearPlan) -> None:
+    """Ask, remove, and say what was removed."""
+    folder = plan.cache.folder
+    if not plan.size:
+        print(f"{folder} holds no embeddings")
         return
-    entries = sum(stored.entries for stored in chosen)
-    what = f"{entries:,} embeddings ({readable_size(size)}) in {held.folder}"
-    if not yes:
+    what = f"{plan.entries:,} embeddings ({readable_size(plan.size)}) in {folder}"
+    if not request.yes:
         if not _asks():
-            raise UsageError(f"this would remove {what}; --yes says that you mean it")
+            raise UsageError(f"this would remove {what}; add --yes to remove them")
         if not typer.confirm(f"Remove {what}?"):
             print("nothing was removed")
             return
-    removed = cache.clear(None if fingerprint is None else chosen[0].fingerprint)
-    print(f"removed {removed:,} embeddings from {held.folder}")
+    print(f"removed {plan.cache.clear(plan.fingerprint):,} embeddings from {folder}")
 
 
 def _asks() -> bool:
@@ -118,8 +152,17 @@ def _asks() -> bool:
 
 
 def readable_size(count: float) -> str:
+    """A number of bytes for people, such as 3.1 MB."""
     for unit in ("bytes", "KB", "MB"):
         if count < 1000:
             return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
         count /= 1000
     return f"{count:.1f} GB"
+
+
+cache_app.command("info", help="Show what the cache holds, by backbone.")(
+    make_command(CacheInfoRequest, run_info, show_info)
+)
+cache_app.command("clear", help="Remove the embeddings of one backbone, or all of them.")(
+    make_command(CacheClearRequest, plan_clear, clear)
+)

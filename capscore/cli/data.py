@@ -1,138 +1,137 @@
-"""The commands `capscore data list|check|export`: benchmarks' files in; what they are, or Parquet, out."""
+"""The commands `capscore data list|check|export`: lists benchmarks, checks their files, and exports them."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..errors import InputError
-from .options import Debug
-from .terminal import DEBUG, FAILED, as_usage, command, say
+from .options import AsJson, DataDir, Force, ImageDir
+from .request import argument, make_command, option
+from .terminal import FAILED, UsageError, as_usage, make_console, make_table, say
 
-data_app = typer.Typer(help="Benchmarks' files: list, check, export.", no_args_is_help=True)
+if TYPE_CHECKING:
+    from ..benchmark.data.check import CheckedBenchmark
 
-Slug = Annotated[str, typer.Argument(help="A benchmark, such as xvnli.", show_default=False)]
-Configs = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--config", "-c", help="A configuration; may be repeated. Default: all.", show_default=False
-    ),
-]
-DataDir = Annotated[Path | None, typer.Option(help="Folder of the benchmark's files.", show_default=False)]
-ImageDir = Annotated[
-    Path | None, typer.Option(help="Folder of the photos, if elsewhere.", show_default=False)
-]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Only problems.")]
+data_app = typer.Typer(help="List, check and export benchmarks.", no_args_is_help=True)
+
+Slug = Annotated[str, argument("Benchmark, such as xvnli.")]
+Configs = Annotated[list[str] | None, option("Configuration; repeatable. Default: all.", "--config", "-c")]
+OnlyProblems = Annotated[bool, option("Print only problems.", "--quiet", "-q")]
+
+_CHECK_HELP = """Check a benchmark's files: published counts, checksums, missing photos.
+
+Exit codes: 0 as published; 1 something is missing or differs; 2 wrong usage."""
+_EXPORT_HELP = """Write a benchmark as Parquet, for load_dataset(folder, config) of every datasets version.
+
+Exit codes: 0 done; 1 a file is missing, damaged or cannot be written; 2 wrong usage."""
 
 
 @contextmanager
 def _usage(benchmark: str) -> Iterator[None]:
-    """A benchmark, configuration or folder that there is not is an error of usage; a damaged file is none."""
+    """Make it an error of usage if a benchmark, configuration or folder does not exist."""
     from ..benchmark.data.load import builder_class
-    from ..files.rows import UsageError
 
     with as_usage():
         builder_class(benchmark)
     try:
         yield
     except InputError as error:
-        raise UsageError(str(error)) from error
+        raise UsageError(*error.parts) from error
 
 
-@data_app.command("list")
-@command
-def list_benchmarks(
-    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
-    debug: Debug = False,
-) -> None:
-    """List the benchmarks that can be loaded, with their configurations and published rows.
+@dataclass(frozen=True)
+class DataListRequest:
+    """What `capscore data list` is asked for."""
 
-    Rows are those of all configurations together, or those of the one that is called all.
-    """
-    DEBUG.set(debug)
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
+    as_json: AsJson = False
 
+
+def run_list(request: DataListRequest) -> list[dict[str, Any]]:
+    """Descriptions of the benchmarks, ready for JSON."""
     from ..benchmark.data.load import builder_class
     from ..files.shipped import benchmark_slugs
 
     entries = []
     for slug in benchmark_slugs():
         kind = builder_class(slug)
-        configs = [config.name for config in kind.BUILDER_CONFIGS]
         rows = {
             config: {split: counts["rows"] for split, counts in splits.items() if "rows" in counts}
             for config, splits in kind.COUNTS.items()
         }
+        configs = [config.name for config in kind.BUILDER_CONFIGS]
         entries.append({"benchmark": slug, "configs": configs, "rows": rows, "licence": kind.LICENSE})
-    if as_json:
+    return entries
+
+
+def show_list(request: DataListRequest, entries: Sequence[dict[str, Any]]) -> None:
+    """Print the benchmarks as a table or JSON."""
+    if request.as_json:
         print(json.dumps(entries, ensure_ascii=False, indent=2))
         return
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    table.add_column("benchmark", no_wrap=True)
-    table.add_column("configurations", overflow="fold")
-    table.add_column("rows", justify="right", no_wrap=True)
+    table = make_table("benchmark", "configurations", numbers=("rows",))
+    table.columns[0].no_wrap, table.show_edge = True, False
     for entry in entries:
         counted = [entry["rows"]["all"]] if "all" in entry["rows"] else entry["rows"].values()
         total = sum(number for splits in counted for number in splits.values())
         table.add_row(entry["benchmark"], " ".join(entry["configs"]), f"{total:,}" if total else "")
-    Console().print(table)
+    make_console().print(table)
 
 
-@data_app.command()
-@command
-def check(
-    benchmark: Slug,
-    data_dir: DataDir = None,
-    config: Configs = None,
-    image_dir: ImageDir = None,
-    open_images: Annotated[
-        bool, typer.Option("--open-images", help="Decode every photo, to find damaged ones.")
-    ] = False,
-    list_missing: Annotated[
-        Path | None, typer.Option(help="Write the names of all missing photos here.", show_default=False)
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
-) -> None:
-    """Check a benchmark's files: rows against published counts, checksums, missing photos.
+@dataclass(frozen=True)
+class DataCheckRequest:
+    """What `capscore data check` is asked for."""
 
-    Exit codes: 0 all as published; 1 something is missing or differs; 2 wrong usage.
-    """
-    DEBUG.set(debug)
-    from rich.console import Console
-    from rich.text import Text
+    benchmark: Slug
+    data_dir: DataDir = None
+    config: Configs = None
+    image_dir: ImageDir = None
+    open_images: Annotated[bool, option("Decode all photos to find damaged ones.", "--open-images")] = False
+    list_missing: Annotated[Path | None, option("File for names of missing photos.")] = None
+    as_json: AsJson = False
+    quiet: OnlyProblems = False
 
-    from ..benchmark.data.check import NOTE, OK, check_benchmark
+
+def run_check(request: DataCheckRequest) -> Sequence[CheckedBenchmark]:
+    """Check the files, and write the names of missing photos if a path is given."""
+    from ..benchmark.data.check import check_benchmark
     from ..files.whole_file import write_text
 
-    with _usage(benchmark):
+    with _usage(request.benchmark):
         checked = check_benchmark(
-            benchmark,
-            config,
-            data_dir=data_dir,
-            image_dir=image_dir,
-            open_images=open_images,
-            say=say if sys.stderr.isatty() and not quiet else None,
+            request.benchmark,
+            request.config,
+            data_dir=request.data_dir,
+            image_dir=request.image_dir,
+            open_images=request.open_images,
+            say=say if sys.stderr.isatty() and not request.quiet else None,
         )
-    if list_missing is not None:
+    if request.list_missing is not None:
         names = dict.fromkeys(name for part in checked for name in part.missing_images)
-        write_text(list_missing, "".join(f"{name}\n" for name in names))
-    if as_json:
+        write_text(request.list_missing, "".join(f"{name}\n" for name in names))
+    return checked
+
+
+def show_check(request: DataCheckRequest, checked: Sequence[CheckedBenchmark]) -> int | None:
+    """Print the findings, or all of them as JSON."""
+    from rich.text import Text
+
+    from ..benchmark.data.check import NOTE, OK
+
+    if request.as_json:
         print(json.dumps([part.to_dict() for part in checked], ensure_ascii=False, indent=2))
     else:
-        console = Console()
+        console = make_console()
         marks = {OK: ("✓", "green"), NOTE: ("·", "dim")}
         for part in checked:
-            shown = [finding for finding in part.findings if not quiet or finding.level not in marks]
+            shown = [found for found in part.findings if not request.quiet or found.level not in marks]
             if shown:
                 console.print(Text(f"{part.benchmark} · {part.config}", style="bold"))
             for finding in shown:
@@ -140,44 +139,54 @@ def check(
                 line = Text(f"  {mark} ", style=style)
                 line.append(f"{finding.what}: {finding.message}", style="")
                 console.print(line, soft_wrap=True)  # paths and addresses stay whole
-    if any(part.problems for part in checked):
-        raise typer.Exit(FAILED)
+    return FAILED if any(part.problems for part in checked) else None
 
 
-@data_app.command()
-@command
-def export(
-    benchmark: Slug,
-    out: Annotated[Path, typer.Option("--out", "-o", help="The folder to make.", show_default=False)],
-    data_dir: DataDir = None,
-    config: Configs = None,
-    image_dir: ImageDir = None,
-    no_images: Annotated[bool, typer.Option("--no-images", help="Leave the photos out.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace the folder.")] = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
-) -> None:
-    """Write a benchmark as Parquet with a card: load_dataset(folder, config) on every version of datasets.
+@dataclass(frozen=True)
+class DataExportRequest:
+    """What `capscore data export` is asked for."""
 
-    Exit codes: 0 the folder is whole; 1 a file is missing, damaged or cannot be written; 2 wrong usage.
-    """
-    DEBUG.set(debug)
+    benchmark: Slug
+    out: Annotated[Path, option("Folder to make.", "--out", "-o")]
+    data_dir: DataDir = None
+    config: Configs = None
+    image_dir: ImageDir = None
+    no_images: Annotated[bool, option("Leave the photos out.", "--no-images")] = False
+    force: Force = False
+    quiet: OnlyProblems = False
+
+
+def run_export(request: DataExportRequest) -> Path:
+    """Write the folder; returns its path."""
     from datasets import disable_progress_bars
 
     from ..benchmark.data.export import export_benchmark
 
-    if quiet or not sys.stderr.isatty():
+    if request.quiet or not sys.stderr.isatty():
         disable_progress_bars()
-    with _usage(benchmark):
-        made = export_benchmark(
-            benchmark,
-            out,
-            config,
-            data_dir=data_dir,
-            image_dir=image_dir,
-            images=False if no_images else None,
-            force=force,
-            say=None if quiet else say,
+    with _usage(request.benchmark):
+        return export_benchmark(
+            request.benchmark,
+            request.out,
+            request.config,
+            data_dir=request.data_dir,
+            image_dir=request.image_dir,
+            images=False if request.no_images else None,
+            force=request.force,
+            say=None if request.quiet else say,
         )
-    if not quiet:
+
+
+def show_export(request: DataExportRequest, made: Path) -> None:
+    """Say where the folder is."""
+    if not request.quiet:
         say(f"{made} is whole")
+
+
+def _add(name: str, help: str, request: type[Any], run: Callable[..., Any], show: Callable[..., Any]) -> None:
+    data_app.command(name, help=help)(make_command(request, run, show))
+
+
+_add("list", "List the benchmarks, with configurations and rows.", DataListRequest, run_list, show_list)
+_add("check", _CHECK_HELP, DataCheckRequest, run_check, show_check)
+_add("export", _EXPORT_HELP, DataExportRequest, run_export, show_export)

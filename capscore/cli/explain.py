@@ -1,33 +1,29 @@
-"""The command `capscore explain`: a photo and captions in; wrong words, missed regions and scores out."""
+"""The command `capscore explain`: shows what captions of a photo get wrong and leave out."""
 
 from __future__ import annotations
 
 import json
 import os
-import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from .benchmark import check_target
-from .options import (
-    REGIONS,
-    BatchSize,
-    CacheDir,
-    Debug,
-    Device,
-    Dtype,
-    NoCache,
-    RegionNames,
-    RegionsFrom,
-    TrustRemoteCode,
-    Weights,
-    chosen_cache,
-    infometic_options,
+from ..errors import Setting
+from .models import spoken_language
+from .options import OF_INFOMETIC, AsJson, Force, Language, Quiet
+from .request import argument, check_metric_options, flowing, metric_options, option
+from .terminal import (
+    UsageError,
+    as_usage,
+    check_only_one,
+    check_result_file,
+    make_console,
+    make_table,
+    print_json,
+    print_line,
+    speaks_unicode,
 )
-from .terminal import DEBUG, as_usage, box_style, command, make_console, print_line, speaks_unicode
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -38,19 +34,19 @@ if TYPE_CHECKING:
     from ..show.explained import ExplainedCaption, ShownRegion
 
 SUFFIXES = (".html", ".htm", ".png", ".json")
+BETA = 0.1
 
-_EXPLAIN_HELP = """Show what captions of a photo get wrong, and what they leave out.
+_HELP = """Show what captions of a photo get wrong, and what they leave out.
 
 InfoMetIC marks each content word (noun, verb, adjective, adverb, number) as right or wrong, and each region
 of the photo as mentioned or missed, and gives three scores: [bold]text precision[/], how much of the caption
-the photo shows; [bold]vision recall[/], how much of the photo the caption tells; [bold]overall[/], their sum.
-Several captions of the photo may be given. Without --output all is printed.
+is in the photo; [bold]vision recall[/], how much of the photo is in the caption; [bold]overall[/], their sum.
 
-[bold]--output[/] NAME.html is a page that needs nothing but itself; NAME.png is a picture (with matplotlib);
-NAME.json has every word, region and score.
+[bold]--output[/] NAME.html is a self-contained page; NAME.png is a picture (needs matplotlib); NAME.json has
+every word, region and score. Without --output everything is printed.
 
-[bold]Exit codes[/]: 0 done; 1 failed (a photo that cannot be read, weights that cannot be had, a result that
-cannot be written); 2 wrong usage (options, language, boxes), nothing done; 130 interrupted.
+[bold]Exit codes[/]: 0 done; 1 failed (photo, weights, or writing); 2 wrong usage (options, language, boxes),
+nothing done; 130 interrupted.
 
 [bold]Example[/]: capscore explain photo.jpg "A cat on a red sofa" --output photo.html
 """
@@ -58,177 +54,142 @@ cannot be written); 2 wrong usage (options, language, boxes), nothing done; 130 
 
 def explain_help() -> str:
     """The command's help."""
-    # Rich keeps single line breaks; a paragraph is to fill the terminal, whatever its width.
-    return re.sub(r"(?<!\n)\n(?!\n)", " ", _EXPLAIN_HELP)
+    return flowing(_HELP)
 
 
-@command
-def explain(
-    photo: Annotated[Path, typer.Argument(help="The photo.", show_default=False)],
-    captions: Annotated[
-        list[str], typer.Argument(help="One caption or several.", metavar="CAPTION...", show_default=False)
-    ],
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="A .html, .png or .json file.", show_default=False),
-    ] = None,
-    language: Annotated[
-        str | None,
-        typer.Option(
-            help="Language code of the captions, such as de. Content words are found by it; not stated "
-            "counts as English.",
-            show_default=False,
-        ),
-    ] = None,
-    beta: Annotated[
-        float,
-        typer.Option(min=0, max=1, help="Words and regions with a score above it are right or mentioned."),
-    ] = 0.1,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the output.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print all as JSON.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing.")] = False,
-    debug: Debug = False,
-    regions: RegionsFrom = None,
-    region_names: RegionNames = None,
+@dataclass(frozen=True)
+class ExplainRequest:
+    """What `capscore explain` is asked for."""
+
+    photo: Annotated[Path, argument("Photo.")]
+    captions: Annotated[list[str], argument("Captions of the photo.", metavar="CAPTION...")]
+    output: Annotated[Path | None, option("File: .html, .png or .json.", "--output", "-o")] = None
+    language: Language = None
+    force: Force = False
+    as_json: AsJson = False
+    quiet: Quiet = False
     boxes: Annotated[
         Path | None,
-        typer.Option(
-            help="A JSON file with the regions: a list of \\[left, top, right, bottom] in its pixels.",
-            rich_help_panel=REGIONS,
-            show_default=False,
+        option(
+            "JSON file of regions, \\[\\[left, top, right, bottom], …], in pixels.",
+            panel="Regions",
         ),
-    ] = None,
+    ] = None
     missed: Annotated[
         int,
-        typer.Option(
-            "--missed",
-            min=0,
-            help="Show so many missed regions at most, those that are surest to be something.",
-            rich_help_panel=REGIONS,
-        ),
-    ] = 3,
-    backbone: Annotated[
-        str | None,
-        typer.Option(
-            help="Name, Hub id (org/name@revision) or folder; see `capscore backbones`. Default: the "
-            "variable CAPSCORE_BACKBONE, else the metric's own.",
-            rich_help_panel="Model",
-            show_default=False,
-        ),
-    ] = None,
-    weights: Weights = None,
-    device: Device = None,
-    dtype: Dtype = "float32",
-    batch_size: BatchSize = None,
-    trust_remote_code: TrustRemoteCode = False,
-    cache_dir: CacheDir = None,
-    no_cache: NoCache = False,
-) -> None:
-    DEBUG.set(debug)
-    from ..files.rows import UsageError
-    from ..images.load import load_image
-    from ..text.languages import language_code
+        option("Most missed regions to show. Default: 3.", "--missed", min=0, panel="Regions"),
+    ] = 3
+    options: Mapping[str, Any] = metric_options(*OF_INFOMETIC)
 
-    if regions is not None and boxes is not None:
-        raise UsageError("--regions and --boxes: give one of them")
-    if region_names and boxes is not None:
-        raise UsageError("--region-names and --boxes: give one of them")
-    if as_json and output is not None:
-        raise UsageError("--json prints; --output NAME.json writes: give one of them")
-    if not all(caption.strip() for caption in captions):
-        raise UsageError("a caption is empty")
-    cache = chosen_cache(cache_dir, no_cache)
-    own = infometic_options(weights=weights, regions=regions, region_names=region_names, beta=beta)
-    with as_usage():
-        if language is not None:
-            language_code(language)
-    given_boxes = None if boxes is None else _read_boxes(boxes)
-    target = None if output is None else output.expanduser()
-    check_target(target, SUFFIXES, force)
-    for source in (photo, boxes):
-        if target is not None and source is not None and os.path.realpath(source) == os.path.realpath(target):
-            raise UsageError(f"--output {output} is what is read; the result needs a name of its own")
+    def __post_init__(self) -> None:
+        for name in ("regions", "region_names"):
+            check_only_one(Setting(name, self.options.get(name)), Setting("boxes", self.boxes))
+        if self.as_json and self.output is not None:
+            raise UsageError("--json prints; --output NAME.json writes: give one of them")
+        if not all(caption.strip() for caption in self.captions):
+            raise UsageError("a caption is empty")
+        spoken_language(self.language)
+        check_metric_options(["infometic"], self.options)
+        check_result_file("output", self.target, SUFFIXES, self.force)
+        for source in (self.photo, self.boxes):
+            if self.target and source and os.path.realpath(source) == os.path.realpath(self.target):
+                raise UsageError(
+                    Setting("output", self.target), " is what is read; the result needs a name of its own"
+                )
+
+    @property
+    def target(self) -> Path | None:
+        """Path of the result."""
+        return None if self.output is None else self.output.expanduser()
+
+    @property
+    def beta(self) -> float:
+        """Threshold of words and regions."""
+        return self.options.get("beta", BETA)
+
+
+@dataclass(frozen=True)
+class ExplainResult:
+    """Explained captions of a photo.
+
+    Attributes:
+        captions: The captions with their words and regions.
+        scores: Their scores.
+        document: Everything that was found, ready for JSON.
+    """
+
+    captions: Sequence[ExplainedCaption]
+    scores: Scores
+    document: dict[str, Any] = field(repr=False)
+
+
+def run_explain(request: ExplainRequest) -> ExplainResult:
+    """Explain the captions, and write the result if a path is given.
+
+    Raises:
+        UsageError, InputError: An option is wrong, or the photo.
+    """
+    from ..images.load import load_image
+
+    boxes = None if request.boxes is None else _read_boxes(request.boxes)
+    target = request.target
     if target is not None and target.suffix.lower() == ".png":
         from ..show.benchmark_figure import figure_class
 
-        figure_class()  # before any work is done
-
-    image = load_image(photo)
+        figure_class()  # a missing package is reported before the work
+    image = load_image(request.photo)
     with as_usage():
-        scorer = _scorer(
-            own,
-            backbone=backbone,
-            device=device,
-            dtype=dtype,
-            batch_size=batch_size,
-            trust_remote_code=trust_remote_code,
-            cache=cache,
-        )
-        problem = None if language is None else scorer.language_problem(language_code(language))
+        scorer = load_scorer(request.options)
+        language = spoken_language(request.language)
+        problem = None if language is None else scorer.language_problem(language)
         if problem:
-            raise UsageError(f"--language {language}: {problem}")
+            raise UsageError(Setting("language", request.language), f": {problem}")
+    n_captions = len(request.captions)
     scores = scorer.score(
-        list(captions),
-        [photo] * len(captions),
-        language=language,
-        boxes=None if given_boxes is None else [given_boxes] * len(captions),
+        list(request.captions),
+        [request.photo] * n_captions,
+        language=request.language,
+        boxes=None if boxes is None else [boxes] * n_captions,
     )
 
     from ..show.explained import explained_captions
 
-    found = explained_captions(captions, scores)
+    captions = explained_captions(request.captions, scores)
+    document = {
+        "image": str(request.photo),
+        "beta": request.beta,
+        "signature": scores.signature,
+        "captions": [_row(caption, scores, row) for row, caption in enumerate(captions)],
+    }
     if target is not None:
-        _write(target, photo, image, found, scores, beta, missed)
-    if as_json:
-        print(json.dumps(_as_dict(photo, found, scores, beta), indent=2, ensure_ascii=not speaks_unicode()))
-    elif not quiet:
-        _print(found, scores, beta, missed)
-        if target is not None:
-            print_line(make_console(), f"Written to {target}")
+        _write(target, request, image, captions, scores, document)
+    return ExplainResult(captions, scores, document)
 
 
-def _scorer(
-    own: dict[str, Any],
-    *,
-    backbone: str | None,
-    device: str | None,
-    dtype: str,
-    batch_size: int | None,
-    trust_remote_code: bool,
-    cache: bool | Path | None,
-) -> Scorer:
+def load_scorer(options: Mapping[str, Any]) -> Scorer:
+    """The scorer that explains."""
     from ..scorers import load
 
-    return load(
-        "infometic",
-        backbone=backbone,
-        device=device,
-        dtype=dtype,
-        batch_size=batch_size,
-        trust_remote_code=trust_remote_code,
-        cache=cache,
-        **own,
-    )
+    return load("infometic", **options)
 
 
 def _read_boxes(path: Path) -> list[list[float]]:
-    """Boxes of a JSON file; whether they lie in the photo is seen when it is scored."""
-    from ..files.rows import UsageError
-
+    """Boxes of a JSON file; whether they lie in the photo is checked when it is scored."""
+    given = Setting("boxes", path)
     try:
         found = json.loads(path.expanduser().read_text(encoding="utf-8"))
     except OSError as error:
-        raise UsageError(f"--boxes {path} cannot be read: {error.strerror or error}") from error
+        raise UsageError(given, f" cannot be read: {error.strerror or error}") from error
     except ValueError as error:
-        raise UsageError(f"--boxes {path} is not JSON: {error}") from error
+        raise UsageError(given, f" is not JSON: {error}") from error
     if not isinstance(found, list):
-        raise UsageError(f"--boxes {path}: expected a list of boxes, got {_shortened(found)}")
+        raise UsageError(given, f": expected a list of boxes, got {_shortened(found)}")
     for place, box in enumerate(found):
         numbers = isinstance(box, list) and len(box) == 4
         if not numbers or any(isinstance(x, bool) or not isinstance(x, int | float) for x in box):
             raise UsageError(
-                f"--boxes {path}: box {place}, counted from 0: expected [left, top, right, bottom], "
-                f"got {_shortened(box)}"
+                given,
+                f": box {place}, counted from 0: expected [left, top, right, bottom], got {_shortened(box)}",
             )
     return found
 
@@ -240,18 +201,17 @@ def _shortened(value: object) -> str:
 
 def _write(
     target: Path,
-    photo: Path,
+    request: ExplainRequest,
     image: Image.Image,
     captions: Sequence[ExplainedCaption],
     scores: Scores,
-    beta: float,
-    missed: int,
+    document: dict[str, Any],
 ) -> None:
     kind = target.suffix.lower()
     if kind == ".json":
         from ..files.whole_file import write_text
 
-        text = json.dumps(_as_dict(photo, captions, scores, beta), indent=2, ensure_ascii=False)
+        text = json.dumps(document, indent=2, ensure_ascii=False)
         write_text(target, f"{text}\n", "explanation")
         return
     if kind == ".png":
@@ -262,32 +222,35 @@ def _write(
         target,
         image,
         captions,
-        title=photo.name,
+        title=request.photo.name,
         signature=scores.signature,
-        beta=beta,
-        most_missed=missed,
+        beta=request.beta,
+        most_missed=request.missed,
     )
 
 
-def _as_dict(
-    photo: Path, captions: Sequence[ExplainedCaption], scores: Scores, beta: float
-) -> dict[str, Any]:
-    """All that was found, JSON-ready; null for a score that is none."""
+def _row(caption: ExplainedCaption, scores: Scores, row: int) -> dict[str, Any]:
+    """All that was found out about a caption, ready for JSON; null for a missing score."""
     import math
 
-    rows = []
-    for row, caption in enumerate(captions):
-        numbers = {scores.metric: scores.scores[row]}
-        numbers |= {name: values[row] for name, values in scores.components.items()}
-        rows.append(
-            {
-                "caption": caption.text,
-                "language": caption.language,
-                **{name: None if math.isnan(value) else float(value) for name, value in numbers.items()},
-                **caption.explanation,
-            }
-        )
-    return {"image": str(photo), "beta": beta, "signature": scores.signature, "captions": rows}
+    numbers = {scores.metric: scores.scores[row]}
+    numbers |= {name: values[row] for name, values in scores.components.items()}
+    return {
+        "caption": caption.text,
+        "language": caption.language,
+        **{name: None if math.isnan(value) else float(value) for name, value in numbers.items()},
+        **caption.explanation,
+    }
+
+
+def show_explain(request: ExplainRequest, result: ExplainResult) -> None:
+    """Print the captions with their marks, scores and regions, or everything as JSON."""
+    if request.as_json:
+        print_json(result.document)
+    elif not request.quiet:
+        _print(result.captions, result.scores, request.beta, request.missed)
+        if request.target is not None:
+            print_line(make_console(), f"Written to {request.target}")
 
 
 # ---- the terminal ----
@@ -322,14 +285,14 @@ def _print(captions: Sequence[ExplainedCaption], scores: Scores, beta: float, mi
 
 
 def _signs() -> dict[str, str]:
-    """What stands beside words and regions; this terminal may know no more than ASCII."""
+    """Signs beside words and regions, in ASCII where the terminal shows no more."""
     if speaks_unicode():
         return {"mentioned": "✓", "wrong": "✗", "unseen": "…", "full": "█", "empty": "░"}
     return {"mentioned": "+", "wrong": "x", "unseen": "~", "full": "#", "empty": "."}
 
 
 def _marked(caption: ExplainedCaption) -> Text:
-    """The caption, its words marked by signs as well as by colour."""
+    """The caption with its words marked by signs and colours."""
     from rich.text import Text
 
     from ..show.explained import segments
@@ -360,7 +323,7 @@ def _verdict(caption: ExplainedCaption) -> Text:
 
 
 def _clean(text: str) -> str:
-    """A text that does nothing to the terminal but stand in its line."""
+    """A text without anything that would control the terminal or break its line."""
     from ..show.markup import UNSEEN
 
     return UNSEEN.sub("?", " ".join(text.splitlines()) if text.strip() else " ").replace("\t", " ")
@@ -383,18 +346,13 @@ def _bars(caption: ExplainedCaption, end: float) -> Table:
 
 
 def _region_table(regions: Sequence[ShownRegion]) -> Table:
-    from rich.table import Table
     from rich.text import Text
 
     from ..show.explained import number
 
     signs = _signs()
-    table = Table(box=box_style(), pad_edge=False)
-    table.add_column("region", no_wrap=True)
-    table.add_column("what", overflow="fold")
-    for heading in ("score", "confidence"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("left, top, right, bottom", justify="right", no_wrap=True)
+    table = make_table("region", "what", numbers=("score", "confidence", "left, top, right, bottom"))
+    table.columns[0].no_wrap = True
     for region in regions:
         kind = f"{signs['mentioned']} mentioned" if region.mentioned else f"{signs['wrong']} missed"
         table.add_row(

@@ -1,62 +1,69 @@
-"""The command `capscore perturb`: options and a file of captions in; the file with perturbed captions out."""
+"""The command `capscore perturb`: perturbs the captions of a file."""
 
 from __future__ import annotations
 
-import difflib
 import json
-import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
-import typer
-
 from .. import __version__
+from ..errors import CapscoreError, Setting
 from ..files.progress import progress_bar
-from ..files.rows import Chunk, UsageError
-from .options import Debug
+from .models import spoken_language
+from .options import AsJson, Force, Language, OnError, Quiet, Split, column_option
+from .request import argument, flowing, option
 from .terminal import (
-    DEBUG,
     SKIPPED,
+    Stopped,
+    UsageError,
     as_usage,
-    box_style,
-    command,
-    exit_code,
+    check_choice,
+    check_only_one,
+    listed_failures,
+    make_console,
+    make_table,
+    print_failures,
+    print_json,
     print_line,
     say,
     speaks_unicode,
+    spell,
 )
 
 if TYPE_CHECKING:
-    from ..perturbations.perturbed_file import PerturbedRows
-    from ..scorers.score_file import Signals
+    from rich.table import Table
+
+    from ..files.interrupts import Signals
+    from ..files.row_source import Chunk
+    from ..perturbations.perturbed_file import PerturbedSource
 
 OBJECTS = ("critical_objects", "objects")  # columns that are taken for critical objects
 _DRAWING = ("repetition", "removal", "masking")
-_WORDS = (*_DRAWING, "jumble")
+_FINDS = {"words": (*_DRAWING, "jumble"), "nouns": ("substitution",)}
+_PANEL = "Perturbations"
 
-_PERTURB_HELP = """Perturb the captions of a file, as PR-MCS does, to see whether a metric notices.
+_HELP = """Perturb the captions of a file, as PR-MCS does, to see whether a metric notices.
 
-INPUT is JSONL, JSON (a list of objects), CSV, TSV, Parquet, or the folder of a saved data set
-([bold]save_to_disk[/]), with a column [bold]caption[/], and [bold]language[/] if there are several.
+INPUT is JSONL, JSON, CSV, TSV, Parquet, or the folder of a saved data set, with a column [bold]caption[/],
+and [bold]language[/] if there are several.
 
-[bold]repetition[/] writes words twice, [bold]removal[/] keeps only some, [bold]masking[/] writes \\[MASK] for
-some, [bold]jumble[/] puts all in another order, [bold]substitution[/] puts objects where others were: those
-in the column critical_objects or objects (a list of texts or of \\[start, end] places; in CSV a JSON list) if
-there is one, else, and where a row has none, the nouns. Repetition, removal and masking draw the same words,
-each with probability --p. What a caption becomes depends on it, its language and the options alone.
+[bold]repetition[/] writes words twice, [bold]removal[/] keeps only some words, [bold]masking[/] writes
+\\[MASK] for some, [bold]jumble[/] shuffles all words, [bold]substitution[/] exchanges objects: those in the
+column critical_objects or objects (a list of texts or of \\[start, end] places; in CSV a JSON list) or, where
+a row has none, its nouns. Repetition, removal and masking draw the same words, each with probability --p. The
+result depends only on the caption, its language and the options.
 
-The result has the same rows and columns, with the perturbed text in the column of the captions; then
-[bold]original[/] has the caption as it was, [bold]perturbation[/] the kind, and [bold]unchanged[/] says
-whether it stayed as it was. Several kinds make a row for each caption and kind, those of a caption together;
-with --wide the rows stay as they are and each kind is a new column. The kind of file goes by the suffix of
---output; a name without one makes a saved data set, and counts and settings are beside it in
-noisy.summary.json. Without --output the rows go to standard output as JSONL, and all else to standard error.
+The result has the same rows and columns, with the perturbed text in the caption's column, and three new
+columns: [bold]original[/], [bold]perturbation[/] and [bold]unchanged[/]. Several kinds make a row for each
+caption and kind; with --wide, each kind is a new column instead. The suffix of --output chooses the kind of
+file (a saved data set if there is none); counts and settings are in OUTPUT.summary.json. Without --output,
+rows go to standard output as JSONL and everything else to standard error.
 
-[bold]Exit codes[/]: 0 all done, unchanged captions included; 1 failed (a bad row, a package that is missing,
-a result that cannot be written); 2 wrong usage (options, columns, language), nothing done; 3 done, but rows
-could not be perturbed (--on-error skip); 130 interrupted (Ctrl-C), 143 ended (SIGTERM).
+[bold]Exit codes[/]: 0 done, unchanged captions included; 1 failed (row, package, or writing); 2 wrong usage,
+nothing done; 3 done, but rows were skipped (--on-error skip); 130 interrupted (Ctrl-C), 143 ended (SIGTERM).
 
 [bold]Example[/]: capscore perturb captions.jsonl --all-kinds --language ja --output noisy.jsonl
 """
@@ -64,222 +71,173 @@ could not be perturbed (--on-error skip); 130 interrupted (Ctrl-C), 143 ended (S
 
 def perturb_help() -> str:
     """The command's help."""
-    # Rich keeps single line breaks; a paragraph is to fill the terminal, whatever its width.
-    return re.sub(r"(?<!\n)\n(?!\n)", " ", _PERTURB_HELP)
+    return flowing(_HELP)
 
 
-@command
-def perturb(
-    input: Annotated[
-        Path, typer.Argument(help="The file or data set with the captions.", show_default=False)
-    ],
+@dataclass(frozen=True)
+class PerturbRequest:
+    """What `capscore perturb` is asked for."""
+
+    input: Annotated[Path, argument("File or data set with the captions.")]
     kind: Annotated[
         list[str] | None,
-        typer.Option(
-            "--kind",
-            "-k",
-            help="repetition, removal, masking, jumble or substitution; may be repeated.",
-            show_default=False,
-        ),
-    ] = None,
-    all_kinds: Annotated[bool, typer.Option("--all-kinds", help="All five.")] = False,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="Where the perturbed rows go.", show_default=False),
-    ] = None,
-    language: Annotated[
-        str | None,
-        typer.Option(
-            help="Language code of all captions, such as ja. Words and nouns are found by it; not stated "
-            "counts as English.",
-            show_default=False,
-        ),
-    ] = None,
+        option("repetition, removal, masking, … (above); repeatable.", "--kind", "-k"),
+    ] = None
+    all_kinds: Annotated[bool, option("All five kinds.", "--all-kinds")] = False
+    output: Annotated[Path | None, option("File for the perturbed rows.", "--output", "-o")] = None
+    language: Language = None
+    on_error: OnError = "raise"
+    noun_finder: Annotated[bool, option("Only show what finds words and nouns.", "--noun-finder")] = False
+    force: Force = False
+    as_json: AsJson = False
+    quiet: Quiet = False
     p: Annotated[
         float | None,
-        typer.Option(
-            "--p", min=0, max=1, help="Probability that a word is drawn. Default: 0.4.", show_default=False
-        ),
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Another one gives other draws.")] = 0,
+        option("Probability of drawing a word. Default: 0.4.", "--p", min=0, max=1, panel=_PANEL),
+    ] = None
+    seed: Annotated[int, option("Seed for all draws. Default: 0.", panel=_PANEL)] = 0
     independent_draws: Annotated[
-        bool,
-        typer.Option(
-            "--independent-draws", help="Repetition, removal and masking draw words of their own each."
-        ),
-    ] = False,
+        bool, option("Draw new words for each kind.", "--independent-draws", panel=_PANEL)
+    ] = False
     removal: Annotated[
-        str | None,
-        typer.Option(
-            help="keep: the drawn words stay, as published (default). drop: they go.", show_default=False
-        ),
-    ] = None,
-    nouns: Annotated[
-        bool, typer.Option("--nouns", help="Substitution takes the nouns even where objects are given.")
-    ] = False,
-    wide: Annotated[
-        bool, typer.Option("--wide", help="One new column a kind; the captions stay as they are.")
-    ] = False,
-    on_error: Annotated[
-        str,
-        typer.Option(
-            "--on-error", help="raise: stop at the first bad row. skip: leave its caption as it is."
-        ),
-    ] = "raise",
-    noun_finder: Annotated[
-        bool,
-        typer.Option(
-            "--noun-finder", help="Only show what finds the words and nouns of the file's languages."
-        ),
-    ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the output.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No summary, no progress bar.")] = False,
-    debug: Debug = False,
+        str | None, option("keep or drop the drawn words. Default: keep.", panel=_PANEL, metavar="HOW")
+    ] = None
+    nouns: Annotated[bool, option("Exchange nouns even if objects are given.", "--nouns", panel=_PANEL)] = (
+        False
+    )
+    wide: Annotated[bool, option("Make a column per kind.", "--wide", panel=_PANEL)] = False
     column: Annotated[
         str | None,
-        typer.Option(
+        option(
+            "Default: caption, candidate, prediction, hyp, cand.",
             "--column",
             "--candidate-column",
-            help="Default: caption, candidate, prediction, hyp or cand.",
-            rich_help_panel="Columns",
+            panel="Columns",
         ),
-    ] = None,
-    language_column: Annotated[
-        str | None, typer.Option(help="Default: language or lang.", rich_help_panel="Columns")
-    ] = None,
-    objects_column: Annotated[
-        str | None, typer.Option(help="Default: critical_objects or objects.", rich_help_panel="Columns")
-    ] = None,
-    split: Annotated[
-        str | None,
-        typer.Option(help="Split of a saved data set that has several.", rich_help_panel="Columns"),
-    ] = None,
-) -> None:
-    DEBUG.set(debug)
-    from ..files.columns import FAMILIAR, find_fields
-    from ..files.rows import _refuse_bytes, check_output, open_rows, open_writer
-    from ..perturbations.perturbed_file import Options, PerturbedRows
-    from ..perturbations.published import KINDS, P
-    from ..scorers.score_file import Signals
-    from ..text.languages import language_code
+    ] = None
+    language_column: Annotated[str | None, column_option("language, lang")] = None
+    objects_column: Annotated[str | None, column_option("critical_objects, objects")] = None
+    split: Split = None
+
+    def __post_init__(self) -> None:
+        from ..perturbations.published import KINDS
+
+        check_choice("on_error", self.on_error, ("raise", "skip"))
+        check_only_one(Setting("kind", self.kind), Setting("all_kinds", self.all_kinds))
+        if not (self.kind or self.all_kinds or self.noun_finder):
+            raise UsageError(f"no perturbation is chosen: --kind with {', '.join(KINDS)}, or --all-kinds")
+        for name, takes in (
+            ("p", _DRAWING),
+            ("independent_draws", _DRAWING),
+            ("removal", ("removal",)),
+            ("nouns", ("substitution",)),
+            ("objects_column", ("substitution",)),
+        ):
+            if getattr(self, name) not in (None, False) and not set(self.kinds) & set(takes):
+                raise UsageError(
+                    Setting(name), f" is an option of {', '.join(takes)}, not of {', '.join(self.kinds)}"
+                )
+        check_only_one(Setting("nouns", self.nouns), Setting("objects_column", self.objects_column))
+        check_only_one(Setting("language", self.language), Setting("language_column", self.language_column))
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The perturbations, each once."""
+        from ..perturbations.published import KINDS
+
+        return KINDS if self.all_kinds or not self.kind else tuple(dict.fromkeys(self.kind))
+
+
+@dataclass(frozen=True)
+class PerturbResult:
+    """A perturbed file.
+
+    Attributes:
+        rows: The perturbed rows, with counts and failures.
+        summary: Counts and settings, ready for JSON; None if only the finders were asked for.
+        finders: What finds words and nouns in each language.
+        reasons: Why nothing finds them, a line each.
+    """
+
+    rows: PerturbedSource
+    summary: dict[str, Any] | None
+    finders: dict[str, dict[str, Any]]
+    reasons: Sequence[str] = ()
+
+
+def run_perturb(request: PerturbRequest) -> PerturbResult:
+    """Perturb a file, and write the result to a file or to standard output.
+
+    Raises:
+        UsageError, InputError: An option is wrong, or a row.
+        Stopped: A signal came.
+    """
+    from ..files.interrupts import Signals
+    from ..files.write import check_output, open_writer, refuse_bytes
 
     with Signals() as signals:
-        if on_error not in ("raise", "skip"):
-            raise UsageError(f"--on-error {on_error}: expected raise or skip")
-        kinds = KINDS if noun_finder and not kind else _kinds(kind, all_kinds)
-        _check_taken(
-            kinds,
-            {
-                "--p": (p is not None, _DRAWING),
-                "--independent-draws": (independent_draws, _DRAWING),
-                "--removal": (removal is not None, ("removal",)),
-                "--nouns": (nouns, ("substitution",)),
-                "--objects-column": (objects_column is not None, ("substitution",)),
-            },
-        )
-        if nouns and objects_column is not None:
-            raise UsageError("--nouns and --objects-column: give one of them")
-        if language is not None and language_column is not None:
-            raise UsageError("--language and --language-column: give one of them")
-        options = Options(
-            p=P if p is None else p,
-            seed=seed,
-            shared_draws=not independent_draws,
-            removal=removal or "keep",
-            wide=wide,
-            on_error=on_error,
-        )
-        with as_usage():
-            options.check(kinds)
-            code = None if language is None else language_code(language)
-
-        source = open_rows(input, split=split)
-        try:
-            fields = find_fields(
-                source.columns,
-                candidate=column,
-                language=language_column,
-                with_images=False,
-                with_language=language is None,
-            )
-        except UsageError as error:  # which knows the option as it is called where captions are scored
-            raise UsageError(str(error).replace("--candidate-column", "--column")) from None
-        unread = [name for name in FAMILIAR["language"] if name in source.columns]
-        if language is not None and unread and not quiet:
-            say(f"note: --language {language} is taken for every row; the column {unread[0]!r} is not read")
-        objects = None
-        if "substitution" in kinds and not nouns:
-            objects = _objects_column(objects_column, source.columns)
-        rows = PerturbedRows(source, fields, objects, kinds, options, code)
-        if noun_finder:
-            _show_finders(rows, as_json)
-            return
+        rows = _open_input(request)
+        if request.noun_finder:
+            return PerturbResult(rows, None, *_find_finders(rows))
         target = None
-        if output is not None:
-            target = check_output(output, source, force=force)
+        if request.output is not None:
+            target = check_output(request.output, rows.source, force=request.force)
         else:
-            _refuse_bytes(source, Path("standard output.jsonl"))
+            refuse_bytes(rows.source, Setting("output"), "JSONL on standard output")
         rows.check()
-        if rows.n_unsplit and not quiet:
+        if rows.n_unsplit and not request.quiet:
             say(
-                f"warning: {rows.n_unsplit:,} of {source.n_rows:,} captions are written without spaces, such "
-                f"as {rows.unsplit!r:.40}, and their language, as stated or not, has them: each is taken for "
-                "one word. State the language they are in: ja, th or zh"
+                f"warning: {rows.n_unsplit:,} of {rows.source.n_rows:,} captions are written without spaces, "
+                f"such as {rows.unsplit!r:.40}, and their language, as stated or not, has them: each is "
+                "taken for one word. State the language they are in: ja, th or zh"
             )
-
         sink = _StandardOutput() if target is None else open_writer(target, rows, {})
-        shown = None if target is not None and not quiet else False
-        with progress_bar("Perturbing", source.n_rows, shown=shown) as advance:
-            summary = _run_and_write(rows, sink, signals, advance)
-
-    if as_json:
-        text = json.dumps(summary, indent=2, ensure_ascii=not speaks_unicode())
-        print(text, file=sys.stderr if target is None else sys.stdout)
-    elif not quiet:
-        _print_summary(rows, summary, target)
-    if rows.failures:
-        if not quiet:
-            _tell_failures(rows)
-        raise typer.Exit(SKIPPED)
+        shown = None if target is not None and not request.quiet else False
+        with progress_bar("Perturbing", rows.source.n_rows, shown=shown) as advance:
+            summary = _write(rows, sink, signals, advance)
+    return PerturbResult(rows, summary, summary["languages"])
 
 
-def _kinds(given: list[str] | None, all_kinds: bool) -> tuple[str, ...]:
-    from ..perturbations.published import KINDS
+def _open_input(request: PerturbRequest) -> PerturbedSource:
+    from ..files.columns import check_column, find_columns, unread_language
+    from ..files.read import open_rows
+    from ..perturbations.perturbed_file import PerturbationOptions, PerturbedSource
+    from ..perturbations.published import P
 
-    if all_kinds and given:
-        raise UsageError("--kind and --all-kinds: give one of them")
-    if not all_kinds and not given:
-        raise UsageError(f"no perturbation is chosen: --kind with {', '.join(KINDS)}, or --all-kinds")
-    return KINDS if all_kinds else tuple(dict.fromkeys(given))
-
-
-def _check_taken(kinds: Sequence[str], options: dict[str, tuple[bool, tuple[str, ...]]]) -> None:
-    """See that every option that was given means something to one of the kinds."""
-    for name, (is_given, of) in options.items():
-        if is_given and not set(kinds) & set(of):
-            raise UsageError(f"{name} is an option of {', '.join(of)}; not of {', '.join(kinds)}")
-
-
-def _objects_column(given: str | None, columns: Sequence[str]) -> str | None:
-    if given is None:
-        found = [name for name in OBJECTS if name in columns]
+    options = PerturbationOptions(
+        p=P if request.p is None else request.p,
+        seed=request.seed,
+        shared_draws=not request.independent_draws,
+        removal=request.removal or "keep",
+        wide=request.wide,
+        on_error=request.on_error,
+    )
+    with as_usage():
+        options.check(request.kinds)
+    language = spoken_language(request.language)
+    source = open_rows(request.input, split=request.split)
+    names = find_columns(
+        source.columns,
+        candidate=request.column,
+        language=request.language_column,
+        with_images=False,
+        with_language=language is None,
+    )
+    unread = unread_language(source.columns, language)
+    if unread and not request.quiet:
+        say(f"note: --language {language} is taken for every row; the column {unread!r} is not read")
+    objects = request.objects_column
+    if objects is not None:
+        check_column("objects_column", objects, source.columns)
+    elif "substitution" in request.kinds and not request.nouns:
+        found = [name for name in OBJECTS if name in source.columns]
         if len(found) > 1:
             raise UsageError(
                 f"the columns {' and '.join(found)} could each hold the objects: choose with "
                 "--objects-column, or take the nouns with --nouns"
             )
-        return found[0] if found else None
-    if given not in columns:
-        near = difflib.get_close_matches(given, columns, n=1, cutoff=0.6)
-        hint = f"; did you mean --objects-column {near[0]}?" if near else ""
-        raise UsageError(
-            f"--objects-column {given}: there is no such column; found {', '.join(map(repr, columns))}{hint}"
-        )
-    return given
-
-
-# ---- writing ----
+        objects = found[0] if found else None
+    return PerturbedSource(source, names, objects, request.kinds, options, language)
 
 
 class _Sink(Protocol):
@@ -292,13 +250,10 @@ class _StandardOutput:
     """Rows as JSONL on standard output."""
 
     def write(self, chunk: Chunk, columns: dict[str, list[Any]]) -> None:
-        from ..files.rows import _json_bytes, _plain
+        from ..files.write import json_bytes
 
         for row in chunk.dicts():
-            if speaks_unicode():
-                print(_json_bytes(row).decode("utf-8"))
-            else:
-                print(json.dumps(row, default=_plain))
+            print(json_bytes(row, ascii_only=not speaks_unicode()).decode("utf-8"))
 
     def finish(self, about: dict[str, Any], summary: str) -> None:
         sys.stdout.flush()
@@ -307,12 +262,10 @@ class _StandardOutput:
         return None
 
 
-def _run_and_write(
-    rows: PerturbedRows, sink: _Sink, signals: Signals, advance: Callable[[int], None]
-) -> dict[str, Any]:
-    from ..scorers.score_file import CHUNK_ROWS
+def _write(rows: PerturbedSource, sink: _Sink, signals: Signals, advance: Any) -> dict[str, Any]:
+    from ..files.row_source import CHUNK_ROWS
 
-    done = 0
+    done, n_rows = 0, rows.source.n_rows
     try:
         for chunk in rows.chunks(CHUNK_ROWS):
             with signals.held():
@@ -328,18 +281,18 @@ def _run_and_write(
     except BaseException as error:
         with signals.held(drop=True):
             kept = sink.stop()
-        where = "no result was written" if kept is None else f"{kept} has what was written"
         if isinstance(error, KeyboardInterrupt):
-            say(f"interrupted after {done:,} of {rows.source.n_rows:,} captions; {where}")
-            raise typer.Exit(exit_code(error)) from None
+            where = "no result was written" if kept is None else f"{kept} has what was written"
+            message = f"interrupted after {done:,} of {n_rows:,} captions; {where}"
+            raise Stopped(message, error) from None
         if kept is not None:
-            say(f"the first {done:,} of {rows.source.n_rows:,} captions are in {kept}")
+            say(f"the first {done:,} of {n_rows:,} captions are in {kept}")
         raise
     return summary
 
 
-def _summary(rows: PerturbedRows, target: Path | None) -> dict[str, Any]:
-    """What the whole file came to, JSON-ready."""
+def _summary(rows: PerturbedSource, target: Path | None) -> dict[str, Any]:
+    """Counts and settings of the whole file, ready for JSON."""
     return {
         "input": str(rows.source.path),
         "output": None if target is None else str(target),
@@ -355,97 +308,84 @@ def _summary(rows: PerturbedRows, target: Path | None) -> dict[str, Any]:
             }
             for kind, part in rows.counts.items()
         },
-        "languages": _finders(rows),
-        "failures": [
-            {"row": row, "line": line, "error": error} for row, (line, error) in sorted(rows.failures.items())
-        ],
+        "languages": _described(rows.languages, rows.finders.get)[0],
+        "failures": listed_failures(rows.failures),
         "versions": {"capscore": __version__},
     }
 
 
-def _finders(rows: PerturbedRows) -> dict[str, dict[str, Any]]:
-    """Language, "" where none is stated → how many captions are in it and what finds its words and nouns."""
-    found = {}
-    for code, count in sorted(rows.languages.items(), key=lambda item: item[0] or ""):
+def _find_finders(rows: PerturbedSource) -> tuple[dict[str, dict[str, Any]], list[str]]:
+    """What finds words and nouns in each language of the file, and why nothing does."""
+
+    def find(key: tuple[str, str | None]) -> str | CapscoreError:
+        try:
+            return rows.finder(*key)
+        except CapscoreError as error:
+            return error
+
+    return _described(rows.count_languages(), find)
+
+
+def _described(counts: dict[str | None, int], find: Any) -> tuple[dict[str, dict[str, Any]], list[str]]:
+    """Language, "" where none is stated → number of captions and what finds words and nouns; and reasons."""
+    found: dict[str, dict[str, Any]] = {}
+    reasons = []
+    for code, count in sorted(counts.items(), key=lambda item: item[0] or ""):
         found[code or ""] = {"captions": count}
         for name, kind in (("words", ""), ("nouns", "substitution")):
-            finder = rows._found.get((kind, code))
+            finder = find((kind, code))
             found[code or ""][name] = finder if isinstance(finder, str) else None
-    return found
+            if isinstance(finder, CapscoreError):
+                message = "".join(map(_spelled, finder.parts))
+                reasons.append(f"{code or 'not stated'}, {name}: {message}")
+    return found, reasons
 
 
-def _console(to_errors: bool) -> Any:
-    from rich.console import Console
-
-    return Console(highlight=False, stderr=to_errors)
+def _spelled(part: str | Setting) -> str:
+    return part if isinstance(part, str) else spell(part)
 
 
-def _print_summary(rows: PerturbedRows, summary: dict[str, Any], target: Path | None) -> None:
-    from rich.table import Table
+def show_perturb(request: PerturbRequest, result: PerturbResult) -> int | None:
+    """Print counts and finders, or the summary as JSON, and the rows that failed."""
+    rows, summary = result.rows, result.summary
+    if summary is None:
+        if request.as_json:
+            print_json(result.finders)
+        else:
+            make_console().print(_finder_table(result.finders, ("words", "nouns")))
+        for reason in result.reasons:
+            say(reason)
+        return None
+    if request.as_json:
+        print_json(summary, stderr=request.output is None)
+    elif not request.quiet:
+        _print_summary(summary)
+    if not rows.failures:
+        return None
+    if not request.quiet:
+        print_failures(rows.failures, f"of {rows.source.n_rows:,} captions could not be perturbed")
+    return SKIPPED
 
-    console = _console(to_errors=target is None)
+
+def _print_summary(summary: dict[str, Any]) -> None:
+    console = make_console(stderr=summary["output"] is None)
     parts = summary["perturbations"]
-    table = Table(box=box_style(), pad_edge=False)
-    table.add_column("perturbation", no_wrap=True)
-    for heading in ("rows", "unchanged", "of these failed"):
-        table.add_column(heading, justify="right")
+    table = make_table("perturbation", numbers=("rows", "unchanged", "of these failed"))
     for kind, part in parts.items():
         table.add_row(kind, *(f"{part[name]:,}" for name in ("rows", "unchanged", "failed")))
     console.print(table)
-    finds = [
-        name for name, kinds in (("words", _WORDS), ("nouns", ("substitution",))) if set(kinds) & set(parts)
-    ]
+    finds = [name for name, kinds in _FINDS.items() if set(kinds) & set(parts)]
     console.print(_finder_table(summary["languages"], finds))
     missing = parts.get("substitution", {}).get("objects_not_found", 0)
     if missing:
         print_line(console, f"objects that are not in their captions, and were left out: {missing:,}")
-    if target is None:
-        print_line(console, f"{summary['rows']:,} rows written to standard output")
-    else:
-        print_line(console, f"{summary['rows']:,} rows written to {target}")
+    print_line(console, f"{summary['rows']:,} rows written to {summary['output'] or 'standard output'}")
 
 
-def _finder_table(languages: dict[str, dict[str, Any]], finds: Sequence[str]) -> Any:
-    from rich.table import Table
-
-    table = Table(box=box_style(), pad_edge=False)
-    table.add_column("language", no_wrap=True)
-    table.add_column("captions", justify="right", no_wrap=True)
+def _finder_table(languages: dict[str, dict[str, Any]], finds: Sequence[str]) -> Table:
+    table = make_table("language", numbers=("captions",))
     for name in finds:
         table.add_column(f"{name} found by", overflow="fold")
     for code, part in languages.items():
         table.add_row(code or "not stated", f"{part['captions']:,}", *(part[name] or "–" for name in finds))
     return table
-
-
-def _show_finders(rows: PerturbedRows, as_json: bool) -> None:
-    """What finds words and nouns in each language of the file, or why nothing does."""
-    from ..errors import CapscoreError
-
-    found: dict[str, dict[str, Any]] = {}
-    reasons = []
-    for code, count in sorted(rows.count_languages().items(), key=lambda item: item[0] or ""):
-        found[code or ""] = {"captions": count}
-        for name, kind in (("words", ""), ("nouns", "substitution")):
-            try:
-                finder = rows.finder(kind, code)
-            except CapscoreError as error:
-                finder = error
-            found[code or ""][name] = finder if isinstance(finder, str) else None
-            if not isinstance(finder, str):
-                reasons.append(f"{code or 'not stated'}, {name}: {getattr(finder, 'message', finder)}")
-    if as_json:
-        print(json.dumps(found, indent=2, ensure_ascii=not speaks_unicode()))
-    else:
-        _console(to_errors=False).print(_finder_table(found, ("words", "nouns")))
-    for reason in reasons:
-        say(reason)
-
-
-def _tell_failures(rows: PerturbedRows, most: int = 5) -> None:
-    say(f"{len(rows.failures):,} of {rows.source.n_rows:,} captions could not be perturbed:")
-    for row, (line, error) in sorted(rows.failures.items())[:most]:
-        place = f"row {row} counted from 0" if line is None else f"line {line}"
-        print(f"  {place}: {error}", file=sys.stderr)
-    if len(rows.failures) > most:
-        print(f"  and {len(rows.failures) - most:,} more", file=sys.stderr)

@@ -1,327 +1,257 @@
-"""The command `capscore robustness`: captions and metrics in; PR-MCS's tables and figures out."""
+"""The command `capscore robustness`: measures how scores fall when captions are perturbed."""
 
 from __future__ import annotations
 
-import functools
 import json
-import os
-import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
-import typer
-
+from ..errors import InputError, Setting
 from ..files.whole_file import write_text
-from .benchmark import benchmark_targets, check_target
-from .options import BatchSize, CacheDir, Debug, Device, Dtype, NoCache, TrustRemoteCode, chosen_cache
-from .terminal import DEBUG, SKIPPED, as_usage, command, say
+from .benchmark import check_figures
+from .models import embedders
+from .options import (
+    OF_TOWERS,
+    AsJson,
+    Backbones,
+    Bootstrap,
+    Confidence,
+    Configs,
+    Data,
+    DataDir,
+    Force,
+    ImageDir,
+    Markdown,
+    Output,
+    Partial,
+    Quiet,
+    Seed,
+    TestSplit,
+    column_option,
+)
+from .request import flowing, metric_options, option
+from .targets import Target, benchmark_targets, check_beside, targets_in_languages
+from .terminal import SKIPPED, UsageError, as_usage, check_result_file, make_console, say
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from ..benchmark import BenchmarkRun
     from ..benchmark.robustness import CaptionSet, RobustnessOptions, RobustnessRun
     from ..embedding.embedder import Embedder
     from ..scorers.backbone_scorer import BackboneScorer
-    from ..scorers.base import Scorer
 
-HELP = """Measure how far the score of a true caption falls once the caption is perturbed.
+_HELP = """Measure how far the score of a true caption falls once the caption is perturbed.
 
-Captions are those of a benchmark (--data, with --config for its languages), or of a file (--captions: a
-caption, its photo and its language a row). Each metric scores them as they are and perturbed, as in Tables 2
-and 7 to 11 of PR-MCS: repetition, removal, masking, jumble, substitution. [bold]--kinds all[/] adds six kinds
-that PR-MCS is not trained on, with an average of their own. Beside the drops stands what a robust metric must
-keep: its mean score on the captions as they are, how often they find their photo, and with
-[bold]--agreement[/] how well it agrees with ratings.
+Captions come from a benchmark (--data, with --config for its languages), or from a file (--captions, with a
+caption, its photo and its language per row). Each metric scores them as they are and perturbed, as in Tables
+2 and 7 to 11 of Kim et al. 2023 (PR-MCS): repetition, removal, masking, jumble, substitution. [bold]--kinds
+all[/] adds six kinds that PR-MCS is not trained on, with an average of their own. Beside the drops stand the
+mean score of the unchanged captions, how often they find their photo, and, with [bold]--agreement[/], how
+well the metric agrees with ratings.
 
-A metric may name its towers: [bold]--metric mcs@embedded --metric pr_mcs@FOLDER[/].
+A metric may name its backbone: [bold]--metric mcs@embedded --metric pr_mcs@FOLDER[/].
 
-[bold]Without photos[/] --stand-in lets a text stand for each: an English caption of the same photo (of the
-benchmark's English configuration, or the column stand_in of the file), always embedded by the plain tower
-that the metric's own was fine-tuned from.
+[bold]Without photos[/], --stand-in lets a text stand for each photo: an English caption of it (from the
+benchmark's English configuration, or the column stand_in of the file), embedded by the backbone that the
+metric's own was fine-tuned from.
 
-[bold]Exit codes[/]: 0 measured; 1 failed; 2 wrong usage; 3 a perturbation, or an agreement, could not be
-measured and the rest was; 130 interrupted.
+[bold]Exit codes[/]: 0 measured; 1 failed; 2 wrong usage; 3 a perturbation or an agreement could not be
+measured, the rest was; 130 interrupted.
 
 [bold]Example[/]: capscore robustness --metric mcs --metric pr_mcs --data multi30k --config de --config fr
 --data-dir multi30k --figure drops.png --output drops.json
 """
-PARAGRAPHS = re.sub(r"(?<!\n)\n(?!\n)", " ", HELP)
 
-_PERTURBATIONS, _MODEL, _FILES = "Perturbations", "Model", "Columns of a file"
+_PANEL = "Perturbations"
 
 
-@command
-def robustness(
+def robustness_help() -> str:
+    """The command's help."""
+    return flowing(_HELP)
+
+
+@dataclass(frozen=True)
+class RobustnessRequest:
+    """What `capscore robustness` is asked for."""
+
     metric: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--metric", "-m", help="METRIC or METRIC@BACKBONE; may be repeated.", show_default=False
-        ),
-    ] = None,
-    data: Annotated[
-        list[str] | None,
-        typer.Option("--data", "-d", help="A benchmark; may be repeated.", show_default=False),
-    ] = None,
-    config: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--config", "-c", help="Its configuration; may be repeated; all for all.", show_default=False
-        ),
-    ] = None,
-    data_dir: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder of the benchmark's files; of several, a folder of such folders.", show_default=False
-        ),
-    ] = None,
-    captions: Annotated[
-        Path | None,
-        typer.Option(help="A file of captions: JSONL, CSV, Parquet, ….", show_default=False),
-    ] = None,
-    image_dir: Annotated[
-        Path | None, typer.Option(help="Folder of the photos, if elsewhere.", show_default=False)
-    ] = None,
-    split: Annotated[str | None, typer.Option(help="Default: test.", show_default=False)] = None,
-    languages: Annotated[
-        str | None,
-        typer.Option(help="Only these, such as en,de,ja. Default: all there are.", show_default=False),
-    ] = None,
-    sample: Annotated[
-        int | None,
-        typer.Option(min=1, help="At most so many captions a language.", show_default=False),
-    ] = None,
-    stand_in: Annotated[
-        bool, typer.Option("--stand-in", help="Open no photos: a text stands for each.")
-    ] = False,
-    partial: Annotated[
-        bool, typer.Option("--partial", help="Score only the captions whose photos are there.")
-    ] = False,
+        list[str] | None, option("METRIC or METRIC@BACKBONE; repeatable.", "--metric", "-m")
+    ] = None
+    data: Data = None
+    config: Configs = None
+    data_dir: DataDir = None
+    captions: Annotated[Path | None, option("File of captions: JSONL, CSV, Parquet, ….")] = None
+    image_dir: ImageDir = None
+    split: TestSplit = None
+    languages: Annotated[str | None, option("Languages, as en,de,ja. Default: all.", metavar="CODES")] = None
+    sample: Annotated[int | None, option("Most captions per language.", min=1)] = None
+    stand_in: Annotated[bool, option("Open no photos: a text stands for each.", "--stand-in")] = False
+    partial: Partial = False
     agreement: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="BENCHMARK=FOLDER or BENCHMARK/CONFIG=FOLDER of ratings to agree with; may be repeated.",
-            show_default=False,
-        ),
-    ] = None,
-    beside: Annotated[
-        str | None,
-        typer.Option(
-            help="With --captions: the benchmark whose published figures to set beside.", show_default=False
-        ),
-    ] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Results as JSON.", show_default=False)
-    ] = None,
-    markdown: Annotated[Path | None, typer.Option(help="The tables as Markdown.", show_default=False)] = None,
-    figure: Annotated[
-        Path | None,
-        typer.Option(help="Drops by perturbation: .png, .svg or .pdf.", show_default=False),
-    ] = None,
-    bars: Annotated[
-        Path | None,
-        typer.Option(help="Means before and after, by language: likewise.", show_default=False),
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite files.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No tables, no progress.")] = False,
-    debug: Debug = False,
+        list[str] | None, option("Ratings: BENCHMARK\\[/CONFIG]=FOLDER; repeatable.", metavar="RATINGS")
+    ] = None
+    beside: Annotated[str | None, option("Benchmark with published figures, for --captions.")] = None
+    output: Output = None
+    markdown: Markdown = None
+    figure: Annotated[Path | None, option("Figure of drops: .png, .svg or .pdf.")] = None
+    bars: Annotated[Path | None, option("Figure of means before and after.")] = None
+    force: Force = False
+    as_json: AsJson = False
+    quiet: Quiet = False
     kinds: Annotated[
-        str,
-        typer.Option(
-            help="paper, unseen, all, or names such as jumble,typos.", rich_help_panel=_PERTURBATIONS
-        ),
-    ] = "paper",
-    p: Annotated[
-        float, typer.Option(help="Probability with which a word is drawn.", rich_help_panel=_PERTURBATIONS)
-    ] = 0.4,
-    seed: Annotated[int, typer.Option(min=0, help="Of all draws.", rich_help_panel=_PERTURBATIONS)] = 0,
+        str, option("paper, unseen, all, or kinds such as jumble,typos.", panel=_PANEL, metavar="NAMES")
+    ] = "paper"
+    p: Annotated[float, option("Probability of drawing a word. Default: 0.4.", "--p", panel=_PANEL)] = 0.4
+    seed: Seed = 0
     removal: Annotated[
-        str,
-        typer.Option(
-            help="keep the drawn words, as published, or drop them.", rich_help_panel=_PERTURBATIONS
-        ),
-    ] = "keep",
-    own_draws: Annotated[
-        bool,
-        typer.Option(
-            "--own-draws",
-            help="Repetition, removal and masking draw words each for itself; published: the same.",
-            rich_help_panel=_PERTURBATIONS,
-        ),
-    ] = False,
+        str, option("keep or drop the drawn words. Default: keep.", panel=_PANEL, metavar="HOW")
+    ] = "keep"
+    own_draws: Annotated[bool, option("Draw new words for each kind.", "--own-draws", panel=_PANEL)] = False
     leave_out_unchanged: Annotated[
-        bool,
-        typer.Option(
-            "--leave-out-unchanged",
-            help="Captions that a perturbation leaves as they are do not count; published: they do.",
-            rich_help_panel=_PERTURBATIONS,
-        ),
-    ] = False,
-    bootstrap: Annotated[
-        int, typer.Option(min=0, help="Draws for intervals; 0 for none.", rich_help_panel=_PERTURBATIONS)
-    ] = 1000,
-    confidence: Annotated[
-        float, typer.Option(help="Share of draws inside.", rich_help_panel=_PERTURBATIONS)
-    ] = 0.95,
-    image_column: Annotated[
-        str | None, typer.Option(help="The photos.", show_default=False, rich_help_panel=_FILES)
-    ] = None,
-    candidate_column: Annotated[
-        str | None, typer.Option(help="The captions.", show_default=False, rich_help_panel=_FILES)
-    ] = None,
-    language_column: Annotated[
-        str | None, typer.Option(help="Their languages.", show_default=False, rich_help_panel=_FILES)
-    ] = None,
-    backbone: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="For metrics that name none; may be repeated. Default: the variable CAPSCORE_BACKBONE, else "
-            "the metric's own.",
-            show_default=False,
-            rich_help_panel=_MODEL,
-        ),
-    ] = None,
-    device: Device = None,
-    dtype: Dtype = "float32",
-    batch_size: BatchSize = None,
-    trust_remote_code: TrustRemoteCode = False,
-    cache_dir: CacheDir = None,
-    no_cache: NoCache = False,
-) -> None:
-    DEBUG.set(debug)
-    from ..benchmark.robustness import RobustnessOptions, run_robustness
+        bool, option("Count only captions that change.", "--leave-out-unchanged", panel=_PANEL)
+    ] = False
+    bootstrap: Bootstrap = 1000
+    confidence: Confidence = 0.95
+    image_column: Annotated[str | None, column_option("image, image_path, file_name, img")] = None
+    candidate_column: Annotated[str | None, column_option("caption, candidate, prediction, hyp, cand")] = None
+    language_column: Annotated[str | None, column_option("language, lang")] = None
+    backbone: Backbones = None
+    options: Mapping[str, Any] = metric_options(*OF_TOWERS)
+
+    def __post_init__(self) -> None:
+        if (self.captions is None) == (not self.data):
+            raise UsageError("give either --data, for a benchmark, or --captions, for a file")
+        if self.captions is not None and (self.config or self.data_dir):
+            raise UsageError("--config and --data-dir belong to --data")
+        of_file = (self.beside, self.image_column, self.candidate_column, self.language_column)
+        if self.captions is None and any(of_file):
+            raise UsageError("--beside and names of columns belong to --captions")
+
+    def check_files(self) -> None:
+        """Check that all results can be written."""
+        check_result_file("output", self.output, (".json",), self.force)
+        check_result_file("markdown", self.markdown, (".md",), self.force)
+        check_figures({"figure": self.figure, "bars": self.bars}, self.force)
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What is to be measured, checked.
+
+    Attributes:
+        languages: Languages to measure; None for all.
+        options: Options of the protocol.
+        towers: Name in the table → metric and backbone.
+        ratings: Benchmarks of ratings to agree with.
+        targets: Benchmarks of captions.
+    """
+
+    languages: list[str] | None
+    options: RobustnessOptions
+    towers: dict[str, tuple[str, str]]
+    ratings: list[Target]
+    targets: list[Target]
+
+
+@dataclass(frozen=True)
+class RobustnessResult:
+    """Robustness that was measured.
+
+    Attributes:
+        runs: One run per benchmark and language.
+        agreed: One run per benchmark of ratings.
+        document: All results, ready for JSON.
+    """
+
+    runs: list[RobustnessRun]
+    agreed: list[BenchmarkRun]
+    document: dict[str, Any]
+
+    @property
+    def missed(self) -> list[str]:
+        """What could not be measured, a line each."""
+        kinds = [
+            f"{run.data} ({run.language}): {kind} was not measured. {reason}"
+            for run in self.runs
+            for kind, reason in run.skipped.items()
+        ]
+        metrics = [
+            f"{run.name}: {name} was not run. {reason}"
+            for run in self.agreed
+            for name, reason in run.skipped.items()
+        ]
+        return kinds + metrics
+
+
+def run_robustness_command(request: RobustnessRequest) -> RobustnessResult:
+    """Measure robustness, and write the results.
+
+    Raises:
+        UsageError, CapscoreError: An option is wrong, or captions, photos or weights are missing.
+    """
+    from ..benchmark.robustness import run_robustness
     from ..benchmark.robustness.table import averages_dict, groups
-    from ..files.rows import UsageError
-    from ..show.benchmark_table import print_run
-    from ..show.robustness_table import print_runs, to_markdown
 
-    if (captions is None) == (not data):
-        raise UsageError("give either --data, for a benchmark, or --captions, for a file")
-    if captions is not None and (config or data_dir):
-        raise UsageError("--config and --data-dir belong to --data")
-    if captions is None and (beside or image_column or candidate_column or language_column):
-        raise UsageError("--beside and names of columns belong to --captions")
-    cache = chosen_cache(cache_dir, no_cache)
-    with as_usage():
-        wanted = _codes(languages)
-        options = RobustnessOptions(
-            kinds=tuple(name.strip() for name in kinds.split(",") if name.strip()),
-            p=p,
-            seed=seed,
-            shared_draws=not own_draws,
-            removal=removal,
-            leave_out_unchanged=leave_out_unchanged,
-            bootstrap=bootstrap,
-            confidence=confidence,
-        )
-        towers = _towers(metric or [], backbone or [None])
-        ratings = [_ratings(given) for given in agreement or []]
-        targets = _chosen(data or [], config, data_dir, wanted)
-        _check_beside(beside)
-    if not towers:
-        raise UsageError("there is nothing to measure: give --metric")
-    if not options.kinds:
-        raise UsageError("--kinds: expected paper, unseen, all, or names such as jumble,typos")
-    for path, suffixes in ((output, (".json",)), (markdown, (".md",))):
-        check_target(path, suffixes, force)
-    if figure is not None or bars is not None:
-        from ..show.benchmark_figure import KINDS, figure_class
-
-        check_target(figure, KINDS, force)
-        check_target(bars, KINDS, force)
-        figure_class()  # that it is not installed is said before the work, not after it
+    plan = _plan(request)
+    request.check_files()
 
     def tell(line: str) -> None:
-        if not quiet and sys.stderr.isatty():
+        if not request.quiet and sys.stderr.isatty():
             say(line)
 
-    sets: list[CaptionSet] = []
-    if captions is not None:
-        from ..benchmark.robustness import file_captions
-
-        sets = file_captions(
-            captions,
-            languages=wanted,
-            image_dir=image_dir,
-            split=split,
-            image_column=image_column,
-            candidate_column=candidate_column,
-            language_column=language_column,
-            stand_in=stand_in,
-            partial=partial,
-            published_as=beside or "",
-        )
-    for slug, name, home in targets:
-        tell(f"reading {slug}")
-        sets += _of_benchmark(slug, name, home, image_dir, split, stand_in, partial, wanted)
-    if sample is not None:
-        sets = [one.sample(sample, seed) for one in sets]
-
-    @functools.cache
-    def embedder(name: str) -> Embedder:
-        """What embeds with a backbone: loaded when first needed, once for all that look through it."""
-        from ..backbones import load_backbone
-        from ..embedding.cache import resolve_cache
-        from ..embedding.embedder import Embedder
-
-        loaded = load_backbone(name, device=device, dtype=dtype, trust_remote_code=trust_remote_code)
-        progress = False if quiet else None
-        return Embedder(loaded, batch_size=batch_size, cache=resolve_cache(cache), progress=progress)
-
-    scorers = {label: _scorer(slug, embedder(spec)) for label, (slug, spec) in towers.items()}
+    sets = _caption_sets(request, plan, tell)
+    embedder = embedders(request.options, progress=False if request.quiet else None)
+    scorers = {label: _scorer(slug, embedder(spec)) for label, (slug, spec) in plan.towers.items()}
     plain = None
-    if stand_in:
+    if request.stand_in:
         from ..benchmark.robustness.stand_in import plain_backbone
 
-        plain = {label: embedder(plain_backbone(spec)) for label, (_, spec) in towers.items()}
-    runs: list[RobustnessRun] = []
+        plain = {label: embedder(plain_backbone(spec)) for label, (_, spec) in plan.towers.items()}
+    runs = []
     for one in sets:
         tell(f"{one.data} ({one.language}): {len(one):,} captions")
-        runs.append(run_robustness(one, scorers, options, plain_embedders=plain))
-
-    agreed = [_agree(given, scorers, plain, options, partial, tell) for given in ratings]
-    console = _console()
-    if not quiet and not as_json:
-        print_runs(runs, console)
-        for run in agreed:
-            print_run(run, console)
+        runs.append(run_robustness(one, scorers, plan.options, plain_embedders=plain))
+    agreed = [_agree(target, scorers, plain, plan.options, request.partial, tell) for target in plan.ratings]
     document = {
         "runs": [run.to_dict() for run in runs],
         "averages": averages_dict(groups(runs)),
         "agreement": [run.to_dict() for run in agreed],
     }
-    text = json.dumps(document, ensure_ascii=False, indent=2)
-    if output is not None:
-        write_text(output, f"{text}\n")
-    if markdown is not None:
-        from ..show.benchmark_table import to_markdown as agreement_markdown
+    result = RobustnessResult(runs, agreed, document)
+    _write(request, result)
+    return result
 
-        whole = to_markdown(runs)
-        write_text(markdown, f"{whole}\n{agreement_markdown(agreed)}" if agreed else whole)
-    if figure is not None or bars is not None:
-        from ..show.robustness_figure import write_bars, write_lines
 
-        if figure is not None:
-            write_lines(runs, figure)
-        if bars is not None:
-            write_bars(runs, bars)
-    if as_json:
-        print(text)
-    missed = [
-        f"{run.data} ({run.language}): {kind} was not measured. {reason}"
-        for run in runs
-        for kind, reason in run.skipped.items()
-    ]
-    missed += [
-        f"{run.name}: {name} was not run. {reason}" for run in agreed for name, reason in run.skipped.items()
-    ]
-    if missed:
-        for line in missed if quiet or as_json else ():
-            say(line)
-        raise typer.Exit(SKIPPED)
+def _plan(request: RobustnessRequest) -> _Plan:
+    from ..benchmark.robustness import RobustnessOptions
+
+    with as_usage():
+        languages = _codes(request.languages)
+        options = RobustnessOptions(
+            kinds=tuple(name.strip() for name in request.kinds.split(",") if name.strip()),
+            p=request.p,
+            seed=request.seed,
+            shared_draws=not request.own_draws,
+            removal=request.removal,
+            leave_out_unchanged=request.leave_out_unchanged,
+            bootstrap=request.bootstrap,
+            confidence=request.confidence,
+        )
+        towers = _towers(request.metric or [], request.backbone or [None])
+        ratings = [_ratings(given) for given in request.agreement or []]
+        data = request.data or []
+        if request.config or not languages:
+            targets = benchmark_targets(data, request.config, request.data_dir)
+        else:
+            targets = targets_in_languages(data, request.data_dir, languages)
+        check_beside(request.beside)
+    if not towers:
+        raise UsageError("there is nothing to measure: give --metric")
+    if not options.kinds:
+        raise UsageError("--kinds: expected paper, unseen, all, or names such as jumble,typos")
+    return _Plan(languages, options, towers, ratings, targets)
 
 
 def _codes(languages: str | None) -> list[str] | None:
@@ -334,7 +264,7 @@ def _codes(languages: str | None) -> list[str] | None:
 
 
 def _towers(metrics: Sequence[str], backbones: Sequence[str | None]) -> dict[str, tuple[str, str]]:
-    """Name in the table → (metric, backbone): a metric that names no towers comes once for each of them."""
+    """Name in the table → metric and backbone; a metric that names no backbone comes once for each."""
     from ..backbones.loading import default_backbone
     from ..benchmark.robustness.run import check_metrics
     from ..scorers import scorer_class
@@ -353,84 +283,71 @@ def _towers(metrics: Sequence[str], backbones: Sequence[str | None]) -> dict[str
 def _scorer(slug: str, embedder: Embedder) -> BackboneScorer:
     from ..scorers import scorer_class
 
-    return scorer_class(slug)(embedder)  # type: ignore[call-arg, return-value]
+    return cast("type[BackboneScorer]", scorer_class(slug))(embedder)
 
 
-def _ratings(given: str) -> tuple[str, str | None, Path]:
-    """BENCHMARK[/CONFIG]=FOLDER → its parts."""
+def _ratings(given: str) -> Target:
+    """The parts of BENCHMARK[/CONFIG]=FOLDER."""
     from ..benchmark.data.load import config_name
-    from ..files.rows import UsageError
 
     name, sign, folder = given.partition("=")
     slug, _, config = name.partition("/")
     if not sign or not slug or not folder:
-        raise UsageError(f"--agreement {given}: expected BENCHMARK=FOLDER or BENCHMARK/CONFIG=FOLDER")
-    return slug, config_name(slug, config or None), Path(folder)
+        raise UsageError(
+            Setting("agreement", given), ": expected BENCHMARK=FOLDER or BENCHMARK/CONFIG=FOLDER"
+        )
+    return Target(slug, config_name(slug, config or None), Path(folder))
 
 
-def _check_beside(slug: str | None) -> None:
-    from ..benchmark.published import figures
-    from ..files.rows import UsageError
+def _caption_sets(request: RobustnessRequest, plan: _Plan, tell: Callable[[str], None]) -> list[CaptionSet]:
+    from ..benchmark.robustness import file_captions
 
-    known = sorted({each.benchmark for each in figures() if each.statistic.startswith("drop_")})
-    if slug is not None and slug not in known:
-        raise UsageError(f"--beside {slug}: no figures of perturbations; there are of {', '.join(known)}")
-
-
-def _chosen(
-    data: Sequence[str],
-    configs: Sequence[str] | None,
-    data_dir: Path | None,
-    languages: Sequence[str] | None,
-) -> list[tuple[str, str | None, Path | None]]:
-    """(benchmark, configuration, folder): without --config, the configurations of the languages asked for."""
-    from ..benchmark.data.load import builder_class
-    from ..files.rows import UsageError
-
-    if configs or not languages:
-        return benchmark_targets(data, configs, data_dir)
-    homes = {slug: home for slug, _, home in benchmark_targets(data, ["all"], data_dir)}
-    targets: list[tuple[str, str | None, Path | None]] = []
-    for slug, home in homes.items():
-        kind = builder_class(slug)
-        first = {config.language: config.name for config in reversed(kind.BUILDER_CONFIGS)}
-        first |= {c.language: c.name for c in kind.BUILDER_CONFIGS if c.name == kind.DEFAULT_CONFIG_NAME}
-        for language in languages:
-            if language not in first:
-                known = ", ".join(sorted(filter(None, first)))
-                raise UsageError(f"{slug} has no captions in {language!r}: those that it has are in {known}")
-            targets.append((slug, first[language], home))
-    return targets
+    sets: list[CaptionSet] = []
+    if request.captions is not None:
+        sets = file_captions(
+            request.captions,
+            languages=plan.languages,
+            image_dir=request.image_dir,
+            split=request.split,
+            image_column=request.image_column,
+            candidate_column=request.candidate_column,
+            language_column=request.language_column,
+            stand_in=request.stand_in,
+            partial=request.partial,
+            published_as=request.beside or "",
+        )
+    for target in plan.targets:
+        tell(f"reading {target.slug}")
+        sets += _of_benchmark(request, target, plan.languages)
+    return sets if request.sample is None else [one.sample(request.sample, request.seed) for one in sets]
 
 
 def _of_benchmark(
-    slug: str,
-    config: str | None,
-    home: Path | None,
-    image_dir: Path | None,
-    split: str | None,
-    stand_in: bool,
-    partial: bool,
-    languages: Sequence[str] | None,
+    request: RobustnessRequest, target: Target, languages: Sequence[str] | None
 ) -> list[CaptionSet]:
     from ..benchmark.robustness import benchmark_captions
-    from ..errors import InputError
 
     sets = benchmark_captions(
-        slug, config, data_dir=home, image_dir=image_dir, split=split, stand_in=stand_in, partial=partial
+        target.slug,
+        target.config,
+        data_dir=target.folder,
+        image_dir=request.image_dir,
+        split=request.split,
+        stand_in=request.stand_in,
+        partial=request.partial,
     )
     chosen = [one for one in sets if languages is None or one.language in languages]
     if not chosen:
         raise InputError(
-            f"{slug} ({config}) has no captions in {', '.join(languages or ())}: those that it has are in "
-            f"{', '.join(one.language for one in sets)}",
+            f"{target.slug} ({target.config}) has no captions in {', '.join(languages or ())}; "
+            f"it has captions in {', '.join(one.language for one in sets)}",
             field="languages",
         )
     return chosen
 
 
 def _agree(
-    given: tuple[str, str | None, Path],
+    target: Target,
     scorers: dict[str, BackboneScorer],
     plain: dict[str, Embedder] | None,
     options: RobustnessOptions,
@@ -441,18 +358,19 @@ def _agree(
     from ..benchmark import run_benchmark
     from ..benchmark.tasks import TaskOptions
 
-    slug, config, folder = given
     sampling = TaskOptions(bootstrap=options.bootstrap, confidence=options.confidence, seed=options.seed)
     if plain is not None:
         from ..benchmark.robustness.agreement import stand_in_agreement
 
-        tell(f"{slug}: agreement")
-        return stand_in_agreement(slug, config, scorers, plain, data_dir=folder, options=sampling)
+        tell(f"{target.slug}: agreement")
+        return stand_in_agreement(
+            target.slug, target.config, scorers, plain, data_dir=target.folder, options=sampling
+        )
     return run_benchmark(
-        slug,
-        config,
-        data_dir=folder,
-        metrics={name: functools.partial(_as_it_is, scorer) for name, scorer in scorers.items()},
+        target.slug,
+        target.config,
+        data_dir=target.folder,
+        metrics={name: lambda scorer=scorer: scorer for name, scorer in scorers.items()},
         options=sampling,
         partial=partial,
         keep_going=True,
@@ -460,17 +378,40 @@ def _agree(
     )
 
 
-def _as_it_is(scorer: Scorer) -> Scorer:
-    return scorer
+def _write(request: RobustnessRequest, result: RobustnessResult) -> None:
+    if request.output is not None:
+        write_text(request.output, f"{json.dumps(result.document, ensure_ascii=False, indent=2)}\n")
+    if request.markdown is not None:
+        from ..show.benchmark_table import to_markdown as agreement_markdown
+        from ..show.robustness_table import to_markdown
+
+        whole = to_markdown(result.runs)
+        agreed = f"\n{agreement_markdown(result.agreed)}" if result.agreed else ""
+        write_text(request.markdown, whole + agreed)
+    if request.figure is not None or request.bars is not None:
+        from ..show.robustness_figure import write_bars, write_lines
+
+        if request.figure is not None:
+            write_lines(result.runs, request.figure)
+        if request.bars is not None:
+            write_bars(result.runs, request.bars)
 
 
-def _console() -> Console:
-    from rich.console import Console
+def show_robustness(request: RobustnessRequest, result: RobustnessResult) -> int | None:
+    """Print the tables, or all results as JSON, and what could not be measured."""
+    from ..show.benchmark_table import print_run
+    from ..show.robustness_table import print_runs
 
-    class Terminal(Console):
-        def on_broken_pipe(self) -> None:
-            """Whoever reads the tables has seen enough; files are still to be written."""
-            self.quiet = True
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-    return Terminal(highlight=False)
+    if request.as_json:
+        print(json.dumps(result.document, ensure_ascii=False, indent=2))
+    elif not request.quiet:
+        console = make_console()
+        print_runs(result.runs, console)
+        for run in result.agreed:
+            print_run(run, console)
+    if not result.missed:
+        return None
+    if request.quiet or request.as_json:  # otherwise the tables say it
+        for line in result.missed:
+            say(line)
+    return SKIPPED

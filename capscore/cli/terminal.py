@@ -1,129 +1,259 @@
-"""What the commands share: errors as one line and an exit code, warnings as lines, how things are spelt."""
+"""What the commands share: exit codes, errors and warnings as lines, and the spelling of options."""
 
 from __future__ import annotations
 
 import functools
 import os
+import shlex
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ..errors import BackboneUnavailable, CapscoreError, MissingExtraError
+from ..errors import (
+    BackboneUnavailable,
+    CapscoreError,
+    CapscoreWarning,
+    InputError,
+    MissingExtraError,
+    OptionError,
+    ResultWriteError,
+    Setting,
+)
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 FAILED, USAGE, SKIPPED, INTERRUPTED = 1, 2, 3, 130
 DEBUG: ContextVar[bool] = ContextVar("debug", default=False)
 
-# How the library's errors put it → how it is put on the command line.
-SPELLINGS = {
-    'backbone="embedded"': "--backbone embedded",
-    "backbone='embedded'": "--backbone embedded",
-    "on_error='skip'": "--on-error skip",
-    "cache=False": "--no-cache",
-    "or cache; no cache": "or --cache-dir; no cache",
-    "trust_remote_code=True": "--trust-remote-code",
-    "dtype='float32'": "--dtype float32",
-    "image_tower=": "--image-tower ",
-    "force=True": "--force",
-    "missing='skip'": "--missing skip",
+# options of the library that the command line calls something else
+_FLAGS = {
+    ("cache", False): "--no-cache",
+    ("shared_draws", False): "--independent-draws",
 }
+_NAMES = {"cache": "cache-dir"}
+# arguments without an option's name: the value says which is meant
+_POSITIONAL = ("path", "photo")
+
+
+class UsageError(CapscoreError):
+    """A command was called wrongly; nothing has been done yet."""
+
+
+def spell(setting: Setting) -> str:
+    """An option of the library as a person types it.
+
+    >>> spell(Setting("n_regions", 5)), spell(Setting("force", True)), spell(Setting("cache", False))
+    ('--n-regions 5', '--force', '--no-cache')
+    """
+    if not setting.has_value:
+        return _flag(setting.name)
+    if setting.name in _POSITIONAL:
+        return str(setting.value)
+    if isinstance(setting.value, bool):
+        flag = _FLAGS.get((setting.name, setting.value))
+        return flag or _flag(setting.name if setting.value else f"no_{setting.name}")
+    values = setting.value if isinstance(setting.value, list | tuple) else [setting.value]
+    return " ".join(f"{_flag(setting.name)} {_quoted(value)}" for value in values)
+
+
+def _flag(name: str) -> str:
+    return f"--{_NAMES.get(name, name.replace('_', '-'))}"
+
+
+def _quoted(value: object) -> str:
+    text = str(value)
+    return shlex.quote(text) if not text or any(sign.isspace() for sign in text) else text
+
+
+def is_usage_error(error: CapscoreError) -> bool:
+    """Whether an error is one of the command's options, rather than of files, weights or packages."""
+    if isinstance(error, UsageError | OptionError):
+        return True
+    if isinstance(error, BackboneUnavailable | MissingExtraError | ResultWriteError):
+        return False
+    return error.option is not None and getattr(error, "row", None) is None
 
 
 def command(function: Callable[..., None]) -> Callable[..., None]:
-    """Errors of a command become one message on stderr and an exit code; warnings become lines there."""
+    """Make errors of a command one message on stderr and an exit code, and warnings lines there."""
 
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> None:
-        from ..files.rows import UsageError
-
         try:
             with short_warnings():
                 function(*args, **kwargs)
-        except UsageError as error:
-            raise failed(error, USAGE) from error
         except CapscoreError as error:
-            raise failed(error, FAILED) from error
+            raise failed(error, USAGE if is_usage_error(error) else FAILED) from error
         except KeyboardInterrupt as error:
-            say("interrupted")
-            raise typer.Exit(exit_code(error)) from None
+            say(str(error) if isinstance(error, Stopped) else "interrupted")
+            raise typer.Exit(128 + getattr(error, "number", INTERRUPTED - 128)) from None
 
     return wrapped
 
 
-def failed(error: Exception, code: int) -> typer.Exit:
-    """Say what went wrong; the exit to raise."""
+class Stopped(KeyboardInterrupt):
+    """A command was interrupted; the message says what is left of its work.
+
+    Args:
+        message: What was done, and where it is.
+        interrupt: The interrupt that came.
+    """
+
+    def __init__(self, message: str, interrupt: KeyboardInterrupt):
+        super().__init__(message)
+        self.number = getattr(interrupt, "number", INTERRUPTED - 128)
+
+
+def failed(error: CapscoreError, code: int) -> typer.Exit:
+    """Say what went wrong, and return the exit to raise."""
     if DEBUG.get() or os.environ.get("CAPSCORE_DEBUG", "") not in ("", "0"):
         import traceback
 
         traceback.print_exception(error)
-    say(f"error: {error}")
+    say(f"error: {error.spelled(spell)}")
     return typer.Exit(code)
 
 
-def exit_code(interrupt: KeyboardInterrupt) -> int:
-    """128 and the signal's number, that of Ctrl-C unless the interrupt names another."""
-    return 128 + getattr(interrupt, "number", INTERRUPTED - 128)
-
-
 def say(message: str) -> None:
-    """One line on standard error, with the library's options spelt as the command's."""
-    for library, command in SPELLINGS.items():
-        message = message.replace(library, command)
+    """Print one line on standard error."""
     print(f"capscore: {message}", file=sys.stderr, flush=True)
 
 
 @contextmanager
 def short_warnings() -> Iterator[None]:
-    """Warnings as one line each, and each once."""
+    """Print each warning once, as one line."""
     seen = set()
 
-    def show(message: Any, category: type[Warning], *_: object) -> None:
-        text = " ".join(str(message).split())
+    def show(message: Warning | str, category: type[Warning], *_: object) -> None:
+        words = message.spelled(spell) if isinstance(message, CapscoreWarning) else str(message)
+        text = " ".join(words.split())
         if text not in seen:
             seen.add(text)
             say(f"warning: {text}")
 
     with warnings.catch_warnings():
         for category in (DeprecationWarning, PendingDeprecationWarning, FutureWarning):
-            warnings.simplefilter("ignore", category)  # meant for those who write programs
-        warnings.showwarning = show
+            warnings.simplefilter("ignore", category)  # they are for programmers
+        warnings.showwarning = show  # type: ignore[assignment]
         yield
 
 
 @contextmanager
 def as_usage() -> Iterator[None]:
-    """An error of an option's value is one of usage; weights that cannot be had are none."""
-    from ..files.rows import UsageError
-
+    """Make an error of an option's value one of usage; missing weights and packages are none."""
     try:
         yield
-    except (BackboneUnavailable, MissingExtraError):
+    except (BackboneUnavailable, MissingExtraError, UsageError):
         raise
     except CapscoreError as error:
-        raise UsageError(str(error)) from error
+        raise UsageError(*error.parts) from error
 
 
-def make_console() -> Any:
-    """Standard output, without guesses at what is a number."""
+def check_result_file(option: str, path: Path | None, kinds: Sequence[str], force: bool) -> None:
+    """Check that a file that an option asks for can be written.
+
+    Args:
+        option: Name of the option.
+        path: Its value; None asks for no file.
+        kinds: Suffixes that the file may have.
+        force: Whether a file of that name may be replaced.
+
+    Raises:
+        InputError: It cannot be written.
+    """
+    if path is None:
+        return
+    given = Setting(option, path)
+    if path.suffix.lower() not in kinds:
+        raise InputError(given, f": expected a name that ends in {' or '.join(kinds)}")
+    if path.exists() and not force:
+        raise InputError(given, " exists; ", Setting("force", True), " overwrites it")
+    above = next(folder for folder in path.absolute().parents if folder.exists())
+    if not above.is_dir():
+        raise InputError(given, f": {above} is not a folder")
+    if path.is_dir():
+        raise InputError(given, " is a folder")
+    if not os.access(above, os.W_OK):
+        raise InputError(given, f" cannot be written: {above} is read-only")
+
+
+def check_only_one(first: Setting, second: Setting) -> None:
+    """Raise UsageError if two options that exclude each other were both given."""
+    if all(setting.value not in (None, False, ()) for setting in (first, second)):
+        raise UsageError(_flag(first.name), " and ", _flag(second.name), ": give only one of them")
+
+
+def check_choice(option: str, value: str, choices: Sequence[str]) -> None:
+    """Raise UsageError if an option has a value that is not one of its choices."""
+    if value not in choices:
+        raise UsageError(Setting(option, value), f": expected {' or '.join(choices)}")
+
+
+def make_console(*, stderr: bool = False) -> Console:
+    """A console that doesn't guess at what is a number, and survives a reader who leaves early."""
     from rich.console import Console
 
-    return Console(highlight=False)
+    class Terminal(Console):
+        def on_broken_pipe(self) -> None:
+            """Go on without output: files still have to be written."""
+            self.quiet = True
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+    return Terminal(highlight=False, stderr=stderr)
 
 
-def box_style() -> Any:
-    """The lines of every table."""
+def make_table(*columns: str, numbers: Sequence[str] = ()) -> Any:
+    """A table as all commands show them, with folded texts to the left and numbers to the right."""
     from rich import box
+    from rich.table import Table
 
-    return box.SIMPLE_HEAD
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in columns:
+        table.add_column(name, overflow="fold")
+    for name in numbers:
+        table.add_column(name, justify="right", no_wrap=True)
+    return table
 
 
-def print_line(console: Any, line: str) -> None:
-    """A line that a person may want to copy: never broken, whatever the width."""
+def print_line(console: Console, line: str) -> None:
+    """Print a line that a person may want to copy, unbroken whatever the width."""
     console.print(line, soft_wrap=True, markup=False)
+
+
+def print_json(value: Any, *, stderr: bool = False) -> None:
+    """Print a value as JSON."""
+    import json
+
+    text = json.dumps(value, indent=2, ensure_ascii=not speaks_unicode())
+    print(text, file=sys.stderr if stderr else sys.stdout)
+
+
+def print_failures(failures: dict[int, tuple[int | None, str]], what: str, most: int = 5) -> None:
+    """Print which rows failed, the first few with their reasons.
+
+    Args:
+        failures: For each failed row, its line in the file (or None) and what was wrong.
+        what: What happened to them, such as "of 10 rows could not be scored".
+        most: Number of rows to print.
+    """
+    say(f"{len(failures):,} {what}:")
+    for row, (line, error) in sorted(failures.items())[:most]:
+        place = f"row {row} counted from 0" if line is None else f"line {line}"
+        print(f"  {place}: {error}", file=sys.stderr)
+    if len(failures) > most:
+        print(f"  and {len(failures) - most:,} more, which the summary lists", file=sys.stderr)
+
+
+def listed_failures(failures: dict[int, tuple[int | None, str]]) -> list[dict[str, Any]]:
+    """Failed rows for a summary, ready for JSON."""
+    return [{"row": row, "line": line, "error": error} for row, (line, error) in sorted(failures.items())]
 
 
 def speaks_unicode() -> bool:

@@ -1,7 +1,6 @@
-"""Which column of a file holds what, and where its images are.
+"""Finds the columns of captions, images, references and languages, and reads them for a scorer.
 
-In: the names of the columns, and cells as they were read. Out: captions, images, references and languages as
-a scorer takes them, with what is wrong told row by row.
+What is wrong with a cell is reported row by row.
 """
 
 from __future__ import annotations
@@ -9,27 +8,23 @@ from __future__ import annotations
 import difflib
 import json
 import math
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ..errors import ImageError, InputError
-from .rows import ArrowRows, Chunk, Rows, UsageError
+from ..errors import InputError, Part, Setting
+from .image_folder import ImageFolder, find_images
+from .row_source import Chunk, RowSource
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-# field → names that it goes by, the first the one that we write
+# names that a column is recognized by; the first is the one that capscore writes
 FAMILIAR = {
     "image": ("image", "image_path", "file_name", "img"),
     "candidate": ("caption", "candidate", "prediction", "hyp", "cand"),
     "references": ("references", "refs"),
     "language": ("language", "lang"),
 }
-# Not taken, for they often mean something else; but worth asking about where nothing familiar is there.
+# names that often mean something else: not taken, but suggested where no familiar name is found
 ALIKE = {
     "image": ("image_id", "image_file", "filename", "filepath", "path", "photo", "picture", "url"),
     "candidate": ("text", "sentence", "description", "hypothesis", "output", "generated"),
@@ -37,20 +32,18 @@ ALIKE = {
     "language": ("locale",),
 }
 _NUMBERED = re.compile(r"reference_?(\d+)")
-_IMAGE_SUFFIXES = frozenset(".jpg .jpeg .png .webp .gif .bmp .tif .tiff .jp2 .avif .ppm .pgm".split())
-_MOST_NAMES = 20_000  # in a folder larger than this, nothing like a missing name is searched for
-_MOST_HINTS = 20
 
 
 @dataclass(frozen=True)
-class Fields:
-    """The columns to read.
+class ColumnNames:
+    """Names of the columns to read.
 
     Attributes:
-        image: where the images are named, or are; None if none are read.
-        candidate: the captions to score.
-        references: one column with a list a row, or several with one reference each; () if none is read.
-        language: a language code a row, or None.
+        image: Column of images or their names; None if images are not read.
+        candidate: Column of the captions to score.
+        references: One column with a list per row, or several with one reference each; () if references are
+            not read.
+        language: Column of language codes, or None.
     """
 
     image: str | None
@@ -59,7 +52,7 @@ class Fields:
     language: str | None = None
 
 
-def find_fields(
+def find_columns(
     columns: Sequence[str],
     *,
     image: str | None = None,
@@ -69,14 +62,19 @@ def find_fields(
     with_images: bool = True,
     with_references: bool = False,
     with_language: bool = True,
-) -> Fields:
-    """Find the columns; a name that was given is taken as it is.
+) -> ColumnNames:
+    """Find the columns of a file by familiar names.
+
+    Args:
+        columns: Names of all columns.
+        image, candidate, references, language: Names of columns that are called something unfamiliar.
+        with_images, with_references, with_language: Whether such a column is needed.
 
     Raises:
-        UsageError: a column is not there, or two could be meant.
+        InputError: A column is missing, or several could be meant.
 
-    >>> find_fields(["img", "hyp", "reference_1", "reference_2"], with_references=True)
-    Fields(image='img', candidate='hyp', references=('reference_1', 'reference_2'), language=None)
+    >>> find_columns(["img", "hyp", "reference_1", "reference_2"], with_references=True)
+    ColumnNames(image='img', candidate='hyp', references=('reference_1', 'reference_2'), language=None)
     """
     found = {
         "image": _find("image", image, columns, required=True) if with_images else (),
@@ -84,7 +82,7 @@ def find_fields(
         "references": _find("references", references, columns, required=True) if with_references else (),
         "language": _find("language", language, columns, required=False) if with_language else (),
     }
-    return Fields(
+    return ColumnNames(
         image=found["image"][0] if found["image"] else None,
         candidate=found["candidate"][0],
         references=found["references"],
@@ -93,13 +91,10 @@ def find_fields(
 
 
 def _find(field: str, given: str | None, columns: Sequence[str], *, required: bool) -> tuple[str, ...]:
-    option = f"--{field}-column"
+    option = f"{field}_column"
     if given is not None:
-        if given in columns:
-            return (given,)
-        near = difflib.get_close_matches(given, columns, n=1, cutoff=0.6)
-        hint = f"; did you mean {option} {near[0]}?" if near else ""
-        raise UsageError(f"{option} {given}: there is no such column; found {_listed(columns)}{hint}")
+        check_column(option, given, columns)
+        return (given,)
     groups = [(name,) for name in FAMILIAR[field] if name in columns]
     if field == "references":
         numbered = [name for name in columns if _NUMBERED.fullmatch(name)]
@@ -107,7 +102,9 @@ def _find(field: str, given: str | None, columns: Sequence[str], *, required: bo
         groups += [tuple(numbered)] if numbered else []
     if len(groups) > 1:
         names = " and ".join(", ".join(group) for group in groups)
-        raise UsageError(f"the columns {names} could each hold the {_what(field)}: choose with {option}")
+        raise InputError(
+            Setting(option), f": the columns {names} could each hold the {_what(field)}; choose one"
+        )
     if groups:
         return groups[0]
     if not required:
@@ -116,11 +113,30 @@ def _find(field: str, given: str | None, columns: Sequence[str], *, required: bo
         ", or reference_1, reference_2, …" if field == "references" else ""
     )
     alike = _alike(field, columns)
-    hint = f"; did you mean {option} {alike}?" if alike else f"; {option} names another"
-    raise UsageError(
-        f"no column is known to hold the {_what(field)}: found {_listed(columns)}; "
-        f"expected one of {expected}{hint}"
+    hint: list[Part] = ["; did you mean ", Setting(option, alike), "?"] if alike else []
+    raise InputError(
+        Setting(option),
+        f": no column is known to hold the {_what(field)}; found {_listed(columns)}; "
+        f"expected one of {expected}",
+        *hint,
     )
+
+
+def unread_language(columns: Sequence[str], language: str | None) -> str | None:
+    """Column of languages that is not read because one language is stated for all rows."""
+    return (
+        None if language is None else next((name for name in FAMILIAR["language"] if name in columns), None)
+    )
+
+
+def check_column(option: str, given: str, columns: Sequence[str]) -> None:
+    """Raise InputError if a column that an option names does not exist."""
+    if given not in columns:
+        near = difflib.get_close_matches(given, columns, n=1, cutoff=0.6)
+        hint: list[Part] = ["; did you mean ", Setting(option, near[0]), "?"] if near else []
+        raise InputError(
+            Setting(option, given), f": there is no such column; found {_listed(columns)}", *hint
+        )
 
 
 def _alike(field: str, columns: Sequence[str]) -> str | None:
@@ -145,11 +161,11 @@ def _listed(columns: Sequence[str]) -> str:
 
 
 @dataclass(frozen=True)
-class Inputs:
-    """What a scorer takes for the rows of a chunk.
+class ChunkInputs:
+    """Cells of a chunk as a scorer takes them.
 
     Attributes:
-        problems: row of the chunk → what is wrong with it, found before scoring.
+        problems: Error of each row of the chunk that is known to be wrong before scoring.
     """
 
     candidates: list[Any]
@@ -159,173 +175,31 @@ class Inputs:
     problems: dict[int, InputError]
 
 
-def read_inputs(chunk: Chunk, source: Rows, fields: Fields, folder: ImageFolder) -> Inputs:
-    """The cells of a chunk, as a scorer takes them."""
+def read_inputs(chunk: Chunk, source: RowSource, names: ColumnNames, folder: ImageFolder) -> ChunkInputs:
+    """Cells of a chunk as a scorer takes them."""
     problems: dict[int, InputError] = {}
-    images = None if fields.image is None else find_images(chunk, fields.image, folder, problems)
+    images = None if names.image is None else find_images(chunk, names.image, folder, problems)
     references = None
-    if len(fields.references) > 1 or (fields.references and _NUMBERED.fullmatch(fields.references[0])):
-        cells = zip(*(chunk.values(name) for name in fields.references), strict=True)
-        references = [[text for text in texts if not _is_missing(text)] for texts in cells]
-    elif fields.references:
-        references = chunk.values(fields.references[0])
+    if len(names.references) > 1 or (names.references and _NUMBERED.fullmatch(names.references[0])):
+        cells = zip(*(chunk.values(name) for name in names.references), strict=True)
+        references = [[text for text in texts if not is_missing(text)] for texts in cells]
+    elif names.references:
+        references = chunk.values(names.references[0])
         if source.cells_are_text:
             references = [_from_cell(text, row, problems) for row, text in enumerate(references)]
     languages = None
-    if fields.language is not None:
-        languages = [None if _is_missing(tag) else tag for tag in chunk.values(fields.language)]
-    return Inputs(chunk.values(fields.candidate), images, references, languages, problems)
+    if names.language is not None:
+        languages = [None if is_missing(tag) else tag for tag in chunk.values(names.language)]
+    return ChunkInputs(chunk.values(names.candidate), images, references, languages, problems)
 
 
-def find_images(
-    chunk: Chunk, column: str, folder: ImageFolder, problems: dict[int, InputError]
-) -> Sequence[Any]:
-    """The images of a chunk: names become paths; what is stored in the file stays there, encoded.
-
-    An image that is not found is None, which no scorer takes, and told in `problems`.
-    """
-    if chunk.table is not None and _holds_images(chunk.table.schema.field(column).type):
-        return _stored_images(chunk.table.column(column), folder, problems)
-    images = chunk.values(column)
-    for row, image in enumerate(images):
-        try:
-            images[row] = folder.find(image)
-        except InputError as error:
-            problems[row], images[row] = error, None
-    return images
-
-
-def stores_images(source: Rows, fields: Fields) -> bool:
-    """Whether the image column holds images, or could, rather than their names."""
-    if fields.image is None:
-        return False
-    return isinstance(source, ArrowRows) and _holds_images(source.schema().field(fields.image).type)
-
-
-def _holds_images(kind: pa.DataType) -> bool:
-    import pyarrow as pa
-
-    return pa.types.is_struct(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
-
-
-def _stored_images(
-    column: pa.ChunkedArray, folder: ImageFolder, problems: dict[int, InputError]
-) -> Sequence[Any]:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    paths = {}
-    if pa.types.is_struct(column.type) and column.type.get_field_index("path") >= 0:
-        names = pc.struct_field(column, "path").to_pylist()
-        inside = column.type.get_field_index("bytes") >= 0
-        stored = pc.is_valid(pc.struct_field(column, "bytes")).to_pylist() if inside else [False] * len(names)
-        for row, (name, is_stored) in enumerate(zip(names, stored, strict=True)):
-            if is_stored or name is None:
-                continue
-            try:
-                paths[row] = folder.find(name)
-            except InputError as error:
-                problems[row], paths[row] = error, None
-    return _StoredImages(column, paths)
-
-
-class _StoredImages(Sequence):
-    """An Arrow column of encoded images; a row becomes a Python object when it is asked for."""
-
-    def __init__(self, column: pa.ChunkedArray, paths: dict[int, Any]):
-        self._column, self._paths = column, paths
-
-    def __len__(self) -> int:
-        return len(self._column)
-
-    def __getitem__(self, index: int | slice) -> Any:
-        if isinstance(index, slice):
-            return [self[row] for row in range(*index.indices(len(self)))]
-        return self._paths[index] if index in self._paths else self._column[index].as_py()
-
-
-class ImageFolder:
-    """Where the images that rows name are.
-
-    Args:
-        folder: what relative names start from. A name without its suffix, or a number, is found as well if
-            one image only is called so.
-        allow_urls: whether http(s) addresses may be fetched.
-
-    Raises:
-        UsageError: there is no such folder.
-    """
-
-    def __init__(self, folder: Path, *, allow_urls: bool = False):
-        if not folder.is_dir():
-            what = "is a file" if folder.exists() else "is not there"
-            raise UsageError(f"--images {folder} {what}; expected the folder that holds the images")
-        self.folder, self.allow_urls = folder, allow_urls
-        self._stems: dict[Path, dict[str, list[str]]] = {}
-        self._hints = _MOST_HINTS
-
-    def find(self, image: Any) -> Any:
-        """The path of an image that a row names; what is no name is returned as it is.
-
-        Raises:
-            ImageError: there is no such file; says which path was tried, and what is like it.
-        """
-        if isinstance(image, int) and not isinstance(image, bool):
-            image = str(image)
-        if not isinstance(image, str) or not image.strip() or "\0" in image or image[:5].lower() == "data:":
-            return image
-        if re.match(r"https?://", image, re.IGNORECASE) and not self.allow_urls:
-            raise ImageError(f"{image!r} is a URL, and none is fetched without --allow-urls", field="image")
-        if re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", image):
-            return image
-        path = self.folder / os.path.expanduser(image)
-        try:
-            if path.exists():
-                return path
-        except OSError as error:  # a name that no file system takes
-            raise ImageError(f"{image[:80]!r} cannot be looked up: {error.strerror}", field="image") from None
-        named = self._named(path.parent).get(path.name, [])
-        if len(named) == 1:
-            return path.parent / named[0]
-        if named:
-            raise ImageError(f"{image!r} could be any of {', '.join(named)} in {path.parent}", field="image")
-        raise ImageError(f"no such file: {path}{self._hint(path)}", field="image")
-
-    def _named(self, folder: Path) -> dict[str, list[str]]:
-        """Images in a folder by their names without suffix."""
-        if folder not in self._stems:
-            stems: dict[str, list[str]] = {}
-            try:
-                names = sorted(os.listdir(folder))
-            except OSError:
-                names = []
-            for name in names:
-                stem, suffix = os.path.splitext(name)
-                if suffix.lower() in _IMAGE_SUFFIXES:
-                    stems.setdefault(stem, []).append(name)
-            self._stems[folder] = stems
-        return self._stems[folder]
-
-    def _hint(self, path: Path) -> str:
-        if not path.parent.is_dir():
-            return f" (there is no folder {path.parent})"
-        names = [name for listed in self._named(path.parent).values() for name in listed]
-        if not names:
-            return f" (no image is in {path.parent}; --images names the folder)"
-        if self._hints <= 0 or len(names) > _MOST_NAMES:
-            return ""
-        self._hints -= 1
-        folded = {name.casefold(): name for name in names}
-        near = difflib.get_close_matches(path.name.casefold(), folded, n=1, cutoff=0.7)
-        return f"; did you mean {folded[near[0]]!r}?" if near else ""
-
-
-def _is_missing(value: Any) -> bool:
+def is_missing(value: Any) -> bool:
+    """Whether a cell is empty: None, "" or NaN."""
     return value is None or value == "" or (isinstance(value, float) and math.isnan(value))
 
 
 def _from_cell(text: str, row: int, problems: dict[int, InputError]) -> Any:
-    """References in a cell of text: a JSON list."""
+    """References of a text cell, which holds a JSON list."""
     if not text.strip():
         return None
     try:
@@ -338,7 +212,7 @@ def _from_cell(text: str, row: int, problems: dict[int, InputError]) -> Any:
         row,
         InputError(
             f'the cell holds {text!r:.60}; expected a JSON list such as ["A cat.", "A small cat."], or one '
-            "column for each: reference_1, reference_2, …",
+            "column per reference: reference_1, reference_2, …",
             field="references",
         ),
     )

@@ -67,7 +67,7 @@ FORMER_NAMES = {
     "robustness.present": "show.robustness_table",
     "rouge_l": "scorers.formulas.rouge_l",
     "row_fields": "files.columns",
-    "rows": "files.rows",
+    "rows": "files.read",
     "score_file": "scorers.score_file",
     "scorers.checked_rows": "scorers.input_rows",
     "segmentation": "text.segmentation",

@@ -1,8 +1,4 @@
-"""A file of captions → the same rows with their captions perturbed, as a file of rows that can be written.
-
-In: a `Rows`, the columns to read, kinds of perturbation and how to go about them. Out: a `Rows` with a row
-for each caption and kind, or a column for each kind; and what it came to, kind by kind.
-"""
+"""Perturbs the captions of a file: a row for each caption and kind, or a column for each kind, and counts."""
 
 from __future__ import annotations
 
@@ -11,10 +7,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ..errors import InputError
-from ..files.columns import Fields, _is_missing
-from ..files.rows import Chunk, Rows, UsageError
-from ..scorers.score_file import CHUNK_ROWS, ERROR_COLUMN
+from ..errors import InputError, Setting
+from ..files.columns import ColumnNames, is_missing
+from ..files.row_source import (
+    CHUNK_ROWS,
+    ERROR_COLUMN,
+    Chunk,
+    RowSource,
+    check_names_are_free,
+    extended_schema,
+)
 from ..text.languages import language_code
 from ..text.segmentation import not_split_by_blanks
 from .published import KINDS, Perturbed, check_captions, find_objects, noun_finder, perturb, word_finder
@@ -26,11 +28,12 @@ NEW_COLUMNS = ("original", "perturbation", "unchanged")
 
 
 @dataclass(frozen=True)
-class Options:
-    """How captions are perturbed; `p`, `seed`, `shared_draws`, `removal` as `perturbations.perturb` has them.
+class PerturbationOptions:
+    """How the captions of a file are perturbed.
 
     Attributes:
-        wide: whether each kind is a column, rather than a row for each caption.
+        p, seed, shared_draws, removal: As in `perturbations.perturb`.
+        wide: Whether each kind becomes a column, rather than a row for each caption.
         on_error: "raise" or "skip".
     """
 
@@ -42,7 +45,7 @@ class Options:
     on_error: str
 
     def check(self, kinds: Sequence[str]) -> None:
-        """See that these options go with the kinds."""
+        """Check these options for each of the kinds."""
         for kind in kinds:
             self.perturb([], kind, None, [] if kind == "substitution" else None)
 
@@ -61,8 +64,16 @@ class Options:
 
 
 @dataclass
-class Counts:
-    """What a kind came to: rows, those that stayed as they were, and those among them that failed."""
+class KindCounts:
+    """Counts of one kind of perturbation.
+
+    Attributes:
+        rows: Number of rows.
+        unchanged: Number of rows that stayed as they were, failed ones included.
+        failed: Number of rows that could not be perturbed.
+        not_found: Number of given objects that are not in their captions.
+        settings: Settings of the perturbation.
+    """
 
     rows: int = 0
     unchanged: int = 0
@@ -73,7 +84,7 @@ class Counts:
 
 @dataclass
 class _Read:
-    """The captions of a chunk, with what is wrong: for all kinds under "", else under the kind."""
+    """The captions of a chunk, with the problems of each row: under "" for all kinds, else under the kind."""
 
     captions: list[Any]
     languages: list[str | None]
@@ -84,72 +95,70 @@ class _Read:
         return self.problems.get((row, "")) or self.problems.get((row, kind))
 
 
-class PerturbedRows(Rows):
-    """The rows of a file with their captions perturbed, as a file of rows that can be written.
+class PerturbedSource(RowSource):
+    """The rows of a file with their captions perturbed.
 
     Args:
-        source: the rows.
-        fields: the columns of the captions and their languages.
-        objects: the column of the critical objects, or None.
-        kinds: the perturbations.
-        options: how.
-        language: code of all captions, or None.
+        source: Rows to perturb.
+        names: Columns of the captions and their languages.
+        objects: Column of the critical objects, or None.
+        kinds: Perturbations.
+        options: Options of the perturbations.
+        language: Language code of all captions, or None.
 
     Attributes:
-        counts: kind → what it came to, of the rows that were read so far.
-        languages: language, None where none is stated → how many captions are in it; after `check`.
-        failures: row of the file → its line, or None, and what was wrong; with `on_error="skip"`.
-        n_unsplit: captions written without spaces whose language is split at spaces; `unsplit` is the first.
+        counts: Counts of each kind, for the rows that were read so far.
+        languages: Number of captions in each language, None where none is stated; after `check`.
+        failures: For each failed row of the file, its line (or None) and what was wrong; with
+            `on_error="skip"`.
+        finders: What finds the words ("") or nouns ("substitution") of a language, or why nothing does.
+        n_unsplit: Number of captions written without spaces whose language is split at spaces.
+        unsplit: The first such caption.
 
     Raises:
-        UsageError: the file has a column of the name of a new one already.
+        InputError: The file already has a column with the name of a new one.
     """
 
     def __init__(
         self,
-        source: Rows,
-        fields: Fields,
+        source: RowSource,
+        names: ColumnNames,
         objects: str | None,
         kinds: Sequence[str],
-        options: Options,
+        options: PerturbationOptions,
         language: str | None,
     ):
         self.source, self.path = source, source.path
-        self.column, self.language_column, self.objects_column = fields.candidate, fields.language, objects
+        self.column, self.language_column, self.objects_column = names.candidate, names.language, objects
         self.kinds, self.options, self.language = tuple(kinds), options, language
         self.new = [
             *(kinds if options.wide else NEW_COLUMNS),
             *([ERROR_COLUMN] if options.on_error == "skip" else []),
         ]
-        twice = [name for name in self.new if name in source.columns]
-        if twice:
-            raise UsageError(
-                f"the input has a column {twice[0]!r} already, which the result needs for its own; "
-                "rename or drop it"
-            )
+        check_names_are_free(source, self.new)
         self.columns = [*source.columns, *self.new]
         self.n_rows = source.n_rows * (1 if options.wide else len(kinds))
-        self.counts = {kind: Counts() for kind in kinds}
+        self.counts = {kind: KindCounts() for kind in kinds}
         self.languages: dict[str | None, int] = {}
         self.failures: dict[int, tuple[int | None, str]] = {}
         self.n_unsplit, self.unsplit = 0, ""
-        self._found: dict[tuple[str, str | None], str | InputError] = {}
+        self.finders: dict[tuple[str, str | None], str | InputError] = {}
 
     # ---- reading ----
 
     def check(self) -> None:
-        """Read all rows before anything is written, and see what finds words and nouns in their languages.
+        """Read all rows before anything is written, and choose what finds words and nouns in their languages.
 
         Raises:
-            InputError: a row that cannot be perturbed, with `on_error="raise"`; names row and line.
-            MissingExtraError: what finds the words or nouns of a language is not installed.
-            UsageError: nothing finds them in the one language of all captions.
+            InputError: A row cannot be perturbed, with `on_error="raise"`; names row and line. Or nothing
+                finds words or nouns in the one language of all captions.
+            MissingExtraError: The package that finds the words or nouns of a language is not installed.
         """
         for chunk in self.source.chunks(CHUNK_ROWS):
             read = self._read(chunk)
             if read.problems and self.options.on_error == "raise":
                 row, _ = key = min(read.problems)
-                raise _placed(read.problems[key], self.source, chunk, row)
+                raise self.source.at(read.problems[key], chunk, row)
             for code in dict.fromkeys(read.languages):
                 inside = [
                     row
@@ -157,7 +166,7 @@ class PerturbedRows(Rows):
                     if other == code and (row, "") not in read.problems
                 ]
                 self.languages[code] = self.languages.get(code, 0) + len(inside)
-                if isinstance(self._found.get(("", code)), str):
+                if isinstance(self.finders.get(("", code)), str):
                     unsplit = not_split_by_blanks([read.captions[row] for row in inside], code)
                     self.n_unsplit += len(unsplit)
                     self.unsplit = self.unsplit or next(iter(unsplit), "")
@@ -188,7 +197,7 @@ class PerturbedRows(Rows):
                 if (row, kind) not in read.problems and (kind != "substitution" or read.objects[row] is None):
                     found = self.finder(kind, read.languages[row])
                     if isinstance(found, InputError) and self.language is not None:
-                        raise UsageError(f"--language {self.language}: {found.message}")
+                        raise InputError(Setting("language", self.language), ": ", *found.parts)
                     if isinstance(found, InputError):
                         read.problems[row, kind] = found
         return read
@@ -197,21 +206,21 @@ class PerturbedRows(Rows):
         """What finds a language's nouns for substitution, its words for all other kinds; or why nothing does.
 
         Raises:
-            MissingExtraError: what does it is not installed.
+            MissingExtraError: The package that finds them is not installed.
         """
         key = ("substitution" if kind == "substitution" else "", code)
-        if key not in self._found:
+        if key not in self.finders:
             try:
-                self._found[key] = noun_finder(code) if key[0] else word_finder(code)
+                self.finders[key] = noun_finder(code) if key[0] else word_finder(code)
             except InputError as error:
-                self._found[key] = error
-        return self._found[key]
+                self.finders[key] = error
+        return self.finders[key]
 
     def count_languages(self) -> dict[str | None, int]:
-        """How many rows are in each language, None where none is stated; whatever else is wrong with them.
+        """Number of rows in each language, None where none is stated; other problems are not looked for.
 
         Raises:
-            InputError: what is no language; names row and line.
+            InputError: A cell is not a language code; names row and line.
         """
         counts: dict[str | None, int] = {}
         for chunk in self.source.chunks(CHUNK_ROWS):
@@ -222,14 +231,14 @@ class PerturbedRows(Rows):
                 try:
                     code = _language(tag)
                 except InputError as error:
-                    raise _placed(error, self.source, chunk, row) from None
+                    raise self.source.at(error, chunk, row) from None
                 counts[code] = counts.get(code, 0) + 1
         return counts
 
     # ---- as rows ----
 
-    def chunks(self, size: int) -> Iterator[Chunk]:
-        """The rows, perturbed as they are read; `size` counts those of the source."""
+    def chunks(self, size: int, columns: Sequence[str] | None = None) -> Iterator[Chunk]:
+        """The rows, perturbed as they are read; `size` counts rows of the source."""
         for chunk in self.source.chunks(size):
             yield self._perturbed(chunk)
 
@@ -237,21 +246,10 @@ class PerturbedRows(Rows):
         import pyarrow as pa
 
         schema = self.source.schema()
-        caption = schema.field(self.column).type
-        types = {name: caption for name in ("original", *KINDS)} | {"unchanged": pa.bool_()}
-        for name in self.new:
-            schema = schema.append(pa.field(name, types.get(name, pa.string())))
-        metadata = dict(schema.metadata or {})
-        if b"huggingface" in metadata:
-            noted = json.loads(metadata[b"huggingface"])
-            features = noted.get("info", {}).get("features")
-            if features is not None:
-                for name in self.new:
-                    features[name] = {"dtype": str(schema.field(name).type), "_type": "Value"}
-                    if types.get(name) == caption:
-                        features[name] = features[self.column]
-                metadata[b"huggingface"] = json.dumps(noted).encode()
-        return schema.with_metadata(metadata or None)
+        texts = [name for name in self.new if name in ("original", *KINDS)]
+        types = {name: pa.bool_() if name == "unchanged" else pa.string() for name in self.new}
+        types |= dict.fromkeys(texts, schema.field(self.column).type)
+        return extended_schema(schema, types, like=dict.fromkeys(texts, self.column))
 
     def _perturbed(self, chunk: Chunk) -> Chunk:
         read = self._read(chunk)
@@ -273,7 +271,7 @@ class PerturbedRows(Rows):
         return self._with_columns(chunk, repeated, changed, values)
 
     def _texts(self, read: _Read, kind: str) -> tuple[list[Any], list[bool]]:
-        """The captions after a perturbation, and which stayed as they were."""
+        """The captions after a perturbation, and whether each stayed as it was."""
         texts, unchanged = list(read.captions), [True] * len(read.captions)
         counts = self.counts[kind]
         groups: dict[tuple[str | None, bool], list[int]] = {}
@@ -340,12 +338,12 @@ class PerturbedRows(Rows):
 
 
 def _language(tag: Any) -> str | None:
-    return None if _is_missing(tag) else language_code(tag)
+    return None if is_missing(tag) else language_code(tag)
 
 
 def _objects(cell: Any, is_text: bool) -> list[Any] | None:
     """The critical objects of a row; None where it has none annotated."""
-    if _is_missing(cell):
+    if is_missing(cell):
         return None
     listed = cell
     if is_text:
@@ -357,9 +355,10 @@ def _objects(cell: Any, is_text: bool) -> list[Any] | None:
         wanted = (
             'a JSON list such as ["a dog", "beach"]' if is_text else "a list of texts or (start, end) places"
         )
-        raise InputError(f"{cell!r:.60}: expected {wanted}; --nouns takes the nouns instead", field="objects")
+        raise InputError(
+            f"{cell!r:.60}: expected {wanted}; ",
+            Setting("nouns", True),
+            " takes the nouns instead",
+            field="objects",
+        )
     return listed
-
-
-def _placed(error: InputError, source: Rows, chunk: Chunk, row: int) -> InputError:
-    return InputError(f"{source.place(chunk, row)}: {error.message_with_field()}")

@@ -1,23 +1,22 @@
-"""Scores the rows of a file in chunks and writes them with their scores; an interrupted result stays whole.
+"""Scores the rows of a file chunk by chunk, and writes them with their scores.
 
-In: rows, the columns to read, scorers and a writer. Out: `Scores` of all rows per metric. If a metric
-compares rows with each other, as CIDEr does, all rows are read before the first is written.
+Where a metric compares rows with each other, as CIDEr does, all rows are read before the first is written.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-import signal
-import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError, LanguageWarning, TruncationWarning
-from ..files.columns import Fields, ImageFolder, find_images, read_inputs, stores_images
-from ..files.rows import Chunk, Rows, UsageError, Writer
+from ..files.columns import ColumnNames, read_inputs
+from ..files.image_folder import ImageFolder, find_images, stores_images
+from ..files.interrupts import Signals
+from ..files.row_source import CHUNK_ROWS, ERROR_COLUMN, Chunk, RowSource
+from ..files.write import Writer
 from .backbone_scorer import BackboneScorer
 from .options import own_options
 
@@ -26,20 +25,14 @@ if TYPE_CHECKING:
     from ..embedding.embedder import Embedder
     from .base import PreparedRows, Scorer, Scores
 
-ERROR_COLUMN = "capscore_error"
-CHUNK_ROWS = 1024
-
 
 def result_columns(
     metrics: Sequence[str], inputs: Sequence[str], *, on_error: str
 ) -> dict[str, tuple[str, str]]:
     """The new columns: name → (metric, component), with "" as the component for the score itself.
 
-    A component whose name is taken gets its metric's name as a prefix. With on_error="skip" the last column
-    is `capscore_error`, even if no row fails, so that the columns do not depend on the rows.
-
-    Raises:
-        UsageError: the input has a column of that name.
+    A component whose name is taken gets its metric's name before it. With on_error="skip" the last column is
+    `capscore_error`, whether or not a row fails: the columns of a result are known beforehand.
 
     >>> list(result_columns(["clip_score", "ref_clip_score"], ["caption"], on_error="raise"))
     ['clip_score', 'ref_clip_score', 'ref_clip_score_clip_score', 'text_score']
@@ -54,12 +47,6 @@ def result_columns(
             columns[f"{metric}_{component}" if component in taken else component] = (metric, component)
     if on_error == "skip":
         columns[ERROR_COLUMN] = ("", "")
-    twice = [name for name in columns if name in inputs]
-    if twice:
-        raise UsageError(
-            f"the input has a column {twice[0]!r} already, which the result needs for its own; "
-            "rename or drop it"
-        )
     return columns
 
 
@@ -69,45 +56,44 @@ def load_scorers(
     make_embedder: Callable[[str], Embedder],
     options: Mapping[str, object],
 ) -> list[Scorer]:
-    """One scorer per metric. Metrics with the same backbone share it and its embeddings.
+    """One scorer per metric; metrics with the same backbone share it and its embeddings.
 
     Args:
         metrics: Names of the metrics.
-        backbones: One backbone per metric; None for a metric without one.
+        backbones: Backbone of each metric; None for a metric without.
         make_embedder: Function that loads a backbone.
-        options: Options of the scorers themselves; each scorer gets those that it takes.
+        options: Options of `capscore.load`; each scorer takes those that it has.
     """
     from . import scorer_class
 
-    kinds: dict[str, Callable[..., Scorer]] = {metric: scorer_class(metric) for metric in metrics}
-    own = {metric: own_options(metric, options) for metric in metrics}
-    # metrics without a backbone first, so that their errors come before any weights are loaded
-    made = {
-        metric: kinds[metric](**own[metric])
-        for metric, backbone in zip(metrics, backbones, strict=True)
-        if backbone is None
-    }
-    embedders = {name: make_embedder(name) for name in dict.fromkeys(backbones) if name is not None}
-    for metric, backbone in zip(metrics, backbones, strict=True):
-        if backbone is not None:
-            made[metric] = kinds[metric](embedders[backbone], **own[metric])
+    made: dict[str, Scorer] = {}
+    embedders: dict[str, Embedder] = {}
+    # those without a backbone first: what they lack is known before any weights are loaded
+    for metric, backbone in sorted(
+        zip(metrics, backbones, strict=True), key=lambda pair: pair[1] is not None
+    ):
+        if backbone is not None and backbone not in embedders:
+            embedders[backbone] = make_embedder(backbone)
+        inputs = () if backbone is None else (embedders[backbone],)
+        make: Callable[..., Scorer] = scorer_class(metric)
+        made[metric] = make(*inputs, **own_options(metric, options))
     return [made[metric] for metric in metrics]
 
 
-def check_images_exist(source: Rows, fields: Fields, folder: ImageFolder) -> None:
-    """See that every named image exists, before hours of work. Stored images are not read here.
+def check_images_exist(source: RowSource, column: str, folder: ImageFolder) -> None:
+    """Check that every named image exists, before hours of work; images stored in the file are not read here.
 
     Raises:
-        InputError: an image does not exist; names the first such row.
+        InputError: The first image that does not exist; names its row.
     """
-    if fields.image is None or stores_images(source, fields):
+    if stores_images(source, column):
         return
-    for chunk in source.chunks(CHUNK_ROWS):
+    for chunk in source.chunks(CHUNK_ROWS, [column]):
         problems: dict[int, InputError] = {}
-        find_images(chunk, fields.image, folder, problems)
+        find_images(chunk, column, folder, problems)
         if problems:
             row = min(problems)
-            raise _placed(problems[row], source, chunk, row)
+            raise source.at(problems[row], chunk, row)
 
 
 class ScoringRun:
@@ -115,23 +101,23 @@ class ScoringRun:
 
     Args:
         source: Rows to score.
-        fields: Columns to read.
+        names: Names of the columns to read.
         folder: Folder of the images.
         scorers: One scorer per metric.
         language: Language of all rows, or None.
         on_error: "raise" or "skip".
-        say: Function that gets notes for the user, one line each.
+        say: Function that gets a line wherever the person who waits should know something.
 
     Attributes:
         rows_done: Number of rows that were scored, and written if there is a writer.
-        waits: Whether a metric compares rows with each other, so that all are read before any is scored.
-        failures: Row → its line in the file (or None), and what was wrong with it.
+        waits: Whether a metric compares rows with each other, so that no row is scored before all are read.
+        failures: For each failed row, its line in the file (or None) and what was wrong with it.
     """
 
     def __init__(
         self,
-        source: Rows,
-        fields: Fields,
+        source: RowSource,
+        names: ColumnNames,
         folder: ImageFolder,
         scorers: Sequence[Scorer],
         *,
@@ -139,7 +125,7 @@ class ScoringRun:
         on_error: str = "raise",
         say: Callable[[str], None] = lambda message: None,
     ):
-        self.source, self.fields, self.folder, self.scorers = source, fields, folder, scorers
+        self.source, self.names, self.folder, self.scorers = source, names, folder, scorers
         self.language, self.on_error, self.say = language, on_error, say
         self.rows_done = 0
         self.waits = any(scorer.waits for scorer in scorers)
@@ -155,12 +141,12 @@ class ScoringRun:
         signals: Signals,
         advance: Callable[[int], None] = lambda count: None,
     ) -> None:
-        """Score all rows; write them as they come, or all at the end if a metric waits.
+        """Score all rows, and write them as they come, or, where a metric waits, after the last was read.
 
         Raises:
-            InputError: a row cannot be scored and on_error="raise"; names row and line.
-            ResultWriteError: the result cannot be written.
-            Interrupted: a signal came. The rows written before it are whole.
+            InputError: A row cannot be scored and on_error="raise"; names row and line.
+            ResultWriteError: The result cannot be written.
+            Interrupted: A signal came. What was written before is whole.
         """
         for chunk in self.source.chunks(CHUNK_ROWS):
             prepared = self._prepare(chunk)
@@ -178,7 +164,7 @@ class ScoringRun:
                     self._write(writer, columns, chunk, scores, chunk.start)
 
     def scores(self) -> dict[str, Scores]:
-        """Scores of all rows of the file by metric, after `run`."""
+        """Scores of all rows per metric; after `run`."""
         from .base import PreparedRows
 
         if self._scores is None:
@@ -198,14 +184,14 @@ class ScoringRun:
         scores: dict[str, Scores],
         first: int,
     ) -> None:
-        """Note and write the rows of a chunk, which begin at row `first` of the scores."""
+        """Write the rows of a chunk, whose scores begin at row `first`, and note its failures."""
         errors = self._note_failures(chunk, scores, first)
         if writer is not None:
             writer.write(chunk, _column_values(columns, scores, errors, first))
         self.rows_done += len(chunk)
 
     def _prepare(self, chunk: Chunk) -> dict[str, PreparedRows]:
-        inputs = read_inputs(chunk, self.source, self.fields, self.folder)
+        inputs = read_inputs(chunk, self.source, self.names, self.folder)
         found = {}
         for scorer in self.scorers:
             unread = {
@@ -214,7 +200,7 @@ class ScoringRun:
             }
             problems = {row: error for row, error in inputs.problems.items() if error.field not in unread}
             if problems and self.on_error == "raise":
-                raise _placed(problems[min(problems)], self.source, chunk, min(problems))
+                raise self.source.at(problems[min(problems)], chunk, min(problems))
             try:
                 with warnings.catch_warnings():
                     # both are reported once for the whole file, not once per chunk
@@ -230,7 +216,7 @@ class ScoringRun:
             except InputError as error:
                 if error.row is None:
                     raise
-                raise _placed(error, self.source, chunk, error.row) from error
+                raise self.source.at(error, chunk, error.row) from error
             told = {row: error.message_with_field() for row, error in problems.items()}
             found[scorer.metric] = dataclasses.replace(prepared, failures={**prepared.failures, **told})
             if isinstance(scorer, BackboneScorer):
@@ -263,7 +249,7 @@ class ScoringRun:
                 )
 
     def _note_failures(self, chunk: Chunk, scores: dict[str, Scores], first: int) -> list[str | None]:
-        """What was wrong with each row of a chunk; names the metrics if they do not all say the same."""
+        """What was wrong with each row of a chunk; names the metric where metrics failed differently."""
         errors: list[str | None] = [None] * len(chunk)
         for row in range(len(chunk)):
             messages = {metric: part.failures.get(first + row, "") for metric, part in scores.items()}
@@ -292,56 +278,3 @@ def _column_values(
         here = numbers[first : first + len(errors)].tolist()
         values[name] = [None if math.isnan(number) else number for number in here]
     return values
-
-
-def _placed(error: InputError, source: Rows, chunk: Chunk, row: int) -> InputError:
-    return type(error)(f"{source.place(chunk, row)}: {error.message_with_field()}")
-
-
-class Interrupted(KeyboardInterrupt):
-    """Ctrl-C or a request to end; `number` is the number of the signal."""
-
-    def __init__(self, number: int):
-        self.number = number
-        super().__init__(signal.Signals(number).name)
-
-
-class Signals:
-    """Makes SIGINT and SIGTERM raise `Interrupted`, but never inside a block that is `held`."""
-
-    def __init__(self) -> None:
-        self._holding = 0
-        self._waiting: int | None = None
-        self._before: dict[int, Any] = {}
-
-    def __enter__(self) -> Signals:
-        if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM):
-                before = signal.getsignal(number)
-                if before not in (signal.SIG_IGN, None):  # nohup and the like stay in effect
-                    self._before[number] = signal.signal(number, self._receive)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for number, before in self._before.items():
-            signal.signal(number, before)
-        self._before.clear()
-
-    def _receive(self, number: int, frame: object) -> None:
-        if self._holding:
-            self._waiting = number
-        else:
-            raise Interrupted(number)
-
-    @contextmanager
-    def held(self, *, drop: bool = False) -> Iterator[None]:
-        """A signal that comes in this block waits until its end; with `drop`, it is then forgotten."""
-        self._holding += 1
-        try:
-            yield
-        finally:
-            self._holding -= 1
-        if self._waiting is not None and not self._holding:
-            number, self._waiting = self._waiting, None
-            if not drop:
-                raise Interrupted(number)

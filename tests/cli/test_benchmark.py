@@ -168,13 +168,13 @@ def test_a_suite_runs_what_is_there(flickr):
         (("--data", "xvnli", "--metric", "rouge_l"), 2, "a configuration is needed: one of en, ar"),
         (("--data", "flikr8k", "--metric", "rouge_l"), 2, "there is no benchmark 'flikr8k'"),
         (("--data", "thumb", "--metric", "roug_l"), 2, "did you mean 'rouge_l'?"),
-        (("--data", "xvnli", "-c", "fx", "--metric", "rouge_l"), 2, "'fx' is unknown: one of en, ar"),
-        (("--data", "thumb", "--metric", "rouge_l", "--raters", "median"), 2, "raters='median'"),
+        (("--data", "xvnli", "-c", "fx", "--metric", "rouge_l"), 2, "'fx' is not known: one of en, ar"),
+        (("--data", "thumb", "--metric", "rouge_l", "--raters", "median"), 2, "--raters median: expected"),
         (("--data", "thumb", "--metric", "rouge_l", "--output", "out.txt"), 2, "ends in .json"),
         (
             ("--data", "thumb", "-m", "infometic", "--region-names", "dog"),
             2,
-            "region_names: ['dog'] do not go",
+            "--region-names: ['dog'] do not go",
         ),
         (
             ("--data", "thumb", "-m", "infometic", "--regions", "owlv2:x"),
@@ -184,7 +184,7 @@ def test_a_suite_runs_what_is_there(flickr):
         (
             ("--data", "thumb", "-m", "mcs", "--regions", "owlv2:x", "--region-names", "dog"),
             2,
-            "--regions is for infometic, which is not among the metrics",
+            "--regions owlv2:x: an option of infometic, not of mcs",
         ),
         (("--data", "thumb", "--data-dir", "nowhere", "-m", "rouge_l"), 1, "is not a folder"),
         (
@@ -252,7 +252,7 @@ def test_data_check(flickr, tmp_path):
         *("--list-missing", missing),
     )
     assert result.exit_code == 1
-    assert "✗ test: 12 rows; 5,664 were published" in result.stdout
+    assert "✗ test: 12 rows, and 5,664 were published" in result.stdout
     assert missing.read_text().splitlines() == ["0.jpg", "1.jpg", "2.jpg", "3.jpg"]
     result = capscore("data", "check", "flickr8k_human", "--data-dir", flickr, "--json")
     assert [part["config"] for part in json.loads(result.stdout)] == ["expert", "crowdflower"]

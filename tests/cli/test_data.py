@@ -49,16 +49,13 @@ def test_rows_that_are_in_two_configurations_count_once():
         (["check", "xvnl"], "there is no benchmark 'xvnl'"),
         (["check", "xvnli", "-c", "FR"], "did you mean 'fr'?"),
         (["check", "xvnli", "--data-dir", "nowhere"], "nowhere is not a folder"),
-        (["check", "xvnli", "-c", "fr", "--image-dir", "nowhere"], "nowhere) is not a folder"),
+        (["check", "xvnli", "-c", "fr", "--image-dir", "nowhere"], "nowhere is not a folder"),
         (["export", "xvnl", "--out", "out"], "did you mean 'xvnli'?"),
         (["export", "xvnli", "--out", "out", "-c", "FR"], "did you mean 'fr'?"),
         (["export", "xvnli", "--out", "out", "--data-dir", "nowhere"], "nowhere is not a folder"),
         (["export", "xvnli", "--out", "taken"], "taken exists; --force replaces it"),
-        (
-            ["export", "xvnli", "--out", "taken", "--force"],
-            "is not an exported benchmark; it is left as it is",
-        ),
-        (["export", "xvnli", "--out", ".", "--force"], "it is left as it is"),
+        (["export", "xvnli", "--out", "taken", "--force"], "is not an exported benchmark; it is left alone"),
+        (["export", "xvnli", "--out", ".", "--force"], "it is left alone"),
     ],
 )
 def test_wrong_usage(arguments, message, folder, monkeypatch):

@@ -9,26 +9,15 @@ import sys
 
 import numpy as np
 import pytest
-import typer
 from PIL import Image
 from typer.testing import CliRunner
 
 from capscore.cli import explain as cli_explain
-from capscore.cli.explain import explain, explain_help
+from capscore.cli.app import app
 from capscore.scorers.base import Scores
 
 from ..infometic.invented import REGIONS, explanation
 from ..infometic.test_detectors import write_owlv2
-
-app = typer.Typer(rich_markup_mode="rich")
-
-
-@app.callback()
-def _root() -> None:
-    pass
-
-
-app.command(help=explain_help())(explain)
 
 
 class InventedScorer:
@@ -65,11 +54,11 @@ class InventedScorer:
 def scorer(monkeypatch):
     made = InventedScorer()
 
-    def make(own, **options):
-        made.options = {**own, **options}
+    def make(options):
+        made.options = options
         return made
 
-    monkeypatch.setattr(cli_explain, "_scorer", make)
+    monkeypatch.setattr(cli_explain, "load_scorer", make)
     return made
 
 
@@ -194,15 +183,15 @@ def test_the_photo_is_never_overwritten(scorer, photo):
         (["-o", "out.jpg"], "expected a name that ends in .html or .htm or .png or .json"),
         (["--language", "xx-klingon"], "unknown language code"),
         (["--language", "tlh"], "--language tlh: no words of Klingon are known"),
-        (["--regions", "windows", "--boxes", "b.json"], "--regions and --boxes: give one of them"),
-        (["--region-names", "dog", "--boxes", "b.json"], "--region-names and --boxes: give one of them"),
-        (["--region-names", "dog"], "['dog'] do not go with regions='windows', which takes none"),
-        (["--regions", "owlv2:x"], "regions='owlv2' finds what it is told to look for"),
+        (["--regions", "windows", "--boxes", "b.json"], "--regions and --boxes: give only one of them"),
+        (["--region-names", "dog", "--boxes", "b.json"], "--region-names and --boxes: give only one of them"),
+        (["--region-names", "dog"], "['dog'] do not go with --regions windows, which takes none"),
+        (["--regions", "owlv2:x"], "--regions owlv2 finds what it is told to look for"),
         (["--regions", "owlv2:x", "--region-names", " "], "name 0, counted from 0, is empty"),
-        (["--regions", "owl:x"], "regions='owl:x': did you mean 'owlv2'?"),
+        (["--regions", "owl:x"], "--regions owl:x: did you mean 'owlv2'?"),
         (["--json", "-o", "a.json"], "--json prints"),
         (["--boxes", "nowhere.json"], "--boxes nowhere.json cannot be read: No such file"),
-        (["--no-cache", "--cache-dir", "x"], "give one of them"),
+        (["--no-cache", "--cache-dir", "x"], "give only one of them"),
         ([" "], "a caption is empty"),
     ],
 )

@@ -14,26 +14,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import typer
 from PIL import Image
 from typer.testing import CliRunner
 
 import capscore
-from capscore.cli.perturb import perturb as perturb_command
-from capscore.cli.perturb import perturb_help
-from capscore.perturbations import perturbed_file as perturbed_rows
+from capscore.cli.app import app
+from capscore.perturbations import perturbed_file
 from capscore.perturbations.published import KINDS, noun_finder, perturb, word_finder
 from capscore.text import segmentation, word_classes
-
-app = typer.Typer(rich_markup_mode="rich")
-
-
-@app.callback()
-def _root() -> None:
-    pass
-
-
-app.command(help=perturb_help())(perturb_command)
 
 ROWS = [
     {"id": 1, "caption": "A goat climbs a hill near a lake.", "language": "en"},
@@ -232,8 +220,8 @@ def test_images_stay_with_their_captions(tmp_path):
 
 def test_chunks_do_not_matter(captions, monkeypatch):
     whole = run(captions, "--all-kinds", "-q").stdout
-    monkeypatch.setattr("capscore.scorers.score_file.CHUNK_ROWS", 2)
-    monkeypatch.setattr(perturbed_rows, "CHUNK_ROWS", 2)
+    monkeypatch.setattr("capscore.files.row_source.CHUNK_ROWS", 2)
+    monkeypatch.setattr(perturbed_file, "CHUNK_ROWS", 2)
     assert run(captions, "--all-kinds", "-q").stdout == whole
 
 
@@ -425,33 +413,36 @@ def test_skipped_rows_stay_as_they_are(tmp_path):
     [
         ([], "no perturbation is chosen: --kind with repetition, removal"),
         (["-k", "shuffle"], "perturbation 'shuffle' is not one of .*; did you mean 'jumble'"),
-        (["-k", "jumble", "--all-kinds"], "--kind and --all-kinds: give one of them"),
+        (["-k", "jumble", "--all-kinds"], "--kind and --all-kinds: give only one of them"),
         (["-k", "masking", "--p", "1.5"], "--p"),
         (["-k", "masking", "--p", "nan"], "--p"),
-        (["-k", "jumble", "--p", "0.5"], "--p is an option of repetition, removal, masking; not of jumble"),
-        (["-k", "masking", "--removal", "drop"], "--removal is an option of removal; not of masking"),
+        (["-k", "jumble", "--p", "0.5"], "--p is an option of repetition, removal, masking, not of jumble"),
+        (["-k", "masking", "--removal", "drop"], "--removal is an option of removal, not of masking"),
         (["-k", "removal", "--removal", "no"], "removal 'no' is not one of keep, drop"),
-        (["-k", "jumble", "--nouns"], "--nouns is an option of substitution; not of jumble"),
+        (["-k", "jumble", "--nouns"], "--nouns is an option of substitution, not of jumble"),
         (["-k", "jumble", "--independent-draws"], "--independent-draws is an option of"),
         (
             ["-k", "substitution", "--nouns", "--objects-column", "id"],
-            "--nouns and --objects-column: give one",
+            "--nouns and --objects-column: give only one",
         ),
         (
             ["-k", "substitution", "--objects-column", "idd"],
             "there is no such column; .* mean --objects-column id",
         ),
-        (["-k", "jumble", "--language", "de", "--language-column", "language"], "give one of them"),
+        (["-k", "jumble", "--language", "de", "--language-column", "language"], "give only one of them"),
         (["-k", "jumble", "--language", "xx-nope"], "unknown language code 'xx-nope'"),
         (["-k", "jumble", "--language", "km"], "--language km: Khmer"),
         (
             ["-k", "substitution", "--language", "mi", "--on-error", "skip"],
             "--language mi: capscore cannot tell",
         ),
-        (["-k", "jumble", "--column", "captoin"], "--column captoin: .* did you mean --column caption"),
+        (
+            ["-k", "jumble", "--column", "captoin"],
+            "--candidate-column captoin: .* did you mean --candidate-column caption",
+        ),
         (["-k", "jumble", "--on-error", "ignore"], "--on-error ignore: expected raise or skip"),
         (["-k", "jumble", "--split", "test"], "--split test goes with the folder of a saved data set"),
-        (["-k", "jumble", "-o", "out.xlsx"], ".xlsx is not a kind that can be written"),
+        (["-k", "jumble", "-o", "out.xlsx"], "out.xlsx: .xlsx files cannot be written"),
     ],
 )
 def test_wrong_usage(captions, arguments, message):
@@ -469,7 +460,7 @@ def test_files_that_do_not_fit(tmp_path, captions):
     other = write_jsonl(tmp_path / "other.jsonl", [{"id": 1, "sentence": "a goat"}])
     result = run(other, "-k", "jumble")
     assert result.exit_code == 2
-    assert_says(result, "no column is known to hold the captions.*did you mean --column sentence")
+    assert_says(result, "no column is known to hold the captions.*did you mean --candidate-column sentence")
     assert json_lines(run(other, "-k", "jumble", "--column", "sentence").stdout)[0]["sentence"] == "goat a"
     both = write_jsonl(
         tmp_path / "both.jsonl", [{"caption": "a goat", "objects": [], "critical_objects": []}]
@@ -478,10 +469,10 @@ def test_files_that_do_not_fit(tmp_path, captions):
     assert run(both, "-k", "jumble").exit_code == 0
     for name in ("original", "perturbation", "unchanged"):
         again = write_jsonl(tmp_path / "again.jsonl", [{"caption": "a goat", name: 1}])
-        assert_says(run(again, "-k", "jumble"), f"the input has a column '{name}' already")
+        assert_says(run(again, "-k", "jumble"), f"the column name '{name}', which the input already uses")
         assert run(again, "-k", "jumble", "--wide").exit_code == 0
     again = write_jsonl(tmp_path / "again.jsonl", [{"caption": "a goat", "jumble": 1}])
-    assert_says(run(again, "-k", "jumble", "--wide"), "the input has a column 'jumble' already")
+    assert_says(run(again, "-k", "jumble", "--wide"), "the column name 'jumble', which the input")
     assert_says(run(captions, "-k", "jumble", "-o", captions), "is the input")
     empty = tmp_path / "empty.jsonl"
     empty.write_text("", encoding="utf-8")
@@ -500,15 +491,15 @@ def test_output_is_kept_unless_forced(captions, tmp_path):
 
 def test_an_interrupt_leaves_no_result(captions, tmp_path, monkeypatch):
     output = tmp_path / "noisy.jsonl"
-    monkeypatch.setattr("capscore.scorers.score_file.CHUNK_ROWS", 2)
-    made = perturbed_rows.PerturbedRows._perturbed
+    monkeypatch.setattr("capscore.files.row_source.CHUNK_ROWS", 2)
+    made = perturbed_file.PerturbedSource._perturbed
 
     def interrupted(self, chunk):
         if chunk.start == 2:
             signal.raise_signal(signal.SIGINT)
         return made(self, chunk)
 
-    monkeypatch.setattr(perturbed_rows.PerturbedRows, "_perturbed", interrupted)
+    monkeypatch.setattr(perturbed_file.PerturbedSource, "_perturbed", interrupted)
     result = run(captions, "-k", "jumble", "-o", output)
     assert result.exit_code == 130
     assert not output.exists()

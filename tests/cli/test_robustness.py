@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
-from capscore.cli.robustness import PARAGRAPHS, robustness
+from capscore.cli.app import app
 
 from ..benchmark.test_run import rated
 from ..datasets_scripts.conftest import _own_cache, official, write_photos
@@ -17,13 +16,11 @@ from ..toy import BLUE, RED, ColourBackbone
 
 __all__ = ["_own_cache"]
 
-app = typer.Typer(rich_markup_mode="rich", add_completion=False)
-app.command(help=PARAGRAPHS, no_args_is_help=True)(robustness)
 pytestmark = pytest.mark.filterwarnings("ignore::capscore.BenchmarkWarning")
 
 
 def run_command(*arguments, width=80):
-    return CliRunner(env={"COLUMNS": str(width)}).invoke(app, [str(argument) for argument in arguments])
+    return CliRunner(env={"COLUMNS": str(width)}).invoke(app, ["robustness", *map(str, arguments)])
 
 
 def flat(text):
@@ -181,15 +178,15 @@ def test_a_kind_without_rules_is_told_and_the_rest_is_measured(tmp_path, file):
         (("-m", "mcs", "--kinds", "jumbel"), "'jumbel' is not a perturbation"),
         (("-m", "mcs", "--kinds", ","), "--kinds: expected paper, unseen, all"),
         (("-m", "mcs", "--languages", "xyzzy"), "unknown language code 'xyzzy'"),
-        (("-m", "mcs", "--p", "2"), "p=2.0: expected a probability"),
-        (("-m", "mcs", "--removal", "no"), "removal='no'"),
+        (("-m", "mcs", "--p", "2"), "--p 2.0: expected a probability"),
+        (("-m", "mcs", "--removal", "no"), "--removal no"),
         (("-m", "mcs", "--data", "xvnli"), "give either --data, for a benchmark, or --captions"),
         (("-m", "mcs", "--config", "de"), "--config and --data-dir belong to --data"),
         (("-m", "mcs", "--beside", "xvnli"), "--beside xvnli: no figures of perturbations"),
         (("-m", "mcs", "--agreement", "flickr8k"), "--agreement flickr8k: expected BENCHMARK=FOLDER"),
         (("-m", "mcs", "--agreement", "flickr=x"), "there is no benchmark 'flickr'"),
         (("-m", "mcs", "--figure", "r.jpg"), "expected a name that ends in"),
-        (("-m", "mcs", "--no-cache", "--cache-dir", "x"), "--no-cache and --cache-dir: give one"),
+        (("-m", "mcs", "--no-cache", "--cache-dir", "x"), "--no-cache and --cache-dir: give only one"),
         (("-m", "mcs", "--candidate-column", "capt"), "there is no such column"),
     ],
 )
@@ -218,7 +215,7 @@ def test_help_is_in_80_columns():
     result = run_command("--help")
     assert result.exit_code == 0, result.output
     assert max(map(len, result.stdout.splitlines())) <= 80
-    assert "BENCHMARK/CONFIG=FOLDER" in flat(result.stdout.replace("│", " "))
+    assert "BENCHMARK[/CONFIG]=FOLDER" in flat(result.stdout.replace("│", " "))
 
 
 def test_no_traceback_and_no_colour_in_errors(file):

@@ -41,9 +41,9 @@ def test_every_benchmark_can_be_checked(slug, data_dir):
 def test_counts_and_checksums_differ_from_those_published(flickr):
     checked = check_benchmark("flickr8k_human", ["expert"], data_dir=flickr)
     assert checked[0].counts["test"]["ratings"] == 6
-    assert "test: 2 rows; 5,664 were published" in said(checked, PROBLEM)
+    assert "test: 2 rows, and 5,664 were published" in said(checked, PROBLEM)
     assert "ExpertAnnotations.txt: differs from the published file (SHA-256)" in said(checked, PROBLEM)
-    assert any("there is no folder of photos" in line for line in said(checked, NOTE))
+    assert any("no folder of them is there" in line for line in said(checked, NOTE))
 
 
 def test_missing_photos_are_named_with_what_may_have_been_meant(flickr):
@@ -52,7 +52,7 @@ def test_missing_photos_are_named_with_what_may_have_been_meant(flickr):
     (part,) = check_benchmark("flickr8k_human", ["expert"], data_dir=flickr)
     assert part.missing_images == ["111_a.jpg", "222_b.jpg"]
     (line,) = [line for line in said([part], PROBLEM) if line.startswith("photos")]
-    assert "2 of 2 are not in" in line and "(instead of the first there is 111_a.jpeg)" in line
+    assert "2 of 2 are not in" in line and "(for the first there is 111_a.jpeg)" in line
 
 
 def test_a_damaged_photo_is_found_when_photos_are_opened(flickr):
@@ -78,7 +78,7 @@ def test_a_missing_file_is_a_problem_of_its_configuration(flickr):
 
 def test_wrong_names_are_found_before_any_file_is_read(flickr):
     (flickr / "ExpertAnnotations.txt").write_text("damaged")
-    with pytest.raises(capscore.InputError, match=r"'crowd' is unknown.*did you mean 'crowdflower'\?"):
+    with pytest.raises(capscore.InputError, match=r"'crowd' is not known.*did you mean 'crowdflower'\?"):
         check_benchmark("flickr8k_human", ["expert", "crowd"], data_dir=flickr)
     with pytest.raises(capscore.InputError, match=r"data_dir: .*nowhere is not a folder"):
         check_benchmark("flickr8k_human", data_dir=flickr / "nowhere")
@@ -89,4 +89,4 @@ def test_counts_are_compared_with_those_of_the_file_that_is_read(tmp_path):
         "image,caption,object,background,relation\na.jpg,A dog on a beach,dog,beach,dog on beach\n"
     )
     checked = check_benchmark("m_finecap3k", ["en"], data_dir=tmp_path)
-    assert "test: 1 rows; 5,000 were published" in said(checked, PROBLEM)
+    assert "test: 1 rows, and 5,000 were published" in said(checked, PROBLEM)

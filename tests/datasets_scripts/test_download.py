@@ -86,7 +86,7 @@ def test_an_unpacked_file_is_not_compared_with_its_archive(tmp_path):
     coco_captions.write(tmp_path)
     (checked,) = check_benchmark("coco_captions", ["2014"], data_dir=tmp_path)
     said = {finding.message for finding in checked.findings if finding.what == "captions_val2014.json"}
-    assert said == {"is there; no checksum is published"}
+    assert said == {"is there; no checksum of it is published"}
     (checked,) = check_benchmark("coco_captions", ["2017"], data_dir=tmp_path)
     levels = {finding.level for finding in checked.findings if finding.what == "annotations_trainval2017.zip"}
     assert levels == {PROBLEM}

@@ -103,7 +103,7 @@ def test_a_missing_photo(slug, data_dir):
     config = configurations(slug)[0]
     for name in official(slug).PHOTOS:
         (data_dir / name).unlink()
-    with pytest.raises(capscore.MissingImages, match=r"images=True requires all photos"):
+    with pytest.raises(capscore.MissingImages, match=r"images=True asks for all of them"):
         capscore.load_benchmark(slug, config, data_dir=data_dir, images=True)
 
 

@@ -109,7 +109,7 @@ def test_what_was_not_written_by_an_export_is_left_alone(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("mine")
     (tmp_path / "link").symlink_to(mine)
     for out in (folder, mine, tmp_path / "file", tmp_path / "link"):
-        with pytest.raises(capscore.InputError, match="is not an exported benchmark; it is left as it is"):
+        with pytest.raises(capscore.InputError, match="is not an exported benchmark; it is left alone"):
             export_benchmark("flickr8k_human", out, ["expert"], data_dir=folder, force=True)
     assert (mine / "README.md").read_text() == "# Mine"
     assert (tmp_path / "file").read_text() == "mine"
@@ -119,10 +119,10 @@ def test_what_was_not_written_by_an_export_is_left_alone(tmp_path, monkeypatch):
     # the files that are read, or where a person is, may lie in a folder that was exported
     inner = write(empty / "files")
     for needed in ({"data_dir": inner}, {"data_dir": folder, "image_dir": inner}):
-        with pytest.raises(capscore.InputError, match=r"is not replaced, because .*files lies in it"):
+        with pytest.raises(capscore.InputError, match=r"is not replaced, for .*files lies in it"):
             export_benchmark("flickr8k_human", empty, ["expert"], force=True, **needed)
     monkeypatch.chdir(inner)
-    with pytest.raises(capscore.InputError, match=r"is not replaced, because .*files lies in it"):
+    with pytest.raises(capscore.InputError, match=r"is not replaced, for .*files lies in it"):
         export_benchmark("flickr8k_human", empty, ["expert"], data_dir=folder, force=True)
     assert (inner / "ExpertAnnotations.txt").is_file()
 

@@ -16,8 +16,10 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from capscore.errors import ImageError, InputError, ResultWriteError
-from capscore.files.columns import ImageFolder, find_fields, read_inputs
-from capscore.files.rows import UsageError, check_output, open_rows, open_writer, partial_path, summary_path
+from capscore.files.columns import find_columns, read_inputs
+from capscore.files.image_folder import ImageFolder
+from capscore.files.read import open_rows
+from capscore.files.write import check_output, open_writer, partial_path, summary_path
 
 ROWS = [
     {"image": "a.jpg", "caption": "Ein „Wort“, noch eins", "references": ["x", "y"], "n": 1},
@@ -95,6 +97,38 @@ def test_csv_records_begin_at_their_line(tmp_path):
     assert chunk.rows == [{"image": "a", "caption": "two\r\nlines"}, {"image": "b", "caption": "x, y"}]
 
 
+@pytest.mark.parametrize("name", ["p.csv", "p.tsv"])
+def test_a_long_cell(tmp_path, name):
+    """Lists of references outgrow the 128 KB that Python's reader of CSV allows on its own."""
+    long = "word " * 40_000
+    (tmp_path / name).write_text(f"caption\n{long}\n")
+    assert csv.field_size_limit(131_072) >= 0
+    assert all_rows(open_rows(tmp_path / name)) == [{"caption": long}]
+
+
+@pytest.mark.parametrize("kept", [2**20, 1])
+def test_a_text_file_is_read_once(tmp_path, monkeypatch, kept):
+    """Rows come back as often as they are asked for, from memory or from a temporary file."""
+    monkeypatch.setattr("capscore.files.read.KEPT_BYTES", kept)
+    monkeypatch.setattr("capscore.files.read._BLOCK_ROWS", 2)
+    path = write_jsonl(tmp_path / "p.jsonl")
+    source = open_rows(path)
+    path.unlink()
+    first = source.chunks(1)
+    assert next(first).rows == ROWS[:1]
+    assert all_rows(source, 2) == ROWS
+    assert source.schema().names == list(ROWS[0])
+    assert [row for chunk in first for row in chunk.dicts()] == ROWS[1:]
+
+
+def test_some_columns(tmp_path):
+    pq.write_table(pa.Table.from_pylist(ROWS), tmp_path / "a.parquet")
+    datasets.Dataset.from_list(ROWS).save_to_disk(tmp_path / "saved")
+    for name in ("a.parquet", "saved"):
+        (chunk,) = open_rows(tmp_path / name).chunks(3, ["image"])
+        assert chunk.dicts() == [{"image": row["image"]} for row in ROWS]
+
+
 def test_separators(tmp_path):
     (tmp_path / "a.tsv").write_text("image\tcaption\na\tx, y; z\n")
     (tmp_path / "b.csv").write_text("image;caption\na;x, y\n")
@@ -134,8 +168,8 @@ def test_gzip(tmp_path):
         ("a.csv", b"image,caption\na,A cat, asleep\n", InputError, "line 2: 3 cells, but the header has 2"),
         ("a.csv", b'image,caption\na,"open\n', InputError, "line 2: not valid CSV: unexpected end of data"),
         ("a.tsv", b'image\tcaption\na\t"Stop" sign\n', InputError, "line 2: not valid TSV"),
-        ("a.csv", b"image,image\na,b\n", UsageError, "two columns with the name 'image'"),
-        ("a.xlsx", b"PK\x03\x04", UsageError, "a.xlsx is of a kind that is not known"),
+        ("a.csv", b"image,image\na,b\n", InputError, "a.csv': two columns have the name 'image'"),
+        ("a.xlsx", b"PK\x03\x04", InputError, "a.xlsx' is a file of an unknown kind"),
         ("a.parquet", b"PAR1 cut", InputError, "a.parquet is not a Parquet file that can be read"),
     ],
 )
@@ -148,22 +182,22 @@ def test_what_is_wrong_with_a_file_is_told(tmp_path, name, content, error, messa
 
 def test_missing_file_folder_and_splits(tmp_path):
     write_jsonl(tmp_path / "preds.jsonl")
-    with pytest.raises(UsageError, match=r"no such file: .*pred.jsonl; did you mean .*preds.jsonl\?"):
+    with pytest.raises(InputError, match=r"pred.jsonl': no such file; did you mean .*preds.jsonl\?"):
         open_rows(tmp_path / "pred.jsonl")
-    with pytest.raises(UsageError, match=r"is a folder, but no data set that was saved.*did you mean"):
+    with pytest.raises(InputError, match=r"is a folder, but not a data set that was saved.*did you mean"):
         open_rows(tmp_path)
-    with pytest.raises(UsageError, match=r"preds.jsonl is a file"):
+    with pytest.raises(InputError, match=r"preds.jsonl is a file"):
         open_rows(tmp_path / "preds.jsonl", split="test")
     rows = datasets.Dataset.from_list([{"a": 1}])
     rows.save_to_disk(tmp_path / "one")
     datasets.DatasetDict({"train": rows, "test": datasets.Dataset.from_list([{"a": 2}])}).save_to_disk(
         tmp_path / "two"
     )
-    with pytest.raises(UsageError, match="without splits"):
+    with pytest.raises(InputError, match="without splits"):
         open_rows(tmp_path / "one", split="test")
-    with pytest.raises(UsageError, match="has the splits train, test: choose one with --split"):
+    with pytest.raises(InputError, match=r"split: .*two has the splits train, test; choose one"):
         open_rows(tmp_path / "two")
-    with pytest.raises(UsageError, match="has no split 'val'; it has train, test"):
+    with pytest.raises(InputError, match=r"split='val': .* has no such split; it has train, test"):
         open_rows(tmp_path / "two", split="val")
     assert all_rows(open_rows(tmp_path / "two", split="test")) == [{"a": 2}]
     datasets.DatasetDict({"test": rows}).save_to_disk(tmp_path / "single")
@@ -213,7 +247,9 @@ def test_types_that_come_late_or_clash(tmp_path):
     path = write_jsonl(tmp_path / "a.jsonl", [{"x": None}, {"x": 1}, {"x": 2.5}, {"x": float("nan")}])
     assert open_rows(path).schema() == pa.schema([("x", pa.float64())])
     clash = write_jsonl(tmp_path / "b.jsonl", [{"x": 1}, {"x": "one"}])
-    with pytest.raises(UsageError, match=r"'x' of .*b.jsonl holds values of several types.*write a .jsonl"):
+    with pytest.raises(
+        InputError, match=r"b.jsonl': the column 'x' holds values of several types.*write a .jsonl"
+    ):
         open_writer(tmp_path / "o.parquet", open_rows(clash), {"mcs": float})
 
 
@@ -248,7 +284,7 @@ def test_parquet_and_data_set_keep_schema_and_images(tmp_path):
             }
             assert result.cast_column("image", datasets.Image(decode=False))["image"][:] == [stored] * 5
             assert result["mcs"][:] == [None, 1.0, 2.0, 3.0, 4.0]
-        with pytest.raises(UsageError, match=r"the column 'image' of .* holds bytes.*write a .parquet file"):
+        with pytest.raises(InputError, match=r"the column 'image' of .* holds bytes.*write a .parquet file"):
             check_output(tmp_path / "o.jsonl", source)
 
 
@@ -302,7 +338,7 @@ def test_what_was_written_before_a_stop_is_whole(tmp_path, name):
 def test_a_result_that_is_replaced(tmp_path, name):
     source = open_rows(write_jsonl(tmp_path / "in.jsonl"))
     target = copied(source, tmp_path / name)
-    with pytest.raises(UsageError, match="exists already; --force overwrites it"):
+    with pytest.raises(InputError, match="exists; force=True overwrites it"):
         check_output(target, source)
     before = len(list(tmp_path.iterdir()))
     check_output(target, source, force=True)
@@ -317,25 +353,25 @@ def test_a_result_that_is_replaced(tmp_path, name):
 def test_what_cannot_be_the_output(tmp_path):
     path = write_jsonl(tmp_path / "in.jsonl")
     source = open_rows(path)
-    with pytest.raises(UsageError, match="is the input"):
+    with pytest.raises(InputError, match="is the input"):
         check_output(tmp_path / "x" / ".." / "in.jsonl", source, force=True)
     (tmp_path / "link.jsonl").symlink_to(path)
-    with pytest.raises(UsageError, match="is the input"):
+    with pytest.raises(InputError, match="is the input"):
         check_output(tmp_path / "link.jsonl", source, force=True)
-    with pytest.raises(UsageError, match=r".xlsx is not a kind that can be written"):
+    with pytest.raises(InputError, match=r".xlsx files cannot be written"):
         check_output(tmp_path / "o.xlsx", source)
     (tmp_path / "full.jsonl").symlink_to("/dev/full")
-    with pytest.raises(UsageError, match="is a link to /dev/full, whose name asks for another kind"):
+    with pytest.raises(InputError, match="is a link to /dev/full, whose name asks for another kind"):
         check_output(tmp_path / "full.jsonl", source, force=True)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "photo.jpg").write_bytes(b"x")
-    with pytest.raises(UsageError, match="is not a saved data set; it is left alone"):
+    with pytest.raises(InputError, match="is not a saved data set; it is left alone"):
         check_output(tmp_path / "mine", source, force=True)
     (tmp_path / "o.partial").mkdir()
     (tmp_path / "o.partial" / "photo.jpg").write_bytes(b"x")
-    with pytest.raises(UsageError, match="something else; rename it"):
+    with pytest.raises(InputError, match="which is something else; rename that"):
         check_output(tmp_path / "o", source, force=True)
-    with pytest.raises(UsageError, match="cannot be written to"):
+    with pytest.raises(InputError, match="cannot be written to"):
         check_output(path / "o.jsonl", source)
     assert check_output(tmp_path / "new" / "deep" / "o.jsonl", source).parent.is_dir()
 
@@ -358,17 +394,17 @@ def test_a_summary_that_finds_no_room_leaves_no_result(tmp_path):
 
 
 def test_familiar_columns():
-    found = find_fields(["id", "file_name", "prediction", "refs", "lang"], with_references=True)
+    found = find_columns(["id", "file_name", "prediction", "refs", "lang"], with_references=True)
     assert (found.image, found.candidate, found.references, found.language) == (
         "file_name",
         "prediction",
         ("refs",),
         "lang",
     )
-    found = find_fields(["img", "hyp", "reference10", "reference2", "reference1"], with_references=True)
+    found = find_columns(["img", "hyp", "reference10", "reference2", "reference1"], with_references=True)
     assert found.references == ("reference1", "reference2", "reference10")
-    assert find_fields(["image", "caption", "refs", "references"]).references == ()
-    assert find_fields(["image", "caption", "x"], references="x", with_references=True).references == ("x",)
+    assert find_columns(["image", "caption", "refs", "references"]).references == ()
+    assert find_columns(["image", "caption", "x"], references="x", with_references=True).references == ("x",)
 
 
 @pytest.mark.parametrize(
@@ -376,30 +412,33 @@ def test_familiar_columns():
     [
         (
             ["image", "caption", "hyp"],
-            "caption and hyp could each hold the captions to score.*--candidate-column",
+            "candidate_column: the columns caption and hyp could each hold the captions to score",
         ),
-        (["image", "img", "caption"], "image and img could each hold the images: choose with --image-column"),
-        (["image", "captions"], "found the columns 'image', 'captions'; .*mean --candidate-column captions"),
-        (["Image", "caption"], r"did you mean --image-column Image\?"),
-        (["image_id", "caption"], r"did you mean --image-column image_id\?"),
-        (["image", "caption", "reference"], r"did you mean --references-column reference\?"),
+        (
+            ["image", "img", "caption"],
+            "image_column: the columns image and img could each hold the images; choose one",
+        ),
+        (["image", "captions"], "found the columns 'image', 'captions'; .*mean candidate_column='captions'"),
+        (["Image", "caption"], r"did you mean image_column='Image'\?"),
+        (["image_id", "caption"], r"did you mean image_column='image_id'\?"),
+        (["image", "caption", "reference"], r"did you mean references_column='reference'\?"),
         (["image", "caption", "refs", "reference_1"], "refs and reference_1 could each hold the references"),
         (
             ["image", "wert"],
-            "expected one of caption, candidate, prediction, hyp, cand; --candidate-column names",
+            "candidate_column: no column .* expected one of caption, candidate, prediction, hyp",
         ),
     ],
 )
 def test_columns_that_are_missing_or_could_be_two(columns, message):
-    with pytest.raises(UsageError, match=message):
-        find_fields(columns, with_references=True)
+    with pytest.raises(InputError, match=message):
+        find_columns(columns, with_references=True)
 
 
 def test_a_named_column_that_is_not_there():
     with pytest.raises(
-        UsageError, match=r"--candidate-column captoin: there is no such column.*did you mean"
+        InputError, match=r"candidate_column='captoin': there is no such column.*did you mean"
     ):
-        find_fields(["image", "caption"], candidate="captoin")
+        find_columns(["image", "caption"], candidate="captoin")
 
 
 def test_references_in_cells_of_text(tmp_path):
@@ -407,7 +446,7 @@ def test_references_in_cells_of_text(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text('image,caption,references\nx,c,"[""a"", ""b""]"\nx,c,a bare text\nx,c,\n')
     source = open_rows(path)
-    fields = find_fields(source.columns, with_references=True)
+    fields = find_columns(source.columns, with_references=True)
     inputs = read_inputs(next(source.chunks(3)), source, fields, ImageFolder(tmp_path))
     assert inputs.references == [["a", "b"], None, None]
     assert (
@@ -421,7 +460,7 @@ def test_references_in_cells_of_text(tmp_path):
     inputs = read_inputs(
         next(source.chunks(3)),
         source,
-        find_fields(source.columns, with_references=True),
+        find_columns(source.columns, with_references=True),
         ImageFolder(tmp_path),
     )
     assert (inputs.references, inputs.languages) == ([["a"], ["a", "b"]], ["de", None])
@@ -450,13 +489,13 @@ def test_image_names_and_ids(tmp_path):
         folder.find("other/cat.jpg")
     with pytest.raises(ImageError, match="cannot be looked up: File name too long"):
         folder.find("x" * 5000)
-    with pytest.raises(ImageError, match="none is fetched without --allow-urls"):
+    with pytest.raises(ImageError, match="is fetched only with allow_urls=True"):
         folder.find("https://example.org/cat.jpg")
     assert (
         ImageFolder(tmp_path, allow_urls=True).find("https://example.org/a.jpg")
         == "https://example.org/a.jpg"
     )
-    with pytest.raises(UsageError, match="is not there; expected the folder"):
+    with pytest.raises(InputError, match="does not exist; expected the folder"):
         ImageFolder(tmp_path / "none")
 
 
@@ -468,13 +507,13 @@ def test_stored_images_stay_encoded_and_their_paths_are_found(tmp_path):
     table = pa.table({"image": pa.array(images, kind), "caption": ["c"] * 4})
     pq.write_table(table, tmp_path / "a.parquet")
     source = open_rows(tmp_path / "a.parquet")
-    inputs = read_inputs(next(source.chunks(4)), source, find_fields(source.columns), ImageFolder(tmp_path))
+    inputs = read_inputs(next(source.chunks(4)), source, find_columns(source.columns), ImageFolder(tmp_path))
     assert list(inputs.images) == [images[0], tmp_path / "cat.jpg", None, None]
     assert list(inputs.problems) == [2]
 
 
 def test_rows_with_large_images_come_in_smaller_chunks(tmp_path, monkeypatch):
-    monkeypatch.setattr("capscore.files.rows.CHUNK_BYTES", 25_000)
+    monkeypatch.setattr("capscore.files.row_source.CHUNK_BYTES", 25_000)
     table = pa.table({"image": [bytes([n]) * 10_000 for n in range(10)], "caption": ["c"] * 10})
     pq.write_table(table, tmp_path / "a.parquet", compression=None, use_dictionary=False)
     assert [len(chunk) for chunk in open_rows(tmp_path / "a.parquet").chunks(1024)] == [2] * 5

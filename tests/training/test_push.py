@@ -21,8 +21,8 @@ from capscore.backbones.download import needed_files
 from capscore.backbones.student import StudentTextTower
 from capscore.backbones.transformers_tokenizer import load_tokenizer
 from capscore.backbones.tuned import save_tuned
+from capscore.cli.terminal import UsageError
 from capscore.errors import CapscoreError
-from capscore.files.rows import UsageError
 from capscore.infometic.model import InfoMetIC, InfoMetICConfig
 from tests import processes
 from tests.backbones import tiny_transformers as tiny

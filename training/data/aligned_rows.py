@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from capscore.benchmark.data.annotation_files import AnnotationSource
 from capscore.benchmark.data.coco_format import photos_with_captions
 from capscore.errors import InputError
-from capscore.files.columns import ImageFolder
+from capscore.files.image_folder import ImageFolder
 from capscore.text.languages import language_code
 from training.data.flickr30k_entities import read_entities
 from training.data.row_files import check_text, read_rows, row_names

@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from capscore.errors import InputError, Setting
-from capscore.files.columns import FAMILIAR, ImageFolder, find_fields, find_images
-from capscore.files.rows import Chunk, open_rows
+from capscore.files.columns import FAMILIAR, find_columns
+from capscore.files.image_folder import ImageFolder, find_images
+from capscore.files.read import open_rows
+from capscore.files.row_source import Chunk
 from capscore.text.languages import language_code
 
 _CHUNK = 1024
@@ -56,7 +58,7 @@ def read_rows(
     """The rows of a file, read in chunks, so that photos stored in it are never all in memory.
 
     Args:
-        path: File, as `capscore.files.rows.open_rows` takes it.
+        path: File, as `capscore.files.read.open_rows` takes it.
         lists: Columns of lists, which are JSON in files whose cells are text.
         texts: Columns of plain text.
         images: Folder that relative image names start from; None for the folder of the file.
@@ -66,11 +68,11 @@ def read_rows(
 
     Raises:
         InputError: a row is malformed, or an image that it names is missing; names the line.
-        UsageError: no such file, folder or column.
+        InputError: There is no such file, folder or column.
     """
     source = open_rows(path, split=split)
     has_images = image_column or any(name in source.columns for name in FAMILIAR["image"])
-    columns = find_fields(
+    columns = find_columns(
         source.columns,
         image=image_column,
         candidate=candidate_column,

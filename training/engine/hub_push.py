@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from capscore.cli.terminal import UsageError
 from capscore.errors import CapscoreError
-from capscore.files.rows import UsageError
 from training.engine.model_card import CARD
 from training.engine.push_plan import NETWORK, Plan, PushedFile, files_read, is_network, one_line
 

@@ -11,8 +11,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 
 from capscore.cli.cache import readable_size
+from capscore.cli.terminal import UsageError
 from capscore.errors import CapscoreError
-from capscore.files.rows import UsageError
 from training.engine.model_card import CARD
 
 KINDS = ("tuned", "student")  # in the order in which loading tries them

@@ -1,1 +1,1 @@
-"""Official files of benchmarks → rows: the builder, file readers, loading, checking, export."""
+"""A benchmark's official files → rows: the builder, file readers, loading, checking, export."""

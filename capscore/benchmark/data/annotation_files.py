@@ -1,7 +1,7 @@
-"""Reads and checks an annotation file, plain, gzipped or in an archive: path in, lines, rows or document out.
+"""A benchmark's annotation file, plain, gzipped or inside an archive → its lines, rows or document, checked.
 
-Every fault is an `AnnotationError` that names the file and the line, or the entry of a JSON document. Nothing
-here knows what the rows mean.
+Whatever is wrong with a file is an `AnnotationError` that names the file and the line, or the entry of a JSON
+document. Nothing here knows what the rows mean.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
-from ...errors import CapscoreError, Part, join_parts
+from ...errors import CapscoreError
 
 _TAR_SUFFIXES = (".tar", ".tar.gz", ".tgz")
-# first bytes (letters in lower case) of files that are mistaken for annotation files
+# what files start with (letters in lower case) that lie where an annotation file should, and are none
 _SIGNATURES = {
     b"\xff\xfe": "UTF-16",
     b"\xfe\xff": "UTF-16",
     b"pk\x03\x04": "a zip archive",
     b"\x1f\x8b": "gzip",
-    b"version https://git-lfs": "a pointer of Git LFS; `git lfs pull` fetches the file itself",
+    b"version https://git-lfs": "a pointer of Git LFS, and `git lfs pull` gets the file itself",
     b"<!doctype html": "a web page",
     b"<html": "a web page",
 }
-# in JSON: a backslash, a pair of surrogates, or (group 1) a lone one, which is not a character
+# in JSON: a backslash, a pair of surrogates, or (group 1) one alone, which is no character
 _LONE_SURROGATE = re.compile(r"\\\\|\\u[dD][89abAB]..\\u[dD][c-fC-F]..|(\\u[dD][89a-fA-F]..)")
 _DAMAGE = (
     EOFError,
@@ -53,52 +53,46 @@ class AnnotationError(CapscoreError, ValueError):
     """An annotation file is not what its benchmark documents.
 
     Args:
-        parts: What was found and what was expected; may mention options.
-        file: Name of the file, and of the member if it is an archive.
-        line: 1-based line, or None if no line is at fault.
-        entry: Key or number of an entry in a JSON document.
+        message: what was found and what was expected.
+        file: the file, and what is read from inside it if it is an archive.
+        line: 1-based line, or None where none is at fault.
+        entry: key or number of an entry in a JSON document.
     """
 
-    def __init__(self, *parts: Part, file: str = "", line: int | None = None, entry: object = None):
-        self.said, self.file, self.line, self.entry = parts, file, line, entry
+    def __init__(self, message: str, *, file: str = "", line: int | None = None, entry: object = None):
+        self.message, self.file, self.line, self.entry = message, file, line, entry
         place = [file] if file else []
         if line is not None:
             place.append(f"line {line}")
         if entry is not None:
             place.append(f"entry {entry!r}" if isinstance(entry, str) else f"entry {entry}")
-        super().__init__(*([f"{', '.join(place)}: "] if place else []), *parts)
-
-    @property
-    def message(self) -> str:
-        """The message without file, line and entry."""
-        return join_parts(self.said)
+        super().__init__(f"{', '.join(place)}: {message}" if place else message)
 
     def __reduce__(self):
-        return _rebuild, (type(self), self.said, self.file, self.line, self.entry)
+        return _rebuild, (type(self), self.message, self.file, self.line, self.entry)
 
 
 class MissingAnnotations(AnnotationError):
-    """An annotation file is missing and cannot be downloaded."""
+    """An annotation file is not there, and cannot be downloaded."""
 
 
 def _rebuild(
-    kind: type[AnnotationError], parts: tuple[Part, ...], file: str, line: int | None, entry: object
+    kind: type[AnnotationError], message: str, file: str, line: int | None, entry: object
 ) -> AnnotationError:
-    return kind(*parts, file=file, line=line, entry=entry)
+    return kind(message, file=file, line=line, entry=entry)
 
 
 @dataclass(frozen=True)
 class AnnotationSource:
-    """One existing annotation file.
+    """One annotation file that is there.
 
     Args:
-        path: Path of the file, or of the zip or tar archive that holds it.
-        member: Name inside the archive; "" for a plain file. The last parts of a path are enough.
-        opened: Function that is called whenever the file is read.
+        path: the file, or the zip or tar archive that holds it.
+        member: name inside the archive; "" for a plain file. The last parts of a path are enough.
+        opened: is told whenever the file is read.
 
-    Raises (all reading methods):
-        AnnotationError: the file is cut short, not UTF-8, or has wrong columns or fields; names file and
-            line.
+    Raises (all that reads):
+        AnnotationError: cut short, not UTF-8, wrong columns or fields; names file and line.
     """
 
     path: Path
@@ -111,7 +105,7 @@ class AnnotationSource:
     def error(
         self, message: str, *, line: int | None = None, entry: object = None, member: str | None = None
     ) -> AnnotationError:
-        """An error about this file, to be raised."""
+        """What is wrong with this file, ready to be raised."""
         file = str(self) if member is None else f"{self.path}::{member}"
         return AnnotationError(message, file=file, line=line, entry=entry)
 
@@ -127,12 +121,12 @@ class AnnotationSource:
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
-        """Turn any failure to read or unpack bytes into this file's error."""
+        """Whatever goes wrong when bytes are read or unpacked is this file's error."""
         try:
             yield
         except _DAMAGE as error:
             raise self.error(f"cannot be unpacked, cut short or damaged ({error})") from error
-        except (NotImplementedError, RuntimeError) as error:  # an unknown compression, or encrypted
+        except (NotImplementedError, RuntimeError) as error:  # compressed in another way, or encrypted
             raise self.error(f"cannot be unpacked ({error})") from error
         except OSError as error:
             raise self.error(f"cannot be read ({error.strerror or error})") from error
@@ -160,7 +154,7 @@ class AnnotationSource:
 
     @staticmethod
     def _read_to_the_end(archive: tarfile.TarFile) -> None:
-        """Make gzip check its content, which it does at its end, beyond the last member."""
+        """gzip checks what it unpacked at its end, which lies beyond the last member."""
         assert archive.fileobj is not None
         while archive.fileobj.read(1 << 20):
             pass
@@ -187,7 +181,7 @@ class AnnotationSource:
                 return [name for name in archive.namelist() if not name.endswith("/")]
 
     def sha256(self) -> str:
-        """SHA-256 of the file on disk (of the archive, if it is one)."""
+        """SHA-256 of the file as it lies on disk (of the archive, if it is one)."""
         digest = hashlib.sha256()
         with self._reading(), open(self.path, "rb") as stream:
             while block := stream.read(1 << 20):
@@ -195,7 +189,7 @@ class AnnotationSource:
         return digest.hexdigest()
 
     def git_blob(self) -> str:
-        """The file's id in git: SHA-1 of "blob", its size and its bytes."""
+        """The id by which git knows the file: SHA-1 of "blob", its size and its bytes."""
         with self._reading(), open(self.path, "rb") as stream:
             size = self.path.stat().st_size
             digest = hashlib.sha1(f"blob {size}\0".encode(), usedforsecurity=False)
@@ -220,8 +214,8 @@ class AnnotationSource:
         """(1-based number, text without its line end) of every line, blank ones included.
 
         Args:
-            ended: Whether the last line must have a line end too. Where any text is a valid line, nothing
-                else shows that a file was cut short within one.
+            ended: the last line must have a line end too. Where any text makes a good line, nothing else
+                tells that a file was cut short in the middle of one.
         """
         with self.open() as stream:
             for number, raw in enumerate(stream, start=1):
@@ -236,7 +230,7 @@ class AnnotationSource:
                     raise self._not_utf8(raw[error.start], number) from error
 
     def _check_start(self, start: bytes) -> None:
-        """Refuse binary files and web pages, and name what they are."""
+        """What is no text, or a text that stands for the file, is called what it is."""
         plain = start.lstrip().lower()
         known = next((name for mark, name in _SIGNATURES.items() if plain.startswith(mark)), None)
         if known is None and b"\0" in start:
@@ -250,7 +244,7 @@ class AnnotationSource:
         )
 
     def line_of(self, text: str) -> int | None:
-        """1-based number of the first line with this text (consecutive blanks count as one), or None."""
+        """1-based number of the first line with this text (blanks in a row count as one), if it is found."""
         forms = {text, json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]}
         try:
             for number, line in self.lines():
@@ -262,7 +256,7 @@ class AnnotationSource:
         return None
 
     def tsv(self, *columns: str) -> Iterator[tuple[int, list[str]]]:
-        """(line, its tab-separated values); every line must have one value per column named here."""
+        """(line, its tab-separated values); every line must have as many as there are names here."""
         empty = True
         for number, text in self.lines(ended=True):
             if not text.strip():
@@ -300,7 +294,7 @@ class AnnotationSource:
         return self._parsed(text)
 
     def _parsed(self, text: str, line: int | None = None) -> Any:
-        """A JSON document, or the object on one line of a JSONL file."""
+        """A JSON document, or the object on a line of a file of such lines."""
         try:
             document = json.loads(text, object_pairs_hook=partial(self._object, line))
         except AnnotationError:
@@ -318,7 +312,7 @@ class AnnotationSource:
             raise self.error(
                 f"is not JSON: {problem} at column {error.colno}{cut}", line=error.lineno
             ) from error
-        except (RecursionError, ValueError) as error:  # too deep, or a huge number
+        except (RecursionError, ValueError) as error:  # too deep, or a number of thousands of digits
             raise self.error(f"is not JSON that can be read ({error})", line=line) from error
         if "\\ud" in text or "\\uD" in text:
             self._check_surrogates(text, line)
@@ -342,7 +336,7 @@ class AnnotationSource:
         return document
 
     def csv(self, *required: str, delimiter: str = ",") -> Iterator[tuple[int, dict[str, str]]]:
-        """(last line of the row, its values by column); the header must have the columns named here."""
+        """(line where the row ends, its values by column); the header must have the columns named here."""
         reader = csv.reader(io.StringIO(self.text(), newline=""), delimiter=delimiter, strict=True)
         header: list[str] | None = None
         try:
@@ -379,7 +373,7 @@ class AnnotationSource:
             raise self.error(f"has the column {twice!r} twice", line=1)
 
     def parquet(self, *required: str) -> Iterator[tuple[int, dict[str, Any]]]:
-        """(0-based row, its values by column), read in batches to save memory where photos are inside."""
+        """(0-based row, its values by column); in batches, so photos inside take no memory."""
         import pyarrow
         from pyarrow import parquet
 
@@ -402,7 +396,7 @@ class AnnotationSource:
     def require(
         self, row: Any, required: Iterable[str], *, line: int | None = None, entry: object = None
     ) -> None:
-        """Check that a row of a JSON file is an object with these fields."""
+        """A row of a JSON file must be an object that has these fields."""
         if not isinstance(row, Mapping):
             raise self.error(
                 f"expected a JSON object, found {type(row).__name__}: {row!r:.60}", line=line, entry=entry
@@ -426,7 +420,7 @@ class AnnotationSource:
         line: int | None = None,
         entry: object = None,
     ) -> float:
-        """The value as a number, which must be from low to high."""
+        """A value that must be a number from low to high."""
         try:
             number = float(value)
         except (TypeError, ValueError):
@@ -447,7 +441,7 @@ class AnnotationSource:
         line: int | None = None,
         entry: object = None,
     ) -> int:
-        """The value as a whole number, which must be from low to high."""
+        """A value that must be a whole number from low to high."""
         number = self.number(value, name, low, high, line=line, entry=entry)
         if number != int(number):
             raise self.error(
@@ -456,19 +450,19 @@ class AnnotationSource:
         return int(number)
 
     def flag(self, value: Any, name: str, *, line: int | None = None, entry: object = None) -> bool:
-        """The value, which must be JSON's true or false."""
+        """A value that must be JSON's true or false."""
         if not isinstance(value, bool):
             raise self.error(f"{name} is {value!r:.60}, expected true or false", line=line, entry=entry)
         return value
 
     def identifier(self, value: Any, name: str, *, line: int | None = None, entry: object = None) -> str:
-        """The value as a name, such as that of a photo or a row: a string that is not blank."""
+        """A value that must name something, such as a photo or a row: a string that is not blank."""
         if not isinstance(value, str) or not value.strip():
             raise self.error(f"{name} is {value!r:.60}, expected a name", line=line, entry=entry)
         return value.strip()
 
     def photo(self, value: Any, name: str, *, line: int | None = None, entry: object = None) -> str:
-        """The value as a photo's file name, which has no blanks in any benchmark."""
+        """A value that must be a photo's file name: no benchmark has one with a blank in it."""
         text = self.identifier(value, name, line=line, entry=entry)
         if any(character.isspace() for character in text):
             raise self.error(f"{name} is {text!r:.60}, expected a photo's file name", line=line, entry=entry)
@@ -483,7 +477,7 @@ class AnnotationSource:
         line: int | None = None,
         entry: object = None,
     ) -> None:
-        """Check that a value appears only once; `seen` remembers the place of each."""
+        """A value that must not come twice; `seen` remembers where each was."""
         if value in seen:
             first, before = seen[value]
             where = f"line {first}" if first is not None else f"entry {before}"
@@ -491,13 +485,13 @@ class AnnotationSource:
         seen[value] = (line, entry)
 
     def items(self, value: Any, name: str, *, line: int | None = None, entry: object = None) -> list[Any]:
-        """The value, which must be a JSON list."""
+        """A value that must be a JSON list."""
         if not isinstance(value, list):
             raise self.error(f"{name} is {value!r:.60}, expected a list", line=line, entry=entry)
         return value
 
     def caption(self, value: Any, name: str, *, line: int | None = None, entry: object = None) -> str:
-        """The value as a caption: a string that is not blank, with consecutive blanks made one."""
+        """A value that must be a caption: a string with something in it; blanks in a row become one."""
         if not isinstance(value, str):
             raise self.error(
                 f"{name} is {value!r:.60} ({type(value).__name__}), expected a caption",

@@ -1,4 +1,4 @@
-"""A folder, or zip archive, of many small annotation files → each file by its relative path."""
+"""A folder of many small annotation files, or the zip archive of it → each file, by its place in it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .annotation_files import AnnotationSource
 
 @dataclass(frozen=True)
 class _InOpenArchive(AnnotationSource):
-    """A file in an archive that stays open, so that its long list of names is read only once."""
+    """A file in an archive that stays open: its list of names, long for many files, is read once."""
 
     open_archive: zipfile.ZipFile | None = None
 
@@ -28,14 +28,14 @@ class _InOpenArchive(AnnotationSource):
 def annotation_folder(
     source: AnnotationSource, depth: int = 2
 ) -> Iterator[Callable[[str], AnnotationSource]]:
-    """Yield a function from a name such as "Sentences/36979.txt" to that file of a folder or archive.
+    """What gives a file of a folder or archive by its name, such as "Sentences/36979.txt".
 
     Args:
-        source: Folder or zip archive; `source.opened` is called for an archive.
-        depth: Number of parts of a name; an archive may have any folders before them.
+        source: the folder, or a zip archive; of the latter is told that it is read.
+        depth: parts of a name. In an archive what comes before them does not matter.
 
     Raises:
-        AnnotationError: the archive is damaged; the function raises it if there is no such file.
+        AnnotationError: the archive is damaged; from what is given: there is no such file.
     """
     if source.path.is_dir():
         yield lambda name: _existing(source, name)

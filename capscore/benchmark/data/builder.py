@@ -1,7 +1,7 @@
-"""Base of the loading scripts in `datasets_scripts/`: official annotation files and photos in, rows out.
+"""The base of the loading scripts in `datasets_scripts/`: official annotation files and photos in, rows out.
 
-A script says which files its benchmark has, what is in them, and which photos belong to the rows. The base
-finds, downloads and checks them. It imports only `datasets` and the standard library.
+A script says which files its benchmark has, what is in them, and which photos belong to the rows; found,
+checked and downloaded are they here. Only `datasets` and the standard library are imported.
 """
 
 from __future__ import annotations
@@ -24,32 +24,32 @@ from typing import Any, ClassVar
 import datasets
 from datasets import Features, Value
 
-from ...errors import CapscoreError, InputError, Part, ResultWriteError, Setting, warn
+from ...errors import CapscoreError, InputError, ResultWriteError, warn
 from .annotation_files import AnnotationError, AnnotationSource, MissingAnnotations
 from .script import unpickled
 
 IMAGE_SUFFIXES = {".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff"}
 
-# a published file has a handful of garbled captions at most; one saved in another encoding has many
+# A published file has a handful of garbled captions at most; one that was saved in another encoding has many.
 _MOST_GARBLED = 0.01
-# characters that Windows-1252 has for the bytes of Latin-1's control characters
+# what Windows-1252 makes of the bytes for which Latin-1 has control characters
 _WINDOWS_1252 = {
     ord(character): byte
     for byte in range(0x80, 0xA0)
     if (character := bytes([byte]).decode("cp1252", errors="ignore"))
 }
-# files that `datasets` leaves in a folder that is also its cache
+# what `datasets` leaves in a folder that is also its cache
 _CACHE_FILES = re.compile(r".*\.(lock|arrow)|dataset_info\.json|warnings\.json|LICENSE")
-# file beside prepared rows with the warnings given when they were made
+# beside prepared rows: what a person was told when they were made
 _WARNINGS = "warnings.json"
 
 
 class BenchmarkWarning(UserWarning):
-    """A benchmark is usable but incomplete: rows or photos are missing."""
+    """A benchmark can be used, but is not all that was published: rows or photos are missing."""
 
 
 class MissingImages(CapscoreError, FileNotFoundError):
-    """Photos of a benchmark are missing."""
+    """Photos of a benchmark are not where they should be."""
 
 
 @dataclass(frozen=True)
@@ -57,14 +57,14 @@ class AnnotationFile:
     """An annotation file as its authors publish it.
 
     Args:
-        names: Possible paths under `data_dir`, in order of preference; "captions.zip::captions.jsonl" is a
+        names: where it may lie under `data_dir`, first found first taken; "captions.zip::captions.jsonl" is a
             file inside an archive. `{config}` stands for the configuration's name.
-        url: URL to download a missing file from; "" if there is none.
-        sha256: SHA-256 of what the URL gives (of the archive, if it is one); other downloads are refused.
-        git_blob: Git id of the file, for files in a repository of which only that is known.
-        published: SHA-256 sums of the official file, for `capscore data check`; includes the URL's.
-        source: Where a person gets the file, in words.
-        optional: Whether rows can be read without it.
+        url: where it is downloaded from if it is not there; "" if it cannot be.
+        sha256: of what the URL gives (the archive, if it is one); a download that differs is refused.
+        git_blob: the same in git's own form, where only that is known of a file in a repository.
+        published: SHA-256 sums of the official file, for `capscore data check`; the URL's is one of them.
+        source: where a person gets it, in words.
+        optional: rows can be read without it.
     """
 
     names: tuple[str, ...]
@@ -81,8 +81,8 @@ class ImageFolders:
     """Where a benchmark's photos lie.
 
     Args:
-        folders: Folders under `data_dir`, in the order of the search; "." is `data_dir` itself.
-        source: Where a person gets the photos, in words.
+        folders: under `data_dir`, in the order in which they are looked through; "." is `data_dir` itself.
+        source: where a person gets the photos, in words.
     """
 
     folders: tuple[str, ...]
@@ -94,10 +94,10 @@ class BenchmarkConfig(datasets.BuilderConfig):
     """A configuration of a benchmark.
 
     Args:
-        language: Language code of the captions; "" if rows differ.
-        image_dir: Folder of the photos, if it is not one of the benchmark's own under `data_dir`.
-        images: None takes the available photos, with None for the others; True requires all; False leaves all
-            out.
+        language: language code of the captions; "" where rows differ.
+        image_dir: folder of the photos, if it is not one of the benchmark's own under `data_dir`.
+        images: None takes the photos that are there, with None for the others; True demands them all; False
+            leaves all out.
     """
 
     language: str = ""
@@ -105,7 +105,7 @@ class BenchmarkConfig(datasets.BuilderConfig):
     images: bool | None = None
 
     def create_config_id(self, config_kwargs: dict, custom_features: Features | None = None) -> str:
-        """Name of the cache folder; it changes when a file under `data_dir` or `image_dir` changes."""
+        """Name of the cache folder; another one once a file under `data_dir` or `image_dir` has changed."""
         config_kwargs = dict(config_kwargs)
         for name in ("data_dir", "image_dir"):
             if config_kwargs.get(name):
@@ -116,9 +116,9 @@ class BenchmarkConfig(datasets.BuilderConfig):
 
 
 def _state(folder: Path) -> str:
-    """Digest of names, sizes and times of the files in a folder; links are followed.
+    """A digest of names, sizes and times of the files in a folder; links are followed.
 
-    For photos names are enough, as prepared rows have their paths, not their content.
+    Of photos names are enough: prepared rows have their paths, not what is in them.
     """
     digest = hashlib.sha256()
     photos = tuple(IMAGE_SUFFIXES)
@@ -130,9 +130,9 @@ def _state(folder: Path) -> str:
             with os.scandir(directory) as found:
                 entries = sorted(found, key=lambda entry: entry.name)
         except OSError:
-            continue  # missing, or not readable
+            continue  # not there, or not ours to read
         if (status.st_dev, status.st_ino) in seen:
-            continue  # a link to a folder seen before
+            continue  # a link to a folder that was looked through
         seen.add((status.st_dev, status.st_ino))
         files = []
         for entry in entries:
@@ -143,7 +143,7 @@ def _state(folder: Path) -> str:
             elif entry.name.lower().endswith(photos):
                 files.append(entry.name)
             else:
-                with contextlib.suppress(FileNotFoundError):  # removed in the meantime
+                with contextlib.suppress(FileNotFoundError):  # gone in the meantime
                     status = os.stat(entry.path)
                     files.append(f"{entry.name}\0{status.st_size}\0{status.st_mtime_ns}")
         if files:
@@ -153,15 +153,15 @@ def _state(folder: Path) -> str:
 
 
 def _is_file(entry: os.DirEntry[str]) -> bool:
-    """Whether an entry is a file, or a link to one."""
+    """Whether it is a file, or a link to one."""
     return os.path.isfile(entry.path) if entry.is_symlink() else entry.is_file()
 
 
 def garbled(text: str) -> bool:
     """Whether a text was written in one encoding and read in another.
 
-    UTF-8 read as Latin-1 or Windows-1252 is UTF-8 again when turned back into bytes, which is hardly ever
-    true of other text. Characters that an encoding lacks became "?" or U+FFFD.
+    UTF-8 that was read as Latin-1 or Windows-1252 is UTF-8 again if it is turned back into bytes, which
+    other text hardly ever is; characters that an encoding lacks became "?" or U+FFFD.
 
     >>> garbled("un cafÃ© Ã\xa0 Paris"), garbled("un café à Paris"), garbled("?????? ?? ????")
     (True, False, True)
@@ -174,7 +174,7 @@ def garbled(text: str) -> bool:
         content = text.translate(_WINDOWS_1252).encode("latin-1")
     except UnicodeEncodeError:
         return False
-    # consecutive blanks became one, and the second byte of some letters looks like a blank
+    # blanks in a row became one, and the second byte of some letters looks like a blank
     decoded = content.decode("utf-8", errors="replace")
     broken = decoded.count("\ufffd")
     return sum(not character.isascii() for character in decoded) - broken > broken
@@ -187,10 +187,10 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
     IMAGES, COUNTS, `fields` and `rows`; nothing else is needed.
 
     Attributes:
-        FILES: Name → annotation file.
-        IMAGES: Folders of photos.
-        SPLITS: Names of the splits of a configuration; a method `splits` may override it.
-        COUNTS: Configuration → split → what is counted → published number; "rows" is always counted.
+        FILES: name → annotation file.
+        IMAGES: where photos lie.
+        SPLITS: names of the splits of a configuration; a method `splits` may say otherwise.
+        COUNTS: configuration → split → what is counted → published number; "rows" is always counted.
     """
 
     BUILDER_CONFIG_CLASS = BenchmarkConfig
@@ -209,7 +209,7 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
             config.version = datasets.Version(str(cls.VERSION))
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        """A streamed split goes to other processes with its builder, where the script is loaded first."""
+        """A streamed split goes to other processes with its builder; there the script is loaded first."""
         if type(self).__module__.startswith("capscore_benchmarks."):
             return unpickled, (self.name, self.__getstate__())
         return super().__reduce_ex__(protocol)
@@ -218,33 +218,33 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
 
     @abstractmethod
     def fields(self) -> dict[str, Any]:
-        """Name → feature of all columns except "image" and "image_id", which come first."""
+        """Name → feature of all columns but "image" and "image_id", which come first."""
 
     @abstractmethod
     def rows(self, split: str) -> Iterator[tuple[str, dict[str, Any]]]:
         """(key, row) of every row, in the official order. A key is unique in the split.
 
-        A row has "image_id", the photo's file name. If photos have other names or lie in folders, "image" is
-        a list of names to look for; a photo inside an annotation file is {"path": its name, "bytes": …}, as
-        `datasets.Image` encodes it. `self.file` gives the files.
+        A row has "image_id", the photo's file name; where photos have other names or lie in folders,
+        "image" is a list of names to look for. A photo that an annotation file itself holds is there as
+        `datasets.Image` encodes it, {"path": its name, "bytes": …}. Files are had from `self.file`.
         """
 
     def splits(self) -> tuple[str, ...]:
-        """The splits of this configuration that can be read from the available files."""
+        """The splits of this configuration that can be read from the files there are."""
         return self.SPLITS
 
     def published(self, split: str) -> Mapping[str, int]:
-        """Published counts of a split; a script overrides this if an option chooses other rows."""
+        """Published counts of a split; a script says otherwise where an option chooses other rows."""
         return self.COUNTS.get(self.config.name, {}).get(split, {})
 
     def count(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-        """Counts of a split's rows that a published table has; missing photos count too."""
+        """What a published table counts in a split's rows, photos left out."""
         return {"rows": len(rows), "images": len({row["image_id"] for row in rows if "image_id" in row})}
 
     def warn(self, message: str) -> None:
-        """Warn that the benchmark is usable but incomplete.
+        """Say that the benchmark can be used, but is not all that was published.
 
-        The warning is repeated whenever the prepared rows are loaded.
+        It is said again whenever the prepared rows are loaded.
         """
         self._said.append(message)
         warn(BenchmarkWarning(message))
@@ -262,7 +262,7 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
         return None if not given else Path(os.path.abspath(os.path.expanduser(given)))
 
     def find(self, name: str) -> AnnotationSource | None:
-        """An annotation file under `data_dir`, or None if it is missing."""
+        """An annotation file under `data_dir`, or None if it is not there."""
         if self.data_dir is None:
             return None
         for place in self.FILES[name].names:
@@ -272,12 +272,12 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
         return None
 
     def shards(self, name: str) -> list[AnnotationSource]:
-        """The files under `data_dir` that are parts of an annotation file, in order; [] if none exist.
+        """The files under `data_dir` that hold an annotation file in parts, in order; [] if there are none.
 
-        The file's names are patterns such as "data/test-*.parquet"; the first that matches is taken.
+        Its names are patterns, "data/test-*.parquet"; the first that matches anything is taken.
 
         Raises:
-            AnnotationError: some parts are missing, such as others than "…-00002-of-00005…".
+            AnnotationError: "…-00002-of-00005…" is there, but not all five are.
         """
         for place in self.FILES[name].names if self.data_dir is not None else ():
             paths = sorted(self.data_dir.glob(place.format(config=self.config.name)))
@@ -286,16 +286,15 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
             parts = {match[1] for path in paths if (match := re.search(r"-of-(\d+)", path.name))}
             if parts and parts != {f"{len(paths):05d}"}:
                 raise AnnotationError(
-                    f"{self.name} ({self.config.name}): there are {len(paths)} files {place} under ",
-                    Setting("data_dir"),
-                    f" ({self.data_dir}); by their names there should be {' or '.join(sorted(parts))}",
+                    f"{self.name} ({self.config.name}): there are {len(paths)} files {place} under data_dir="
+                    f"{self.data_dir}; by their names there should be {' or '.join(sorted(parts))}"
                 )
             return [AnnotationSource(path, opened=self._note) for path in paths]
         return []
 
     @cached_property
     def files_read(self) -> dict[Path, AnnotationSource]:
-        """The annotation files that were read so far, by their path."""
+        """The annotation files that have been read so far, by their path."""
         return {}
 
     def _note(self, source: AnnotationSource) -> None:
@@ -305,8 +304,7 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
         """An annotation file: the one under `data_dir`, else downloaded and checked.
 
         Raises:
-            MissingAnnotations: the file is missing and cannot be downloaded; the message says where to get
-                it.
+            MissingAnnotations: it is not there and cannot be downloaded; says where it is looked for and had.
         """
         found = self.find(name)
         if found is not None:
@@ -314,21 +312,25 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
         known = self.FILES[name]
         if known.url and self.data_dir is None:
             return self._download(known)
-        raise MissingAnnotations(*self._absence(name))
+        raise MissingAnnotations(self._absence(name))
 
-    def _absence(self, name: str) -> list[Part]:
-        known, folder = self.FILES[name], Setting("data_dir")
+    def _absence(self, name: str) -> str:
+        known = self.FILES[name]
         places = " or ".join(place.format(config=self.config.name) for place in known.names)
-        where: list[Part] = ["not found, for no ", folder, " was given"]
-        if self.data_dir is not None and os.path.isdir(self.data_dir):
-            where = ["not found under ", folder, f" ({self.data_dir}){self._there(known)}"]
-        elif self.data_dir is not None:
-            where = [folder, f" ({self.data_dir}) is not a folder"]
+        where = (
+            "no data_dir was given" if self.data_dir is None else f"not found under data_dir={self.data_dir}"
+        )
+        if self.data_dir is not None:
+            where = (
+                f"{where}{self._there(known)}"
+                if os.path.isdir(self.data_dir)
+                else f"data_dir={self.data_dir} is not a folder"
+            )
         source = known.source or self.HOMEPAGE
-        return [f"{self.name} ({self.config.name}) reads {places}: ", *where, f". Get it from {source}"]
+        return f"{self.name} ({self.config.name}) reads {places}: {where}. Get it from {source}"
 
     def _there(self, known: AnnotationFile) -> str:
-        """What exists instead of a file: something else of its name, a similar name, or any other files."""
+        """What is there instead of a file: something else of its name, a similar name, or anything."""
         assert self.data_dir is not None
         held: list[str] = []
         for place in known.names:
@@ -362,9 +364,7 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
             reason = error.__cause__ or error
             raise MissingAnnotations(
                 f"{self.name} ({self.config.name}): {url} could not be downloaded ({reason}). Put the file "
-                "into a folder and give ",
-                Setting("data_dir"),
-                f"; it is looked for as {' or '.join(known.names)}",
+                f"into a folder and pass data_dir; it is looked for as {' or '.join(known.names)}"
             ) from error
         member = next((place.partition("::")[2] for place in known.names if "::" in place), "")
         source = AnnotationSource(path, member, self._note)
@@ -376,7 +376,7 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
                 f"{self.name}: what {url} gave is not the published file (its {kind} differs from "
                 f"{(known.sha256 or known.git_blob)[:12]}…); it was removed"
             )
-        # the name tells whether a file is packed, and a download does not keep it
+        # that a file is packed is told by its name, which a download does not keep
         named = path.with_name(f"{path.name}-{url.rpartition('/')[2]}")
         if named.name.endswith((".gz", ".tgz", ".tar")):
             if not named.exists():
@@ -390,11 +390,11 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
 
     @cached_property
     def image_roots(self) -> list[Path]:
-        """Existing folders that are searched for photos."""
+        """Folders in which photos are looked for, those that exist."""
         if self.config.image_dir:
             folder = Path(os.path.abspath(os.path.expanduser(self.config.image_dir)))
             if not os.path.isdir(folder):
-                raise InputError(Setting("image_dir"), f" ({folder}) is not a folder")
+                raise InputError(f"image_dir={folder} is not a folder")
             return [folder]
         if self.data_dir is None:
             return []
@@ -402,7 +402,7 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
         return [folder for folder in found if os.path.isdir(folder)]
 
     def find_image(self, names: Sequence[str]) -> str | None:
-        """Path of the first of these names that exists, or None."""
+        """Path of the first of these names that is there."""
         for root in self.image_roots:
             for name in names:
                 if name in self._listing(root, name.rpartition("/")[0]):
@@ -414,13 +414,13 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
         key = (root, folder)
         if key not in self._listings:
             names: list[str] = []
-            # an annotation file must not make anything outside the folders of photos be read
+            # an annotation file has no say over what is read outside the folders of photos
             if not os.path.isabs(folder) and ".." not in folder.split("/"):
                 try:
                     with os.scandir(root / folder) as entries:
                         names = [entry.name for entry in entries if _is_file(entry)]
                 except (FileNotFoundError, NotADirectoryError):
-                    pass  # none of its photos exists
+                    pass  # none of its photos is there
                 except OSError as error:
                     raise MissingImages(
                         f"{self.name} ({self.config.name}): the folder of photos {root / folder} cannot be "
@@ -460,14 +460,14 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
         return [datasets.SplitGenerator(name=split, gen_kwargs={"split": split}) for split in self.splits()]
 
     def examples(self, split: str) -> Iterator[tuple[str, dict[str, Any]]]:
-        """`checked_rows` with the path of every photo, or None where it is missing."""
+        """`checked_rows` with the path of every photo, or None where it is not there."""
         for key, row in self._generate_examples(split):
             for column in self.image_columns:
                 row[column] = row[column] and self._unpacked(row[column])
             yield key, row
 
     def _unpacked(self, photo: Mapping[str, Any]) -> str:
-        """Path of a photo; one inside an annotation file is written to disk once, named by its content."""
+        """Path of a photo; one that an annotation file holds is written out, once, named by its content."""
         content = photo["bytes"]
         if content is None:
             return photo["path"]
@@ -489,7 +489,7 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
         self._report(tally, split)
 
     def checked_rows(self, split: str) -> Iterator[tuple[str, dict[str, Any]]]:
-        """`rows`, checked for duplicate keys and garbled text; "image" holds names to look for."""
+        """`rows`, with every key seen once and no text decoded wrongly; "image" holds names to look for."""
         name = f"{self.name} ({self.config.name}, {split})"
         seen: set[str] = set()
         wrong: list[str] = []
@@ -506,7 +506,7 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
         if len(wrong) > max(1, _MOST_GARBLED * len(seen)):
             file, line = self._origin(wrong[0])
             raise AnnotationError(
-                f"{name}: {len(wrong):,} of {len(seen):,} captions look like UTF-8 that was read in another "
+                f"{name}: {len(wrong):,} of {len(seen):,} captions look as if UTF-8 had been read as another "
                 f"encoding and saved again, such as {wrong[0]!r:.80}",
                 file=file,
                 line=line,
@@ -516,7 +516,7 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
         return " or ".join(map(str, self.files_read.values()))
 
     def _origin(self, text: str) -> tuple[str, int | None]:
-        """The file and line that have a text; all files that were read if none has it unchanged."""
+        """The file that has a text, and the line; all files that were read, where none has it as it is."""
         for source in list(self.files_read.values()):
             line = source.line_of(text)
             if line is not None:
@@ -536,17 +536,16 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
             if path is None and self.config.images:
                 places = ", ".join(map(str, self.image_roots)) or self._expected_folders()
                 raise MissingImages(
-                    f"{self.name} ({self.config.name}): no {' or '.join(names)} in {places}; ",
-                    Setting("images", True),
-                    " requires all photos, and `capscore data check` lists those that are missing. Photos: "
-                    f"{self.IMAGES.source}",
+                    f"{self.name} ({self.config.name}): no {' or '.join(names)} in {places}; images=True "
+                    "asks for all of them, and `capscore data check` lists what is missing. Photos: "
+                    f"{self.IMAGES.source}"
                 )
             row[column] = None if path is None else {"path": path, "bytes": None}
         return row
 
     def _expected_folders(self) -> str:
         folders = (folder.format(config=self.config.name) for folder in self.IMAGES.folders)
-        return f"data_dir/{{{', '.join(folders)}}} (none of these exists)"
+        return f"data_dir/{{{', '.join(folders)}}} (none of these is there)"
 
     def _report(self, tally: _Tally, split: str) -> None:
         name = f"{self.name} ({self.config.name}, {split})"
@@ -566,15 +565,11 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
             f"missing is {tally.missing_example}, {there}"
         )
         if not tally.found and self.config.image_dir:
-            raise MissingImages(
-                f"{message}. ",
-                Setting("images", False),
-                f" loads the annotations alone. {self.IMAGES.source}",
-            )
+            raise MissingImages(f"{message}. images=False loads the annotations alone. {self.IMAGES.source}")
         self.warn(f"{message}. Rows without a photo have None")
 
     def _an_image(self) -> str:
-        """Name of some photo in a folder of photos or one level below, or ""."""
+        """A photo that is there, in a folder of photos or in one within it."""
         for root in self.image_roots:
             for folder in ("", *sorted(entry.name for entry in os.scandir(root) if entry.is_dir())):
                 for name in sorted(self._listing(root, folder)):
@@ -583,10 +578,10 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
         return ""
 
     def download_and_prepare(self, *args: Any, **kwargs: Any) -> None:
-        """As in `datasets`; warnings given when rows were prepared are repeated when they are loaded.
+        """As in `datasets`; what was said when the rows were prepared is said again when they are found.
 
         Raises:
-            AnnotationError, MissingImages: as in `capscore.load_benchmark`; no rows are kept.
+            AnnotationError, MissingImages: as `capscore.load_benchmark`; nothing is kept.
             ResultWriteError: the cache cannot be written, or its disk is full.
         """
         self._said.clear()
@@ -605,28 +600,26 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
         try:
             super()._download_and_prepare(dl_manager, verification_mode, **prepare_split_kwargs)
         except datasets.exceptions.DatasetGenerationError as error:
-            # the cause says what is wrong; this error only says that something is
+            # what is wrong is said by the error below; this one only says that there was one
             if isinstance(error.__cause__, (CapscoreError, BenchmarkWarning)):
                 raise error.__cause__ from None
             if isinstance(error.__cause__, OSError):
                 raise self._unwritable(error.__cause__) from error.__cause__
             raise
         if self._said and os.path.isdir(self._output_dir):
-            # the folder has a temporary name until it is complete
+            # the folder has another name until it is whole
             Path(self._output_dir, _WARNINGS).write_text(json.dumps(self._said), encoding="utf-8")
 
     def _unwritable(self, error: OSError) -> ResultWriteError:
         return ResultWriteError(
             f"{self.name} ({self.config.name}) could not be prepared in {self._cache_dir_root} "
-            f"({error.strerror or error}); ",
-            Setting("cache_dir"),
-            " may name another folder",
+            f"({error.strerror or error}); cache_dir=… is another folder for it"
         )
 
 
 @dataclass
 class _Tally:
-    """Names of the photos found and missing, and the number of rows."""
+    """Photos found and missing, as sets of names; rows."""
 
     rows: int = 0
     found: set[str] = field(default_factory=set)

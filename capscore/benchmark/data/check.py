@@ -1,7 +1,7 @@
-"""Checks whether a benchmark's files are complete and as published: its folder in, findings out.
+"""Are a benchmark's files all there and as published? Its folder in, findings in words out.
 
-It counts rows, photos and everything else with a published number, compares SHA-256 sums of the annotation
-files, and names photos that are missing or cannot be opened.
+Counted are rows, photos and whatever else the loading script knows published numbers of; compared are SHA-256
+sums of the annotation files; named are photos that are missing, or that cannot be opened.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ OK, NOTE, PROBLEM = "ok", "note", "problem"
 
 @dataclass(frozen=True)
 class Finding:
-    """One result of the check.
+    """One thing that was looked at.
 
     Attributes:
-        level: "ok", "note" for a remark, or "problem" for a difference from the published files.
-        what: File, split or number that was checked.
-        message: Result in words.
+        level: "ok"; "note", what a person should know; "problem", what differs from what was published.
+        what: the file, split or number.
+        message: what was found, in words.
     """
 
     level: str
@@ -39,13 +39,13 @@ class Finding:
 
 @dataclass
 class CheckedBenchmark:
-    """All findings about one configuration.
+    """What was found of one configuration.
 
     Attributes:
-        benchmark, config: Names of the benchmark and the configuration.
-        findings: Findings in the order of the checks.
-        counts: Split → what was counted → number.
-        missing_images: File names of the missing photos, each once.
+        benchmark, config: which.
+        findings: in the order in which they were looked at.
+        counts: split → what was counted → number.
+        missing_images: file names of the photos that are not there, each once.
     """
 
     benchmark: str
@@ -55,12 +55,12 @@ class CheckedBenchmark:
     missing_images: list[str] = field(default_factory=list)
 
     def add(self, level: str, what: str, message: str) -> None:
-        """Add a finding."""
+        """One more finding."""
         self.findings.append(Finding(level, what, message))
 
     @property
     def problems(self) -> list[Finding]:
-        """Differences from the published files."""
+        """What differs from what was published."""
         return [finding for finding in self.findings if finding.level == PROBLEM]
 
     def to_dict(self) -> dict[str, Any]:
@@ -86,11 +86,12 @@ def check_benchmark(
     """Check a benchmark's files.
 
     Args:
-        slug: Name of the benchmark.
-        configs: Names of its configurations; None takes all.
-        data_dir, image_dir: As in `capscore.load_benchmark`.
-        open_images: Whether to decode every photo, to find damaged ones.
-        say: Function that takes one line about what is being checked.
+        slug: name of the benchmark.
+        configs: its configurations; None takes all whose files are there (or, if none are, says what is
+            missing of each).
+        data_dir, image_dir: as in `capscore.load_benchmark`.
+        open_images: decode every photo, to find those that are damaged.
+        say: takes one line on what is being looked at.
 
     Raises:
         CapscoreError: an unknown benchmark.
@@ -140,7 +141,7 @@ def _check_files(builder: CaptionBenchmark, found: CheckedBenchmark) -> None:
         source = builder.find(name)
         if source is None or source.path not in builder.files_read:
             continue
-        # a URL may give an archive, whose checksum is not that of a file unpacked from it
+        # what a URL gives may be an archive: its checksum says nothing of a file that was unpacked from it
         unpacked = not source.member and any("::" in place for place in known.names)
         sums = {"" if unpacked else known.sha256, *known.published} - {""}
         if known.git_blob and not unpacked:
@@ -151,7 +152,7 @@ def _check_files(builder: CaptionBenchmark, found: CheckedBenchmark) -> None:
                 f"{'is' if same else 'differs from'} the published file (git id)",
             )
         elif not sums:
-            found.add(OK, source.path.name, "is there; no checksum is published")
+            found.add(OK, source.path.name, "is there; no checksum of it is published")
         elif source.sha256() in sums:
             found.add(OK, source.path.name, "is the published file (SHA-256)")
         else:
@@ -170,7 +171,7 @@ def _check_counts(
         elif number == published[what]:
             found.add(OK, split, f"{number:,} {what}, as published")
         else:
-            found.add(PROBLEM, split, f"{number:,} {what}; {published[what]:,} were published")
+            found.add(PROBLEM, split, f"{number:,} {what}, and {published[what]:,} were published")
 
 
 def _check_images(
@@ -183,7 +184,7 @@ def _check_images(
         found.add(
             NOTE,
             "photos",
-            f"{len(names):,} are named, and there is no folder of photos: {builder.IMAGES.source}",
+            f"{len(names):,} are named, and no folder of them is there: {builder.IMAGES.source}",
         )
         return
     if found.missing_images:
@@ -205,14 +206,14 @@ def _check_images(
 
 
 def _near(builder: CaptionBenchmark, name: str) -> str:
-    """A message's ending that suggests a photo with another ending, or with a similar name."""
+    """The photo that may have been meant: one of the same name with another ending, or a similar one."""
     stem = os.path.splitext(os.path.basename(name))[0].lower()
     for root in builder.image_roots:
         there = os.listdir(root)
         same = [other for other in there if os.path.splitext(other)[0].lower() == stem]
         near = same or difflib.get_close_matches(os.path.basename(name), there, n=1, cutoff=0.9)
         if near:
-            return f" (instead of the first there is {near[0]})"
+            return f" (for the first there is {near[0]})"
     return ""
 
 

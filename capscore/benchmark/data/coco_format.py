@@ -1,6 +1,6 @@
-"""Reads and checks a caption file in COCO's format: file in, photos with their captions out.
+"""A caption file in COCO's format → its photos, each with its captions, checked.
 
-COCO, nocaps and VizWiz-Captions have this format.
+COCO's own files, nocaps and VizWiz-Captions are such files.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from .annotation_files import AnnotationSource
 def photos_with_captions(
     source: AnnotationSource, *, image_fields: Sequence[str] = (), caption_fields: Sequence[str] = ()
 ) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
-    """(entry of `images`, its entries of `annotations`) for every photo, both in the file's order.
+    """(entry of `images`, its entries of `annotations`) of every photo, both in the file's order.
 
-    "file_name" and "caption" are checked, and consecutive blanks in captions become one; other fields are as
+    "file_name" of a photo is a name and "caption" a caption (blanks in a row become one); other fields are as
     in the file. A photo without captions has [].
 
     Args:
-        source: File with `{"images": [{"id", "file_name"}], "annotations": [{"id", "image_id", "caption"}]}`.
-        image_fields, caption_fields: Further fields that entries must have.
+        source: the file, `{"images": [{"id", "file_name"}], "annotations": [{"id", "image_id", "caption"}]}`.
+        image_fields, caption_fields: what entries must have beside these.
 
     Raises:
-        AnnotationError: a field is missing, an id appears twice, a caption is empty or belongs to no photo.
+        AnnotationError: a field is missing, an id appears twice, a caption is empty or of no photo.
     """
     document = source.json()
     source.require(document, ["images", "annotations"])

@@ -1,7 +1,7 @@
-"""Writes a benchmark as a folder of Parquet files with a card, which every version of `datasets` loads.
+"""A benchmark's files → a folder of Parquet with a card, which every version of `datasets` loads by itself.
 
-`load_dataset(folder, "fr")` needs neither script nor capscore, from datasets 3.6 on. On the Hub the same
-folder is a data set. Available photos are stored in the Parquet files.
+`load_dataset(folder, "fr")` needs no script and no capscore, from datasets 3.6 on; on the Hub the same folder
+is a data set. Photos that are there are put into the Parquet files.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .builder import CaptionBenchmark
 
 
-# a line in the card of every written folder
+# in the card of every folder that is written
 _WRITTEN_BY = "Written from the official files by `capscore data export"
 
 
@@ -40,17 +40,17 @@ def export_benchmark(
     """Write a benchmark as Parquet with a card.
 
     Args:
-        slug: Name of the benchmark.
-        out: Folder to write; it gets its name only once it is complete.
-        configs: Names of configurations; None takes all whose files are available.
-        data_dir, image_dir, images: As in `capscore.load_benchmark`.
-        force: Whether to replace an empty folder, or one written by this function.
-        say: Function that takes one line about what is being done.
+        slug: name of the benchmark.
+        out: the folder to make; it has its name only once it is whole.
+        configs: which configurations; None takes all whose files are there.
+        data_dir, image_dir, images: as in `capscore.load_benchmark`.
+        force: replace the folder if it is there: an empty one, or one that was made by this.
+        say: takes one line on what is being done.
 
     Raises:
-        InputError: the folder exists (with `force`: and was not written by this function, or holds the files
-            to read), `data_dir` is not a folder, or a configuration is unknown.
-        AnnotationError: a file is damaged, or a file of a named configuration is missing.
+        InputError: the folder is there (with `force`: and was not made by this, or holds the files that are
+            read), `data_dir` is none, or a configuration is unknown.
+        AnnotationError: a file is missing (of a configuration that was named) or damaged.
         ResultWriteError: the folder cannot be written.
 
     >>> from datasets import load_dataset
@@ -99,9 +99,9 @@ def export_benchmark(
         if out.is_dir():
             shutil.rmtree(out)
         os.replace(beside, out)
-    except ResultWriteError as error:  # its message names a cache, which is inside the folder here
+    except ResultWriteError as error:  # its message is of a cache, which here is a part of the folder
         raise ResultWriteError(f"{out} could not be written ({error.__cause__})") from error
-    except CapscoreError:  # some are OSErrors, but not about writing
+    except CapscoreError:  # some are OSErrors, but not of writing
         raise
     except OSError as error:
         raise ResultWriteError(f"{out} could not be written ({error})") from error
@@ -116,10 +116,10 @@ def _check_place(out: Path, needed: Sequence[str | Path | None], force: bool) ->
     if not force:
         raise InputError(f"{out} exists; ", Setting("force", True), " replaces it", field="out")
     if out.is_symlink() or not out.is_dir() or not (_is_ours(out) or not any(out.iterdir())):
-        raise InputError(f"{out} exists and is not an exported benchmark; it is left as it is", field="out")
+        raise InputError(f"{out} exists and is not an exported benchmark; it is left alone", field="out")
     for folder in needed:
         if folder is not None and Path(os.path.expanduser(folder)).resolve().is_relative_to(out.resolve()):
-            raise InputError(f"{out} is not replaced, because {folder} lies in it", field="out")
+            raise InputError(f"{out} is not replaced, for {folder} lies in it", field="out")
 
 
 def _is_ours(folder: Path) -> bool:
@@ -128,9 +128,9 @@ def _is_ours(folder: Path) -> bool:
 
 
 def _write_config(builder: CaptionBenchmark, workshop: Path, folder: Path) -> dict[str, Any]:
-    """Write the Parquet files of a configuration, and return its entries in the card.
+    """Parquet files of a configuration → its entries in the card.
 
-    `datasets` leaves notes and locks beside the files it writes, so it writes in the workshop.
+    `datasets` leaves notes and locks beside what it writes, so it writes in the workshop.
     """
     made = workshop / "prepared" / builder.config.name
     builder.download_and_prepare(str(made), file_format="parquet")
@@ -159,9 +159,9 @@ def _write_config(builder: CaptionBenchmark, workshop: Path, folder: Path) -> di
 
 
 def _copy_without_features(path: Path, target: Path) -> None:
-    """Copy Parquet without the features in the format of this `datasets`, which older versions cannot read.
+    """Copy Parquet without the features as this `datasets` notes them, which older ones cannot read.
 
-    The card has them in a form that all versions read.
+    The card has them in a form that all of them read.
     """
     import pyarrow.parquet as pq
 
@@ -172,7 +172,7 @@ def _copy_without_features(path: Path, target: Path) -> None:
 
 
 def _card(slug: str, written: dict[str, Any]) -> str:
-    """The script's card, with the written configurations."""
+    """The script's card, with the configurations that were written."""
     import yaml
 
     text = Path(benchmark_folder(slug), "README.md").read_text(encoding="utf-8")

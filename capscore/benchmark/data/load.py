@@ -1,7 +1,7 @@
-"""Loads a benchmark as a data set: its name, configuration and folder of files in, a data set out.
+"""Benchmarks in one line: a benchmark's name, its configuration and the folder of its files → a data set.
 
-`load_dataset` of datasets < 4 runs the loading scripts itself. Later versions do not; `load_benchmark` works
-with all of them.
+`load_dataset` of datasets < 4 runs the loading scripts itself; later ones do not, and `load_benchmark` does,
+on all of them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from .builder import BenchmarkConfig, CaptionBenchmark
 
-# modules that turn files into rows, besides the loading script itself
+# what turns files into rows, beside the loading script itself
 READERS = (
     "annotation_files",
     "annotation_folder",
@@ -51,28 +51,27 @@ def load_benchmark(
     """Load a benchmark, as `datasets.load_dataset` would.
 
     Args:
-        slug: Name of the benchmark, such as "xvnli"; `capscore.benchmark_slugs()` lists them.
-        config: Name of its configuration, such as "fr"; None for the only one, or a default.
-        data_dir: Folder of its official files; None downloads them if their source is public.
-        split: Split such as "test", "test[:10%]" or "train+test"; None gives all, by name. A stream takes
-            whole splits.
-        streaming: Whether to yield rows as they are read instead of preparing them on disk.
-        images: None takes the available photos (the others are None), True requires all, False leaves them
-            out.
-        image_dir: Folder of the photos, if it is not one of the benchmark's own under data_dir.
-        cache_dir: Folder for prepared rows; None takes that of `datasets`. Rows are prepared again when a
-            file or the loading script has changed.
-        options: Options that only this benchmark's configurations have, by name.
+        slug: name of the benchmark, such as "xvnli"; `capscore.benchmark_slugs()` lists them.
+        config: its configuration, such as "fr"; None where it has one only, or a default.
+        data_dir: folder of its official files; None downloads them where their source is public.
+        split: "test", "test[:10%]", "train+test", …; None gives all, by name. A stream takes whole splits.
+        streaming: yield rows as they are read instead of preparing them on disk.
+        images: None takes the photos that are there (None stands for the others), True demands all, False
+            leaves them out.
+        image_dir: folder of the photos, if it is not one of the benchmark's own under data_dir.
+        cache_dir: where prepared rows are kept; None takes the folder of `datasets`. They are prepared again
+            when a file, or the loading script, has changed.
+        options: what only this benchmark's configurations have, by name.
 
     Raises:
         CapscoreError: an unknown benchmark, configuration, split or option.
-        AnnotationError: a file is missing or damaged, with its line; none of its rows are kept.
-        MissingImages: photos are missing with images=True, or a folder of photos has none of those expected.
+        AnnotationError: a file is missing or damaged; names file and line. Nothing is kept of it.
+        MissingImages: with images=True, or where a folder of photos holds none of those expected.
         ResultWriteError: prepared rows cannot be written.
 
     Warns:
-        BenchmarkWarning: rows, photos or references are fewer than published.
-            `warnings.simplefilter("error", capscore.BenchmarkWarning)` makes it an error.
+        BenchmarkWarning: rows, photos or references are fewer than published. With
+            `warnings.simplefilter("error", capscore.BenchmarkWarning)` it is an error too.
 
     >>> import capscore
     >>> capscore.load_benchmark("xvnli", "fr", data_dir="xvnli", split="test").num_rows   # doctest: +SKIP
@@ -142,7 +141,7 @@ def config_name(slug: str, config: str | None) -> str:
 
     Raises:
         CapscoreError: an unknown benchmark.
-        InputError: an unknown configuration, or None where one is needed; the message lists them.
+        InputError: an unknown configuration, or none where one is needed; says which there are.
 
     >>> config_name("thumb", None), config_name("xvnli", "fr")
     ('default', 'fr')
@@ -152,7 +151,7 @@ def config_name(slug: str, config: str | None) -> str:
     if config is None:
         config = kind.DEFAULT_CONFIG_NAME or (names[0] if len(names) == 1 else None)
     if config not in names:
-        given = "is needed" if config is None else f"{config!r} is unknown"
+        given = "is needed" if config is None else f"{config!r} is not known"
         raise InputError(
             f"{slug}: a configuration {given}: one of {', '.join(names)}{_near(config, names)}",
             field="config",
@@ -203,8 +202,8 @@ def _check_split(builder: CaptionBenchmark, split: str, streaming: bool) -> None
             )
     if streaming and str(split) not in names:
         raise InputError(
-            f"{split!r}: a stream has one whole split, {' or '.join(names)}; its methods take and skip give "
-            "parts of it",
+            f"{split!r}: a stream is of one whole split, of {' or '.join(names)}; its methods take and skip "
+            "give parts of it",
             field="split",
         )
     try:
@@ -214,14 +213,14 @@ def _check_split(builder: CaptionBenchmark, split: str, streaming: bool) -> None
 
 
 def _near(given: object, names: Iterable[str]) -> str:
-    """A message's ending that suggests a similar name."""
+    """The name that may have been meant, as an ending of a message."""
     spelt = {name.lower(): name for name in names}
     close = difflib.get_close_matches(str(given).lower(), spelt, n=1) if isinstance(given, str) else []
     return f"; did you mean {spelt[close[0]]!r}?" if close else ""
 
 
 def _code_digest(slug: str) -> str:
-    """Digest of the code that turns files into rows: rows prepared by other code are prepared again."""
+    """Digest of what turns files into rows, so that rows prepared by other code are not taken for its own."""
     digest = hashlib.sha256(Path(benchmark_folder(slug), f"{slug}.py").read_bytes())
     for name in READERS:
         digest.update((Path(__file__).parent / f"{name}.py").read_bytes())

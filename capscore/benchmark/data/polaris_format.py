@@ -1,4 +1,4 @@
-"""Reads the CSV, Parquet and JSON files of Polaris and Nebula, which share a format.
+"""Polaris and Nebula, which one group publishes in one format: their CSV, Parquet and JSON files → rows.
 
 The configuration "default" has the official rows; "explained" has those of Kim et al. (2025, EXPERT), a score
 and an explanation in three parts for each caption.
@@ -24,12 +24,12 @@ EXPLANATION = ("fluency", "relevance", "descriptiveness")
 class RatedCaptions(CaptionBenchmark):
     """Base of the loading scripts of Polaris and Nebula.
 
-    FILES has for each split some of "<split>_parquet" (patterns, see `shards`), "<split>_csv", "<split>_json"
+    FILES has, for a split, some of "<split>_parquet" (patterns, see `shards`), "<split>_csv", "<split>_json"
     and "<split>_explained".
 
     Attributes:
-        N_RATINGS: Whether the explained rows have the number of people behind a score.
-        ONE_CAPTION_A_PHOTO: Whether it is an error if a photo appears twice in a split.
+        N_RATINGS: whether the explained rows say how many people a score is of.
+        ONE_CAPTION_A_PHOTO: whether a photo that comes twice in a split is a mistake.
     """
 
     SPLITS = ("train", "validation", "test")
@@ -63,7 +63,7 @@ class RatedCaptions(CaptionBenchmark):
             yield str(number), row
 
     def _kinds(self, split: str) -> list[str]:
-        """Names in FILES of a split's files for this configuration, best first."""
+        """Names in FILES of what this configuration reads of a split, the best first."""
         kinds = ("explained",) if self.config.name == "explained" else ("parquet", "csv", "json")
         return [name for kind in kinds if (name := f"{split}_{kind}") in self.FILES]
 
@@ -128,7 +128,7 @@ class RatedCaptions(CaptionBenchmark):
 def _one_of(
     file: AnnotationSource, row: Mapping[str, Any], names: Sequence[str], place: dict[str, int]
 ) -> Any:
-    """A value whose name differs between the CSV and JSON files and the Parquet files on the Hub."""
+    """The same thing is called otherwise in the CSV and JSON files than in the Parquet files of the Hub."""
     for name in names:
         if name in row:
             return row[name]
@@ -136,11 +136,11 @@ def _one_of(
 
 
 def _photo(file: AnnotationSource, row: Mapping[str, Any], place: dict[str, int]) -> tuple[str, Any]:
-    """File name of the photo, and the names to look for, or the photo itself if the file holds it."""
+    """File name of the photo; and the names to look for, or the photo itself where the file holds it."""
     held = row.get("img", row.get("image"))
     if isinstance(held, Mapping) and held.get("bytes") is not None:
         name = row.get("file_name") or (held.get("path") or "").rpartition("/")[2]
-        # without a name it is named by its content, like the photos of Polaris and Nebula
+        # without a name it is called after its content, as the photos of Polaris and Nebula are
         name = name or f"{hashlib.md5(held['bytes'], usedforsecurity=False).hexdigest()}.jpg"
         return name, {"path": name, "bytes": held["bytes"]}
     name = file.photo(_one_of(file, row, ("imgid", "file_name"), place), "the photo's name", **place)
@@ -156,7 +156,7 @@ def _entries(file: AnnotationSource) -> Iterator[tuple[int, Mapping[str, Any]]]:
 
 
 def _literal(file: AnnotationSource, text: str, line: int) -> Any:
-    """A list of references, which the CSV files hold as a Python literal."""
+    """The CSV files hold a list of references as Python writes it."""
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError, RecursionError, MemoryError) as error:

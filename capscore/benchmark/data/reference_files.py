@@ -1,7 +1,7 @@
-"""Reads references from the caption files of Flickr8k, Flickr30k and COCO.
+"""The caption files of Flickr8k, Flickr30k and COCO → the captions of a benchmark's photos, its references.
 
-Several benchmarks rate captions of these photos and come without references. If the caption files also lie
-under `data_dir`, the references are read from there.
+Several benchmarks rate captions of these photos and bring no references. Where the caption files lie under
+`data_dir` too, they are had from there.
 """
 
 from __future__ import annotations
@@ -64,19 +64,18 @@ COCO = {
 def references_of(
     builder: CaptionBenchmark, photos: Collection[str], files: Sequence[str]
 ) -> dict[str, list[str]]:
-    """The captions of photos, from the first of these files that exist.
+    """The captions of photos, from the first of these files that are there.
 
     Args:
-        builder: Builder of the benchmark.
-        photos: File names of the photos.
-        files: Names in the builder's FILES, in order of preference; the next file is read only if photos are
-            left.
+        builder: the benchmark; `files` are names in its FILES.
+        photos: file names.
+        files: looked for in this order; the next one is read only if photos are left.
 
     Returns:
-        Photo → captions, in the file's order. {} with a `BenchmarkWarning` if no file exists.
+        Photo → captions, in the file's order. {} if no file is there: a `BenchmarkWarning` says so.
 
     Raises:
-        AnnotationError: a file is damaged, or files exist but none has the captions of some photo.
+        AnnotationError: a file is damaged, or there are files and none has the captions of a photo.
     """
     found = [source for name in files if (source := builder.find(name)) is not None]
     left = set(photos)
@@ -85,7 +84,7 @@ def references_of(
     if not found:
         names = ", ".join(builder.FILES[name].names[0] for name in files)
         builder.warn(
-            f"{builder.name} ({builder.config.name}): {len(left):,} photos have no references: none of "
+            f"{builder.name} ({builder.config.name}): {len(left):,} photos have no references, for none of "
             f"{names} is under data_dir"
         )
         return {}
@@ -106,7 +105,7 @@ def photo_captions(source: AnnotationSource, photos: Collection[str]) -> dict[st
     """Photo → its captions in a caption file: `photo#0⇥caption` lines, COCO's JSON, or Karpathy's.
 
     Raises:
-        AnnotationError: the file is damaged, or has none of these formats.
+        AnnotationError: the file is damaged, or is none of these.
     """
     name = source.member or source.path.name
     read = _json_captions if name.endswith(".json") else _token_captions
@@ -117,7 +116,7 @@ def photo_captions(source: AnnotationSource, photos: Collection[str]) -> dict[st
 
 
 def letters_and_digits(caption: str) -> str:
-    """The part of a caption that tokenising and lower-casing do not change.
+    """What of a caption does not change when it is tokenised or lower-cased.
 
     >>> letters_and_digits("A dog 's 2 toys .") == letters_and_digits("a dog's 2 toys")
     True
@@ -165,7 +164,7 @@ def _objects(
     required: Sequence[str],
     entry: int | None = None,
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """(number, object) for every object in a list that is a field of a JSON document."""
+    """(number, object) of a list of objects, a field of a JSON document."""
     for number, value in enumerate(source.items(document[name], repr(name), entry=entry)):
         source.require(value, required, entry=number if entry is None else entry)
         yield number, value

@@ -14,8 +14,10 @@ from typing import Any
 
 from ...backbones.base import fingerprint_of
 from ...errors import CapscoreError, InputError, Setting
-from ...files.columns import FAMILIAR, ImageFolder, find_fields, find_images
-from ...files.rows import Chunk, Rows, UsageError, open_rows
+from ...files.columns import FAMILIAR, find_columns
+from ...files.image_folder import ImageFolder, find_images
+from ...files.read import open_rows
+from ...files.row_source import Chunk, RowSource
 from ...text.languages import language_code
 from ..data.annotation_files import AnnotationSource
 from ..protocols.results import counted
@@ -284,7 +286,7 @@ def file_captions(
     """The captions of a file of rows: a caption, its photo, its language.
 
     Args:
-        path: File that `files.rows.open_rows` reads. Column `critical_objects` or `objects` holds lists of
+        path: File that `files.read.open_rows` reads. Column `critical_objects` or `objects` holds lists of
             texts for substitution; `stand_in` holds texts that stand for photos.
         languages: Languages to keep; for a file without a column of languages, the one language of all rows.
         image_dir: Folder that names of photos are relative to; None for the file's folder.
@@ -298,12 +300,12 @@ def file_captions(
         One set per language, in the order of `languages` or of appearance.
 
     Raises:
-        UsageError: the file is missing, or lacks a column.
-        InputError: a row that cannot be scored, with its line; a language without captions.
+        InputError: the file is missing, or lacks a column; a row that cannot be scored, with its line; a
+            language without captions.
     """
     source = open_rows(path, split=split)
     photos = next((name for name in _PHOTOS if name in source.columns), None)
-    fields = find_fields(
+    fields = find_columns(
         source.columns,
         image=image_column,
         candidate=candidate_column,
@@ -312,18 +314,21 @@ def file_captions(
     )
     photo_column = image_column or (fields.image if not stand_in else photos)
     if stand_in and STAND_IN not in source.columns:
-        raise UsageError(f"{path} has no column {STAND_IN!r} with texts that stand for the photos")
+        raise InputError(
+            Setting("stand_in", True),
+            f": {path} has no column {STAND_IN!r} with texts that stand for the photos",
+        )
     whole = None
     if fields.language is None:
         if languages is None or len(languages) != 1:
-            raise UsageError(
-                f"{path} has no column with the language of its captions (language, lang): ",
+            raise InputError(
                 Setting("languages"),
-                " with one code names the language of all rows",
+                f": {path} has no column with the language of its captions (language, lang); "
+                "give one code, the language of all rows",
             )
         whole = language_code(languages[0])
     objects = next((name for name in OBJECTS if name in source.columns), None)
-    folder = None if stand_in else ImageFolder(Path(image_dir) if image_dir else source.path.parent)
+    folder = None if stand_in else ImageFolder(Path(image_dir or source.path.parent), option="image_dir")
     found: dict[str, CaptionSet] = {}
     for chunk in source.chunks(_CHUNK):
         images: Sequence[Any] = [None] * len(chunk)
@@ -388,7 +393,7 @@ def _photo_name(name: Any, text: str, row: int) -> str:
     return text or f"row {row}"
 
 
-def _objects(source: Rows, chunk: Chunk, column: str | None) -> list[list[str]]:
+def _objects(source: RowSource, chunk: Chunk, column: str | None) -> list[list[str]]:
     if column is None:
         return [[] for _ in range(len(chunk))]
     found = []

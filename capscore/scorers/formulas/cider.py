@@ -19,7 +19,7 @@ from typing import Any, Literal
 import numpy as np
 import xxhash
 
-from ...errors import CapscoreError, InputError
+from ...errors import CapscoreError, InputError, Setting
 from ...files.whole_file import whole_file
 from .ngrams import ORDERS, Documents, NGrams, TokenRows, blocks, look_up, starts
 
@@ -394,6 +394,7 @@ class DocumentFrequencies:
         Raises:
             CapscoreError: the file cannot be read, is something else, of another version, or damaged.
         """
+        given = Setting("document_frequencies", Path(path))
         try:
             with np.load(Path(path).expanduser(), allow_pickle=False) as file:
                 about = json.loads(file["about"].tobytes())
@@ -402,25 +403,24 @@ class DocumentFrequencies:
                     for name in ("firsts", "prefixes", "lasts", "counts")
                 }
         except OSError as error:
-            raise CapscoreError(
-                f"the document frequencies {str(path)!r} cannot be read: {error.strerror or error}"
-            ) from error
+            raise CapscoreError(given, f" cannot be read: {error.strerror or error}") from error
         except _NOT_OURS as error:
             # numpy's message would advise to unpickle the file
             raise CapscoreError(
-                f"{str(path)!r} is not what DocumentFrequencies.save writes, or is damaged"
+                given, " is not what DocumentFrequencies.save writes, or is damaged"
             ) from error
         if not isinstance(about, dict) or about.get("format") != _FORMAT:
-            raise CapscoreError(f"{str(path)!r} holds no document frequencies")
+            raise CapscoreError(given, " holds no document frequencies")
         if about.get("version") != _VERSION:
             raise CapscoreError(
-                f"{str(path)!r} holds document frequencies of version {about.get('version')!r}; "
-                f"this capscore reads version {_VERSION}"
+                given,
+                f" holds document frequencies of version {about.get('version')!r}; "
+                f"this capscore reads version {_VERSION}",
             )
         named: dict[str, Any] = {name: about.get(name) for name in ("n_documents", "words", "segmenter")}
         frequencies = cls(**named, **arrays)
         if not frequencies._is_consistent():
-            raise CapscoreError(f"{str(path)!r} holds document frequencies whose parts do not go together")
+            raise CapscoreError(given, " holds document frequencies whose parts do not go together")
         return frequencies
 
     def _is_consistent(self) -> bool:

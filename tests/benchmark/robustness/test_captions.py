@@ -8,7 +8,6 @@ import pytest
 
 from capscore.benchmark.robustness import benchmark_captions, file_captions
 from capscore.errors import CapscoreError, InputError
-from capscore.files.rows import UsageError
 
 from ...datasets_scripts.conftest import official, write_photos
 from ...photos import encode, noise
@@ -138,7 +137,7 @@ def test_csv_cells_hold_lists(tmp_path):
 
 def test_a_file_without_languages_needs_one(tmp_path):
     path = written(tmp_path, [{"caption": "A dog.", "stand_in": "A pet"}])
-    with pytest.raises(UsageError, match="has no column with the language"):
+    with pytest.raises(InputError, match="has no column with the language"):
         file_captions(path, stand_in=True)
     (one,) = file_captions(path, stand_in=True, languages=["de"])
     assert one.language == "de"
@@ -169,7 +168,7 @@ def test_what_else_a_file_may_lack(tmp_path):
         file_captions(path)
     with pytest.raises(CapscoreError, match=r"for 1 of 1 caption the photo is missing"):
         file_captions(path, partial=True)
-    with pytest.raises(UsageError, match="has no column 'stand_in'"):
+    with pytest.raises(InputError, match="has no column 'stand_in'"):
         file_captions(path, stand_in=True)
     with pytest.raises(InputError, match=r"has no captions in 'fr'; its languages are en"):
         file_captions(

@@ -17,7 +17,6 @@ from PIL import Image
 
 from capscore.embedding.embedder import Embedder
 from capscore.errors import CapscoreError, ImageError, InputError, LanguageWarning
-from capscore.files.rows import UsageError
 from capscore.perturbations.published import KINDS, perturb
 from tests.photos import encode
 from tests.toy import BLUE, GREEN, RED, ColourBackbone
@@ -190,9 +189,9 @@ def test_what_is_wrong_with_a_row_names_its_line(photos, row, message):
 
 
 def test_what_is_wrong_with_a_file(tmp_path, photos):
-    with pytest.raises(UsageError, match="no such file"):
+    with pytest.raises(InputError, match="no such file"):
         list(file_rows(tmp_path / "none.jsonl"))
-    with pytest.raises(UsageError, match="captions"):
+    with pytest.raises(InputError, match="captions"):
         list(file_rows(write_jsonl(tmp_path / "r.jsonl", [{"image": "red.png", "words": "x"}])))
     odd = write_jsonl(tmp_path / "o.jsonl", [{"photo": "red.png", "words": "x", "tongue": "de"}])
     (row,) = file_rows(odd, image_column="photo", candidate_column="words", language_column="tongue")

@@ -1,0 +1,59 @@
+"""What commands with metrics share: metrics by name, and backbones that are loaded when first needed."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from .terminal import as_usage
+
+if TYPE_CHECKING:
+    from ..embedding.embedder import Embedder
+
+
+def check_metrics(metrics: Sequence[str]) -> None:
+    """Raise UsageError if a metric does not exist."""
+    from ..scorers import scorer_class
+
+    with as_usage():
+        for metric in metrics:
+            scorer_class(metric)
+
+
+def embedders(options: Mapping[str, Any], *, progress: bool | None = None) -> Callable[[str], Embedder]:
+    """A function that gives the embedder of a backbone, and loads each backbone once.
+
+    Args:
+        options: Options of `capscore.load`.
+        progress: Whether embedding shows a progress bar; None for long work in a terminal.
+    """
+
+    @functools.cache
+    def embedder(name: str) -> Embedder:
+        from ..backbones import load_backbone
+        from ..embedding.cache import resolve_cache
+        from ..embedding.embedder import Embedder
+
+        of_backbone = ("device", "dtype", "revision", "image_tower", "trust_remote_code")
+        return Embedder(
+            load_backbone(name, **{one: options[one] for one in of_backbone if one in options}),
+            batch_size=options.get("batch_size"),
+            cache=resolve_cache(options.get("cache")),
+            allow_urls=options.get("allow_urls", False),
+            progress=progress,
+        )
+
+    return embedder
+
+
+def spoken_language(language: str | None) -> str | None:
+    """Primary subtag of the language that an option names, or None.
+
+    Raises:
+        UsageError: It is not a language code.
+    """
+    from ..text.languages import language_code
+
+    with as_usage():
+        return None if language is None else language_code(language)

@@ -1,0 +1,362 @@
+"""Reads rows from JSONL, JSON, CSV, TSV and Parquet files and from saved data sets."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import difflib
+import gzip
+import io
+import itertools
+import json
+import os
+import pickle
+import tempfile
+import weakref
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import InputError, Setting
+from .row_source import ArrowSource, Chunk, RowSource, check_names_differ
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+KINDS = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "json",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".parquet": "parquet",
+}
+EXPECTED = "JSONL (.jsonl), JSON (.json), CSV, TSV, Parquet, or the folder of a saved data set"
+KEPT_BYTES = 256 * 2**20  # of a text file's rows in memory; more are kept in a temporary file
+_BLOCK_ROWS = 256
+
+_BOMS = (
+    (codecs.BOM_UTF32_LE, "UTF-32"),
+    (codecs.BOM_UTF32_BE, "UTF-32"),
+    (codecs.BOM_UTF16_LE, "UTF-16"),
+    (codecs.BOM_UTF16_BE, "UTF-16"),
+)
+
+
+def open_rows(path: str | Path, *, split: str | None = None) -> RowSource:
+    """Open a file of rows. A text file is read here, once and to its end, so that errors in it come early.
+
+    Args:
+        path: JSONL, JSON (a list of objects), CSV, TSV or Parquet file, or folder of a saved data set. The
+            suffix tells the kind, or the content where there is no suffix. Text may be gzipped (.gz).
+        split: Split of a saved data set that has several.
+
+    Raises:
+        InputError: There is no such file, its kind is unknown, a folder is not a data set, or the split does
+            not exist; or the content is not what the kind promises, and the message names the line.
+    """
+    path = Path(path)
+    if path.is_dir():
+        return _SavedDataset(path, split)
+    if split is not None:
+        raise InputError(
+            Setting("split", split), f" goes with the folder of a saved data set; {path} is a file"
+        )
+    if not path.exists():
+        raise InputError(Setting("path", path), f": no such file{_near_file(path)}")
+    try:
+        with open(path, "rb") as file:
+            start = file.read(4096)
+    except OSError as error:
+        raise InputError(Setting("path", path), f" cannot be read: {error.strerror or error}") from None
+    if not start:
+        raise InputError(f"{path} is empty (0 bytes); expected {EXPECTED}")
+    kind = _kind_of(path, start)
+    if kind == "parquet":
+        return _Parquet(path)
+    if kind in ("csv", "tsv"):
+        return _TextSource(path, _read_csv(path, kind), cells_are_text=True)
+    return _TextSource(path, _read_json(path) if _first_character(path) == "[" else _read_jsonl(path))
+
+
+def _kind_of(path: Path, start: bytes) -> str:
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    if suffixes and suffixes[-1] == ".gz":
+        suffixes.pop()
+    if suffixes and suffixes[-1] in KINDS:
+        return KINDS[suffixes[-1]]
+    if start.startswith(b"PAR1"):
+        return "parquet"
+    if not suffixes and start.lstrip()[:1] in (b"{", b"["):
+        return "jsonl"
+    raise InputError(Setting("path", path), f" is a file of an unknown kind; expected {EXPECTED}")
+
+
+def _near_file(path: Path) -> str:
+    with suppress(OSError):
+        near = difflib.get_close_matches(path.name, os.listdir(path.parent), n=1, cutoff=0.7)
+        if near:
+            return f"; did you mean {path.parent / near[0]}?"
+    return ""
+
+
+class _TextSource(RowSource):
+    """Rows of a text file, which are kept as they are read, so that the file is read once.
+
+    Args:
+        path: Path of the file.
+        rows: Line number (or None) and cells of each row.
+        cells_are_text: Whether every value is text.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        rows: Iterable[tuple[int | None, dict[str, Any]]],
+        *,
+        cells_are_text: bool = False,
+    ):
+        self.path, self.cells_are_text = path, cells_are_text
+        self._kept = tempfile.SpooledTemporaryFile(max_size=KEPT_BYTES)
+        weakref.finalize(self, self._kept.close)
+        self._blocks: list[int] = []  # where each block of rows begins
+        names: dict[str, None] = {}
+        self.n_rows = 0
+        for block in _batched(rows, _BLOCK_ROWS):
+            self.n_rows += len(block)
+            for _, row in block:
+                names.update(dict.fromkeys(row))
+            self._blocks.append(self._kept.tell())
+            try:
+                pickle.dump(block, self._kept, pickle.HIGHEST_PROTOCOL)
+            except OSError as error:
+                raise InputError(
+                    f"{path} is large, and a temporary copy of its rows could not be written to "
+                    f"{tempfile.gettempdir()}: {error.strerror or error}. TMPDIR names another folder"
+                ) from error
+        if not self.n_rows:
+            what = "has a header, but no rows" if cells_are_text else "has no rows"
+            raise InputError(f"{path} {what}")
+        self.columns = list(names)
+
+    def _rows(self) -> Iterator[tuple[int | None, dict[str, Any]]]:
+        for place in self._blocks:
+            self._kept.seek(place)
+            yield from pickle.load(self._kept)
+
+    def chunks(self, size: int, columns: Sequence[str] | None = None) -> Iterator[Chunk]:
+        start = 0
+        for numbered in _batched(self._rows(), size):
+            lines = [line for line, _ in numbered if line is not None]
+            yield Chunk(start, lines or None, [row for _, row in numbered])
+            start += len(numbered)
+
+    def schema(self) -> pa.Schema:
+        import pyarrow as pa
+
+        if self.cells_are_text:
+            return pa.schema([(name, pa.string()) for name in self.columns])
+        found = {name: pa.null() for name in self.columns}
+        for chunk in self.chunks(4096):
+            for name in self.columns:
+                try:
+                    seen = pa.array(chunk.values(name), from_pandas=True).type
+                    both = [pa.schema([("x", found[name])]), pa.schema([("x", seen)])]
+                    found[name] = pa.unify_schemas(both, promote_options="permissive").field("x").type
+                except (pa.ArrowException, OverflowError) as error:
+                    raise InputError(
+                        Setting("path", self.path),
+                        f": the column {name!r} holds values of several types, and a column of Parquet "
+                        f"or of a data set has one type ({error}); write a .jsonl file instead",
+                    ) from None
+        return pa.schema(list(found.items()))
+
+
+def _batched(rows: Iterable[Any], size: int) -> Iterator[list[Any]]:
+    rows = iter(rows)
+    while batch := list(itertools.islice(rows, size)):
+        yield batch
+
+
+class _Parquet(ArrowSource):
+    def __init__(self, path: Path):
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        try:
+            self._file = pq.ParquetFile(path, pre_buffer=False)
+        except (pa.ArrowException, OSError) as error:
+            raise InputError(f"{path} is not a Parquet file that can be read: {error}") from None
+        about = self._file.metadata
+        size = sum(about.row_group(group).total_byte_size for group in range(about.num_row_groups))
+        super().__init__(path, self._file.schema_arrow, about.num_rows, size)
+
+    def _tables(self, size: int, columns: Sequence[str] | None) -> Iterator[pa.Table]:
+        import pyarrow as pa
+
+        try:
+            for batch in self._file.iter_batches(batch_size=size, columns=columns):
+                if batch.num_rows:
+                    yield pa.Table.from_batches([batch])
+        except (pa.ArrowException, OSError) as error:
+            raise InputError(f"{self.path} cannot be read to its end: {error}") from None
+
+
+class _SavedDataset(ArrowSource):
+    def __init__(self, path: Path, split: str | None):
+        if not (path / "dataset_dict.json").is_file() and not (path / "state.json").is_file():
+            inside = sorted(child for child in path.iterdir() if child.suffix.lower() in KINDS)
+            hint = f"; did you mean {inside[0]}?" if inside else ""
+            raise InputError(
+                Setting("path", path),
+                " is a folder, but not a data set that was saved with save_to_disk; expected "
+                f"{EXPECTED}{hint}",
+            )
+        import datasets
+
+        try:
+            loaded = datasets.load_from_disk(str(path))
+        except Exception as error:  # datasets raises whatever json, Arrow or the file system do
+            raise InputError(f"{path} is a saved data set that cannot be loaded: {error}") from error
+        if isinstance(loaded, datasets.DatasetDict):
+            names = ", ".join(loaded)
+            if split is None and len(loaded) != 1:
+                raise InputError(Setting("split"), f": {path} has the splits {names}; choose one")
+            if split is not None and split not in loaded:
+                raise InputError(Setting("split", split), f": {path} has no such split; it has {names}")
+            loaded = loaded[split or next(iter(loaded))]
+        elif split is not None:
+            raise InputError(Setting("split", split), f": {path} is one data set, without splits")
+        self._dataset = loaded.with_format("arrow")
+        n_bytes = loaded.data.nbytes / max(loaded.data.num_rows, 1) * len(loaded)
+        super().__init__(path, loaded.features.arrow_schema, len(loaded), n_bytes)
+
+    def _tables(self, size: int, columns: Sequence[str] | None) -> Iterator[pa.Table]:
+        import pyarrow as pa
+
+        dataset, schema = self._dataset, self._schema
+        if columns is not None:
+            dataset, schema = (
+                dataset.select_columns([*columns]),
+                pa.schema([schema.field(n) for n in columns]),
+            )
+        for start in range(0, self.n_rows, size):
+            yield dataset[start : start + size].cast(schema)
+
+
+def _open_bytes(path: Path) -> io.BufferedIOBase:
+    with open(path, "rb") as file:
+        zipped = file.read(2) == b"\x1f\x8b"
+    return gzip.open(path, "rb") if zipped else open(path, "rb")
+
+
+def _text_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Numbers, from 1, and lines with their ends; without a byte order mark."""
+    number = 0
+    try:
+        with closing(_open_bytes(path)) as file:
+            for number, raw in enumerate(file, 1):
+                if number == 1:
+                    encoding = next((name for mark, name in _BOMS if raw.startswith(mark)), None)
+                    if encoding is None and b"\0" in raw[:200]:
+                        encoding = "UTF-16, or no text at all"
+                    if encoding:
+                        raise InputError(
+                            f"{path} is {encoding}; expected UTF-8. To convert: "
+                            f"iconv -f UTF-16 -t UTF-8 {path} > new{path.suffix}"
+                        )
+                    raw = raw.removeprefix(codecs.BOM_UTF8)
+                try:
+                    yield number, raw.decode("utf-8")
+                except UnicodeDecodeError as error:
+                    raise InputError(
+                        f"{path}, line {number} is not UTF-8: byte 0x{raw[error.start]:02x} at column "
+                        f"{error.start + 1}. If the file is Latin-1 or Windows-1252: "
+                        f"iconv -f WINDOWS-1252 -t UTF-8 {path} > new{path.suffix}"
+                    ) from None
+    except (OSError, EOFError) as error:  # a torn gzip file raises either
+        raise InputError(f"{path} cannot be read after line {number}: {error}") from None
+
+
+def _first_character(path: Path) -> str:
+    for _, line in _text_lines(path):
+        if line.strip():
+            return line.lstrip()[0]
+    return ""
+
+
+def _read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    for number, line in _text_lines(path):
+        if not line.strip():
+            continue
+        place = f"{path}, line {number}"
+        try:
+            row = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise InputError(
+                f"{place}, column {error.colno}: not valid JSON: {error.msg}. Expected one object a "
+                'line, such as {"image": "cat.jpg", "caption": "A cat."}, or one list of objects in the file'
+            ) from None
+        except RecursionError:
+            raise InputError(f"{place}: JSON that is nested too deeply") from None
+        yield number, _object(row, place)
+
+
+def _read_json(path: Path) -> Iterator[tuple[None, dict[str, Any]]]:
+    text = "".join(line for _, line in _text_lines(path))
+    try:
+        rows = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InputError(
+            f"{path}, line {error.lineno}, column {error.colno}: not valid JSON: {error.msg}"
+        ) from None
+    except RecursionError:
+        raise InputError(f"{path}: JSON that is nested too deeply") from None
+    for number, row in enumerate(rows):
+        yield None, _object(row, f"{path}, element {number} counted from 0")
+
+
+def _object(row: Any, place: str) -> dict[str, Any]:
+    if not isinstance(row, dict):
+        shown = json.dumps(row, ensure_ascii=False)
+        raise InputError(f"{place}: expected an object {{…}}, got {shown:.60}")
+    return row
+
+
+def _read_csv(path: Path, kind: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    csv.field_size_limit(2**31 - 1)  # lists of references may be longer than the module's own 128 KB
+    lines = (line for _, line in _text_lines(path))
+    first = next(lines, "")
+    delimiter = "\t" if kind == "tsv" else ";" if ";" in first and "," not in first else ","
+
+    def all_lines() -> Iterator[str]:
+        yield first
+        yield from lines
+
+    reader = csv.reader(all_lines(), delimiter=delimiter, strict=True)
+    header, begin = None, 1
+    while True:
+        try:
+            cells = next(reader, None)
+        except csv.Error as error:
+            raise InputError(
+                f"{path}, line {begin}: not valid {kind.upper()}: {error} (a quotation mark at the start of "
+                'a cell must be closed at its end, and written twice inside: """Stop"" sign")'
+            ) from None
+        line, begin = begin, reader.line_num + 1
+        if cells is None:
+            return
+        if not cells:
+            continue
+        if header is None:
+            header = cells
+            check_names_differ(path, header)
+            continue
+        if len(cells) != len(header):
+            name = {"\t": "tab", ";": "semicolon"}.get(delimiter, "comma")
+            raise InputError(
+                f"{path}, line {line}: {len(cells)} cells, but the header has {len(header)} columns (a "
+                f'{name} inside a cell needs quotation marks around the cell: "A cat, asleep")'
+            )
+        yield line, dict(zip(header, cells, strict=True))

@@ -1,0 +1,176 @@
+"""Rows of a file in chunks that know the line of every row: made by readers, taken by writers and scorers."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import InputError, Setting
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+CHUNK_ROWS = 1024  # rows that commands take at a time
+CHUNK_BYTES = 32 * 2**20  # Arrow data in memory at a time: rows that hold photos come in smaller chunks
+ERROR_COLUMN = "capscore_error"  # column of a result that says what was wrong with a row
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Consecutive rows.
+
+    Attributes:
+        start: Number of the first row, counted from 0.
+        lines: Line of the file on which each row begins, counted from 1; None where a file has no lines.
+        rows: The rows as dicts, or None if they are in `table`.
+        table: The rows as an Arrow table, or None if they are in `rows`.
+    """
+
+    start: int
+    lines: list[int] | None
+    rows: list[dict[str, Any]] | None = None
+    table: pa.Table | None = None
+
+    def __len__(self) -> int:
+        return self.table.num_rows if self.rows is None else len(self.rows)
+
+    def values(self, column: str) -> list[Any]:
+        """A column as Python values; None where a row lacks it."""
+        if self.rows is None:
+            return self.table.column(column).to_pylist()
+        return [row.get(column) for row in self.rows]
+
+    def dicts(self) -> list[dict[str, Any]]:
+        """The rows as dicts."""
+        return self.table.to_pylist() if self.rows is None else self.rows
+
+    def arrow(self, schema: pa.Schema) -> pa.Table:
+        """The rows as a table of a schema that has the columns of `RowSource.schema`."""
+        import pyarrow as pa
+
+        if self.table is not None:
+            return self.table
+        arrays = [pa.array(self.values(field.name), field.type, from_pandas=True) for field in schema]
+        return pa.Table.from_arrays(arrays, schema=schema)
+
+
+class RowSource(ABC):
+    """Rows of a file.
+
+    Attributes:
+        path: Path of the file.
+        columns: Names of the columns, in the order in which they first appear.
+        n_rows: Number of rows, at least 1.
+        cells_are_text: Whether every value is text, as in CSV.
+    """
+
+    path: Path
+    columns: list[str]
+    n_rows: int
+    cells_are_text: bool = False
+
+    @abstractmethod
+    def chunks(self, size: int, columns: Sequence[str] | None = None) -> Iterator[Chunk]:
+        """The rows in order, at most `size` at a time.
+
+        Args:
+            size: Largest number of rows of a chunk.
+            columns: Columns that are needed; others may be missing from the chunks. None for all.
+        """
+
+    @abstractmethod
+    def schema(self) -> pa.Schema:
+        """Arrow types of the columns.
+
+        Raises:
+            InputError: A column has values of several types.
+        """
+
+    def place(self, chunk: Chunk, row: int) -> str:
+        """How messages name a row of a chunk."""
+        number = f"row {chunk.start + row} counted from 0"
+        if chunk.lines is None:
+            return f"{self.path}, {number}"
+        return f"{self.path}, line {chunk.lines[row]} ({number})"
+
+    def at(self, error: InputError, chunk: Chunk, row: int) -> InputError:
+        """An error of a row, with the row's place before the message."""
+        field = "" if error.field is None else f"{error.field}: "
+        return type(error)(f"{self.place(chunk, row)}: {field}", *error.parts)
+
+
+class ArrowSource(RowSource):
+    """Rows that are Arrow tables already.
+
+    Raises:
+        InputError: There are no rows, or two columns have one name.
+    """
+
+    def __init__(self, path: Path, schema: pa.Schema, n_rows: int, n_bytes: float):
+        self.path, self._schema, self.n_rows = path, schema, n_rows
+        self._row_bytes = n_bytes / max(n_rows, 1)
+        if not n_rows:
+            raise InputError(f"{path} has no rows")
+        self.columns = list(schema.names)
+        check_names_differ(path, self.columns)
+
+    def schema(self) -> pa.Schema:
+        return self._schema
+
+    def chunks(self, size: int, columns: Sequence[str] | None = None) -> Iterator[Chunk]:
+        start = 0
+        for table in self._tables(max(1, min(size, int(CHUNK_BYTES / max(self._row_bytes, 1)))), columns):
+            yield Chunk(start, None, table=table)
+            start += table.num_rows
+
+    @abstractmethod
+    def _tables(self, size: int, columns: Sequence[str] | None) -> Iterator[pa.Table]: ...
+
+
+def check_names_differ(path: Path, columns: Sequence[str]) -> None:
+    """Raise InputError if two columns have the same name."""
+    twice = sorted({name for name in columns if columns.count(name) > 1})
+    if twice:
+        raise InputError(Setting("path", path), f": two columns have the name {twice[0]!r}")
+
+
+def check_names_are_free(source: RowSource, columns: Sequence[str]) -> None:
+    """Raise InputError if the input has a column whose name the result needs for a new one."""
+    taken = [name for name in columns if name in source.columns]
+    if taken:
+        raise InputError(
+            Setting("path", source.path),
+            f": the result needs the column name {taken[0]!r}, which the input already uses; rename or drop "
+            "that column",
+        )
+
+
+def extended_schema(
+    schema: pa.Schema, types: Mapping[str, pa.DataType], like: Mapping[str, str] | None = None
+) -> pa.Schema:
+    """A schema with new columns at its end, in Arrow's fields and in the features that `datasets` notes.
+
+    Args:
+        schema: Schema to extend.
+        types: Type of each new column.
+        like: Existing columns whose features new columns copy.
+    """
+    import pyarrow as pa
+
+    for name, kind in types.items():
+        schema = schema.append(pa.field(name, kind))
+    metadata = dict(schema.metadata or {})
+    noted = json.loads(metadata.get(b"huggingface", "{}"))
+    features = noted.get("info", {}).get("features")
+    if features is not None:
+        for name, kind in types.items():
+            dtype = str(kind).replace("double", "float64")
+            features[name] = {"dtype": dtype, "_type": "Value"}
+            if name in (like or {}):
+                features[name] = features[like[name]]
+        metadata[b"huggingface"] = json.dumps(noted).encode()
+    return schema.with_metadata(metadata or None)
