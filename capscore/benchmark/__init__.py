@@ -1,9 +1,8 @@
-"""Benchmarks end to end: a metric or somebody's scores, and a benchmark's files → the numbers of a table.
+"""Runs benchmarks: a metric, or scores from a file, and a benchmark's files → the numbers of a table.
 
-`tasks` says what is scored and what is made of the scores; `run` does it; `suite` does it for a folder of
-benchmarks; `score_table` reads scores that others computed. `data` reads the benchmarks' files, `protocols`
-has the formulas, `robustness` perturbs captions before they are scored. Nothing is imported before it is
-used.
+`tasks` says what is scored and which numbers the scores give; `run` runs one benchmark, `suite` a folder of
+them; `score_table` reads scores that others computed. `data` reads the benchmarks' files, `protocols` has the
+formulas, `robustness` perturbs captions before scoring. Nothing is imported before it is used.
 """
 
 from __future__ import annotations

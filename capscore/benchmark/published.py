@@ -1,6 +1,6 @@
-"""Published figures: a benchmark and a metric → what papers print, with source, to set a measured one beside.
+"""Finds published figures: a benchmark and a metric → the figures in papers, with their sources.
 
-In: published.json, transcribed table by table. Out: one frozen `Published` a figure.
+In: published.json, transcribed table by table. Out: one frozen `Published` per figure.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any
 
 from ..backbones.registry import find as find_backbone
 
-# One formula, 2.5 · max(cos, 0): papers call it MCS where the text tower is multilingual. Once a backbone is
-# named, either name means the same score.
+# One formula, 2.5 · max(cos, 0), which papers call MCS if the text tower is multilingual. With a named
+# backbone both names mean the same score.
 _ONE_FORMULA = frozenset({"clip_score", "mcs"})
 
 
@@ -24,22 +24,22 @@ class Published:
     """One printed figure.
 
     Attributes:
-        benchmark: name of the benchmark, such as "flickr8k_human".
-        config: its configuration, such as "expert"; "all" is over all of them.
-        metric: name of the metric, such as "cider".
+        benchmark: Name of the benchmark, such as "flickr8k_human".
+        config: Name of its configuration, such as "expert"; "all" for all configurations together.
+        metric: Name of the metric, such as "cider".
         statistic: "tau_b", "tau_c", "spearman", "pearson", "accuracy…" (by category, piece or experiment),
             "…_r@k", "mean…" and "drop…" (by perturbation).
-        value: as printed, in `unit`.
+        value: Printed value, in `unit`.
         unit: "percent", "fraction" or "score" (the metric's own scale).
-        source: key of `sources()`.
-        table: where in the source.
-        kind: "published" (read in the source), "quoted" (read where another public source quotes it) or
+        source: Key of `sources()`.
+        table: Table in the source.
+        kind: "published" (read in the source), "quoted" (read in another public source that quotes it) or
             "recomputed" (on the official files).
-        backbone: name in the registry; None where the metric has none or the source does not say which.
-        language: of the candidates; None for figures over several.
-        setting: how it differs from the plain metric on the benchmark as it is, in parts joined by "+";
-            "" where it does not.
-        note: what to know before comparing.
+        backbone: Name in the registry; None if the metric has none or the source does not name it.
+        language: Language of the candidates; None for figures over several.
+        setting: Differences from the plain metric on the unchanged benchmark, in parts joined by "+"; "" for
+            none.
+        note: Remark to read before comparing.
 
     >>> from capscore import published
     >>> found = published.best_match("flickr8k_human", "expert", "cider", "tau_c")
@@ -63,12 +63,12 @@ class Published:
 
     @property
     def citation(self) -> str:
-        """Source and table, short enough for a table's cell."""
+        """Source and table, short enough for a table cell."""
         return f"{sources()[self.source].short}, {self.table}"
 
     @property
     def measured_unit(self) -> float:
-        """The value in the unit that capscore measures in: percents divided by 100, all else as it is.
+        """The value in capscore's unit: percentages divided by 100, all others unchanged.
 
         >>> from capscore import published
         >>> published.best_match("valse", "existence", "clip_score", "accuracy").measured_unit
@@ -79,7 +79,7 @@ class Published:
 
 @dataclass(frozen=True)
 class Source:
-    """Where figures come from: `short` for a table's cell ("Hu et al. 2023"), `full` for a bibliography."""
+    """A source of figures: `short` for a table cell ("Hu et al. 2023"), `full` for a bibliography."""
 
     short: str
     full: str
@@ -93,17 +93,18 @@ def find(
     backbone: str | None = None,
     language: str | None = None,
 ) -> list[Published]:
-    """Every published figure of a metric on a benchmark, those to be preferred first.
+    """Every published figure of a metric on a benchmark, preferred figures first.
 
     Args:
-        benchmark: its name.
-        config: its configuration; None takes all.
-        metric: its name. With a backbone, "mcs" and "clip_score" find each other's: they are one formula.
-        backbone: name, alias or Hub id; only figures with this one. None takes all.
-        language: only figures of candidates in this one. None takes all.
+        benchmark: Name of the benchmark.
+        config: Name of the configuration; None takes all.
+        metric: Name of the metric. With a backbone, "mcs" and "clip_score" also find each other's figures,
+            since they have one formula.
+        backbone: Name, alias or Hub id of the only backbone to look for; None takes all.
+        language: Only language of candidates to look for; None takes all.
 
     Returns:
-        [] where nothing is published.
+        The figures; [] if nothing is published.
 
     >>> from capscore import published
     >>> sorted({figure.value for figure in published.find("vicr", "default", "mcs", language="de",
@@ -137,12 +138,12 @@ def best_match(
     language: str | None = None,
     setting: str = "",
 ) -> Published | None:
-    """The one figure to set a measured one beside, or None: the first that `find` gives of this statistic.
+    """The figure to compare a measured one with: the first that `find` gives for this statistic, or None.
 
     Args:
-        benchmark, config, metric, backbone, language: as in `find`.
-        statistic: which coefficient or accuracy, such as "tau_c".
-        setting: exactly this; "" is the plain metric on the benchmark as it is.
+        benchmark, config, metric, backbone, language: As in `find`.
+        statistic: Coefficient or accuracy, such as "tau_c".
+        setting: Exact setting; "" is the plain metric on the unchanged benchmark.
 
     >>> from capscore import published
     >>> published.best_match("pascal50s", "default", "cider", "accuracy_hc").value

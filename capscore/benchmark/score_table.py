@@ -1,7 +1,7 @@
-"""Scores that others computed → one score a query.
+"""Reads scores that others computed: a file of rows in, one score per query out.
 
-In: a file of rows with `score` and something to know them by (`id`; or `image_id` and `caption`; or only
-their order). Out: `ScoreTable`, whose scores are float64 (q,) in the order of the queries.
+The rows have a `score`, and are matched by `id`, by `image_id` and `caption`, or by their order. The scores
+of a `ScoreTable` are float64 (q,) in the order of the queries.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError
+from ..errors import InputError, Setting
 from .protocols.results import counted
 from .tasks import Queries
 
@@ -25,12 +25,12 @@ _IMAGE_NAMES = ("image_id", "image", "image_path", "file_name")
 
 @dataclass(frozen=True)
 class ScoreTable:
-    """Scores from a file, one a query.
+    """Scores from a file, one per query.
 
     Attributes:
-        scores: float64 (q,) in the order of the queries; NaN where there is none.
-        matched_by: what its rows were known by, in words.
-        notes: what else one has to know: rows of no query, queries of no row.
+        scores: float64 (q,) in the order of the queries; NaN for a missing score.
+        matched_by: How rows were matched, in words.
+        notes: Remarks on rows without a query and queries without a row.
     """
 
     scores: np.ndarray
@@ -41,19 +41,20 @@ class ScoreTable:
 def read_scores(
     path: str | Path, queries: Queries, *, column: str = "score", missing: str = "raise"
 ) -> ScoreTable:
-    """Scores of all queries from a file, and in words how its rows were matched.
+    """Read the scores of all queries from a file, and match its rows.
 
     Args:
-        path: JSONL, JSON, CSV, TSV or Parquet, a row a score. Rows are matched by `id` if they have it (as
-            `Queries.to_rows` names them), else by photo and caption, else by their order. Of photos the file
-            name counts, of captions neither blanks nor how Unicode composes their letters.
-        queries: what the benchmark wants scored.
-        column: the column of the scores; null, NaN or an empty cell means that there is none.
-        missing: "raise" demands a row for every query; with "skip" one without a row has no score, and a note
-            says how many those are.
+        path: JSONL, JSON, CSV, TSV or Parquet file with one score per row. Rows are matched by `id` if they
+            have it (as in `Queries.to_rows`), else by photo and caption, else by their order. Only the file
+            names of photos count; blanks and Unicode composition in captions are ignored.
+        queries: Queries of the benchmark.
+        column: Column of the scores; null, NaN or an empty cell is a missing score.
+        missing: "raise" requires a row for every query; with "skip", a query without a row has no score, and
+            a note says how many.
 
     Raises:
-        InputError: no such column, a score that is no number, a query without a row, two scores for one.
+        InputError: no such column, a score that is not a number, a query without a row, two scores for one
+            query.
 
     >>> queries = Queries(["a"], ["a dog"], ["1.jpg"], [None], [[]], ["en"])         # doctest: +SKIP
     >>> read_scores("mine.jsonl", queries).matched_by                                 # doctest: +SKIP
@@ -85,7 +86,9 @@ def read_scores(
     else:
         raise InputError(
             f"{path} has {len(values):,} scores and neither ids nor photos and captions to match them by; "
-            f"the benchmark has {len(queries):,} queries (`benchmark_queries`, or --write-queries, has them)",
+            f"the benchmark has {len(queries):,} queries (`benchmark_queries` gives them, as does ",
+            Setting("write_queries"),
+            ")",
             field="scores",
         )
     scores, notes = _matched(values, keys, wanted, path, skip=missing == "skip")
@@ -106,7 +109,7 @@ def _number(value: Any, row: int, path: Path) -> float:
 
 def _id(row: dict[str, Any], number: int, path: Path) -> str:
     if row.get("id") in (None, ""):
-        raise InputError(f"{path}: there is none", row=number, field="id")
+        raise InputError(f"{path}: the id is missing", row=number, field="id")
     return str(row["id"])
 
 
@@ -122,7 +125,7 @@ def _shown(key: str) -> str:
 def _matched(
     values: np.ndarray, keys: Sequence[str], wanted: Sequence[str], path: Path, *, skip: bool
 ) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Values by the keys that are wanted, (q,), and notes."""
+    """Values of the wanted keys, (q,), and notes."""
     known: dict[str, float] = {}
     for row, (key, value) in enumerate(zip(keys, values, strict=True)):
         before = known.setdefault(key, float(value))
@@ -134,8 +137,8 @@ def _matched(
     if len(missing) == len(asked) or (missing and not skip):
         own = f"; its first row is {_shown(keys[0])}" if len(missing) == len(asked) and keys else ""
         raise InputError(
-            f"{path} has no score for {lack}, the first of them {_shown(missing[0])}{own}; write null where "
-            "there is none",
+            f"{path} has no score for {lack}, the first of them {_shown(missing[0])}{own}; write null for "
+            "a missing score",
             field="scores",
         )
     notes = []
@@ -144,6 +147,7 @@ def _matched(
     spare = [key for key in known if key not in asked]
     if spare:
         notes.append(
-            f"{path.name} has {counted(len(spare), 'row')} of no query, the first of them {_shown(spare[0])}"
+            f"{path.name} has {counted(len(spare), 'row')} without a query, the first of them "
+            f"{_shown(spare[0])}"
         )
     return np.array([known.get(key, math.nan) for key in wanted]), tuple(notes)

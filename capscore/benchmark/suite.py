@@ -1,4 +1,4 @@
-"""A folder of benchmarks → every one of a suite that it allows, and why the others were skipped."""
+"""Runs a suite of benchmarks: a folder of benchmarks in, their results and reasons for skipping out."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
     from ..scorers.base import Scorer
 
 SUITES = ("english", "multilingual", "all")
-# names under which people keep a benchmark's folder, beside its slug
+# usual names of a benchmark's folder, besides its slug
 _FOLDERS = {"flickr8k_human": ("flickr8k", "Flickr8k"), "pascal50s": ("pascal",), "coco_captions": ("coco",)}
 
 
 @dataclass(frozen=True)
 class SuiteRun:
-    """What a suite measured.
+    """Results of a suite.
 
     Attributes:
-        suite: its name.
-        runs: what was run.
-        skipped: benchmark and configuration → why it was not.
-        failed: benchmark and configuration → what is wrong with its files.
+        suite: Name of the suite.
+        runs: Runs of its benchmarks.
+        skipped: Benchmark and configuration → why it was not run.
+        failed: Benchmark and configuration → what is wrong with its files.
     """
 
     suite: str
@@ -47,10 +47,10 @@ class SuiteRun:
 
 
 def members(suite: str) -> Iterator[tuple[str, str]]:
-    """(benchmark, configuration) of a suite; English ones have English captions.
+    """(benchmark, configuration) of a suite; those of "english" have English captions.
 
     Raises:
-        InputError: no suite has that name.
+        InputError: no suite has this name.
     """
     from .data.load import builder_class
 
@@ -64,7 +64,7 @@ def members(suite: str) -> Iterator[tuple[str, str]]:
 
 
 def benchmark_home(root: str | Path, slug: str) -> Path | None:
-    """The folder of a benchmark's files below a folder of benchmarks, or None."""
+    """A benchmark's folder in a folder of benchmarks, or None."""
     for name in (slug, *_FOLDERS.get(slug, ())):
         if (Path(root).expanduser() / name).is_dir():
             return Path(root).expanduser() / name
@@ -82,17 +82,17 @@ def run_suite(
     say: Callable[[str], None] | None = None,
     done: Callable[[BenchmarkRun], None] | None = None,
 ) -> SuiteRun:
-    """Measure metrics on every benchmark of a suite whose files are there.
+    """Measure metrics on every benchmark of a suite whose files are available.
 
     Args:
         suite: "english", "multilingual" or "all".
-        data_dir: a folder with one folder a benchmark, named as the benchmark.
-        metrics: name → what makes its scorer.
-        options, partial, compare, say: as in `run_benchmark`.
-        done: is given each run when it has been measured.
+        data_dir: Folder with one folder per benchmark, named like the benchmark.
+        metrics: Name → function that makes its scorer.
+        options, partial, compare, say: As in `run_benchmark`.
+        done: Function that takes each finished run.
 
     Raises:
-        InputError: no such suite, or no folder. What one benchmark lacks is in `skipped` and `failed`.
+        InputError: no such suite or folder. Problems of one benchmark are in `skipped` and `failed`.
     """
     root = Path(data_dir).expanduser()
     if not root.is_dir():
@@ -130,7 +130,7 @@ def run_suite(
 
 
 def reasons(skipped: Mapping[str, str]) -> str:
-    """Why metrics were not run, those with one reason together.
+    """Why metrics were not run, grouped by reason.
 
     >>> reasons({"cider": "cider needs words", "mcs": "mcs needs photos", "bleu_4": "bleu_4 needs words"})
     'each of cider, bleu_4 needs words; mcs needs photos'

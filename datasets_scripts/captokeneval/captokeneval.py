@@ -14,7 +14,7 @@ _CITATION = """\
 
 
 class CapTokenEval(capscore.CaptionBenchmark):
-    """Captions whose words are right or wrong about a photo, and regions of it that they mention or not."""
+    """Captions whose words are right or wrong about a photo, and regions that they mention or not."""
 
     VERSION = "1.0.0"
     DESCRIPTION = (

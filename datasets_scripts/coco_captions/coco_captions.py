@@ -48,7 +48,7 @@ def _file(part, year):
 
 
 class CocoCaptions(capscore.CaptionBenchmark):
-    """Five captions and more of each photo of COCO, as split by year or by Karpathy."""
+    """Five or more captions of each COCO photo, split by year or by Karpathy."""
 
     VERSION = "1.0.0"
     DESCRIPTION = (
@@ -96,7 +96,7 @@ class CocoCaptions(capscore.CaptionBenchmark):
     def splits(self):
         if self.config.name == "karpathy":
             return tuple(_KARPATHY_SPLITS)
-        # a folder may hold one of them; where none is there, both are wanted, and missed by name
+        # a folder may hold one of them; if it holds none, both are reported as missing
         there = [name for name, part in _YEAR_SPLITS.items() if self.find(f"{part}{self.config.name}")]
         return tuple(there or _YEAR_SPLITS)
 

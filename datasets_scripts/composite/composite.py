@@ -17,15 +17,15 @@ _CITATION = """\
   journal = {Computer Vision and Image Understanding}, volume = {173}, pages = {33--45}, year = {2018}}
 """
 _HOMEPAGE = "https://imagesdg.wordpress.com/image-to-scene-description-graph/"
-# part → how the official files call it, and where its photos' own captions are
+# part → its name in the official files, and the files of its photos' own captions
 _PARTS = {
     "flickr8k": ("8k", reference_files.FLICKR8K),
     "flickr30k": ("30k", reference_files.FLICKR30K),
     "coco": ("coco", reference_files.COCO),
 }
-# question → how the official files spell it
+# question → its spelling in the official files
 _QUESTIONS = {"correctness": "correctness", "thoroughness": "throughness"}
-# what wrote the candidates, in the order of the columns Input.text1, Input.text2, …
+# authors of the candidates, in the order of the columns Input.text1, Input.text2, …
 _SYSTEMS = ("Human", "Karpathy", "SDG", "fourth")
 
 
@@ -228,7 +228,7 @@ class Composite(capscore.CaptionBenchmark):
 
     @staticmethod
     def _decoded_name(file, part, name, entry):
-        """The official file name of what UMIC calls "flickr30k_000036979.npz"."""
+        """The official file name of a photo that UMIC calls "flickr30k_000036979.npz"."""
         patterns = {
             "flickr8k": (r"flickr8k_(\w+)\.npz", "{}.jpg"),
             "flickr30k": (r"flickr30k_0*([1-9]\d*)\.npz", "{}.jpg"),
@@ -242,7 +242,7 @@ class Composite(capscore.CaptionBenchmark):
 
 
 def _own_reference(human, references):
-    """Number of the reference that the human candidate is, apart from spelling; None if it is none."""
+    """Number of the reference that equals the human candidate, apart from spelling, or None."""
     plain = [reference_files.letters_and_digits(reference) for reference in references]
     near = difflib.get_close_matches(reference_files.letters_and_digits(human), plain, n=1)
     return plain.index(near[0]) if near else None

@@ -89,7 +89,7 @@ class Flickr30kEntities(capscore.CaptionBenchmark):
     }
 
     def splits(self):
-        # a folder may hold lists of some of them; where none is there, all are wanted, and missed by name
+        # a folder may hold some of the lists; if it holds none, all are reported as missing
         return tuple(split for split, name in _SPLITS.items() if self.find(name)) or tuple(_SPLITS)
 
     def fields(self):
@@ -151,7 +151,7 @@ class Flickr30kEntities(capscore.CaptionBenchmark):
         return self.file("annotations")
 
     def _unrelated(self):
-        """Photo → which of its captions, from 0, have nothing to do with it; None without the list."""
+        """Photo → which of its captions, from 0, are unrelated to it; None without the list."""
         file = self.file("unrelated") if self.data_dir is None else self.find("unrelated")
         return None if file is None else unrelated_captions(file)
 

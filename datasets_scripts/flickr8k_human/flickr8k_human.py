@@ -90,8 +90,8 @@ class Flickr8kHuman(capscore.CaptionBenchmark):
             if image not in by_image:
                 raise file.error(f"photo {image} has no captions in Flickr8k.token.txt", line=line)
         if self.config.name == "crowdflower":
-            # As published: a caption of the photo that the crowd judged is a reference of none of its rows.
-            # It is taken out once; of one photo that has the text twice the other stays.
+            # as published: a caption that the crowd judged is not a reference in any of its photo's rows; it
+            # is removed once, and if a photo has the text twice the other copy stays
             for _, image, caption_id, _ in judged:
                 if captions[caption_id] in by_image[image]:
                     by_image[image].remove(captions[caption_id])

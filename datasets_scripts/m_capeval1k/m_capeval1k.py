@@ -16,7 +16,7 @@ _LANGUAGES = ("en", "de", "es", "fr", "ja")
 
 
 class MCapEval1k(capscore.CaptionBenchmark):
-    """Rated machine captions, carried over into five languages by people so that the rating still holds."""
+    """Rated machine captions, transferred by people into five languages so that the rating still holds."""
 
     VERSION = "1.0.0"
     DESCRIPTION = (

@@ -85,7 +85,7 @@ class MFineCap3k(capscore.CaptionBenchmark):
         }
 
     def _reads_finecapeval(self):
-        """Whether English captions come from FineCapEval, for want of M-FineCap3k's own."""
+        """Whether English captions come from FineCapEval, because M-FineCap3k's own are missing."""
         return self.config.name == "en" and not self.find("captions") and bool(self.find("finecapeval"))
 
     def _m_finecap3k(self):

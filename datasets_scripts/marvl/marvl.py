@@ -149,7 +149,7 @@ class Marvl(capscore.CaptionBenchmark):
 
 
 def _places(language, concept, photo):
-    """Where a photo may lie. Its bare name is not enough: 1-1.jpg is in every language.
+    """Possible paths of a photo. Its bare name is not enough: 1-1.jpg is in every language.
 
     Folders of concepts have names like 10-Köpek, which some programs unpack with letter and accent apart.
     """

@@ -120,7 +120,7 @@ _TASK2 = {
     },
 }
 _LANGUAGES = {"en": "English", "de": "German", "fr": "French", "cs": "Czech"}
-# published number of photos; each has one caption a language in task 1, five in task 2
+# published number of photos; each has one caption per language in task 1, five in task 2
 _PHOTOS = {
     "train": 29000,
     "val": 1014,
@@ -138,7 +138,7 @@ def _split(name):
 
 
 def _file(task, folder, name, sha256):
-    """A file as it lies in the repository, or without the folders above it; captions may be unpacked."""
+    """A file at its path in the repository, or without the folders above it; captions may be unpacked."""
     places = [f"{above}{folder}/{name}" for above in (f"data/{task}/", f"{task}/", "")]
     if folder == "raw":
         places.append(name)
@@ -238,7 +238,7 @@ class Multi30k(capscore.CaptionBenchmark):
     def splits(self):
         known = _TASK2 if self._is_task2 else _TASK1
         names = [name for name in known if self.config.language in known[name]]
-        # a folder may hold a part of the splits; where none is there, all are wanted, and missed by name
+        # a folder may hold some of the splits; if it holds none, all are reported as missing
         there = [name for name in names if any(self.find(key) for key in self._caption_files(name))]
         return tuple(_split(name) for name in there or names)
 
@@ -252,7 +252,7 @@ class Multi30k(capscore.CaptionBenchmark):
     def rows(self, split):
         name = "val" if split == "validation" else split
         images = self.file(f"task2.{name}.images" if self._is_task2 else f"{name}.images")
-        # read line by line, a last line break is no line; a blank line within is one, and an error
+        # a line break at the end makes no line; a blank line in between is one, and an error
         listed = [text.strip() for _, text in images.lines(ended=True)]
         columns = []
         for key in self._caption_files(name):

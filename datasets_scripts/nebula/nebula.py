@@ -44,7 +44,7 @@ def _json(folder, file, sha256=""):
 
 
 class Nebula(polaris_format.RatedCaptions):
-    """Captions of many models, each with a human score, chosen to bring out hallucinations."""
+    """Captions by many models, each with a human score, chosen to show hallucinations."""
 
     VERSION = "1.0.0"
     DESCRIPTION = (

@@ -14,10 +14,10 @@ _CITATION = """\
   booktitle = {Proceedings of the IEEE Conference on Computer Vision and Pattern Recognition},
   pages = {4566--4575}, year = {2015}}
 """
-# what wrote the two captions, as the official numbers 1 to 4 say: two people; two people, one of whom saw
+# authors of the two captions, by the official numbers 1 to 4: two people; two people, one of whom saw
 # another photo; a person and a machine; two machines
 _CATEGORIES = ("HC", "HI", "HM", "MM")
-# votes of a pair: which of the two is nearer to another caption of the photo
+# votes per pair: which of the two is more similar to another caption of the photo
 _VOTES = 48
 _JSON = (
     "https://raw.githubusercontent.com/hjkim811/EXPERT/74bbef41209fce20551f2d707bc7642400d7eddf/"
@@ -48,7 +48,7 @@ class Pascal50sConfig(capscore.BenchmarkConfig):
 
 
 class Pascal50s(capscore.CaptionBenchmark):
-    """Pairs of captions of a photo, and which of them people find nearer to its other captions."""
+    """Pairs of captions of a photo, and which of them people find more similar to its other captions."""
 
     VERSION = "1.0.0"
     BUILDER_CONFIG_CLASS = Pascal50sConfig
@@ -128,7 +128,7 @@ class Pascal50s(capscore.CaptionBenchmark):
         }
 
     def _labelled(self, file):
-        """The JSON file, in which ties of votes were broken once and for all."""
+        """The JSON file, in which ties of votes are broken and frozen."""
         document = file.json()
         file.require(document, _CATEGORIES)
         for category in _CATEGORIES:
@@ -174,7 +174,7 @@ class Pascal50s(capscore.CaptionBenchmark):
             )
             label = int(votes[1] > votes[0])
             if votes[0] == votes[1]:
-                # everybody draws lots: here it is the same lot every time, and `votes` tells of the tie
+                # published code breaks ties at random; this choice is always the same, and `votes` shows it
                 drawn = hashlib.sha256("\n".join([photo, *captions]).encode()).digest()
                 label = drawn[0] % 2
             category = _CATEGORIES[int(code) - 1]
@@ -186,14 +186,14 @@ class Pascal50s(capscore.CaptionBenchmark):
 
     @staticmethod
     def _votes(file, triplets, captions, entry):
-        """The references that a pair was compared with, and how often either was found nearer to them."""
+        """The references of a pair, and how often either caption was found more similar to them."""
         references, votes = [], [0, 0]
         for vote, (reference, first, second, winner) in enumerate(triplets, entry):
             shown = [_text(file, value, vote) for value in (first, second)]
             winner = _only(winner)
             if not isinstance(winner, (int, float)) or winner not in (1, -1):
                 raise file.error(f"the winner is {winner!r}, expected 1 or -1", entry=vote)
-            # the two may be shown in either order; of two equal captions the place says which is meant
+            # the two may be shown in either order; two equal captions are told apart by their place
             swapped = shown == captions[::-1] and shown != captions
             if shown != captions and not swapped:
                 raise file.error(f"compares {shown!r:.120}, but the pair is {captions!r:.120}", entry=vote)
@@ -222,7 +222,7 @@ def _read_mat(file, expected):
 
 
 def _only(value):
-    """What is inside MATLAB's arrays of arrays of one thing."""
+    """The content of MATLAB's nested arrays of one element."""
     while getattr(value, "size", 0) == 1 and getattr(value, "ndim", 0) > 0:
         value = value.ravel()[0]
     return value.item() if getattr(value, "ndim", None) == 0 else value

@@ -46,7 +46,7 @@ def _explained(name, url="", sha256=""):
 
 
 class Polaris(polaris_format.RatedCaptions):
-    """Captions of people and ten models, each with the score of one person a row."""
+    """Captions of people and ten models, with the score of one person per row."""
 
     VERSION = "1.0.0"
     DESCRIPTION = (

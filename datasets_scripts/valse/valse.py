@@ -63,7 +63,7 @@ class Valse(capscore.CaptionBenchmark):
     HOMEPAGE = "https://github.com/Heidelberg-NLP/VALSE"
     LICENSE = "mit; photos by their authors"
     FILES = {piece: _file(piece, sha256) for piece, sha256 in _PIECES.items()}
-    # named as the archives unpack; names of photos differ from one to the other
+    # folders as unpacked from the archives; their photos have distinct names
     IMAGES = capscore.ImageFolders(
         (
             "images",
@@ -166,7 +166,7 @@ class Valse(capscore.CaptionBenchmark):
 
 
 def _words(value):
-    """What a caption, or its foil, has where the two differ: a word, a number, or a list of them."""
+    """The differing part of a caption or its foil: a word, a number, or a list of them."""
     if value is False:  # one row of plurals has no plural to name
         return []
     return [str(word) for word in (value if isinstance(value, list) else [value])]

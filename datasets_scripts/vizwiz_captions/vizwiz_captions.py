@@ -55,7 +55,7 @@ class VizWizCaptions(capscore.CaptionBenchmark):
     }
 
     def splits(self):
-        # a folder may hold one of them; where none is there, both are wanted, and missed by name
+        # a folder may hold one of them; if it holds none, both are reported as missing
         return tuple(split for split, name in _FILES.items() if self.find(name)) or tuple(_FILES)
 
     def fields(self):

@@ -156,7 +156,7 @@ class XFlickrCo(capscore.CaptionBenchmark):
         names = _FILES[self.config.name]
         if self.data_dir is None:
             return tuple(names)
-        # the test is always wanted, and missed by name
+        # the test split is always required
         return tuple(name for name in names if name == "test" or self.find(f"{self.config.name}.{name}"))
 
     def fields(self):

@@ -153,6 +153,6 @@ class Xm3600(capscore.CaptionBenchmark):
         return {**super().count(rows), "captions": sum(len(row["references"]) for row in rows)}
 
     def _image_ids(self):
-        """The photos of the set, if the file that lists them lies beside the captions."""
+        """The photos of the set, if the file that lists them is beside the captions."""
         file = self.find("image_ids")
         return None if file is None else {text.strip() for _, text in file.lines() if text.strip()}

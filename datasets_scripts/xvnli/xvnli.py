@@ -135,7 +135,7 @@ class Xvnli(capscore.CaptionBenchmark):
 
 
 def _comparisons(rows, unit, suffix):
-    """How many pairs and triples with different labels there are within a photo, or a premise."""
+    """Numbers of pairs and triples with different labels within a photo or a premise."""
     groups = defaultdict(Counter)
     for row in rows:
         groups[row[unit]][row["label"]] += 1

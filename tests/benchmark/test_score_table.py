@@ -30,7 +30,7 @@ def test_by_id_in_any_order_and_with_rows_to_spare(tmp_path, queries):
     rows = [{"id": name, "score": score} for name, score in (("b|1", 3), ("x", 9), ("a|2", 2), ("a|1", 1.5))]
     found = read_scores(write(tmp_path / "s.jsonl", rows), queries)
     assert (found.scores.tolist(), found.matched_by) == ([1.5, 2.0, 3.0], "id")
-    assert found.notes == ("s.jsonl has 1 row of no query, the first of them 'x'",)
+    assert found.notes == ("s.jsonl has 1 row without a query, the first of them 'x'",)
 
 
 def test_by_photo_and_caption(tmp_path, queries):
@@ -74,7 +74,7 @@ def test_by_order(tmp_path, queries):
         ([{"id": "a|1", "score": "good"}], r"row 0, score: .*'good' is not a finite number"),
         ([{"id": "a|1", "score": True}], r"row 0, score: .*True is not a finite number"),
         ([{"id": "a|1", "score": 10**400}], r"row 0, score: .*1000.* is not a finite number"),
-        ([{"id": "a|1", "score": 1}, {"id": None, "score": 2}], r"row 1, id: .*there is none"),
+        ([{"id": "a|1", "score": 1}, {"id": None, "score": 2}], r"row 1, id: .*the id is missing"),
         ([{"score": 1}, {"score": 2}], r"2 scores and neither ids.*the benchmark has 3 queries"),
         ([{"id": "a|1", "score": 1}, {"id": "a|2", "score": 1}], r"no score for 1 of 3 queries.*'b\|1'"),
         ([{"id": "a|1", "score": 1}, {"id": "a|1", "score": 2}], r"row 1: .*'a\|1' has two scores, 1 and 2"),
