@@ -65,7 +65,7 @@ def make_command(
         else:
             default = inspect.Parameter.empty if field.default is dataclasses.MISSING else field.default
             parameters.append(_parameter(field.name, hints[field.name], default))
-    debug = option("Show the traceback of an error (or set CAPSCORE_DEBUG=1).", "--debug")
+    debug = option("Show tracebacks (also: CAPSCORE_DEBUG=1).", "--debug")
     parameters.append(_parameter("debug", Annotated[bool, debug], False))
 
     @command
