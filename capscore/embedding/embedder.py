@@ -23,7 +23,9 @@ import xxhash
 from ..backbones.base import Backbone, fingerprint_of
 from ..errors import CapscoreError, ImageError, InputError, Setting
 from ..files.progress import progress_bar
-from ..images.load import DECODING, Downloads, content_key, load_image
+from ..images.decoding import DECODING
+from ..images.downloads import Downloads
+from ..images.load import content_key, load_image
 from ..images.sequence import check_images
 
 if TYPE_CHECKING:

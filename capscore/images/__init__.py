@@ -1,4 +1,4 @@
-"""Any way a person hands over an image → its RGB pixels, one by one or as a sequence."""
+"""Images in any form → RGB pixels; columns of images as sequences."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What a scorer was given as the images of all rows → a sequence that holds no decoded image.
+"""The images of all rows in any form → a sequence without decoded images.
 
-In: lists, arrays, columns of data sets, tables and Arrow, iterators. Out: something with a length and cheap
-access by number; `capscore.images.load` turns what it gives into pixels, one image at a time.
+In: lists, arrays, columns of data sets, tables and Arrow, iterators. Out: a sequence with cheap access by
+index, whose items `capscore.images.load` decodes one at a time.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from typing import Any
 
 from PIL import Image
 
-from ..errors import InputError
-from .load import describe
+from ..errors import InputError, Setting
+from .given import describe
 
 
 def check_images(images: Any) -> Sequence[Any]:
-    """What a scorer was given for all rows → something with a length and cheap access by number.
+    """The images of all rows → a sequence with cheap access by index.
 
-    Nothing is decoded or read from disk. A column of a `datasets.Dataset` is read row by row as it is stored
-    (its Image feature is not decoded), an Arrow column likewise; iterators and streams become lists.
+    Nothing is decoded or read from disk. A column of a `datasets.Dataset` is read row by row as stored (its
+    Image feature is not decoded), and so is an Arrow column; iterators and streams become lists.
 
     Args:
-        images: list, tuple, array (N, H, W, C), 1-D object array, pandas or Arrow column, a column of a data
-            set, any sequence, or an iterator.
+        images: list, tuple, array (N, H, W, C), 1-D object array, pandas or Arrow column, column of a data
+            set, any other sequence, or an iterator.
 
     Raises:
-        InputError: one image, a folder, a table or something without order was given instead.
+        InputError: it is a single image, a folder, a table or something without order.
 
     >>> check_images(["a.jpg", "b.jpg"])
     ['a.jpg', 'b.jpg']
@@ -43,12 +43,12 @@ def check_images(images: Any) -> Sequence[Any]:
         hasattr(images, "__len__") and hasattr(images, "__getitem__") and not hasattr(images, "ndim")
     ):
         return images
-    # The rows of an array are views, so this copies no pixels; and [i] of a pandas column would go by label.
+    # The rows of an array are views, so no pixels are copied; and [i] of a pandas column would be a label.
     return list(images)
 
 
 class _ArrowColumn(Sequence):
-    """A pyarrow Array or ChunkedArray; a row becomes a Python object when it is asked for."""
+    """A pyarrow Array or ChunkedArray, whose rows become Python objects on access."""
 
     def __init__(self, column: Any):
         self._column = column
@@ -63,11 +63,11 @@ class _ArrowColumn(Sequence):
 
 
 class _DatasetColumn(Sequence):
-    """A column of a `datasets.Dataset` as it is stored: paths and encoded bytes, nothing decoded.
+    """A column of a `datasets.Dataset` as stored: paths and encoded bytes, not decoded.
 
     Args:
-        dataset: the data set, with its row order.
-        names: the column, then the fields inside it.
+        dataset: data set with its row order.
+        names: name of the column, followed by those of nested fields.
     """
 
     def __init__(self, dataset: Any, names: Sequence[str]):
@@ -87,8 +87,8 @@ class _DatasetColumn(Sequence):
 
 
 def _dataset_column(images: Any) -> Sequence[Any] | None:
-    """A column of `datasets` → its stored rows; None for anything else."""
-    datasets = sys.modules.get("datasets")  # whoever holds a column has imported it
+    """A column of a data set → its stored rows; None for anything else."""
+    datasets = sys.modules.get("datasets")  # imported already if there is a column
     if datasets is None:
         return None
     names, source = [], images
@@ -105,15 +105,15 @@ def _dataset_column(images: Any) -> Sequence[Any] | None:
     feature = source.features
     for name in names:
         feature = feature[name]
-    # A transform, or a mode asked of the feature, is what the user wants to be scored. Then the column
-    # itself, a sequence too, decodes a row when it is asked for.
+    # A transform, or the feature's mode, is part of what the user wants scored. The column is a sequence,
+    # too, and decodes rows on access.
     if source.format["type"] == "custom" or not _is_stored_whole(feature, datasets):
         return images
     return _DatasetColumn(source, names)
 
 
 def _is_stored_whole(feature: Any, datasets: Any) -> bool:
-    """Whether a stored value is what a row means: an encoded image, a path, or bytes."""
+    """Whether the stored values are the rows' images: encoded images, paths, or bytes."""
     if isinstance(feature, datasets.Image):
         return feature.mode in (None, "RGB")
     texts = ("string", "large_string", "binary", "large_binary")
@@ -124,7 +124,7 @@ def _refuse_what_is_no_list(images: Any) -> None:
     given = describe(images)
     datasets = sys.modules.get("datasets")
     if images is None:
-        raise InputError("images=None; expected a list with one image per candidate")
+        raise InputError(Setting("images", None), "; expected a list with one image per candidate")
     if isinstance(images, (str, os.PathLike)):
         path = os.fsdecode(images)
         if "\0" not in path and os.path.isdir(os.path.expanduser(path)):

@@ -25,7 +25,7 @@ from hypothesis.extra import numpy as arrays
 from PIL import Image, ImageFile, PngImagePlugin
 
 from capscore.errors import ImageError
-from capscore.images import load as images
+from capscore.images import decoding, downloads, encoded
 from capscore.images.load import content_key, load_image
 
 from ..photos import COLOUR, GREY, GREY_ALPHA, PALETTE, encode, noise, png, row
@@ -367,7 +367,7 @@ def test_key_is_the_digest_of_the_bytes(tmp_path):
 
 
 def test_key_reads_a_file_larger_than_a_chunk(tmp_path, monkeypatch):
-    monkeypatch.setattr(images, "_CHUNK", 1000)
+    monkeypatch.setattr(encoded, "_CHUNK", 1000)
     path = tmp_path / "a"
     path.write_bytes(encode(noise()))
     assert path.stat().st_size > 3000
@@ -535,7 +535,7 @@ NOT_IMAGES = {
     "ZIP": (b"PK\x03\x04....", "ZIP"),
     "gzip": (gzip.compress(b"x"), "gzip"),
     "NumPy": (b"\x93NUMPY\x01\0", "np.load"),
-    "zeros": (bytes(5000), "nothing but zero bytes"),
+    "zeros": (bytes(5000), "it consists of zero bytes"),
     "text": ("Überall\nist Text".encode(), "it looks like text, 'Überall ist Text'"),
     "other bytes": (b"\x01\xfe\x03\x04", "it begins with the bytes 01 fe 03 04"),
     "beginning of a JPEG": (encode(noise(), "JPEG")[:20], "begins like a JPEG, but"),
@@ -688,13 +688,13 @@ def test_files_cut_short_in_many_threads(lenient):
 
 def test_a_program_that_becomes_lenient_while_images_are_decoded_stays_so(lenient):
     ImageFile.LOAD_TRUNCATED_IMAGES = False
-    with images._STRICT:
+    with decoding._STRICT:
         ImageFile.LOAD_TRUNCATED_IMAGES = True
         with pytest.raises(ImageError, match="cut short"):
             load_image(encode(noise(), "JPEG")[:-300])
     assert ImageFile.LOAD_TRUNCATED_IMAGES
     ImageFile.LOAD_TRUNCATED_IMAGES = False
-    with images._STRICT:
+    with decoding._STRICT:
         ImageFile.LOAD_TRUNCATED_IMAGES = True
     assert ImageFile.LOAD_TRUNCATED_IMAGES
     ImageFile.LOAD_TRUNCATED_IMAGES = False
@@ -763,7 +763,7 @@ class Site(BaseHTTPRequestHandler):
 def site(monkeypatch):
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(images, "TIMEOUT", (5, 0.4))
+    monkeypatch.setattr(downloads, "TIMEOUT", (5, 0.4))
     Site.requested.clear()
     server = ThreadingHTTPServer(("127.0.0.1", 0), Site)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
@@ -817,7 +817,7 @@ def test_what_a_url_gives_must_be_an_image(site, page, message):
 
 @pytest.mark.parametrize("page", ["says-large", "endless"])
 def test_a_download_has_a_limit(site, page, monkeypatch):
-    monkeypatch.setattr(images, "MAX_DOWNLOAD_BYTES", 100_000)
+    monkeypatch.setattr(downloads, "MAX_DOWNLOAD_BYTES", 100_000)
     with pytest.raises(ImageError, match=f"/{page}' is larger than 100,000 bytes"):
         content_key(f"{site}/{page}", allow_urls=True)
 
