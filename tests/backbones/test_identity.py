@@ -11,7 +11,13 @@ import torch
 from torch import nn
 
 from capscore import BackboneUnavailable, CapscoreError, load_backbone
-from capscore.backbones.base import architecture_digest, exact_convolutions, settings_digest
+from capscore.backbones.base import (
+    architecture_digest,
+    exact_convolutions,
+    fingerprint_of,
+    settings_digest,
+    tensors_digest,
+)
 from capscore.backbones.embedded import load_embedded
 
 from .tiny_open_clip import write_open_clip
@@ -28,6 +34,18 @@ def edited(folder: Path, copy: Path, file: str, *keys: str, value: object) -> Pa
     place[keys[-1]] = value
     (copy / file).write_text(json.dumps(content))
     return copy
+
+
+def test_digests_stay_as_they_are(tmp_path):
+    """Caches and signatures that people keep rest on these."""
+    assert fingerprint_of("embedded", 1, None, ("a", 2.5)) == "b38a66adfcdc30b89ef3ec1bb422039b"
+    tensors = {"b": torch.arange(6.0).reshape(2, 3), "a": torch.tensor([1, 2])}
+    assert tensors_digest(tensors) == "aa8a5c0124d6f959252cb2e00bfd7724"
+    (tmp_path / "config.json").write_text('{"dim": 2}')
+    (tmp_path / "model.safetensors").write_bytes(b"x")
+    (tmp_path / "model.py").write_text("pass")
+    assert settings_digest(tmp_path) == "cf09ac50a0c03ec2f13ab97234a9c796"
+    assert settings_digest(tmp_path, code=True) == "148c4e9cf43db37694237ada10773d6e"
 
 
 CONFIG = "open_clip_config.json"

@@ -114,3 +114,9 @@ def test_each_window_is_embedded_once():
 def test_at_most_so_many():
     finder = WindowFinder(Embedder(ColourBackbone(), cache=None), most=3)
     assert [len(found) for found in finder.find([photo((5, 5, 45, 45))] * 2)] == [3, 3]
+
+
+def test_the_fingerprint_stays_as_it_is():
+    """Stored features rest on it; it changes with the layout, a threshold or the decoding of images."""
+    finder = WindowFinder(Embedder(ColourBackbone(), cache=None))
+    assert finder.fingerprint == "5a8dae7a059a306dbc4ed92639f9352f"
