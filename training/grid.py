@@ -3,8 +3,8 @@
     python -m training.grid --config training/configs/pr_mcs.yaml --base embedded --data captions.jsonl \
         --out runs/grid --lambda_1_values 0.1 0.5 --lambda_2_values 0.05 --lambda_3_values 0.05
 
-In: the settings of `training.pr_mcs` and three lists. Out: a folder a run, `grid.json`, and a table. The same
-command goes on where it was broken off; finished runs are not run again.
+In: the settings of `training.pr_mcs` and three lists. Out: a folder per run, `grid.json`, and a table. The
+same command continues an interrupted search; finished runs are not repeated.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from capscore.errors import CapscoreError
+from capscore.errors import CapscoreError, Setting
 from capscore.files.whole_file import write_text
 from training.engine.checkpoints import MAY_CHANGE
 from training.engine.config import main as run_as_command
@@ -27,7 +27,8 @@ from training.engine.recipe import RESULT, SETTINGS
 from training.pr_mcs import Settings, data_digests, train
 
 TABLE = "grid.json"
-# What a finished run may differ in from the one asked for: how it was watched, and what its card says.
+# Settings in which a finished run may differ from the requested one: how it is watched, and what its card
+# says.
 _SAME_RUN = frozenset((*MAY_CHANGE, "name", "license", "data_license", "stored_dtype")) - {
     "epochs",
     "max_steps",
@@ -36,17 +37,17 @@ _SAME_RUN = frozenset((*MAY_CHANGE, "name", "license", "data_license", "stored_d
 
 @dataclass
 class GridSettings(Settings):
-    """Settings of a search: those of each run, and these. `lambda_1` to `lambda_3` do not count.
+    """Settings of a search, besides those of each run. `lambda_1` to `lambda_3` are ignored.
 
-    The paper tried 16 combinations with λ1 from 0 to 0.5, λ2 and λ3 from 0 to 0.1 (App. B.2), and does not
-    say which; the defaults are 16 in these ranges, its final one among them.
+    Kim et al. 2023 (App. B.2) tried 16 combinations with λ1 from 0 to 0.5, λ2 and λ3 from 0 to 0.1, without
+    listing them; the defaults are 16 combinations in these ranges, including the paper's final one.
 
     Attributes:
-        lambda_1_values, lambda_2_values, lambda_3_values: what is tried, all combinations.
-        min_original: a run counts if the mean score of captions as they are is at least this share of the
-            base's.
-        min_agreement: and if its "agreement_with_base" is at least this, in place of agreement with people,
-            which needs rated captions.
+        lambda_1_values, lambda_2_values, lambda_3_values: Values to try, in all combinations.
+        min_original: Smallest mean score of unperturbed captions, as a share of the base's, for a run to be
+            picked.
+        min_agreement: Smallest "agreement_with_base" for a run to be picked; it replaces agreement with
+            people, which needs rated captions.
     """
 
     lambda_1_values: list[float] = field(default_factory=lambda: [0.0, 0.1, 0.25, 0.5])
@@ -60,23 +61,25 @@ class GridSettings(Settings):
         for name in ("lambda_1_values", "lambda_2_values", "lambda_3_values"):
             values = getattr(self, name)
             if not values or not all(0 <= value < math.inf for value in values):
-                raise CapscoreError(f"{name}={values!r}: expected weights of at least 0, one or more")
+                raise CapscoreError(Setting(name, values), ": expected one or more weights of at least 0")
             if len(set(values)) != len(values):
-                raise CapscoreError(f"{name}={values!r}: a weight is named twice")
+                raise CapscoreError(Setting(name, values), ": a weight is named twice")
         if not self.validation_share and self.few_shot is None:
-            raise CapscoreError("validation_share=0: a search needs captions to measure its runs on")
+            raise CapscoreError(
+                Setting("validation_share", 0), ": a search needs captions to measure its runs on"
+            )
 
     @property
     def rule(self) -> str:
-        """What decides between runs, in words."""
+        """The rule that picks a run, in words."""
         return (
-            f"Of the runs whose original_of_base is at least {self.min_original:g} and whose "
-            f"agreement_with_base is at least {self.min_agreement:g}, the one with the lowest drop_average; "
-            "of equal ones the one with the higher agreement_with_base."
+            f"Among the runs with original_of_base of at least {self.min_original:g} and "
+            f"agreement_with_base of at least {self.min_agreement:g}, the run with the lowest drop_average; "
+            "if several are equal, the run with the highest agreement_with_base."
         )
 
     def runs(self) -> list[Settings]:
-        """The settings of each run, the first list varying slowest."""
+        """The settings of each run; the first list varies slowest."""
         made = []
         lists = (self.lambda_1_values, self.lambda_2_values, self.lambda_3_values)
         for one, two, three in product(*lists):
@@ -92,12 +95,12 @@ class GridRun:
     """A run of a search.
 
     Attributes:
-        folder: of the run, within that of the search.
-        lambda_1, lambda_2, lambda_3: its weights.
-        numbers: what `RobustnessCheck` gives of it; {} where it is not finished.
-        problem: why it has no numbers, "" where it has.
-        counts: whether the rule lets it be picked.
-        picked: whether the rule picks it.
+        folder: Name of its folder within the folder of the search.
+        lambda_1, lambda_2, lambda_3: Weights of the run.
+        numbers: Numbers of `RobustnessCheck`; {} for a run that is not finished.
+        problem: Why there are no numbers, "" if there are.
+        counts: Whether the rule allows the run.
+        picked: Whether the rule picks the run.
     """
 
     folder: str
@@ -111,9 +114,9 @@ class GridRun:
 
 
 def search(settings: GridSettings) -> list[GridRun]:
-    """Do the runs that are not done, and write `grid.json`.
+    """Do the runs that are not finished, and write `grid.json`.
 
-    A run whose loss does not stay finite has a problem instead of numbers; the others go on.
+    A run whose loss becomes infinite or NaN has a problem instead of numbers; the others continue.
 
     Raises:
         CapscoreError: bad settings or data; a folder that holds a run with other settings or data.
@@ -131,11 +134,11 @@ def search(settings: GridSettings) -> list[GridRun]:
                 trained = train(own)
             except CapscoreError as error:
                 if not any(Path(own.out).expanduser().glob("stopped-*.txt")):
-                    raise  # not its loss: what is wrong with data or settings is so for all runs
+                    raise  # not the loss: data or settings are wrong for all runs
                 found.append(({}, str(error).partition("\n")[0]))
                 continue
             if not trained.run.finished:
-                found.append(({}, "not finished: the same command goes on"))
+                found.append(({}, "not finished: the same command continues"))
                 continue
             done = {"this": trained.evaluation, "base": trained.base}
         else:
@@ -159,9 +162,9 @@ def picked(
     """Apply the rule: runs with their numbers or problems → the table.
 
     Args:
-        settings: with the rule's limits.
-        runs: n settings.
-        found: n times numbers by name, and a problem or "".
+        settings: Limits of the rule.
+        runs: Settings of the n runs.
+        found: For each run its numbers by name, and a problem or "".
     """
 
     def counts(numbers: Mapping[str, float | None]) -> bool:
@@ -196,7 +199,7 @@ def picked(
 
 
 def _finished(own: Settings, digests: Mapping[str, str]) -> dict[str, Any] | None:
-    """What a run came to that is there already; None where there is none.
+    """The result of a finished run; None if the run is not finished.
 
     Raises:
         CapscoreError: the folder holds a run with other settings, or on other data.
@@ -226,7 +229,7 @@ def _finished(own: Settings, digests: Mapping[str, str]) -> dict[str, Any] | Non
 
 
 def show(settings: GridSettings, table: Sequence[GridRun]) -> None:
-    """Print the table; drops and shares in percent."""
+    """Print the table, with drops and shares in percent."""
     from rich.console import Console
     from rich.table import Table
 
@@ -252,7 +255,7 @@ def show(settings: GridSettings, table: Sequence[GridRun]) -> None:
             console.print(f"{run.folder}: {run.problem}", highlight=False, markup=False, soft_wrap=True)
     console.print(settings.rule, highlight=False, soft_wrap=True)
     if not any(run.picked for run in table):
-        console.print("No run passes (×): none is picked.")
+        console.print("No run satisfies the rule (×), so none is picked.")
 
 
 def main(argv: Sequence[str] | None = None) -> None:

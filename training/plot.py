@@ -1,9 +1,9 @@
-"""Draw the logs of runs: losses and evaluations over the steps.
+"""Draw the logs of runs: losses and evaluations by step.
 
     python -m training.plot runs/a                      # → runs/a/log.png
     python -m training.plot runs/a runs/b --to ab.png   # several in one picture
 
-In: folders of runs. Out: a .png, .svg or .pdf, one panel a loss or kind of evaluation.
+In: folders of runs. Out: a .png, .svg or .pdf, with one panel per loss or kind of evaluation.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from training.engine.training_log import read_log
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# The eight of Okabe and Ito, told apart by everybody, without yellow, which is faint on white.
+# Okabe and Ito's colours for colour-blind readers, without yellow, which is faint on white.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _STYLES = ("-", "--", ":", "-.")
 _COLUMNS = 3
-# A loss that falls by this factor is drawn on a logarithmic axis.
+# A loss that falls by this factor has a logarithmic axis.
 _LOGARITHMIC = 20
 _RATE = "learning rate"
 
@@ -38,14 +38,14 @@ def plot(outs: Sequence[str | Path], path: str | Path | None = None) -> Path:
     """Draw the logs of runs.
 
     Args:
-        outs: folders of runs. With more than one a curve is named by its folder too.
-        path: the picture; None for `log.png` in the first folder. It has its name once it is whole.
+        outs: Folders of runs. With more than one, curves are named by their folders too.
+        path: File of the picture; None for `log.png` in the first folder.
 
     Returns:
-        Where the picture is.
+        The file of the picture.
 
     Raises:
-        CapscoreError: no log, an empty one, or a suffix other than .png, .svg and .pdf.
+        CapscoreError: no log, an empty log, or a suffix other than .png, .svg and .pdf.
         MissingExtraError: matplotlib is not installed.
         ResultWriteError: the picture cannot be written.
     """
@@ -53,7 +53,7 @@ def plot(outs: Sequence[str | Path], path: str | Path | None = None) -> Path:
         raise CapscoreError("no folder of a run was given")
     path = Path(path) if path is not None else Path(outs[0]).expanduser() / "log.png"
     if path.suffix.lower() not in KINDS:
-        raise CapscoreError(f"{path}: a figure is one of {', '.join(KINDS)}")
+        raise CapscoreError(f"{path}: expected a figure with the suffix {', '.join(KINDS)}")
     new_figure = figure_class()
     panels: Panels = {}
     names = [Path(out).expanduser().resolve().name for out in outs]
@@ -77,7 +77,7 @@ def plot(outs: Sequence[str | Path], path: str | Path | None = None) -> Path:
 
 
 def _add(panels: Panels, lines: Sequence[dict[str, Any]], run: str) -> None:
-    """Sort a log's numbers into panels: each loss has its own, evaluations go by what they measure."""
+    """Sort a log's numbers into panels: one per loss, one per measure of the evaluations."""
 
     def add(panel: str, curve: str, step: int, value: float | None) -> None:
         if value is not None:

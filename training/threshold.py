@@ -1,12 +1,11 @@
-"""What a gate's threshold costs and gains: drops against what is kept, one row a threshold.
+"""The trade-off of a gate's threshold: drops against mean scores kept, one row per threshold.
 
     python -m training.threshold --tower embedded-pr-mcs --data multi30k/de multi30k/fr --data_dir multi30k \
         --ratings_dir flickr8k
 
-In: a fine-tuned tower with a gate, and held-out captions. Out: a table, and JSON: what moving the threshold
-by so many logits does to the average drop, to substitution, to the mean of captions as they are, and to
-agreement with Flickr8k-Expert's ratings by references (`text_score`). Where a tower is tuned, this is the
-trade-off that there is to choose from.
+In: a fine-tuned tower with a gate, and held-out captions. Out: a table, and JSON, of how moving the threshold
+changes the average drop, the drop under substitution, the mean score of unperturbed captions, and agreement
+with Flickr8k-Expert's ratings by references (`text_score`).
 """
 
 from __future__ import annotations
@@ -36,17 +35,17 @@ from training.engine.gate import Memory, MovedThreshold
 
 @dataclass
 class Settings:
-    """What is measured.
+    """Settings of the measurement.
 
     Attributes:
-        tower: a fine-tuned tower with a gate, as `capscore.load_backbone` takes it.
-        data: benchmarks with their configuration, such as multi30k/de; English captions stand for photos.
-        data_dir: folder of their files; of several benchmarks, a folder of such folders.
+        tower: Fine-tuned tower with a gate, as `capscore.load_backbone` takes it.
+        data: Benchmarks with their configuration, such as multi30k/de; English captions stand in for photos.
+        data_dir: Folder of their files; for several benchmarks, a folder of such folders.
         ratings_dir: Flickr8k's folder, for agreement; "" for none.
-        shifts: how far the threshold is moved, in logits: above 0, fewer captions are turned away.
-        most: captions of each configuration that are measured.
-        seed: of which, and of the perturbations.
-        output: a JSON file; "" for none.
+        shifts: Shifts of the threshold in logits: above 0, fewer captions are turned away.
+        most: Most captions of each configuration to measure.
+        seed: Seed for the choice of captions and the perturbations.
+        output: JSON file to write; "" for none.
     """
 
     tower: str = "embedded-pr-mcs"
@@ -60,21 +59,21 @@ class Settings:
 
     def __post_init__(self) -> None:
         if not self.data or not self.data_dir:
-            raise InputError("--data and --data_dir say what to measure on; --help says how", field="data")
+            raise InputError("give --data and --data_dir, the captions to measure; see --help", field="data")
 
 
 @dataclass(frozen=True)
 class Row:
-    """What a threshold gives, in percent.
+    """Numbers of a threshold, in percent.
 
     Attributes:
-        shift: how far it was moved, in logits.
-        kept: mean score of the captions as they are, of the base's.
-        drop: average drop over the five perturbations, mean of the sets; None where the captions of one as
-            they are have no score that could drop.
-        substitution: drop under substitution, likewise.
-        drops: name of a set → its average drop, likewise.
-        tau_c: agreement of `text_score` with Flickr8k-Expert; None if it was not measured.
+        shift: Shift of the threshold in logits.
+        kept: Mean score of the unperturbed captions, relative to the base's.
+        drop: Average drop over the five perturbations, mean of the sets; None if a set has no score that
+            could drop.
+        substitution: Drop under substitution, likewise.
+        drops: Name of a set → its average drop, likewise.
+        tau_c: Agreement of `text_score` with Flickr8k-Expert; None if not measured.
     """
 
     shift: float
@@ -89,7 +88,7 @@ def trade_off(settings: Settings) -> list[Row]:
     """Measure every threshold.
 
     Raises:
-        CapscoreError: the tower cannot be had or has no gate; data that is missing.
+        CapscoreError: the tower is not available or has no gate, or data is missing.
     """
     tower = load_backbone(settings.tower)
     plain = Embedder(load_backbone(plain_backbone(settings.tower)), cache=None)
@@ -140,7 +139,7 @@ def _mean(values: Sequence[float | None]) -> float | None:
 
 def _scorer(backbone: Backbone) -> PRMCS:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that the base is no PR-MCS is why it is here
+        warnings.simplefilter("ignore")  # the base is not a PR-MCS tower on purpose
         return PRMCS(Embedder(backbone, cache=None, progress=False))
 
 
@@ -164,7 +163,7 @@ def _agreement(backbone: Backbone, folder: str) -> float:
 
 
 def print_table(rows: Sequence[Row]) -> None:
-    """The rows, in a terminal of 80 columns."""
+    """Print the rows, in 80 columns."""
     from rich.console import Console
     from rich.table import Table
 
@@ -191,7 +190,7 @@ def _shown(value: float | None) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """The command."""
+    """The command; see the top of this file."""
     settings = parse(Settings, argv, __doc__ or "")
     rows = trade_off(settings)
     print_table(rows)

@@ -307,7 +307,7 @@ def test_settings_that_do_not_fit(changes, said):
 
 def test_what_cannot_be_had(colours, tmp_path):
     _, settings = colours
-    with pytest.raises(CapscoreError, match="no sentence is in fr; there are de"):
+    with pytest.raises(CapscoreError, match="no sentence is in fr; available: de"):
         train(replace(settings, languages=["de", "fr"]))
     with pytest.raises(CapscoreError, match="there is no file"):
         train(replace(settings, data=["nowhere.jsonl"]))

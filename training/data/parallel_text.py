@@ -1,8 +1,4 @@
-"""Sentences with their translations, from JSON lines, Parquet or line-aligned files, each pair once.
-
-In: paths. Out: the distinct source sentences, and per pair which of them it translates, the translation and
-its language. A row that is not as it should be is an error that names file and line.
-"""
+"""Files of parallel text (JSON lines, Parquet, line-aligned) → distinct pairs of sentence and translation."""
 
 from __future__ import annotations
 
@@ -17,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from capscore.benchmark.data.annotation_files import AnnotationSource
-from capscore.errors import CapscoreError, InputError
+from capscore.errors import CapscoreError, InputError, Setting
 from capscore.text.languages import NAMES, language_code
 
 _SLOT = "{language}"
@@ -30,11 +26,11 @@ class ParallelText:
     """Pairs of a sentence and its translation.
 
     Attributes:
-        sources: the distinct sentences of the source language (s), in the order in which they came.
-        pair_source: int64 (n,), for each pair its place in `sources`.
-        targets: the translations (n).
-        languages: their languages (n), codes as `language_code` gives them.
-        duplicates: pairs left out because they were there already.
+        sources: Distinct sentences of the source language (s), in order of appearance.
+        pair_source: int64 (n,), place of each pair's sentence in `sources`.
+        targets: Translations (n).
+        languages: Language of each translation (n), as `language_code` spells it.
+        duplicates: Number of repeated pairs that were left out.
     """
 
     sources: list[str]
@@ -47,13 +43,13 @@ class ParallelText:
         return len(self.targets)
 
     def counts(self) -> dict[str, int]:
-        """Language → number of pairs, in the alphabet's order."""
+        """Language → number of pairs, in alphabetical order."""
         languages, counts = np.unique(np.array(self.languages), return_counts=True)
         return dict(zip(languages.tolist(), counts.tolist(), strict=True))
 
     @cached_property
     def digest(self) -> str:
-        """32 hexadecimal digits of all pairs in their order; other text gives others."""
+        """Digest of all pairs in their order, 32 hexadecimal digits."""
         digest = hashlib.blake2b(digest_size=16)
         for source, target, language in zip(
             self.pair_source.tolist(), self.targets, self.languages, strict=True
@@ -70,22 +66,22 @@ def read_parallel_text(
 ) -> ParallelText:
     """Read pairs from files.
 
-    Blanks in a row count as one. A pair that comes again, in whatever file, is counted and left out.
+    Consecutive blanks count as one. A repeated pair, in whatever file, is counted and left out.
 
     Args:
-        paths: one or more of
+        paths: One or more of
 
             - `x.jsonl`, `x.jsonl.gz` or `x.parquet` with the fields `source`, `target` and `language`;
-            - the same kinds with a field a language, `{"en": …, "de": …, "fr": …}`, of which all but the
+            - the same kinds with one field per language, `{"en": …, "de": …, "fr": …}`, where all but the
               source language may be null or absent;
-            - `folder/train.{language}.gz` or another name with `{language}` in it: files whose lines belong
-              together, one a language.
-        languages: those to read; every one must be there. None for all that there are: then every field of
-            the second form must be a language's, and `id` is Indonesian.
-        source_language: the one that the others translate; pairs of it with itself are left out.
+            - `folder/train.{language}.gz` or another name with `{language}` in it: line-aligned files, one
+              per language.
+        languages: Languages to read, all of which must be present. None for all languages: then every field
+            of the second form must be a language code, and `id` is Indonesian.
+        source_language: Language of the sentences that are translated; pairs within it are left out.
 
     Raises:
-        CapscoreError: no file, a kind not known here, a language that is missing.
+        CapscoreError: no file, an unknown kind of file, or a language that is missing.
         AnnotationError: a damaged file or row; names file and line (Parquet: row, from 0).
         InputError: an unknown language code.
 
@@ -106,7 +102,7 @@ def read_parallel_text(
         wanted.discard(source_language)
         if not wanted:
             raise CapscoreError(
-                f"languages={list(languages or ())}: there is none but the source, {source_language}"
+                Setting("languages", list(languages or ())), f": only the source language, {source_language}"
             )
     place: dict[str, int] = {}
     pairs: dict[tuple[int, str, str], None] = {}
@@ -119,7 +115,7 @@ def read_parallel_text(
     if wanted is not None and wanted - found:
         raise CapscoreError(
             f"{', '.join(map(str, paths))}: no sentence is in {', '.join(sorted(wanted - found))}; "
-            f"there are {', '.join(sorted(found)) or 'none in any language that was asked for'}"
+            f"available: {', '.join(sorted(found)) or 'none of the requested languages'}"
         )
     if not pairs:
         raise CapscoreError(f"{', '.join(map(str, paths))}: there is no translation from {source_language}")
@@ -184,7 +180,7 @@ def _fields_by_language(
     codes: dict[str, str],
     where: dict[str, Any],
 ) -> dict[str, str]:
-    """Language → field, of those to read."""
+    """Language → field, for the languages to read."""
     fields: dict[str, str] = {}
     for name in row:
         if wanted is None:
@@ -205,8 +201,8 @@ def _code(file: AnnotationSource, name: Any, codes: dict[str, str], where: dict[
             codes[name] = language_code(name)
         except InputError as error:
             raise file.error(
-                f"{error.message}. Expected are fields {', '.join(_LONG)}, or a field a language; where "
-                "there are others, say which languages to read",
+                f"{error.message}. Expected the fields {', '.join(_LONG)}, or one field per language; if "
+                "there are other fields, name the languages to read",
                 **where,
             ) from None
     return codes[name]
@@ -226,7 +222,7 @@ def _known_code(name: str) -> str:
 def _aligned(template: Path, wanted: set[str] | None, source_language: str) -> Iterator[tuple[str, str, str]]:
     files = _files_of(template, wanted, source_language)
     if source_language not in files:
-        there = ", ".join(sorted(str(file) for file in files.values())) or "no such file at all"
+        there = ", ".join(sorted(str(file) for file in files.values())) or "no such file"
         raise CapscoreError(
             f"{template}: there is no file of the source language, {source_language}; there is {there}"
         )
@@ -245,7 +241,7 @@ def _aligned(template: Path, wanted: set[str] | None, source_language: str) -> I
 
 
 def _files_of(template: Path, wanted: set[str] | None, source_language: str) -> dict[str, Path]:
-    """Language → file, of the files that a name with {language} stands for."""
+    """Language → file, for a name with {language} in it."""
     before, _, after = template.name.partition(_SLOT)
     pattern = re.compile(re.escape(before) + r"([A-Za-z]{2,3}(?:[-_][A-Za-z]+)?)" + re.escape(after))
     files: dict[str, Path] = {}

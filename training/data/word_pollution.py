@@ -1,9 +1,8 @@
 """Captions → captions with one wrong word, and a label for each word (InfoMetIC, Hu et al. 2023, §3.2.2).
 
-In: right captions of a language. Out: which words are frequent in them, by class; and captions in which one
-semantic word is replaced by a frequent word of the same class: it is labelled 0, the other semantic words 1,
-and all others are left out. Works in every language whose classes of words `capscore.text.word_classes`
-tells.
+One semantic word is replaced by a frequent word of its class. It is labelled 0 and the other semantic words
+1; all other words are left out. Works in every language whose word classes `capscore.text.word_classes`
+finds.
 """
 
 from __future__ import annotations
@@ -15,18 +14,18 @@ from functools import cache
 
 import numpy as np
 
-from capscore.errors import InputError
+from capscore.errors import InputError, Setting
 from capscore.infometic.words import CaptionWord, caption_words
 from capscore.text.languages import language_code
 
 MOST = 300
-# Of the words most like one, so many may stand for it; the very first is too often another word for it.
+# Number of most similar words that may replace a word; the very first, SAME, are too often synonyms.
 LIKE, SAME = 24, 1
 CORRECT, WRONG, EXCLUDED = 1, 0, -1
 
-# What tells the forms of a class apart (dog, dogs; runs, running): a word is replaced by one of the same form
-# where there is one, so that it is the image, and not the grammar, that shows which word is wrong. It stands
-# for the finer tags of English taggers (NN, NNS, VBG, …), which a tagger of classes does not give.
+# Endings that distinguish the forms of a class (dog, dogs; runs, running): a word is replaced by a word of
+# the same form if possible, so that the image, and not the grammar, shows which word is wrong. They replace
+# the finer tags of English taggers (NN, NNS, VBG, …).
 _ENDINGS = {
     "de": ("en", "er", "es", "em", "e", "t"),
     "en": ("ing", "ed", "s"),
@@ -43,12 +42,12 @@ class Polluted:
     """A caption with a wrong word.
 
     Attributes:
-        caption: the caption.
-        words: its words, in order, with their places in it.
-        labels: a label a word: `WRONG` (0) for the word that was put in, `CORRECT` (1) for the other semantic
+        caption: The caption with the wrong word.
+        words: Its words, in order, with their places.
+        labels: Label of each word: `WRONG` (0) for the wrong word, `CORRECT` (1) for the other semantic
             words, `EXCLUDED` (-1) for the rest.
-        replaced: number of the word that was put in.
-        original: the word that stood there.
+        replaced: Number of the wrong word.
+        original: The word that it replaced.
     """
 
     caption: str
@@ -67,27 +66,27 @@ def frequent_words(
 ) -> dict[str, list[str]]:
     """The words of captions by class, the most frequent first.
 
-    Capitals do not tell words apart; a word is written as it most often is within a caption.
+    Upper and lower case are one word, spelled in its most frequent form within captions.
 
     Args:
-        captions: n captions.
-        language: of all of them.
-        most: how many words of a class are kept.
-        words: what `capscore.infometic.words.caption_words` gives for them, if it is there already.
+        captions: Captions (n).
+        language: Their language.
+        most: Most words per class.
+        words: Words of the captions, as `capscore.infometic.words.caption_words` finds them, if known.
 
     Returns:
-        Class ("noun", "verb", "adjective", "adverb", "number") → its words. Words equally frequent are in the
-        order of their letters.
+        Class ("noun", "verb", "adjective", "adverb", "number") → its words. Equally frequent words are in
+        alphabetical order.
 
     Raises:
-        InputError: `most` below 1; the language has no tagger.
+        InputError: `most` is below 1, or the language has no tagger.
         MissingExtraError: the tagger of the language is not installed.
 
     >>> frequent_words(["Two dogs run.", "A cat and two dogs run."], "en")["noun"]
     ['dogs', 'cat']
     """
     if most < 1:
-        raise InputError(f"most={most!r}: expected at least 1 word of a class")
+        raise InputError(Setting("most", most), ": expected at least 1 word per class")
     found = caption_words(captions, language) if words is None else words
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     spellings: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
@@ -96,7 +95,7 @@ def frequent_words(
             if word.semantic:
                 kind, folded = word.word_class, word.text.casefold()
                 counts[kind][folded] += 1
-                # a caption's first word says nothing of its capital
+                # the first word of a caption may have a capital anyway
                 spellings[kind, folded][word.text] += 2 if number else 0
                 spellings[kind, folded][word.text.lower()] += 0 if number else 1
     return {
@@ -111,16 +110,16 @@ def frequent_words(
 def like_words(
     frequent: Mapping[str, Sequence[str]], embed: Callable[[Sequence[str]], np.ndarray], *, most: int = LIKE
 ) -> dict[str, dict[str, list[str]]]:
-    """Of each frequent word those of its class that are most like it: dog → cat, red → blue.
+    """The most similar words of each frequent word within its class: dog → cat, red → blue.
 
     Args:
-        frequent: what `frequent_words` gives.
+        frequent: Result of `frequent_words`.
         embed: n words → (n, d), rows of unit length.
-        most: how many of a word.
+        most: Most similar words per word.
 
     Returns:
-        Class → word, in lower case → the words most like it, without the very first, in the order of their
-        cosines; words equally like it in that of their frequency.
+        Class → word, in lower case → the most similar words without the very first, by cosine, then by
+        frequency.
 
     >>> places = {"dog": 0.0, "puppy": 0.1, "cat": 0.4, "car": 1.2}
     >>> embed = lambda words: np.array([[np.cos(places[word]), np.sin(places[word])] for word in words])
@@ -141,7 +140,7 @@ def like_words(
 
 
 def word_labels(words: Sequence[CaptionWord], wrong: Collection[int] = ()) -> tuple[int, ...]:
-    """A label a word: `WRONG` for those numbered in `wrong`, `CORRECT` for semantic ones, else `EXCLUDED`."""
+    """Label of each word: `WRONG` for numbers in `wrong`, `CORRECT` for semantic words, else `EXCLUDED`."""
     return tuple(
         WRONG if number in wrong else CORRECT if word.semantic else EXCLUDED
         for number, word in enumerate(words)
@@ -160,23 +159,23 @@ def pollute(
 ) -> Polluted | None:
     """Replace one semantic word of a caption by a frequent word of its class.
 
-    Which word and by what is drawn evenly. A word is replaced by one of its own form where there is one (a
-    plural by a plural); never by a word that the caption has already, or that is to be avoided.
+    The word and its replacement are drawn with equal probability. The replacement has the same form if
+    possible (a plural for a plural), and is never a word of the caption or a word to avoid.
 
     Args:
-        caption: the caption.
-        language: its language.
-        frequent: what `frequent_words` gives.
-        rng: what draws.
-        avoid: words, in lower case, that would be right: those of the image's other captions.
-        words: what `capscore.infometic.words.caption_words` gives for the caption, if it is there already.
-        like: what `like_words` gives, to replace a word that has any by one of those most like it.
+        caption: The caption.
+        language: Its language.
+        frequent: Result of `frequent_words`.
+        rng: Random generator.
+        avoid: Words, in lower case, that would be right: those of the image's other captions.
+        words: Words of the caption, as `capscore.infometic.words.caption_words` finds them, if known.
+        like: Result of `like_words`, to draw the replacement from the most similar words.
 
     Returns:
-        The caption with its labels; None where no semantic word has anything to be replaced by.
+        The caption with its labels; None where no semantic word can be replaced.
 
     Raises:
-        InputError, MissingExtraError: as `frequent_words`.
+        InputError, MissingExtraError: errors of `frequent_words`.
 
     >>> drawn = pollute("A dog sleeps.", "en", {"noun": ["dog", "cat"]}, np.random.default_rng(0))
     >>> drawn.caption, drawn.original, drawn.labels
@@ -200,7 +199,7 @@ def pollute(
     return None
 
 
-@cache  # the same few thousand words are asked for again and again
+@cache  # the same few thousand words recur
 def _form(word: str, kind: str, code: str) -> str:
     if kind == "number":
         return "digits" if any(map(str.isdigit, word)) else "letters"

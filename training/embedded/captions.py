@@ -1,14 +1,14 @@
-"""The training captions of the weights that ship: many sources → one file of captions for `training.pr_mcs`.
+"""The training captions of the shipped PR-MCS weights: many sources → one file for `training.pr_mcs`.
 
     python -m training.embedded.package_texts --out texts
     python -m training.embedded.captions --data DATA --texts texts --out captions.jsonl
 
-In: a folder with Multi30k's, Flickr8k's and XFlickrCO's own files, the folder that
-`training.embedded.package_texts` wrote, and the grammar of this project. Out: JSONL rows of caption,
-language, `objects` (the places of its nouns), `stand_in` (a text whose embedding stands for the photo: an
-English caption of it where there is one) and `id` (`source/image`). Nothing that is measured on is among
-them: see `held_out`. Beside it, for the card, `captions.jsonl.sources.json`: what the captions come from,
-under which licence, how many of each.
+In: a folder with the official files of Multi30k, Flickr8k and XFlickrCO, the folder of
+`training.embedded.package_texts`, and this project's grammar. Out: JSONL rows of caption, language, `objects`
+(the places of its nouns), `stand_in` (a text whose embedding replaces the photo's: another English caption of
+the photo where there is one) and `id` (`source/image`). Captions that are used in measurements are left out:
+see `held_out`. For the card, `captions.jsonl.sources.json` lists the origins of the captions with licences
+and counts.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ XFLICKRCO = {
 }
 _COCO = re.compile(r"COCO_(?:train|val|test)20\d\d_(\d+)")
 _PACKAGES = tuple(source.name for source in SOURCES)
-# What is not of a package: name, licence as its owners state it, address.
+# Sources other than packages: name, licence as its owners state it, address.
 OTHER_SOURCES = {
     "multi30k": (
         "Multi30k, training split",
@@ -60,9 +60,9 @@ HELD_OUT = (
     "Flickr8k, of those that Flickr8k-Expert or Flickr8k-CF rates, and of the 83 Flickr8k photos that are "
     "measured on; the sets XVNLI, MaRVL, VALSE, Pascal-50S and the others as a whole"
 )
-# What a caption is in words; shorter ones say too little to be perturbed, longer ones cost too much.
+# Number of words of a caption; shorter ones say too little to be perturbed, longer ones take too much time.
 SHORTEST, LONGEST = 3, 30
-# Of the packages' texts, emoji names are short and alike: so many of a language are enough.
+# Most emoji names per language: they are short and similar.
 MOST_EMOJI_NAMES = 600
 
 
@@ -71,18 +71,18 @@ class Settings:
     """Settings of the file of captions.
 
     Attributes:
-        data: folder with the folders multi30k, flickr8k and xflickrco.
-        texts: folder of `training.embedded.package_texts`.
-        out: the file to write.
-        most: language → the most captions of photos in it, of each source; other languages have all.
-        package_texts: language → how many texts of the packages.
-        grammar: language → how many captions of the grammar.
-        copies: language → how often a caption of a photo is there: those of a language that has few.
-        lower_share: share of the captions that are put in lower case, as many data sets have theirs.
-        seed: of what is drawn.
+        data: Folder with the folders multi30k, flickr8k and xflickrco.
+        texts: Folder of `training.embedded.package_texts`.
+        out: File to write.
+        most: Most captions of photos per language, as language:number; other languages have all.
+        package_texts: Number of texts of the packages per language.
+        grammar: Number of captions of the grammar per language.
+        copies: Number of copies of each caption of a photo, for languages with few.
+        lower_share: Share of the captions that are lower-cased, as in many data sets.
+        seed: Seed for all random draws.
 
     Raises:
-        InputError: a setting is missing or is not what it should be.
+        InputError: a setting is missing or out of range.
     """
 
     data: str = ""
@@ -108,30 +108,31 @@ class Settings:
     def __post_init__(self) -> None:
         for name in ("data", "texts", "out"):
             if not getattr(self, name):
-                raise InputError(f"--{name} is missing; --help says what it is", field=name)
+                raise InputError(f"--{name} is missing; see --help", field=name)
         for name in ("most", "package_texts", "grammar", "copies"):
             self.counts(name)
         if not 0 <= self.lower_share <= 1:
             raise InputError(f"{self.lower_share!r}: expected a share from 0 to 1", field="lower_share")
 
     def counts(self, name: str) -> dict[str, int]:
-        """One of the settings of the form language:number.
+        """A setting of the form language:number, as language → number.
 
         Raises:
-            InputError: as `training.engine.config.language_counts`.
+            InputError: an entry of another form, or a language that is named twice.
         """
         return language_counts(getattr(self, name), name)
 
 
 @dataclass(frozen=True)
 class Text:
-    """A caption before its nouns are looked for.
+    """A caption whose nouns may not be found yet.
 
     Attributes:
-        caption, language: as they are.
-        image: source and image, or whatever else names what is described.
-        stand_in: what stands for the photo.
-        nouns: places of its nouns, where they are known; None where they are to be found.
+        caption: The caption.
+        language: Its language.
+        image: Source and image, as source/image.
+        stand_in: Text that replaces the photo.
+        nouns: Places of its nouns; None if they are not known yet.
     """
 
     caption: str
@@ -142,7 +143,7 @@ class Text:
 
 
 def short_name(image: str | int) -> str:
-    """An image's id without suffix and secret, which its data sets spell differently.
+    """An image's id without the suffix and secret that data sets spell differently.
 
     >>> short_name("1000268201_693b08cb0e.jpg"), short_name(1000268201)
     ('1000268201', '1000268201')
@@ -156,11 +157,11 @@ def short_name(image: str | int) -> str:
 def held_out(data: Path) -> frozenset[str]:
     """Photos that no training caption may describe, in any set and language, by `short_name`.
 
-    Those of every test split of Multi30k, XFlickrCO and Flickr8k, those that Flickr8k's raters saw, and those
-    whose pixels are at hand.
+    These are the photos of every test split of Multi30k, XFlickrCO and Flickr8k, those that Flickr8k's raters
+    saw, and those in the folder `images`.
 
     Raises:
-        CapscoreError: a file is missing or damaged, or a list of Flickr8k's names no photo.
+        CapscoreError: a file is missing or damaged, or a list of Flickr8k names no photo.
     """
     names: set[str] = set()
     for split in MULTI30K_TESTS:
@@ -174,7 +175,7 @@ def held_out(data: Path) -> frozenset[str]:
 
 
 def photo_captions(data: Path, held: Collection[str]) -> Iterator[Text]:
-    """Captions of photos in the training splits, but for those held out.
+    """Captions of photos in the training splits, without photos that are held out.
 
     Raises:
         CapscoreError: a file is missing or damaged.
@@ -211,7 +212,7 @@ def photo_captions(data: Path, held: Collection[str]) -> Iterator[Text]:
         if photo in held or (language, caption) in seen:
             continue
         seen.add((language, caption))
-        # another caption than itself, where the photo has one
+        # a caption does not stand in for its own photo, if there is another
         others = [text for text in english[photo] if text != caption]
         yield Text(caption, language, image, others[0] if others else caption)
 
@@ -228,14 +229,14 @@ def package_captions(
     held: Collection[str],
     chance: random.Random,
 ) -> Iterator[Text]:
-    """Texts of the packages, drawn: some names of emoji, then descriptions of pictures, then sentences.
+    """Random texts of the packages: some names of emoji, then descriptions of pictures, then sentences.
 
     Args:
-        folder: of `training.embedded.package_texts`.
-        counts: language → how many.
-        photos: row number in Multi30k's validation split → its photo: Dutch descriptions go by that.
-        held: photos whose descriptions are left out.
-        chance: what they are drawn by.
+        folder: Folder of `training.embedded.package_texts`.
+        counts: Number of texts per language.
+        photos: Row number in Multi30k's validation split → its photo, for Dutch descriptions.
+        held: Photos whose descriptions are left out.
+        chance: Random generator.
 
     Raises:
         InputError: a file is missing or damaged.
@@ -262,7 +263,7 @@ def package_captions(
 
 
 def _described(row_id: str, photos: Mapping[str, str]) -> str:
-    """The photo that a text of the packages describes; "" if none."""
+    """The photo that a text of the packages describes; "" for none."""
     source, _, name = row_id.partition("/")
     if source in ("coco-cn-extension", "arabic-flickr8k"):
         return short_name(name)
@@ -273,14 +274,14 @@ def _described(row_id: str, photos: Mapping[str, str]) -> str:
             return photos[name.split("-")[1]]
         except (KeyError, IndexError):
             raise InputError(
-                f"{row_id} is of no photo in Multi30k's validation split, which has {len(photos):,}",
+                f"{row_id} describes no photo in Multi30k's validation split, which has {len(photos):,}",
                 field="texts",
             ) from None
     return ""
 
 
 def grammar_captions(counts: dict[str, int], seed: int) -> Iterator[Text]:
-    """Captions of the grammar, each with its English one."""
+    """Captions of the grammar, each with its English version."""
     languages = sorted({"en", *counts})
     for number, scene in enumerate(generate(max(counts.values(), default=0), languages, seed)):
         for language, most in counts.items():
@@ -333,16 +334,16 @@ def write_captions(settings: Settings) -> dict[str, Counter[str]]:
 
 
 def sources_file(captions: str | Path) -> Path:
-    """Where it is written what a file of captions comes from."""
+    """The file that lists the origins of a file of captions."""
     return Path(f"{captions}.sources.json")
 
 
 def describe(counts: Mapping[str, Counter[str]]) -> dict[str, Any]:
-    """Language → source → captions, as a card says it: "held_out" and "sources"."""
+    """Language → source → number of captions → what the card needs: "held_out" and "sources"."""
     of_packages = {
         source.name: (source.name, source.licence, source.package)
         if source.kind == "git"
-        # what has no address of its own is found by its package
+        # a package has no address
         else (f"{source.name} ({source.kind} package {source.package} {source.version})", source.licence, "")
         for source in (*SOURCES, *MORE_SOURCES)
     }
@@ -396,17 +397,17 @@ def read_rows(
     expected: str,
     known: Mapping[str, Collection[str]] | None = None,
 ) -> list[dict[str, Any]]:
-    """The rows of a JSONL file in which some cells are texts that are not empty.
+    """The rows of a JSONL file with some required text cells.
 
     Args:
-        path: the file.
-        names: those cells.
-        field: the setting that names the file.
-        expected: what an error says was expected of a line.
-        known: cell → what it may be.
+        path: The file.
+        names: Cells that must be texts and not empty.
+        field: Setting that names the file.
+        expected: Description of a line, for errors.
+        known: Cell → values that it may have.
 
     Raises:
-        InputError: the file cannot be read, or a line is another; names it.
+        InputError: the file cannot be read, or a line is malformed; names the line.
     """
     rows = []
     for number, line in _lines(path, field):

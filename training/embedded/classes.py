@@ -4,7 +4,7 @@
 
 In: WordNet's names and definitions of the classes (from timm) and the text network. Out:
 capscore/backbones/embedded_classes.safetensors, float16 (1000, 512): per class the mean of the embeddings of
-its names and of its names with their definition. It takes seconds; nothing is trained and nothing is random.
+its names and of its names with their definition. It takes seconds; nothing is trained or random.
 """
 
 from __future__ import annotations

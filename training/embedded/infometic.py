@@ -1,4 +1,4 @@
-"""Rows that the InfoMetIC weights that ship learn from: Flickr8k's photos with captions in several languages.
+"""Training rows of the shipped InfoMetIC weights: Flickr8k's photos with captions in several languages.
 
     python -m training.embedded.package_texts --out texts --sources flickr8k-cn --languages zh
     python -m training.embedded.infometic --data DATA --captions captions.jsonl --texts texts \
@@ -6,10 +6,10 @@
 
 In: the captions of `training.embedded.captions`, the Chinese ones of `training.embedded.package_texts`, and
 a folder of Flickr8k's photos. Out: JSONL rows for `training.infometic` of image, caption, language, `boxes`
-(some windows of the photo, the same for all of its captions) and `id`; of some captions also their
-beginning, which says less of the photo. Photos that are measured on are not among them
-(`embedded_captions.HELD_OUT`). Beside it, for the card, `rows.jsonl.sources.json`: what the rows come from,
-under which licence, how many of each.
+(some windows of the photo, the same for all its captions) and `id`. Some captions have a second row with
+their beginning, which says less about the photo. Photos that are used in measurements are left out
+(`training.embedded.captions.HELD_OUT`). For the card, `rows.jsonl.sources.json` lists the origins of the rows
+with licences and counts.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from training.embedded.captions import describe, held_out, read_rows, short_name
 from training.engine.config import language_counts, parse
 from training.engine.config import main as run_as_command
 
-# Whose captions are of photos that Flickr8k may have.
+# Sources whose photos may be in Flickr8k.
 OF_PHOTOS = ("flickr8k", "multi30k", "xflickrco", "arabic-flickr8k", "flickr8k-cn")
-# Languages without words that stand before a clause, such as prepositions: a caption may end anywhere.
+# Languages without prepositions or similar words: a beginning may end anywhere.
 _NO_PREPOSITIONS = ("ja", "zh")
 
 
@@ -43,19 +43,19 @@ class Settings:
     """Settings of the file of rows.
 
     Attributes:
-        data: folder with the folders multi30k, flickr8k and xflickrco, which say what is held out.
-        captions: file of `training.embedded.captions`.
-        texts: folder of `training.embedded.package_texts` with Chinese captions; none without.
-        photos: folder of Flickr8k's photos.
-        out: the file to write.
-        most: language → the most captions; a language that is not named has none.
-        most_photos: so many photos, the first by their names; they take longer to embed than all captions.
-        windows: how many windows a photo has.
-        beginnings: share of the captions whose beginning is a row as well.
-        seed: of what is drawn.
+        data: Folder with the folders multi30k, flickr8k and xflickrco, which determine what is held out.
+        captions: File of `training.embedded.captions`.
+        texts: Folder of `training.embedded.package_texts` with Chinese captions; "" for none.
+        photos: Folder of Flickr8k's photos.
+        out: File to write.
+        most: Most captions per language, as language:number; languages that are not named have none.
+        most_photos: Most photos, the first by name; they take longer to embed than all captions.
+        windows: Number of windows per photo.
+        beginnings: Share of the captions whose beginning is a row as well.
+        seed: Seed for all random draws.
 
     Raises:
-        InputError: a setting is missing or is not what it should be.
+        InputError: a setting is missing or out of range.
     """
 
     data: str = ""
@@ -74,7 +74,7 @@ class Settings:
     def __post_init__(self) -> None:
         for name in ("data", "captions", "photos", "out"):
             if not getattr(self, name):
-                raise InputError(f"--{name} is missing; --help says what it is", field=name)
+                raise InputError(f"--{name} is missing; see --help", field=name)
         language_counts(self.most, "most")
         for name in ("windows", "most_photos"):
             if getattr(self, name) < 1:
@@ -88,9 +88,10 @@ class PhotoCaption:
     """A caption of a photo.
 
     Attributes:
-        caption, language: as they are.
-        source: what it is from.
-        photo: file name of the photo.
+        caption: The caption.
+        language: Its language.
+        source: Name of its source.
+        photo: File name of the photo.
     """
 
     caption: str
@@ -100,7 +101,7 @@ class PhotoCaption:
 
 
 def photo_files(folder: Path) -> dict[str, Path]:
-    """The photos of a folder by `embedded_captions.short_name`.
+    """The photos of a folder by `training.embedded.captions.short_name`.
 
     Raises:
         InputError: there are none.
@@ -114,12 +115,12 @@ def photo_files(folder: Path) -> dict[str, Path]:
 def captions_of_photos(
     rows: Iterable[Mapping[str, Any]], files: Mapping[str, Path]
 ) -> Iterator[PhotoCaption]:
-    """Those rows that caption a photo, each caption of a language once.
+    """The rows that caption one of the photos; each caption of a language once.
 
     Args:
-        rows: of `training.embedded.captions` or `training.embedded.package_texts`: "id", "language",
+        rows: Rows of `training.embedded.captions` or `training.embedded.package_texts`: "id", "language",
             and the caption as "caption" or "text".
-        files: photos by their short names.
+        files: Photos by their short names.
     """
     seen = set()
     for row in rows:
@@ -133,18 +134,18 @@ def captions_of_photos(
 
 
 def beginning(caption: str, language: str, words: Sequence[CaptionWord], chance: random.Random) -> str:
-    """The beginning of a caption that leaves a noun out, and has at least two semantic words.
+    """A beginning of a caption that has at least two semantic words and leaves out a noun.
 
-    It ends before a word that is not semantic, such as a preposition, but in Japanese and Chinese.
+    It ends before a word that is not semantic, such as a preposition, except in Japanese and Chinese.
 
     Args:
-        caption: the caption.
-        language: its language.
-        words: what `capscore.infometic.words.caption_words` gives for it.
-        chance: draws one of the possible ends.
+        caption: The caption.
+        language: Its language.
+        words: Words of the caption, as `capscore.infometic.words.caption_words` finds them.
+        chance: Random generator for the choice of the end.
 
     Returns:
-        The beginning; "" where there is none.
+        The beginning; "" if there is none.
 
     >>> text = "Two dogs run on the beach"
     >>> beginning(text, "en", caption_words([text], "en")[0], random.Random(0))
@@ -164,10 +165,10 @@ def beginning(caption: str, language: str, words: Sequence[CaptionWord], chance:
 
 
 def photo_windows(path: Path, most: int, seed: int) -> list[list[float]]:
-    """Some windows of a photo, upright, drawn by its name and the seed, but never the whole of it.
+    """Some windows of a photo, drawn by its name and the seed; never the whole photo.
 
     Raises:
-        InputError: it is no image, or a damaged one.
+        InputError: the file is not an image, or damaged.
     """
     try:
         boxes = windows(load_image(path).size)[1:]
@@ -181,7 +182,7 @@ def write_rows(settings: Settings) -> Counter[str]:
     """Write the file; returns "language source" → rows.
 
     Raises:
-        CapscoreError: a file is missing or damaged, or the words of a language cannot be told.
+        CapscoreError: a file is missing or damaged, or no words can be found in a language.
     """
     chance = random.Random(settings.seed)
     files, held = photo_files(Path(settings.photos)), held_out(Path(settings.data))
@@ -211,7 +212,7 @@ def write_rows(settings: Settings) -> Counter[str]:
         chosen += found[language][:most]
     if not chosen:
         raise InputError(
-            f"{settings.captions} captions none of the photos in {settings.photos}", field="captions"
+            f"{settings.captions} has no caption of the photos in {settings.photos}", field="captions"
         )
     begun = _beginnings(chosen, settings.beginnings, chance)
     everything = [(one, one.caption) for one in chosen] + begun

@@ -1,7 +1,7 @@
-"""The card of what was trained, a text tower or a network behind one: what a run knows → README.md beside it.
+"""What a recipe knows about its run → the model card, README.md beside the weights.
 
-In: a `ModelCard`, filled by the recipe that trained it. Out: front matter that the Hub reads and a
-body that people read. A number that was not given is said to be not measured; nothing fills itself in.
+In: a `ModelCard`. Out: front matter for the Hub and a body for people. A number that is not given appears as
+"not measured"; nothing is filled in.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from capscore.backbones.registry import find
-from capscore.errors import CapscoreError, InputError
+from capscore.errors import CapscoreError, InputError, Setting
 from capscore.files.whole_file import write_text
 from capscore.scorers.signature import parse_signature
 from capscore.text.languages import NAMES, language_code
@@ -27,21 +27,21 @@ _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 @dataclass(frozen=True)
 class Result:
-    """A number that was measured, or one that a reader would look for and that was not.
+    """A number that was measured, or that a reader would look for and that was not measured.
 
     Attributes:
-        data: the data set it is measured on; a benchmark's folder name where it is one of capscore's.
-        metric: what the number is, as an identifier ("mean_drop", "kendall_tau_c").
-        value: the number; None if it was not measured.
-        command: what measures it again; needed with a value.
-        metric_name: what the table calls it; "" for `metric`.
-        unit: of the value ("%"), "" for none.
-        language: code, "" if there is none or are many.
-        split: of the data set.
-        rows: rows that were scored; None if they were not counted.
-        base_value: the same for the base, None if it was not measured.
-        interval: a 95 % interval, None if there is none.
-        signature: of the scores behind it, as `Scores.signature` gives it.
+        data: Data set of the measurement; for a benchmark of capscore, the name of its folder.
+        metric: Identifier of the number ("mean_drop", "kendall_tau_c").
+        value: The number; None if not measured.
+        command: Command that measures it again; required with a value.
+        metric_name: Name of the number in the table; "" for `metric`.
+        unit: Unit of the value ("%"), "" for none.
+        language: Language code, "" for none or several.
+        split: Split of the data set.
+        rows: Number of rows that were scored; None if not counted.
+        base_value: The same number for the base; None if not measured.
+        interval: 95 % interval; None without any.
+        signature: Signature of the scores, as `Scores.signature` has it.
     """
 
     data: str
@@ -60,29 +60,29 @@ class Result:
 
 @dataclass(frozen=True)
 class ModelCard:
-    """All that a card says.
+    """Content of a card.
 
     Attributes:
-        name: of the model ("pr-mcs-embedded").
+        name: Name of the model ("pr-mcs-embedded").
         recipe: "teacher_learning", "pr_mcs" or "infometic".
-        base: the backbone whose text tower was fine-tuned, the encoder that the student started from, or the
-            backbone that the network reads the embeddings of.
-        languages: codes of those that it was trained on.
-        license: of the weights, as the Hub writes it ("apache-2.0"); "other" with a name and a link.
-        command: what trains the tower again.
-        settings: every hyper-parameter by name; mappings may be nested.
-        data: the data sets that had a part in the weights.
-        held_out: what was kept from training and what for, in a sentence or two.
-        results: what was measured, and what was looked for and was not.
-        not_measured: what else nobody has measured, a sentence each.
-        limitations: what is known against this very tower, a sentence each.
-        teacher: of a student, whose embeddings it was taught.
-        image_tower: what images go through; "" for the base's own.
-        repo_id: "org/name" on the Hub, "" if it has none yet.
-        compute: machine and time ("2 CPU cores, 3.5 hours").
-        license_name: an id for another licence.
-        license_link: where that licence can be read.
-        tags: besides those that go with the recipe.
+        base: Backbone whose text tower was fine-tuned, encoder that the student started from, or backbone
+            whose embeddings the network reads.
+        languages: Codes of the training languages.
+        license: Licence of the weights, as the Hub writes it ("apache-2.0"); "other" with a name and a link.
+        command: Command that trains the weights again.
+        settings: Every hyper-parameter by name; mappings may be nested.
+        data: Data sets that contributed to the weights.
+        held_out: What was held out and why, in a sentence or two.
+        results: Numbers that were measured, or that a reader would look for.
+        not_measured: Other things that were not measured, one sentence each.
+        limitations: Known limitations of these weights, one sentence each.
+        teacher: Teacher of a student.
+        image_tower: Image tower; "" for the base's own.
+        repo_id: "org/name" on the Hub, "" without any.
+        compute: Machine and time ("2 CPU cores, 3.5 hours").
+        license_name: Id of another licence.
+        license_link: Address of that licence.
+        tags: Tags besides those of the recipe.
     """
 
     name: str
@@ -108,14 +108,14 @@ class ModelCard:
 
 @dataclass(frozen=True)
 class _Recipe:
-    metric: str  # the scorer that the weights are for
+    metric: str  # scorer for the weights
     tags: tuple[str, ...]
     what: str
     limits: tuple[str, ...]
     cited: tuple[str, ...]
-    about_base: str  # what the base was to the weights
-    thing: str = "tower"  # what the weights are of
-    compared: str = "base"  # whose numbers stand beside its own
+    about_base: str  # role of the base
+    thing: str = "tower"
+    compared: str = "base"  # column of numbers to compare with
 
 
 _PR_MCS = """@inproceedings{kim-etal-2023-pr-mcs,
@@ -190,16 +190,16 @@ def write_card(folder: str | Path, card: ModelCard, *, force: bool = False) -> P
     """Write the card of a tower as README.md into the folder of its weights.
 
     Args:
-        folder: it is made if need be.
-        card: what the card says.
-        force: replace a README.md that somebody else wrote, or edited.
+        folder: Folder of the weights, created if needed.
+        card: Content of the card.
+        force: Whether to replace a README.md that was written by hand, or edited.
 
     Returns:
         The file.
 
     Raises:
-        CapscoreError: the card contradicts itself, or a README.md is there that this function did not write
-            or that was edited since; it is left as it is.
+        CapscoreError: the card is incomplete, or there is a README.md that this function did not write or
+            that was edited since; it is kept.
         ResultWriteError: the file cannot be written.
 
     >>> card = ModelCard(
@@ -215,19 +215,20 @@ def write_card(folder: str | Path, card: ModelCard, *, force: bool = False) -> P
     text = card_text(card)
     if path.exists() and not force and not _ours(path):
         raise CapscoreError(
-            f"{path} was not written by training.model_card, or was edited since: it is left as it is. "
-            "Move it away, or pass force=True"
+            f"{path} was not written by training.model_card, or was edited since: it is kept. Move it away, "
+            "or pass ",
+            Setting("force", True),
         )
     write_text(path, text, "model card")
     return path
 
 
 def card_text(card: ModelCard) -> str:
-    """The whole README.md of a card; errors as in `write_card`."""
+    """The text of a card's README.md; errors as in `write_card`."""
     from huggingface_hub import ModelCard as HubCard
 
     _check(card)
-    # Through the Hub's own class, so that what it cannot read is noticed here.
+    # Through the Hub's own class, which raises for what the Hub cannot read.
     text = str(HubCard(f"---\n{_front_matter(card)}\n---\n\n{_body(card)}"))
     head, break_after, body = text.partition("\n---\n\n")
     marker = f"<!-- written by training.model_card, digest {_digest(text)} -->\n"
@@ -235,7 +236,7 @@ def card_text(card: ModelCard) -> str:
 
 
 def _ours(path: Path) -> bool:
-    """Whether a README.md is one of this module's, as it was written."""
+    """Whether a README.md was written by this module and not edited."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, ValueError):
@@ -253,18 +254,18 @@ def _digest(text: str) -> str:
 
 def _check(card: ModelCard) -> None:
     if card.recipe not in _RECIPES:
-        raise CapscoreError(f"recipe={card.recipe!r}: expected one of {', '.join(_RECIPES)}")
+        raise CapscoreError(Setting("recipe", card.recipe), f": expected one of {', '.join(_RECIPES)}")
     for name in ("name", "base", "license", "command"):
         if not str(getattr(card, name)).strip():
             raise CapscoreError(f"a model card needs {name}; it is empty")
     if isinstance(card.languages, str) or not card.languages:
-        raise CapscoreError(f"languages={card.languages!r}: expected a list of language codes")
+        raise CapscoreError(Setting("languages", card.languages), ": expected a list of language codes")
     if card.license == "other" and not (card.license_name and card.license_link):
         raise CapscoreError("license='other' needs license_name and license_link")
     if not card.settings:
-        raise CapscoreError("a model card needs the settings of the training run; there are none")
+        raise CapscoreError("a model card needs the settings of the training run")
     if not card.data:
-        raise CapscoreError("a model card needs the data that was trained on; there is none")
+        raise CapscoreError("a model card needs the training data")
     if card.repo_id and not _HUB_ID.fullmatch(card.repo_id):
         raise CapscoreError(f"repo_id={card.repo_id!r} is not an id such as 'org/name'")
     for row, source in enumerate(card.data):
@@ -282,7 +283,7 @@ def _check_result(row: int, result: Result) -> None:
         raise InputError(f"{result.metric} on {result.data} is not finite", row=row, field="results")
     if result.value is not None and not result.command:
         raise InputError(
-            f"{result.metric} on {result.data} has a value, but not the command that measures it",
+            f"{result.metric} on {result.data} has a value, but no command that measures it",
             row=row,
             field="results",
         )
@@ -335,12 +336,12 @@ def _front_matter(card: ModelCard) -> str:
         or None,
     )
     if data.eval_results is None:
-        del data.model_name  # the name is that of the results; without them the Hub knows no such key
+        del data.model_name  # the Hub allows the name only with results
     return data.to_yaml()
 
 
 def _parts(result: Result) -> dict[str, object] | None:
-    """What a number depends on: the parts of its signature, and how many rows there were."""
+    """What a number depends on: the parts of its signature, and the number of rows."""
     parts: dict[str, object] = {}
     if result.signature:
         scorer, settings = parse_signature(result.signature)
@@ -351,7 +352,7 @@ def _parts(result: Result) -> dict[str, object] | None:
 
 
 def _hub_id(base: str) -> str | None:
-    """The Hub's id of a base that is there: the Hub knows no other base."""
+    """The Hub id of a base that is on the Hub; None for any other base."""
     from capscore.backbones.loading import repository_of
 
     plain = base.removeprefix("open_clip:").removeprefix("hf-hub:").partition("@")[0]
@@ -509,7 +510,7 @@ def _bullets(lines: Sequence[str]) -> str:
 
 
 def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
-    """A Markdown table; a cell is one line, whatever is in it."""
+    """A Markdown table whose cells are single lines."""
     cells = [[" ".join(str(cell).split()).replace("|", r"\|") for cell in row] for row in rows]
     return "\n".join(f"| {' | '.join(row)} |" for row in [[*head], ["---"] * len(head), *cells])
 
@@ -536,7 +537,7 @@ def _shown(value: object) -> str:
 
 
 def _anonymous(text: str) -> str:
-    """Paths of this machine, shortened to their last part: they help nobody, and tell who lives here.
+    """The text with local paths shortened to their last part, which would reveal the machine.
 
     >>> _anonymous("python -m training.pr_mcs --config /home/jo/own.yaml out=~/runs/7 https://a.org/b")
     'python -m training.pr_mcs --config …/own.yaml out=…/7 https://a.org/b'

@@ -1,9 +1,9 @@
-"""Rows of unit length in, losses out: what PR-MCS fine-tuning minimises (Kim et al. 2023, §3.4).
+"""Embeddings of unit length → the losses of PR-MCS fine-tuning (Kim et al. 2023, §3.4).
 
     L = L_CLIP + λ1·L1 + λ2·L2 + λ3·L3
 
-Each loss is a pure function of embeddings, differentiable in the captions'. V(I) is the embedding of an
-image, T(o) that of its caption, T(p) that of the caption perturbed.
+Each loss is a pure function of embeddings, differentiable in those of captions. V(I) is the embedding of an
+image, T(o) of its caption, T(p) of the perturbed caption.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from torch.nn import functional as F
 
 @dataclass(frozen=True)
 class LossWeights:
-    """What the terms count, as published by default (PR-MCS §3.4 and App. B.2).
+    """Weights of the terms, by default as published (Kim et al. 2023, §3.4 and App. B.2).
 
     Attributes:
-        clip: weight of the contrastive loss.
-        lambda_1: weight of L1, image and caption come closer.
-        lambda_2: weight of L2, image and perturbed caption part.
-        lambda_3: weight of L3, caption and perturbed caption part.
-        margin: cosine below which L2 and L3 are content; 0 in the first version of the paper.
-        keep_close: weight of `keep_close_loss`; 0 as published.
+        clip: Weight of the contrastive loss.
+        lambda_1: Weight of L1, which brings image and caption closer.
+        lambda_2: Weight of L2, which separates image and perturbed caption.
+        lambda_3: Weight of L3, which separates caption and perturbed caption.
+        margin: Cosine below which L2 and L3 have no gradient; 0 in the first version of the paper.
+        keep_close: Weight of `keep_close_loss`; 0 as published.
     """
 
     clip: float = 1.0
@@ -43,20 +43,20 @@ def contrastive_loss(
     image_groups: torch.Tensor | None = None,
     caption_groups: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """L_CLIP: cross-entropy of which caption is an image's, and which image is a caption's, in a batch.
+    """L_CLIP: cross-entropy of matching the images and captions of a batch.
 
-    As published every other row is a negative. With groups, a row is none for another one whose image or
-    text it shares: five captions of a photo in one batch do not push each other away.
+    As published, every other row is a negative. With groups, rows that share an image or a text are not each
+    other's negatives, so that five captions of a photo in one batch do not push each other away.
 
     Args:
-        images: (n, d), unit rows.
-        captions: (n, d), unit rows; row i belongs to image i.
-        logit_scale: what cosines are multiplied by.
-        image_groups: int (n,), equal where two rows have the same image; None tells nothing apart.
-        caption_groups: int (n,), equal where two rows have the same text.
+        images: Unit rows (n, d).
+        captions: Unit rows (n, d); row i belongs to image i.
+        logit_scale: Factor of the cosines.
+        image_groups: int (n,), equal for rows with the same image; None for no groups.
+        caption_groups: int (n,), equal for rows with the same text; None for no groups.
 
     Returns:
-        A scalar, the mean of both directions: ln n where nothing is told apart.
+        A scalar, the mean of both directions; ln n if all cosines are equal.
 
     >>> eye = torch.eye(2)
     >>> round(contrastive_loss(eye, eye, logit_scale=1.0).item(), 4)      # ln(1 + e^-1)
@@ -67,7 +67,7 @@ def contrastive_loss(
     for groups in (image_groups, caption_groups):
         if groups is not None:
             same = same | (groups[:, None] == groups[None, :])
-    # a row's own pair is on the diagonal and always counts
+    # the matching pairs on the diagonal always count
     same.fill_diagonal_(False)
     logits = logits.masked_fill(same, float("-inf"))
     own = torch.arange(len(logits), device=logits.device)
@@ -75,7 +75,7 @@ def contrastive_loss(
 
 
 def matching_loss(images: torch.Tensor, captions: torch.Tensor) -> torch.Tensor:
-    """L1 = 1 − cos(V(I), T(o)), mean over rows (PR-MCS eq. 1).
+    """L1 = 1 − cos(V(I), T(o)), mean over rows (eq. 1).
 
     >>> round(matching_loss(torch.tensor([[1.0, 0.0]]), torch.tensor([[0.6, 0.8]])).item(), 4)
     0.4
@@ -86,18 +86,18 @@ def matching_loss(images: torch.Tensor, captions: torch.Tensor) -> torch.Tensor:
 def noise_loss(
     anchors: torch.Tensor, perturbed: torch.Tensor, *, margin: float, changed: torch.Tensor | None = None
 ) -> torch.Tensor:
-    """max(m, cos(anchor, T(p))), mean over perturbed captions: L2 of images, L3 of captions (eqs. 2, 3).
+    """max(m, cos(anchor, T(p))), mean over perturbed captions: L2 for images, L3 for captions (eqs. 2, 3).
 
-    Its gradient is that of a hinge: none below the margin, nor at it.
+    The gradient is that of a hinge: none at or below the margin.
 
     Args:
-        anchors: (n, d), unit rows: the images (L2) or the captions as they were (L3).
-        perturbed: (n, k, d), unit rows: k perturbed captions of each.
-        margin: m.
-        changed: bool (n, k), False where there is no perturbed caption; None where there are all.
+        anchors: Unit rows (n, d): the images (L2) or the original captions (L3).
+        perturbed: Unit rows (n, k, d): k perturbed captions each.
+        margin: The margin m.
+        changed: bool (n, k), False where there is no perturbed caption; None if all exist.
 
     Returns:
-        A scalar, at least m; 0 where no caption is perturbed.
+        A scalar of at least m; 0 without any perturbed caption.
 
     >>> anchors, perturbed = torch.tensor([[1.0, 0.0]]), torch.tensor([[[0.6, 0.8], [0.0, 1.0]]])
     >>> round(noise_loss(anchors, perturbed, margin=0.1).item(), 4)      # (0.6 + 0.1) / 2
@@ -107,7 +107,7 @@ def noise_loss(
     hinged = margin + F.relu(cosines - margin)
     if changed is None:
         return hinged.mean()
-    # where, not a product: what stands in an empty place must not count, whatever it is
+    # where, not a product: an empty place may hold NaN
     kept = torch.where(changed, hinged, torch.zeros_like(hinged))
     return kept.sum() / changed.sum().clamp(min=1)
 
@@ -115,11 +115,11 @@ def noise_loss(
 def keep_close_loss(captions: torch.Tensor, before: torch.Tensor) -> torch.Tensor:
     """1 − cos(T(o), T0(o)), mean over rows: how far the captions have moved since training began.
 
-    Not in the paper. It holds the space where it was, and with it the agreement with people.
+    Not in the paper. It keeps the space, and with it the agreement with people.
 
     Args:
-        captions: (n, d), unit rows.
-        before: (n, d), unit rows: the same captions in the base's own text tower.
+        captions: Unit rows (n, d).
+        before: Unit rows (n, d): the same captions in the base's own text tower.
     """
     return matching_loss(before, captions)
 
@@ -127,13 +127,14 @@ def keep_close_loss(captions: torch.Tensor, before: torch.Tensor) -> torch.Tenso
 def gate_loss(
     original: torch.Tensor, perturbed: torch.Tensor, *, changed: torch.Tensor | None = None
 ) -> torch.Tensor:
-    """Cross-entropy of a gate that tells perturbed captions from those as they were, each half of it.
+    """Cross-entropy of a gate that separates perturbed captions from original ones, half for each.
 
-    Not in the paper. Small cosines say little to a gate that scales them; this says it outright.
+    Not in the paper. Small cosines teach little to a gate that scales them; this loss teaches it directly.
 
     Args:
-        original: (n,), logits of being perturbed.
-        perturbed: (n, k), of the perturbed captions; `changed` as of `noise_loss`.
+        original: Logits (n,) of being perturbed, for the original captions.
+        perturbed: Logits (n, k) of the perturbed captions.
+        changed: As in `noise_loss`.
 
     >>> round(gate_loss(torch.tensor([0.0]), torch.tensor([[0.0]])).item(), 4)      # ln 2
     0.6931

@@ -1,8 +1,4 @@
-"""A text tower and captions that it was not trained on → how it stands against its base.
-
-In: validation captions and the base, once; then the tower, as often as one likes. Out: numbers by name, for
-the log of a run: what perturbations do to the mean score, and whether anything else has moved.
-"""
+"""A text tower and validation captions → how perturbations change the mean score, and how far the base is."""
 
 from __future__ import annotations
 
@@ -20,26 +16,27 @@ from capscore.statistics.correlation import spearman
 from training.data.captions import Captions
 from training.data.triples import Noise, noun_finders, perturb_rows
 
-W = 2.5  # of MCS and PR-MCS (PR-MCS §3.1, §3.4)
+W = 2.5  # weight of MCS and PR-MCS (Kim et al. 2023, §3.1, §3.4)
 
 
 class RobustnessCheck:
     """Scores captions and their perturbations against their images.
 
-    The perturbations are drawn once, so that two evaluations differ by the tower alone. All five kinds are
-    measured whatever a run trains on, but substitution only where it does: it needs what finds nouns.
+    The perturbations are drawn once, so that two evaluations differ only by the tower. All five kinds are
+    measured, whatever a run trains on; but substitution only if the run uses it, because it needs a noun
+    finder.
 
     Args:
-        captions: the data.
-        rows: numbers of the validation captions, such as `Split.validation`.
-        noise: how a run perturbs; its kinds and `draws` do not count here.
-        base: the tower before training, in its own state now.
-        most: measure on so many of the rows, drawn by the seed.
-        seed: of that draw and of the perturbations.
+        captions: The data.
+        rows: Numbers of the validation captions, such as `Split.validation`.
+        noise: How the run perturbs captions; its `draws` is ignored.
+        base: Tower before training.
+        most: Most captions to measure, drawn at random.
+        seed: Seed of that draw and of the perturbations.
 
     Attributes:
-        n: captions that are measured.
-        base_numbers: what `__call__` gives of the base.
+        n: Number of captions that are measured.
+        base_numbers: Numbers of the base.
 
     Raises:
         InputError: there are no rows.
@@ -69,27 +66,27 @@ class RobustnessCheck:
             self._perturbed[kind], self._unchanged[kind] = perturb_rows(
                 captions, chosen, kind, noise=noise, finders=finders, seed=seed
             )
-        # images by their places among those that are here
+        # numbers of the images among the images of these captions
         distinct, self._image = np.unique(captions.image[chosen], return_inverse=True)
         self._images = np.array(captions.embeddings[distinct], dtype=np.float32)
         self._base_cosines: np.ndarray | None = None
         self.base_numbers = self(base)
 
     def original_of_base(self, backbone: Backbone) -> float:
-        """The mean score of the captions as they are, as a share of the base's."""
+        """Mean score of the unperturbed captions, as a share of the base's."""
         embedded = Embedder(backbone, progress=False).texts(self._texts, prefix=backbone.prefix)
         cosines = (embedded.matrix[embedded.index] * self._images[self._image]).sum(axis=1)
         return float(W * np.maximum(cosines, 0).mean() / self.base_numbers["original"])
 
     def __call__(self, backbone: Backbone) -> dict[str, float]:
-        """The tower as it is now, in numbers; NaN where a number says nothing.
+        """Measure the tower; NaN where a number is undefined.
 
         Returns:
             "original", the mean score, and "original_of_base", the same as a share of the base's;
-            "drop_<kind>" and "drop_average" as `robustness_drop` of the protocols has them,
-            captions that a perturbation leaves as they are counted in; "text_to_image_r@1" and
-            "image_to_text_r@1" among all captions and images here; "agreement_with_base", Spearman's ρ of the
-            cosines with the base's, over each caption with its own image and with another one.
+            "drop_<kind>" and "drop_average" as in `robustness_drop`, including captions that a perturbation
+            leaves unchanged; "text_to_image_r@1" and "image_to_text_r@1" among all captions and images here;
+            "agreement_with_base", Spearman's ρ with the base's cosines, over each caption with its own image
+            and with another one.
         """
         texts = [*self._texts, *(text for kind in self.kinds for text in self._perturbed[kind])]
         embedded = Embedder(backbone, progress=False).texts(texts, prefix=backbone.prefix)

@@ -132,7 +132,7 @@ def test_the_digest_is_that_of_the_text(tmp_path):
         ([{"de": "Ein Boot"}], "line 1: has no field 'en', the source's; it has de"),
         (
             [{"en": "A boat", "caption id": "x"}],
-            "line 1: unknown language code 'caption id'.*which languages",
+            "line 1: unknown language code 'caption id'.*name the languages to read",
         ),
         ([{"en": "A boat", "de": "Boot", "deu": "Boot"}], "line 1: the fields 'de' and 'deu' are both de"),
         ([{"source": "A", "target": "B"}], "line 1: .*'language'"),
@@ -183,7 +183,7 @@ def test_unequal_lines_name_both_files(tmp_path):
 
 def test_what_is_not_there(tmp_path):
     path = jsonl(tmp_path / "t.jsonl", WIDE)
-    with pytest.raises(CapscoreError, match="no sentence is in fr; there are de"):
+    with pytest.raises(CapscoreError, match="no sentence is in fr; available: de"):
         read_parallel_text(path, ["de", "fr"])
     with pytest.raises(CapscoreError, match=r"there is no file .*nowhere\.jsonl"):
         read_parallel_text(tmp_path / "nowhere.jsonl")
@@ -197,7 +197,7 @@ def test_what_is_not_there(tmp_path):
         read_parallel_text(tmp_path / "{language}" / "w.jsonl")
     with pytest.raises(CapscoreError, match="no file of parallel text"):
         read_parallel_text([])
-    with pytest.raises(CapscoreError, match="none but the source, en"):
+    with pytest.raises(CapscoreError, match="only the source language, en"):
         read_parallel_text(path, ["en"])
     with pytest.raises(CapscoreError, match="did you mean 'ja'"):
         read_parallel_text(path, ["jp"])

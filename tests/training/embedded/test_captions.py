@@ -344,7 +344,7 @@ def test_descriptions_come_before_sentences_and_emoji_are_a_tenth(tmp_path):
         (text_row("dutch-descriptions", "validation-7-1", "nl", "Een hond slaapt."), "photo in Multi30k's"),
         (
             text_row("dutch-descriptions", "seven", "nl", "Een hond slaapt."),
-            "dutch-descriptions/seven is of no",
+            "dutch-descriptions/seven describes no",
         ),
     ],
 )

@@ -392,8 +392,8 @@ GOOD = json.dumps({"id": "flickr8k/111", "language": "en", "caption": "A dog run
         ("captions.jsonl", '{"id": "flickr8k/1", "language": "en"}', "captions", "line 1.*id, language, c"),
         ("captions.jsonl", GOOD.replace("A dog runs.", ""), "captions", r"captions\.jsonl, line 1"),
         ("captions.jsonl", GOOD.replace('"en"', "7"), "captions", r"captions\.jsonl, line 1"),
-        ("captions.jsonl", GOOD.replace("111", "4711"), "captions", "captions none of the photos in"),
-        ("captions.jsonl", "", "captions", "captions none of the photos"),
+        ("captions.jsonl", GOOD.replace("111", "4711"), "captions", "has no caption of the photos in"),
+        ("captions.jsonl", "", "captions", "has no caption of the photos"),
         ("texts/zh.jsonl", None, "texts", r"zh\.jsonl cannot be read: No such file"),
         ("texts/zh.jsonl", f"{GOOD}\n", "texts", r"zh\.jsonl, line 1: .*id, language, text"),
         ("photos/222_ii.jpg", "no photo at all", "photos", r"222_ii\.jpg' is not an image that can be"),
@@ -433,11 +433,11 @@ def test_no_photos_and_no_data(own, monkeypatch):
         with pytest.raises(InputError, match=rf"{folder.name} has no photo \(\*\.jpg\); expected those"):
             write_rows(settings(own, own / "rows.jsonl", photos=str(folder)))
     draw(own / "others", PHOTOS[4:])
-    with pytest.raises(InputError, match="captions none of the photos in"):
+    with pytest.raises(InputError, match="has no caption of the photos in"):
         write_rows(settings(own, own / "rows.jsonl", photos=str(own / "others")))
     monkeypatch.undo()
     (own / "data" / "flickr8k" / "ExpertAnnotations.txt").unlink()
-    with pytest.raises(CapscoreError, match=r"ExpertAnnotations\.txt cannot be read"):
+    with pytest.raises(CapscoreError, match=r"ExpertAnnotations\.txt: cannot be read"):
         write_rows(settings(own, own / "rows.jsonl", photos=str(own / "others")))
     assert not (own / "rows.jsonl").exists()
 

@@ -382,7 +382,7 @@ def test_the_log_as_a_picture(tmp_path, monkeypatch, capsys):
     assert drawn["learning rate"]["b"][1] == [0.05] * 4
 
     assert plot.plot([tmp_path / "a"], tmp_path / "new" / "one.svg").read_bytes().startswith(b"<?xml")
-    with pytest.raises(CapscoreError, match=r"a figure is one of \.png, \.svg, \.pdf"):
+    with pytest.raises(CapscoreError, match=r"expected a figure with the suffix \.png, \.svg, \.pdf"):
         plot.plot([tmp_path / "a"], "a.jpg")
     with pytest.raises(CapscoreError, match=r"no log\.jsonl"):
         plot.plot([tmp_path])

@@ -1,0 +1,45 @@
+"""The plan of training/, read from the imports: which folder may use which."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+TRAINING = Path(__file__).parents[2] / "training"
+# folder → folders that it may import from; "" are the recipes and tools
+MAY_USE = {"data": {"data"}, "engine": {"data", "engine"}, "embedded": {"data", "engine", "embedded"}}
+# recipes and tools that one of them builds on
+BUILT_ON = {"grid": {"pr_mcs"}}
+
+
+def imports() -> Iterator[tuple[Path, ast.ImportFrom | ast.Import, str, list[str]]]:
+    """(file, statement, module, names) of each import inside training/."""
+    for path in sorted(TRAINING.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom):
+                yield path, node, node.module or "", [alias.name for alias in node.names]
+            elif isinstance(node, ast.Import):
+                for alias in node.names:
+                    yield path, node, alias.name, []
+
+
+def test_imports_within_training_are_absolute_and_public():
+    for path, node, module, names in imports():
+        where = f"{path.relative_to(TRAINING)}, line {node.lineno}"
+        assert not isinstance(node, ast.ImportFrom) or node.level == 0, f"{where}: a relative import"
+        if module.split(".")[0] in ("training", "capscore"):
+            assert not any(name.startswith("_") for name in (*module.split("."), *names)), where
+
+
+def test_arrows_go_from_recipes_to_the_engine_to_the_data():
+    for path, node, module, _ in imports():
+        parts = module.split(".")
+        if parts[0] != "training":
+            continue
+        where = f"{path.relative_to(TRAINING)}, line {node.lineno}, imports {module}"
+        folder = path.relative_to(TRAINING).parts[0] if path.parent != TRAINING else ""
+        if folder:
+            assert parts[1] in MAY_USE[folder], where
+        elif len(parts) == 2:
+            assert parts[1] in BUILT_ON.get(path.stem, ()), where
