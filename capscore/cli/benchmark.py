@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -276,7 +276,7 @@ def _scorers(request: BenchmarkRequest) -> dict[str, Callable[[], Scorer]]:
     own_checked = {name: value for name, value in own.items() if name != "document_frequencies"}
     check_metric_options([*slugs.values()], own_checked)
     embedder = embedders(request.options)
-    backbones = request.backbone or [None]
+    backbones: Sequence[str | None] = request.backbone or [None]
     makers: dict[str, Callable[[], Scorer]] = {}
     for metric, kind in kinds.items():
         slug = slugs[metric]

@@ -150,8 +150,8 @@ def check_metric_options(metrics: list[str], given: Mapping[str, Any]) -> None:
             raise UsageError(Setting(name, value), f": an option of {takes}, not of {', '.join(metrics)}")
     with as_usage():
         for metric in metrics:
-            takes = options_of(metric)
-            scorer_class(metric).check_options({name: given[name] for name in given if name in takes})
+            own = options_of(metric)
+            scorer_class(metric).check_options({name: given[name] for name in given if name in own})
 
 
 def flowing(help: str) -> str:

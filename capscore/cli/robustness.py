@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -370,7 +371,7 @@ def _agree(
         target.slug,
         target.config,
         data_dir=target.folder,
-        metrics={name: lambda scorer=scorer: scorer for name, scorer in scorers.items()},
+        metrics={name: functools.partial(scorers.__getitem__, name) for name in scorers},
         options=sampling,
         partial=partial,
         keep_going=True,

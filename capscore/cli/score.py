@@ -208,8 +208,8 @@ def _load_scorers(request: ScoreRequest, *, progress: bool | None) -> list[Score
 
     scorers = load_scorers(request.metrics, backbones, load, request.options)
     language = spoken_language(request.language)
-    for scorer in scorers if language is not None else ():
-        problem = scorer.language_problem(language)
+    for scorer in scorers:
+        problem = None if language is None else scorer.language_problem(language)
         if problem:
             raise UsageError(Setting("language", request.language), f": {problem}")
     return scorers

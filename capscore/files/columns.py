@@ -95,11 +95,11 @@ def _find(field: str, given: str | None, columns: Sequence[str], *, required: bo
     if given is not None:
         check_column(option, given, columns)
         return (given,)
-    groups = [(name,) for name in FAMILIAR[field] if name in columns]
+    groups: list[tuple[str, ...]] = [(name,) for name in FAMILIAR[field] if name in columns]
     if field == "references":
-        numbered = [name for name in columns if _NUMBERED.fullmatch(name)]
-        numbered.sort(key=lambda name: int(_NUMBERED.fullmatch(name)[1]))
-        groups += [tuple(numbered)] if numbered else []
+        found = [match for name in columns if (match := _NUMBERED.fullmatch(name))]
+        numbered = tuple(match[0] for match in sorted(found, key=lambda match: int(match[1])))
+        groups += [numbered] if numbered else []
     if len(groups) > 1:
         names = " and ".join(", ".join(group) for group in groups)
         raise InputError(
@@ -179,14 +179,15 @@ def read_inputs(chunk: Chunk, source: RowSource, names: ColumnNames, folder: Ima
     """Cells of a chunk as a scorer takes them."""
     problems: dict[int, InputError] = {}
     images = None if names.image is None else find_images(chunk, names.image, folder, problems)
-    references = None
+    references: list[Any] | None = None
     if len(names.references) > 1 or (names.references and _NUMBERED.fullmatch(names.references[0])):
         cells = zip(*(chunk.values(name) for name in names.references), strict=True)
         references = [[text for text in texts if not is_missing(text)] for texts in cells]
     elif names.references:
-        references = chunk.values(names.references[0])
+        values = chunk.values(names.references[0])
         if source.cells_are_text:
-            references = [_from_cell(text, row, problems) for row, text in enumerate(references)]
+            values = [_from_cell(text, row, problems) for row, text in enumerate(values)]
+        references = values
     languages = None
     if names.language is not None:
         languages = [None if is_missing(tag) else tag for tag in chunk.values(names.language)]

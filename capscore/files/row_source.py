@@ -33,7 +33,7 @@ class Chunk:
     start: int
     lines: list[int] | None
     rows: list[dict[str, Any]] | None = None
-    table: pa.Table | None = None
+    table: Any = None
 
     def __len__(self) -> int:
         return self.table.num_rows if self.rows is None else len(self.rows)
@@ -170,7 +170,7 @@ def extended_schema(
         for name, kind in types.items():
             dtype = str(kind).replace("double", "float64")
             features[name] = {"dtype": dtype, "_type": "Value"}
-            if name in (like or {}):
+            if like and name in like:
                 features[name] = features[like[name]]
         metadata[b"huggingface"] = json.dumps(noted).encode()
     return schema.with_metadata(metadata or None)

@@ -12,7 +12,7 @@ import os
 import shutil
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -217,7 +217,7 @@ def check_output(output: str | Path, source: RowSource, *, force: bool = False) 
     return target
 
 
-def open_writer(path: Path, source: RowSource, columns: dict[str, type]) -> Writer:
+def open_writer(path: Path, source: RowSource, columns: Mapping[str, type]) -> Writer:
     """Begin a result.
 
     Args:
@@ -234,7 +234,7 @@ def open_writer(path: Path, source: RowSource, columns: dict[str, type]) -> Writ
     return writer
 
 
-def _make_writer(path: Path, source: RowSource, columns: dict[str, type]) -> Writer:
+def _make_writer(path: Path, source: RowSource, columns: Mapping[str, type]) -> Writer:
     kind = output_kind(path)
     if kind in ("parquet", "dataset"):
         import pyarrow as pa

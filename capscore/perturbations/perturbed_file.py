@@ -187,9 +187,9 @@ class PerturbedSource(RowSource):
                 continue
             if cells is not None:
                 try:
-                    read.objects[row] = _objects(cells[row], self.source.cells_are_text)
-                    if read.objects[row] is not None:
-                        find_objects([caption], [read.objects[row]])
+                    read.objects[row] = objects = _objects(cells[row], self.source.cells_are_text)
+                    if objects is not None:
+                        find_objects([caption], [objects])
                 except InputError as error:
                     read.problems[row, "substitution"] = error
             for kind in self.kinds:
@@ -257,8 +257,8 @@ class PerturbedSource(RowSource):
         errors = self._errors(chunk, read)
         if self.options.wide:
             told = ["; ".join(dict.fromkeys(filter(None, row))) or None for row in zip(*errors, strict=True)]
-            values = {**{kind: changed for kind, (changed, _) in texts.items()}, "": told}
-            return self._with_columns(chunk, range(len(chunk)), None, list(values.values()))
+            columns: list[list[Any]] = [changed for changed, _ in texts.values()]
+            return self._with_columns(chunk, range(len(chunk)), None, [*columns, told])
         repeated = [row for row in range(len(chunk)) for _ in self.kinds]
         by_kind = list(texts.values())
         changed = [part[0][row] for row in range(len(chunk)) for part in by_kind]
@@ -316,7 +316,7 @@ class PerturbedSource(RowSource):
     ) -> Chunk:
         """Rows of a chunk with other captions, unless None, and the new columns."""
         new = dict(zip(self.new, values, strict=False))  # there are errors at the end, wanted or not
-        if chunk.table is None:
+        if chunk.rows is not None:
             made = []
             for place, row in enumerate(rows):
                 whole = dict(chunk.rows[row])
