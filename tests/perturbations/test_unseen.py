@@ -150,6 +150,9 @@ def test_numbers(language, caption, expected):
         ("ko", "고양이가 있다", "고양이가 없다"),
         ("tr", "Bir köpek koşuyor.", "Bir köpek koşuyor değil."),
         ("sv", "en hund springer", "ingen hund springer"),
+        ("th", "สุนัขสองตัววิ่งบนหญ้า", "สุนัขสองตัวไม่ได้วิ่งบนหญ้า"),
+        ("th", "สุนัขกำลังวิ่ง", "สุนัขไม่ได้กำลังวิ่ง"),
+        ("th", "บ้านมีแมว", "บ้านไม่มีแมว"),
     ],
 )
 def test_negations(language, caption, expected):

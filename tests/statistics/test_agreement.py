@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import json
 import math
@@ -151,6 +152,11 @@ def test_intervals_are_those_of_images_drawn_and_written_out():
         assert found.intervals[name].high == pytest.approx(high, abs=1e-12)
         assert (found.intervals[name].confidence, found.intervals[name].n_samples) == (0.9, 60)
     assert (found.resampled_by, found.n_images, found.seed) == ("image", 12, 4)
+
+
+def test_the_default_seed_is_part_of_published_intervals():
+    for function in (agreement, compare, pairwise_accuracy):
+        assert inspect.signature(function).parameters["seed"].default == 0
 
 
 def test_same_seed_same_interval():
