@@ -1,110 +1,23 @@
-"""A seed → photo captions that say the same scene in many languages, with the places of their nouns.
+"""A seed → photo captions that describe the same scenes in many languages, with the places of their nouns.
 
-In: how many scenes, which languages, a seed. Out of `generate`: a list of scenes, each a dict from language
-to `Caption`. The captions are training text for networks that learn which captions are plausible: subjects
-do only what such subjects do ("a dog catches a frisbee"), so that a caption whose nouns changed places can
-be told apart.
-
-The data lies in `training/grammar`. `concepts.json` knows no language: it names the concepts and says which
-go together. `<language>.json` says each concept in a language. Words are fixed phrases; nothing is
-inflected here.
-
-**concepts.json**
-
-- `subjects`: concept → its kind (person, animal or vehicle: the first word) and classes.
-- `actions`: concept → `by` (classes of subjects that do it), `at` (groups of places where it is done; "" =
-  said without a place), `wear` (groups of clothing), `objects` (classes of things, for actions with a
-  `$O`), `with` (a companion may be named).
-- `subjects` with the class "female" wear what is in the group "dress", children nothing that is "formal"; a
-  baby and what is "collective" (a family) wear nothing that is named.
-- `places`: concept → its groups. `outdoor`: groups of places in the open. `clothing`, `things`: concept →
-  groups.
-- `times`: concept → `at` ("outdoor" or "any") and `not` (groups of places where it would be odd).
-- `exists`: class of things → groups of places where such a thing is. `static`: class of subjects → groups
-  of places for captions without a verb. `stills`: classes of things for close-ups and pairs of things.
-  `holders`: tables and the like → classes of the things on them. `views`: whole captions of rooms and
-  landscapes; "outdoor" may take a time.
-- `weights`: how often each kind of scene comes.
-
-**<language>.json**
-
-- `agreement`: the agreement keys of the language, e.g. `["s", "p"]` or `["ms", "fs", "mp", "fp"]`.
-- `verb_forms`: names of the alternatives inside `{…}` of actions, in order, e.g. `["s", "p", "ing"]`.
-- `verbs`: what templates ask for → form: `{"pres": {"s": "s", "p": "p"}, "ing": "ing"}`; a dict chooses by
-  the agreement key of the subject and has every key.
-- `thing_forms`: names of the alternatives inside `{…}` of things, e.g. `["nom", "acc", "dat"]`; the first
-  is what a slot takes that names none. `subject_forms`, `place_forms`: the same for subjects and places.
-- `object_form`: the form that a bare `$O` takes.
-- `words`: small words that agree, for templates: `"be": "<is|are>"`.
-- `space` (default " "): what stands between a noun and what is put in at its `^`.
-- `stop`: the full stop (default "."). `capitals` (optional): capitals that are not `str.upper`'s: `{"i":
-  "İ"}`.
-- `joins` (optional): pairs [before, after] of literal text, replaced in finished captions: `[" que un", "
-  qu'un"]`; neither side may hold a whole noun.
-- `subjects`, `clothing`, `companions`, `times`, `places`, `things`, `holders`, `views`, `actions`: concept
-  → phrase, or a list of phrases, of which one is drawn. Every concept of `concepts.json` must be there.
-- `templates`: kind of scene → {template: weight}.
-
-**Phrases**
-
-- `[noun]` marks the nouns that may change places: heads of noun phrases, one word each, as the language's
-  tagger would cut it. The brackets go, the span stays.
-- `<a|b>`: one alternative an agreement key, in the order of `agreement`; in clothing, companions, actions
-  and words. They agree with the subject.
-- `{a|b|c}`: one alternative a form; in actions (`verb_forms`), things (`thing_forms`), subjects
-  (`subject_forms`), places (`place_forms`). An alternative may be empty. `<…>` may stand inside `{…}`, not
-  the other way round. Both may stand inside or around `[…]`. The first `{…}` of an action is its verb, for
-  templates that put the verb elsewhere.
-- Subjects and things begin with their agreement key and a colon: `"s: a [man]"`.
-- An action may begin with one of `place_forms` and a colon: a `{P}` that names no form takes that one with
-  it.
-- `$O` (or `$O.form`) in actions and holders is the thing; holders have `$Q` (or `$Q.form`) too, a second
-  thing.
-- `^` in subjects is where templates with `{S^C}` put the clothing in (none: at the front).
-
-**Templates** are text with slots. A part in parentheses goes when a slot in it is absent or empty; a
-template is used for a scene if it says all that the scene has.
-
-- `{S}` subject, `{C}` clothing, `{K}` companion, `{P}` place, `{T}` time, `{O}` `{Q}` things, `{V}` view,
-  `{H}` holder.
-- `{S:form}`, `{O:form}`: a form of it. `{S^C}`, `{S^C^K}`: the subject with clothing (and companion), if
-  the scene has them, put in at its `^`.
-- `{A:pres}`: action, by the names in `verbs`; `{A:verb.pres}` only its verb, `{A:rest.pres}` all but its
-  verb.
-- `{name}`: a word of `words`, agreeing with the subject; `{name@O}` with the thing, `{name@R}` with the
-  second subject.
-- `{R}` `{B:pres}`: the second subject and its action, in scenes of kind pair.
-
-| kind | what the scene has |
-|---|---|
-| action | S A, and at times C K P T |
-| static | S P, and at times C T |
-| pair | S A R B, and at times P |
-| exist | O P, and at times T |
-| still | O (a close-up), or O Q (two things), and at times P |
-| holder | H (with O and Q inside) |
-| view | V, and at times T |
-
-The first sign becomes a capital and the full stop is added for most captions, so no phrase or template
-brings them.
+The captions teach networks which captions are plausible: subjects do only what such subjects do ("a dog
+catches a frisbee"), so that a caption with swapped nouns can be recognised. grammar/README.md describes the
+files.
 """
 
 from __future__ import annotations
 
-import json
-import random
 import re
 from bisect import bisect
 from collections.abc import Sequence
 from functools import cache
 from itertools import accumulate
-from pathlib import Path
 from typing import Any, NamedTuple
 from zlib import crc32
 
 from capscore.errors import CapscoreError, InputError
+from training.embedded.caption_scenes import FOLDER, Scene, Scenes, concepts, read_grammar
 
-FOLDER = Path(__file__).parent / "grammar"
 LANGUAGES = ("ar", "cs", "de", "en", "es", "fr", "it", "ja", "ko", "nl", "pl", "pt", "ru", "tr", "zh")
 CATEGORIES = (
     "subjects",
@@ -118,10 +31,8 @@ CATEGORIES = (
     "actions",
 )
 
-# How often what a scene need not have is there.
-CLOTHING, COMPANION, PLACE, TIME = 0.45, 0.15, 0.8, 0.18
+# Share of captions without an initial capital, and without a full stop.
 LOWER_CASE, NO_STOP = 0.15, 0.4
-_KIND_SHARES = (("person", 0.68), ("animal", 0.9), ("vehicle", 1.0))  # cumulative
 
 _CATEGORY = {
     "S": "subjects",
@@ -137,7 +48,7 @@ _CATEGORY = {
     "A": "actions",
     "B": "actions",
 }
-_CONTROLLER = {"B": "R", "O": "O", "Q": "Q", "R": "R"}  # whose agreement a slot follows; the others follow S
+_CONTROLLER = {"B": "R", "O": "O", "Q": "Q", "R": "R"}  # slot → slot that it agrees with; S for all others
 _SLOT = re.compile(r"\{(\w+)((?:\^\w)*)(?::([\w.]+))?(?:@(\w))?\}")
 _GROUP = re.compile(r"\(([^()]*)\)")
 _FORMS = re.compile(r"\{([^{}]*)\}")
@@ -146,45 +57,31 @@ _THING = re.compile(r"\$([OQ])(?:\.(\w+))?")
 
 
 class Caption(NamedTuple):
-    """A caption and where its nouns are.
+    """A caption and the places of its nouns.
 
     Args:
-        text: the caption.
-        nouns: (start, end) of each noun that may change places, in characters of the text, in its order.
+        text: The caption.
+        nouns: (start, end) of each noun that may swap with another, in characters, in order.
     """
 
     text: str
     nouns: tuple[tuple[int, int], ...]
 
 
-class Scene(NamedTuple):
-    """What every language says: a kind of `concepts()["weights"]`, its slots, and a number for the wording.
-
-    Args:
-        kind: of scene.
-        slots: slot → concept, as the table above says.
-        style: 60 random bits, from which each language takes template, synonyms, capital and full stop.
-    """
-
-    kind: str
-    slots: dict[str, str]
-    style: int
-
-
 def generate(n: int, languages: Sequence[str] = LANGUAGES, seed: int = 0) -> list[dict[str, Caption]]:
-    """Captions of n scenes, each in every language asked for.
+    """Captions of n scenes in every requested language.
 
     Args:
-        n: how many scenes, 0 or more.
-        languages: codes out of `LANGUAGES`.
-        seed: of the draw. Scene i and its words depend on it alone, neither on n nor on the other languages.
+        n: Number of scenes, 0 or more.
+        languages: Codes among `LANGUAGES`.
+        seed: Seed. Scene i and its words depend on nothing else, not on n or the other languages.
 
     Returns:
-        n dicts from language to `Caption`; the captions of one dict say the same.
+        n dicts from language to `Caption`; the captions of a dict describe the same scene.
 
     Raises:
-        InputError: a language has no grammar; n is negative.
-        CapscoreError: a file of the grammar is at fault; the error names file and concept.
+        InputError: a language has no grammar, or n is negative.
+        CapscoreError: a file of the grammar is malformed; names file and concept.
 
     Example:
         >>> scene = generate(1, ["en", "es"], seed=3)[0]
@@ -206,221 +103,17 @@ def generate(n: int, languages: Sequence[str] = LANGUAGES, seed: int = 0) -> lis
 
 @cache
 def load(language: str) -> Grammar:
-    """The grammar of a language, checked, read once.
+    """The grammar of a language, checked and read once.
 
     Raises:
         InputError: the language has no grammar.
-        CapscoreError: its file is at fault.
+        CapscoreError: its file is malformed.
     """
     if language not in LANGUAGES:
         raise InputError(
             f"no caption grammar for {language!r}; there is one for {', '.join(LANGUAGES)}", field="languages"
         )
-    return Grammar(language, _read(FOLDER / f"{language}.json"))
-
-
-@cache
-def concepts() -> dict[str, Any]:
-    """What `concepts.json` holds."""
-    return _read(FOLDER / "concepts.json")
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise CapscoreError(f"the caption grammar lacks its file {path.name}") from None
-    except ValueError as error:
-        raise CapscoreError(f"{path.name} is not JSON: {error}") from None
-
-
-class Scenes:
-    """A seed → scenes, one after the other, by the rules of `concepts.json`."""
-
-    def __init__(self, seed: int):
-        self._random = random.Random(seed)
-        data = concepts()
-        self._kinds = list(data["weights"])
-        self._weights = list(accumulate(data["weights"].values()))
-        classes = {concept: frozenset(words.split()) for concept, words in data["subjects"].items()}
-        self._kind_of = {concept: words.split()[0] for concept, words in data["subjects"].items()}
-        clothing = {concept: frozenset(words.split()) for concept, words in data["clothing"].items()}
-        # "a family in a red shirt" would be one shirt for all
-        self._wears = {
-            subject: {
-                concept
-                for concept, words in clothing.items()
-                if ("dress" not in words or "female" in of) and ("formal" not in words or "child" not in of)
-            }
-            for subject, of in classes.items()
-            if "person" in of and not of & {"baby", "collective"}
-        }
-        outdoor = frozenset(data["outdoor"].split())
-        groups = {concept: frozenset(words.split()) for concept, words in data["places"].items()}
-        self._groups = groups
-        self._open_air = {concept for concept, words in groups.items() if words & outdoor}
-        self._times = data["times"]
-        self._companions = list(data["companions"])
-        self._outdoor_views = {concept for concept, words in data["views"].items() if words}
-        self._views = list(data["views"])
-
-        def places(names: str) -> list[str]:
-            return [concept for concept, words in groups.items() if words & set(names.split())]
-
-        def having(category: str, names: str) -> list[str]:
-            return [c for c, words in data[category].items() if set(words.split()) & set(names.split())]
-
-        self._actions: dict[str, dict[str, list[str]]] = {}
-        self._often: dict[str, list[float]] = {kind: [] for kind, _ in _KIND_SHARES}  # cumulative
-        self._by_kind: dict[str, list[str]] = {kind: [] for kind, _ in _KIND_SHARES}
-        for action, rule in data["actions"].items():
-            subjects = [concept for concept, words in classes.items() if words & set(rule["by"].split())]
-            self._actions[action] = {
-                "places": places(rule["at"]),
-                "clothing": having("clothing", rule.get("wear", "")),
-                "things": having("things", rule.get("objects", "")),
-                "companions": self._companions if rule.get("with") else [],
-            }
-            for kind, _ in _KIND_SHARES:
-                own = [concept for concept in subjects if self._kind_of[concept] == kind]
-                self._actions[action][kind] = own
-                if own:
-                    self._by_kind[kind].append(action)
-                    # Actions with more to say come more often, else half of all captions would be repeats.
-                    rule_now = self._actions[action]
-                    size = len(own) * (1 + len(rule_now["places"])) * (1 + len(rule_now["things"]))
-                    self._often[kind].append(size**0.5 + (self._often[kind] or [0.0])[-1])
-        self._static = [
-            (concept, places(at))
-            for name, at in data["static"].items()
-            for concept, words in classes.items()
-            if name in words
-        ]
-        self._exists = [
-            (thing, places(at))
-            for name, at in data["exists"].items()
-            for thing, words in data["things"].items()
-            if name in words.split()
-        ]
-        self._stills = [
-            (having("things", name), places(data["exists"].get(name, ""))) for name in data["stills"].split()
-        ]
-        self._holders = [(holder, having("things", names)) for holder, names in data["holders"].items()]
-        self._everyday = having("clothing", "any")
-
-    def draw(self) -> Scene:
-        """The next scene."""
-        kind = self._kinds[bisect(self._weights, self._random.random() * self._weights[-1])]
-        slots: dict[str, str] = getattr(self, f"_{kind}_scene")()
-        return Scene(kind, slots, self._random.getrandbits(60))
-
-    def _pick(self, items: Sequence[Any]) -> Any:
-        return items[int(self._random.random() * len(items))]
-
-    def _subject_kind(self) -> str:
-        drawn = self._random.random()
-        for kind, share in _KIND_SHARES:
-            if drawn < share:
-                return kind
-        return _KIND_SHARES[-1][0]
-
-    def _action(self, kind: str) -> str:
-        often = self._often[kind]
-        return self._by_kind[kind][bisect(often, self._random.random() * often[-1])]
-
-    def _time(self, slots: dict[str, str], likely: float = TIME) -> None:
-        if self._random.random() >= likely:
-            return
-        time = self._pick(list(self._times))
-        rule = self._times[time]
-        place = slots.get("P")
-        if place is None or (rule["at"] == "outdoor" and place not in self._open_air):
-            return
-        if not self._groups[place] & set(rule.get("not", "").split()):
-            slots["T"] = time
-
-    def _dress(self, slots: dict[str, str], clothing: list[str]) -> None:
-        if clothing and slots["S"] in self._wears and self._random.random() < CLOTHING:
-            worn = self._pick(clothing)
-            if worn in self._wears[slots["S"]]:
-                slots["C"] = worn
-
-    def _action_scene(self) -> dict[str, str]:
-        kind = self._subject_kind()
-        action = self._action(kind)
-        rule = self._actions[action]
-        slots = {"S": self._pick(rule[kind]), "A": action}
-        if rule["things"]:
-            slots["O"] = self._pick(rule["things"])
-        self._dress(slots, rule["clothing"])
-        if slots["S"] in self._wears and rule["companions"] and self._random.random() < COMPANION:
-            slots["K"] = self._pick(rule["companions"])
-        if rule["places"] and self._random.random() < PLACE:
-            slots["P"] = self._pick(rule["places"])
-            self._time(slots)
-        return slots
-
-    def _static_scene(self) -> dict[str, str]:
-        subject, places = self._pick(self._static)
-        slots = {"S": subject, "P": self._pick(places)}
-        self._dress(slots, self._everyday)
-        self._time(slots)
-        return slots
-
-    def _pair_scene(self) -> dict[str, str]:
-        # Two subjects of different kinds: of two people either could do what the other does.
-        first, second = ("person", "animal") if self._random.random() < 0.8 else ("person", "vehicle")
-        if self._random.random() < 0.4:
-            first, second = second, first
-        left, right = self._action(first), self._action(second)
-        places = self._shared(left, right)
-        while left == right or not places:
-            left, right = self._action(first), self._action(second)
-            places = self._shared(left, right)
-        slots = {"S": self._pick(self._actions[left][first]), "A": left}
-        slots |= {"R": self._pick(self._actions[right][second]), "B": right}
-        if self._random.random() < PLACE:
-            slots["P"] = self._pick(places)
-        return slots
-
-    def _shared(self, left: str, right: str) -> list[str]:
-        """Places where both are done; none where either names a thing of its own."""
-        one, other = self._actions[left], self._actions[right]
-        if one["things"] or other["things"]:
-            return []
-        return [place for place in one["places"] if place in other["places"]]
-
-    def _exist_scene(self) -> dict[str, str]:
-        thing, places = self._pick(self._exists)
-        slots = {"O": thing, "P": self._pick(places)}
-        self._time(slots)
-        return slots
-
-    def _still_scene(self) -> dict[str, str]:
-        things, places = self._pick(self._stills)
-        slots = {"O": self._pick(things)}
-        if self._random.random() < 0.6 and len(things) > 1:
-            while slots.get("Q", slots["O"]) == slots["O"]:
-                slots["Q"] = self._pick(things)
-        if places and self._random.random() < 0.5:
-            slots["P"] = self._pick(places)
-        return slots
-
-    def _holder_scene(self) -> dict[str, str]:
-        holder, things = self._pick(self._holders)
-        first = second = self._pick(things)
-        while second == first:
-            second = self._pick(things)
-        return {"H": holder, "O": first, "Q": second}
-
-    def _view_scene(self) -> dict[str, str]:
-        view = self._pick(self._views)
-        slots = {"V": view}
-        if view in self._outdoor_views and self._random.random() < 0.3:
-            slots["T"] = self._pick(
-                ("at_sunset", "sunny_day", "under_gray_sky", "early_morning", "in_evening")
-            )
-        return slots
+    return Grammar(language, read_grammar(FOLDER / f"{language}.json"))
 
 
 class _Phrase(NamedTuple):
@@ -436,11 +129,11 @@ class Grammar:
     """A language's file → captions of scenes.
 
     Args:
-        language: its code.
-        data: its file, as the module's docstring says.
+        language: Language code.
+        data: Content of its file, as grammar/README.md describes it.
 
     Raises:
-        CapscoreError: a concept is missing, a phrase or template has what it cannot have.
+        CapscoreError: a concept is missing, or a phrase or template is malformed.
     """
 
     def __init__(self, language: str, data: dict[str, Any]):
@@ -495,7 +188,7 @@ class Grammar:
                     key, _, text = text.partition(":")
                     if key not in self._agreement:
                         raise self._fault(
-                            f"{category}, {concept}: {key!r} is no agreement key of {self._agreement}"
+                            f"{category}, {concept}: {key!r} is not an agreement key of {self._agreement}"
                         )
                 elif category == "actions" and text.partition(":")[0] in self._forms["places"]:
                     key, _, text = text.partition(":")
@@ -506,7 +199,7 @@ class Grammar:
         return read
 
     def _check(self, category: str, concept: str, phrase: _Phrase) -> None:
-        """Each phrase is expanded once in every form, so that a fault shows when the file is read."""
+        """Expand a phrase in every form, so that a mistake shows when the file is read."""
         text, place = phrase.text, f"{category}, {concept}"
         if not text:
             raise self._fault(f"{place}: is empty")
@@ -619,7 +312,7 @@ class Grammar:
         return self._compiled[key]
 
     def _piece(self, slot: _Slot, phrases: dict[str, _Phrase]) -> _Piece:
-        """What stands in a slot; each distinct one is made once."""
+        """The content of a slot; each distinct one is made once."""
         name = slot.name
         if name in self._words:
             governor = phrases[slot.governor or "S"]
@@ -674,7 +367,7 @@ class Grammar:
         return _mark(text, self._file, place)
 
     def _place_form(self, phrases: dict[str, _Phrase]) -> str:
-        """The form of the place that the action next to it asks for; in pairs, the second action's."""
+        """The form of the place that its action requires; in pairs, the second action."""
         action = phrases.get("B") or phrases.get("A")
         return (action.agreement if action else None) or ""
 
@@ -701,7 +394,7 @@ _Template = list[tuple[list["str | _Slot"], bool]]
 
 
 def _slots(items: list[str | _Slot], inserted: bool) -> set[str]:
-    """The slots in a part of a template; with those put in at another's ^ if asked for."""
+    """The slots in a part of a template; optionally with those inserted at another's ^."""
     named = {item.name for item in items if isinstance(item, _Slot) and item.name in _CATEGORY}
     if inserted:
         named |= {name for item in items if isinstance(item, _Slot) for name in item.inserted}
@@ -709,7 +402,7 @@ def _slots(items: list[str | _Slot], inserted: bool) -> set[str]:
 
 
 def _compile(text: str, file: str, words: dict[str, str], verbs: dict[str, Any]) -> _Template:
-    """A template's text → its parts, each with whether it may go."""
+    """A template's text → its parts, each with whether it is optional."""
     template: _Template = []
     for number, part in enumerate(_GROUP.split(text)):
         if not part:
@@ -732,13 +425,13 @@ def _compile(text: str, file: str, words: dict[str, str], verbs: dict[str, Any])
         if end < len(part):
             items.append(part[end:])
         if any(isinstance(item, str) and set(item) & set("{}()[]<>|$^") for item in items):
-            raise CapscoreError(f"{file} templates: {text!r} has a slot that cannot be read")
+            raise CapscoreError(f"{file} templates: {text!r} has an unreadable slot")
         template.append((items, number % 2 == 1))
     return template
 
 
 def _split(text: str) -> tuple[str, str]:
-    """An action's verb, and all but its verb."""
+    """An action's verb, and the rest of the action."""
     start = text.index("{")
     end = text.index("}", start) + 1
     return text[start:end], text[:start] + text[end:]
@@ -755,5 +448,5 @@ def _mark(text: str, file: str, place: str) -> _Piece:
         end = found.end()
     plain += text[end:]
     if set(_THING.sub("", plain)) & set("{}()[]<>|$^"):
-        raise CapscoreError(f"{file} {place}: {text!r} has a mark that cannot be read")
+        raise CapscoreError(f"{file} {place}: {text!r} has an unreadable mark")
     return plain, tuple(spans)

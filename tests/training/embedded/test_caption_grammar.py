@@ -138,14 +138,14 @@ def test_an_action_chooses_the_form_of_its_place():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"subjects": {"man": "q: a [man]"}}, "subjects, man: 'q' is no agreement key"),
+        ({"subjects": {"man": "q: a [man]"}}, "subjects, man: 'q' is not an agreement key"),
         ({"subjects": {"martian": "s: a [martian]"}}, r"unknown \['martian'\]"),
         ({"actions": {"run": "{runs|run|running}"}}, r"actions, .*needs 2 alternatives"),
         ({"actions": {"run": "runs"}}, "has no {verb}"),
         ({"actions": {"eat": "{eats|eat}"}}, r"actions, eat: lacks \$O"),
         ({"clothing": {"suit": "in <a|b|c>"}}, "<a|b|c> needs 2 alternatives"),
         ({"places": {"in_park": "in <a|the> [park]"}}, "nothing governs it"),
-        ({"places": {"in_park": "in a [park"}}, "a mark that cannot be read"),
+        ({"places": {"in_park": "in a [park"}}, "an unreadable mark"),
         ({"places": {"in_park": ""}}, "is empty"),
         ({"holders": {"table": "a [table] with $O"}}, r"needs \$O and \$Q"),
     ],
@@ -160,7 +160,7 @@ def test_a_fault_in_a_file_is_found_when_it_is_read(changes, message):
     [
         ("{S} {A:past}", "asks for verb 'past'"),
         ("{S} {A:pres} {X}", "unknown slot 'X'"),
-        ("{S {A:pres}", "cannot be read"),
+        ("{S {A:pres}", "unreadable"),
         ("{S}", r"none says \['A', 'S'\]"),
     ],
 )
@@ -404,7 +404,7 @@ def test_a_dog_catches_a_frisbee_and_never_the_other_way_round():
     assert not any(re.search(r"frisbee.*\bcatch(es|ing)? a (dog|cat|man)", text) for text in texts)
     subjects = {
         re.search(r"\[(\w+)\]", phrase).group(1)  # type: ignore[union-attr]
-        for given in caption_grammar._read(caption_grammar.FOLDER / "en.json")["subjects"].values()
+        for given in caption_grammar.read_grammar(caption_grammar.FOLDER / "en.json")["subjects"].values()
         for phrase in ([given] if isinstance(given, str) else given)
     }
     drawn = Scenes(3)

@@ -22,7 +22,7 @@ def captions(language: str) -> list[Caption]:
 
 
 def file_of(language: str) -> dict:
-    return caption_grammar._read(caption_grammar.FOLDER / f"{language}.json")
+    return caption_grammar.read_grammar(caption_grammar.FOLDER / f"{language}.json")
 
 
 def phrases(language: str, category: str) -> list[str]:

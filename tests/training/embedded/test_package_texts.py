@@ -385,7 +385,7 @@ def test_a_repository_is_fetched_once(tmp_path):
 )
 def test_a_fetch_without_its_program(tmp_path, monkeypatch, name, command):
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(CapscoreError, match=rf"`{command}` failed \(there is no .* here\).*with --from"):
+    with pytest.raises(CapscoreError, match=rf"`{command}` failed \(.* is not installed\).*with --from"):
         write_texts(tmp_path / "out", languages=["en"], sources=[BY_NAME[name]])
 
 
