@@ -1,7 +1,7 @@
-"""What capscore raises: each error says what was given, what was expected, and which row.
+"""The errors and warnings of capscore: each error says what was given, what was expected, and in which row.
 
-A message may mention options. They stand in it as `Setting`s, not as text, so that each surface writes them
-its own way: Python `n_regions=0`, the command line `--n-regions 0`.
+A message may mention options. They are `Setting`s in it, not text, so that each interface spells them in its
+own way: Python `n_regions=0`, the command line `--n-regions 0`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Setting:
 
     @property
     def has_value(self) -> bool:
-        """Whether it says more than the option's name."""
+        """Whether a value goes with the name."""
         return self.value is not _NO_VALUE
 
     def __str__(self) -> str:
@@ -39,7 +39,7 @@ class Setting:
         return f"{self.name}={self.value!r:.60}" if self.has_value else self.name
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # the mark for "no value" is this process's own
+        # the marker for "no value" exists in this process only
         return (type(self), (self.name, self.value) if self.has_value else (self.name,))
 
 
@@ -54,10 +54,10 @@ def join_parts(parts: tuple[Part, ...], spell: Spelling = str) -> str:
 
 
 class CapscoreError(Exception):
-    """The parent of every error that capscore raises on purpose.
+    """The base class of every error that capscore raises on purpose.
 
     Args:
-        parts: the message, in pieces: text, and the `Setting`s that it mentions.
+        parts: Pieces of the message: text, and the `Setting`s that it mentions.
     """
 
     def __init__(self, *parts: Part):
@@ -82,12 +82,12 @@ class CapscoreError(Exception):
 
 
 class InputError(CapscoreError, ValueError):
-    """Something a person handed over cannot be scored.
+    """Input that cannot be scored.
 
     Args:
-        parts: what was given and what was expected, without the row.
-        row: 0-based row that is at fault, or None if no single row is.
-        field: the argument at fault, in the field's own words ("image", "candidate", "references").
+        parts: Pieces of the message: what was given and what was expected, without the row.
+        row: 0-based row at fault, or None if no single row is.
+        field: Argument at fault, in the words of the field ("image", "candidate", "references").
     """
 
     def __init__(self, *parts: Part, row: int | None = None, field: str | None = None):
@@ -130,7 +130,7 @@ class OptionError(InputError, TypeError):
 
 
 class ImageError(InputError):
-    """An image that cannot be read, or that is not what it should be."""
+    """An image that cannot be read or used."""
 
 
 class MissingExtraError(CapscoreError, ImportError):
@@ -156,10 +156,10 @@ class ResultWriteError(CapscoreError, OSError):
 
 
 class CapscoreWarning(UserWarning):
-    """The parent of every warning that capscore gives; its message may mention options, as an error's may.
+    """The base class of every warning that capscore gives; its message may mention options, as in an error.
 
     Args:
-        parts: as of `CapscoreError`.
+        parts: Pieces of the message, as in `CapscoreError`.
     """
 
     def __init__(self, *parts: Part):
@@ -183,19 +183,19 @@ class TruncationWarning(CapscoreWarning):
 
 
 class CorpusWarning(CapscoreWarning):
-    """A score that compares rows with each other was asked of rows that cannot be compared."""
+    """A score that compares rows with each other was requested for rows that cannot be compared."""
 
 
 class LanguageWarning(CapscoreWarning):
-    """The backbone was not trained on a language it is asked to score, or texts are not in the one stated."""
+    """The backbone was not trained on a language it is asked to score, or texts are not in the stated one."""
 
 
 class RecipeWarning(CapscoreWarning):
-    """A metric that needs a text tower trained for it was given another one."""
+    """A metric that needs a specially trained text tower was given another one."""
 
 
 class RegionWarning(CapscoreWarning):
-    """No region was found in an image, so that nothing in it can be mentioned."""
+    """No region was found in an image, so nothing in it can be mentioned."""
 
 
 def warn(warning: Warning) -> None:

@@ -1,4 +1,4 @@
-"""Images and texts → embeddings: each distinct thing once, kept on disk."""
+"""Images and texts → embeddings: each distinct item once, kept on disk."""
 
 from __future__ import annotations
 

@@ -65,8 +65,8 @@ class StoredBackbone:
         name: Name of the backbone; "" if unknown.
         entries: Number of embeddings.
         bytes: Size on disk, with the files that SQLite adds.
-        created: Time at which its file was created, UTC; None if the file cannot be read.
-        last_used: Time at which an embedding was last looked up or stored, UTC.
+        created: Time at which its file was created, in UTC; None if the file cannot be read.
+        last_used: Time at which an embedding was last looked up or stored, in UTC.
         readable: Whether the file is neither damaged nor locked; if not, `entries` is 0.
     """
 
@@ -87,7 +87,7 @@ class CacheInfo:
         folder: Folder of the cache.
         bytes: Size on disk, including damaged files that were set aside.
         entries: Number of embeddings of all backbones.
-        backbones: Contents for each backbone, the last used first.
+        backbones: Contents for each backbone, the most recently used first.
     """
 
     folder: Path
@@ -152,7 +152,7 @@ class EmbeddingCache:
 
         Args:
             fingerprint: Fingerprint of the backbone.
-            keys: n content keys; the last row of a repeated key stays.
+            keys: n content keys; of a repeated key, the last row is kept.
             rows: float32 (n, d), finite.
             name: Name of the backbone, for `info`.
 
@@ -179,7 +179,7 @@ class EmbeddingCache:
         with _guard:
             try:
                 files = self._files()
-            except OSError:  # not a folder, or not ours to read
+            except OSError:  # not a folder, or not readable
                 files = []
             size = sum(_size(path) for path, _ in files)
             backbones = []
@@ -394,9 +394,9 @@ class EmbeddingCache:
         warn(
             CacheWarning(
                 f"the embedding cache in {self.folder} cannot be {what} ({reason}): scoring goes on without "
-                "it, and the scores are the same. Another folder: the variable CAPSCORE_CACHE, or ",
+                "it, and the scores are the same. For another folder, set the variable CAPSCORE_CACHE or ",
                 Setting("cache"),
-                "; no cache: ",
+                "; for none, ",
                 Setting("cache", False),
             )
         )
@@ -429,7 +429,7 @@ def _default_folder() -> str | Path:
 
 
 def _stem(fingerprint: str) -> str:
-    """Start of a file's name: the fingerprint, or its digest if not every file system takes it."""
+    """Start of a file's name: the fingerprint, or its digest if some file systems would refuse it."""
     return fingerprint if _STEM.fullmatch(fingerprint) else xxhash.xxh3_128_hexdigest(fingerprint.encode())
 
 

@@ -1,7 +1,7 @@
 """Images and texts → embeddings: each distinct one once, in full batches, from the cache if it is there.
 
 In: sequences with one item per row, in which the same image or text may occur many times. Out: a matrix of
-the distinct embeddings and, for each row, the place of its own.
+the distinct embeddings and, for each row, the place of its embedding.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ WRITE_EVERY = 512
 TEXT_BATCHES_A_SLAB = 256
 # a file older than this counts as unchanged while its inode, size and times stay the same
 SETTLED_NS = 2_000_000_000
-# number to raise whenever the same weights give other embeddings through this library
+# to be raised whenever this library computes other embeddings from the same weights
 ENCODING = 1
 # decoded images that are shown to an `ImageReader` together: 0.6 GB at 12 megapixels
 SHOWN_AT_ONCE = 16
@@ -70,7 +70,7 @@ class EmbeddedRows:
 
 
 class ImageReader(Protocol):
-    """Whoever needs the decoded images themselves, besides their embeddings."""
+    """A reader of the decoded images themselves, besides their embeddings."""
 
     def wanted(self, keys: Sequence[str]) -> Collection[str]:
         """The keys of the images it wants to see; `keys` has one per row, "" for a row that failed."""
@@ -80,7 +80,7 @@ class ImageReader(Protocol):
 
 
 class _Distinct:
-    """The distinct things of one call: one place each, filled from memory, from disk, or by the towers."""
+    """The distinct items of one call: one place each, filled from memory, from disk, or by the towers."""
 
     def __init__(self, keys: Iterable[str], dim: int):
         self.place = {key: position for position, key in enumerate(dict.fromkeys(keys))}
@@ -109,7 +109,7 @@ class Embedder:
     """Embeds rows with one backbone. Several threads may share it; they take turns.
 
     Args:
-        backbone: Towers that embed.
+        backbone: Backbone whose towers embed.
         batch_size: Number of images or texts per batch; None takes 4 images per core (8 to 32) and 64 texts
             on a CPU, 256 and 512 on a GPU.
         cache: Embeddings on disk, or None to keep none.
@@ -167,7 +167,7 @@ class Embedder:
             reader: Reader of the decoded images, or None.
 
         Raises:
-            ImageError: an image cannot be read; names the first row that has it.
+            ImageError: an image cannot be read; names the first row with it.
         """
         if on_error not in ("raise", "skip"):
             raise InputError(Setting("on_error", on_error), ": expected 'raise' or 'skip'")
@@ -299,7 +299,7 @@ class Embedder:
         pool: ThreadPoolExecutor,
         fail: Callable[[int, ImageError], None],
     ) -> dict[str, ImageError]:
-        """Embed what no cache had and show the reader what it wants; returns what cannot be decoded."""
+        """Embed images that no cache had and show the reader those it wants; returns the undecodable ones."""
         broken: dict[str, ImageError] = {}
         missing = frozenset(distinct.missing)
         wanted = frozenset(() if reader is None else reader.wanted(keys))
@@ -393,7 +393,7 @@ class Embedder:
 
     @contextmanager
     def _writer(self, distinct: _Distinct) -> Iterator[Callable[..., None]]:
-        """Takes fresh embeddings batch by batch. They reach the disk even if the work breaks off."""
+        """Takes fresh embeddings batch by batch. They reach the disk even if the work is interrupted."""
         waiting: dict[str, np.ndarray] = {}
 
         def flush() -> None:

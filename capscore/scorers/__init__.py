@@ -41,7 +41,7 @@ def load(metric: str, **options: Unpack[MetricOptions]) -> Scorer:
     Args:
         metric: Name of the metric. "mcs", "pr_mcs", "clip_score", "infometic", "ref_clip_score" and
             "clip_cider" open images; "text_score", "cider", "cider_d", "bleu", "rouge_l", "meteor" and
-            "spice" compare texts only. The first seven have a backbone, and the options down to `progress`.
+            "spice" compare texts only. The first seven take a backbone and the options down to `progress`.
         **options: Options of the metric; see `capscore.scorers.options`.
 
     Raises:

@@ -83,7 +83,7 @@ class Scores:
         return format_signature(self.metric, self.settings)
 
     def summary(self) -> dict[str, Any]:
-        """Means, counts and signature, ready for JSON; nothing in it grows with the number of rows.
+        """Means, counts and signature, ready for JSON; its size does not depend on the number of rows.
 
         Keys: the metric's name (mean), "mean_<component>", those of `corpus`, "n_items", "n_unique_images",
         "n_truncated", "n_failed" and "signature". A mean over no rows is None.
@@ -227,10 +227,10 @@ class Scorer(ABC):
 
     @classmethod
     def check_options(cls, given: Mapping[str, Any]) -> None:
-        """See that options of `capscore.load` are what they should be, before anything is loaded.
+        """Check options of `capscore.load` before anything is loaded.
 
         Raises:
-            CapscoreError: the metric does not take one, or a value is not allowed.
+            CapscoreError: the metric does not take an option, or a value is not allowed.
         """
         check_options(cls.metric, given)
 
@@ -252,7 +252,7 @@ class Scorer(ABC):
                 `datasets.Image` dicts, or a column of a data set. A metric that only reads texts accepts them
                 and opens none.
             references: n lists of at least one reference, for metrics that use them.
-            language: One language code for all rows, or n of them; named in the signature. Metrics that count
+            language: One language code for all rows, or n codes; named in the signature. Metrics that count
                 words split a text by its language. With a backbone, the numbers of most metrics do not depend
                 on it, but it is checked against the backbone's languages.
             on_error: "raise" (default) stops at the first problem, in the texts of all rows, then in the
@@ -305,7 +305,7 @@ class Scorer(ABC):
 
     @property
     def known_as(self) -> str:
-        """What papers call the metric with these settings; mostly its own name."""
+        """The metric's name in papers, with these settings; usually its own name."""
         return self.metric
 
     @property

@@ -1,4 +1,4 @@
-"""The metrics by name: where each scorer is, and what it looks at."""
+"""The metrics by name: where each scorer is, and which inputs it reads."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ class CatalogueEntry:
     """One metric.
 
     Attributes:
-        module: module of `capscore.scorers` that has its scorer.
-        scorer: name of the scorer's class.
-        looks_at: inputs besides the candidates: `IMAGES`, `BOTH` or `REFERENCES`.
-        has_backbone: whether it embeds its inputs with a backbone.
+        module: Module of `capscore.scorers` that has its scorer.
+        scorer: Name of the scorer's class.
+        looks_at: Inputs besides the candidates: `IMAGES`, `BOTH` or `REFERENCES`.
+        has_backbone: Whether it embeds its inputs with a backbone.
     """
 
     module: str
@@ -39,7 +39,7 @@ METRICS = {
     "meteor": CatalogueEntry("java_metrics", "METEOR", REFERENCES, has_backbone=False),
     "spice": CatalogueEntry("java_metrics", "SPICE", REFERENCES, has_backbone=False),
 }
-# inputs → the metrics that look at them
+# inputs → the metrics that read them
 KINDS = {
     kind: tuple(name for name, entry in METRICS.items() if entry.looks_at == kind)
     for kind in (IMAGES, BOTH, REFERENCES)

@@ -26,7 +26,7 @@ LEAST_KNOWN = 0.5  # given document frequencies should know this share of the re
 
 
 class Consensus:
-    """CIDEr of texts, each language by itself; part of every scorer that computes CIDEr.
+    """CIDEr of texts, each language separately; part of every scorer that computes CIDEr.
 
     Rows are split by the rules of their language, and documents are counted among the rows of one language.
     Otherwise common German words would count as rare if most rows were English.

@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 class CLIPCIDEr(BackboneScorer):
     """CLIP+CIDEr. Components: "clip_term" (RefCLIPScore or CLIPScore) and "cider".
 
-    Its paper averages CIDEr with RefCLIPScore according to the text, with CLIPScore according to the caption
-    of the table. CIDEr goes up to 10 and RefCLIPScore to 1.43, so CIDEr dominates unless it is near 0.
+    According to the text of its paper, CIDEr is averaged with RefCLIPScore; according to the caption of the
+    table, with CLIPScore. CIDEr goes up to 10 and RefCLIPScore to 1.43, so CIDEr dominates unless it is near
+    0.
 
     Args:
         embedder: Embedder of images and texts; holds the backbone.

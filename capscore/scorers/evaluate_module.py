@@ -1,9 +1,10 @@
 """A scorer as an `evaluate` module: rows from `add`, `add_batch` or `compute` → a dict of scores.
 
-Rows are checked and measured when they come, in the process that gets them. Only a short row of numbers waits
-for `compute`, and its texts where a metric compares rows with each other. Therefore memory does not grow with
-the images, each process of a distributed run does its share of the model's work, no data set encodes an image
-again (which would change its pixels), and CIDEr of rows that came in pieces is that of all rows together.
+Rows are checked and measured as they come, in the process that gets them. Only a few numbers per row wait for
+`compute`, and the texts where a metric compares rows with each other. Therefore memory does not grow with the
+images, each process of a distributed run does its share of the model's work, no data set encodes an image
+again (which would change its pixels), and CIDEr of rows that came in pieces equals CIDEr of all rows
+together.
 """
 
 from __future__ import annotations
@@ -58,10 +59,10 @@ class CaptionModule(evaluate.Metric, ABC):
     """Base of the modules in `metrics/`; a module names its `metric` and describes itself.
 
     Further arguments of `evaluate.load` are options of `capscore.load`; an option that the metric does not
-    take is an error. `revision` in `evaluate.load` means the module's; for the backbone's write
+    take is an error. `revision` in `evaluate.load` is the module's; for the backbone's, write
     `backbone="org/name@revision"`.
 
-    `language` holds for all rows that come without one. `evaluate.combine` does not pass `language` on in
+    `language` applies to all rows that come without one. `evaluate.combine` does not pass `language` on in
     `add` and `add_batch`, so combined modules have to be loaded with it.
 
     With `num_process > 1`, every process needs the same `experiment_id` and `cache_dir` (a shared folder) and
@@ -71,8 +72,8 @@ class CaptionModule(evaluate.Metric, ABC):
 
     Attributes:
         metric: Name of the scorer.
-        papers: Addresses of the papers that define the metric.
-        details: Description of the scorer's `detail_names`; "" for a metric without.
+        papers: URLs of the papers that define the metric.
+        details: Description of the scorer's `detail_names`; "" for a metric without details.
     """
 
     metric: ClassVar[str]
@@ -168,7 +169,7 @@ class CaptionModule(evaluate.Metric, ABC):
         return self._scorer
 
     def _download_and_prepare(self, dl_manager: Any) -> None:
-        # when evaluate.load returns, everything that a module needs has to be there
+        # when evaluate.load returns, everything that a module needs must be there
         scorer = self.scorer
         if self._language is not None:
             problem = scorer.language_problem(language_code(self._language))
@@ -191,7 +192,7 @@ class CaptionModule(evaluate.Metric, ABC):
         self._check_names(extra)
         if self._is_closed():
             raise CapscoreError(
-                f"the last compute of {self.metric} broke off, and the rows added before it wait: "
+                f"the last compute of {self.metric} was interrupted, and its rows are still waiting: "
                 "call compute() again before adding others"
             )
         if language is None:
@@ -255,7 +256,7 @@ class CaptionModule(evaluate.Metric, ABC):
     ) -> dict[str, Any] | None:
         """Score the rows given here and those added before; return means, scores, counts and signature.
 
-        References for a metric that takes none are left out, as `evaluate` does, because `evaluate.combine`
+        References for a metric that takes none are ignored, as in `evaluate`, because `evaluate.combine`
         hands the same rows to all its modules; the signature then says `refs:0`.
         """
         self._check_names(extra)
@@ -354,7 +355,7 @@ class CaptionModule(evaluate.Metric, ABC):
         self._init_writer()
 
     # `evaluate` writes, gathers and reads rows of the declared inputs. Inside `_row_storage` it sees the
-    # columns above instead, so that its files, locks and processes serve for them.
+    # columns above instead, so that its files, locks and processes handle them.
 
     @contextmanager
     def _row_storage(self) -> Iterator[None]:

@@ -1,7 +1,7 @@
 """Decoded images → their regions with embeddings.
 
-An image is decoded once, for its own embedding and for its regions: `RegionReading` looks at
-the images that an `Embedder` decodes.
+An image is decoded once, for its own embedding and for its regions: `RegionReading` reads the
+images that an `Embedder` decodes.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class ImageRegions:
 
     Attributes:
         boxes: float64 (m, 4), left, top, right, bottom in pixels of the upright image.
-        shares: float (m, 4), the same as shares of the image's width and height.
-        confidences: float64 (m,), the finder's; 1 for boxes that were given.
+        shares: float (m, 4), the boxes as shares of the image's width and height.
+        confidences: float64 (m,), confidence of the finder; 1 for given boxes.
         labels: m names; "" where there is none.
         embeddings: float32 (m, d).
         size: Width and height of the image in pixels.
@@ -58,7 +58,7 @@ class RegionMaker:
     Args:
         embedder: Embedder of the regions.
         finder: Finder of regions, for images without given boxes.
-        n: Number of regions to choose of those found.
+        n: Number of regions to choose.
         seed: Seed of the choice.
     """
 
@@ -67,7 +67,7 @@ class RegionMaker:
         self.remembered: OrderedDict[_Place, ImageRegions] = OrderedDict()
 
     def reading(self, boxes: Sequence[Any] | None, on_error: str) -> RegionReading:
-        """What looks at the images of rows, with the boxes that each row has, if it has some."""
+        """A reader of the images of rows; `boxes` has the given boxes of each row, if there are any."""
         return RegionReading(self, boxes, on_error)
 
     def find(self, images: Sequence[Image.Image]) -> list[ImageRegions]:
@@ -79,7 +79,7 @@ class RegionMaker:
         """The regions at given boxes.
 
         Raises:
-            InputError: a box is not what it should be; names the row.
+            InputError: a box that cannot be used; names the row.
         """
         checked = check_boxes(boxes, image.size, row=row)
         regions = self._embed(image, checked, np.ones(len(checked)), ("",) * len(checked))
@@ -110,7 +110,7 @@ class RegionMaker:
 
 
 class RegionReading:
-    """Looks at the images of one call when the embedder has decoded them (an `ImageReader` of the embedder).
+    """Finds the regions of one call's images as the embedder decodes them (an `ImageReader`).
 
     Attributes:
         failures: Row → what is wrong with its boxes; empty with on_error="raise".

@@ -41,12 +41,12 @@ if TYPE_CHECKING:
 
 # pairs that go through the network at once
 _PAIRS = 64
-# the same when every image meets every caption, and the images or captions that are then encoded at once
+# the same for all pairs of images and captions, and the images or captions that are then encoded at once
 _PAIRS_ON_CPU, _PAIRS_ON_GPU = 256, 4096
 _BLOCK = 256
 # longer lists of names are replaced by their number in the signature
 _LISTED = 60
-# what its words add to a caption, and the weights of its pieces
+# of a caption: what its words add, and the weights of its pieces
 _Context = tuple[np.ndarray, np.ndarray]
 
 
@@ -71,7 +71,7 @@ class InfoMetIC(BackboneScorer):
         prefix: Text before each candidate, but not before its pieces; None takes the backbone's own.
         weights: Weights, as `capscore.infometic.weights.load_aligner` takes them.
         regions: Finder of regions, as `capscore.infometic.load_finder.load_finder` takes it.
-        region_names: Names of what an open-vocabulary detector looks for, such as ("dog", "red ball"); None
+        region_names: Names for an open-vocabulary detector to look for, such as ("dog", "red ball"); None
             for other finders.
         n_regions: Number of regions to score per image: the regions found are clustered, and the most
             confident one of each cluster is taken. Given boxes are all scored.
@@ -98,7 +98,7 @@ class InfoMetIC(BackboneScorer):
             "lists of boxes",
             "list of lists",
             "regions of each row's image, each (left, top, right, bottom) in pixels of the upright image; "
-            "None for a row whose regions are to be found",
+            "None for a row lets the finder propose them",
         ),
     )
 
@@ -130,7 +130,7 @@ class InfoMetIC(BackboneScorer):
 
     @classmethod
     def check_options(cls, given: Mapping[str, Any]) -> None:
-        """See that options are what they should be, and that `region_names` go with `regions`.
+        """Check options, and that `region_names` go with `regions`.
 
         >>> InfoMetIC.check_options({"regions": "owlv2:org/detector", "region_names": ["dog"], "beta": 0.2})
         >>> InfoMetIC.check_options({"region_names": ["dog"]})
@@ -206,10 +206,10 @@ none: names are for owlv2 and grounding-dino
     ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """Score every image with every caption, as retrieval needs it.
 
-        What depends on an image or a caption alone is computed once. What depends on both is computed for
-        each distinct pair, which takes one pass through a transformer with trained weights. Equal captions of
-        one language have exactly equal scores, and so have equal images. Only weights that read words need a
-        tagger; with other weights, captions in any language can be scored.
+        Parts that depend on an image or a caption alone are computed once. Parts that depend on both are
+        computed for each distinct pair, which takes one pass through a transformer with trained weights.
+        Equal captions of one language have exactly equal scores, and so have equal images. Only weights that
+        read words need a tagger; with other weights, captions in any language can be scored.
 
         Args:
             candidates: b captions.
@@ -560,7 +560,7 @@ def _is_cut(pieces: list[Pieces]) -> np.ndarray:
 
 
 def _padded(parts: list[np.ndarray], width: int, device: str) -> tuple[torch.Tensor, torch.Tensor]:
-    """n matrices of different height → float32 (n, m, width), zeros below, and a mask of rows (n, m)."""
+    """n matrices of different heights → float32 (n, m, width), zeros below, and a mask of rows (n, m)."""
     import torch
 
     most = max((len(part) for part in parts), default=0)

@@ -1,4 +1,4 @@
-"""The rows that a person hands to a scorer: texts are checked here, images are not opened yet."""
+"""The rows that a scorer is given: texts are checked here, images are not opened yet."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Fail = Callable[[int, InputError], None]
 
 @dataclass(frozen=True)
 class ExtraColumn:
-    """A column that only the rows of some metric have. Rows may come without it, and may have None in it.
+    """A column that only some metrics take. Rows may come without it, or with None in it.
 
     Attributes:
         name: Name of the argument of `score` that takes it.
-        values: What it holds, in the plural, such as "lists of boxes".
+        values: Name of its values, in the plural, such as "lists of boxes".
         type: Type of the column, as the modules describe it.
         help: Description for the modules, without a full stop.
     """
@@ -176,15 +176,15 @@ def check_rows(
 
 
 def check_column_names(metric: str, columns: Sequence[ExtraColumn], extra: Mapping[str, Any]) -> None:
-    """See that a metric has the extra columns that were given.
+    """Check that a metric has the extra columns that were given.
 
     Args:
-        metric: Its name.
+        metric: Name of the metric.
         columns: Extra columns that it has.
         extra: What was given, by name; None counts as not given.
 
     Raises:
-        OptionError: it does not have one of them.
+        OptionError: the metric does not have one of them.
     """
     names = [column.name for column in columns]
     for name, values in extra.items():

@@ -32,7 +32,7 @@ class JavaScorer(ReferenceScorer):
 
     def language_problem(self, code: str) -> str:
         if code not in ("", "en"):
-            return f"{self.metric} scores English captions only, and the language given is {code!r}"
+            return f"{self.metric} scores English captions only, but the given language is {code!r}"
         return super().language_problem(code)
 
     def _compare(self, texts: Texts) -> Compared:

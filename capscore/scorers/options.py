@@ -36,19 +36,19 @@ class Option:
     """One option of `capscore.load`.
 
     Attributes:
-        help: what it is, in one line that begins with a noun and has no full stop.
-        metrics: metrics that take it.
-        panel: heading of `--help` that it stands under.
-        type: type of the value that a command line reads.
-        default: value that counts when it is not given, or None.
-        unset: what None stands for, in words; "" if nothing needs saying.
-        more: further sentences for the documentation of `capscore.load`.
-        choices: allowed values; () for any.
-        minimum: least whole number allowed, or None.
-        own: whether the scorer's class takes it; the other options go to the backbone and the embedder.
-        rule: further check of a value; raises an error that begins with the `Setting`.
-        name: its name.
-        annotation: type of the value in Python.
+        help: Description, in one line that begins with a noun and has no full stop.
+        metrics: Metrics that take it.
+        panel: Heading of `--help` under which it is listed.
+        type: Type of the value that a command line reads.
+        default: Value that applies when it is not given, or None.
+        unset: Meaning of None, in words; "" if nothing needs saying.
+        more: Further sentences for the documentation of `capscore.load`.
+        choices: Allowed values; () for any.
+        minimum: Least whole number allowed, or None.
+        own: Whether the scorer's class takes it; the other options go to the backbone and the embedder.
+        rule: Further check of a value; raises an error that begins with the `Setting`.
+        name: Name of the option.
+        annotation: Type of the value in Python.
     """
 
     help: str
@@ -131,7 +131,7 @@ class MetricOptions(TypedDict, total=False):
         Option(
             "Name, Hub id (org/name@revision) or folder of the backbone",
             unset="the variable CAPSCORE_BACKBONE, else the metric's own",
-            more="A `Backbone` is taken as it is.",
+            more="A `Backbone` is used as it is.",
         ),
     ]
     device: Annotated[
@@ -241,7 +241,7 @@ class MetricOptions(TypedDict, total=False):
     region_names: Annotated[
         "Sequence[str] | None",
         Option(
-            "Names of what owlv2 and grounding-dino look for, such as 'red ball'", **_REGIONS, type=list[str]
+            "Names for owlv2 and grounding-dino to look for, such as 'red ball'", **_REGIONS, type=list[str]
         ),
     ]
     n_regions: Annotated[
@@ -281,7 +281,7 @@ def options_of(metric: str) -> dict[str, Option]:
 
 
 def own_options(metric: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of the given options that the metric's scorer class takes itself.
+    """The given options that the metric's scorer class takes itself.
 
     >>> own_options("mcs", {"device": "cpu", "prefix": "A photo of ", "beta": 0.2})
     {'prefix': 'A photo of '}
@@ -291,7 +291,7 @@ def own_options(metric: str, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def given_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options without those that say nothing: None, and a permission that is not given."""
+    """Options without those that say nothing: None, and permissions that are not given."""
     return {
         name: value
         for name, value in options.items()
@@ -300,7 +300,7 @@ def given_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_options(metric: str, given: Mapping[str, Any]) -> None:
-    """See that a metric takes the given options, and that each value is allowed.
+    """Check that a metric takes the given options, and that each value is allowed.
 
     Raises:
         OptionError: the metric does not take an option; says what it takes.
@@ -315,7 +315,7 @@ Its options: document_frequencies, variant
     takes = options_of(metric)
     for name, value in given.items():
         if name not in takes:
-            # an option of another metric is no misspelling
+            # an option of another metric is not a misspelling
             close = [] if name in OPTIONS else difflib.get_close_matches(name, takes, n=1)
             hint = ("did you mean ", Setting(close[0]), "? Its options: ") if close else ("its options: ",)
             listed = [part for option in takes for part in (", ", Setting(option))][1:] or ["none"]

@@ -17,8 +17,8 @@ _CITATION = """\
 """
 
 
-# Not `InfoMetIC`: `evaluate` calls the module by this name in snake case, in cache folders and in what
-# `evaluate.combine` puts before keys, and that would be info_met_ic.
+# Not `InfoMetIC`: `evaluate` turns the class name into snake case for cache folders and for the prefixes of
+# `evaluate.combine`, and would get info_met_ic.
 class Infometic(capscore.CaptionModule):
     """InfoMetIC; `evaluate.load(…, backbone=…, weights=…, regions=…)` chooses towers, network and regions."""
 

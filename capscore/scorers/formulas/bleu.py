@@ -14,7 +14,7 @@ _TINY, _SMALL = 1e-15, 1e-9
 
 
 def bleu(rows: TokenRows) -> np.ndarray:
-    """BLEU-1 to BLEU-4 of each row by itself.
+    """BLEU-1 to BLEU-4 of each row separately.
 
     As in coco-caption and the PyPI package pycocoevalcap (Bleu, option "closest"): the geometric mean of the
     precisions of 1- to k-grams, where an n-gram of the candidate counts at most as often as in the reference

@@ -23,11 +23,11 @@ from ...errors import CapscoreError, InputError, Setting
 from ...files.whole_file import whole_file
 from .ngrams import ORDERS, Documents, NGrams, TokenRows, blocks, look_up, starts
 
-SIGMA = 6.0  # of the length penalty in CIDEr-D (Vedantam et al. 2015)
+SIGMA = 6.0  # width of the length penalty in CIDEr-D (Vedantam et al. 2015)
 SCALE = 10.0
 _FORMAT = "capscore document frequencies"
 _VERSION = 1
-# errors besides OSError that reading a damaged file, or one of another kind, may raise
+# errors besides OSError that a damaged file, or a file of another kind, may raise when read
 _NOT_OURS = (
     ValueError,
     LookupError,
@@ -168,7 +168,7 @@ def _similarity(
     norms: np.ndarray,
     clip: bool,
 ) -> np.ndarray:
-    """Pairs of texts → mean over the orders of their vectors' product over their norms, (pairs,)."""
+    """Pairs of texts → product of their vectors divided by the norms, mean over the orders, (pairs,)."""
     pair, ids, in_candidate = ngrams.of(candidates)
     in_reference = ngrams.counts_in(references[pair], ids)
     shared = np.flatnonzero(in_reference)
@@ -392,7 +392,7 @@ class DocumentFrequencies:
         """Read what `save` wrote.
 
         Raises:
-            CapscoreError: the file cannot be read, is something else, of another version, or damaged.
+            CapscoreError: the file cannot be read, is not such a file, has another version, or is damaged.
         """
         given = Setting("document_frequencies", Path(path))
         try:
@@ -405,7 +405,7 @@ class DocumentFrequencies:
         except OSError as error:
             raise CapscoreError(given, f" cannot be read: {error.strerror or error}") from error
         except _NOT_OURS as error:
-            # numpy's message would advise to unpickle the file
+            # numpy's message would advise unpickling the file
             raise CapscoreError(
                 given, " is not what DocumentFrequencies.save writes, or is damaged"
             ) from error
@@ -420,7 +420,7 @@ class DocumentFrequencies:
         named: dict[str, Any] = {name: about.get(name) for name in ("n_documents", "words", "segmenter")}
         frequencies = cls(**named, **arrays)
         if not frequencies._is_consistent():
-            raise CapscoreError(given, " holds document frequencies whose parts do not go together")
+            raise CapscoreError(given, " holds document frequencies whose parts do not match")
         return frequencies
 
     def _is_consistent(self) -> bool:

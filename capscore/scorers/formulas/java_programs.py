@@ -29,7 +29,7 @@ _LAST_WITH_JAVASCRIPT = 14  # Java's own; JDK Enhancement Proposal 372 removed i
 
 
 def meteor(candidates: Sequence[str], references: Sequence[Sequence[str]]) -> np.ndarray:
-    """METEOR 1.5 (Denkowski and Lavie 2014), English, of each row by itself.
+    """METEOR 1.5 (Denkowski and Lavie 2014), English, of each row separately.
 
     Words match exactly, by stem, by WordNet synonym or by paraphrase; the score of a row is that of its best
     reference. METEOR tokenises and lower-cases its input. For the numbers of coco-caption, pass tokens of the
@@ -71,7 +71,7 @@ def spice(candidates: Sequence[str], references: Sequence[Sequence[str]]) -> np.
     Parsing the captions takes up to 8 GB of memory. Each distinct row is scored once. Every run of white
     space becomes one space, and so does "|||".
 
-    The program needs Java 8 to 14, because it writes its results with the JavaScript that Java 15 dropped.
+    The program needs Java 8 to 14, because it writes its results with the JavaScript that Java 15 removed.
     The parser's models are not part of pycocoevalcap, which can download them; nothing is downloaded here.
 
     Args:
@@ -102,7 +102,7 @@ def spice(candidates: Sequence[str], references: Sequence[Sequence[str]]) -> np.
     if version > _LAST_WITH_JAVASCRIPT:
         raise CapscoreError(
             f"SPICE needs Java 8 to {_LAST_WITH_JAVASCRIPT}, and {java} is Java {version}: SPICE writes its "
-            "results with the JavaScript that Java 15 dropped. Put an older java first on PATH"
+            "results with the JavaScript that Java 15 removed. Put an older java first on PATH"
         )
     rows, row_of = _distinct(candidates, references)
     return (_spice(java, folder, rows) if rows else np.zeros(0))[row_of]
@@ -155,7 +155,7 @@ def _java_version(java: str) -> int:
     said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
     found = re.search(r'version "(?:1\.)?(\d+)', said)
     if found is None:
-        raise CapscoreError(f"{java} does not say its version, but {said.strip()!r}")
+        raise CapscoreError(f"{java} does not say its version; it says {said.strip()!r}")
     return int(found[1])
 
 
@@ -232,7 +232,7 @@ class _Meteor:
 
     def _died(self) -> CapscoreError:
         status, said = self._process.wait(), _last_lines(self._errors)
-        return CapscoreError(f"METEOR's Java program ended with status {status}; the last it wrote: {said}")
+        return CapscoreError(f"METEOR's Java program ended with status {status}; its last output: {said}")
 
 
 def _spice(java: str, folder: Path, rows: Sequence[tuple[str, tuple[str, ...]]]) -> np.ndarray:
@@ -263,7 +263,7 @@ def _spice(java: str, folder: Path, rows: Sequence[tuple[str, tuple[str, ...]]])
         ).returncode
         if status or not made.is_file():
             raise CapscoreError(
-                f"SPICE's Java program ended with status {status}; the last it wrote: {_last_lines(errors)}"
+                f"SPICE's Java program ended with status {status}; its last output: {_last_lines(errors)}"
             )
         scores = {item["image_id"]: item["scores"]["All"]["f"] for item in json.loads(made.read_text())}
     if sorted(scores) != list(range(len(rows))) or None in scores.values():

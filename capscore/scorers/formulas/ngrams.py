@@ -105,7 +105,7 @@ class TokenRows:
 
 
 def check_texts(candidates: Sequence[str], references: Sequence[Sequence[str]]) -> None:
-    """See that every row has a text and a list of at least one text.
+    """Check that every row has a text and a list of at least one text.
 
     Raises:
         InputError: a row does not; names the row.

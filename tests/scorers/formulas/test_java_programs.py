@@ -160,7 +160,7 @@ METEOR_FAILS = {
         "sys.exit('Could not reserve enough space')",
         "status 1.*Could not reserve enough space",
     ),
-    "dies in the middle": ("print(input()); sys.exit(3)", "status 3; the last it wrote: nothing"),
+    "dies in the middle": ("print(input()); sys.exit(3)", "status 3; its last output: nothing"),
     "complains": ("print('Error: no hypothesis', flush=True); time.sleep(60)", "'Error: no hypothesis'"),
     "no number": (
         "for line in sys.stdin: print('x', 'x', sep='\\n', flush=True)",
@@ -239,7 +239,7 @@ SPICE_FAILS = {
         "print('a\\nb\\nOutOfMemoryError', file=sys.stderr); sys.exit(1)",
         "status 1.*a / b / OutOfMemory",
     ),
-    "writes nothing": ("", "status 0; the last it wrote: nothing"),
+    "writes nothing": ("", "status 0; its last output: nothing"),
     "forgets a row": (
         "json.dump([{'image_id': 0, 'scores': {'All': {'f': 1}}}], open(sys.argv[-2], 'w'))",
         "scores for 1 of 2 rows",
