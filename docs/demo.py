@@ -1,7 +1,7 @@
 """Scores real photos with right, half-right and wrong captions in eight languages, on the embedded backbone.
 
-It also perturbs the right captions in five languages and scores them by MCS and PR-MCS, and it plants a wrong
-noun in one photo's caption in three languages for InfoMetIC to find. Photos that scikit-image ships and
+It also perturbs the right captions in five languages and scores them with MCS and PR-MCS, and it plants a
+wrong noun in one photo's caption in three languages for InfoMetIC to find. Photos that scikit-image ships and
 demo_captions.json → tables in the terminal and one self-contained HTML page. Needs no network: `make demo`,
 or `python docs/demo.py` with the packages of `capscore[demo]`.
 """
@@ -182,7 +182,7 @@ def perturb_right(photos: dict[str, Any]) -> dict[str, dict[str, list[str]]]:
 
 
 def score_perturbed(photos: dict[str, Any], backbone: Any, tuned: Any) -> Robustness:
-    """Score captions and their perturbations by MCS on a backbone, and by PR-MCS on its fine-tuned copy."""
+    """Score captions and their perturbations with MCS on a backbone and PR-MCS on its fine-tuned copy."""
     import evaluate
 
     captions = perturb_right(photos)
@@ -217,7 +217,7 @@ def average_drop(robustness: Robustness, metric: str) -> float:
 
 
 def count_halved(robustness: Robustness, metric: str) -> tuple[int, int]:
-    """The number of perturbed captions below half the original's score, and of all perturbed captions."""
+    """Numbers of perturbed captions: those below half the original's score, and all."""
     halved = [
         value < original / 2
         for kinds in robustness.scores[metric].values()
@@ -248,7 +248,7 @@ def report_perturbations(photos: dict[str, Any], robustness: Robustness) -> Repo
 
     examples = []
     for number, (language, kinds) in enumerate(robustness.captions.items()):
-        place = number % len(photos)  # another photo in each language
+        place = number % len(photos)  # a different photo in each language
         original = kinds["original"][place]
 
         def scores_of(kind: str, language: str = language, place: int = place) -> dict[str, float]:
@@ -436,7 +436,7 @@ def report_photos(
 
 
 def count_pairs(photos: list[ReportPhoto], metric: str) -> tuple[int, int, int]:
-    """The numbers of photo–language pairs, of those with right > wrong, and of right ≥ half right ≥ wrong."""
+    """Numbers of photo–language pairs: all, with right > wrong, and with right ≥ half right ≥ wrong."""
     pairs = [group for photo in photos for group in by_language(photo).values()]
     above = sum(group["right"].scores[metric] > group["wrong"].scores[metric] for group in pairs)
     ordered = sum(not any(out_of_order(list(group.values()), metric)) for group in pairs)
@@ -586,7 +586,7 @@ def run(output: str, backbone: Any, tuned: Any, console: Any) -> None:
     console.print("* scores above a better caption\n")
     print_robustness(robustness, console)
     if explained is None:
-        console.print(f"{NO_TAGGER}\n", markup=False)  # capscore[nouns] is no markup
+        console.print(f"{NO_TAGGER}\n", markup=False)  # capscore[nouns] is not markup
     else:
         print_explained(explained, console)
     facts += [

@@ -31,7 +31,7 @@ class ReportMetric:
         key: Name in `ReportCaption.scores`, such as "mcs".
         label: Name on the page, such as "MCS".
         signature: Everything that its numbers depend on.
-        explanation: What it compares, and its range.
+        explanation: Description of what it compares, and its range.
     """
 
     key: str

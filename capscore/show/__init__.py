@@ -1,1 +1,1 @@
-"""What people look at: tables, figures, pages and apps."""
+"""Results for people: tables, figures, pages and apps."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 KINDS = (".png", ".svg", ".pdf")
-# Okabe and Ito's blue and vermilion are told apart with every kind of colour vision; shapes differ too
+# Okabe and Ito's blue and vermilion are distinct with every kind of colour vision; shapes differ too
 _MEASURED, _PUBLISHED = "#0072B2", "#D55E00"
 
 

@@ -159,7 +159,7 @@ def _comparison(test: dict[str, Any]) -> str:
 
 
 def printable(words: str, encoding: str) -> str:
-    """A text for a terminal; one without Greek letters gets names in ASCII.
+    """A text for a terminal; Greek letters become ASCII names where the terminal has none.
 
     >>> printable("τ_c −0.01", "ascii"), printable("τ_c −0.01", "utf-8")
     ('tau_c -0.01', 'τ_c −0.01')
@@ -219,7 +219,7 @@ def confidence_text(run: BenchmarkRun) -> str:
 
 
 def _least_width(table: Table) -> int:
-    """The width of a table, in characters, when all that may be folded is; 3 characters separate columns."""
+    """The width of a table in characters, with all folding that is allowed; 3 characters separate columns."""
     from rich.cells import cell_len
 
     widths = [

@@ -48,7 +48,7 @@ class Canvas:
         return self._width(text, size * _SCALE, language=language, bold=bold) / _SCALE
 
     def text(self, x: float, y: float, text: str, size: float, colour: str, **options: Any) -> None:
-        """Draw a text from its left end, on its baseline; options as of `Fonts.placed`."""
+        """Draw a text from its left end, on its baseline; options as in `Fonts.placed`."""
         pen = self._pen(y + size)
         for right, piece, font, own in self.fonts.placed(text, size * _SCALE, **options):
             at = x * _SCALE + right, y * _SCALE

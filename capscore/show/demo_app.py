@@ -1,6 +1,6 @@
 """The Gradio demo of a metric: captions and a photo or references → a score and a bar per caption.
 
-`metrics/<slug>/app.py` is this with its metric's name; needs the extra `capscore[app]`.
+`metrics/<slug>/app.py` calls this with its metric's name; needs the extra `capscore[app]`.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def build_app(metric: str, *, backbone: str | None = None, device: str | None = 
 
     Args:
         metric: "mcs", "pr_mcs", "clip_score", "infometic", "ref_clip_score" or "cider". The demo of PR-MCS
-            perturbs the caption and shows MCS on the original backbone beside it; that of InfoMetIC draws
+            perturbs the caption and shows MCS on the original backbone beside it; the demo of InfoMetIC draws
             words and regions.
         backbone: As in `capscore.load`; None takes CAPSCORE_BACKBONE, else the metric's default. CIDEr has
             none.
@@ -95,7 +95,7 @@ def build_app(metric: str, *, backbone: str | None = None, device: str | None = 
 
     Raises:
         MissingExtraError: gradio is not installed.
-        CapscoreError: no metric has that name, or it has no demo.
+        CapscoreError: an unknown metric, or one without a demo.
     """
     try:
         import gradio as gr
@@ -103,7 +103,7 @@ def build_app(metric: str, *, backbone: str | None = None, device: str | None = 
         raise MissingExtraError("gradio", "app", "the demo") from None
     kind = scorer_class(metric)
     if metric not in TITLES:
-        raise CapscoreError(f"there is no demo of {metric}; those with one: {', '.join(TITLES)}")
+        raise CapscoreError(f"there is no demo of {metric}; there are demos of {', '.join(TITLES)}")
     if metric == "pr_mcs":
         return perturbation_app(gr, backbone, device)
     if metric == "infometic":
@@ -197,7 +197,7 @@ def _score_texts(loaded: LoadedOnce, captions: str, references: str, language: s
     lists = [lines_in(part) for part in re.split(r"\n\s*\n", references or "") if part.strip()]
     if len(lists) != len(lines):
         raise CapscoreError(
-            f"{len(lines)} captions but the references of {len(lists)} photos: an empty line goes between "
+            f"{len(lines)} captions but the references of {len(lists)} photos: put an empty line between "
             "the references of one photo and those of the next"
         )
     if len(lines) == 1:

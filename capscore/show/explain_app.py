@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from ..scorers.infometic import InfoMetIC
     from .explained import ExplainedCaption
 
-# language, its name, photo (as scikit-image ships it), a right caption, the same with a wrong word in it
+# language, its name, photo (as scikit-image ships it), a right caption, the same caption with a wrong word
 EXAMPLES = (
     ("en", "English", "astronaut.png",
      "A woman in an orange suit smiles in front of a flag.",
@@ -69,7 +69,7 @@ EXAMPLES = (
 READING = (
     "The scores of a caption's words sum to at most 1, and so do the scores of the regions together with "
     "that of the null token, which stands for no region. At most nine words or regions can score above 0.1. "
-    "So a mark in a long caption, or on one of many regions, is a hint and no proof. Compare scores only "
+    "So a mark in a long caption, or on one of many regions, is a hint, not a proof. Compare scores only "
     "under the same signature."
 )
 HEADS = ["caption", "text precision", "vision recall", "overall"]

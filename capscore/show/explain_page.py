@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from PIL import Image
 
 LONGEST_SIDE = 1280
-"""Pixels; a larger photo is scaled down for the page."""
+"""Longest side in pixels; a larger photo is scaled down for the page."""
 
 # A photo's longer side on the page and a tag's letters, in CSS pixels: an estimate of what tags cover.
 _SHOWN_SIDE, _TAG_LETTER, _TAG_HEIGHT, _TAG_PADDING = 560.0, 12.5, 21.0, 10.0

@@ -37,7 +37,7 @@ from .markup import text_direction
 if TYPE_CHECKING:
     from PIL import Image
 
-# Okabe and Ito's blue and orange are told apart with every kind of colour vision; lines and signs differ too.
+# Okabe and Ito's blue and orange are distinct with every kind of colour vision; lines and signs differ too.
 # Their vermilion is too light for small words on white, so it is darkened.
 _MENTIONED, _MISSED, _WRONG = "#0072B2", "#E69F00", "#B93D00"
 _INK, _SOFT, _FAINT, _LINE, _TRACK = "#1b1d21", "#565c66", "#8a9099", "#dcdcd8", "#e4e3df"
@@ -49,12 +49,12 @@ _COLUMN = _WIDTH - 2 * _MARGIN - _PHOTO_WIDTH - _GAP
 _COLUMN_LEFT = _MARGIN + _PHOTO_WIDTH + _GAP
 _CAPTION, _BODY, _NOTE, _SMALL = 15.0, 9.5, 8.0, 7.5
 _SIGN_ROOM = 13.0
-_LINE_HEIGHT = 33.0  # of captions: a word, its mark, its score
+_LINE_HEIGHT = 33.0  # of a caption: room for words, their marks and their scores
 _MOST_LETTERS = 500  # per line; a very long word is measured in parts of this length
 
 
 class FontWarning(CapscoreWarning):
-    """Characters could not be drawn correctly, for want of a font that has them or of libraqm."""
+    """Characters could not be drawn correctly, because no font has them or libraqm is missing."""
 
 
 def write_png(
@@ -143,7 +143,7 @@ def _font_problems(fonts: Fonts) -> list[str]:
         codes = [f"U+{ord(letter):04X}" for letter in sorted(fonts.missing)]
         listed = ", ".join(codes[:8]) + (f" and {len(codes) - 8} more" if len(codes) > 8 else "")
         problems.append(
-            f"No font on this machine has {len(codes)} of the characters, drawn as “?”: {listed}. "
+            f"No font on this machine has {len(codes)} of the characters; they are drawn as “?”: {listed}. "
             "A font such as Noto Sans (CJK) has them; the HTML page needs none"
         )
     if fonts.unshaped:
@@ -237,7 +237,7 @@ def _unbreakable(pieces: Sequence[Segment]) -> list[list[Segment]]:
 
 
 def _units(text: str) -> list[str]:
-    """The blanks, words and signs of a text, each on its own; of wide characters each.
+    """The blanks, words and signs of a text, each on its own; each wide character counts as a word.
 
     >>> _units("in (an 猫が) at")
     ['in', ' ', '(', 'an', ' ', '猫', 'が', ')', ' ', 'at']
@@ -272,7 +272,7 @@ def _may_break(before: str, after: str) -> bool:
 
 
 def _breaks_anywhere(letter: str) -> bool:
-    """Whether it is Chinese or Japanese; Korean has blanks between words."""
+    """Whether it is Chinese or Japanese; Korean has spaces between words."""
     return unicodedata.east_asian_width(letter) in "WF" and not "\uac00" <= letter <= "\ud7a3"
 
 

@@ -54,8 +54,8 @@ class ExplainedCaption:
             start, end = word["start"], word["end"]
             if not last <= start < end <= len(self.text):
                 raise InputError(
-                    f"the word {word['text']!r} is said to reach from {start} to {end}, in a caption of "
-                    f"{len(self.text)} characters whose word before ends at {last}",
+                    f"the word {word['text']!r} is said to reach from {start} to {end}, but the caption has "
+                    f"{len(self.text)} characters and the word before ends at {last}",
                     field="words",
                 )
             last = end
@@ -164,8 +164,8 @@ class ShownRegion:
         number: Number from 1, mentioned regions first; the same on the photo and in the list.
         box: Left, top, right, bottom in pixels of the photo.
         mentioned: Whether the caption mentions it.
-        score: How much of the caption it accounts for.
-        confidence: How sure the detector is that there is an object.
+        score: Share of the caption that it accounts for.
+        confidence: Confidence of the detector that there is an object.
         label: The detector's name for it; "" if it has none.
     """
 
@@ -250,7 +250,7 @@ class ScoreBar:
     Attributes:
         label: Name of the score.
         value: The score as printed.
-        share: Full share of the bar, from 0 to 1.
+        share: Share of the bar that is filled, from 0 to 1.
     """
 
     label: str

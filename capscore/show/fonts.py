@@ -32,7 +32,7 @@ class FontFile:
     Attributes:
         path: The file.
         family: Name of the family.
-        letters: Characters that it has, of those that were asked for.
+        letters: Requested characters that it has.
     """
 
     path: str
@@ -49,7 +49,7 @@ class Fonts:
             Greek, Cyrillic, Arabic, Hebrew, Armenian, Georgian, ✓ and ✗.
         others: Fonts for characters that DejaVu Sans does not have, preferred ones first.
         missing: Characters that no installed font has.
-        unshaped: Whether there are letters that this Pillow cannot order or join, for want of libraqm.
+        unshaped: Whether there are letters that this Pillow cannot order or join, because it lacks libraqm.
     """
 
     base: tuple[str, str]
@@ -108,7 +108,7 @@ class Fonts:
             x += font.getlength(piece, **options)
 
     def width(self, text: str, size: float, **options: Any) -> float:
-        """The width of a text in pixels; options as of `placed`."""
+        """The width of a text in pixels; options as in `placed`."""
         return max(x for x, *_ in self.placed(text, size, **options))
 
 
@@ -128,13 +128,14 @@ def _font(path: str, size: float) -> ImageFont.FreeTypeFont:
 
 
 def find_fonts(texts: Iterable[tuple[str, str]]) -> Fonts:
-    """Find fonts for texts; installed fonts are searched only where the base font is not enough.
+    """Find fonts for texts; installed fonts are searched only if the base font is not enough.
 
     Args:
         texts: Pairs of a text and its BCP 47 tag ("" where not stated).
 
     Returns:
-        As few fonts as cover most, upright ones without serifs first, and the ones made for the languages.
+        A few fonts that cover as many characters as possible, upright sans-serif fonts first, and those made
+        for the languages.
 
     Raises:
         MissingExtraError: matplotlib is not installed.

@@ -23,7 +23,7 @@ def between_languages(runs: Sequence[BenchmarkRun]) -> list[tuple[str, CrossLang
         CapscoreError: fewer than two runs, several benchmarks, or items that do not correspond.
     """
     if len(runs) < 2 or len({run.benchmark for run in runs}) > 1:
-        raise CapscoreError("languages are compared on one benchmark in at least two of them")
+        raise CapscoreError("a comparison of languages needs one benchmark in at least two languages")
     missing = runs[0].options.missing
     found = []
     for result in runs[0].results:

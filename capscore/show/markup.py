@@ -1,4 +1,4 @@
-"""Templates and what they are filled with → HTML that runs no script and asks no network for anything."""
+"""Templates and their values → HTML that runs no script and loads nothing from the network."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _JPEG_QUALITY = 85
 
 
 def environment(folder: Path | None = None) -> Environment:
-    """The templates of capscore and, before them, those of a folder. Whatever a template prints is escaped.
+    """The templates of capscore and, before them, those of a folder. All printed values are escaped.
 
     Characters of `UNSEEN` come out as U+FFFD, or by their code where the filter `with_codes` is used.
     """
@@ -85,7 +85,7 @@ def with_codes(text: object) -> Markup:
 
 
 def breakable(signature: str) -> Markup:
-    """A signature that may be broken after each of its settings.
+    """A signature that may be broken into lines after each of its settings.
 
     >>> breakable("mcs|w:2.5")
     Markup('mcs|<wbr>w:2.5')
@@ -177,7 +177,7 @@ def inline_jpeg(image: Image.Image, longest_side: int) -> tuple[str, int, int]:
 
     Args:
         image: The photo; not changed.
-        longest_side: Pixels; a larger photo is scaled down.
+        longest_side: Longest side in pixels; a larger photo is scaled down.
     """
     from PIL import Image as PIL_Image
 

@@ -17,7 +17,7 @@ from .robustness_table import SHORT, metric_heading
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Okabe and Ito's colours are told apart with every kind of colour vision; shapes differ too
+# Okabe and Ito's colours are distinct with every kind of colour vision; shapes differ too
 _ORIGINAL, _PERTURBED = "#0072B2", "#D55E00"
 _COLOURS = ("#0072B2", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 _MARKERS = "osD^vPX"
@@ -66,7 +66,7 @@ def _draw_bars(panel: Axes, group: Group, metric: str, kind: str) -> None:
 
 
 def write_lines(runs: Sequence[RobustnessRun], path: str | Path) -> Path:
-    """Draw the drop under each perturbation, averaged over languages: panel per data set, line per metric.
+    """Draw the drop under each perturbation, averaged over languages; panels are data sets, lines metrics.
 
     Published averages over the same languages are dashed. Arguments and errors are those of `write_bars`.
     """

@@ -148,7 +148,7 @@ def test_captions_and_references():
         ((" ", REFERENCES, "en"), "there is no caption"),
         (
             ("a dog", REFERENCES, "en"),
-            "1 captions but the references of 2 photos: an empty line goes",
+            "1 captions but the references of 2 photos: put an empty line",
         ),
         ((CAPTIONS, "", "en"), "2 captions but the references of 0 photos"),
         (("a dog", "a dog", "en"), "one photo only: .* by definition"),
@@ -334,7 +334,7 @@ def test_examples_of_perturbed_captions(embedded, embedded_pr_mcs):
 
 def test_a_metric_without_a_demo():
     with pytest.raises(
-        CapscoreError, match=r"there is no demo of bleu; those with one: mcs, pr_mcs, .*cider"
+        CapscoreError, match=r"there is no demo of bleu; there are demos of mcs, pr_mcs, .*cider"
     ):
         build_app("bleu")
 

@@ -96,7 +96,7 @@ def test_all_words_are_listed(written):
     rows = [text for _, text in page.all("tr")]
     assert rows == [
         "WordScoreJudged",
-        "a0.31no content word",
+        "a0.31not a content word",
         "red0.31✓ right",
         "cat0.02✗ wrong",
         "asleep–cut off",

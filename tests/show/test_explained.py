@@ -51,8 +51,8 @@ def test_the_pieces_together_are_the_caption(text, kinds):
 @pytest.mark.parametrize(
     ("spans", "message"),
     [
-        ([(2, 9)], r"words: the word 'x' is said to reach from 2 to 9, in a caption of 5 characters"),
-        ([(0, 3), (2, 5)], r"reach from 2 to 5.*whose word before ends at 3"),
+        ([(2, 9)], r"words: the word 'x' is said to reach from 2 to 9, but the caption has 5 characters"),
+        ([(0, 3), (2, 5)], r"reach from 2 to 5.*the word before ends at 3"),
         ([(3, 3)], "from 3 to 3"),
     ],
 )

@@ -46,7 +46,7 @@ def test_correlations():
 
 def test_what_cannot_be_compared_is_told():
     one = run("en", mcs=[1, 2, 3, 4, 5])
-    with pytest.raises(CapscoreError, match="in at least two of them"):
+    with pytest.raises(CapscoreError, match="in at least two languages"):
         between_languages([one])
     with pytest.raises(CapscoreError, match="no metric has scores in all of these languages"):
         between_languages([one, run("de", cider=[1, 2, 3, 4, 5])])
