@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import __version__
-from ..errors import CapscoreError, InputError, Setting
+from ..errors import CapscoreError, InputError, Setting, join_parts
 from ..scorers import scorer_class
 from .score_table import ScoreTable, read_scores
 from .tasks import KeyedRows, Outcome, Queries, Task, TaskOptions, task_of
@@ -33,6 +33,31 @@ COMPONENTS = {
     "infometic_recall": ("infometic", "recall"),
     "infometic_precision": ("infometic", "precision"),
 }
+
+
+class MetricRefusal(CapscoreError):
+    """A metric cannot be run on a benchmark: its name, then the reason, which begins with a space."""
+
+    @property
+    def reason(self) -> str:
+        """The message without the name of the metric."""
+        return join_parts(self.parts[1:])
+
+
+@dataclass(frozen=True)
+class NotRun:
+    """Why a metric was not run.
+
+    Attributes:
+        message: The whole message.
+        reason: What follows the metric's name where metrics with the same reason are listed together.
+    """
+
+    message: str
+    reason: str
+
+    def __str__(self) -> str:
+        return self.message
 
 
 @dataclass(frozen=True)
@@ -128,7 +153,7 @@ class BenchmarkRun:
     n_rows: int
     options: TaskOptions
     results: list[MetricResult] = field(default_factory=list)
-    skipped: dict[str, str] = field(default_factory=dict)
+    skipped: dict[str, NotRun] = field(default_factory=dict)
     comparisons: list[dict[str, Any]] = field(default_factory=list)
     notes: tuple[str, ...] = ()
 
@@ -150,7 +175,7 @@ class BenchmarkRun:
             "options": dataclasses.asdict(self.options),
             "results": [result.to_dict() for result in self.results],
             "comparisons": self.comparisons,
-            "skipped": self.skipped,
+            "skipped": {metric: str(why) for metric, why in self.skipped.items()},
             "notes": list(self.notes),
         }
 
@@ -200,9 +225,9 @@ def run_benchmark(
     """
     if not metrics and not scores:
         raise InputError("there is nothing to measure: name a metric, or a file of scores", field="metrics")
-    options = options or TaskOptions()
+    metrics, scores, options = metrics or {}, scores or {}, options or TaskOptions()
     say = say or (lambda line: None)
-    opens_images = any(scorer_class(_scored_by(name)[0]).needs_images for name in metrics or {})
+    opens_images = any(scorer_class(_scored_by(name)[0]).needs_images for name in metrics)
     builder, split = open_benchmark(
         slug,
         config,
@@ -212,21 +237,21 @@ def run_benchmark(
         images=None if opens_images else False,
     )
     task = task_of(slug, builder.config.name)
-    _check_any_fits(task, slug, metrics or {}, scores or {})
+    _check_any_fits(task, slug, metrics, scores)
     run, rows = start_run(builder, split, options)
     # what cannot be read or run is reported before the long work starts
     theirs = []
-    for name, path in (scores or {}).items():
+    for name, path in scores.items():
         say(f"{run.name}: {name}")
         theirs.append(_take(run, task, rows, name, Path(path), score_column))
     ready = {}
-    for name in metrics or {}:
+    for name in metrics:
         with _skipping(run, name, keep_going):
             ready[name] = _usable(run, task, rows, name, partial=partial)
     for name, part in ready.items():
         say(f"{run.name}: {name}")
         with _skipping(run, name, keep_going):
-            further = _further_rows(task, name, {*metrics, *(scores or {})})
+            further = _further_rows(task, name, {*metrics, *scores})
             run.results.extend(_measure(run, task, part, name, metrics[name], further))
     run.results.extend(theirs)
     return dataclasses.replace(run, notes=(*run.notes, *_compare(run, task))) if compare else run
@@ -259,7 +284,8 @@ def _skipping(run: BenchmarkRun, name: str, keep_going: bool) -> Iterator[None]:
     except CapscoreError as error:
         if not keep_going:
             raise
-        run.skipped[name] = str(error)
+        reason = error.reason if isinstance(error, MetricRefusal) else f": {error}"
+        run.skipped[name] = NotRun(str(error), reason)
 
 
 def _compare(run: BenchmarkRun, task: Task) -> list[str]:
@@ -348,14 +374,14 @@ def _check_any_fits(task: Task, slug: str, metrics: Iterable[str], scores: Itera
     if list(scores):
         _check_takes_scores(task, slug)
         return
-    reasons = [_refusal(task, slug, name) for name in metrics]
-    if all(reasons):
-        raise CapscoreError("; ".join(reasons))
+    reasons = {name: _refusal(task, slug, name) for name in metrics}
+    if all(reasons.values()):
+        raise CapscoreError("; ".join(f"{name} {reason}" for name, reason in reasons.items()))
 
 
 def _refusal(task: Task, slug: str, name: str) -> str:
     metric, component = _scored_by(name)
-    return task.refusal(slug, name, scorer_class(metric), component)
+    return task.refusal(slug, scorer_class(metric), component)
 
 
 def _further_rows(task: Task, name: str, asked: Collection[str]) -> dict[str, str]:
@@ -445,7 +471,7 @@ def _usable(run: BenchmarkRun, task: Task, rows: KeyedRows, name: str, *, partia
     """The rows that a metric can be run on: all, or with `partial` those that have what it needs."""
     kind = scorer_class(_scored_by(name)[0])
     if reason := _refusal(task, run.benchmark, name):
-        raise CapscoreError(reason)
+        raise MetricRefusal(name, f" {reason}")
     queries = task.queries(rows)
     there = np.ones(len(queries), dtype=bool)
     if kind.needs_images:
@@ -453,8 +479,9 @@ def _usable(run: BenchmarkRun, task: Task, rows: KeyedRows, name: str, *, partia
         there &= np.array([path is not None for path in queries.images])
         if gone and (not partial or not there.any()):
             photos = len(set(queries.image_ids))
-            raise CapscoreError(
-                f"{name} looks at photos, and {len(gone):,} of the {photos:,} photos of {run.name} are "
+            raise MetricRefusal(
+                name,
+                f" looks at photos, and {len(gone):,} of the {photos:,} photos of {run.name} are "
                 f"missing, such as {gone[0]}: `capscore data check {run.benchmark}` lists them; ",
                 Setting("partial", True),
                 " scores the other rows",
@@ -464,7 +491,7 @@ def _usable(run: BenchmarkRun, task: Task, rows: KeyedRows, name: str, *, partia
         if not there.all() and (not partial or not there.any()):
             n, total = queries.without_references, len(queries)
             which = "no caption has any" if n == total else f"{n:,} of {total:,} captions have none"
-            raise CapscoreError(f"{name} compares captions with references, and in {run.benchmark} {which}")
+            raise MetricRefusal(name, f" compares captions with references, and in {run.benchmark} {which}")
     return rows if there.all() else task.keep(rows, there.tolist())
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import CapscoreError, InputError
 from .data.annotation_files import AnnotationError, MissingAnnotations
-from .run import BenchmarkRun, run_benchmark
+from .run import BenchmarkRun, NotRun, run_benchmark
 from .tasks import TaskOptions, known_slugs
 
 if TYPE_CHECKING:
@@ -129,16 +129,17 @@ def run_suite(
     return found
 
 
-def reasons(skipped: Mapping[str, str]) -> str:
+def reasons(skipped: Mapping[str, NotRun]) -> str:
     """Why metrics were not run, grouped by reason.
 
-    >>> reasons({"cider": "cider needs words", "mcs": "mcs needs photos", "bleu_4": "bleu_4 needs words"})
-    'each of cider, bleu_4 needs words; mcs needs photos'
+    >>> words, photos = NotRun("cider needs words", " needs words"), NotRun("no photos", ": no photos")
+    >>> reasons({"cider": words, "mcs": photos, "bleu_4": words})
+    'each of cider, bleu_4 needs words; mcs: no photos'
     """
     together: dict[str, list[str]] = {}
-    for metric, reason in skipped.items():
-        together.setdefault(reason.removeprefix(f"{metric} "), []).append(metric)
+    for metric, why in skipped.items():
+        together.setdefault(why.reason, []).append(metric)
     return "; ".join(
-        f"{'each of ' if len(metrics) > 1 else ''}{', '.join(metrics)} {reason}"
+        f"{'each of ' if len(metrics) > 1 else ''}{', '.join(metrics)}{reason}"
         for reason, metrics in together.items()
     )

@@ -71,16 +71,17 @@ class BackboneScorer(Scorer):
         """`finish`, with numbers that are known only now, and the settings they depend on."""
         cosines = {name: rows.values[name][rows.kept] for name in self.value_names}
         scores, components = self.combine({**cosines, **values})
-        settings = {**self._first_settings, **settings, **row_settings(rows), **self._last_settings}
+        settings = {**self.first_settings, **settings, **row_settings(rows), **self.last_settings}
         return self._scores(rows, scores, components, settings)
 
     @property
     def settings(self) -> dict[str, object]:
         """The settings of the signature that do not depend on rows, in its order."""
-        return {**self._first_settings, **self._last_settings}
+        return {**self.first_settings, **self.last_settings}
 
     @property
-    def _first_settings(self) -> dict[str, object]:
+    def first_settings(self) -> dict[str, object]:
+        """The settings that come before those of the rows."""
         return {
             "backbone": f"{self.backbone.name}@{self.backbone.revision}",
             **self.constants(),
@@ -88,7 +89,8 @@ class BackboneScorer(Scorer):
         }
 
     @property
-    def _last_settings(self) -> dict[str, object]:
+    def last_settings(self) -> dict[str, object]:
+        """The settings that come after those of the rows."""
         return {
             "dtype": DTYPES[self.backbone.dtype],
             **({"exif": "yes"} if self.needs_images else {}),
@@ -125,7 +127,7 @@ class BackboneScorer(Scorer):
         cut = embedded.truncated[embedded.index]
         truncated[np.flatnonzero(kept)[cut[:n_kept]]] = True
         truncated[owners[cut[n_kept:]]] = True
-        self._warn_about_truncation(truncated)
+        self.warn_about_truncation(truncated)
         return Measured(values, image_keys, truncated)
 
     def warn_about_languages(self, languages: list[str]) -> None:
@@ -140,7 +142,8 @@ class BackboneScorer(Scorer):
                 )
             )
 
-    def _warn_about_truncation(self, truncated: np.ndarray) -> None:
+    def warn_about_truncation(self, truncated: np.ndarray) -> None:
+        """Warn about rows whose text was cut at the backbone's number of tokens; one bool per row."""
         if truncated.any():
             rows = np.flatnonzero(truncated)
             warn(

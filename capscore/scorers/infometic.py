@@ -251,7 +251,7 @@ none: names are for owlv2 and grounding-dino
         if self.aligner.reads_words:
             words = self._words(texts, [language for _, language in distinct])
             contexts = self.contexts(texts, words, pieces)
-        self._warn_about_truncation(embedded.truncated[embedded.index][text_of])
+        self.warn_about_truncation(embedded.truncated[embedded.index][text_of])
         self._warn_about_cut(_is_cut(pieces)[text_of])
 
         recall, precision = self._all_pairs(seen, found.matrix, read, pieces, contexts)
@@ -317,7 +317,7 @@ none: names are for owlv2 and grounding-dino
         )
         truncated = np.zeros(len(rows), dtype=bool)
         truncated[kept] = texts.truncated[texts.index]
-        self._warn_about_truncation(truncated)
+        self.warn_about_truncation(truncated)
         cut = np.zeros(len(rows), dtype=bool)
         cut[kept] = _is_cut(pieces)
         self._warn_about_cut(cut)

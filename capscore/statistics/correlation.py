@@ -204,9 +204,8 @@ class Correlations:
         total = np.zeros(weighted.cells.shape[1])
         for digit in self._digits:
             # the top digit has one group, all rows in the order of scores, which is summed up already
-            whole = digit.order is None
-            cells = weighted.cells if whole else np.take(weighted.cells, digit.order, axis=0)
-            before = weighted.before if whole else _cumulated(cells)
+            cells = weighted.cells if digit.order is None else np.take(weighted.cells, digit.order, axis=0)
+            before = weighted.before if digit.order is None else _cumulated(cells)
             balance = np.take(before, digit.tie_start, axis=0)
             balance += np.take(before, digit.tie_end, axis=0)
             balance -= np.take(before, digit.group_start, axis=0)

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from capscore import CapscoreError, MissingExtraError
 from capscore.benchmark.published import find
-from capscore.benchmark.run import BenchmarkRun, MetricResult
+from capscore.benchmark.run import BenchmarkRun, MetricResult, NotRun
 from capscore.benchmark.tasks import Outcome, Statistic, TaskOptions
 from capscore.show.benchmark_figure import write_figure
 from capscore.show.benchmark_table import metric_name, print_run, statistic_name, to_markdown
@@ -47,7 +47,7 @@ def run() -> BenchmarkRun:
         n_rows=5664,
         options=TaskOptions(),
         results=[result],
-        skipped={"mcs": "its photos are not there"},
+        skipped={"mcs": NotRun("its photos are not there", ": its photos are not there")},
     )
 
 

@@ -134,7 +134,7 @@ class AnnotationSource:
     @contextmanager
     def _opened(self) -> Iterator[IO[bytes]]:
         if not self.member:
-            opener = gzip.open if self.path.name.endswith(".gz") else open
+            opener: Callable[..., Any] = gzip.open if self.path.name.endswith(".gz") else open
             with opener(self.path, "rb") as stream:
                 yield stream
         elif self.path.name.endswith(_TAR_SUFFIXES):

@@ -279,7 +279,9 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
         Raises:
             AnnotationError: "…-00002-of-00005…" is there, but not all five are.
         """
-        for place in self.FILES[name].names if self.data_dir is not None else ():
+        if self.data_dir is None:
+            return []
+        for place in self.FILES[name].names:
             paths = sorted(self.data_dir.glob(place.format(config=self.config.name)))
             if not paths:
                 continue

@@ -147,7 +147,7 @@ def config_name(slug: str, config: str | None) -> str:
     ('default', 'fr')
     """
     kind = builder_class(slug)
-    names = [known.name for known in kind.BUILDER_CONFIGS]
+    names: list[str] = [known.name for known in kind.BUILDER_CONFIGS]
     if config is None:
         config = kind.DEFAULT_CONFIG_NAME or (names[0] if len(names) == 1 else None)
     if config not in names:

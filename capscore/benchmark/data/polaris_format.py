@@ -107,7 +107,7 @@ class RatedCaptions(CaptionBenchmark):
             yield str(row["id"]), ours
 
     def _row(
-        self, file: AnnotationSource, row: Mapping[str, Any], references: Any, place: dict[str, int]
+        self, file: AnnotationSource, row: Mapping[str, Any], references: Any, place: dict[str, Any]
     ) -> dict[str, Any]:
         image_id, image = _photo(file, row, place)
         return {
@@ -126,7 +126,7 @@ class RatedCaptions(CaptionBenchmark):
 
 
 def _one_of(
-    file: AnnotationSource, row: Mapping[str, Any], names: Sequence[str], place: dict[str, int]
+    file: AnnotationSource, row: Mapping[str, Any], names: Sequence[str], place: dict[str, Any]
 ) -> Any:
     """The same thing is called otherwise in the CSV and JSON files than in the Parquet files of the Hub."""
     for name in names:
@@ -135,7 +135,7 @@ def _one_of(
     raise file.error(f"lacks {' or '.join(map(repr, names))}; it has {', '.join(row)}", **place)
 
 
-def _photo(file: AnnotationSource, row: Mapping[str, Any], place: dict[str, int]) -> tuple[str, Any]:
+def _photo(file: AnnotationSource, row: Mapping[str, Any], place: dict[str, Any]) -> tuple[str, Any]:
     """File name of the photo; and the names to look for, or the photo itself where the file holds it."""
     held = row.get("img", row.get("image"))
     if isinstance(held, Mapping) and held.get("bytes") is not None:
@@ -149,7 +149,7 @@ def _photo(file: AnnotationSource, row: Mapping[str, Any], place: dict[str, int]
     return f"{name}.jpg", [f"{name}.jpg", name]
 
 
-def _entries(file: AnnotationSource) -> Iterator[tuple[int, Mapping[str, Any]]]:
+def _entries(file: AnnotationSource) -> Iterator[tuple[int, dict[str, Any]]]:
     for entry, row in enumerate(file.items(file.json(), "the document")):
         file.require(row, (), entry=entry)
         yield entry, row

@@ -54,7 +54,7 @@ def script_class(slug: str) -> type[datasets.GeneratorBasedBuilder]:
 def unpickled(slug: str, state: dict[str, Any]) -> datasets.GeneratorBasedBuilder:
     """A builder as it arrives in another process, where its script may not be loaded yet."""
     kind = script_class(slug)
-    builder = kind.__new__(kind)
+    builder = object.__new__(kind)
     builder.__setstate__(state)
     return builder
 

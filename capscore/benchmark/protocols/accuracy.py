@@ -145,7 +145,8 @@ class Tally:
         """
         intervals, notes = self._intervals(names, sampling, units, n_mean)
         totals = zip(*(part.sum(axis=0).tolist() for part in (self.n, self.wins, self.ties)), strict=True)
-        found = [Accuracy(*total, interval) for total, interval in zip(totals, intervals[:-1], strict=True)]
+        ends = zip(totals, intervals[:-1], strict=True)
+        found = [Accuracy(n, wins, ties, interval) for (n, wins, ties), interval in ends]
         return found, intervals[-1], notes
 
     def _intervals(

@@ -252,7 +252,12 @@ def _draw(
     low = min(low, 0.95)
 
     # text stays searchable text; equal numbers give equal files
-    settings = {"svg.fonttype": "none", "svg.hashsalt": "capscore", "pdf.fonttype": 42, "font.size": 9}
+    settings: dict[Any, Any] = {
+        "svg.fonttype": "none",
+        "svg.hashsalt": "capscore",
+        "pdf.fonttype": 42,
+        "font.size": 9,
+    }
     with matplotlib.rc_context(settings):
         cell = 0.52
         figure = Figure(figsize=(cell * size + 2.6, cell * size + 1.5), layout="constrained", dpi=200)

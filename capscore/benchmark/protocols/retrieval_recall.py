@@ -250,10 +250,11 @@ def _recall(pairs: _Pairs, ks: tuple[int, ...], missing: str) -> RetrievalRecall
             f"{counted(int((~has_text).sum()), 'image')} without a text: not a query, but ranked by the texts"
         )
     if n_missing:
-        images = counted(int((has_text & ~image_asks).sum()), "image")
-        texts = counted(int((~text_asks).sum()), "text")
+        lost_images = counted(int((has_text & ~image_asks).sum()), "image")
+        lost_texts = counted(int((~text_asks).sum()), "text")
         notes.append(
-            f"{counted(n_missing, 'pair')} without a similarity left out; of queries, {images} and {texts}"
+            f"{counted(n_missing, 'pair')} without a similarity left out; of queries, {lost_images} and "
+            f"{lost_texts}"
         )
     notes += _direction_notes("image to text", image_to_text, "texts", pairs.tie)
     notes += _direction_notes("text to image", text_to_image, "images", pairs.tie)
@@ -346,7 +347,7 @@ def _places(values: Any, n_images: int, n_texts: int) -> np.ndarray:
 
 
 def _check_ks(ks: Sequence[int]) -> tuple[int, ...]:
-    given = tuple(ks) if hasattr(ks, "__iter__") else (ks,)
+    given: tuple[Any, ...] = tuple(ks) if hasattr(ks, "__iter__") else (ks,)
     if not given or any(isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1 for k in given):
         raise InputError(Setting("ks", ks), ": expected whole numbers of at least 1", field="ks")
     return tuple(sorted({int(k) for k in given}))

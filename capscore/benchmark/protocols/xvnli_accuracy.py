@@ -152,7 +152,7 @@ def xvnli(
         if part.ties:
             notes.append(f"{counted(part.ties, 'tie')} of scores in {name}, not counted as a win")
     return XvnliAccuracy(
-        *found,
+        *(found[0], found[1], found[2]),
         n_rows=n,
         n_unlabelled=int((~labelled).sum()),
         n_groups=int(((label_counts.reshape(-1, 3) > 0).sum(axis=1) > 1).sum()),

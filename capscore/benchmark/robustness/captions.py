@@ -336,7 +336,7 @@ def file_captions(
         if folder is not None and fields.image is not None:
             images = find_images(chunk, fields.image, folder, problems)
         captions = chunk.values(fields.candidate)
-        codes = [whole] * len(chunk) if fields.language is None else chunk.values(fields.language)
+        codes: list[Any] = [whole] * len(chunk) if fields.language is None else chunk.values(fields.language)
         names = chunk.values(photo_column) if photo_column else [None] * len(chunk)
         texts = chunk.values(STAND_IN) if stand_in else [None] * len(chunk)
         things = _objects(source, chunk, objects)

@@ -479,7 +479,7 @@ def against_stand_ins(
     """
     scorer.warn_about_languages([language])
     embedded = scorer.embedder.texts(texts, prefix=scorer.prefix)
-    scorer._warn_about_truncation(embedded.truncated[embedded.index])
+    scorer.warn_about_truncation(embedded.truncated[embedded.index])
     tower = embedder.backbone
     photos = embedder.texts(stand_ins, prefix=tower.prefix)
     if tower.dim != scorer.backbone.dim:
@@ -489,8 +489,8 @@ def against_stand_ins(
         )
     cosines = row_cosines(embedded.matrix, embedded.index, photos.matrix, photos.index)
     scores, _ = scorer.combine({"image_cosine": cosines})
-    first = {**scorer._first_settings, "refs": 0, "lang": language}
-    last = {key: value for key, value in scorer._last_settings.items() if key != "exif"}
+    first = {**scorer.first_settings, "refs": 0, "lang": language}
+    last = {key: value for key, value in scorer.last_settings.items() if key != "exif"}
     return scores, {**first, **last, "images": f"stand-in,{tower.name}@{tower.revision}"}
 
 

@@ -241,12 +241,13 @@ class Task:
         outcomes = {part: self.outcome(rows, column, options) for part, column in scores.items()}
         return Measurement(outcomes, found.signature, seconds, scores)
 
-    def refusal(self, slug: str, name: str, kind: type[Scorer], component: str) -> str:
+    def refusal(self, slug: str, kind: type[Scorer], component: str) -> str:
         """Why a metric cannot be measured on the benchmark, whatever its rows are; "" where it can.
+
+        The reason continues a sentence that begins with the metric's name.
 
         Args:
             slug: Name of the benchmark.
-            name: Name of the metric in the table.
             kind: Class of its scorer.
             component: Component that is meant; "" for the score.
         """

@@ -35,12 +35,10 @@ class RetrievalTask(Task):
     takes_scores = False
     asks_for = "compares every photo with every caption: scores of rows are not enough"
 
-    def refusal(self, slug: str, name: str, kind: type[Scorer], component: str) -> str:
+    def refusal(self, slug: str, kind: type[Scorer], component: str) -> str:
         if kind.needs_images and not kind.needs_references:
             return ""
-        return (
-            f"{name} compares captions with references, and {slug} asks which photo belongs to which caption"
-        )
+        return f"compares captions with references, and {slug} asks which photo belongs to which caption"
 
     def queries(self, rows: KeyedRows) -> Queries:
         queries = Queries()

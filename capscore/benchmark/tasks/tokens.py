@@ -24,10 +24,10 @@ class TokenTask(Task):
     takes_scores = False
     asks_for = "asks for scores of words and regions, which a score of captions does not give"
 
-    def refusal(self, slug: str, name: str, kind: type[Scorer], component: str) -> str:
+    def refusal(self, slug: str, kind: type[Scorer], component: str) -> str:
         if {"words", "regions"} <= set(kind.detail_names) and not component:
             return ""
-        return f"{name} is a score of captions, and {slug} {self.asks_for}"
+        return f"is a score of captions, and {slug} {self.asks_for}"
 
     def reported(self, kind: type[Scorer]) -> dict[str, str]:
         return {}  # every component has the same words and regions
