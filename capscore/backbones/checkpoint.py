@@ -47,18 +47,21 @@ def read_json(path: Path) -> dict[str, Any]:
     return content
 
 
-def read_marker(path: Path, version: int, fields: Mapping[str, tuple[type, ...]]) -> dict[str, Any]:
+def read_marker(
+    path: Path, version: int, fields: Mapping[str, tuple[type, ...]], content: dict[str, Any] | None = None
+) -> dict[str, Any]:
     """The JSON file that marks a folder as written by capscore, checked.
 
     Args:
         path: file to read.
         version: value that its "format" must have.
         fields: types that each of its other fields may have; "languages" holds language codes or is null.
+        content: content of the file, if it has already been read.
 
     Raises:
         BackboneUnavailable: the file is missing or damaged, of another format, or a field is wrong.
     """
-    marker = read_json(path)
+    marker = read_json(path) if content is None else content
     found = marker.get("format")
     if found != version:
         newer = isinstance(found, int) and found > version
@@ -72,7 +75,7 @@ def read_marker(path: Path, version: int, fields: Mapping[str, tuple[type, ...]]
             expected = " or ".join("null" if kind is type(None) else kind.__name__ for kind in types)
             raise BackboneUnavailable(f"{path}: {field!r} should be present, as {expected}")
     try:
-        for language in marker["languages"] or ():
+        for language in marker.get("languages") or ():
             language_code(language)
     except InputError as error:
         raise BackboneUnavailable(f"{path}: ", *error.parts) from None

@@ -1,6 +1,6 @@
-"""Images and texts as embeddings → of each pair the scores of regions and pieces, recall and precision.
+"""Embeddings of images and texts → scores of regions and pieces, recall and precision of each pair.
 
-`Aligner` is what InfoMetIC's network and the parameter-free InfoCLIP have in common.
+`Aligner` is the common interface of InfoMetIC's network and the parameter-free InfoCLIP.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from ..errors import InputError
+from ..errors import InputError, Setting
 
-_ROUNDING = 1e-4  # how far beyond the image a box may be by rounding
+_ROUNDING = 1e-4  # tolerance for boxes that reach beyond the image by rounding
 
 
 @dataclass(frozen=True)
 class ImageStates:
-    """Images after what can be computed without their captions; n images of at most m regions.
+    """States of n images of at most m regions, computed without their captions.
 
     Attributes:
-        global_: (n, d), the whole images, as they were given.
-        query: (n, width), what pieces are compared with.
-        tokens: (n, 1 + m + 1, width): whole image, regions, null token.
-        attended: bool, of the same two sizes: what the transformer over both modalities sees.
-        scored: bool (n, m + 1): regions that are there, and the null token.
-        word_query: (n, d), what words are compared with by what they add; None where the aligner does not.
-        hidden: (n, h), what the words' part has of the images; None likewise.
+        global_: (n, d), embeddings of the whole images.
+        query: (n, width), vectors that are compared with pieces.
+        tokens: (n, 1 + m + 1, width), states of whole image, regions and null token.
+        attended: bool (n, 1 + m + 1), tokens that the transformer over both modalities attends to.
+        scored: bool (n, m + 1), existing regions and the null token.
+        word_query: (n, d), vectors that are compared with what words add; None if the aligner reads no words.
+        hidden: (n, h), hidden states for the score of words; None likewise.
     """
 
     global_: Tensor
@@ -46,16 +46,16 @@ class ImageStates:
 
 @dataclass(frozen=True)
 class WordContext:
-    """What the words of texts say beyond the rest of their text; n texts of at most l pieces.
+    """What words add to their texts; n texts of at most l pieces.
 
-    `capscore.infometic.context.word_context` makes that of a text.
+    `capscore.infometic.context.word_context` computes it for one text.
 
     Attributes:
-        added: (n, l, d), the text's embedding less that of the text without the word that the piece is of; 0
-            for a piece of no word that counts.
-        weight: (n, l) in [0, 1]: the pieces of a word that counts share a weight of 1, so that a word of many
-            pieces has no more of the attention; 0 for pieces of no such word, which get no score. Of a text
-            that has no such word all pieces count.
+        added: (n, l, d), embedding of the text minus that of the text without the piece's word; 0 for pieces
+            outside semantic words.
+        weight: (n, l) in [0, 1]. The pieces of a semantic word share a weight of 1, so that a word of many
+            pieces gets no more attention; pieces outside such words have weight 0 and no score. In a text
+            without semantic words all pieces count.
     """
 
     added: Tensor
@@ -64,16 +64,16 @@ class WordContext:
 
 @dataclass(frozen=True)
 class TextStates:
-    """Texts after what can be computed without their images; n texts of at most l pieces.
+    """States of n texts of at most l pieces, computed without their images.
 
     Attributes:
-        global_: (n, d), the whole texts, as they were given.
-        query: (n, width), what regions are compared with.
-        tokens: (n, l, width).
-        attended: bool (n, l): what the transformer over both modalities sees.
-        scored: bool (n, l): pieces that get a score.
-        added: (n, l, d), of the `WordContext`; None where the aligner reads none.
-        hidden: (n, l, h), what the words' part has of them; None likewise.
+        global_: (n, d), embeddings of the whole texts.
+        query: (n, width), vectors that are compared with regions.
+        tokens: (n, l, width), states of the pieces.
+        attended: bool (n, l), pieces that the transformer over both modalities attends to.
+        scored: bool (n, l), pieces that get a score.
+        added: (n, l, d), from the `WordContext`; None if the aligner reads no words.
+        hidden: (n, l, h), hidden states for the score of words; None likewise.
         log_weight: (n, l), logarithms of the weights; None likewise.
     """
 
@@ -92,17 +92,17 @@ class TextStates:
 
 @dataclass(frozen=True)
 class Alignment:
-    """What InfoMetIC says of p pairs of an image and a text.
+    """Scores of p pairs of an image and a text.
 
     Attributes:
-        region_scores: (p, m + 1) in [0, 1], the null token last; a row sums to 1, and what is masked has
-            exactly 0. A row without any region and without null token is all 0.
-        token_scores: (p, l) in [0, 1]; a row sums to 1, and what is masked has exactly 0. A row without any
-            piece is all 0.
-        recall: (p,), vision recall: scale × cosine of the regions that the text asks for with the whole
-            image; 0 where all region scores are.
-        precision: (p,), text precision: scale × cosine of the pieces that the image asks for with the whole
-            text; 0 where all token scores are.
+        region_scores: (p, m + 1) in [0, 1], the null token last; rows sum to 1, and masked scores are exactly
+            0. A row without regions and without null token is all 0.
+        token_scores: (p, l) in [0, 1]; rows sum to 1, and masked scores are exactly 0. A row without pieces
+            is all 0.
+        recall: (p,), vision recall: scale × cosine of the mean region, weighted by region scores, with the
+            whole image; 0 if all region scores are 0.
+        precision: (p,), text precision: scale × cosine of the mean piece, weighted by token scores, with the
+            whole text; 0 if all token scores are 0.
     """
 
     region_scores: Tensor
@@ -117,25 +117,25 @@ class Alignment:
 
 
 class Aligner(nn.Module, ABC):
-    """What reads token scores, recall and precision from the embeddings of a backbone."""
+    """Computes token scores, recall and precision from the embeddings of a backbone."""
 
     @property
     def reads_words(self) -> bool:
-        """Whether `encode_texts` has to be given the context of the words."""
+        """Whether `encode_texts` needs the context of the words."""
         return False
 
     @abstractmethod
     def encode_images(self, global_: Tensor, regions: Tensor, boxes: Tensor, mask: Tensor) -> ImageStates:
-        """What can be computed of images alone.
+        """States of images, computed without texts.
 
         Args:
             global_: (n, d), the backbone's embeddings of whole images.
-            regions: (n, m, d), those of their regions, each cut out and embedded on its own. m may be 0.
-            boxes: (n, m, 4): their left, top, right, bottom in shares of the image's width and height.
-            mask: bool (n, m), True where there is a region; what lies elsewhere is padding.
+            regions: (n, m, d), embeddings of their regions, each cut out and embedded alone. m may be 0.
+            boxes: (n, m, 4), left, top, right, bottom as shares of the image's width and height.
+            mask: bool (n, m), True for regions, False for padding.
 
         Raises:
-            InputError: shapes that do not go together, a number that is not finite, a box beyond [0, 1].
+            InputError: shapes do not agree, a number is not finite, or a box is beyond [0, 1].
         """
 
     @abstractmethod
@@ -147,26 +147,26 @@ class Aligner(nn.Module, ABC):
         scored: Tensor | None = None,
         context: WordContext | None = None,
     ) -> TextStates:
-        """What can be computed of texts alone.
+        """States of texts, computed without images.
 
         Args:
             global_: (n, d), the backbone's embeddings of whole texts.
-            tokens: (n, l, d), those of their pieces, each embedded on its own. l may be 0.
-            mask: bool (n, l), True where there is a piece; what lies elsewhere is padding.
-            scored: bool (n, l), the pieces that get a score; None for all. Others, such as special tokens,
-                are context only.
-            context: of the words, for an aligner that `reads_words`; others leave it alone.
+            tokens: (n, l, d), embeddings of their pieces, each embedded alone. l may be 0.
+            mask: bool (n, l), True for pieces, False for padding.
+            scored: bool (n, l), pieces that get a score; None for all. Other pieces, such as special tokens,
+                are only context.
+            context: context of the words, for an aligner that `reads_words`; ignored by others.
 
         Raises:
-            InputError: shapes that do not go together, a number that is not finite, too many pieces, no
-                context where it is needed.
+            InputError: shapes do not agree, a number is not finite, there are too many pieces, or a needed
+                context is missing.
         """
 
     @abstractmethod
     def _align(
         self, images: ImageStates, texts: TextStates, image_index: Tensor, text_index: Tensor
     ) -> Alignment:
-        """`pairs` with indices that are checked."""
+        """`pairs` with checked indices."""
 
     def pairs(
         self,
@@ -178,13 +178,13 @@ class Aligner(nn.Module, ABC):
         """Scores of pairs.
 
         Args:
-            images: of `encode_images`.
-            texts: of `encode_texts`.
-            image_index: p whole numbers: which of the images each pair has.
-            text_index: p whole numbers: which of the texts.
+            images: states from `encode_images`.
+            texts: states from `encode_texts`.
+            image_index: p indices of the pairs' images.
+            text_index: p indices of the pairs' texts.
 
         Raises:
-            InputError: indices of different number, or beyond what there is.
+            InputError: the numbers of indices differ, or an index is out of range.
         """
         device = images.tokens.device
         first = _index(image_index, len(images), "image_index", device)
@@ -199,19 +199,19 @@ class Aligner(nn.Module, ABC):
         """Recall and precision of every image with every text.
 
         Args:
-            images: a images, of `encode_images`.
-            texts: b texts, of `encode_texts`.
-            chunk: at most so many pairs at a time, which bounds the memory. Where gradients are wanted each
-                chunk is then computed a second time on the way back. None for all at once.
+            images: states of a images from `encode_images`.
+            texts: states of b texts from `encode_texts`.
+            chunk: maximum number of pairs at a time, which bounds the memory; with gradients, each chunk is
+                computed again in the backward pass. None for all pairs at once.
 
         Returns:
             Recall (a, b) and precision (a, b).
 
         Raises:
-            InputError: a chunk below 1.
+            InputError: `chunk` is below 1.
         """
         if chunk is not None and chunk < 1:
-            raise InputError(f"chunk={chunk}: expected at least 1, or None")
+            raise InputError(Setting("chunk", chunk), ": expected at least 1, or None")
         device, n_texts = images.tokens.device, len(texts)
         every = torch.arange(len(images) * n_texts, device=device)
         learning = (*self.parameters(), images.tokens, images.query, texts.tokens, texts.query)
@@ -238,9 +238,9 @@ class Aligner(nn.Module, ABC):
 
 
 def softmax_over(products: Tensor, scored: Tensor) -> Tensor:
-    """Softmax over what is scored: (p, s) and bool (p, s) → (p, s), exactly 0 elsewhere.
+    """Softmax over scored entries: (p, s) and bool (p, s) → (p, s), exactly 0 for other entries.
 
-    A row in which nothing is scored is all 0.
+    A row without scored entries is all 0.
 
     >>> scored = torch.tensor([[True, True, False], [False, False, False]])
     >>> softmax_over(torch.tensor([[0.0, 0.0, 9.0], [1.0, 2.0, 3.0]]), scored)
@@ -252,12 +252,12 @@ def softmax_over(products: Tensor, scored: Tensor) -> Tensor:
 
 
 def mean_by(scores: Tensor, tokens: Tensor) -> Tensor:
-    """The mean of tokens weighted by their scores: (p, s) and (p, s, w) → (p, w)."""
+    """Mean of tokens, weighted by their scores: (p, s) and (p, s, w) → (p, w)."""
     return (scores.to(tokens.dtype)[:, None] @ tokens)[:, 0]
 
 
 def cosine(first: Tensor, second: Tensor) -> Tensor:
-    """Cosines of rows: (p, d) and (p, d) → (p,); 0 where one is a zero vector.
+    """Cosines of rows: (p, d) and (p, d) → (p,); 0 if either row is a zero vector.
 
     >>> cosine(torch.tensor([[3.0, 4.0], [0.0, 0.0]]), torch.tensor([[1.0, 0.0], [1.0, 0.0]]))
     tensor([0.6000, 0.0000])
@@ -268,7 +268,7 @@ def cosine(first: Tensor, second: Tensor) -> Tensor:
 
 
 def _unit(rows: Tensor) -> Tensor:
-    # By the largest number first: what the null token leaves of a mean may be too small to be squared.
+    # Divided by the largest number first: a mean dominated by the null token may be too small to be squared.
     largest = rows.detach().abs().amax(dim=-1, keepdim=True)
     rows = rows / largest.masked_fill(largest == 0, 1.0)
     length = torch.linalg.vector_norm(rows, dim=-1, keepdim=True)
@@ -276,16 +276,16 @@ def _unit(rows: Tensor) -> Tensor:
 
 
 def products(query: Tensor, tokens: Tensor) -> Tensor:
-    """Each row's query with its tokens: (p, w) and (p, s, w) → (p, s)."""
+    """Products of each row's query with its tokens: (p, w) and (p, s, w) → (p, s)."""
     return (tokens @ query.to(tokens.dtype)[:, :, None])[:, :, 0]
 
 
 def blank(values: Tensor, mask: Tensor) -> Tensor:
-    """Padding as zeros, so that whatever lies there cannot reach a sum, not even as 0 × NaN.
+    """Values with zeros as padding, so that NaN in the padding cannot reach a sum.
 
     Args:
         values: (n, s, w).
-        mask: bool (n, s), True where there is no padding.
+        mask: bool (n, s), False for padding.
     """
     return values.masked_fill(~mask[..., None], 0.0)
 
@@ -294,10 +294,10 @@ def blank(values: Tensor, mask: Tensor) -> Tensor:
 
 
 def check_images(global_: Tensor, regions: Tensor, boxes: Tensor, mask: Tensor, dim: int | None) -> None:
-    """Raise InputError unless these are n images, as `Aligner.encode_images` wants them.
+    """Raise InputError unless the arguments are n images for `Aligner.encode_images`.
 
     Args:
-        dim: the length that embeddings must have; None for any.
+        dim: length that embeddings must have; None for any length.
     """
     _check_shapes(global_, {"regions": regions}, mask, dim)
     expected = (*mask.shape, 4)
@@ -308,7 +308,7 @@ def check_images(global_: Tensor, regions: Tensor, boxes: Tensor, mask: Tensor, 
     wrong = (~inside & here).any(dim=1)
     if wrong.any():
         raise InputError(
-            "a box beyond [0, 1]: boxes are given in shares of the image's width and height, not in pixels",
+            "a box is beyond [0, 1]: boxes are shares of the image's width and height, not pixels",
             row=int(wrong.nonzero()[0]),
         )
     _check_finite(global_, {"regions": regions}, here)
@@ -317,10 +317,10 @@ def check_images(global_: Tensor, regions: Tensor, boxes: Tensor, mask: Tensor, 
 def check_texts(
     global_: Tensor, tokens: Tensor, mask: Tensor, scored: Tensor | None, dim: int | None
 ) -> None:
-    """Raise InputError unless these are n texts, as `Aligner.encode_texts` wants them.
+    """Raise InputError unless the arguments are n texts for `Aligner.encode_texts`.
 
     Args:
-        dim: the length that embeddings must have; None for any.
+        dim: length that embeddings must have; None for any length.
     """
     _check_shapes(global_, {"tokens": tokens}, mask, dim)
     if scored is not None and scored.shape != mask.shape:
@@ -329,9 +329,9 @@ def check_texts(
 
 
 def check_context(context: WordContext | None, tokens: Tensor, mask: Tensor) -> WordContext:
-    """Raise InputError unless this is the context of texts with these pieces."""
+    """Raise InputError unless the context fits texts with these pieces."""
     if context is None:
-        raise InputError("these weights read what each word adds to its text: a WordContext is needed")
+        raise InputError("these weights read what each word adds to its text and need a WordContext")
     for name, value, expected in (
         ("added", context.added, tokens.shape),
         ("weight", context.weight, tokens.shape[:2]),
@@ -343,7 +343,7 @@ def check_context(context: WordContext | None, tokens: Tensor, mask: Tensor) -> 
     wrong = wrong | (~((context.weight >= 0) & (context.weight <= 1 + _ROUNDING)) & here).any(dim=1)
     if wrong.any():
         raise InputError(
-            "what words add holds NaN or infinity, or a weight is not from 0 to 1",
+            "the context of words holds NaN or infinity, or a weight outside 0 to 1",
             row=int(wrong.nonzero()[0]),
         )
     return context

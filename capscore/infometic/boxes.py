@@ -1,7 +1,7 @@
-"""Boxes on a photo: given ones checked, coordinates in shares of the photo, overlaps, suppression, crops.
+"""Boxes on a photo: checks, normalised coordinates, overlaps, non-maximum suppression, crops.
 
 In: boxes as (left, top, right, bottom) in pixels, counted from the upper left corner of the upright photo.
-Out: float64 arrays (m, 4), indices, or cut-out images.
+Out: float64 arrays (m, 4), indices, or cropped images.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ CORNERS = "four finite numbers, left, top, right, bottom, in pixels"
 
 
 def check_boxes(boxes: Any, size: tuple[int, int], *, row: int | None = None) -> np.ndarray:
-    """Boxes that a person gave → float64 (m, 4), those that reach over the edge clipped to the photo.
+    """Boxes from a user → float64 (m, 4), clipped to the photo.
 
     Args:
-        boxes: m boxes of (left, top, right, bottom) in pixels: lists, tuples, an array (m, 4) or a tensor. An
+        boxes: m boxes (left, top, right, bottom) in pixels: lists, tuples, an array (m, 4) or a tensor. An
             empty list gives (0, 4).
-        size: width and height of the photo in pixels, as it is shown: upright.
-        row: the row the boxes are of, for error messages.
+        size: width and height of the upright photo in pixels.
+        row: number of the boxes' row, for error messages.
 
     Raises:
-        InputError: a box that is not four finite numbers, that is inverted or empty, or that lies wholly
-            outside the photo. The message names the box by its number, counted from 0.
+        InputError: a box is not four finite numbers, is inverted or empty, or lies entirely outside the
+            photo. The message has the number of the box, counted from 0.
 
     >>> check_boxes([[-5, 10, 40, 99.5]], (64, 48))
     array([[ 0., 10., 40., 48.]])
@@ -56,9 +56,9 @@ def check_boxes(boxes: Any, size: tuple[int, int], *, row: int | None = None) ->
 
 
 def normalised(boxes: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-    """Boxes (m, 4) in pixels → float64 (m, 4) in [0, 1]: x over the photo's width, y over its height.
+    """Boxes (m, 4) in pixels → float64 (m, 4) in [0, 1]: x divided by the photo's width, y by its height.
 
-    What the region positions of InfoMetIC are made of (Hu et al. 2023, section 3.1.2).
+    InfoMetIC computes the positions of regions from them (Hu et al. 2023, section 3.1.2).
 
     >>> normalised(np.array([[16.0, 12.0, 64.0, 48.0]]), (64, 48))
     array([[0.25, 0.25, 1.  , 1.  ]])
@@ -76,7 +76,7 @@ def areas(boxes: np.ndarray) -> np.ndarray:
 def overlaps(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Intersection over union of each box in `a` (n, 4) with each in `b` (m, 4): float64 (n, m) in [0, 1].
 
-    Two boxes without area, of which neither union has any, overlap by 0.
+    The overlap is 0 if the union has no area.
 
     >>> overlaps(np.array([[0, 0, 2, 2]]), np.array([[1, 0, 3, 2], [0, 0, 2, 2], [5, 5, 6, 6]]))
     array([[0.33333333, 1.        , 0.        ]])
@@ -92,13 +92,14 @@ def overlaps(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 def suppress(boxes: np.ndarray, confidences: np.ndarray, threshold: float) -> np.ndarray:
     """Greedy non-maximum suppression.
 
-    The most confident box stays and drops all that overlap it by more than the threshold; then the most
-    confident of the rest, and so on. Of equally confident ones the first given comes first.
+    The most confident box stays and removes all boxes that overlap it by more than the threshold, then the
+    most confident of the rest does, and so on. Among equally confident boxes the first one in the list comes
+    first.
 
     Args:
         boxes: (m, 4) in pixels.
         confidences: (m,).
-        threshold: intersection over union above which two boxes are the same thing, in [0, 1].
+        threshold: intersection over union, in [0, 1], above which two boxes show the same thing.
 
     Returns:
         int64 indices of the boxes that stay, most confident first.
@@ -115,10 +116,9 @@ def suppress(boxes: np.ndarray, confidences: np.ndarray, threshold: float) -> np
 
 
 def crops(image: Image.Image, boxes: np.ndarray) -> list[Image.Image]:
-    """What each of the boxes (m, 4) shows, cut out along whole pixels: every pixel that a box touches.
+    """Crops of the photo along boxes (m, 4), with every pixel that a box touches.
 
-    So a box narrower than a pixel still gives an image. The boxes lie on the photo, as `check_boxes` gives
-    them.
+    A box narrower than a pixel still gives an image. Boxes must lie within the photo (see `check_boxes`).
 
     >>> from PIL import Image
     >>> [crop.size for crop in crops(Image.new("RGB", (64, 48)), np.array([[1.5, 2.0, 3.5, 2.2]]))]
@@ -134,7 +134,7 @@ def _listed(boxes: Any, row: int | None) -> list[Any]:
     if isinstance(boxes, np.ndarray) or hasattr(boxes, "detach"):
         boxes = boxes.tolist()
     if not isinstance(boxes, Sequence) or isinstance(boxes, (str, bytes)):
-        raise _error(f"{boxes!r} is no list of boxes, each of {CORNERS}", row)
+        raise _error(f"{boxes!r} is not a list of boxes, each of {CORNERS}", row)
     if len(boxes) == 4 and all(isinstance(number, Real) for number in boxes):
         raise _error(f"{list(boxes)!r} is one box, not a list of boxes: put it into a list", row)
     return list(boxes)

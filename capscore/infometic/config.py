@@ -1,4 +1,4 @@
-"""What an InfoMetIC network is: sizes, a switch for each choice, and the backbone that it was trained on."""
+"""Configuration of an InfoMetIC network: sizes, switches, and the backbone that it was trained on."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from ..errors import CapscoreError
+from ..errors import CapscoreError, Setting
 
 if TYPE_CHECKING:
     from ..backbones.base import Backbone
@@ -16,42 +16,43 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class InfoMetICConfig:
-    """What an InfoMetIC network is, and which backbone it was trained on.
+    """Configuration of an InfoMetIC network, and the backbone that it was trained on.
 
-    The defaults are those of the paper (Hu et al. 2023, sections 3.1 and 4.1). Where the authors' public code
-    differs there is a switch; `released` gives them all as that code has them.
+    The defaults are those of the paper (Hu et al. 2023, sections 3.1 and 4.1). There is a switch for every
+    difference from the authors' public code; `released` sets all of them as in that code.
 
     Attributes:
         dim: length d of the backbone's embeddings.
-        width: length of the network's own vectors, for smaller weights; None for d. With a number there is a
-            linear layer into the network and one out of it for either modality.
-        heads: attention heads; divides the width.
-        intra_layers: transformer layers over the image tokens, and as many over the text tokens; 0 for none.
-        inter_layers: transformer layers over both; 0 for none.
-        shared_norm: one final layer norm for the three transformers (public code) instead of one for each.
-        mask_padding: keep padding out of the transformers. The public code does not, so that its scores
-            depend on how long the other captions are.
-        text_positions: learned positions of the pieces (paper; the public code has none).
-        box_positions: a linear layer from a region's box to its position.
-        global_box: the whole image has a position as well, that of the box (0, 0, 1, 1) (public code).
-        global_in_fusion: the whole image's embedding is a token of the transformers (never a scored one).
-        null_token: a zero vector beside the regions, for captions that mention none of them.
-        input_scale: what embeddings are multiplied by when they come in. The paper takes CLIP's as they are,
-            of a length of about 10; backbones here give rows of unit length.
-        context_width: hidden width of a part that the paper does not have, which scores words by what each
-            adds to its caption (`capscore.infometic.alignment.WordContext`); with it only pieces of semantic
-            words have a score. For text towers that read a piece alone as well as they read a sentence it has
-            nothing to add; for sentence encoders it has much. None for none.
-        sharpness: what the products of the image with the pieces are multiplied by before the softmax; not in
-            the paper, where it is 1. Training may set it, so that few right words fall below β.
-        n_regions: how many regions of an image the network was trained with; it takes any number.
-        max_tokens: most pieces of a text.
-        backbone: its name; "" if not known.
-        backbone_revision: its `Backbone.revision`; "" if not known.
-        backbone_fingerprint: its `Backbone.fingerprint`; "" if not known.
+        width: length of the network's own vectors, for smaller weights; None for d. With a number, there is a
+            linear layer into the network and one out of it for each modality.
+        heads: number of attention heads; divides the width.
+        intra_layers: number of transformer layers over the image tokens, and over the text tokens; may be 0.
+        inter_layers: number of transformer layers over both; may be 0.
+        shared_norm: whether the three transformers share one final layer norm (public code).
+        mask_padding: whether padding is masked. The public code does not mask it, so that its scores depend
+            on the length of the other captions.
+        text_positions: whether pieces have learned positions (paper; not in the public code).
+        box_positions: whether regions have positions, by a linear layer from their boxes.
+        global_box: whether the whole image has the position of the box (0, 0, 1, 1) (public code).
+        global_in_fusion: whether the whole image is a token of the transformers (it is never scored).
+        null_token: whether there is a zero vector besides the regions, for captions that mention none of
+            them.
+        input_scale: factor on embeddings. The paper uses CLIP's embeddings, of a length of about 10; those of
+            backbones have unit length.
+        context_width: hidden width of a part, not in the paper, that scores words by what each adds to its
+            caption (`capscore.infometic.alignment.WordContext`); with it, only pieces of semantic words have
+            a score. It helps with sentence encoders, but not with text towers that embed single words well.
+            None for no such part.
+        sharpness: factor on the products of the image with the pieces before the softmax, 1 in the paper.
+            Training may set it so that few correct words fall below β.
+        n_regions: number of regions per image in training; scoring may use any number.
+        max_tokens: maximum number of pieces per text.
+        backbone: name of the backbone; "" if not known.
+        backbone_revision: `Backbone.revision` of the backbone; "" if not known.
+        backbone_fingerprint: `Backbone.fingerprint` of the backbone; "" if not known.
 
     Raises:
-        CapscoreError: a value of another type or out of range.
+        CapscoreError: a value has the wrong type or is out of range.
 
     >>> InfoMetICConfig(dim=512, width=128, heads=4).to_dict()["width"]
     128
@@ -86,7 +87,9 @@ class InfoMetICConfig:
         for field in fields(self):
             _check_field(field.name, str(field.type), getattr(self, field.name))
         if self.inner_width % self.heads:
-            raise CapscoreError(f"heads={self.heads} does not divide the width {self.inner_width}")
+            raise CapscoreError(
+                Setting("heads", self.heads), f" does not divide the width {self.inner_width}"
+            )
 
     @property
     def inner_width(self) -> int:
@@ -94,10 +97,10 @@ class InfoMetICConfig:
         return self.dim if self.width is None else self.width
 
     def released(self) -> InfoMetICConfig:
-        """The same with every switch as in the authors' public code.
+        """The same configuration with every switch as in the authors' public code.
 
-        Its inputs are CLIP's embeddings as they come, and its sequences of text begin and end with the
-        special tokens: pass them to `encode_texts` and leave them out of `scored`.
+        That code reads CLIP's embeddings unscaled, and its texts include the special tokens: pass them to
+        `encode_texts`, but not as `scored`.
         """
         return replace(
             self,
@@ -111,7 +114,7 @@ class InfoMetICConfig:
         )
 
     def on(self, backbone: Backbone) -> InfoMetICConfig:
-        """The same for the embeddings of a backbone, whose identity is recorded."""
+        """The same configuration for a backbone, whose identity is recorded."""
         return replace(
             self,
             dim=backbone.dim,
@@ -121,22 +124,22 @@ class InfoMetICConfig:
         )
 
     def check_backbone(self, backbone: Backbone) -> None:
-        """Raise unless weights with this config go with a backbone.
+        """Raise unless weights with this configuration are for a backbone.
 
-        They do if dim and either fingerprint or revision are the same: the fingerprint also changes with the
-        dtype that a backbone is loaded in and with the version of its library, neither of which makes other
-        weights of it. A config that records neither goes with any backbone of its dim.
+        They are if dim and either fingerprint or revision are equal: the fingerprint also changes with the
+        backbone's dtype and the version of its library, which do not change the backbone's weights. A
+        configuration that records neither fits every backbone of its dim.
 
         Raises:
-            CapscoreError: the embeddings are another backbone's.
+            CapscoreError: the weights are for another backbone.
         """
         made_for = " @ ".join(part for part in (self.backbone, self.backbone_revision) if part)
-        made_for = made_for or "a backbone that they do not name"
+        made_for = made_for or "an unnamed backbone"
         given = f"{backbone.name} @ {backbone.revision}"
         if backbone.dim != self.dim:
             raise CapscoreError(
                 f"the InfoMetIC weights were made for embeddings of length {self.dim} ({made_for}); "
-                f"those of {given} have length {backbone.dim}"
+                f"the embeddings of {given} have length {backbone.dim}"
             )
         recorded = (
             (self.backbone_revision, backbone.revision),
@@ -146,19 +149,19 @@ class InfoMetICConfig:
         if recorded and not any(mine == other for mine, other in recorded):
             raise CapscoreError(
                 f"the InfoMetIC weights were made for {made_for}, not for {given}: "
-                "take that backbone, or weights for this one"
+                "use that backbone, or weights for this one"
             )
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
+        """Plain values for JSON."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> InfoMetICConfig:
-        """What `to_dict` gave; what is left out is as in the paper.
+        """A configuration from the values of `to_dict`; values that are left out are the paper's.
 
         Raises:
-            CapscoreError: an unknown name, or a value of another type or out of range.
+            CapscoreError: an unknown name, or a value of the wrong type or out of range.
 
         >>> InfoMetICConfig.from_dict({"widht": 64})
         Traceback (most recent call last):
@@ -188,4 +191,4 @@ def _check_field(name: str, kind: str, value: Any) -> None:
         right = is_whole or (value is None and kind == "int | None")
         expected = f"a whole number, at least {least}" + (", or None" if kind == "int | None" else "")
     if not right:
-        raise CapscoreError(f"{name}={value!r}: expected {expected}")
+        raise CapscoreError(Setting(name, value), f": expected {expected}")

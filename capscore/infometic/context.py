@@ -1,7 +1,7 @@
-"""Captions and their words → what each word says beyond the rest of its caption.
+"""Captions and their words → what each word adds to the embedding of its caption.
 
-A sentence encoder has no states of tokens: a piece alone says what it means anywhere. What it means here is
-how the caption's embedding changes when its word is left out.
+A sentence encoder has no states of tokens, and a piece encoded alone has the same meaning in every caption.
+Its meaning in this caption is the change of the caption's embedding if the word is left out.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .words import CaptionWord, word_shares
 
 
 def without_word(caption: str, start: int, end: int) -> str:
-    """A caption without the word that stands from `start` to `end`, runs of blanks as one.
+    """A caption without its word from `start` to `end`, with runs of blanks as one.
 
     >>> without_word("Two red dogs", 4, 7)
     'Two dogs'
@@ -26,17 +26,17 @@ def without_word(caption: str, start: int, end: int) -> str:
 def word_context(
     pieces: Pieces, words: Sequence[CaptionWord], counted: Sequence[int], added: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The context of a caption's pieces, as `capscore.infometic.alignment.WordContext` has it.
+    """The context of a caption's pieces for `capscore.infometic.alignment.WordContext`.
 
     Args:
-        pieces: of the caption.
-        words: of the caption, all of them.
-        counted: numbers of the w words that count.
-        added: (w, d), of those: the caption's embedding less that of the caption without the word.
+        pieces: pieces of the caption.
+        words: all words of the caption.
+        counted: indices of the w words that count.
+        added: (w, d), embedding of the caption minus that of the caption without the word, for these words.
 
     Returns:
-        What is added, float32 (p, d), and the weights, float32 (p,). A piece that writes parts of several
-        words has of each that counts as much as it writes of it.
+        What is added, float32 (p, d), and the weights, float32 (p,). A piece of several words gets a share of
+        each word that counts, in proportion to its characters.
 
     >>> pieces = Pieces([5, 6, 7], np.array([0, 4, 8]), np.array([3, 8, 11]), 0, 11)  # "red", "ball", "oon"
     >>> words = [CaptionWord("red", 0, 3, True, "adjective"), CaptionWord("balloon", 4, 11, True, "noun")]
@@ -48,9 +48,9 @@ def word_context(
 
 
 def spread(shares: np.ndarray, added: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """What words add, and their weight, to their pieces: (p, w) and (w, d) → (p, d) and (p,).
+    """What words add, and their weight, for each piece: shares (p, w) and (w, d) → (p, d) and (p,).
 
-    A piece that writes several words whole has a weight of 1 as well.
+    A piece of several whole words also has weight 1.
     """
     in_pieces = shares.sum(axis=0)
     share_of_word = np.divide(
@@ -65,15 +65,15 @@ def added_by_words(
     words: Sequence[Sequence[CaptionWord]],
     embed: Callable[[Sequence[str]], np.ndarray],
 ) -> list[np.ndarray]:
-    """What each word adds to its caption; every distinct text is embedded once.
+    """What each word adds to its caption; each distinct text is embedded once.
 
     Args:
         captions: n captions.
-        words: of each, the words that count.
-        embed: m texts → (m, d), rows of unit length.
+        words: n lists of the words that count.
+        embed: function from m texts to (m, d), rows of unit length.
 
     Returns:
-        n float32 (w, d): the caption's embedding less that of the caption without the word.
+        n float32 arrays (w, d): embedding of the caption minus that of the caption without the word.
     """
     without = [
         [without_word(caption, word.start, word.end) for word in own]

@@ -1,10 +1,10 @@
 """Object detectors of transformers and torchvision as finders of regions.
 
-In: a Hub id, a folder or the name of a detector, then RGB photos. Out: `Regions` per photo: boxes in pixels,
-confidences, and the names of what is in them.
+In: a Hub id, a folder or the name of a detector; RGB photos. Out: `Regions` per photo: boxes in pixels,
+confidences, and names of the things in them.
 
-Photos go through a detector one by one: padding to a batch would move boxes, and the same photo must give the
-same regions whatever it is scored with.
+Photos go through a detector one by one: padding to a batch would move boxes, and the regions of a photo must
+not depend on other photos.
 """
 
 from __future__ import annotations
@@ -30,45 +30,47 @@ from ..backbones.base import (
 )
 from ..backbones.checkpoint import (
     in_one_line,
-    quiet_transformers,
+    load_config,
+    load_processor,
+    load_with_report,
     read_json,
     refuse_misreport,
     weight_files,
 )
 from ..backbones.download import fetch, needed_files, offline_variable
-from ..errors import BackboneUnavailable, CapscoreError, InputError
+from ..errors import BackboneUnavailable, CapscoreError, InputError, Setting
 from .boxes import suppress
 from .regions import MOST, OPEN_VOCABULARY, RegionFinder, Regions, check_names
 
 if TYPE_CHECKING:
     from PIL import Image
 
-# torchvision's detectors keep what is above this; the choice by clusters wants many boxes, not sure ones.
+# torchvision's own threshold; choosing by clusters needs many boxes rather than certain ones.
 THRESHOLD = 0.05
-# Above this overlap two boxes are one thing found twice, under two names or by two queries.
+# Overlap above which two boxes are the same thing, found under two names or by two queries.
 SAME = 0.7
-# so many of the names that are too long are told
+# Number of names that an error lists.
 _SHOWN = 5
-# Config types of the open-vocabulary kinds; "detr" takes whatever transformers detects objects with.
+# Model types of the open-vocabulary kinds; "detr" takes any object detector of transformers.
 _TYPES = dict(
     zip(OPEN_VOCABULARY, (("owlv2", "owlvit"), ("grounding-dino", "mm-grounding-dino")), strict=True)
 )
 
 
 class TransformersDetector(RegionFinder):
-    """A detector of transformers: with its own classes (the DETR family), or with names that are given.
+    """A detector of transformers: with its own classes (the DETR family), or for given names.
 
     Made by `TransformersDetector.load`.
 
     Args:
-        model: the network, in float32.
-        processor: what turns photos (and names) into its inputs, and its outputs into boxes.
+        model: network in float32.
+        processor: converter of photos (and names) to the network's input, and of its output to boxes.
         kind: "detr", "owlv2" or "grounding-dino".
-        name: of the model, as signatures are to have it.
-        names: what an open-vocabulary detector looks for; () for the others.
-        device: as `capscore.backbones.base.resolve_device` gives it.
+        name: name of the model in signatures.
+        names: things that an open-vocabulary detector looks for; () for other kinds.
+        device: device from `capscore.backbones.base.resolve_device`.
         threshold: confidence that a box must exceed.
-        most: how many regions of a photo to return at most.
+        most: maximum number of regions per photo.
         settings: digest of the files that say how the weights are used.
     """
 
@@ -115,42 +117,46 @@ class TransformersDetector(RegionFinder):
         threshold: float | None = None,
         most: int = MOST,
     ) -> TransformersDetector:
-        """Load a detector from a local folder or the Hub; code that comes with weights is never run.
+        """Load a detector from a local folder or the Hub; code that comes with weights never runs.
 
         Args:
-            model: a folder with config.json, weights and preprocessor_config.json (and a tokenizer, for an
-                open vocabulary), or a Hub id.
+            model: folder with config.json, weights and preprocessor_config.json (and, for an open vocabulary,
+                a tokenizer), or Hub id.
             kind: "detr" (any object detector of transformers), "owlv2" (OWLv2, OWL-ViT) or
                 "grounding-dino".
-            names: what an open-vocabulary detector is to look for; None for the others, which know what they
-                know.
-            revision: of a Hub id: commit, branch or tag; None for `main`.
-            device: None for a GPU where there is one.
+            names: things that an open-vocabulary detector should look for; None for other kinds.
+            revision: commit, branch or tag of a Hub id; None for `main`.
+            device: torch device; None for a GPU if there is one.
             threshold: confidence in [0, 1] that a box must exceed; None for 0.05.
-            most: how many regions of a photo to return at most.
+            most: maximum number of regions per photo.
 
         Raises:
-            BackboneUnavailable: files cannot be had, are torn, or do not fit each other.
-            InputError: names for a detector that takes none, or none for one that needs them; names beyond
-                what it reads.
-            CapscoreError: the folder holds no detector of that kind.
+            BackboneUnavailable: files are not available, damaged, or do not fit each other.
+            InputError: names for a detector that takes none, no names for one that needs them, or more names
+                than it reads.
+            CapscoreError: the folder does not hold a detector of that kind.
         """
         listed = check_names(kind, names)
         folder = Path(os.path.expanduser(model))
         if folder.is_dir():
             if revision:
-                raise InputError(f"revision={revision!r} does not go with the folder {folder}")
+                raise InputError(Setting("revision", revision), f" does not go with the folder {folder}")
             name = folder.resolve().name.replace("@", "_")
         elif folder.is_absolute() or model.startswith((".", "~")) or model.count("/") > 1:
-            raise BackboneUnavailable(f"regions='{kind}:{model}': no folder {folder} is here")
+            raise BackboneUnavailable(
+                Setting("regions", f"{kind}:{model}"), f": there is no folder {model!r}"
+            )
         else:
             try:
                 folder, commit = fetch(model, revision or "", needed_files)
             except BackboneUnavailable as error:
                 raise BackboneUnavailable(
-                    f"regions='{kind}:{model}' cannot be had: {error}\n"
-                    "Instead: regions='windows' (needs no weights but the backbone's), a local folder, or "
-                    "boxes of your own."
+                    Setting("regions", f"{kind}:{model}"),
+                    " is not available: ",
+                    *error.parts,
+                    "\nInstead: ",
+                    Setting("regions", "windows"),
+                    " (needs no weights besides the backbone's), a local folder, or boxes of your own.",
                 ) from error
             name = f"{model}@{commit}"
         network, processor = _load_network(folder, kind), _load_processor(folder, kind)
@@ -201,7 +207,7 @@ class TransformersDetector(RegionFinder):
         return _tidied(result["boxes"], result["scores"], labels, image.size, self.most, self.name)
 
     def _inputs(self, image: Image.Image) -> Any:
-        # As an array whose layout is said: some processors take an image 3 pixels high for channels first.
+        # With an explicit layout: some processors mistake an image 3 pixels high for channels first.
         settings = {"images": np.array(image), "input_data_format": "channels_last", "return_tensors": "pt"}
         if self._kind == "owlv2":
             settings["text"] = [list(self.names)]
@@ -211,17 +217,17 @@ class TransformersDetector(RegionFinder):
 
 
 class TorchvisionDetector(RegionFinder):
-    """A detector of torchvision with the weights that torchvision publishes for it.
+    """A detector of torchvision with torchvision's weights.
 
     Made by `TorchvisionDetector.load`.
 
     Args:
-        model: the network, in float32.
-        name: torchvision's name of it, and of the weights.
-        labels: what its class numbers mean.
-        device: as `capscore.backbones.base.resolve_device` gives it.
+        model: network in float32.
+        name: torchvision's names of the model and of the weights.
+        labels: names of its classes.
+        device: device from `capscore.backbones.base.resolve_device`.
         threshold: confidence that a box must exceed.
-        most: how many regions of a photo to return at most.
+        most: maximum number of regions per photo.
     """
 
     def __init__(
@@ -248,18 +254,20 @@ class TorchvisionDetector(RegionFinder):
         threshold: float | None = None,
         most: int = MOST,
     ) -> TorchvisionDetector:
-        """Load a detector that torchvision knows, with its default weights.
+        """Load a detector of torchvision with its default weights.
 
         Args:
-            model: such as "fasterrcnn_resnet50_fpn_v2"; `torchvision.models.list_models` names them.
-            device: None for a GPU where there is one.
+            model: name of the detector, such as "fasterrcnn_resnet50_fpn_v2";
+                `torchvision.models.list_models` lists them.
+            device: torch device; None for a GPU if there is one.
             threshold: confidence in [0, 1] that a box must exceed; None for 0.05, below which torchvision
-                drops boxes itself.
-            most: how many regions of a photo to return at most; torchvision gives 100, SSD up to 300.
+                itself drops boxes.
+            most: maximum number of regions per photo; torchvision returns 100, SSD up to 300.
 
         Raises:
             InputError: torchvision has no detector of that name.
-            BackboneUnavailable: the weights are neither in torch's cache nor to be had, or are torn.
+            BackboneUnavailable: the weights are neither in torch's cache nor available online, or are
+                damaged.
         """
         import torchvision
 
@@ -268,24 +276,25 @@ class TorchvisionDetector(RegionFinder):
             close = difflib.get_close_matches(model, known, n=1)
             hint = f"; did you mean {close[0]!r}?" if close else ""
             raise InputError(
-                f"regions='torchvision:{model}': torchvision has the detectors {', '.join(known)}{hint}"
+                Setting("regions", f"torchvision:{model}"),
+                f": torchvision has the detectors {', '.join(known)}{hint}",
             )
         limit = _checked_threshold(threshold)
         weights = torchvision.models.get_model_weights(model).DEFAULT
         file = _published_file(model, weights.url)
         try:
-            # Refuse before torchvision reads it: its loader would unpickle anything.
+            # Checked before torchvision reads it: its loader would unpickle anything.
             torch.load(file, map_location="cpu", weights_only=True)
-        except Exception as error:  # whatever the bytes of a torn file happen to mean; IndexError as well
+        except Exception as error:  # the bytes of a damaged file can raise anything, such as IndexError
             reason = in_one_line(error)[:300]
-            if isinstance(error, pickle.UnpicklingError):  # which would advise to load it all the same
-                reason = "it is torn, or holds more than tensors"
+            if isinstance(error, pickle.UnpicklingError):  # its message advises to load the file anyway
+                reason = "it is damaged, or holds more than tensors"
             raise BackboneUnavailable(f"{file} cannot be read as weights of {model}: {reason}") from None
         try:
             network = torchvision.models.get_model(model, weights=weights, progress=False)
-        except RuntimeError as error:  # names and shapes that are not the model's
+        except RuntimeError as error:  # other names and shapes than the model's
             raise BackboneUnavailable(
-                f"{file} holds no weights of {model}: {in_one_line(error)[:300]}"
+                f"{file} does not hold weights of {model}: {in_one_line(error)[:300]}"
             ) from error
         return cls(
             network,
@@ -319,14 +328,14 @@ def _tidied(
     most: int,
     name: str,
 ) -> Regions:
-    """A detector's answer → regions on the photo, none of them twice, most confident first."""
+    """A detector's output → distinct regions within the photo, most confident first."""
     corners = boxes.detach().cpu().numpy().astype(np.float64).reshape(-1, 4)
     scores = confidences.detach().cpu().numpy().astype(np.float64)
     if not (np.isfinite(corners).all() and np.isfinite(scores).all()):
-        raise CapscoreError(f"{name} gave NaN or infinite boxes; its weights are damaged, or hold NaN")
+        raise CapscoreError(f"{name} returned NaN or infinite boxes; its weights are damaged, or hold NaN")
     width, height = size
     corners = corners.clip(0.0, [width, height, width, height])
-    # what lies in the padding around the photo, where OWLv2 looks too, is nothing after clipping
+    # OWLv2 also finds boxes in the padding around the photo, which are empty after clipping
     on_photo = np.flatnonzero((corners[:, 2] > corners[:, 0]) & (corners[:, 3] > corners[:, 1]))
     regions = Regions(corners, scores, tuple(labels)).take(on_photo)
     return regions.take(suppress(regions.boxes, regions.confidences, SAME)[:most])
@@ -336,32 +345,32 @@ def _tidied(
 
 
 def _as_read(names: Sequence[str]) -> list[str]:
-    """Names as Grounding DINO reads them, one behind the other: in small letters, a full stop after each."""
+    """Names in the form that Grounding DINO reads: in small letters, each followed by a full stop."""
     return [f"{name.lower()}." for name in names]
 
 
 def _check_lengths(kind: str, names: tuple[str, ...], config: Any, processor: Any) -> None:
     """Refuse names that a network would not read to their end.
 
-    Grounding DINO reads all names as one text, and transformers cuts what is beyond its limit without a word,
-    or fails when the first photo is there, by its version. OWLv2 reads each by itself, and fails then.
+    Grounding DINO reads all names as one text; beyond its limit transformers silently cuts the text, or fails
+    at the first photo, depending on its version. OWLv2 reads each name alone and fails at the first photo.
     """
     if kind == "owlv2":
         limit = config.text_config.max_position_embeddings
         lengths = [len(ids) for ids in processor.tokenizer(list(names))["input_ids"]]
-        told = f"{kind!r} reads {limit} tokens of a name"
+        limited = f"{kind!r} reads {limit} tokens per name"
     elif kind == "grounding-dino":
         limit = config.max_text_len
         pieces = processor.tokenizer(_as_read(names), add_special_tokens=False)["input_ids"]
         lengths = np.cumsum([2, *map(len, pieces)])[1:].tolist()  # one token begins the text, one ends it
-        told = f"{kind!r} reads {limit} tokens of all names together"
+        limited = f"{kind!r} reads {limit} tokens of all names together"
     else:
         return
     beyond = [repr(name) for name, length in zip(names, lengths, strict=True) if length > limit]
     if beyond:
         shown = ", ".join(beyond[:_SHOWN]) + (", …" if len(beyond) > _SHOWN else "")
         raise InputError(
-            f"{told}; {len(beyond)} of {len(names)} names go beyond, and would not be looked for: {shown}",
+            f"{limited}; {len(beyond)} of {len(names)} names go beyond, and would not be looked for: {shown}",
             field="names",
         )
 
@@ -370,23 +379,15 @@ def _checked_threshold(threshold: float | None) -> float:
     if threshold is None:
         return THRESHOLD
     if not 0.0 <= threshold <= 1.0:
-        raise InputError(f"threshold={threshold!r}: expected a confidence from 0 to 1")
+        raise InputError(Setting("threshold", threshold), ": expected a confidence from 0 to 1")
     return float(threshold)
 
 
 def _load_network(folder: Path, kind: str) -> Any:
     raw = read_json(folder / "config.json")
     found = raw.get("model_type", "")
-    files = weight_files(folder)
-    try:
-        with quiet_transformers():
-            config = transformers.AutoConfig.from_pretrained(
-                folder, local_files_only=True, trust_remote_code=False
-            )
-    except Exception as error:  # each model type validates its config in its own way
-        raise CapscoreError(
-            f"{folder / 'config.json'} is no config of a detector: {in_one_line(error)}"
-        ) from error
+    weight_files(folder)  # "file missing" is a clearer error than one about the config
+    config = load_config(folder, "a detector")
     if kind in _TYPES:
         fits, expected = found in _TYPES[kind], " or ".join(_TYPES[kind])
         auto = transformers.AutoModelForZeroShotObjectDetection
@@ -395,53 +396,40 @@ def _load_network(folder: Path, kind: str) -> Any:
         auto, expected = transformers.AutoModelForObjectDetection, "an object detector"
     if not fits:
         others = [other for other, types in _TYPES.items() if found in types]
-        hint = f"; did you mean regions='{others[0]}:…'?" if others else ""
+        hint = ("; did you mean ", Setting("regions", f"{others[0]}:…"), "?") if others else ()
         raise CapscoreError(
-            f"{folder / 'config.json'} describes a model of type {found!r}; {kind!r} takes {expected}{hint}"
+            f"{folder / 'config.json'} describes a model of type {found!r}; {kind!r} takes {expected}", *hint
         )
     if getattr(config, "use_pretrained_backbone", False):
-        config.use_pretrained_backbone = False  # the weights are here: none are to be downloaded for a part
+        config.use_pretrained_backbone = False  # the weights are complete: do not download a part
     try:
-        with quiet_transformers():
-            model, report = auto.from_pretrained(
-                folder,
-                config=config,
-                local_files_only=True,
-                trust_remote_code=False,
-                use_safetensors=files[0].suffix == ".safetensors",
-                weights_only=True,
-                dtype=torch.float32,
-                ignore_mismatched_sizes=True,  # they come back in the report, and are refused below
-                output_loading_info=True,
-            )
-    except Exception as error:  # torn pickles, configs that make no sense, a missing timm
-        raise BackboneUnavailable(f"{folder} makes no detector: {in_one_line(error)[:400]}") from error
-    # Weights of no part of the model do no harm: published detectors have some that training left.
+        model, report = load_with_report(auto, folder, config=config, trust_remote_code=False)
+    except Exception as error:  # damaged pickles, wrong configs, a missing timm
+        raise BackboneUnavailable(
+            f"no detector can be built from {folder}: {in_one_line(error)[:400]}"
+        ) from error
+    # Unused weights are harmless: published detectors contain some from their training.
     refuse_misreport(folder, {**report, "unexpected_keys": []})
     return model
 
 
 def _load_processor(folder: Path, kind: str) -> Any:
     auto = transformers.AutoProcessor if kind in _TYPES else transformers.AutoImageProcessor
-    try:
-        with quiet_transformers():
-            return auto.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-    except Exception as error:  # OSError, ValueError or TypeError, after what is wrong in the files
-        raise BackboneUnavailable(
-            f"the processor in {folder} cannot be loaded: {in_one_line(error)[:400]}"
-        ) from error
+    return load_processor(auto, folder, "processor", trust_remote_code=False)
 
 
 def _published_file(model: str, url: str) -> Path:
-    """Where torch keeps the weights of this address, downloaded if need be."""
+    """The file in torch's cache with the weights from a URL, downloaded if necessary."""
     file = Path(torch.hub.get_dir()) / "checkpoints" / url.rpartition("/")[2]
     if file.is_file():
         return file
     variable = offline_variable()
     if variable is not None:
         raise BackboneUnavailable(
-            f"regions='torchvision:{model}' cannot be had: {variable} is set, so the network is not used, "
-            f"and {file} is not there; put {url} there, or take regions='windows'"
+            Setting("regions", f"torchvision:{model}"),
+            f" is not available: {variable} is set, so the network is not used, and there is no {file}; put "
+            f"{url} there, or use ",
+            Setting("regions", "windows"),
         )
     prefix = file.stem.rpartition("-")[2]
     try:
@@ -449,7 +437,8 @@ def _published_file(model: str, url: str) -> Path:
         torch.hub.download_url_to_file(url, str(file), prefix, progress=False)
     except (OSError, RuntimeError) as error:  # URLError is an OSError; a wrong checksum a RuntimeError
         raise BackboneUnavailable(
-            f"regions='torchvision:{model}' cannot be had: {url} cannot be fetched "
-            f"({in_one_line(error)}); take regions='windows'"
+            Setting("regions", f"torchvision:{model}"),
+            f" is not available: {url} cannot be fetched ({in_one_line(error)}); use ",
+            Setting("regions", "windows"),
         ) from error
     return file

@@ -1,4 +1,4 @@
-"""InfoCLIP, InfoMetIC without its network: a backbone's embeddings → token scores, recall, precision."""
+"""InfoCLIP, which is InfoMetIC without its network: embeddings → token scores, recall, precision."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ..errors import CapscoreError
+from ..errors import CapscoreError, Setting
 from .alignment import (
     Aligner,
     Alignment,
@@ -28,17 +28,16 @@ from .alignment import (
 class InfoCLIP(Aligner):
     """The parameter-free baseline of InfoMetIC (Hu et al. 2023, appendix D).
 
-    Scores as InfoMetIC's, from the embeddings as they are: no transformer between them, no projections.
-    Boxes are checked and not used. The null token is a zero vector, so its product is 0.
+    Scores are computed like InfoMetIC's, directly from the embeddings, without transformers or projections.
+    Boxes are checked but not used. The null token is a zero vector, so its product is 0.
 
     Args:
-        sharpness: what the products of query and tokens are multiplied by before the softmax. CLIP's own
-            embeddings, of a length of about 10, do that themselves; those of backbones here have unit
-            length, for which 100 is the same.
-        scale: what cosines are multiplied by in recall and precision: CLIP's `logit_scale`.
+        sharpness: factor on the products of query and tokens before the softmax. CLIP's embeddings have a
+            length of about 10; those of backbones have unit length, for which a factor of 100 is the same.
+        scale: factor on cosines in recall and precision, CLIP's `logit_scale`.
 
     Raises:
-        CapscoreError: a factor that is not a number above 0.
+        CapscoreError: a factor is not a number above 0.
 
     >>> global_, parts = torch.tensor([[1.0, 0.0]]), torch.tensor([[[0.6, 0.8], [0.0, 1.0]]])
     >>> model, both = InfoCLIP(sharpness=5.0, scale=1.0), torch.ones(1, 2).bool()
@@ -55,7 +54,7 @@ class InfoCLIP(Aligner):
         for name, value in (("sharpness", sharpness), ("scale", scale)):
             is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
             if not is_number or not 0 < value < math.inf:
-                raise CapscoreError(f"{name}={value!r}: expected a number above 0")
+                raise CapscoreError(Setting(name, value), ": expected a number above 0")
         self.sharpness, self.scale = float(sharpness), float(scale)
 
     def encode_images(self, global_: Tensor, regions: Tensor, boxes: Tensor, mask: Tensor) -> ImageStates:

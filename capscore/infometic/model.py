@@ -1,6 +1,6 @@
 """InfoMetIC's network: embeddings of image, regions, caption and pieces → token scores, recall, precision.
 
-The backbone stays outside and frozen: what comes in are its embeddings, so they are made once and kept.
+The frozen backbone is not part of the network, which reads its embeddings.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ..backbones.base import Backbone, fingerprint_of, resolve_device, resolve_dtype, tensors_digest
-from ..backbones.checkpoint import in_one_line, read_json, read_state_dict, refuse_misfit
-from ..errors import BackboneUnavailable, CapscoreError, InputError
+from ..backbones.checkpoint import in_one_line, read_json, read_marker, read_state_dict, refuse_misfit
+from ..errors import BackboneUnavailable, CapscoreError, InputError, Setting
 from ..files.whole_file import whole_file, write_text
 from .alignment import (
     Aligner,
@@ -45,13 +45,19 @@ CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
 MODEL_TYPE = "infometic"
 _FORMAT = 1
-# What config.json holds besides the fields of the config, and of which types.
-_RECORD: dict[str, type] = {"model_type": str, "format": int, "dtype": str, "weights": str, "notes": dict}
+# Entries of config.json besides the fields of the config, and their types.
+_RECORD: dict[str, tuple[type, ...]] = {
+    "model_type": (str,),
+    "format": (int,),
+    "dtype": (str,),
+    "weights": (str,),
+    "notes": (dict,),
+}
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 _FIRST_SCALE = 1 / 0.07
 _POSITION_STD = 0.01
-# With the words' part: what the cosine that a word adds is multiplied by at first, and how much quieter than
-# without it the transformers' part begins.
+# For networks that read words: initial factor on the cosine that a word adds, and factor by which the part
+# with the transformers starts smaller.
 _FIRST_WORD_SCALE = 5.0
 _QUIET = 0.1
 
@@ -59,16 +65,16 @@ _QUIET = 0.1
 class InfoMetIC(Aligner):
     """The network of InfoMetIC (Hu et al. 2023, section 3.1), to be trained or loaded with `from_pretrained`.
 
-    Weights of a new one are random: call `torch.manual_seed` first for the same ones again.
+    New networks have random weights; call `torch.manual_seed` first to reproduce them.
 
     Args:
-        config: what it is.
+        config: sizes and switches of the network.
 
     Attributes:
-        config: as given.
-        name: what it was loaded as; "" for a new one.
-        revision: commit, or a digest of the weights ("w" and eight hexadecimal digits); "" for a new one.
-        notes: what was recorded when it was saved; empty for a new one.
+        config: sizes and switches of the network.
+        name: name that it was loaded by; "" for a new network.
+        revision: commit, or a digest of the weights ("w" and eight hexadecimal digits); "" for a new network.
+        notes: notes recorded when it was saved; empty for a new network.
 
     >>> _ = torch.manual_seed(0)
     >>> model = InfoMetIC(InfoMetICConfig(dim=8, heads=2, intra_layers=1, inter_layers=1)).eval()
@@ -133,7 +139,7 @@ class InfoMetIC(Aligner):
         if config.text_positions:
             nn.init.normal_(self.text_position, std=_POSITION_STD)
         if config.context_width is not None:
-            # from what needs no training: how much the text's cosine with the image loses without the word
+            # start from a cue without training: the loss of cosine with the image if the word is left out
             nn.init.eye_(self.word_query.weight)
             self.word_query.weight.data *= _FIRST_WORD_SCALE
             self.token_query.weight.data *= _QUIET
@@ -144,11 +150,11 @@ class InfoMetIC(Aligner):
 
     @property
     def scale(self) -> Tensor:
-        """What cosines are multiplied by, 1/τ of the paper; learned, from 1/0.07."""
+        """Learned factor on cosines, the paper's 1/τ, starting at 1/0.07."""
         return self.log_scale.exp()
 
     def fingerprint(self) -> str:
-        """Digest (32 hexadecimal digits) of config and weights as they are now."""
+        """Digest (32 hexadecimal digits) of the config and the present weights."""
         return fingerprint_of(
             json.dumps(self.config.to_dict(), sort_keys=True), tensors_digest(self.state_dict())
         )
@@ -164,7 +170,7 @@ class InfoMetIC(Aligner):
         if config.width is not None:
             sequence = self.image_in(sequence)
         if config.box_positions:
-            # neither the null token nor, by the paper, the whole image has a place
+            # neither the null token nor, in the paper, the whole image has a position
             boxes = functional.pad(self._blank(boxes, mask).to(dtype), (0, 0, 1, 1))
             if config.global_box:
                 boxes[:, 0] = boxes.new_tensor([0.0, 0.0, 1.0, 1.0])
@@ -194,7 +200,7 @@ class InfoMetIC(Aligner):
         check_texts(global_, tokens, mask, scored, config.dim)
         if tokens.shape[1] > config.max_tokens:
             raise InputError(
-                f"texts of {tokens.shape[1]} pieces, padding included: expected at most {config.max_tokens}"
+                f"texts of {tokens.shape[1]} pieces, including padding: expected at most {config.max_tokens}"
             )
         scaled, mask = global_.to(dtype) * config.input_scale, mask.bool()
         sequence = alone = self._blank(tokens, mask).to(dtype) * config.input_scale
@@ -209,7 +215,7 @@ class InfoMetIC(Aligner):
                 + self.word_added(added * config.input_scale)
             )
             weight = given.weight.to(dtype).masked_fill(~scored, 0.0)
-            # a text without a word that counts: all of its pieces do
+            # in a text without semantic words all pieces count
             weight = torch.where(weight.any(dim=1, keepdim=True), weight, scored.to(dtype))
             scored = weight > 0
             log_weight = weight.masked_fill(~scored, 1.0).log()
@@ -237,7 +243,7 @@ class InfoMetIC(Aligner):
         attended = torch.cat([images.attended[image_index], texts.attended[text_index]], dim=1)
         both = self._through("inter", self.inter_layers, both, attended)
         regions, tokens = both[:, 1:n_image], both[:, n_image:]
-        # (q W_q) · (k W_k) as (q W_q W_kᵀ) · k: a product for every image and text, not for every token
+        # (q W_q) · (k W_k) as (q W_q W_kᵀ) · k: one product per image and text, not per token
         region_scores = softmax_over(products(texts.query[text_index], regions), images.scored[image_index])
         asked = products(images.query[image_index], tokens)
         if self.reads_words:
@@ -259,7 +265,7 @@ class InfoMetIC(Aligner):
     def _words(
         self, images: ImageStates, texts: TextStates, image_index: Tensor, text_index: Tensor
     ) -> Tensor:
-        """(p, l): how much the image asks for what each piece's word adds to the text."""
+        """(p, l): products of the image with what each piece's word adds to the text."""
         added = products(images.word_query[image_index], texts.added[text_index])
         hidden = functional.gelu(images.hidden[image_index][:, None] + texts.hidden[text_index])
         return added + self.word_out(functional.gelu(self.word_hidden(hidden)))[..., 0]
@@ -270,7 +276,7 @@ class InfoMetIC(Aligner):
     def _through(self, name: str, layers: nn.ModuleList, sequence: Tensor, attended: Tensor) -> Tensor:
         if not len(layers):
             return sequence
-        # A row with nothing to attend to would be NaN; its states are read by nobody.
+        # A row with nothing to attend to would be NaN, although its states are not used.
         seen = (attended | ~attended.any(dim=1, keepdim=True))[:, None, None]
         for layer in layers:
             sequence = layer(sequence, seen)
@@ -281,20 +287,20 @@ class InfoMetIC(Aligner):
     def save_pretrained(
         self, folder: str | Path, *, dtype: str = "float32", notes: Mapping[str, Any] | None = None
     ) -> None:
-        """Write config.json and model.safetensors, which `from_pretrained` takes.
+        """Write config.json and model.safetensors, which `from_pretrained` reads.
 
-        Each is written aside and renamed; config.json, which has a digest of the weights, comes last. Other
+        Each file is written aside and renamed, config.json last, which has a digest of the weights. Other
         files in the folder stay.
 
         Args:
-            folder: made where it is not there; one with another model in it is refused.
+            folder: folder to write, created if needed; refused if it holds another model.
             dtype: "float32", or "float16" for half the size.
-            notes: whatever is worth recording, ready for JSON; None for what this one was loaded with.
+            notes: anything worth recording, ready for JSON; None for the notes that it was loaded with.
 
         Raises:
-            CapscoreError: another dtype, a weight that is not finite in it, notes that are not ready for
-                JSON, or a folder with another model.
-            ResultWriteError: it could not be written.
+            CapscoreError: an unsupported dtype, a weight that is not finite in it, notes that are not ready
+                for JSON, or a folder with another model.
+            ResultWriteError: the folder could not be written.
 
         >>> import tempfile
         >>> model = InfoMetIC(InfoMetICConfig(dim=8, heads=2, intra_layers=1, inter_layers=1))
@@ -307,7 +313,7 @@ class InfoMetIC(Aligner):
         folder = Path(folder).expanduser()
         stored = resolve_dtype(dtype)
         if stored == "bfloat16":
-            raise CapscoreError(f"dtype={dtype!r}: weights are stored as float32 or float16")
+            raise CapscoreError(Setting("dtype", dtype), ": weights are stored as float32 or float16")
         tensors = {
             name: tensor.detach().to("cpu", getattr(torch, stored)).contiguous()
             for name, tensor in self.state_dict().items()
@@ -343,17 +349,17 @@ class InfoMetIC(Aligner):
         backbone: Backbone | None = None,
         device: str | None = "cpu",
     ) -> InfoMetIC:
-        """Load what `save_pretrained` wrote, in float32 and in eval mode.
+        """Load a network from `save_pretrained`, in float32 and in eval mode.
 
         Args:
-            spec: a folder, or the Hub id of a model ("org/name"), which "@revision" may follow.
+            spec: folder, or Hub id of a model ("org/name"), which "@revision" may follow.
             revision: commit, branch or tag on the Hub; None for `main`.
-            backbone: what the embeddings will come from, to be told here if the weights are for another one.
-            device: such as "cpu" or "cuda:0"; None for a GPU where there is one.
+            backbone: backbone that the embeddings will come from, to check that the weights are for it.
+            device: device such as "cpu" or "cuda:0"; None for a GPU if there is one.
 
         Raises:
-            BackboneUnavailable: there are no such weights, or they are torn or do not fit their config.
-            CapscoreError: they are for another backbone.
+            BackboneUnavailable: the weights are missing, damaged, or do not fit their config.
+            CapscoreError: the weights are for another backbone.
         """
         folder, name, commit = _found(spec, revision)
         config, record = _read_config(folder)
@@ -361,11 +367,11 @@ class InfoMetIC(Aligner):
         digest = tensors_digest(state)
         if digest != record["weights"]:
             raise BackboneUnavailable(
-                f"{folder}: {WEIGHTS} is not the one that {CONFIG} was written with; was saving cut short?"
+                f"{folder}: {WEIGHTS} does not belong to {CONFIG}; was saving interrupted?"
             )
         if backbone is not None:
             config.check_backbone(backbone)
-        with torch.random.fork_rng(devices=[]):  # a caller's random numbers are none of the model's
+        with torch.random.fork_rng(devices=[]):  # the caller's random numbers stay as they were
             model = cls(config)
         _fill(model, folder, state)
         model.name, model.notes = name, record["notes"]
@@ -374,7 +380,7 @@ class InfoMetIC(Aligner):
 
 
 class _Layer(nn.Module):
-    """A transformer layer with the norms first, QuickGELU and a hidden layer of four times the width."""
+    """A transformer layer with pre-normalisation, QuickGELU and a hidden layer of four times the width."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -384,7 +390,7 @@ class _Layer(nn.Module):
         self.mlp_in, self.mlp_out = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
 
     def initialise(self, depth: int) -> None:
-        """Weights as CLIP's text tower has them: what is added shrinks with the depth of the transformer."""
+        """Initial weights like those of CLIP's text tower: residual branches shrink with the depth."""
         width = self.attention_out.in_features
         added = width**-0.5 * (2 * depth) ** -0.5
         for linear, std in (
@@ -413,21 +419,23 @@ def _layers(config: InfoMetICConfig, depth: int) -> nn.ModuleList:
 
 
 def _found(spec: str | os.PathLike[str], revision: str | None) -> tuple[Path, str, str]:
-    """Where the files are, the name they were asked for by, and their commit ("" for a folder)."""
+    """Folder of the files, name of the weights, and commit ("" for a folder)."""
     asked = os.fspath(spec).strip() if isinstance(spec, (str, os.PathLike)) else ""
     if not asked:
-        raise CapscoreError(f"weights={spec!r}: expected a folder or a Hub id")
+        raise CapscoreError(Setting("weights", spec), ": expected a folder or a Hub id")
     folder = Path(os.path.expanduser(asked))
     if folder.is_dir():
         if revision:
-            raise CapscoreError(f"revision={revision!r} does not go with the folder {asked!r}")
-        return folder, folder.resolve().name, ""  # not its path: signatures are the same wherever it lies
+            raise CapscoreError(Setting("revision", revision), f" does not go with the folder {asked!r}")
+        return folder, folder.resolve().name, ""  # not its path, so that signatures do not depend on it
     name, _, at = asked.partition("@")
     if revision and at and revision != at:
-        raise CapscoreError(f"weights={asked!r} and revision={revision!r} ask for two revisions")
+        raise CapscoreError(
+            Setting("weights", asked), " and ", Setting("revision", revision), " ask for two revisions"
+        )
     if not _HUB_ID.fullmatch(name):
         raise BackboneUnavailable(
-            f"InfoMetIC weights {asked!r} cannot be had: there is no such folder, and it is no Hub id "
+            f"InfoMetIC weights {asked!r} are not available: there is no such folder, and it is not a Hub id "
             "(org/name)"
         )
     from ..backbones.download import fetch
@@ -435,7 +443,7 @@ def _found(spec: str | os.PathLike[str], revision: str | None) -> tuple[Path, st
     try:
         folder, commit = fetch(name, revision or at, _wanted)
     except BackboneUnavailable as error:
-        raise BackboneUnavailable(f"InfoMetIC weights {asked!r} cannot be had: {error}") from error
+        raise BackboneUnavailable(f"InfoMetIC weights {asked!r} are not available: ", *error.parts) from error
     return folder, name, commit
 
 
@@ -448,25 +456,15 @@ def _read_config(folder: Path) -> tuple[InfoMetICConfig, dict[str, Any]]:
     content = read_json(path)
     if content.get("model_type") != MODEL_TYPE:
         raise BackboneUnavailable(
-            f"{path} is of a model of type {content.get('model_type')!r}, not {MODEL_TYPE!r}: "
-            "no InfoMetIC weights are there"
+            f"{path} describes a model of type {content.get('model_type')!r}, not {MODEL_TYPE!r}: the folder "
+            "holds no InfoMetIC weights"
         )
-    version = content.get("format")
-    if version != _FORMAT:
-        newer = isinstance(version, int) and version > _FORMAT
-        hint = ": pip install --upgrade capscore" if newer else ""
-        raise BackboneUnavailable(
-            f"{path} is of format {version!r}; this version of capscore reads format {_FORMAT}{hint}"
-        )
-    record = {}
-    for name, kind in _RECORD.items():
-        if not isinstance(content.get(name), kind):
-            raise BackboneUnavailable(f"{path}: {name!r} should be there, as {kind.__name__}")
-        record[name] = content.pop(name)
+    read_marker(path, _FORMAT, _RECORD, content)
+    record = {name: content.pop(name) for name in _RECORD}
     try:
         return InfoMetICConfig.from_dict(content), record
     except CapscoreError as error:
-        raise BackboneUnavailable(f"{path}: {error}") from None
+        raise BackboneUnavailable(f"{path}: ", *error.parts) from None
 
 
 def _fill(model: InfoMetIC, folder: Path, state: dict[str, Tensor]) -> None:
@@ -484,9 +482,9 @@ def _refuse_other_model(folder: Path) -> None:
     if (folder / CONFIG).is_file():
         kind = read_json(folder / CONFIG).get("model_type")
         if kind != MODEL_TYPE:
-            raise CapscoreError(f"{folder} holds a model of type {kind!r} already: take another folder")
+            raise CapscoreError(f"{folder} already holds a model of type {kind!r}: use another folder")
     elif (folder / WEIGHTS).is_file():
         raise CapscoreError(
-            f"{folder} holds weights already ({WEIGHTS}) that no {CONFIG} belongs to: take another folder, "
-            "or delete them if they are what is left of an earlier try"
+            f"{folder} already holds weights ({WEIGHTS}) without a {CONFIG}: use another folder, or delete "
+            "them if they are left over from an earlier attempt"
         )

@@ -1,9 +1,9 @@
 """Captions → the pieces that a backbone's text tower reads, with their places, and each piece encoded alone.
 
-In: texts and a backbone. Out: token ids with spans in characters; rows of unit length, one an id.
+In: texts and a backbone. Out: token ids with spans in characters; one row of unit length per id.
 
-InfoMetIC encodes a token without its neighbours, since a text tower's states of a whole caption say more of
-the caption than of the word (App. A).
+InfoMetIC encodes each token without its neighbours, since a text tower's states within a caption describe the
+caption more than the word (Hu et al. 2023, appendix A).
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from numbers import Integral
 import numpy as np
 
 from ..backbones.base import Backbone
-from ..errors import CapscoreError, InputError
+from ..errors import CapscoreError, InputError, Setting
 from ..text.checks import check_texts
 
-MAX_PIECES = 32  # of a caption, as in the paper (001 §4.1)
-REMEMBERED = 32_768  # rows a backbone: 64 MB of 512-d ones
+MAX_PIECES = 32  # per caption (Hu et al. 2023, section 4.1)
+REMEMBERED = 32_768  # rows per backbone, 64 MB with 512 numbers each
 _BATCH = 128
-# Texts of which a tokenizer makes a single piece, most of them any tokenizer.
+# Texts that most tokenizers read as a single piece.
 _PROBES = ("a", "dog", ".", "1", "的")
 
 
@@ -32,12 +32,12 @@ class Pieces:
     """The pieces of one caption.
 
     Attributes:
-        ids: p token ids, special tokens left out.
-        starts: int64 (p,), place of each piece's first character in the caption, from 0.
-        ends: int64 (p,), place after its last one; that of `starts` where a piece writes nothing, such as a
-            blank. Pieces that are parts of one character share its place.
-        n_cut: pieces beyond the limit, which are left out.
-        seen: characters of the caption before the first piece that was left out; all where none was.
+        ids: p token ids, without special tokens.
+        starts: int64 (p,), place of each piece's first character in the caption, counted from 0.
+        ends: int64 (p,), place after its last character; equal to `starts` for a piece that writes nothing,
+            such as a blank. Pieces of one character share its place.
+        n_cut: number of pieces beyond the limit, which are left out.
+        seen: number of characters before the first piece that was left out; all characters if none was.
     """
 
     ids: list[int]
@@ -51,19 +51,19 @@ class Pieces:
 
 
 def split_pieces(backbone: Backbone, texts: Sequence[str], max_pieces: int = MAX_PIECES) -> list[Pieces]:
-    """The pieces of captions, each distinct caption once.
+    """The pieces of captions; each distinct caption is tokenised once.
 
     Args:
-        backbone: any that has `piece_spans`.
-        texts: n captions; no prefix is put before them.
-        max_pieces: how many of a caption are kept, at least 1.
+        backbone: backbone with `piece_spans`.
+        texts: n captions; no prefix is added.
+        max_pieces: maximum number of pieces per caption, at least 1.
 
     Returns:
-        n `Pieces`. Equal captions share theirs. A caption of blanks may have none.
+        n `Pieces`. Equal captions share one object. A caption of blanks may have no pieces.
 
     Raises:
-        InputError: a row is not a string, with its number; `max_pieces` is less than 1.
-        CapscoreError: the backbone does not tell its pieces.
+        InputError: a row is not a string (the error has its number), or `max_pieces` is less than 1.
+        CapscoreError: the backbone cannot say where its tokens are.
 
     >>> from capscore import load_backbone
     >>> (pieces,) = split_pieces(load_backbone("embedded", device="cpu"), ["Two Rottweilers run"])
@@ -72,7 +72,7 @@ def split_pieces(backbone: Backbone, texts: Sequence[str], max_pieces: int = MAX
     """
     check_texts(texts)
     if isinstance(max_pieces, bool) or not isinstance(max_pieces, Integral) or max_pieces < 1:
-        raise InputError(f"max_pieces={max_pieces!r}: expected a whole number of at least 1")
+        raise InputError(Setting("max_pieces", max_pieces), ": expected a whole number of at least 1")
     distinct = list(dict.fromkeys(texts))
     found = {
         text: _cut(text, spans, max_pieces)
@@ -93,20 +93,20 @@ def _cut(text: str, spans: Sequence[tuple[int, int, int]], most: int) -> Pieces:
 
 
 def encode_pieces(backbone: Backbone, ids: Sequence[int] | np.ndarray) -> np.ndarray:
-    """Each piece alone, between the special tokens that the tower expects: start, piece, end.
+    """Embeddings of single pieces between the special tokens of the tower: start, piece, end.
 
-    A piece is encoded once; its row is remembered for as long as the backbone lives, up to `REMEMBERED` rows.
+    Each piece is encoded once; up to `REMEMBERED` rows are remembered as long as the backbone exists.
 
     Args:
-        backbone: any that has `piece_spans`.
-        ids: n token ids, of `Pieces.ids`; any may come several times.
+        backbone: backbone with `piece_spans`.
+        ids: n token ids from `Pieces.ids`, with or without repetitions.
 
     Returns:
-        float32 (n, d), what `Backbone.encode_tokens` gives: rows of unit length. The paper's fusion takes
-        CLIP's features before that; a backbone gives none such.
+        float32 (n, d), rows of unit length from `Backbone.encode_tokens`. The paper's fusion uses CLIP's
+        features before normalisation, which backbones do not provide.
 
     Raises:
-        CapscoreError: the backbone does not tell its pieces, or gives NaN or infinity for one.
+        CapscoreError: the backbone cannot say where its tokens are, or returns NaN or infinity.
 
     >>> from capscore import load_backbone
     >>> encode_pieces(load_backbone("embedded", device="cpu"), [2665, 2042, 2665]).shape
@@ -124,7 +124,7 @@ def encode_pieces(backbone: Backbone, ids: Sequence[int] | np.ndarray) -> np.nda
 
 @dataclass(eq=False)
 class _Remembered:
-    """Rows of a backbone's pieces, ids sorted, and the special tokens around a piece."""
+    """Rows of a backbone's pieces, sorted by id, and the special tokens around a piece."""
 
     fingerprint: str
     before: list[int]
@@ -134,7 +134,7 @@ class _Remembered:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def rows(self, backbone: Backbone, asked: np.ndarray) -> np.ndarray:
-        """The rows of distinct ids in rising order."""
+        """The rows of distinct ids in ascending order."""
         with self.lock:
             missing = np.setdiff1d(asked, self.ids, assume_unique=True)
             if len(missing):
@@ -149,7 +149,7 @@ class _Remembered:
                 ids, matrix = self.ids, self.matrix
             found = np.searchsorted(ids, asked)
             rows = matrix[found]
-            if len(ids) > REMEMBERED:  # what was asked last is the likeliest to be asked next
+            if len(ids) > REMEMBERED:  # the latest ids are the likeliest to be needed next
                 ids, matrix = asked[:REMEMBERED], rows[:REMEMBERED]
             self.ids, self.matrix = ids, matrix
             return rows
@@ -162,7 +162,7 @@ class _Remembered:
         bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
         if len(bad):
             raise CapscoreError(
-                f"{backbone.name} gave NaN or infinity in {backbone.dtype} for {len(bad)} of {len(ids)} "
+                f"{backbone.name} returned NaN or infinity in {backbone.dtype} for {len(bad)} of {len(ids)} "
                 f"pieces encoded alone, the first of them token {ids[bad[0]]}"
             )
         return rows
@@ -173,18 +173,18 @@ _turn = threading.Lock()
 
 
 def _frame(backbone: Backbone) -> tuple[list[int], list[int]]:
-    """The special tokens before and after the pieces of a text, as the tower was made to read them."""
+    """The special tokens before and after the pieces of a text."""
     whole = backbone.tokenize(_PROBES)
     texts = [
         (full, [token for token, _, _ in spans])
         for full, spans in zip(whole.ids, backbone.piece_spans(_PROBES), strict=True)
     ]
-    # One piece before others: what fills up the context, where a tokenizer does that, is then of that length.
+    # Texts of one piece first: if a tokenizer fills up the context, the filling then has the right length.
     for full, body in sorted(texts, key=lambda text: len(text[1])):
         for start in range(len(full) - len(body) + 1):
             if body and full[start : start + len(body)] == body:
                 return full[:start], full[start + len(body) :]
     full, body = texts[0]
     raise CapscoreError(
-        f"the tokens of {backbone.name!r} for {_PROBES[0]!r}, {full}, do not hold its pieces {body}"
+        f"the tokens of {backbone.name!r} for {_PROBES[0]!r}, {full}, do not contain its pieces {body}"
     )

@@ -1,4 +1,4 @@
-"""What scores tokens on a backbone: trained weights of InfoMetIC, or InfoCLIP, which has none."""
+"""Loads the aligner of a backbone: InfoMetIC with trained weights, or InfoCLIP, which needs none."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import os
 from pathlib import Path
 
 from ..backbones.base import Backbone
-from ..errors import CapscoreError
+from ..errors import CapscoreError, Setting
 from .alignment import Aligner
 
 INFO_CLIP = "info_clip"
-# backbone's name → the folder with weights for it that ships with capscore, beside this file
+# Backbone's name → folder beside this file with its weights, which ship with capscore.
 SHIPPED = {"embedded": "infometic_embedded"}
-# CLIP's; what cosines of a backbone count that was trained without a factor
+# CLIP's factor on cosines, for backbones that were trained without one.
 CLIP_SCALE = 100.0
 
 
 def cosine_scale(backbone: Backbone) -> float:
-    """What a backbone's cosines of image and caption are multiplied by: its logit scale, or CLIP's 100.
+    """Factor on a backbone's cosines of image and caption: its logit scale, or CLIP's 100.
 
-    A logit scale of 1 is that of a backbone which was trained without one.
+    A logit scale of 1 means that the backbone was trained without one.
     """
     return CLIP_SCALE if backbone.logit_scale == 1.0 else float(backbone.logit_scale)
 
@@ -27,18 +27,18 @@ def cosine_scale(backbone: Backbone) -> float:
 def load_aligner(
     weights: str | os.PathLike[str] | Aligner | None, backbone: Backbone, *, revision: str | None = None
 ) -> tuple[Aligner, str]:
-    """What scores tokens on a backbone, in eval mode on its device, and its name for signatures.
+    """The aligner for a backbone, in eval mode on its device, and the aligner's name for signatures.
 
     Args:
-        weights: a folder that `InfoMetIC.save_pretrained` wrote or a Hub id; "info_clip" for the baseline
-            without weights; an aligner; None for the weights that ship for this backbone, or the baseline
-            where none do.
-        backbone: whose embeddings it is to read.
-        revision: of a Hub id.
+        weights: folder from `InfoMetIC.save_pretrained`, or Hub id; "info_clip" for the baseline without
+            weights; an aligner; None for the weights that ship with capscore for this backbone, or the
+            baseline if there are none.
+        backbone: backbone of the embeddings.
+        revision: commit, branch or tag of a Hub id.
 
     Raises:
-        CapscoreError: the weights were made for another backbone.
-        BackboneUnavailable: they cannot be had.
+        CapscoreError: the weights are for another backbone.
+        BackboneUnavailable: the weights are not available.
 
     >>> from capscore import load_backbone
     >>> load_aligner("info_clip", load_backbone("embedded", device="cpu"))[1]
@@ -57,7 +57,7 @@ def load_aligner(
         weights = Path(__file__).with_name(SHIPPED[backbone.name])
     if weights is None or str(weights) == INFO_CLIP:
         if revision is not None:
-            raise CapscoreError(f"revision={revision!r} is of weights, and InfoCLIP has none")
+            raise CapscoreError(Setting("revision", revision), " is for weights, and InfoCLIP has none")
         return InfoCLIP(scale=cosine_scale(backbone)).to(backbone.device).eval(), INFO_CLIP
     model = InfoMetIC.from_pretrained(weights, revision=revision)
     model.config.check_backbone(backbone)

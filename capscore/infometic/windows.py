@@ -1,9 +1,9 @@
-"""Regions without a detector: windows of several sizes, ranked by what the image tower sees in them.
+"""Regions without a detector: windows of several sizes, ranked by their embeddings.
 
-In: RGB photos and an `Embedder`, whose backbone may be any. Out: `Regions` without labels. The cue needs no
-training: a window with a thing in it looks like the larger windows that contain it, since they show the same
-thing, and unlike the rest of the photo. A window of background looks like the rest; one that shows nothing
-clearly looks unlike the windows around it.
+In: RGB photos and an `Embedder` of any backbone. Out: `Regions` without labels. The ranking needs no
+training: a window around a thing is similar to the larger windows that contain it, which show the same thing,
+and unlike the rest of the photo. A window of background is similar to the rest, and a window that shows
+nothing clearly is unlike the windows around it.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ if TYPE_CHECKING:
 
     from ..embedding.embedder import Embedder
 
-# Side of a window as a share of √(width · height) of the photo, and its shapes as width over height.
+# Side of a window divided by √(width · height) of the photo, and its shapes, width divided by height.
 LAYOUT = ((0.75, (1.0,)), (0.5, (1.0, 0.5, 2.0)), (0.33, (1.0,)))
-# How much neighbours of one size and shape overlap along a side.
+# Overlap, along a side, of neighbours of one size and shape.
 SHARED_SIDE = 0.35
-# A window is no shorter than a photo's side over this: a strip of a photo has no hundreds of windows.
+# A window's side is at least the photo's side divided by this, so that narrow photos have few windows.
 MOST_ALONG = 6
-# Above this overlap two windows show the same.
+# Overlap above which two windows show the same thing.
 SAME = 0.5
-# A window has to be this much larger than another for it to be one that contains it.
+# Factor by which a window must be larger than another to count as containing it.
 LARGER = 1.2
 
 
 class WindowFinder(RegionFinder):
-    """Finds regions with nothing but the backbone's image tower; always has an answer.
+    """Finds regions with the backbone's image tower alone; always finds some.
 
-    About 35 windows of a photo go through the image tower; the most thing-like of those that overlap stay.
-    The whole photo is none of the regions, as InfoMetIC sees it anyway, unless there is no other window: a
-    photo of one pixel has one region.
+    About 35 windows per photo are embedded; among overlapping windows the most thing-like stay. The whole
+    photo is not one of the regions, since InfoMetIC reads it anyway, unless it is the only window: a photo of
+    one pixel has one region.
 
     Args:
-        embedder: embeds the windows; its cache keeps them.
-        most: how many regions of a photo to return at most.
+        embedder: embedder of the windows; its cache stores them.
+        most: maximum number of regions per photo.
     """
 
     name = "windows"
@@ -56,9 +56,9 @@ class WindowFinder(RegionFinder):
         )
 
     def find(self, images: Sequence[Image.Image]) -> list[Regions]:
-        """RGB photos → regions of each, most thing-like first.
+        """RGB photos → regions of each, the most thing-like first.
 
-        Confidences are `contrast` brought to [0, 1]: (1 + contrast / 2) / 2.
+        Confidences are `contrast` mapped to [0, 1]: (1 + contrast / 2) / 2.
         """
         found = []
         for image in images:
@@ -76,7 +76,7 @@ class WindowFinder(RegionFinder):
 
 
 def windows(size: tuple[int, int]) -> np.ndarray:
-    """The windows of a photo, float64 (m, 4) on whole pixels, all different; the first is the whole photo.
+    """The distinct windows of a photo, float64 (m, 4) in whole pixels; the first one is the whole photo.
 
     Args:
         size: width and height of the photo in pixels.
@@ -98,17 +98,18 @@ def windows(size: tuple[int, int]) -> np.ndarray:
 
 
 def contrast(boxes: np.ndarray, embeddings: np.ndarray) -> np.ndarray:
-    """How thing-like each window is: like the windows that contain it, unlike what lies beside it.
+    """How thing-like each window is: similar to windows that contain it, unlike windows beside it.
 
-    The difference of two weighted mean cosines. A larger window weighs how much of this one it contains,
-    squared; any window weighs how much of it lies outside this one, squared.
+    It is the difference of two weighted mean cosines: with larger windows, weighted by the squared share of
+    this window that they contain, and with all windows, weighted by the squared share of theirs outside this
+    one.
 
     Args:
         boxes: (m, 4), the first one the whole photo, which contains all others.
         embeddings: (m, d), rows of unit length.
 
     Returns:
-        float64 (m,), in [−2, 2]; of the whole photo, which nothing contains, it says nothing.
+        float64 (m,) in [−2, 2]; meaningless for the whole photo, which no window contains.
 
     >>> boxes = np.array([[0, 0, 4, 4], [0, 0, 2, 2], [2, 2, 4, 4]])
     >>> thing, grass = [1.0, 0.0], [0.0, 1.0]
@@ -125,13 +126,13 @@ def contrast(boxes: np.ndarray, embeddings: np.ndarray) -> np.ndarray:
 
 
 def _mean(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Weighted mean of each row; 0 where nothing weighs."""
+    """Weighted mean of each row; 0 if all weights are 0."""
     total = weights.sum(axis=1)
     return np.divide((weights * values).sum(axis=1), total, out=np.zeros(len(total)), where=total > 1e-9)
 
 
 def _intervals(length: int, side: float) -> list[tuple[int, int]]:
-    """Evenly spread intervals of about `side` pixels that cover 0…length, their ends whole and apart."""
+    """Evenly spaced intervals of about `side` pixels that cover 0…length, with distinct whole ends."""
     side = min(max(side, length / MOST_ALONG, 1.0), float(length))
     count = round((length - side) / ((1.0 - SHARED_SIDE) * side)) + 1
     starts = np.linspace(0.0, length - side, count) if count > 1 else np.array([(length - side) / 2.0])

@@ -1,8 +1,4 @@
-"""Captions → their words with places, which of them say something that a photo can show, and their scores.
-
-In: texts and a language; then the scores of a caption's pieces. Out: words, and one score each: InfoMetIC
-scores tokens, people read words.
-"""
+"""Captions → their words, with places and classes; scores of a caption's pieces → scores of its words."""
 
 from __future__ import annotations
 
@@ -14,13 +10,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..errors import CapscoreError
+from ..errors import CapscoreError, Setting
 from ..text import word_classes
 from ..text.languages import language_code
 from .pieces import Pieces
 
 CLASSES = (*word_classes.CLASSES[:-1], "number", "other")
-# The paper's (001 §3.2.1), and numbers: how many there are of a thing can be seen as well.
+# The classes of the paper (Hu et al. 2023, section 3.2.1), and numbers, since counts can be seen as well.
 SEMANTIC_CLASSES = frozenset(("noun", "verb", "adjective", "adverb", "number"))
 
 
@@ -28,13 +24,13 @@ class CaptionWord(NamedTuple):
     """A word of a caption.
 
     Attributes:
-        text: as it is written there, `caption[start:end]`.
-        start: place of its first character, in characters from 0.
-        end: place after its last one.
-        semantic: whether it is of one of the classes that count.
-        word_class: one of `CLASSES`. A number is what `capscore.text.word_classes` finds to be of no other
-            class and is written in digits or is a number word; "one" is none, the article in most
-            languages.
+        text: word as spelled in the caption, `caption[start:end]`.
+        start: place of its first character, counted from 0.
+        end: place after its last character.
+        semantic: whether its class is one of the semantic ones.
+        word_class: one of `CLASSES`. A number is a word in digits, or a number word, for which
+            `capscore.text.word_classes` finds no other class; "one" is not a number, since it is the article
+            in most languages.
     """
 
     text: str
@@ -47,20 +43,20 @@ class CaptionWord(NamedTuple):
 def caption_words(
     texts: Sequence[str], language: str | None = None, *, classes: Collection[str] = SEMANTIC_CLASSES
 ) -> list[list[CaptionWord]]:
-    """The words of captions, punctuation left out.
+    """The words of captions, without punctuation.
 
     Args:
         texts: n captions.
-        language: of all of them, as `capscore.text.languages.language_code` takes it; None counts as English.
-        classes: those of `CLASSES` whose words are semantic.
+        language: language code of all texts (see `capscore.text.languages.language_code`); None for English.
+        classes: the semantic classes among `CLASSES`.
 
     Returns:
-        n lists of words in the order of the text, none overlapping; [] for a caption that has none.
+        n lists of words in the order of the text, without overlaps; [] for a caption without words.
 
     Raises:
-        InputError: a row is not a string, with its number; the language has no tagger here.
+        InputError: a row is not a string (the error has its number), or the language has no tagger.
         MissingExtraError: the tagger of the language is not installed.
-        CapscoreError: a class that is none.
+        CapscoreError: an unknown class.
 
     >>> words = caption_words(["Two dogs chase a red ball on the beach."], "en")[0]
     >>> [(word.text, word.word_class) for word in words if word.semantic]
@@ -81,11 +77,11 @@ def caption_words(
 
 
 def word_shares(pieces: Pieces, words: Sequence[CaptionWord]) -> np.ndarray:
-    """How much of each piece is of each word.
+    """The share of each piece that belongs to each word.
 
     Returns:
-        float64 (pieces, words). A piece's row sums to 1, or to 0 where it writes no part of a word. One that
-        writes parts of several words is shared out by characters.
+        float64 (pieces, words). Rows sum to 1, or to 0 for a piece outside all words. A piece in several
+        words is divided by characters.
 
     >>> pieces = Pieces([5, 6], np.array([0, 3]), np.array([3, 9]), 0, 9)  # "red", "ballgame"
     >>> words = [CaptionWord("redball", 0, 7, True, "noun"), CaptionWord("game", 7, 9, True, "noun")]
@@ -100,19 +96,19 @@ def word_shares(pieces: Pieces, words: Sequence[CaptionWord]) -> np.ndarray:
 
 
 def word_scores(pieces: Pieces, piece_scores: np.ndarray, words: Sequence[CaptionWord]) -> list[float | None]:
-    """The sum of the scores of each word's pieces.
+    """Sums of the scores of each word's pieces.
 
     Args:
-        pieces: of one caption.
-        piece_scores: (p,), one for each of its pieces.
-        words: of the same caption.
+        pieces: pieces of one caption.
+        piece_scores: (p,), scores of the pieces.
+        words: words of the same caption.
 
     Returns:
-        A score for each word; None for one that the tower has not read to its end, because the caption was
-        cut there, or of which the tokenizer makes no piece.
+        A score for each word; None for a word that the tower has not read to its end because the caption was
+        cut, or that has no piece.
 
     Raises:
-        CapscoreError: not one finite score for each piece.
+        CapscoreError: there is not one finite score per piece.
 
     >>> pieces = Pieces([5, 6, 7], np.array([0, 3, 9]), np.array([3, 8, 12]), 1, 13)
     >>> words = [CaptionWord("surfboard", 0, 8, True, "noun"), CaptionWord("waves", 9, 14, True, "noun")]
@@ -135,18 +131,22 @@ def word_scores(pieces: Pieces, piece_scores: np.ndarray, words: Sequence[Captio
 
 def _checked(classes: Collection[str]) -> frozenset[str]:
     if isinstance(classes, str):
-        raise CapscoreError(f"classes={classes!r} is one string; expected several of {', '.join(CLASSES)}")
+        raise CapscoreError(
+            Setting("classes", classes), f" is one string; expected several of {', '.join(CLASSES)}"
+        )
     for word_class in classes:
         if word_class not in CLASSES:
             close = difflib.get_close_matches(str(word_class), CLASSES, n=1)
             hint = f"; did you mean {close[0]!r}?" if close else ""
-            raise CapscoreError(f"{word_class!r} is no class of words; expected {', '.join(CLASSES)}{hint}")
+            raise CapscoreError(
+                f"unknown word class {word_class!r}; expected some of {', '.join(CLASSES)}{hint}"
+            )
     return frozenset(classes)
 
 
 # ---- numbers ----
 
-# Two to ten in the forms that captions have, and larger ones; never a word that is one as often as not.
+# Two to ten in the forms that occur in captions, and larger numbers; no words that often mean something else.
 _NUMBERS = {
     "ar": "اثنان اثنين اثنتان اثنتين ثلاثة ثلاث أربعة أربع خمسة خمس ستة ست سبعة سبع ثمانية ثماني تسعة تسع "
     "عشرة عشر",
@@ -187,13 +187,13 @@ _NUMBERS = {
     "uk": "два дві двоє двох три троє трьох чотири четверо чотирьох п'ять п’ять п'ятеро шість сім вісім "
     "дев'ять дев’ять десять",
 }
-# Numbers in Chinese characters are written together with the measure word; 一 alone is the article.
+# Numbers in Chinese characters are joined to the measure word; 一 alone is the article.
 _HAN = re.compile("[二三四五六七八九十百千两兩]|一[十百千]")
 
 
 @cache
 def _numbers(code: str) -> Callable[[str], bool]:
-    """Whether a word of no other class is a number, in a language."""
+    """A function that says whether a word without another class is a number in a language."""
     known = frozenset(_NUMBERS.get(code, "").split())
     han = _HAN if code in ("ja", "zh") else None
 

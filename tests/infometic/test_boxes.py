@@ -50,8 +50,8 @@ def test_boxes_of_every_kind_are_clipped_to_the_photo(kind):
         ([[0, 0, 5, 5], None], "box 1 is None; expected four"),
         (["0 0 5 5"], "box 0 is '0 0 5 5'; expected four"),
         ([0, 0, 5, 5], "is one box, not a list of boxes"),
-        ("0 0 5 5", "is no list of boxes"),
-        (7, "7 is no list of boxes"),
+        ("0 0 5 5", "is not a list of boxes"),
+        (7, "7 is not a list of boxes"),
     ],
 )
 def test_boxes_that_are_none_are_named(boxes, complaint):

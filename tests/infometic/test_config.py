@@ -106,19 +106,19 @@ def test_which_backbone_goes_with_the_weights():
     config.check_backbone(backbone(fingerprint="0" * 32))  # the same weights in another dtype
     config.check_backbone(backbone(revision="main"))  # the same in every respect, asked for otherwise
     with pytest.raises(
-        CapscoreError, match="made for some/tower @ abc123, not for some/tower @ w1: take that"
+        CapscoreError, match="made for some/tower @ abc123, not for some/tower @ w1: use that"
     ):
         config.check_backbone(backbone(revision="w1", fingerprint="0" * 32))
     with pytest.raises(
-        CapscoreError, match=r"length 512 \(some/tower @ abc123\); those of other @ x have .* 64"
+        CapscoreError, match=r"length 512 \(some/tower @ abc123\); the embeddings of other @ x have .* 64"
     ):
         config.check_backbone(backbone(name="other", revision="x", dim=64))
 
 
 def test_a_config_that_records_no_backbone_goes_with_any_of_its_dim():
     InfoMetICConfig().check_backbone(backbone())
-    with pytest.raises(CapscoreError, match="a backbone that they do not name"):
+    with pytest.raises(CapscoreError, match="an unnamed backbone"):
         InfoMetICConfig().check_backbone(backbone(dim=64))
     nameless = replace(InfoMetICConfig(), backbone_fingerprint="1" * 32)
-    with pytest.raises(CapscoreError, match="made for a backbone that they do not name, not for some/tower"):
+    with pytest.raises(CapscoreError, match="made for an unnamed backbone, not for some/tower"):
         nameless.check_backbone(backbone(revision=""))

@@ -292,7 +292,7 @@ def test_owlv2_reads_a_name_up_to_its_limit(folder):
     names = [*(f"{letter}{other}" for letter in "abcdefgh" for other in "klm"), "cat"]
     found = TransformersDetector.load(str(path), kind="owlv2", names=names, device="cpu")
     assert len(found.find(random_photos(1))) == 1
-    with pytest.raises(InputError, match=f"reads 16 tokens of a name; 1 of 2 names .* looked for: '{long}'$"):
+    with pytest.raises(InputError, match=f"reads 16 tokens per name; 1 of 2 names .* looked for: '{long}'$"):
         TransformersDetector.load(str(path), kind="owlv2", names=["cat", long], device="cpu")
 
 
@@ -368,12 +368,12 @@ def test_torchvision(torch_home):
 def test_weights_that_hold_code_are_not_opened(torch_home):
     (file,) = torch_home.iterdir()
     torch.save({"weights": detectors.TorchvisionDetector}, file)
-    with pytest.raises(BackboneUnavailable, match="it is torn, or holds more than tensors"):
+    with pytest.raises(BackboneUnavailable, match="it is damaged, or holds more than tensors"):
         TorchvisionDetector.load("ssdlite320_mobilenet_v3_large", device="cpu")
     for torn in (b"torn", b""):
         file.write_bytes(torn)
         with pytest.raises(BackboneUnavailable, match="cannot be read as weights of ssdlite320"):
             TorchvisionDetector.load("ssdlite320_mobilenet_v3_large", device="cpu")
     torch.save({"weights": torch.zeros(2)}, file)
-    with pytest.raises(BackboneUnavailable, match="holds no weights of ssdlite320"):
+    with pytest.raises(BackboneUnavailable, match="does not hold weights of ssdlite320"):
         TorchvisionDetector.load("ssdlite320_mobilenet_v3_large", device="cpu")

@@ -501,11 +501,11 @@ def word_input(n=2, l=3, d=6):  # noqa: E741
         ("added", None, torch.zeros(2, 3, 5), r"^added of shape \(2, 3, 5\): expected \(2, 3, 6\)$"),
         ("added", None, torch.zeros(2, 4, 6), r"^added of shape \(2, 4, 6\): expected \(2, 3, 6\)$"),
         ("weight", None, torch.zeros(2, 3, 1), r"^weight of shape \(2, 3, 1\): expected \(2, 3\)$"),
-        ("added", (1, 2, 0), float("nan"), "^row 1: what words add holds NaN or infinity"),
-        ("added", (0, 0, 0), float("inf"), "^row 0: what words add holds NaN or infinity"),
-        ("weight", (1, 0), float("nan"), "^row 1: .* or a weight is not from 0 to 1$"),
-        ("weight", (0, 2), -0.01, "^row 0: .* or a weight is not from 0 to 1$"),
-        ("weight", (1, 1), 1.01, "^row 1: .* or a weight is not from 0 to 1$"),
+        ("added", (1, 2, 0), float("nan"), "^row 1: the context of words holds NaN or infinity"),
+        ("added", (0, 0, 0), float("inf"), "^row 0: the context of words holds NaN or infinity"),
+        ("weight", (1, 0), float("nan"), "^row 1: .* or a weight outside 0 to 1$"),
+        ("weight", (0, 2), -0.01, "^row 0: .* or a weight outside 0 to 1$"),
+        ("weight", (1, 1), 1.01, "^row 1: .* or a weight outside 0 to 1$"),
     ],
 )
 def test_contexts_that_cannot_be(name, at, value, message):
@@ -524,7 +524,9 @@ def test_contexts_that_cannot_be(name, at, value, message):
 
 def test_a_network_that_reads_words_is_told_of_them():
     text = torch.zeros(1, 6), torch.zeros(1, 3, 6), torch.ones(1, 3).bool()
-    with pytest.raises(InputError, match="these weights read what each word adds to its text: a WordContext"):
+    with pytest.raises(
+        InputError, match="these weights read what each word adds to its text and need a WordContext"
+    ):
         MODEL_OF_WORDS.encode_texts(*text)
 
 
@@ -575,8 +577,8 @@ def image_input(n=2, m=3, d=6):
         (1, torch.zeros(1, 3, 6), r"regions of shape \(1, 3, 6\): expected \(2, any, 6\)"),
         (2, torch.zeros(2, 3, 2), r"boxes of shape \(2, 3, 2\): expected \(2, 3, 4\)"),
         (3, torch.ones(2, 4).bool(), r"a mask of shape \(2, 4\): expected \(2, 3\), as regions have"),
-        (2, torch.full((2, 3, 4), 120.0), r"row 0: a box beyond \[0, 1\]: .*not in pixels"),
-        (2, torch.full((2, 3, 4), float("nan")), r"row 0: a box beyond \[0, 1\]"),
+        (2, torch.full((2, 3, 4), 120.0), r"row 0: a box is beyond \[0, 1\]: .*not pixels"),
+        (2, torch.full((2, 3, 4), float("nan")), r"row 0: a box is beyond \[0, 1\]"),
         (0, torch.tensor([[0.0] * 6, [float("nan")] * 6]), "row 1: an embedding holds NaN or infinity"),
         (1, torch.full((2, 3, 6), float("inf")), "row 0: an embedding holds NaN or infinity"),
     ],
@@ -589,7 +591,7 @@ def test_images_that_cannot_be(model, part, value, message):
 
 
 def test_texts_that_cannot_be(model):
-    with pytest.raises(InputError, match="texts of 6 pieces, padding included: expected at most 5"):
+    with pytest.raises(InputError, match="texts of 6 pieces, including padding: expected at most 5"):
         model.encode_texts(torch.zeros(1, 6), torch.zeros(1, 6, 6), torch.ones(1, 6).bool())
     with pytest.raises(InputError, match=r"scored of shape \(1, 2\): expected \(1, 3\)"):
         ones = torch.ones(1, 3).bool()

@@ -139,11 +139,11 @@ def test_weights_that_cannot_be_saved(tmp_path):
 
 def test_another_models_folder_is_refused(tmp_path):
     (tmp_path / CONFIG).write_text('{"model_type": "clip"}')
-    with pytest.raises(CapscoreError, match="holds a model of type 'clip' already"):
+    with pytest.raises(CapscoreError, match="already holds a model of type 'clip'"):
         tiny_model().save_pretrained(tmp_path)
     (tmp_path / CONFIG).unlink()
     save_file({"x": torch.zeros(1)}, tmp_path / WEIGHTS)
-    with pytest.raises(CapscoreError, match=r"holds weights already \(model.safetensors\)"):
+    with pytest.raises(CapscoreError, match=r"already holds weights \(model.safetensors\)"):
         tiny_model().save_pretrained(tmp_path)
 
 
@@ -153,9 +153,9 @@ def test_another_models_folder_is_refused(tmp_path):
 @pytest.mark.parametrize(
     "changes, message",
     [
-        ({"model_type": "clip"}, "is of a model of type 'clip', not 'infometic'"),
+        ({"model_type": "clip"}, "describes a model of type 'clip', not 'infometic'"),
         ({"format": 2}, "is of format 2; this version of capscore reads format 1: pip install --upgrade"),
-        ({"weights": "gone"}, "'weights' should be there, as str"),
+        ({"weights": "gone"}, "'weights' should be present, as str"),
         ({"heads": 5}, "config.json: heads=5 does not divide the width 6"),
         ({"layers": 5}, "config.json: an InfoMetIC config has no 'layers'"),
         ({"inter_layers": 1}, r"do not fit its config: inter_layers.1\..* belong to no part of the model"),
@@ -177,7 +177,7 @@ def test_torn_files_are_told(folder):
     with pytest.raises(BackboneUnavailable, match="is damaged"):
         InfoMetIC.from_pretrained(folder)
     (folder / WEIGHTS).write_bytes(whole[:-4] + b"\0\0\0\1")
-    with pytest.raises(BackboneUnavailable, match=r"not the one that config.json was written with"):
+    with pytest.raises(BackboneUnavailable, match=r"does not belong to config.json"):
         InfoMetIC.from_pretrained(folder)
     (folder / WEIGHTS).unlink()
     with pytest.raises(BackboneUnavailable, match="has no weights"):
@@ -188,7 +188,7 @@ def test_torn_files_are_told(folder):
 
 
 def test_a_folder_that_is_not_there(tmp_path):
-    with pytest.raises(BackboneUnavailable, match="there is no such folder, and it is no Hub id"):
+    with pytest.raises(BackboneUnavailable, match="there is no such folder, and it is not a Hub id"):
         InfoMetIC.from_pretrained(tmp_path / "nowhere")
     with pytest.raises(CapscoreError, match="weights='': expected a folder or a Hub id"):
         InfoMetIC.from_pretrained("")
@@ -198,7 +198,9 @@ def test_a_folder_that_is_not_there(tmp_path):
 
 def test_weights_for_another_backbone(folder):
     InfoMetIC.from_pretrained(folder, backbone=backbone(dim=6))
-    with pytest.raises(CapscoreError, match=r"made for embeddings of length 6 .*; those of some/tower @ abc"):
+    with pytest.raises(
+        CapscoreError, match=r"made for embeddings of length 6 .*; the embeddings of some/tower @ abc"
+    ):
         InfoMetIC.from_pretrained(folder, backbone=backbone())
 
 
@@ -228,7 +230,7 @@ def test_weights_come_from_the_hub_with_their_commit(hub, folder, monkeypatch):
     assert sorted(hub.served) == [f"org/infometic/{name}" for name in (CONFIG, WEIGHTS)]
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     assert InfoMetIC.from_pretrained("org/infometic").revision == commit
-    with pytest.raises(BackboneUnavailable, match="'org/other' cannot be had: HF_HUB_OFFLINE is set"):
+    with pytest.raises(BackboneUnavailable, match="'org/other' are not available: HF_HUB_OFFLINE is set"):
         InfoMetIC.from_pretrained("org/other")
 
 

@@ -89,7 +89,7 @@ def test_every_language_with_numbers_has_a_tagger():
 
 @pytest.mark.parametrize(
     ("classes", "message"),
-    [({"nouns"}, "'nouns' is no class of words.*did you mean 'noun'"), ("noun", "one string")],
+    [({"nouns"}, "unknown word class 'nouns'.*did you mean 'noun'"), ("noun", "one string")],
 )
 def test_a_class_that_is_none_is_refused(classes, message):
     with pytest.raises(CapscoreError, match=message):

@@ -454,7 +454,7 @@ def test_many_names_do_not_swell_the_signature(backbone, owlv2):
         ),
         (
             {"regions": "TINY", "region_names": ["cat", "x" * 30]},
-            "region_names: 'owlv2' reads 16 tokens of a",
+            "region_names: 'owlv2' reads 16 tokens per name",
         ),
     ],
 )
