@@ -39,7 +39,7 @@ class Tokens:
     """Tokenised texts.
 
     Attributes:
-        ids: one list of token ids per text, special tokens included, without padding, at most
+        ids: One list of token ids per text, special tokens included, without padding, at most
             `Backbone.max_tokens` long.
         truncated: bool (n,), True where the text was longer than the context and was cut. A cut text
             keeps its end-of-text token.
@@ -60,15 +60,15 @@ class LoadOptions:
     Every module that loads a kind of backbone has a `load_folder(folder, options)`.
 
     Attributes:
-        name: name in signatures.
-        revision: commit of the weights; "" for a digest of the folder.
-        prefix: text put before every candidate and reference; "" for none, or for what the folder says.
-        languages: codes from `capscore.text.languages.language_code`; None for what the folder says.
-        device: device from `resolve_device`.
+        name: Name in signatures.
+        revision: Commit of the weights; "" for a digest of the folder.
+        prefix: Text put before every candidate and reference; "" for none, or for what the folder says.
+        languages: Codes from `capscore.text.languages.language_code`; None for what the folder says.
+        device: Device from `resolve_device`.
         dtype: "float32", "bfloat16" or "float16".
-        image_tower: image tower for a text tower without one: a backbone or what `load_backbone` takes; None
+        image_tower: Image tower for a text tower without one: a backbone or what `load_backbone` takes; None
             for the one that the text tower was made for.
-        trust_remote_code: whether Python code that comes with the weights may run.
+        trust_remote_code: Whether Python code that comes with the weights may run.
         load_backbone: `capscore.backbones.loading.load_backbone`, for kinds that are built on another
             backbone: image towers, and the bases of fine-tuned text towers.
     """
@@ -88,19 +88,19 @@ class Backbone(ABC):
     """An image tower and a text tower in one embedding space.
 
     Attributes:
-        name: name in signatures, such as "xlm-roberta-base-ViT-B-32/laion5b_s13b_b90k".
+        name: Name in signatures, such as "xlm-roberta-base-ViT-B-32/laion5b_s13b_b90k".
         revision: Hub commit if known, otherwise a digest of the weights and of the files that say how to use
             them ("w" and eight hexadecimal digits).
-        dim: length d of an embedding.
-        prefix: text put before every candidate and reference; "" for none.
-        max_tokens: context length, special tokens included.
-        logit_scale: factor (not its logarithm) on cosines during the model's training.
+        dim: Length d of an embedding.
+        prefix: Text put before every candidate and reference; "" for none.
+        max_tokens: Context length, special tokens included.
+        logit_scale: Factor (not its logarithm) on cosines during the model's training.
         languages: BCP 47 primary subtags of the text tower's training languages, or None if not known.
         dtype: "float32", "bfloat16" or "float16".
-        device: device of the towers, such as "cpu" or "cuda:0".
-        fingerprint: digest that changes whenever an embedding could: weights, architecture, dtype,
+        device: Device of the towers, such as "cpu" or "cuda:0".
+        fingerprint: Digest that changes whenever an embedding could: weights, architecture, dtype,
             preprocessing, tokenizer, context length.
-        recipe: recipe in `training/` that fine-tuned its text tower, such as "pr_mcs"; "" if none did.
+        recipe: Recipe in `training/` that fine-tuned its text tower, such as "pr_mcs"; "" if none did.
 
     Revision and fingerprint are computed when a backbone is made: after training a tower, use the backbone
     that `remade` returns.
@@ -205,10 +205,10 @@ class Backbone(ABC):
         The towers are shared, not copied, and keep their state: train or eval mode, frozen or not.
 
         Args:
-            name: name of the new backbone; None for the same.
-            revision: its revision; None for a digest of the weights. A text tower that uses the image tower
+            name: Name of the new backbone; None for the same.
+            revision: Its revision; None for a digest of the weights. A text tower that uses the image tower
                 of another backbone adds that tower's revision.
-            languages: language codes that the text tower was trained on; None for the same.
+            languages: Language codes that the text tower was trained on; None for the same.
 
         Raises:
             CapscoreError: this backbone cannot be fine-tuned.
@@ -233,7 +233,7 @@ class Backbone(ABC):
         """Add untrained modules to the text network; afterwards use the backbone that `remade` returns.
 
         Args:
-            parts: description of the modules, as `network_parts` returns it.
+            parts: Description of the modules, as `network_parts` returns it.
 
         Raises:
             CapscoreError: this backbone takes no such modules, or already has some.
@@ -394,7 +394,7 @@ def exact_convolutions(dtype: str) -> Iterator[None]:
     it does nothing.
 
     Args:
-        dtype: dtype of the convolutions, named as in `Backbone.dtype`.
+        dtype: Dtype of the convolutions, named as in `Backbone.dtype`.
     """
     import torch
 

@@ -53,10 +53,10 @@ def read_marker(
     """The JSON file that marks a folder as written by capscore, checked.
 
     Args:
-        path: file to read.
-        version: value that its "format" must have.
-        fields: types that each of its other fields may have; "languages" holds language codes or is null.
-        content: content of the file, if it has already been read.
+        path: File to read.
+        version: Value that its "format" must have.
+        fields: Types that each of its other fields may have; "languages" holds language codes or is null.
+        content: Content of the file, if it has already been read.
 
     Raises:
         BackboneUnavailable: the file is missing or damaged, of another format, or a field is wrong.
@@ -89,9 +89,9 @@ def replacing_files(folder: Path, marker: str, what: str) -> Iterator[Path]:
     The marker file is removed first and comes last: a folder without it is not finished. Other files stay.
 
     Args:
-        folder: folder to write, created if it does not exist.
-        marker: name of the file that marks the folder as finished.
-        what: what is being saved, for the error message.
+        folder: Folder to write, created if it does not exist.
+        marker: Name of the file that marks the folder as finished.
+        what: What is being saved, for the error message.
 
     Raises:
         ResultWriteError: any error while writing.
@@ -234,11 +234,11 @@ def load_strictly(
     """A transformers model with the weights of a folder, in float32 and in eval mode.
 
     Args:
-        model_class: class of transformers, such as `CLIPModel`.
-        config: config of the model.
-        folder: folder of the weights; named in errors.
-        state: weights, if they have already been read.
-        without_pooler: whether to remove the pooler, even if the checkpoint has one: towers with their own
+        model_class: Class of transformers, such as `CLIPModel`.
+        config: Config of the model.
+        folder: Folder of the weights; named in errors.
+        state: Weights, if they have already been read.
+        without_pooler: Whether to remove the pooler, even if the checkpoint has one: towers with their own
             pooling do not use it, and a missing one would be filled with random numbers.
 
     Raises:
@@ -269,9 +269,9 @@ def load_config(folder: Path, what: str, raised: type[CapscoreError] = CapscoreE
     """The config of transformers in a folder; code that comes with it does not run.
 
     Args:
-        folder: folder with config.json.
-        what: what the config should describe, for the error message.
-        raised: class of the error if transformers does not accept the config.
+        folder: Folder with config.json.
+        what: What the config should describe, for the error message.
+        raised: Class of the error if transformers does not accept the config.
     """
     from transformers import AutoConfig
 

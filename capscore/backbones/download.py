@@ -56,8 +56,8 @@ def fetch(repo: str, revision: str, choose: Callable[[Sequence[str]], list[str]]
 
     Args:
         repo: Hub id, "org/name".
-        revision: commit, branch or tag; "" for `main`.
-        choose: function from the names of all files of the repository to those to download.
+        revision: Commit, branch or tag; "" for `main`.
+        choose: Function from the names of all files of the repository to those to download.
 
     Returns:
         The folder of the snapshot, and its commit.

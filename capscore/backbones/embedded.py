@@ -55,7 +55,7 @@ def load_embedded(*, device: str | None = None, dtype: str | None = None) -> Emb
     """Load the embedded backbone from the PyPI packages of the extra `capscore[embedded]`.
 
     Args:
-        device: torch device; None for a GPU if there is one.
+        device: Torch device; None for a GPU if there is one.
         dtype: "float32" (None), "bfloat16" or "float16".
 
     Raises:

@@ -72,7 +72,7 @@ def load_backbone(
     """Load a backbone.
 
     Args:
-        spec: backbone to load, one of the following, tried in this order:
+        spec: Backbone to load, one of the following, tried in this order:
 
             - a `Backbone`, returned as it is;
             - a name or alias in the registry ("embedded", "M-CLIP/XLM-Roberta-Large-Vit-B-32"), which also
@@ -84,11 +84,11 @@ def load_backbone(
             - "org/name", a model on the Hub.
 
             "@revision" may follow anything that comes from the Hub.
-        device: torch device such as "cpu" or "cuda:0"; None for a GPU if there is one.
+        device: Torch device such as "cpu" or "cuda:0"; None for a GPU if there is one.
         dtype: "float32" (None), "bfloat16" or "float16".
-        revision: commit, branch or tag on the Hub; None for the pinned one, or `main` where none is pinned.
-        image_tower: any spec, for text towers that have no image tower of their own.
-        trust_remote_code: whether transformers may run Python code that comes with the weights.
+        revision: Commit, branch or tag on the Hub; None for the pinned one, or `main` where none is pinned.
+        image_tower: Any spec, for text towers that have no image tower of their own.
+        trust_remote_code: Whether transformers may run Python code that comes with the weights.
 
     Raises:
         BackboneUnavailable: the weights are not available. The message says what was asked for, the reason,

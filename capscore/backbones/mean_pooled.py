@@ -20,10 +20,10 @@ class MeanPooledTower(TextTower):
     """A transformers encoder, the attention-masked mean of all its tokens, a Linear with bias.
 
     Args:
-        encoder: model from `transformers.AutoModel`; its pooler, which is not used, is removed.
-        projection: linear layer from the encoder's width to the embedding's length.
-        tokenizer: tokenizer of the encoder.
-        max_tokens: context length, special tokens included.
+        encoder: Model from `transformers.AutoModel`; its pooler, which is not used, is removed.
+        projection: Linear layer from the encoder's width to the embedding's length.
+        tokenizer: Tokenizer of the encoder.
+        max_tokens: Context length, special tokens included.
     """
 
     def __init__(self, encoder: Any, projection: nn.Linear, tokenizer: Any, max_tokens: int):
@@ -52,11 +52,11 @@ def load_encoder_and_projection(
     """Encoder and projection from one state dict that holds both.
 
     Args:
-        folder: folder that the state dict was read from; named in errors.
-        config: config of the encoder.
-        state: tensors of both.
-        encoder_prefix: beginning of the names of the encoder's tensors, such as "transformer.".
-        projection_prefix: beginning of the names of the projection's weight and bias.
+        folder: Folder that the state dict was read from; named in errors.
+        config: Config of the encoder.
+        state: Tensors of both.
+        encoder_prefix: Beginning of the names of the encoder's tensors, such as "transformer.".
+        projection_prefix: Beginning of the names of the projection's weight and bias.
 
     Raises:
         BackboneUnavailable: tensors are missing, too many, or of another shape than the config says.

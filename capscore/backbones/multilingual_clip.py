@@ -34,9 +34,9 @@ def load_folder(folder: Path, options: LoadOptions) -> Backbone:
     """Load an M-CLIP text tower, and the image tower of another backbone.
 
     Args:
-        folder: folder with config.json (modelBase, numDims), model.safetensors or pytorch_model.bin, and the
+        folder: Folder with config.json (modelBase, numDims), model.safetensors or pytorch_model.bin, and the
             tokenizer; for an encoder that is not built in, also its config as encoder_config.json.
-        options: options of the backbone. Without an image tower, the registry's is used. Trust is needed
+        options: Options of the backbone. Without an image tower, the registry's is used. Trust is needed
             only for a tokenizer with its own code.
 
     Raises:

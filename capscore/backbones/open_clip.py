@@ -88,11 +88,11 @@ class OpenClipBackbone(TrainableBackbone):
 
         Args:
             model: CLIP, CustomTextCLIP or CoCa of open_clip.
-            tokenizer: tokenizer from `open_clip.get_tokenizer`.
-            preprocess: transform for evaluation; None for one built from the model's own settings.
-            name: name in signatures.
-            revision: revision in signatures; "" for a digest of the weights and the architecture.
-            prefix, languages, device, dtype: see `load_backbone` and `Backbone`.
+            tokenizer: Tokenizer from `open_clip.get_tokenizer`.
+            preprocess: Transform for evaluation; None for one built from the model's own settings.
+            name: Name in signatures.
+            revision: Revision in signatures; "" for a digest of the weights and the architecture.
+            prefix, languages, device, dtype: See `load_backbone` and `Backbone`.
 
         >>> model, _, preprocess = open_clip.create_model_and_transforms("ViT-B-32")  # doctest: +SKIP
         >>> OpenClipBackbone.from_model(
@@ -399,10 +399,10 @@ def load_folder(folder: Path, options: LoadOptions) -> Backbone:
     """Load a folder from `open_clip.push_to_hf_hub.save_for_hf`, or a downloaded repository of that form.
 
     Args:
-        folder: folder with open_clip_config.json, the weights and, for text towers other than CLIP's own, the
+        folder: Folder with open_clip_config.json, the weights and, for text towers other than CLIP's own, the
             tokenizer; the config of such a tower may be in the folder (config.json) or in a subfolder of its
             name.
-        options: options of the backbone, without an image tower: these models have their own. Code in the
+        options: Options of the backbone, without an image tower: these models have their own. Code in the
             folder never runs, trusted or not.
 
     Raises:
@@ -432,11 +432,11 @@ def load_open_clip(model: str, pretrained: str, options: LoadOptions) -> OpenCli
     """Load an architecture that open_clip knows, with weights.
 
     Args:
-        model: architecture, such as "ViT-B-32-quickgelu".
-        pretrained: tag of open_clip, such as "openai", or a file or folder with weights for the architecture.
+        model: Architecture, such as "ViT-B-32-quickgelu".
+        pretrained: Tag of open_clip, such as "openai", or a file or folder with weights for the architecture.
             Weights whose tag says that they were trained with QuickGELU use QuickGELU, whatever the
             architecture's name says: without it the numbers are wrong.
-        options: options of the backbone. The revision is a commit, branch or tag of the Hub repository with
+        options: Options of the backbone. The revision is a commit, branch or tag of the Hub repository with
             the tag's weights; "" for `main`. The name is ignored: it becomes MODEL/TAG, where TAG is the last
             part of a file's or folder's path.
 

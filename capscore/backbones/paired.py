@@ -36,9 +36,9 @@ class TextTower(nn.Module):
     """A text tower that reads masked batches, so that padding does not change an embedding.
 
     Attributes:
-        tokenizer: tokenizer of transformers.
-        dim: length of an embedding.
-        max_tokens: context length, special tokens included.
+        tokenizer: Tokenizer of transformers.
+        dim: Length of an embedding.
+        max_tokens: Context length, special tokens included.
     """
 
     tokenizer: Any
@@ -70,18 +70,18 @@ class PairedBackbone(TrainableBackbone):
     tower is not the one that the text tower was made for, its name is also part of `name`.
 
     Attributes:
-        image_name: name of the image tower's backbone.
-        image_tower: spec of the image tower for `load_backbone`; "" for the one that the text tower was made
+        image_name: Name of the image tower's backbone.
+        image_tower: Spec of the image tower for `load_backbone`; "" for the one that the text tower was made
             for, and if a backbone was given.
-        as_made: whether the image tower is the one that the text tower was made for.
+        as_made: Whether the image tower is the one that the text tower was made for.
 
     Args:
-        text: text tower, in float32.
-        options: options of the backbone; the languages are the text tower's.
-        settings: digest of the files that say how the text tower is used.
-        made_for: image tower that the text tower was made for, used if the options name none; "" if not
+        text: Text tower, in float32.
+        options: Options of the backbone; the languages are the text tower's.
+        settings: Digest of the files that say how the text tower is used.
+        made_for: Image tower that the text tower was made for, used if the options name none; "" if not
             known.
-        logit_scale: factor on cosines; None for the image tower's.
+        logit_scale: Factor on cosines; None for the image tower's.
 
     Raises:
         CapscoreError: there is no image tower, or the two towers do not share one space.

@@ -14,22 +14,22 @@ class Known:
     """One entry of the registry.
 
     Attributes:
-        name: name for `capscore.load(backbone=…)`.
+        name: Name for `capscore.load(backbone=…)`.
         kind: "embedded", "open_clip", "transformers", "multilingual_clip", "sentence_transformers", or
             "tuned" for fine-tuned weights that ship with capscore.
         model: open_clip architecture, or Hub id of the weights; for "tuned" a folder of this package.
         pretrained: open_clip tag; "" for other kinds.
-        revision: commit on the Hub; "" if none is pinned (`main` is used, and the signature names it).
-        image_tower: name of the backbone that lends this text tower its image tower; "" if it has its own.
-        prefix: text put before candidates and references.
-        languages: primary subtags; () if its makers do not state them.
-        dim: length of an embedding.
-        base: name of the backbone that a "tuned" one was fine-tuned from; "" for other kinds.
-        tuned: names of its fine-tuned companions, {metric: name}.
-        aliases: other names for it.
-        agreement: published agreement in percent, {benchmark: {coefficient: value}} (Gomes et al. 2025,
+        revision: Commit on the Hub; "" if none is pinned (`main` is used, and the signature names it).
+        image_tower: Name of the backbone that lends this text tower its image tower; "" if it has its own.
+        prefix: Text put before candidates and references.
+        languages: Primary subtags; () if its makers do not state them.
+        dim: Length of an embedding.
+        base: Name of the backbone that a "tuned" one was fine-tuned from; "" for other kinds.
+        tuned: Names of its fine-tuned companions, {metric: name}.
+        aliases: Other names for it.
+        agreement: Published agreement in percent, {benchmark: {coefficient: value}} (Gomes et al. 2025,
             table 1).
-        note: advice for choosing it.
+        note: Advice for choosing it.
     """
 
     name: str

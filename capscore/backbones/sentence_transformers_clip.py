@@ -66,8 +66,8 @@ def load_folder(folder: Path, options: LoadOptions) -> Backbone:
     """Load a text tower of sentence-transformers, and the image tower of another backbone.
 
     Args:
-        folder: folder with modules.json and the folders of the modules that it lists.
-        options: options of the backbone. The folder's default prompt is put after the prefix. Without an
+        folder: Folder with modules.json and the folders of the modules that it lists.
+        options: Options of the backbone. The folder's default prompt is put after the prefix. Without an
             image tower, the registry's is used.
 
     Raises:

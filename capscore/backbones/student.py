@@ -41,15 +41,15 @@ class StudentTextTower(MeanPooledTower):
     """A transformers encoder → attention-masked mean over all tokens → Linear(hidden, dim), not normalised.
 
     Args:
-        encoder: model from `transformers.AutoModel`.
-        tokenizer: tokenizer of the encoder.
-        dim: length of the teacher's embeddings.
-        max_tokens: context length, special tokens included; None for the longest that the encoder allows.
-        image_tower: spec of the teacher's image tower for `load_backbone`.
-        prefix: text put before every candidate and reference.
-        languages: codes of its training languages, stored in `language_code`'s form; None if not known.
-        teacher: name of the teacher, for the record.
-        logit_scale: factor on cosines during training; None for the image tower's.
+        encoder: Model from `transformers.AutoModel`.
+        tokenizer: Tokenizer of the encoder.
+        dim: Length of the teacher's embeddings.
+        max_tokens: Context length, special tokens included; None for the longest that the encoder allows.
+        image_tower: Spec of the teacher's image tower for `load_backbone`.
+        prefix: Text put before every candidate and reference.
+        languages: Codes of its training languages, stored in `language_code`'s form; None if not known.
+        teacher: Name of the teacher, for the record.
+        logit_scale: Factor on cosines during training; None for the image tower's.
 
     Raises:
         CapscoreError: `max_tokens` is out of the encoder's range, or a language code is unknown.
@@ -145,8 +145,8 @@ def load_folder(folder: Path, options: LoadOptions) -> Backbone:
     """Load a saved student with the image tower that it was made for, or with another one.
 
     Args:
-        folder: folder from `StudentTextTower.save_pretrained`.
-        options: options of the backbone; prefix, languages and image tower that are left out come from the
+        folder: Folder from `StudentTextTower.save_pretrained`.
+        options: Options of the backbone; prefix, languages and image tower that are left out come from the
             folder. No code comes with a student, so trust has no effect.
 
     Raises:

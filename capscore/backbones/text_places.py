@@ -28,8 +28,8 @@ def original_spans(original: str, changed: str, spans: Sequence[tuple[int, int]]
     punctuation belong to none.
 
     Args:
-        original: original text.
-        changed: its changed form, in the same order.
+        original: Original text.
+        changed: Its changed form, in the same order.
         spans: n pairs of start and end in `changed`; a span whose start is its end is empty.
 
     Returns:
@@ -73,9 +73,9 @@ def spans_of_pieces(text: str, ids: Sequence[int], pieces: Sequence[str]) -> lis
     """Pieces of SentencePiece, which together are the normalised text → their places in the original text.
 
     Args:
-        text: original text.
+        text: Original text.
         ids: n token ids.
-        pieces: text of each token; "▁" stands for a blank.
+        pieces: Text of each token; "▁" stands for a blank.
 
     >>> spans_of_pieces("Two ﬁne dogs", [4, 8, 2, 1], ["▁Two", "▁fine", "▁dog", "s"])
     [(4, 0, 3), (8, 4, 7), (2, 8, 11), (1, 11, 12)]
@@ -101,8 +101,8 @@ def settled(text: str, pieces: Sequence[tuple[int, int, int]]) -> list[tuple[int
     ends ever decrease.
 
     Args:
-        text: text of the pieces.
-        pieces: token id, start and end of each piece, in order.
+        text: Text of the pieces.
+        pieces: Token id, start and end of each piece, in order.
 
     >>> settled("a  e\u0301!", [(5, 0, 1), (6, 1, 4), (7, 5, 6)])
     [(5, 0, 1), (6, 3, 5), (7, 5, 6)]

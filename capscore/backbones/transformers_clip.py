@@ -60,10 +60,10 @@ class _Reading:
     """How a kind of text tower reads a batch.
 
     Attributes:
-        masked: whether it attends in both directions, so that padding must be masked. A causal tower pools
+        masked: Whether it attends in both directions, so that padding must be masked. A causal tower pools
             at the end token, before the padding.
-        full: whether it was trained on texts padded to the whole context, and reads the padding.
-        lowercase: whether it was trained on lower-cased texts.
+        full: Whether it was trained on texts padded to the whole context, and reads the padding.
+        lowercase: Whether it was trained on lower-cased texts.
     """
 
     masked: bool = False
@@ -102,9 +102,9 @@ def load_folder(folder: Path, options: LoadOptions) -> Backbone:
     """Load a checkpoint folder of the family.
 
     Args:
-        folder: folder with config.json, model.safetensors (or pytorch_model.bin), a tokenizer and
+        folder: Folder with config.json, model.safetensors (or pytorch_model.bin), a tokenizer and
             preprocessor_config.json.
-        options: options of the backbone, without an image tower: these checkpoints have their own.
+        options: Options of the backbone, without an image tower: these checkpoints have their own.
 
     Raises:
         BackboneUnavailable: a file is missing or damaged, or the weights do not fit the config.
@@ -179,12 +179,12 @@ class TransformersClip(TrainableBackbone):
     """A model of transformers with `get_text_features` and `get_image_features`.
 
     Args:
-        model: model in float32.
-        tokenizer: tokenizer of the model.
-        image_processor: image processor of the model, with torchvision or PIL.
-        options: options of the backbone.
+        model: Model in float32.
+        tokenizer: Tokenizer of the model.
+        image_processor: Image processor of the model, with torchvision or PIL.
+        options: Options of the backbone.
         kind: `model_type` of the model; "" for one with its own code.
-        settings: digest of the files that say how the weights are used.
+        settings: Digest of the files that say how the weights are used.
 
     Raises:
         CapscoreError: tokenizer and text tower disagree about the token that ends a text.

@@ -61,11 +61,11 @@ def load_tokenizer(
     """The tokenizer of a checkpoint folder.
 
     Args:
-        folder: folder with tokenizer.json or another vocabulary. A tokenizer.json without any configuration
+        folder: Folder with tokenizer.json or another vocabulary. A tokenizer.json without any configuration
             is taken for a RoBERTa variant's, as in LAION's repositories.
-        config: config of the model, if transformers does not know its config.json.
-        trust_remote_code: whether transformers may run the tokenizer's own code.
-        settings: further arguments of the tokenizer's class; they cannot make code run.
+        config: Config of the model, if transformers does not know its config.json.
+        trust_remote_code: Whether transformers may run the tokenizer's own code.
+        settings: Further arguments of the tokenizer's class; they cannot make code run.
 
     Raises:
         BackboneUnavailable: the vocabulary is missing or damaged, or needs code that is not trusted.

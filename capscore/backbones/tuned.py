@@ -87,15 +87,15 @@ def save_tuned(
     not written: it must be the base's.
 
     Args:
-        backbone: trained backbone, in float32.
-        folder: folder to write, created if needed; refused if it holds another model's weights.
-        base: backbone that the training started from, in float32 and unchanged since it was loaded.
-        base_spec: spec of the base for `load_backbone`. A commit is pinned if the base came from the Hub and
+        backbone: Trained backbone, in float32.
+        folder: Folder to write, created if needed; refused if it holds another model's weights.
+        base: Backbone that the training started from, in float32 and unchanged since it was loaded.
+        base_spec: Spec of the base for `load_backbone`. A commit is pinned if the base came from the Hub and
             the spec names none. A relative path is stored relative to `folder`, so that both folders can
             move together; an absolute path stays.
-        recipe: recipe of the training, such as "pr_mcs", for the record.
-        languages: language codes that it was trained on; None for the backbone's.
-        notes: anything else worth recording, ready for JSON.
+        recipe: Recipe of the training, such as "pr_mcs", for the record.
+        languages: Language codes that it was trained on; None for the backbone's.
+        notes: Anything else worth recording, ready for JSON.
         dtype: "float32", or "float16" for half the size and embeddings that differ by about 1e-3.
 
     Raises:
@@ -162,8 +162,8 @@ def load_folder(folder: Path, options: LoadOptions) -> Backbone:
     """Load a fine-tuned text tower: its base with the folder's tensors in place.
 
     Args:
-        folder: folder from `save_tuned`. Its base is loaded by name, from the Hub, or from a folder.
-        options: device, dtype and image tower for the base, and its `load_backbone`; prefix and languages
+        folder: Folder from `save_tuned`. Its base is loaded by name, from the Hub, or from a folder.
+        options: Device, dtype and image tower for the base, and its `load_backbone`; prefix and languages
             that are left out come from the folder. Code that comes with the base does not run, since it is
             the folder that names the base.
 

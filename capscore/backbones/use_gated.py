@@ -54,10 +54,10 @@ class GatedSentenceEncoder(UniversalSentenceEncoder):
     subtracts the centre from the encoder's rows.
 
     Attributes:
-        gate: gate network; g = σ(−logit).
+        gate: Gate network; g = σ(−logit).
         away: (512,), unit length, direction away from captions, and so from photos, for malformed texts.
         centre: (512,), centre of the backbone.
-        parts: description, ready for JSON, of what was added to the published encoder.
+        parts: Description, ready for JSON, of what was added to the published encoder.
     """
 
     away: torch.Tensor
@@ -99,8 +99,8 @@ def gated(encoder: UniversalSentenceEncoder, parts: Mapping[str, Any]) -> GatedS
     """The same encoder, its weights shared, with an untrained gate.
 
     Args:
-        encoder: encoder without a gate.
-        parts: sizes of the gate, {"gate": {"width": …, "layers": …, "heads": …}}.
+        encoder: Encoder without a gate.
+        parts: Sizes of the gate, {"gate": {"width": …, "layers": …, "heads": …}}.
 
     Raises:
         CapscoreError: parts of another form.

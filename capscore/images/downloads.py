@@ -25,7 +25,7 @@ class Downloads:
     """Fetches every URL once, so that the same bytes are keyed and decoded; deletes the files when closed.
 
     Args:
-        allow_urls: whether http(s) addresses may be fetched; otherwise they are returned, to be refused
+        allow_urls: Whether http(s) addresses may be fetched; otherwise they are returned, to be refused
             later.
     """
 

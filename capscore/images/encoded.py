@@ -23,7 +23,7 @@ class Encoded(ABC):
     """An image that is not decoded yet.
 
     Attributes:
-        name: name in error messages.
+        name: Name in error messages.
     """
 
     name: str

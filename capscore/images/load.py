@@ -21,8 +21,8 @@ def content_key(image: Any, *, allow_urls: bool = False) -> str:
     """A key of an image's content, which does not depend on its place.
 
     Args:
-        image: image in any form that `load_image` takes.
-        allow_urls: whether http(s) addresses may be fetched.
+        image: Image in any form that `load_image` takes.
+        allow_urls: Whether http(s) addresses may be fetched.
 
     Returns:
         "file:" and 32 hexadecimal digits for encoded images (paths, bytes, open files, dicts, URLs), a digest
@@ -51,12 +51,12 @@ def load_image(image: Any, *, allow_urls: bool = False, expected_key: str | None
     and multi-page files give their first frame, PIL images their current one.
 
     Args:
-        image: path (str, PathLike, "~/…", "file://…"), encoded bytes, open binary file, data URI, PIL image
+        image: Path (str, PathLike, "~/…", "file://…"), encoded bytes, open binary file, data URI, PIL image
             of any mode, uint8 array or tensor (H, W), (H, W, 1), (H, W, 3) or (H, W, 4), datasets.Image dict,
             or with `allow_urls` an http(s) address (at most
             `capscore.images.downloads.MAX_DOWNLOAD_BYTES`).
-        allow_urls: whether http(s) addresses may be fetched.
-        expected_key: earlier result of `content_key`; it is an error if the content has changed.
+        allow_urls: Whether http(s) addresses may be fetched.
+        expected_key: Earlier result of `content_key`; it is an error if the content has changed.
 
     Returns:
         A PIL image of mode RGB that shares no memory with the argument.

@@ -24,7 +24,7 @@ def check_images(images: Any) -> Sequence[Any]:
     Image feature is not decoded), and so is an Arrow column; iterators and streams become lists.
 
     Args:
-        images: list, tuple, array (N, H, W, C), 1-D object array, pandas or Arrow column, column of a data
+        images: List, tuple, array (N, H, W, C), 1-D object array, pandas or Arrow column, column of a data
             set, any other sequence, or an iterator.
 
     Raises:
@@ -66,8 +66,8 @@ class _DatasetColumn(Sequence):
     """A column of a `datasets.Dataset` as stored: paths and encoded bytes, not decoded.
 
     Args:
-        dataset: data set with its row order.
-        names: name of the column, followed by those of nested fields.
+        dataset: Data set with its row order.
+        names: Name of the column, followed by those of nested fields.
     """
 
     def __init__(self, dataset: Any, names: Sequence[str]):

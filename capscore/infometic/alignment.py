@@ -155,7 +155,7 @@ class Aligner(nn.Module, ABC):
             mask: bool (n, l), True for pieces, False for padding.
             scored: bool (n, l), pieces that get a score; None for all. Other pieces, such as special tokens,
                 are only context.
-            context: context of the words, for an aligner that `reads_words`; ignored by others.
+            context: Context of the words, for an aligner that `reads_words`; ignored by others.
 
         Raises:
             InputError: shapes do not agree, a number is not finite, there are too many pieces, or a needed
@@ -178,8 +178,8 @@ class Aligner(nn.Module, ABC):
         """Scores of pairs.
 
         Args:
-            images: states from `encode_images`.
-            texts: states from `encode_texts`.
+            images: States from `encode_images`.
+            texts: States from `encode_texts`.
             image_index: p indices of the pairs' images.
             text_index: p indices of the pairs' texts.
 
@@ -199,9 +199,9 @@ class Aligner(nn.Module, ABC):
         """Recall and precision of every image with every text.
 
         Args:
-            images: states of a images from `encode_images`.
-            texts: states of b texts from `encode_texts`.
-            chunk: maximum number of pairs at a time, which bounds the memory; with gradients, each chunk is
+            images: States of a images from `encode_images`.
+            texts: States of b texts from `encode_texts`.
+            chunk: Maximum number of pairs at a time, which bounds the memory; with gradients, each chunk is
                 computed again in the backward pass. None for all pairs at once.
 
         Returns:
@@ -297,7 +297,7 @@ def check_images(global_: Tensor, regions: Tensor, boxes: Tensor, mask: Tensor, 
     """Raise InputError unless the arguments are n images for `Aligner.encode_images`.
 
     Args:
-        dim: length that embeddings must have; None for any length.
+        dim: Length that embeddings must have; None for any length.
     """
     _check_shapes(global_, {"regions": regions}, mask, dim)
     expected = (*mask.shape, 4)
@@ -320,7 +320,7 @@ def check_texts(
     """Raise InputError unless the arguments are n texts for `Aligner.encode_texts`.
 
     Args:
-        dim: length that embeddings must have; None for any length.
+        dim: Length that embeddings must have; None for any length.
     """
     _check_shapes(global_, {"tokens": tokens}, mask, dim)
     if scored is not None and scored.shape != mask.shape:

@@ -27,8 +27,8 @@ def check_boxes(boxes: Any, size: tuple[int, int], *, row: int | None = None) ->
     Args:
         boxes: m boxes (left, top, right, bottom) in pixels: lists, tuples, an array (m, 4) or a tensor. An
             empty list gives (0, 4).
-        size: width and height of the upright photo in pixels.
-        row: number of the boxes' row, for error messages.
+        size: Width and height of the upright photo in pixels.
+        row: Number of the boxes' row, for error messages.
 
     Raises:
         InputError: a box is not four finite numbers, is inverted or empty, or lies entirely outside the
@@ -99,7 +99,7 @@ def suppress(boxes: np.ndarray, confidences: np.ndarray, threshold: float) -> np
     Args:
         boxes: (m, 4) in pixels.
         confidences: (m,).
-        threshold: intersection over union, in [0, 1], above which two boxes show the same thing.
+        threshold: Intersection over union, in [0, 1], above which two boxes show the same thing.
 
     Returns:
         int64 indices of the boxes that stay, most confident first.

@@ -25,8 +25,8 @@ def choose(regions: Regions, embeddings: np.ndarray, n: int = 20, seed: int = 0)
     Args:
         regions: m regions.
         embeddings: (m, d), one row per region.
-        n: number of regions to choose, at least 1.
-        seed: seed of the clusters' starts.
+        n: Number of regions to choose, at least 1.
+        seed: Seed of the clusters' starts.
 
     Returns:
         n int64 indices in ascending order; all m if there are no more than n regions.

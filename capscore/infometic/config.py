@@ -22,32 +22,32 @@ class InfoMetICConfig:
     difference from the authors' public code; `released` sets all of them as in that code.
 
     Attributes:
-        dim: length d of the backbone's embeddings.
-        width: length of the network's own vectors, for smaller weights; None for d. With a number, there is a
+        dim: Length d of the backbone's embeddings.
+        width: Length of the network's own vectors, for smaller weights; None for d. With a number, there is a
             linear layer into the network and one out of it for each modality.
-        heads: number of attention heads; divides the width.
-        intra_layers: number of transformer layers over the image tokens, and over the text tokens; may be 0.
-        inter_layers: number of transformer layers over both; may be 0.
-        shared_norm: whether the three transformers share one final layer norm (public code).
-        mask_padding: whether padding is masked. The public code does not mask it, so that its scores depend
+        heads: Number of attention heads; divides the width.
+        intra_layers: Number of transformer layers over the image tokens, and over the text tokens; may be 0.
+        inter_layers: Number of transformer layers over both; may be 0.
+        shared_norm: Whether the three transformers share one final layer norm (public code).
+        mask_padding: Whether padding is masked. The public code does not mask it, so that its scores depend
             on the length of the other captions.
-        text_positions: whether pieces have learned positions (paper; not in the public code).
-        box_positions: whether regions have positions, by a linear layer from their boxes.
-        global_box: whether the whole image has the position of the box (0, 0, 1, 1) (public code).
-        global_in_fusion: whether the whole image is a token of the transformers (it is never scored).
-        null_token: whether there is a zero vector besides the regions, for captions that mention none of
+        text_positions: Whether pieces have learned positions (paper; not in the public code).
+        box_positions: Whether regions have positions, by a linear layer from their boxes.
+        global_box: Whether the whole image has the position of the box (0, 0, 1, 1) (public code).
+        global_in_fusion: Whether the whole image is a token of the transformers (it is never scored).
+        null_token: Whether there is a zero vector besides the regions, for captions that mention none of
             them.
-        input_scale: factor on embeddings. The paper uses CLIP's embeddings, of a length of about 10; those of
+        input_scale: Factor on embeddings. The paper uses CLIP's embeddings, of a length of about 10; those of
             backbones have unit length.
-        context_width: hidden width of a part, not in the paper, that scores words by what each adds to its
+        context_width: Hidden width of a part, not in the paper, that scores words by what each adds to its
             caption (`capscore.infometic.alignment.WordContext`); with it, only pieces of semantic words have
             a score. It helps with sentence encoders, but not with text towers that embed single words well.
             None for no such part.
-        sharpness: factor on the products of the image with the pieces before the softmax, 1 in the paper.
+        sharpness: Factor on the products of the image with the pieces before the softmax, 1 in the paper.
             Training may set it so that few correct words fall below β.
-        n_regions: number of regions per image in training; scoring may use any number.
-        max_tokens: maximum number of pieces per text.
-        backbone: name of the backbone; "" if not known.
+        n_regions: Number of regions per image in training; scoring may use any number.
+        max_tokens: Maximum number of pieces per text.
+        backbone: Name of the backbone; "" if not known.
         backbone_revision: `Backbone.revision` of the backbone; "" if not known.
         backbone_fingerprint: `Backbone.fingerprint` of the backbone; "" if not known.
 

@@ -29,9 +29,9 @@ def word_context(
     """The context of a caption's pieces for `capscore.infometic.alignment.WordContext`.
 
     Args:
-        pieces: pieces of the caption.
-        words: all words of the caption.
-        counted: indices of the w words that count.
+        pieces: Pieces of the caption.
+        words: All words of the caption.
+        counted: Indices of the w words that count.
         added: (w, d), embedding of the caption minus that of the caption without the word, for these words.
 
     Returns:
@@ -70,7 +70,7 @@ def added_by_words(
     Args:
         captions: n captions.
         words: n lists of the words that count.
-        embed: function from m texts to (m, d), rows of unit length.
+        embed: Function from m texts to (m, d), rows of unit length.
 
     Returns:
         n float32 arrays (w, d): embedding of the caption minus that of the caption without the word.

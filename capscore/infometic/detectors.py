@@ -63,15 +63,15 @@ class TransformersDetector(RegionFinder):
     Made by `TransformersDetector.load`.
 
     Args:
-        model: network in float32.
-        processor: converter of photos (and names) to the network's input, and of its output to boxes.
+        model: Network in float32.
+        processor: Converter of photos (and names) to the network's input, and of its output to boxes.
         kind: "detr", "owlv2" or "grounding-dino".
-        name: name of the model in signatures.
-        names: things that an open-vocabulary detector looks for; () for other kinds.
-        device: device from `capscore.backbones.base.resolve_device`.
-        threshold: confidence that a box must exceed.
-        most: maximum number of regions per photo.
-        settings: digest of the files that say how the weights are used.
+        name: Name of the model in signatures.
+        names: Things that an open-vocabulary detector looks for; () for other kinds.
+        device: Device from `capscore.backbones.base.resolve_device`.
+        threshold: Confidence that a box must exceed.
+        most: Maximum number of regions per photo.
+        settings: Digest of the files that say how the weights are used.
     """
 
     def __init__(
@@ -120,15 +120,15 @@ class TransformersDetector(RegionFinder):
         """Load a detector from a local folder or the Hub; code that comes with weights never runs.
 
         Args:
-            model: folder with config.json, weights and preprocessor_config.json (and, for an open vocabulary,
+            model: Folder with config.json, weights and preprocessor_config.json (and, for an open vocabulary,
                 a tokenizer), or Hub id.
             kind: "detr" (any object detector of transformers), "owlv2" (OWLv2, OWL-ViT) or
                 "grounding-dino".
-            names: things that an open-vocabulary detector should look for; None for other kinds.
-            revision: commit, branch or tag of a Hub id; None for `main`.
-            device: torch device; None for a GPU if there is one.
-            threshold: confidence in [0, 1] that a box must exceed; None for 0.05.
-            most: maximum number of regions per photo.
+            names: Things that an open-vocabulary detector should look for; None for other kinds.
+            revision: Commit, branch or tag of a Hub id; None for `main`.
+            device: Torch device; None for a GPU if there is one.
+            threshold: Confidence in [0, 1] that a box must exceed; None for 0.05.
+            most: Maximum number of regions per photo.
 
         Raises:
             BackboneUnavailable: files are not available, damaged, or do not fit each other.
@@ -222,12 +222,12 @@ class TorchvisionDetector(RegionFinder):
     Made by `TorchvisionDetector.load`.
 
     Args:
-        model: network in float32.
+        model: Network in float32.
         name: torchvision's names of the model and of the weights.
-        labels: names of its classes.
-        device: device from `capscore.backbones.base.resolve_device`.
-        threshold: confidence that a box must exceed.
-        most: maximum number of regions per photo.
+        labels: Names of its classes.
+        device: Device from `capscore.backbones.base.resolve_device`.
+        threshold: Confidence that a box must exceed.
+        most: Maximum number of regions per photo.
     """
 
     def __init__(
@@ -257,12 +257,12 @@ class TorchvisionDetector(RegionFinder):
         """Load a detector of torchvision with its default weights.
 
         Args:
-            model: name of the detector, such as "fasterrcnn_resnet50_fpn_v2";
+            model: Name of the detector, such as "fasterrcnn_resnet50_fpn_v2";
                 `torchvision.models.list_models` lists them.
-            device: torch device; None for a GPU if there is one.
-            threshold: confidence in [0, 1] that a box must exceed; None for 0.05, below which torchvision
+            device: Torch device; None for a GPU if there is one.
+            threshold: Confidence in [0, 1] that a box must exceed; None for 0.05, below which torchvision
                 itself drops boxes.
-            most: maximum number of regions per photo; torchvision returns 100, SSD up to 300.
+            most: Maximum number of regions per photo; torchvision returns 100, SSD up to 300.
 
         Raises:
             InputError: torchvision has no detector of that name.

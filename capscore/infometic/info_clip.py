@@ -32,9 +32,9 @@ class InfoCLIP(Aligner):
     Boxes are checked but not used. The null token is a zero vector, so its product is 0.
 
     Args:
-        sharpness: factor on the products of query and tokens before the softmax. CLIP's embeddings have a
+        sharpness: Factor on the products of query and tokens before the softmax. CLIP's embeddings have a
             length of about 10; those of backbones have unit length, for which a factor of 100 is the same.
-        scale: factor on cosines in recall and precision, CLIP's `logit_scale`.
+        scale: Factor on cosines in recall and precision, CLIP's `logit_scale`.
 
     Raises:
         CapscoreError: a factor is not a number above 0.

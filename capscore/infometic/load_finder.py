@@ -26,19 +26,19 @@ def load_finder(
     """Load a region finder.
 
     Args:
-        spec: finder to load, one of
+        spec: Finder to load, one of
 
             - "windows": windows of several sizes, ranked by the embedder's image tower;
             - "detr:ID": any object detector of transformers (DETR, YOLOS, RT-DETR, …), by Hub id or folder;
             - "owlv2:ID" or "grounding-dino:ID": a detector of the things in `names`;
             - "torchvision:NAME": a detector of torchvision, such as "fasterrcnn_resnet50_fpn_v2";
             - a finder, which is returned as it is.
-        embedder: embedder of the backbone that will embed the regions.
-        names: things to look for, such as ("dog", "red ball"), for open-vocabulary detectors.
-        revision: commit, branch or tag of a Hub id; None for `main`.
-        device: device of a detector; None for the backbone's.
-        threshold: confidence that a detector's box must exceed; None for the finder's default.
-        most: maximum number of regions per photo.
+        embedder: Embedder of the backbone that will embed the regions.
+        names: Things to look for, such as ("dog", "red ball"), for open-vocabulary detectors.
+        revision: Commit, branch or tag of a Hub id; None for `main`.
+        device: Device of a detector; None for the backbone's.
+        threshold: Confidence that a detector's box must exceed; None for the finder's default.
+        most: Maximum number of regions per photo.
 
     Raises:
         InputError: an unknown kind of finder, an option that does not go with it, or more names than the
@@ -80,8 +80,8 @@ def check_finder(
     """Check the arguments of `load_finder` as far as possible without loading anything.
 
     Args:
-        spec: finder, as for `load_finder`.
-        names: things to look for, likewise.
+        spec: Finder, as for `load_finder`.
+        names: Things to look for, likewise.
 
     Returns:
         The kind ("a finder" for a finder object), the model ("" if there is none), and the names.

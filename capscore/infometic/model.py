@@ -68,13 +68,13 @@ class InfoMetIC(Aligner):
     New networks have random weights; call `torch.manual_seed` first to reproduce them.
 
     Args:
-        config: sizes and switches of the network.
+        config: Sizes and switches of the network.
 
     Attributes:
-        config: sizes and switches of the network.
-        name: name that it was loaded by; "" for a new network.
-        revision: commit, or a digest of the weights ("w" and eight hexadecimal digits); "" for a new network.
-        notes: notes recorded when it was saved; empty for a new network.
+        config: Sizes and switches of the network.
+        name: Name that it was loaded by; "" for a new network.
+        revision: Commit, or a digest of the weights ("w" and eight hexadecimal digits); "" for a new network.
+        notes: Notes recorded when it was saved; empty for a new network.
 
     >>> _ = torch.manual_seed(0)
     >>> model = InfoMetIC(InfoMetICConfig(dim=8, heads=2, intra_layers=1, inter_layers=1)).eval()
@@ -293,9 +293,9 @@ class InfoMetIC(Aligner):
         files in the folder stay.
 
         Args:
-            folder: folder to write, created if needed; refused if it holds another model.
+            folder: Folder to write, created if needed; refused if it holds another model.
             dtype: "float32", or "float16" for half the size.
-            notes: anything worth recording, ready for JSON; None for the notes that it was loaded with.
+            notes: Anything worth recording, ready for JSON; None for the notes that it was loaded with.
 
         Raises:
             CapscoreError: an unsupported dtype, a weight that is not finite in it, notes that are not ready
@@ -352,10 +352,10 @@ class InfoMetIC(Aligner):
         """Load a network from `save_pretrained`, in float32 and in eval mode.
 
         Args:
-            spec: folder, or Hub id of a model ("org/name"), which "@revision" may follow.
-            revision: commit, branch or tag on the Hub; None for `main`.
-            backbone: backbone that the embeddings will come from, to check that the weights are for it.
-            device: device such as "cpu" or "cuda:0"; None for a GPU if there is one.
+            spec: Folder, or Hub id of a model ("org/name"), which "@revision" may follow.
+            revision: Commit, branch or tag on the Hub; None for `main`.
+            backbone: Backbone that the embeddings will come from, to check that the weights are for it.
+            device: Device such as "cpu" or "cuda:0"; None for a GPU if there is one.
 
         Raises:
             BackboneUnavailable: the weights are missing, damaged, or do not fit their config.

@@ -36,8 +36,8 @@ class Pieces:
         starts: int64 (p,), place of each piece's first character in the caption, counted from 0.
         ends: int64 (p,), place after its last character; equal to `starts` for a piece that writes nothing,
             such as a blank. Pieces of one character share its place.
-        n_cut: number of pieces beyond the limit, which are left out.
-        seen: number of characters before the first piece that was left out; all characters if none was.
+        n_cut: Number of pieces beyond the limit, which are left out.
+        seen: Number of characters before the first piece that was left out; all characters if none was.
     """
 
     ids: list[int]
@@ -54,9 +54,9 @@ def split_pieces(backbone: Backbone, texts: Sequence[str], max_pieces: int = MAX
     """The pieces of captions; each distinct caption is tokenised once.
 
     Args:
-        backbone: backbone with `piece_spans`.
+        backbone: Backbone with `piece_spans`.
         texts: n captions; no prefix is added.
-        max_pieces: maximum number of pieces per caption, at least 1.
+        max_pieces: Maximum number of pieces per caption, at least 1.
 
     Returns:
         n `Pieces`. Equal captions share one object. A caption of blanks may have no pieces.
@@ -98,7 +98,7 @@ def encode_pieces(backbone: Backbone, ids: Sequence[int] | np.ndarray) -> np.nda
     Each piece is encoded once; up to `REMEMBERED` rows are remembered as long as the backbone exists.
 
     Args:
-        backbone: backbone with `piece_spans`.
+        backbone: Backbone with `piece_spans`.
         ids: n token ids from `Pieces.ids`, with or without repetitions.
 
     Returns:

@@ -69,10 +69,10 @@ class RegionFinder(ABC):
     """Proposes regions of photos.
 
     Attributes:
-        name: name in signatures, such as "windows" or "detr:facebook/detr-resnet-50".
-        fingerprint: digest that changes whenever the regions of a photo could.
-        most: maximum number of regions per photo.
-        names: things that it was told to look for; () if it takes no names.
+        name: Name in signatures, such as "windows" or "detr:facebook/detr-resnet-50".
+        fingerprint: Digest that changes whenever the regions of a photo could.
+        most: Maximum number of regions per photo.
+        names: Things that it was told to look for; () if it takes no names.
     """
 
     name: str

@@ -30,11 +30,11 @@ def load_aligner(
     """The aligner for a backbone, in eval mode on its device, and the aligner's name for signatures.
 
     Args:
-        weights: folder from `InfoMetIC.save_pretrained`, or Hub id; "info_clip" for the baseline without
+        weights: Folder from `InfoMetIC.save_pretrained`, or Hub id; "info_clip" for the baseline without
             weights; an aligner; None for the weights that ship with capscore for this backbone, or the
             baseline if there are none.
-        backbone: backbone of the embeddings.
-        revision: commit, branch or tag of a Hub id.
+        backbone: Backbone of the embeddings.
+        revision: Commit, branch or tag of a Hub id.
 
     Raises:
         CapscoreError: the weights are for another backbone.

@@ -43,8 +43,8 @@ class WindowFinder(RegionFinder):
     one pixel has one region.
 
     Args:
-        embedder: embedder of the windows; its cache stores them.
-        most: maximum number of regions per photo.
+        embedder: Embedder of the windows; its cache stores them.
+        most: Maximum number of regions per photo.
     """
 
     name = "windows"
@@ -79,7 +79,7 @@ def windows(size: tuple[int, int]) -> np.ndarray:
     """The distinct windows of a photo, float64 (m, 4) in whole pixels; the first one is the whole photo.
 
     Args:
-        size: width and height of the photo in pixels.
+        size: Width and height of the photo in pixels.
 
     >>> windows((1, 1))
     array([[0., 0., 1., 1.]])

@@ -24,11 +24,11 @@ class CaptionWord(NamedTuple):
     """A word of a caption.
 
     Attributes:
-        text: word as spelled in the caption, `caption[start:end]`.
-        start: place of its first character, counted from 0.
-        end: place after its last character.
-        semantic: whether its class is one of the semantic ones.
-        word_class: one of `CLASSES`. A number is a word in digits, or a number word, for which
+        text: Word as spelled in the caption, `caption[start:end]`.
+        start: Place of its first character, counted from 0.
+        end: Place after its last character.
+        semantic: Whether its class is one of the semantic ones.
+        word_class: One of `CLASSES`. A number is a word in digits, or a number word, for which
             `capscore.text.word_classes` finds no other class; "one" is not a number, since it is the article
             in most languages.
     """
@@ -47,8 +47,8 @@ def caption_words(
 
     Args:
         texts: n captions.
-        language: language code of all texts (see `capscore.text.languages.language_code`); None for English.
-        classes: the semantic classes among `CLASSES`.
+        language: Language code of all texts (see `capscore.text.languages.language_code`); None for English.
+        classes: The semantic classes among `CLASSES`.
 
     Returns:
         n lists of words in the order of the text, without overlaps; [] for a caption without words.
@@ -99,9 +99,9 @@ def word_scores(pieces: Pieces, piece_scores: np.ndarray, words: Sequence[Captio
     """Sums of the scores of each word's pieces.
 
     Args:
-        pieces: pieces of one caption.
+        pieces: Pieces of one caption.
         piece_scores: (p,), scores of the pieces.
-        words: words of the same caption.
+        words: Words of the same caption.
 
     Returns:
         A score for each word; None for a word that the tower has not read to its end because the caption was

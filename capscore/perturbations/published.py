@@ -54,9 +54,9 @@ class Perturbed:
         captions: n perturbed captions, none empty.
         unchanged: bool (n,), True where the caption is unchanged.
         not_found: int (n,), number of critical objects given as texts that are not in their caption.
-        kind: one of `KINDS`.
-        language: primary subtag, or None if no language was stated.
-        settings: settings that the result depends on, for signatures.
+        kind: One of `KINDS`.
+        language: Primary subtag, or None if no language was stated.
+        settings: Settings that the result depends on, for signatures.
     """
 
     captions: list[str]
@@ -93,15 +93,15 @@ def perturb(
 
     Args:
         captions: n texts in one language.
-        kind: one of `KINDS`.
-        language: language code (see `capscore.text.languages.language_code`); None for English.
-        p: probability of drawing a word, from 0 to 1.
-        seed: whole number that seeds the draws.
-        objects: critical objects of each caption for substitution, as texts or as (start, end) places in it
+        kind: One of `KINDS`.
+        language: Language code (see `capscore.text.languages.language_code`); None for English.
+        p: Probability of drawing a word, from 0 to 1.
+        seed: Whole number that seeds the draws.
+        objects: Critical objects of each caption for substitution, as texts or as (start, end) places in it
             (see `find_objects`); None for the caption's nouns (`find_nouns`). An object that is not in the
             caption is left out and counted. A caption with fewer than two different objects, ignoring case,
             is unchanged.
-        shared_draws: whether repetition, removal and masking draw the same words of a caption, as published.
+        shared_draws: Whether repetition, removal and masking draw the same words of a caption, as published.
         removal: "keep" the drawn words, as published, or "drop" them.
 
     Raises:

@@ -49,9 +49,9 @@ def perturb_unseen(
 
     Args:
         captions: n texts in one language.
-        kind: one of `KINDS`.
-        language: language code (see `capscore.text.languages.language_code`); None for English.
-        seed: whole number that seeds the draws.
+        kind: One of `KINDS`.
+        language: Language code (see `capscore.text.languages.language_code`); None for English.
+        seed: Whole number that seeds the draws.
 
     Raises:
         CapscoreError: an unknown kind, or a seed that is not a whole number.

@@ -16,8 +16,8 @@ def word_changes(before: str, after: str, language: str | None = None) -> tuple[
     """The places of words that only one of two captions has there.
 
     Args:
-        before, after: two captions.
-        language: language code of both (see `capscore.text.languages.language_code`); None for English.
+        before, after: Two captions.
+        language: Language code of both (see `capscore.text.languages.language_code`); None for English.
 
     Returns:
         (start, end) places in `before`, and in `after`, from left to right; adjacent words are one place.

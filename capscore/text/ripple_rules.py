@@ -39,14 +39,14 @@ class RippleRules:
     a node that holds gives the tag, and then its exceptions are tried.
 
     Args:
-        lexicon: lines "word TAG"; ".*ing TAG" for words with that ending; "TAG4UNKN-WORD",
+        lexicon: Lines "word TAG"; ".*ing TAG" for words with that ending; "TAG4UNKN-WORD",
             "TAG4UNKN-CAPITAL" and "TAG4UNKN-NUM" for other words, names and numbers.
-        rules: lines with one rule each, indented by a tab per rule that it is an exception to; the first one
+        rules: Lines with one rule each, indented by a tab per rule that it is an exception to; the first one
             stands for the lexicon.
-        lower: function from a word to its spelling in small letters.
-        endings: patterns of words that the lexicon lacks, and the tag of each; tried before the lexicon's
+        lower: Function from a word to its spelling in small letters.
+        endings: Patterns of words that the lexicon lacks, and the tag of each; tried before the lexicon's
             endings.
-        prefixes: letters that are words of their own at the beginning of a word, as in Arabic. The lexicon's
+        prefixes: Letters that are words of their own at the beginning of a word, as in Arabic. The lexicon's
             tag "_", for words written as one, is then ignored.
 
     Raises:

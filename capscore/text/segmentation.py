@@ -58,7 +58,7 @@ def tokenize(texts: Sequence[str], language: str | None = None) -> list[list[str
 
     Args:
         texts: n captions.
-        language: language code of all texts (see `capscore.text.languages.language_code`); None for English.
+        language: Language code of all texts (see `capscore.text.languages.language_code`); None for English.
 
     Returns:
         n lists of words in lower case; [] for a caption without words.

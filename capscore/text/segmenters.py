@@ -23,9 +23,9 @@ class Segmenter:
     """How the words of a language are found.
 
     Attributes:
-        name: name in signatures: package or rules, with versions.
-        tokens: function from a text to its words as metrics count them.
-        pieces: function from a text to its pieces between white space and word boundaries.
+        name: Name in signatures: package or rules, with versions.
+        tokens: Function from a text to its words as metrics count them.
+        pieces: Function from a text to its pieces between white space and word boundaries.
     """
 
     name: str
@@ -37,9 +37,9 @@ def segmenter_package(module: str, package: str, extra: str) -> ModuleType:
     """Import a module of a segmenter.
 
     Args:
-        module: name of the module.
-        package: name of its package on PyPI.
-        extra: extra of capscore that installs it, which is the language code.
+        module: Name of the module.
+        package: Name of its package on PyPI.
+        extra: Extra of capscore that installs it, which is the language code.
 
     Raises:
         MissingExtraError: the package is not installed.

@@ -28,10 +28,10 @@ class Word(NamedTuple):
     """A word of a text.
 
     Attributes:
-        text: word as spelled in the text, `text[start:end]`.
-        start: place of its first character, counted from 0.
-        end: place after its last character.
-        word_class: one of `capscore.text.word_classes.CLASSES`. Proper nouns are nouns; auxiliaries,
+        text: Word as spelled in the text, `text[start:end]`.
+        start: Place of its first character, counted from 0.
+        end: Place after its last character.
+        word_class: One of `capscore.text.word_classes.CLASSES`. Proper nouns are nouns; auxiliaries,
             pronouns, numbers and everything else without a class of its own are "other".
     """
 
@@ -48,8 +48,8 @@ class Tagger:
     """Texts → their words; remembers the words of up to `REMEMBERED` texts.
 
     Args:
-        name: name in signatures, with versions.
-        words: function from texts to their words, called by one thread at a time.
+        name: Name in signatures, with versions.
+        words: Function from texts to their words, called by one thread at a time.
     """
 
     def __init__(self, name: str, words: _Words):

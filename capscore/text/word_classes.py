@@ -60,7 +60,7 @@ def tag(texts: Sequence[str], language: str | None = None) -> list[list[Word]]:
 
     Args:
         texts: n captions.
-        language: language code of all texts (see `capscore.text.languages.language_code`); None for English.
+        language: Language code of all texts (see `capscore.text.languages.language_code`); None for English.
 
     Returns:
         n lists of words in the order of the text, without overlaps; [] for a caption without words.
@@ -111,10 +111,10 @@ class _Source:
     """Source of a language's tagger.
 
     Attributes:
-        modules: modules that it needs.
-        package: package to name if one of them is missing.
-        extra: extra of capscore that installs the package.
-        load: function from a language code to the tagger.
+        modules: Modules that it needs.
+        package: Package to name if one of them is missing.
+        extra: Extra of capscore that installs the package.
+        load: Function from a language code to the tagger.
     """
 
     modules: tuple[str, ...]
