@@ -217,3 +217,17 @@ def test_classes_have_names_of_their_own():
     # a metric's scorer, and the network that it is named after
     places.pop("InfoMetIC", None)
     told([f"{name} is a class in {' and in '.join(at)}" for name, at in places.items() if len(at) > 1])
+
+
+# a command of its own, and the measurement of how long the command takes to start
+COMMANDS_OUTSIDE = {"training/push.py", "benchmarks/speed/startup.py"}
+
+
+def test_outside_the_library_only_commands_import_the_command_line():
+    problems = []
+    for folder in ("training", "benchmarks", "metrics", "datasets_scripts", "docs"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            name = path.relative_to(ROOT).as_posix()
+            if name not in COMMANDS_OUTSIDE and "capscore.cli" in path.read_text(encoding="utf-8"):
+                problems.append(f"{name} imports capscore.cli and is no command")
+    told(problems)

@@ -15,9 +15,9 @@ from typing import Annotated, Any
 
 import typer
 
-from capscore.cli.cache import readable_size
 from capscore.cli.options import Debug
 from capscore.cli.terminal import DEBUG, command, make_console, make_table, print_line, say
+from capscore.files.sizes import readable_size
 from training.engine.hub_push import Pushed, check_options, push
 from training.engine.push_plan import Plan, plan
 

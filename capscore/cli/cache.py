@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..files.sizes import readable_size
 from .options import AsJson
 from .request import make_command, option
 from .terminal import UsageError, make_console, make_table, print_json, print_line
@@ -149,15 +150,6 @@ def clear(request: CacheClearRequest, plan: ClearPlan) -> None:
 def _asks() -> bool:
     """Whether somebody is there to answer."""
     return sys.stdin.isatty()
-
-
-def readable_size(count: float) -> str:
-    """A number of bytes for people, such as 3.1 MB."""
-    for unit in ("bytes", "KB", "MB"):
-        if count < 1000:
-            return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
-        count /= 1000
-    return f"{count:.1f} GB"
 
 
 cache_app.command("info", help="Show what the cache holds, by backbone.")(

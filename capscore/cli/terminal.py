@@ -39,7 +39,7 @@ _FLAGS = {
 }
 _NAMES = {"cache": "cache-dir"}
 # arguments without an option's name: the value says which is meant
-_POSITIONAL = ("path", "photo")
+_POSITIONAL = ("folder", "path", "photo", "repo_id")
 
 
 class UsageError(CapscoreError):

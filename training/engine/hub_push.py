@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from capscore.cli.terminal import UsageError
-from capscore.errors import CapscoreError
+from capscore.errors import CapscoreError, InputError, Setting
 from training.engine.model_card import CARD
 from training.engine.push_plan import NETWORK, Plan, PushedFile, files_read, is_network, one_line
 
@@ -73,7 +72,7 @@ def push(
             the folder lacks; else they are an error.
 
     Raises:
-        UsageError: options that exclude each other.
+        InputError: options that exclude each other.
         CapscoreError: the Hub is not available or refuses; says why, and what is on the Hub now.
     """
     check_options(repo_id, revision=revision, create_pr=create_pr, tag=tag)
@@ -95,7 +94,9 @@ def push(
         if stale and not delete_stale:
             raise CapscoreError(
                 f"{repo_id} has files that loading would read besides those of {ready.folder}: "
-                f"{', '.join(stale)}; --delete-stale deletes them in the same commit. Nothing was sent"
+                f"{', '.join(stale)}; ",
+                Setting("delete_stale", True),
+                " deletes them in the same commit. Nothing was sent",
             )
         if is_new:
             api.create_branch(repo_id, branch=branch, revision=head.sha)
@@ -128,24 +129,34 @@ def push(
 
 
 def check_options(repo_id: str, *, revision: str | None, create_pr: bool, tag: str | None) -> None:
-    """Check the options as far as possible without the Hub; raises UsageError."""
+    """Check the options as far as possible without the Hub; raises InputError."""
     from huggingface_hub.errors import HFValidationError
     from huggingface_hub.utils import validate_repo_id
 
     try:
         validate_repo_id(repo_id)
     except HFValidationError as error:
-        raise UsageError(f"{repo_id!r} is not a Hub id: {one_line(error)}") from None
+        raise InputError(Setting("repo_id", repo_id), f" is not a Hub id: {one_line(error)}") from None
     if "/" not in repo_id:
-        raise UsageError(f"{repo_id!r}: expected org/name (or your user name, /name)")
+        raise InputError(Setting("repo_id", repo_id), ": expected org/name (or your user name, /name)")
     if revision is not None and (not revision.strip() or _COMMIT.fullmatch(revision)):
-        raise UsageError(f"--revision {revision!r}: expected a branch; a commit cannot be added to")
+        raise InputError(Setting("revision", revision), ": expected a branch; a commit cannot be added to")
     if create_pr and revision is not None:
-        raise UsageError("--create-pr and --revision: a pull request is always one to main; give one of them")
+        raise InputError(
+            Setting("create_pr"),
+            " and ",
+            Setting("revision"),
+            ": a pull request always goes to main; give only one of them",
+        )
     if create_pr and tag is not None:
-        raise UsageError("--create-pr and --tag: a commit is tagged once it is merged; give one of them")
+        raise InputError(
+            Setting("create_pr"),
+            " and ",
+            Setting("tag"),
+            ": a commit is tagged once it is merged; give only one of them",
+        )
     if tag is not None and not tag.strip():
-        raise UsageError("--tag is empty")
+        raise InputError(Setting("tag"), " is empty")
 
 
 def _prepare(api: HfApi, repo_id: str, *, private: bool, create_pr: bool, place: dict[str, str]) -> bool:

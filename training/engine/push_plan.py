@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 
-from capscore.cli.cache import readable_size
-from capscore.cli.terminal import UsageError
-from capscore.errors import CapscoreError
+from capscore.errors import CapscoreError, InputError, Setting
+from capscore.files.sizes import readable_size
 from training.engine.model_card import CARD
 
 KINDS = ("tuned", "student")  # in the order in which loading tries them
@@ -90,14 +89,14 @@ def plan(folder: str | Path, include: Sequence[str] = ()) -> Plan:
         include: Patterns of further files to send ("log.jsonl", "checkpoints/step-000100/*").
 
     Raises:
-        UsageError: there is no such folder, or a pattern matches nothing.
+        InputError: there is no such folder, or a pattern matches nothing.
         CapscoreError: the tower or network cannot be loaded, its weights are not finite, it needs a folder of
             this machine or contains pickles; the card is missing, lacks licence or languages, or belongs to
             something else; the files exceed the Hub's limits. Names the file.
     """
     folder = Path(folder).expanduser()
     if not folder.is_dir():
-        raise UsageError(f"there is no folder {folder}")
+        raise InputError(Setting("folder", str(folder)), ": there is no such folder")
     kind = _kind(folder)
     found = [
         PushedFile(path.relative_to(folder).as_posix(), path, path.stat().st_size)
@@ -153,7 +152,7 @@ def _sort_out(
         if not any(fnmatchcase(name, pattern) for name in names):
             near = difflib.get_close_matches(pattern, names, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise UsageError(f"--include {pattern!r} matches no file in {folder}{hint}")
+            raise InputError(Setting("include", pattern), f" matches no file in {folder}{hint}")
     read = set(files_read(kind, names))
     card = folder / CARD
     shown = card.read_text(encoding="utf-8", errors="replace") if card.is_file() else ""
