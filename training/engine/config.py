@@ -24,6 +24,8 @@ from capscore.errors import CapscoreError, InputError, Setting
 Settings = TypeVar("Settings")
 
 _BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+# Options of the library under another name than the setting of a recipe.
+_NAMES = {"path": "data"}
 _EXPECTED = {bool: "true or false", str: "text", int: "a whole number", float: "a number"}
 
 
@@ -114,12 +116,13 @@ def as_flag(setting: Setting) -> str:
     >>> as_flag(Setting("kinds", ["jumble", "masking"])), as_flag(Setting("dropout", False))
     ('--kinds jumble masking', '--no_dropout')
     """
+    name = _NAMES.get(setting.name, setting.name)
     if not setting.has_value or setting.value is True:
-        return f"--{setting.name}"
+        return f"--{name}"
     if setting.value is False:
-        return f"--no_{setting.name}"
+        return f"--no_{name}"
     many = isinstance(setting.value, (list, tuple))
-    return f"--{setting.name} {' '.join(map(str, setting.value)) if many else setting.value}"
+    return f"--{name} {' '.join(map(str, setting.value)) if many else setting.value}"
 
 
 class _Parser(argparse.ArgumentParser):
