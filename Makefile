@@ -57,9 +57,10 @@ test-all: test-datasets-3.6 test-kernels ## run everything, and kill training ru
 coverage: $(VENV)/.installed ## run the tests; print how much of capscore/ they cover
 	$(OFFLINE) $(PYTEST) --cov=capscore --cov-report=term:skip-covered
 
-lint: $(VENV)/.installed ## check style and formatting
+lint: $(VENV)/.installed ## check style, formatting and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/mypy
 
 format: $(VENV)/.installed ## mend style and formatting
 	$(BIN)/ruff check --fix .

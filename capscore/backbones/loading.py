@@ -112,6 +112,7 @@ def load_backbone(
         load_backbone=load_backbone,
     )
     reason: tuple[Part, ...]
+    cause: Exception
     try:
         return _load(name, options)
     except BackboneUnavailable as error:
@@ -165,10 +166,12 @@ def _load_known(known: Known, name: str, plain: str, options: LoadOptions) -> Ba
     if known.kind == "embedded":
         _refuse(name, revision=options.revision, image_tower=options.image_tower)
         if known.name == "embedded":
-            from .embedded import load_embedded as load
-        else:
-            from .embedded import load_embedded_uncentred as load
-        return load(device=options.device, dtype=options.dtype)
+            from .embedded import load_embedded
+
+            return load_embedded(device=options.device, dtype=options.dtype)
+        from .embedded import load_embedded_uncentred
+
+        return load_embedded_uncentred(device=options.device, dtype=options.dtype)
     options = replace(options, prefix=known.prefix, languages=frozenset(known.languages) or None)
     if known.kind == "tuned":
         return _load_shipped(known, replace(options, name=known.name))

@@ -74,20 +74,16 @@ def _load_tower(folder: Path, settings: dict[str, Any], trust_remote_code: bool)
 def _encoder_config(folder: Path, model_base: str) -> Any:
     from transformers import AutoConfig
 
-    if (folder / _OWN_CONFIG).is_file():
-        raw = read_json(folder / _OWN_CONFIG)
-    else:
-        raw = encoder_config(model_base)
-        if raw is None:
-            raise CapscoreError(
-                f"{folder / 'config.json'} names the encoder {model_base!r}, which is not one of "
-                f"{', '.join(sorted(ENCODERS))}: put that encoder's config.json there as {_OWN_CONFIG}"
-            )
+    own = folder / _OWN_CONFIG
+    raw = read_json(own) if own.is_file() else encoder_config(model_base)
+    if raw is None:
+        raise CapscoreError(
+            f"{folder / 'config.json'} names the encoder {model_base!r}, which is not one of "
+            f"{', '.join(sorted(ENCODERS))}: put that encoder's config.json there as {_OWN_CONFIG}"
+        )
     raw = dict(raw)
     kind = raw.pop("model_type", "")
     try:
         return AutoConfig.for_model(kind, **raw)
     except ValueError as error:
-        raise CapscoreError(
-            f"{folder / _OWN_CONFIG} describes an encoder of type {kind!r}: {in_one_line(error)}"
-        ) from None
+        raise CapscoreError(f"{own} describes an encoder of type {kind!r}: {in_one_line(error)}") from None

@@ -70,6 +70,13 @@ from .transformers_tokenizer import (
 class OpenClipBackbone(TrainableBackbone):
     """A model of open_clip as a Backbone; made by `load_folder`, `load_open_clip` or `from_model`."""
 
+    _model: Any
+    _text: torch.nn.Module
+    _tokenizer: _Tokenizer
+    _transform: Callable[[Image.Image], torch.Tensor]
+    _tight: bool
+    _settings: str
+
     @classmethod
     def from_model(
         cls,
@@ -113,7 +120,7 @@ class OpenClipBackbone(TrainableBackbone):
     @classmethod
     def _of(
         cls,
-        model: torch.nn.Module,
+        model: Any,
         tokenizer: _Tokenizer,
         preprocess: Callable[[Image.Image], torch.Tensor] | None,
         options: LoadOptions,
@@ -198,7 +205,7 @@ class _TextSide(torch.nn.Module):
         self.text_projection = model.text_projection
 
 
-def _text_side(model: torch.nn.Module) -> torch.nn.Module:
+def _text_side(model: Any) -> torch.nn.Module:
     return _TextSide(model) if isinstance(model, CLIP) else model.text
 
 
@@ -222,7 +229,7 @@ def padding_is_free(model: torch.nn.Module, tokenizer: _Tokenizer) -> bool:
     return causal and reads_the_text
 
 
-def _causal_text_features(model: torch.nn.Module, ids: torch.Tensor) -> torch.Tensor:
+def _causal_text_features(model: Any, ids: torch.Tensor) -> torch.Tensor:
     """open_clip's causal text tower on fewer positions than its context has."""
     tower = getattr(model, "text", model)
     width = ids.shape[1]
@@ -237,13 +244,13 @@ def _causal_text_features(model: torch.nn.Module, ids: torch.Tensor) -> torch.Te
     return projection(x) if isinstance(projection, torch.nn.Linear) else x @ projection
 
 
-def _pooling(tower: torch.nn.Module) -> tuple[str, int | None]:
+def _pooling(tower: Any) -> tuple[str, int | None]:
     if isinstance(tower, CLIP):
         return tower.text_pool_type, tower.text_eos_id
     return tower.pool_type, tower.eos_id
 
 
-def _embedding_length(model: torch.nn.Module) -> int:
+def _embedding_length(model: Any) -> int:
     tower = getattr(model, "text", model)
     if isinstance(tower, HFTextEncoder):
         return tower.output_dim
@@ -349,7 +356,7 @@ class _HubTokenizer(_Tokenizer):
         rows = piece_spans(self._tokenizer, clean)
         if self._strip_sep:
             sep = self._tokenizer.sep_token_id
-            rows = [[(0 if token == sep else token, *span) for token, *span in row] for row in rows]
+            rows = [[(0 if token == sep else token, start, end) for token, start, end in row] for row in rows]
         return in_originals(texts, clean, rows)
 
     def _with_class_token(self, texts: list[str]) -> Tokens:

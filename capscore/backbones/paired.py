@@ -116,9 +116,9 @@ class PairedBackbone(TrainableBackbone):
                 f"the towers do not share one space: {name} has {text.dim} numbers per text, "
                 f"{image.name} has {image.dim} per image"
             )
-        named = isinstance(image_tower, str)
-        self.as_made = named and _official(image_tower) == _official(made_for)
-        self.image_name, self.image_tower = image.name, image_tower if named and not self.as_made else ""
+        spec = image_tower if isinstance(image_tower, str) else ""
+        self.as_made = bool(spec) and _official(spec) == _official(made_for)
+        self.image_name, self.image_tower = image.name, "" if self.as_made else spec
         self.name = name if self.as_made else f"{name}+{image.name}"
         self.dim, self.prefix, self.languages = text.dim, options.prefix, options.languages
         self.max_tokens = text.max_tokens

@@ -61,7 +61,7 @@ def in_originals(
             [
                 (token, *span)
                 for (token, _, _), span in zip(
-                    row, original_spans(original, text, [span for _, *span in row]), strict=True
+                    row, original_spans(original, text, [(start, end) for _, start, end in row]), strict=True
                 )
             ],
         )

@@ -131,7 +131,7 @@ def _pil_pixels(image: Image.Image) -> Image.Image:
 def _upright_rgb(image: Image.Image, name: str) -> Image.Image:
     """A loaded image of any mode → RGB, upright, transparency laid on white."""
     try:
-        turn = _UPRIGHT.get(image.getexif().get(_ORIENTATION_TAG))
+        turn = _UPRIGHT.get(image.getexif().get(_ORIENTATION_TAG, 0))
     except Exception:  # a photo with damaged EXIF is still a photo, of unknown orientation
         turn = None
     rgb = _rgb(image, name)

@@ -91,7 +91,8 @@ def _dataset_column(images: Any) -> Sequence[Any] | None:
     datasets = sys.modules.get("datasets")  # imported already if there is a column
     if datasets is None:
         return None
-    names, source = [], images
+    names: list[str] = []
+    source = images
     while hasattr(source, "column_name") and type(source).__module__.startswith("datasets."):
         names.insert(0, source.column_name)
         source = source.source

@@ -114,10 +114,10 @@ def _read_data_uri(uri: str) -> bytes:
     header, comma, payload = uri.partition(",")
     if not comma:
         raise image_error(f"{describe(uri)}: a data URI without a comma; expected data:image/…;base64,…")
-    payload = urllib.parse.unquote_to_bytes(payload)
+    data = urllib.parse.unquote_to_bytes(payload)
     if not header.lower().endswith(";base64"):
-        return payload
+        return data
     try:
-        return base64.b64decode(b"".join(payload.split()), validate=True)
+        return base64.b64decode(b"".join(data.split()), validate=True)
     except binascii.Error as error:
         raise image_error(f"{describe(uri)}: its base64 cannot be decoded: {error}") from None

@@ -141,11 +141,11 @@ class InfoMetICConfig:
                 f"the InfoMetIC weights were made for embeddings of length {self.dim} ({made_for}); "
                 f"the embeddings of {given} have length {backbone.dim}"
             )
-        recorded = (
+        both = (
             (self.backbone_revision, backbone.revision),
             (self.backbone_fingerprint, backbone.fingerprint),
         )
-        recorded = [(mine, other) for mine, other in recorded if mine]
+        recorded = [(mine, other) for mine, other in both if mine]
         if recorded and not any(mine == other for mine, other in recorded):
             raise CapscoreError(
                 f"the InfoMetIC weights were made for {made_for}, not for {given}: "

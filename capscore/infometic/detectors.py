@@ -390,7 +390,7 @@ def _load_network(folder: Path, kind: str) -> Any:
     config = load_config(folder, "a detector")
     if kind in _TYPES:
         fits, expected = found in _TYPES[kind], " or ".join(_TYPES[kind])
-        auto = transformers.AutoModelForZeroShotObjectDetection
+        auto: Any = transformers.AutoModelForZeroShotObjectDetection
     else:
         fits = type(config) in transformers.MODEL_FOR_OBJECT_DETECTION_MAPPING
         auto, expected = transformers.AutoModelForObjectDetection, "an object detector"

@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from safetensors.torch import save
@@ -93,7 +93,8 @@ class InfoMetIC(Aligner):
     def __init__(self, config: InfoMetICConfig) -> None:
         super().__init__()
         self.config = config
-        self.name, self.revision, self.notes = "", "", {}
+        self.name, self.revision = "", ""
+        self.notes: dict[str, Any] = {}
         dim, width = config.dim, config.inner_width
         if config.width is not None:
             self.image_in, self.text_in, self.image_out, self.text_out = (
@@ -128,7 +129,7 @@ class InfoMetIC(Aligner):
         config = self.config
         for layers in (self.image_layers, self.text_layers, self.inter_layers):
             for layer in layers:
-                layer.initialise(len(layers))
+                cast(_Layer, layer).initialise(len(layers))  # a ModuleList does not say what it holds
         for linear in (self.region_query, self.token_query, self.region_key, self.token_key):
             nn.init.normal_(linear.weight, std=linear.in_features**-0.5)
         if config.width is not None:
@@ -249,7 +250,7 @@ class InfoMetIC(Aligner):
         if self.reads_words:
             asked = asked + self._words(images, texts, image_index, text_index)
         asked = asked * self.config.sharpness
-        if self.reads_words:
+        if texts.log_weight is not None:
             asked = asked + texts.log_weight[text_index]
         token_scores = softmax_over(asked, texts.scored[text_index])
         seen, read = mean_by(region_scores, regions), mean_by(token_scores, tokens)
@@ -266,6 +267,8 @@ class InfoMetIC(Aligner):
         self, images: ImageStates, texts: TextStates, image_index: Tensor, text_index: Tensor
     ) -> Tensor:
         """(p, l): products of the image with what each piece's word adds to the text."""
+        assert images.word_query is not None and images.hidden is not None
+        assert texts.added is not None and texts.hidden is not None
         added = products(images.word_query[image_index], texts.added[text_index])
         hidden = functional.gelu(images.hidden[image_index][:, None] + texts.hidden[text_index])
         return added + self.word_out(functional.gelu(self.word_hidden(hidden)))[..., 0]

@@ -122,7 +122,7 @@ def word_scores(pieces: Pieces, piece_scores: np.ndarray, words: Sequence[Captio
             f"{scores.shape} with {int((~np.isfinite(scores)).sum())} that are not finite"
         )
     shares = word_shares(pieces, words)
-    sums, written = scores @ shares, shares.any(axis=0)
+    sums, written = scores @ shares, np.any(shares, axis=0)
     return [
         float(total) if has_pieces and word.end <= pieces.seen else None
         for word, total, has_pieces in zip(words, sums, written, strict=True)

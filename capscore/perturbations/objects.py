@@ -80,8 +80,8 @@ def find_objects(
         raise InputError(f"{given} for {len(captions)} captions; expected a list for each", field="objects")
     found = []
     not_found = np.zeros(len(captions), dtype=np.int64)
-    for row, (caption, given) in enumerate(zip(captions, objects, strict=True)):
-        places, not_found[row] = _places(caption, given, row)
+    for row, (caption, things) in enumerate(zip(captions, objects, strict=True)):
+        places, not_found[row] = _places(caption, things, row)
         found.append(places)
     return found, not_found
 

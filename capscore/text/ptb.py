@@ -125,7 +125,7 @@ def _lex(text: str) -> list[str]:
         if chosen is None:
             position += 1
             continue
-        end = chosen.end(chosen.lastindex)
+        end = chosen.end(chosen.lastindex or 0)
         words.extend(_written(text[position:end]))
         position = end
     return words

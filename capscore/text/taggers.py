@@ -136,7 +136,7 @@ def hanta_tagger(code: str) -> Tagger:
     @cache
     def class_of(tag: str) -> str:
         found = pattern.match(tag)
-        return found.lastgroup if found else "other"
+        return (found and found.lastgroup) or "other"
 
     def classes(tokens: list[str]) -> list[str]:
         # in a text without capitals, small letters do not speak against nouns
@@ -229,7 +229,7 @@ def chinese_tagger(code: str) -> Tagger:
             surface = text[place : place + len(piece)]
             place += len(piece)
             found = pattern.fullmatch(flag)
-            word_class = found.lastgroup if found else "other"
+            word_class = (found and found.lastgroup) or "other"
             if word_class == "noun" and len(piece) > 2 and piece[0] == "一":
                 yield surface[:2], "other"  # 一辆车 (a, measure word, car) is one entry in the dictionary
                 surface = surface[2:]
