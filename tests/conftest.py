@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import signal
 
@@ -46,3 +47,19 @@ def embedded():
     from capscore import load_backbone
 
     return load_backbone("embedded", device="cpu")
+
+
+@pytest.fixture(scope="module")
+def embedded_is_read_once(embedded):
+    """Within a module, the embedded backbone is copied where it would be read from its files again."""
+    from capscore.backbones import embedded as module
+
+    read = module.load_embedded
+
+    def load(*, device: str | None = None, dtype: str | None = None):
+        same = device == embedded.device and dtype in (None, embedded.dtype)
+        return copy.deepcopy(embedded) if same else read(device=device, dtype=dtype)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "load_embedded", load)
+        yield

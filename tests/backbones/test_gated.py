@@ -12,6 +12,8 @@ from torch.nn import functional as F
 from capscore import CapscoreError, load_backbone
 from capscore.backbones.use_gated import REACH, GatedSentenceEncoder, repeats
 
+pytestmark = pytest.mark.usefixtures("embedded_is_read_once")
+
 PARTS = {"gate": {"width": 16, "layers": 1, "heads": 2}}
 TEXTS = [
     "a dog runs on the beach",

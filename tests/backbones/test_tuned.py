@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import shutil
 from pathlib import Path
@@ -15,7 +14,6 @@ from PIL import Image
 from safetensors.torch import load_file, save_file
 
 from capscore import BackboneUnavailable, CapscoreError, InputError, ResultWriteError, load_backbone
-from capscore.backbones import embedded as embedded_module
 from capscore.backbones import loading, tuned
 from capscore.backbones.base import tensors_digest
 from capscore.backbones.loading import default_backbone, is_downloaded
@@ -28,6 +26,8 @@ from .test_trainable import CAPTIONS, Gated, step
 from .tiny_kinds import KINDS, Checkpoint
 from .tiny_open_clip import write_open_clip
 
+pytestmark = pytest.mark.usefixtures("embedded_is_read_once")
+
 PHOTO = Image.linear_gradient("L").convert("RGB")
 
 
@@ -35,16 +35,6 @@ PHOTO = Image.linear_gradient("L").convert("RGB")
 def clip(tmp_path):
     """The folder of a tiny CLIP."""
     return tiny.write_clip(tmp_path / "clip")
-
-
-@pytest.fixture(autouse=True)
-def _embedded_is_read_once(embedded, monkeypatch):
-    read = embedded_module.load_embedded
-
-    def copied(*, device, dtype):
-        return copy.deepcopy(embedded) if dtype == "float32" else read(device=device, dtype=dtype)
-
-    monkeypatch.setattr(embedded_module, "load_embedded", copied)
 
 
 def load(spec, **options):

@@ -11,6 +11,8 @@ import pytest
 import capscore
 from capscore.images.load import load_image
 
+pytestmark = pytest.mark.usefixtures("embedded_is_read_once")
+
 CAPTIONS = {
     "en": ("A cat looks into the camera.", "camera the looks cat A into."),
     "de": ("Eine Katze schaut in die Kamera.", "Kamera die in Katze schaut Eine."),

@@ -40,6 +40,8 @@ from training.infometic import Settings, train
 from ..processes import run_distributed
 from .data.test_flickr30k_entities import SENTENCES, XML
 
+pytestmark = pytest.mark.usefixtures("embedded_is_read_once")
+
 ROOT = Path(__file__).parents[2]
 CONFIGS = ROOT / "training" / "configs"
 WEIGHTS = "model.safetensors"

@@ -34,6 +34,8 @@ from training.pr_mcs import Settings, train
 from ..processes import run_distributed
 from .caption_file import LANGUAGES, write_captions
 
+pytestmark = pytest.mark.usefixtures("embedded_is_read_once")
+
 ROOT = Path(__file__).parents[2]
 CONFIGS = ROOT / "training" / "configs"
 WEIGHTS = "model.safetensors"

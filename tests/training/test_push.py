@@ -31,6 +31,8 @@ from training.engine.model_card import DataSource, ModelCard, write_card
 from training.engine.push_plan import MAX_BYTES, MAX_FILES, NETWORK, plan
 from training.push import app
 
+pytestmark = pytest.mark.usefixtures("embedded_is_read_once")
+
 Rows = tuple[list[str], list[str]]  # captions, paths of photos
 CAPTIONS = ["a cat on the mat", "Zwei Hunde.", "кошка", "海辺", "a man and a dog"]
 CARD = ModelCard(

@@ -15,6 +15,8 @@ from training import threshold
 from training.engine.gate import MovedThreshold
 from training.threshold import Row, Settings, print_table, trade_off
 
+pytestmark = pytest.mark.usefixtures("embedded_is_read_once")
+
 TEXTS = [
     "A dog runs on the beach.",
     "dog dog A runs the",
