@@ -374,6 +374,13 @@ def test_semantic_words_have_all_of_the_score_where_there_are_any(together):
     assert together.details[4]["words"][0]["score"] == pytest.approx(1)  # a caption of one word
 
 
+def test_a_word_at_the_very_end_counts(reader, backbone):
+    caption = "a red cat"
+    words, pieces = reader._words([caption], ["en"]), split_pieces(backbone, [caption])
+    ((added, weight),) = reader.contexts([caption], words, pieces)
+    assert weight.tolist() == [0, 1, 1] and added[2].any()
+
+
 def test_a_word_that_is_cut_off_adds_nothing(reader, backbone):
     # the 32nd piece is the first of "Rottweilers"
     caption = " ".join(["cat"] * 30 + ["red", "Rottweilers", "sleep"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import json
 
 import numpy as np
@@ -113,3 +114,13 @@ def test_rating_correlation_is_agreement_with_the_raters_chosen():
     assert found.values["tau_c"] == pytest.approx(152 / 192)
     with pytest.raises(TypeError, match="raters"):
         rating_correlation(*arguments)
+
+
+@pytest.mark.parametrize(
+    "protocol", [foils, marvl, pairwise_by_category, rating_correlation, thumb, valse, xvnli]
+)
+def test_defaults_of_the_bootstrap(protocol):
+    """Other defaults would change published intervals."""
+    parameters = inspect.signature(protocol).parameters
+    found = {name: parameters[name].default for name in ("bootstrap", "confidence", "seed")}
+    assert found == {"bootstrap": 0, "confidence": 0.95, "seed": 0}
