@@ -23,14 +23,6 @@ from open_clip.hf_configs import arch_dict
 from open_clip.hf_model import HFTextEncoder
 from open_clip.model import CLIP, CustomTextCLIP, set_model_preprocess_cfg
 from open_clip.pretrained import get_pretrained_cfg
-from open_clip.tokenizer import (
-    HFTokenizer,
-    SigLipTokenizer,
-    SimpleTokenizer,
-    basic_clean,
-    canonicalize_text,
-    get_clean_fn,
-)
 from open_clip.transform import PreprocessCfg, image_transform_v2, merge_preprocess_dict
 from open_clip.transformer import text_global_pool
 from PIL import Image
@@ -57,30 +49,46 @@ from .base import (
 from .checkpoint import why_torn
 from .download import CONFIGURATION, OPEN_CLIP_CONFIG, fetch, open_clip_weights
 from .encoder_configs import encoder_config
-from .text_places import in_originals
-from .transformers_tokenizer import (
-    has_vocabulary,
-    load_tokenizer,
-    piece_spans,
-    tokenize_texts,
-    vocabulary_digest,
-)
+from .open_clip_tokenizer import OpenClipTokenizer, load_open_clip_tokenizer, wrap_tokenizer
 
 
 class OpenClipBackbone(TrainableBackbone):
-    """A model of open_clip as a Backbone; made by `load_folder`, `load_open_clip` or `from_model`."""
+    """A model of open_clip as a Backbone; made by `load_folder`, `load_open_clip` or `from_model`.
 
-    _model: Any
-    _text: torch.nn.Module
-    _tokenizer: _Tokenizer
-    _transform: Callable[[Image.Image], torch.Tensor]
-    _tight: bool
-    _settings: str
+    Args:
+        model: CLIP, CustomTextCLIP or CoCa of open_clip, which is moved, cast in place and set to eval mode.
+        tokenizer: Tokenizer of the model.
+        preprocess: Transform for evaluation; None for one built from the model's own settings.
+        options: Options of the backbone.
+        settings: Digest of the files that say how the weights are used; "" for the architecture's.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: OpenClipTokenizer,
+        preprocess: Callable[[Image.Image], torch.Tensor] | None,
+        options: LoadOptions,
+        settings: str = "",
+    ):
+        self._model, self._tokenizer, self._settings = model.eval(), tokenizer, settings
+        self._transform = preprocess or image_transform_v2(
+            PreprocessCfg(**model.visual.preprocess_cfg), is_train=False
+        )
+        self._tight = padding_is_free(model, tokenizer)
+        self.name, self.prefix, self.languages = options.name, options.prefix, options.languages
+        self.device, self.dtype = options.device, options.dtype
+        self.dim = _embedding_length(model)
+        self.max_tokens = tokenizer.context_length
+        self.logit_scale = float(model.logit_scale.detach().float().exp())
+        self._identify(options.revision)
+        self._model = model.to(device=self.device, dtype=getattr(torch, self.dtype))
+        self._text = _text_side(self._model)
 
     @classmethod
     def from_model(
         cls,
-        model: torch.nn.Module,
+        model: Any,
         tokenizer: Any,
         preprocess: Callable[[Image.Image], torch.Tensor] | None = None,
         *,
@@ -115,35 +123,7 @@ class OpenClipBackbone(TrainableBackbone):
             device=resolve_device(device),
             dtype=resolve_dtype(dtype),
         )
-        return cls._of(model, _wrap_tokenizer(tokenizer), preprocess, options)
-
-    @classmethod
-    def _of(
-        cls,
-        model: Any,
-        tokenizer: _Tokenizer,
-        preprocess: Callable[[Image.Image], torch.Tensor] | None,
-        options: LoadOptions,
-        settings: str = "",
-    ) -> OpenClipBackbone:
-        """`settings`: digest of the files that say how the weights are used; "" for the architecture's."""
-        backbone = cls()
-        model.eval()
-        backbone._model, backbone._settings = model, settings
-        backbone._transform = preprocess or image_transform_v2(
-            PreprocessCfg(**model.visual.preprocess_cfg), is_train=False
-        )
-        backbone._tokenizer = tokenizer
-        backbone._tight = padding_is_free(model, tokenizer)
-        backbone.name, backbone.prefix, backbone.languages = options.name, options.prefix, options.languages
-        backbone.device, backbone.dtype = options.device, options.dtype
-        backbone.dim = _embedding_length(model)
-        backbone.max_tokens = tokenizer.context_length
-        backbone.logit_scale = float(model.logit_scale.detach().float().exp())
-        backbone._identify(options.revision)
-        backbone._model = model.to(device=backbone.device, dtype=getattr(torch, backbone.dtype))
-        backbone._text = _text_side(backbone._model)
-        return backbone
+        return cls(model, wrap_tokenizer(tokenizer), preprocess, options)
 
     def _identify(self, revision: str) -> None:
         digest, architecture = weights_digest(self._model), architecture_digest(self._model)
@@ -209,7 +189,7 @@ def _text_side(model: Any) -> torch.nn.Module:
     return _TextSide(model) if isinstance(model, CLIP) else model.text
 
 
-def padding_is_free(model: torch.nn.Module, tokenizer: _Tokenizer) -> bool:
+def padding_is_free(model: Any, tokenizer: OpenClipTokenizer) -> bool:
     """Whether padding to the longest text of a batch gives the same numbers as padding to the whole context.
 
     It does if padding is masked (transformers' towers), or if it only follows the text (causal attention,
@@ -258,141 +238,6 @@ def _embedding_length(model: Any) -> int:
     if projection is None:
         return tower.ln_final.weight.shape[0]
     return projection.out_features if isinstance(projection, torch.nn.Linear) else projection.shape[1]
-
-
-class _Tokenizer:
-    """Texts → the `Tokens` of open_clip's own tokenizers, but without padding."""
-
-    context_length: int
-    pad_id: int
-    end_id: int
-    pads_left = False
-    fills_context = False  # True if ids are already padded, with a class token in the last position
-    description: str  # changes with the vocabulary and the cleaning
-    savable: tuple[Any, ...] = ()  # the tokenizer of transformers, if it is one
-
-    def __call__(self, texts: list[str]) -> Tokens:
-        raise NotImplementedError
-
-    def piece_spans(self, texts: list[str]) -> list[list[tuple[int, int, int]]]:
-        """See `Backbone.piece_spans`."""
-        raise NotImplementedError
-
-
-class _ClipTokenizer(_Tokenizer):
-    """CLIP's English byte-pair encoding."""
-
-    def __init__(self, tokenizer: SimpleTokenizer):
-        if tokenizer.reduction_fn is not None:
-            raise CapscoreError("a tokenizer with a reduction_mask drops tokens: it cannot score captions")
-        self._encode, self._bpe = tokenizer.encode, tokenizer
-        self.start_id, self.end_id, self.pad_id = tokenizer.sot_token_id, tokenizer.eot_token_id, 0
-        self.context_length = tokenizer.context_length
-        self.description = f"clip-bpe {tokenizer.vocab_size} {tokenizer.clean_fn.__name__}"
-
-    def __call__(self, texts: list[str]) -> Tokens:
-        bodies = [self._encode(text) for text in texts]
-        room = self.context_length - 2
-        ids = [[self.start_id, *body[:room], self.end_id] for body in bodies]
-        return Tokens(ids, np.array([len(body) > room for body in bodies], bool))
-
-    def piece_spans(self, texts: list[str]) -> list[list[tuple[int, int, int]]]:
-        clean = [self._bpe.clean_fn(text) for text in texts]
-        return in_originals(texts, clean, list(map(self._pieces, clean)))
-
-    def _pieces(self, text: str) -> list[tuple[int, int, int]]:
-        """`SimpleTokenizer.encode` of a cleaned text, with the place of each token."""
-        bpe, pieces = self._bpe, []
-        for found in bpe.pat.finditer(text):
-            word = found.group()
-            # Tokens are made of bytes; this is the place of each byte's character.
-            place = [found.start() + k for k, sign in enumerate(word) for _ in sign.encode("utf-8")]
-            first = 0
-            for token in bpe.bpe("".join(bpe.byte_encoder[byte] for byte in word.encode("utf-8"))).split(" "):
-                after = first + len(token.removesuffix("</w>"))
-                pieces.append((bpe.encoder[token], place[first], place[after - 1] + 1))
-                first = after
-        return pieces
-
-
-class _HubTokenizer(_Tokenizer):
-    """A tokenizer of transformers after open_clip's cleaning."""
-
-    def __init__(
-        self,
-        tokenizer: Any,
-        clean: Callable[[str], str],
-        context_length: int,
-        *,
-        strip_sep: bool = False,
-        clips_mode: bool = False,
-    ):
-        self._tokenizer, self._clean = tokenizer, clean
-        self._strip_sep, self.fills_context = strip_sep, clips_mode
-        self.savable = (tokenizer,)
-        self.context_length = context_length
-        self.pad_id = tokenizer.pad_token_id
-        if self.pad_id is None:
-            raise CapscoreError("the tokenizer has no padding token, and open_clip's towers need one")
-        self.end_id = tokenizer.eos_token_id if tokenizer.eos_token_id is not None else -1
-        self.pads_left = tokenizer.padding_side == "left" and not clips_mode
-        special = (self.pad_id, self.end_id, self.pads_left)
-        parts = (vocabulary_digest(tokenizer), clean.__name__, strip_sep, clips_mode, *special)
-        self.description = " ".join(map(str, parts))
-
-    def __call__(self, texts: list[str]) -> Tokens:
-        clean = [self._clean(text) for text in texts]
-        if self.fills_context:
-            return self._with_class_token(clean)
-        tokens = tokenize_texts(self._tokenizer, clean, self.context_length)
-        if self._strip_sep:
-            sep = self._tokenizer.sep_token_id
-            ids = [[0 if token == sep else token for token in sequence] for sequence in tokens.ids]
-            return Tokens(ids, tokens.truncated)
-        return tokens
-
-    def piece_spans(self, texts: list[str]) -> list[list[tuple[int, int, int]]]:
-        clean = [self._clean(text) for text in texts]
-        rows = piece_spans(self._tokenizer, clean)
-        if self._strip_sep:
-            sep = self._tokenizer.sep_token_id
-            rows = [[(0 if token == sep else token, start, end) for token, start, end in row] for row in rows]
-        return in_originals(texts, clean, rows)
-
-    def _with_class_token(self, texts: list[str]) -> Tokens:
-        """CLIPS: start, text, end, padding, and the class token in the last position of the context."""
-        if not texts:
-            return Tokens([], np.zeros(0, bool))
-        tokenizer, room = self._tokenizer, self.context_length - 3
-        bodies = tokenizer(texts, add_special_tokens=False, truncation=False, verbose=False).input_ids
-        ids = []
-        for body in bodies:
-            start = [tokenizer.bos_token_id, *body[:room], tokenizer.eos_token_id]
-            filling = [self.pad_id] * (self.context_length - 1 - len(start))
-            ids.append([*start, *filling, tokenizer.cls_token_id])
-        return Tokens(ids, np.array([len(body) > room for body in bodies], bool))
-
-
-def _siglip_clean(text: str) -> str:
-    return canonicalize_text(basic_clean(text))
-
-
-def _wrap_tokenizer(tokenizer: Any) -> _Tokenizer:
-    if isinstance(tokenizer, SimpleTokenizer):
-        return _ClipTokenizer(tokenizer)
-    if isinstance(tokenizer, HFTokenizer):
-        return _HubTokenizer(
-            tokenizer.tokenizer,
-            tokenizer.clean_fn,
-            tokenizer.context_length,
-            strip_sep=tokenizer.strip_sep_token,
-            clips_mode=tokenizer.tokenizer_mode == "clips",
-        )
-    if isinstance(tokenizer, SigLipTokenizer):
-        return _HubTokenizer(tokenizer.tokenizer, _siglip_clean, tokenizer.context_length)
-    raise CapscoreError(
-        f"tokenizer is a {type(tokenizer).__name__}; expected the result of open_clip.get_tokenizer(…)"
-    )
 
 
 def recognises(folder: Path) -> bool:
@@ -513,7 +358,7 @@ def _build(
 
     `settings` is the digest of those files; "" if none of them describe the model.
     """
-    tokenizer = _tokenizer_for(folder, model_cfg["text_cfg"])
+    tokenizer = load_open_clip_tokenizer(folder, model_cfg["text_cfg"])
     settings = settings or fingerprint_of(json.dumps(model_cfg, sort_keys=True), tokenizer.description)
     model_cfg = deepcopy(model_cfg)
     text_cfg = model_cfg["text_cfg"]
@@ -533,10 +378,10 @@ def _build(
     _fill(model, weights)
     preprocess = merge_preprocess_dict(PreprocessCfg(), preprocess_cfg)
     set_model_preprocess_cfg(model, {**preprocess, "size": model.visual.image_size})
-    return OpenClipBackbone._of(model, tokenizer, None, options, settings)
+    return OpenClipBackbone(model, tokenizer, None, options, settings)
 
 
-def _fill(model: torch.nn.Module, weights: Path) -> None:
+def _fill(model: Any, weights: Path) -> None:
     """Load weights; a pickle is opened for tensors only."""
     try:
         if weights.suffix != ".safetensors":
@@ -584,59 +429,3 @@ def _model_type(config: Path) -> str | None:
         return json.loads(config.read_text(encoding="utf-8")).get("model_type")
     except (ValueError, AttributeError):
         return None
-
-
-# Settings that a checkpoint's own file must not change: where files come from, and whether code runs.
-_NOT_FOR_FILES = frozenset(
-    ("trust_remote_code", "local_files_only", "code_revision", "cache_dir", "token", "revision", "subfolder")
-)
-
-
-def _tokenizer_for(folder: Path, text_cfg: dict[str, Any]) -> _Tokenizer:
-    """CLIP's own tokenizer, or the one in the folder, or the one that the config names."""
-    context_length = text_cfg.get("context_length") or open_clip.tokenizer.DEFAULT_CONTEXT_LENGTH
-    settings = dict(text_cfg.get("tokenizer_kwargs") or {})
-    refused = sorted(settings.keys() & _NOT_FOR_FILES)
-    if refused:
-        raise BackboneUnavailable(
-            f"{folder / OPEN_CLIP_CONFIG}: tokenizer_kwargs may not set {', '.join(refused)}"
-        )
-    wanted = text_cfg.get("hf_tokenizer_name")
-    if not wanted:
-        try:
-            return _ClipTokenizer(SimpleTokenizer(context_length=context_length, **settings))
-        except TypeError as error:
-            raise BackboneUnavailable(f"{folder / OPEN_CLIP_CONFIG}: tokenizer_kwargs: {error}") from None
-    places = (folder, folder / wanted, folder / wanted.rpartition("/")[2])
-    source = next(filter(has_vocabulary, places), None)
-    if source is None:
-        try:
-            source, _ = fetch(wanted, "", _tokenizer_files)
-        except BackboneUnavailable as error:
-            raise BackboneUnavailable(
-                f"{folder} has no tokenizer (tokenizer.json, or sentencepiece.bpe.model with "
-                f"tokenizer_config.json), and that of {wanted!r} is not available either: ",
-                *error.parts,
-            ) from None
-    clean = get_clean_fn(settings.pop("clean", "whitespace"))
-    strip_sep = settings.pop("strip_sep_token", False)
-    language = settings.pop("language", None)
-    tokenizer = load_tokenizer(source, settings=settings)
-    if language is not None:
-        if not hasattr(tokenizer, "set_src_lang_special_tokens"):
-            raise BackboneUnavailable(
-                f"{folder / OPEN_CLIP_CONFIG}: tokenizer_kwargs sets the language {language!r}, but "
-                f"{type(tokenizer).__name__} does not mark languages"
-            )
-        tokenizer.set_src_lang_special_tokens(language)
-    return _HubTokenizer(
-        tokenizer,
-        clean,
-        context_length,
-        strip_sep=strip_sep,
-        clips_mode=text_cfg.get("tokenizer_mode") == "clips",
-    )
-
-
-def _tokenizer_files(names: Sequence[str]) -> list[str]:
-    return [name for name in names if "/" not in name and name.endswith(CONFIGURATION)]

@@ -39,7 +39,7 @@ def original_spans(original: str, changed: str, spans: Sequence[tuple[int, int]]
     [(2, 5), (7, 8), (11, 15)]
     """
     if original == changed:
-        return list(spans)
+        return [(start, end) for start, end in spans]
     starts, ends = _places(original, changed)
     return [
         (starts[start], ends[end - 1])

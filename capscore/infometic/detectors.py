@@ -388,9 +388,10 @@ def _load_network(folder: Path, kind: str) -> Any:
     found = raw.get("model_type", "")
     weight_files(folder)  # "file missing" is a clearer error than one about the config
     config = load_config(folder, "a detector")
+    auto: Any
     if kind in _TYPES:
         fits, expected = found in _TYPES[kind], " or ".join(_TYPES[kind])
-        auto: Any = transformers.AutoModelForZeroShotObjectDetection
+        auto = transformers.AutoModelForZeroShotObjectDetection
     else:
         fits = type(config) in transformers.MODEL_FOR_OBJECT_DETECTION_MAPPING
         auto, expected = transformers.AutoModelForObjectDetection, "an object detector"

@@ -127,6 +127,7 @@ class InfoMetIC(Aligner):
 
     def _initialise(self) -> None:
         config = self.config
+        layer: Any
         for layers in (self.image_layers, self.text_layers, self.inter_layers):
             for layer in layers:
                 cast(_Layer, layer).initialise(len(layers))  # a ModuleList does not say what it holds

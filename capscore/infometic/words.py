@@ -125,7 +125,7 @@ def word_scores(pieces: Pieces, piece_scores: np.ndarray, words: Sequence[Captio
     sums, written = scores @ shares, np.any(shares, axis=0)
     return [
         float(total) if has_pieces and word.end <= pieces.seen else None
-        for word, total, has_pieces in zip(words, sums, written, strict=True)
+        for word, total, has_pieces in zip(words, sums, written.tolist(), strict=True)
     ]
 
 
