@@ -281,8 +281,12 @@ def pymorphy_tagger(code: str) -> Tagger:
 
     @lru_cache(maxsize=1 << 16)
     def class_of(word: str) -> str:
+        try:
+            parses = analyzer.parse(word)
+        except ValueError:  # it asks for the Unicode name of a letter that has none, such as U+17000
+            return "other"
         weights = dict.fromkeys(_UNWEIGHED, 0.0)
-        for parse in analyzer.parse(word):
+        for parse in parses:
             of_pronoun = not parse.tag.grammemes.isdisjoint(("Apro", "Anum", "&pron"))
             found = "other" if of_pronoun else _OPENCORPORA.get(parse.tag.POS, "other")
             weights[found] += parse.score

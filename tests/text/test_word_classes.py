@@ -181,6 +181,12 @@ def test_every_word_is_where_it_says(language, texts):
             assert word.end <= following.start
 
 
+@pytest.mark.parametrize("language", ["ru", "uk"])
+def test_a_letter_without_a_unicode_name_is_no_class_of_its_own(language):
+    (words,) = tag(["\U00017000 кот"], language)
+    assert [(word.text, word.word_class) for word in words] == [("\U00017000", "other"), ("кот", "noun")]
+
+
 def test_a_noun_lies_between_blanks_where_there_are_any():
     for language, caption, _ in NOUNS:
         if segmentation.segmenter_name(language).startswith(("ptb", "space")) or language == "ko":
