@@ -38,7 +38,8 @@ def run(folder: Path, slug: str, shares: list[dict], *, timeout: float = 60.0) -
         Process(
             ["-m", "tests.metrics.process", json.dumps({**shared, "rank": rank, **share})],
             cwd=ROOT,
-            env=environment,
+            # its own: evaluate copies the module there, and two copies at once may miss each other
+            env={**environment, "HF_MODULES_CACHE": str(folder / f"modules-{rank}")},
         )
         for rank, share in enumerate(shares)
     ]
