@@ -13,5 +13,14 @@ __all__ = ["EmbeddedRows", "Embedder"]
 
 __getattr__, __dir__ = lazy_attributes(
     __name__,
-    {"EmbeddedRows": "embedder", "Embedder": "embedder"},
+    {
+        "EmbeddedRows": "embedder",
+        "Embedder": "embedder",
+        # names that were in the module of this name until 0.1
+        "ENCODING": "embedder",
+        "MEMORY_ENTRIES": "embedder",
+        "SETTLED_NS": "embedder",
+        "TEXT_BATCHES_A_SLAB": "embedder",
+        "WRITE_EVERY": "embedder",
+    },
 )

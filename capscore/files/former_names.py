@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
+from typing import Any
 
 # former name → present name, both below `capscore.`; what lies inside a package moves with it
 FORMER_NAMES = {
@@ -79,6 +80,37 @@ FORMER_NAMES = {
     "word_classes": "text.word_classes",
 }
 
+# former module → its names that are not those of the present module: where each is now
+FORMER_MEMBERS = {
+    "perturbed_rows": {
+        "Counts": "perturbations.perturbed_file:KindCounts",
+        "Options": "perturbations.perturbed_file:PerturbationOptions",
+        "PerturbedRows": "perturbations.perturbed_file:PerturbedSource",
+    },
+    "rated_rows": {
+        "Columns": "statistics.ratings:NumberColumns",
+        "RatedRows": "statistics.ratings:RatedScores",
+    },
+    "row_fields": {
+        "Fields": "files.columns:ColumnNames",
+        "ImageFolder": "files.image_folder:ImageFolder",
+        "Inputs": "files.columns:ChunkInputs",
+        "find_fields": "files.columns:find_columns",
+    },
+    "rows": {
+        "ArrowRows": "files.row_source:ArrowSource",
+        "Chunk": "files.row_source:Chunk",
+        "Rows": "files.row_source:RowSource",
+        "Writer": "files.write:Writer",
+        "check_output": "files.write:check_output",
+        "open_writer": "files.write:open_writer",
+        "output_kind": "files.write:output_kind",
+        "partial_path": "files.write:partial_path",
+        "summary_path": "files.write:summary_path",
+    },
+    "scorers.checked_rows": {"CheckedRows": "scorers.input_rows:InputRows"},
+}
+
 
 def present_name(former: str) -> str | None:
     """The name that a module has now, below `capscore.`, or None if it has no other.
@@ -101,6 +133,8 @@ def present_name(former: str) -> str | None:
 class FormerNames(MetaPathFinder, Loader):
     """Imports a module by its former name: the same object as by its present one.
 
+    Where names inside it have changed too, it is a module of its own that looks them up.
+
     Args:
         package: the package whose modules have moved.
     """
@@ -119,8 +153,22 @@ class FormerNames(MetaPathFinder, Loader):
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         module = importlib.import_module(str(spec.origin))
+        members = FORMER_MEMBERS.get(spec.name.removeprefix(self._prefix))
+        if members is not None:
+            return self._with_members(spec.name, module, members)
         # the import system writes the former name's spec into the module; `exec_module` puts its own back
         self._own_specs[spec.name] = module.__spec__
+        return module
+
+    def _with_members(self, name: str, present: ModuleType, members: Mapping[str, str]) -> ModuleType:
+        def get(member: str) -> Any:
+            if member not in members:
+                return getattr(present, member)
+            module, _, now = members[member].partition(":")
+            return getattr(importlib.import_module(self._prefix + module), now)
+
+        module = ModuleType(name, present.__doc__)
+        vars(module)["__getattr__"] = get
         return module
 
     def exec_module(self, module: ModuleType) -> None:

@@ -13,5 +13,14 @@ __all__ = ["content_key", "load_image"]
 
 __getattr__, __dir__ = lazy_attributes(
     __name__,
-    {"content_key": "load", "load_image": "load"},
+    {
+        "content_key": "load",
+        "load_image": "load",
+        # names that were in the module of this name until 0.1
+        "DECODING": "decoding",
+        "Downloads": "downloads",
+        "MAX_DOWNLOAD_BYTES": "downloads",
+        "TIMEOUT": "downloads",
+        "describe": "given",
+    },
 )

@@ -7,10 +7,11 @@ torchvision.
 
 from __future__ import annotations
 
+import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -120,3 +121,9 @@ def check_names(kind: str, names: Sequence[str] | None) -> tuple[str, ...]:
             f"{dotted[0]!r} has a full stop, which separates the names for {kind!r}", field="names"
         )
     return tuple(dict.fromkeys(stripped))
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("check_finder", "load_finder"):  # they were here until 0.1
+        return getattr(importlib.import_module(".load_finder", __package__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

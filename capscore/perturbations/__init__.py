@@ -49,5 +49,8 @@ __getattr__, __dir__ = lazy_attributes(
         "noun_finder": "published",
         "perturb": "published",
         "word_finder": "published",
+        # names that were in the module of this name until 0.1
+        "BLANKS": "published",
+        "check_captions": "published",
     },
 )

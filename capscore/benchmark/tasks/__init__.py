@@ -10,6 +10,7 @@ from __future__ import annotations
 from importlib import import_module
 
 from ...errors import CapscoreError
+from ...files.lazy import lazy_attributes
 from ..protocols.results import Statistic
 from .base import ASPECTS, MISSING, RATERS, KeyedRows, Measurement, Outcome, Queries, Task, TaskOptions
 
@@ -30,6 +31,20 @@ __all__ = [
 ]
 
 Options = TaskOptions  # former name, until the end of 2027
+# tasks were classes of this module until 0.1
+__getattr__, __dir__ = lazy_attributes(
+    __name__,
+    {
+        "FoilTask": "foils",
+        "MarvlTask": "marvl",
+        "PairTask": "pairs",
+        "RatingTask": "ratings",
+        "RetrievalTask": "retrieval",
+        "ThumbTask": "thumb",
+        "TokenTask": "tokens",
+        "XvnliTask": "xvnli",
+    },
+)
 
 # benchmark, or benchmark/configuration → module and class of its task, and what the class takes
 _TASKS: dict[str, tuple[str, ...]] = {

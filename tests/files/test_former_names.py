@@ -1,0 +1,62 @@
+"""What people imported from version 0.1 keeps answering under its former name."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+
+import pytest
+
+from capscore.files.former_names import FORMER_MEMBERS, FORMER_NAMES
+
+NAMES = [
+    ("agreement", "agreement"),
+    ("benchmark.tasks", "RatingTask"),
+    ("benchmark_builder", "CaptionBenchmark"),
+    ("cache", "EmbeddingCache"),
+    ("cider", "DocumentFrequencies"),
+    ("data_sets", "load_benchmark"),
+    ("embedding", "Embedder"),
+    ("evaluate_module", "CaptionModule"),
+    ("images", "MAX_DOWNLOAD_BYTES"),
+    ("infometic.drawing", "write_png"),
+    ("infometic.regions", "load_finder"),
+    ("perturbations", "check_captions"),
+    ("perturbed_rows", "PerturbedRows"),
+    ("protocols", "foils"),
+    ("protocols.foils", "VALSE_PIECES"),
+    ("published", "find"),
+    ("rated_rows", "RatedRows"),
+    ("robustness", "run_robustness"),
+    ("row_fields", "find_fields"),
+    ("rows", "Rows"),
+    ("rows", "open_rows"),
+    ("rows", "open_writer"),
+    ("scorers.checked_rows", "CheckedRows"),
+    ("segmentation", "tokenize"),
+    ("word_classes", "tag"),
+]
+
+
+def test_a_fresh_process_imports_them():
+    lines = [f"from capscore.{module} import {name}" for module, name in NAMES]
+    done = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True)
+    assert done.returncode == 0 and not done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("former", sorted(set(FORMER_NAMES) - set(FORMER_MEMBERS)))
+def test_the_module_is_the_present_one(former):
+    present = importlib.import_module(f"capscore.{FORMER_NAMES[former]}")
+    assert importlib.import_module(f"capscore.{former}") is present
+    assert present.__name__ == present.__spec__.name == f"capscore.{FORMER_NAMES[former]}"
+
+
+@pytest.mark.parametrize("former", sorted(FORMER_MEMBERS))
+def test_members_with_other_names_are_the_present_ones(former):
+    module = importlib.import_module(f"capscore.{former}")
+    for name, place in FORMER_MEMBERS[former].items():
+        where, _, now = place.partition(":")
+        assert getattr(module, name) is getattr(importlib.import_module(f"capscore.{where}"), now)
+    with pytest.raises(AttributeError):
+        _ = module.nothing_of_this_name
