@@ -266,9 +266,9 @@ def _(place: Place) -> Any:
     return {**found, "few": all_of(few.score(texts, photos, language="en"))}
 
 
-@case("metrics/infometic_network", quick=True)
+@case("metrics/infometic_network")
 def _(place: Place) -> Any:
-    """The network by itself, as published and as the authors' code has it: every pair of images and texts."""
+    """The network alone, as published and as the authors' code has it: every pair of images and texts."""
     import dataclasses
 
     import torch

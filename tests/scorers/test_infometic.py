@@ -1,4 +1,4 @@
-"""InfoMetIC as a scorer: what it says of words and regions, by hand where numbers can be had by hand."""
+"""InfoMetIC as a scorer: what it says of words and regions, computed by hand where that is possible."""
 
 from __future__ import annotations
 

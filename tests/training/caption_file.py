@@ -1,4 +1,4 @@
-"""A file of captions to train on: six photos that scikit-image ships, and two that are not to be had."""
+"""A file of captions to train on: six photos that scikit-image ships, and two that are not available."""
 
 from __future__ import annotations
 
