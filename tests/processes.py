@@ -39,6 +39,9 @@ PRELOADED = [
     "capscore.scorers.score_file",
     "training.engine.loop",
 ]
+# As it is before any test runs: evaluate and datasets add the folders of their copied modules.
+PATH = list(sys.path)
+# Variables that libraries of the server read when they are imported.
 HUB = ("HF_HOME", "HF_ENDPOINT", "HF_HUB_OFFLINE")
 
 
@@ -63,7 +66,7 @@ class Process:
         context.set_forkserver_preload(PRELOADED)
         self._process = context.Process(
             target=_begin,
-            args=(list(map(str, arguments)), str(cwd or Path.cwd()), dict(env or os.environ), streams),
+            args=(list(map(str, arguments)), str(cwd or Path.cwd()), PATH, dict(env or os.environ), streams),
         )
         # torch reads it once, in the server
         with mock.patch.dict(os.environ, OMP_NUM_THREADS=os.environ.get("CAPSCORE_TEST_THREADS", "1")):
@@ -124,7 +127,9 @@ def run_distributed(arguments: Sequence[object], n: int = 2, **options) -> list[
     ]
 
 
-def _begin(arguments: list[str], cwd: str, environment: dict[str, str], streams: list) -> None:
+def _begin(
+    arguments: list[str], cwd: str, path: list[str], environment: dict[str, str], streams: list
+) -> None:
     """Become `python ARGUMENTS…`."""
     for number, target in enumerate((os.devnull, *streams)):
         opened = os.open(target, os.O_RDWR | os.O_CREAT) if isinstance(target, str) else target.detach()
@@ -134,10 +139,11 @@ def _begin(arguments: list[str], cwd: str, environment: dict[str, str], streams:
     sys.stdout = open(1, "w", closefd=False)
     sys.stderr = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)
     os.chdir(cwd)
+    sys.path[:] = path
     hub_changes = any(environment.get(name) != os.environ.get(name) for name in HUB)
     os.environ.clear()
     os.environ.update(environment)
-    if hub_changes:  # these read their variables when they are imported
+    if hub_changes:
         for name in ("huggingface_hub.constants", "datasets.config", "evaluate.config"):
             importlib.reload(importlib.import_module(name))
     kind, program, *rest = arguments
