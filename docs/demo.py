@@ -23,8 +23,8 @@ import numpy as np
 import capscore
 from capscore.benchmark.protocols.relative_drop import RobustnessDrop, robustness_drop
 from capscore.infometic.weights import INFO_CLIP
+from capscore.perturbations.differences import word_changes
 from capscore.perturbations.published import KINDS, perturb
-from capscore.perturbations.word_changes import word_changes
 from capscore.show.explained import ExplainedCaption, Segment, explained_captions, segments
 from capscore.show.markup import change_in_percent
 from capscore.text.word_classes import supported

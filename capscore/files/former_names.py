@@ -76,7 +76,7 @@ FORMER_NAMES = {
     "signature": "scorers.signature",
     "unseen_perturbations": "perturbations.unseen",
     "whole_file": "files.whole_file",
-    "word_changes": "perturbations.word_changes",
+    "word_changes": "perturbations.differences",
     "word_classes": "text.word_classes",
 }
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..backbones.base import Backbone
 from ..errors import CapscoreError, InputError, MissingExtraError
+from ..perturbations.differences import word_changes
 from ..perturbations.published import KINDS, P, find_objects, perturb
-from ..perturbations.word_changes import word_changes
 from ..scorers.pr_mcs import RECIPE
 from .app_parts import (
     READING,

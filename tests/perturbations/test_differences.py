@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from capscore.errors import InputError
+from capscore.perturbations.differences import word_changes
 from capscore.perturbations.published import KINDS, perturb
-from capscore.perturbations.word_changes import word_changes
 
 WORDS = st.lists(st.sampled_from("a dog cat runs on the beach".split()), min_size=1, max_size=9)
 
