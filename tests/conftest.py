@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import signal
+import sys
 
 # A shell that starts the tests in the background makes them, and every process that they start, ignore
 # Ctrl-C; but some tests send it.
@@ -34,6 +35,18 @@ settings.load_profile("capscore")
 
 def pytest_addoption(parser):
     parser.addoption("--all-moments", action="store_true", help="kill training runs at every moment")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_modules(tmp_path_factory):
+    """One folder for the scripts that `evaluate` and `datasets` copy: their packages keep the first one."""
+    folder = tmp_path_factory.mktemp("hf-modules")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HF_MODULES_CACHE", str(folder))  # read when they are imported
+        for library, value in (("evaluate", folder), ("datasets", str(folder))):
+            if config := sys.modules.get(f"{library}.config"):
+                patch.setattr(config, "HF_MODULES_CACHE", value)
+        yield
 
 
 @pytest.fixture(autouse=True)

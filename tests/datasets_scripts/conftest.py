@@ -39,13 +39,10 @@ def write_photos(slug: str, folder: Path) -> None:
 
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path_factory, monkeypatch):
-    """What is prepared goes into the test's own folder, copied scripts into one for all tests."""
+    """Prepared and downloaded files go into the test's own folder."""
     cache = tmp_path_factory.mktemp("datasets")
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", cache)
     monkeypatch.setattr(datasets.config, "DOWNLOADED_DATASETS_PATH", cache / "downloads")
-    # the package of copied scripts remembers the folder that it was first seen in
-    modules = tmp_path_factory.getbasetemp() / "hf-datasets-modules"
-    monkeypatch.setattr(datasets.config, "HF_MODULES_CACHE", str(modules))
     datasets.disable_progress_bars()
     # tiny files never have the published number of rows
     warnings.simplefilter("ignore", BenchmarkWarning)

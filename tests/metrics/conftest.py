@@ -30,8 +30,7 @@ def pytest_report_header() -> str:
 
 @pytest.fixture(autouse=True)
 def _own_folders(tmp_path_factory, monkeypatch):
-    """`evaluate` copies a module's file before it loads it, gradio its examples; not outside the tests."""
-    monkeypatch.setattr(evaluate.config, "HF_MODULES_CACHE", tmp_path_factory.getbasetemp() / "hf-modules")
+    """Results of `evaluate` and gradio's copies of examples stay in folders of the tests."""
     monkeypatch.setattr(evaluate.config, "HF_METRICS_CACHE", tmp_path_factory.mktemp("hf-metrics"))
     monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path_factory.getbasetemp() / "gradio"))
 
