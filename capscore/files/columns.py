@@ -31,7 +31,8 @@ ALIKE = {
     "references": ("gts", "ground_truth", "targets"),
     "language": ("locale",),
 }
-_NUMBERED = re.compile(r"reference_?(\d+)")
+_MOST_ALIKE = 1000  # columns among which a similar name is searched
+_NUMBERED = re.compile(r"reference_?([0-9]+)")
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ def _find(field: str, given: str | None, columns: Sequence[str], *, required: bo
     groups: list[tuple[str, ...]] = [(name,) for name in FAMILIAR[field] if name in columns]
     if field == "references":
         found = [match for name in columns if (match := _NUMBERED.fullmatch(name))]
-        numbered = tuple(match[0] for match in sorted(found, key=lambda match: int(match[1])))
+        numbered = tuple(match[0] for match in sorted(found, key=_number))
         groups += [numbered] if numbered else []
     if len(groups) > 1:
         names = " and ".join(", ".join(group) for group in groups)
@@ -122,6 +123,12 @@ def _find(field: str, given: str | None, columns: Sequence[str], *, required: bo
     )
 
 
+def _number(match: re.Match[str]) -> tuple[int, str]:
+    """Sorts names by their numbers, which may have more digits than Python converts."""
+    digits = match[1].lstrip("0")
+    return len(digits), digits
+
+
 def unread_language(columns: Sequence[str], language: str | None) -> str | None:
     """Column of languages that is not read because one language is stated for all rows."""
     return (
@@ -132,7 +139,7 @@ def unread_language(columns: Sequence[str], language: str | None) -> str | None:
 def check_column(option: str, given: str, columns: Sequence[str]) -> None:
     """Raise InputError if a column that an option names does not exist."""
     if given not in columns:
-        near = difflib.get_close_matches(given, columns, n=1, cutoff=0.6)
+        near = difflib.get_close_matches(given[:100], columns[:_MOST_ALIKE], n=1, cutoff=0.6)
         hint: list[Part] = ["; did you mean ", Setting(option, near[0]), "?"] if near else []
         raise InputError(
             Setting(option, given), f": there is no such column; found {_listed(columns)}", *hint
@@ -141,7 +148,8 @@ def check_column(option: str, given: str, columns: Sequence[str]) -> None:
 
 def _alike(field: str, columns: Sequence[str]) -> str | None:
     familiar = {name: other for other, names in FAMILIAR.items() for name in names}
-    free = [name for name in columns if name not in familiar]
+    # of very many or very long names none is meant, and comparing them would take minutes
+    free = [name for name in columns[:_MOST_ALIKE] if name not in familiar and len(name) <= 100]
     folded = {name.casefold().replace(" ", "_").replace("-", "_"): name for name in reversed(free)}
     for word in (*FAMILIAR[field], *ALIKE[field]):
         near = difflib.get_close_matches(word, folded, n=1, cutoff=0.75)
@@ -155,7 +163,7 @@ def _what(field: str) -> str:
 
 
 def _listed(columns: Sequence[str]) -> str:
-    names = ", ".join(map(repr, columns[:20]))
+    names = ", ".join(f"{name!r:.40}" for name in columns[:20])
     more = f" and {len(columns) - 20} more" if len(columns) > 20 else ""
     return f"the column{'s' if len(columns) > 1 else ''} {names}{more}"
 
@@ -205,7 +213,7 @@ def _from_cell(text: str, row: int, problems: dict[int, InputError]) -> Any:
         return None
     try:
         listed = json.loads(text)
-    except (json.JSONDecodeError, RecursionError):
+    except (ValueError, RecursionError):  # ValueError: also a number of too many digits
         listed = None
     if isinstance(listed, list):
         return listed

@@ -11,15 +11,18 @@ import itertools
 import json
 import os
 import pickle
+import re
 import tempfile
 import weakref
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError, Setting
 from .row_source import ArrowSource, Chunk, RowSource, check_names_differ
+from .sizes import LIST_BYTES, NESTED_LEVELS, ROW_BYTES, Limit, nested_too_deeply, readable_size
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -57,6 +60,7 @@ def open_rows(path: str | Path, *, split: str | None = None) -> RowSource:
             not exist; or the content is not what the kind promises, and the message names the line.
     """
     path = Path(path)
+    _refuse_impossible(path)
     if path.is_dir():
         return _SavedDataset(path, split)
     if split is not None:
@@ -77,7 +81,18 @@ def open_rows(path: str | Path, *, split: str | None = None) -> RowSource:
         return _Parquet(path)
     if kind in ("csv", "tsv"):
         return _TextSource(path, _read_csv(path, kind), cells_are_text=True)
-    return _TextSource(path, _read_json(path) if _first_character(path) == "[" else _read_jsonl(path))
+    return _TextSource(path, _read_json(path) if _is_list(path) else _read_jsonl(path))
+
+
+def _refuse_impossible(path: Path) -> None:
+    try:
+        path.exists()
+        os.fsencode(path)
+    except (OSError, ValueError) as error:  # too long; NUL; half a surrogate pair
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(
+            Setting("path", f"{str(path)[:80]}"), f": no file can have this name: {reason}"
+        ) from None
 
 
 def _kind_of(path: Path, start: bytes) -> str:
@@ -164,13 +179,20 @@ class _TextSource(RowSource):
                     seen = pa.array(chunk.values(name), from_pandas=True).type
                     both = [pa.schema([("x", found[name])]), pa.schema([("x", seen)])]
                     found[name] = pa.unify_schemas(both, promote_options="permissive").field("x").type
-                except (pa.ArrowException, OverflowError) as error:
+                except (pa.ArrowException, OverflowError, UnicodeEncodeError) as error:
                     raise InputError(
                         Setting("path", self.path),
-                        f": the column {name!r} holds values of several types, and a column of Parquet "
-                        f"or of a data set has one type ({error}); write a .jsonl file instead",
+                        f": the column {name!r:.60} {_why_not_arrow(error)}; write a .jsonl file instead",
                     ) from None
         return pa.schema(list(found.items()))
+
+
+def _why_not_arrow(error: Exception) -> str:
+    if isinstance(error, UnicodeEncodeError):
+        return "holds a lone surrogate (half a character), which no column of Parquet or of a data set can"
+    if isinstance(error, OverflowError):
+        return "holds whole numbers of more than 64 bits, which no column of Parquet or of a data set can"
+    return f"holds values of several types, and a column of Parquet or of a data set has one type ({error})"
 
 
 def _batched(rows: Iterable[Any], size: int) -> Iterator[list[Any]]:
@@ -251,21 +273,17 @@ def _open_bytes(path: Path) -> io.BufferedIOBase:
     return gzip.open(path, "rb") if zipped else open(path, "rb")
 
 
-def _text_lines(path: Path) -> Iterator[tuple[int, str]]:
+def _text_lines(path: Path, limit: Limit = ROW_BYTES) -> Iterator[tuple[int, str]]:
     """Numbers, from 1, and lines with their ends; without a byte order mark."""
-    number = 0
+    number, longest = 0, limit.bytes
     try:
         with closing(_open_bytes(path)) as file:
-            for number, raw in enumerate(file, 1):
+            while raw := file.readline(longest + 1):
+                number += 1
+                if len(raw) > longest:
+                    raise too_long(f"{path}, line {number}", limit)
                 if number == 1:
-                    encoding = next((name for mark, name in _BOMS if raw.startswith(mark)), None)
-                    if encoding is None and b"\0" in raw[:200]:
-                        encoding = "UTF-16, or no text at all"
-                    if encoding:
-                        raise InputError(
-                            f"{path} is {encoding}; expected UTF-8. To convert: "
-                            f"iconv -f UTF-16 -t UTF-8 {path} > new{path.suffix}"
-                        )
+                    _refuse_other_encodings(path, raw)
                     raw = raw.removeprefix(codecs.BOM_UTF8)
                 try:
                     yield number, raw.decode("utf-8")
@@ -275,15 +293,33 @@ def _text_lines(path: Path) -> Iterator[tuple[int, str]]:
                         f"{error.start + 1}. If the file is Latin-1 or Windows-1252: "
                         f"iconv -f WINDOWS-1252 -t UTF-8 {path} > new{path.suffix}"
                     ) from None
-    except (OSError, EOFError) as error:  # a torn gzip file raises either
+    except (OSError, EOFError, zlib.error) as error:  # a torn gzip file raises any of them
         raise InputError(f"{path} cannot be read after line {number}: {error}") from None
 
 
-def _first_character(path: Path) -> str:
-    for _, line in _text_lines(path):
-        if line.strip():
-            return line.lstrip()[0]
-    return ""
+def _refuse_other_encodings(path: Path, raw: bytes) -> None:
+    encoding = next((name for mark, name in _BOMS if raw.startswith(mark)), None)
+    if encoding is None and b"\0" not in raw[:200]:
+        return
+    raise InputError(
+        f"{path} is {encoding or 'UTF-16, or no text at all'}; expected UTF-8. To convert: "
+        f"iconv -f {encoding or 'UTF-16'} -t UTF-8 {path} > new{path.suffix}"
+    )
+
+
+def too_long(place: str, limit: Limit, hint: str = "") -> InputError:
+    """The error of a row, or of a whole list, beyond its limit."""
+    return InputError(f"{place}: longer than {readable_size(limit.bytes)}; {limit}{hint}")
+
+
+def _is_list(path: Path) -> bool:
+    """Whether the first character that is no space is "["; damage is told when the lines are read."""
+    with suppress(OSError, EOFError, zlib.error), closing(_open_bytes(path)) as file:
+        start = file.read(2**16).removeprefix(codecs.BOM_UTF8)
+        while start and not start.strip():
+            start = file.read(2**16)
+        return start.lstrip()[:1] == b"["
+    return False
 
 
 def _read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -292,50 +328,116 @@ def _read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             continue
         place = f"{path}, line {number}"
         try:
-            row = json.loads(line)
+            with _faults_named(place):
+                row = _DECODER.decode(line)
         except json.JSONDecodeError as error:
             raise InputError(
                 f"{place}, column {error.colno}: not valid JSON: {error.msg}. Expected one object a "
                 'line, such as {"image": "cat.jpg", "caption": "A cat."}, or one list of objects in the file'
             ) from None
-        except RecursionError:
-            raise InputError(f"{place}: JSON that is nested too deeply") from None
-        yield number, _object(row, place)
+        yield number, _object(row, line, place)
 
 
 def _read_json(path: Path) -> Iterator[tuple[None, dict[str, Any]]]:
-    text = "".join(line for _, line in _text_lines(path))
+    lines, size = [], 0
+    for _, line in _text_lines(path, LIST_BYTES):
+        size += len(line)
+        if size > LIST_BYTES.bytes:
+            raise too_long(str(path), LIST_BYTES, "; or write one object a line, as .jsonl")
+        lines.append(line)
     try:
-        rows = json.loads(text)
+        yield from _elements(path, "".join(lines))
     except json.JSONDecodeError as error:
         raise InputError(
             f"{path}, line {error.lineno}, column {error.colno}: not valid JSON: {error.msg}"
         ) from None
+
+
+def _elements(path: Path, text: str) -> Iterator[tuple[None, dict[str, Any]]]:
+    """The objects of a JSON list, one by one, so that an error can name the element."""
+    place = _skip_space(text, _skip_space(text, 0) + 1)
+    if text[place : place + 1] != "]":
+        for number in itertools.count():
+            name = f"{path}, element {number} counted from 0"
+            with _faults_named(name):
+                row, end = _DECODER.raw_decode(text, place)
+            yield None, _object(row, text[place:end], name)
+            place = _skip_space(text, end)
+            if text[place : place + 1] != ",":
+                break
+            place = _skip_space(text, place + 1)
+        if text[place : place + 1] != "]":
+            raise json.JSONDecodeError("Expecting ',' delimiter", text, place)
+    place = _skip_space(text, place + 1)
+    if place != len(text):
+        raise json.JSONDecodeError("Extra data", text, place)
+
+
+def _skip_space(text: str, place: int) -> int:
+    return _SPACE.match(text, place).end()  # type: ignore[union-attr]  # it matches "" everywhere
+
+
+class _RepeatedNameError(ValueError):
+    pass
+
+
+def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        names = [name for name, _ in pairs]
+        raise _RepeatedNameError(next(name for name in names if names.count(name) > 1))
+    return found
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_unrepeated)
+_SPACE = re.compile(r"[ \t\n\r]*")
+
+
+@contextmanager
+def _faults_named(place: str) -> Iterator[None]:
+    """Faults of a row that is valid JSON by the letter, as errors that say where it stands."""
+    try:
+        yield
+    except json.JSONDecodeError:
+        raise
+    except _RepeatedNameError as error:
+        raise InputError(f"{place}: one object has two values for {str(error)!r:.60}") from None
     except RecursionError:
-        raise InputError(f"{path}: JSON that is nested too deeply") from None
-    for number, row in enumerate(rows):
-        yield None, _object(row, f"{path}, element {number} counted from 0")
+        raise _too_deep(place) from None
+    except ValueError:  # Python's own guard, since converting n digits takes n² steps
+        raise InputError(f"{place}: a whole number of more than 4,300 digits") from None
 
 
-def _object(row: Any, place: str) -> dict[str, Any]:
+def _too_deep(place: str) -> InputError:
+    return InputError(f"{place}: JSON that is nested too deeply; at most {NESTED_LEVELS} levels are read")
+
+
+def _object(row: Any, text: str, place: str) -> dict[str, Any]:
+    if nested_too_deeply(text):
+        raise _too_deep(place)
     if not isinstance(row, dict):
-        shown = json.dumps(row, ensure_ascii=False)
-        raise InputError(f"{place}: expected an object {{…}}, got {shown:.60}")
+        raise InputError(f"{place}: expected an object {{…}}, got {' '.join(text.split()):.60}")
     return row
 
 
 def _read_csv(path: Path, kind: str) -> Iterator[tuple[int, dict[str, Any]]]:
     csv.field_size_limit(2**31 - 1)  # lists of references may be longer than the module's own 128 KB
     lines = (line for _, line in _text_lines(path))
-    first = next(lines, "")
+    first, record = next(lines, ""), 0  # length of the record so far
     delimiter = "\t" if kind == "tsv" else ";" if ";" in first and "," not in first else ","
 
     def all_lines() -> Iterator[str]:
-        yield first
-        yield from lines
+        nonlocal record
+        for line in itertools.chain([first], lines):
+            record += len(line)
+            if record > longest:
+                raise too_long(
+                    f"{path}, line {begin}", ROW_BYTES, " (or is a quotation mark of this row never closed?)"
+                )
+            yield line
 
     reader = csv.reader(all_lines(), delimiter=delimiter, strict=True)
-    header, begin = None, 1
+    header, begin, longest = None, 1, ROW_BYTES.bytes
     while True:
         try:
             cells = next(reader, None)
@@ -344,7 +446,7 @@ def _read_csv(path: Path, kind: str) -> Iterator[tuple[int, dict[str, Any]]]:
                 f"{path}, line {begin}: not valid {kind.upper()}: {error} (a quotation mark at the start of "
                 'a cell must be closed at its end, and written twice inside: """Stop"" sign")'
             ) from None
-        line, begin = begin, reader.line_num + 1
+        line, begin, record = begin, reader.line_num + 1, 0
         if cells is None:
             return
         if not cells:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -133,9 +134,9 @@ class ArrowSource(RowSource):
 
 def check_names_differ(path: Path, columns: Sequence[str]) -> None:
     """Raise InputError if two columns have the same name."""
-    twice = sorted({name for name in columns if columns.count(name) > 1})
+    twice = sorted(name for name, count in Counter(columns).items() if count > 1)
     if twice:
-        raise InputError(Setting("path", path), f": two columns have the name {twice[0]!r}")
+        raise InputError(Setting("path", path), f": two columns have the name {twice[0]!r:.60}")
 
 
 def check_names_are_free(source: RowSource, columns: Sequence[str]) -> None:
