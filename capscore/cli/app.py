@@ -18,6 +18,7 @@ from .cache import cache_app
 from .data import data_app
 from .explain import ExplainRequest, explain_help, run_explain, show_explain
 from .perturb import PerturbRequest, perturb_help, run_perturb, show_perturb
+from .plain_help import PlainCommand, PlainGroup
 from .request import make_command
 from .robustness import RobustnessRequest, robustness_help, run_robustness_command, show_robustness
 from .score import ScoreRequest, run_score, score_help, show_score
@@ -25,15 +26,16 @@ from .score import ScoreRequest, run_score, score_help, show_score
 app = typer.Typer(
     name="capscore",
     help="Automatic evaluation of image captions, in every language.",
+    cls=PlainGroup,
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 
 def _add(name: str, help: str, request: type[Any], run: Callable[..., Any], show: Callable[..., Any]) -> None:
-    app.command(name, help=help, no_args_is_help=name != "backbones")(make_command(request, run, show))
+    made = make_command(request, run, show)
+    app.command(name, cls=PlainCommand, help=help, no_args_is_help=name != "backbones")(made)
 
 
 _add("score", score_help(), ScoreRequest, run_score, show_score)

@@ -11,17 +11,24 @@ import typer
 
 from ..files.sizes import readable_size
 from .options import AsJson
-from .request import make_command, option
+from .plain_help import PlainCommand, PlainGroup
+from .request import argument, make_command, option
 from .terminal import UsageError, make_console, make_table, print_json, print_line
 
 if TYPE_CHECKING:
     from ..embedding.cache import CacheInfo, EmbeddingCache
 
-cache_app = typer.Typer(help="Inspect or clear the cache of embeddings.", no_args_is_help=True)
+_CLEAR_HELP = """Remove the embeddings of one backbone, or all of them.
+
+FINGERPRINT is the start of a fingerprint that `capscore cache info` shows; without it, all are removed."""
+
+cache_app = typer.Typer(
+    help="Inspect or clear the cache of embeddings.", cls=PlainGroup, no_args_is_help=True
+)
 
 CacheFolder = Annotated[
     Path | None,
-    option("Folder of the cache. Default: CAPSCORE_CACHE, or your own.", "--cache-dir"),
+    option("Folder of the cache. Default: CAPSCORE_CACHE, or your own.", "--cache-dir", metavar="FOLDER"),
 ]
 
 
@@ -80,9 +87,7 @@ def _as_dict(held: CacheInfo) -> dict[str, Any]:
 class CacheClearRequest:
     """What `capscore cache clear` is asked for."""
 
-    fingerprint: Annotated[
-        str | None, typer.Argument(help="Start of a fingerprint of `cache info`.", show_default=False)
-    ] = None
+    fingerprint: Annotated[str | None, argument("FINGERPRINT")] = None
     yes: Annotated[bool, option("Do not ask.", "--yes", "-y")] = False
     cache_dir: CacheFolder = None
 
@@ -152,9 +157,9 @@ def _asks() -> bool:
     return sys.stdin.isatty()
 
 
-cache_app.command("info", help="Show what the cache holds, by backbone.")(
+cache_app.command("info", cls=PlainCommand, help="Show what the cache holds, by backbone.")(
     make_command(CacheInfoRequest, run_info, show_info)
 )
-cache_app.command("clear", help="Remove the embeddings of one backbone, or all of them.")(
+cache_app.command("clear", cls=PlainCommand, help=_CLEAR_HELP)(
     make_command(CacheClearRequest, plan_clear, clear)
 )

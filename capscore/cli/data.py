@@ -14,22 +14,27 @@ import typer
 
 from ..errors import InputError
 from .options import AsJson, DataDir, Force, ImageDir
+from .plain_help import PlainCommand, PlainGroup
 from .request import argument, make_command, option
 from .terminal import FAILED, UsageError, as_usage, make_console, make_table, say
 
 if TYPE_CHECKING:
     from ..benchmark.data.check import CheckedBenchmark
 
-data_app = typer.Typer(help="List, check and export benchmarks.", no_args_is_help=True)
+data_app = typer.Typer(help="List, check and export benchmarks.", cls=PlainGroup, no_args_is_help=True)
 
-Slug = Annotated[str, argument("Benchmark, such as xvnli.")]
+Slug = Annotated[str, argument("BENCHMARK")]
 Configs = Annotated[list[str] | None, option("Configuration; repeatable. Default: all.", "--config", "-c")]
 OnlyProblems = Annotated[bool, option("Print only problems.", "--quiet", "-q")]
 
 _CHECK_HELP = """Check a benchmark's files: published counts, checksums, missing photos.
 
+BENCHMARK is a name of `capscore data list`, such as xvnli.
+
 Exit codes: 0 as published; 1 something is missing or differs; 2 wrong usage."""
 _EXPORT_HELP = """Write a benchmark as Parquet, for load_dataset(folder, config) of every datasets version.
+
+BENCHMARK is a name of `capscore data list`, such as xvnli.
 
 Exit codes: 0 done; 1 a file is missing, damaged or cannot be written; 2 wrong usage."""
 
@@ -147,7 +152,7 @@ class DataExportRequest:
     """What `capscore data export` is asked for."""
 
     benchmark: Slug
-    out: Annotated[Path, option("Folder to make.", "--out", "-o")]
+    out: Annotated[Path, option("Folder to make.", "--out", "-o", metavar="FOLDER")]
     data_dir: DataDir = None
     config: Configs = None
     image_dir: ImageDir = None
@@ -184,7 +189,7 @@ def show_export(request: DataExportRequest, made: Path) -> None:
 
 
 def _add(name: str, help: str, request: type[Any], run: Callable[..., Any], show: Callable[..., Any]) -> None:
-    data_app.command(name, help=help)(make_command(request, run, show))
+    data_app.command(name, cls=PlainCommand, help=help)(make_command(request, run, show))
 
 
 _add("list", "List the benchmarks, with configurations and rows.", DataListRequest, run_list, show_list)

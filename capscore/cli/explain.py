@@ -38,6 +38,8 @@ BETA = 0.1
 
 _HELP = """Show what captions of a photo get wrong, and what they leave out.
 
+PHOTO is an image file, and each CAPTION a text in quotation marks.
+
 InfoMetIC marks each content word (noun, verb, adjective, adverb, number) as right or wrong, and each region
 of the photo as mentioned or missed, and gives three scores: [bold]text precision[/], how much of the caption
 is in the photo; [bold]vision recall[/], how much of the photo is in the caption; [bold]overall[/], their sum.
@@ -61,8 +63,8 @@ def explain_help() -> str:
 class ExplainRequest:
     """What `capscore explain` is asked for."""
 
-    photo: Annotated[Path, argument("Photo.")]
-    captions: Annotated[list[str], argument("Captions of the photo.", metavar="CAPTION...")]
+    photo: Annotated[Path, argument("PHOTO")]
+    captions: Annotated[list[str], argument("CAPTION")]
     output: Annotated[Path | None, option("File: .html, .png or .json.", "--output", "-o")] = None
     language: Language = None
     force: Force = False
@@ -72,12 +74,12 @@ class ExplainRequest:
         Path | None,
         option(
             "JSON file of regions, \\[\\[left, top, right, bottom], …], in pixels.",
-            panel="Regions",
+            panel="InfoMetIC",
         ),
     ] = None
     missed: Annotated[
         int,
-        option("Most missed regions to show. Default: 3.", "--missed", min=0, panel="Regions"),
+        option("Most missed regions to show. Default: 3.", "--missed", min=0, panel="InfoMetIC"),
     ] = 3
     options: Mapping[str, Any] = metric_options(*OF_INFOMETIC)
 

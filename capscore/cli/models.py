@@ -3,13 +3,44 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..scorers.catalogue import METRICS
 from .terminal import as_usage
 
 if TYPE_CHECKING:
     from ..embedding.embedder import Embedder
+
+
+_NEXT_METRIC = re.compile(rf",(?=(?:{'|'.join(METRICS)})(?:@|,|$))")
+
+
+def split_metrics(given: Sequence[str] | None) -> list[str] | None:
+    """Metrics of an option that is repeatable, and may name several at once; each metric once.
+
+    A name with a backbone, METRIC@BACKBONE, may have commas in it: only one before a metric's name parts.
+
+    >>> split_metrics(["mcs,cider", "mcs"]), split_metrics(["mcs@a,b,cider"])
+    (['mcs', 'cider'], ['mcs@a,b', 'cider'])
+    """
+    if given is None:
+        return None
+    parts = [
+        part for text in given for part in (_NEXT_METRIC.split(text) if "@" in text else text.split(","))
+    ]
+    return list(dict.fromkeys(part.strip() for part in parts if part.strip()))
+
+
+def complete_metrics(incomplete: str) -> list[str]:
+    """What a shell offers for metrics that are typed in part.
+
+    >>> complete_metrics("mcs,ci")
+    ['mcs,cider', 'mcs,cider_d']
+    """
+    before, comma, last = incomplete.rpartition(",")
+    return [f"{before}{comma}{name}" for name in METRICS if name.startswith(last)]
 
 
 def check_metrics(metrics: Sequence[str]) -> None:

@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from ..scorers.options import OPTIONS
+from .models import complete_metrics, split_metrics
 from .request import option
+
+
+def metric_option(help: str) -> Any:
+    """The option --metric, for a request's field; a shell completes the names."""
+    return option(
+        help,
+        "--metric",
+        "-m",
+        metavar="METRIC",
+        callback=split_metrics,
+        autocompletion=complete_metrics,
+    )
+
 
 Debug = Annotated[
     bool, typer.Option("--debug", help="Show the traceback of an error (or set CAPSCORE_DEBUG=1).")
@@ -16,8 +30,8 @@ Debug = Annotated[
 Force = Annotated[bool, option("Overwrite what exists.", "--force")]
 AsJson = Annotated[bool, option("Print the result as JSON.", "--json")]
 Quiet = Annotated[bool, option("Print no tables and no progress.", "--quiet", "-q")]
-Metrics = Annotated[list[str] | None, option("Metric, such as mcs; repeatable.", "--metric", "-m")]
-OnError = Annotated[str, option("Bad rows: raise (default) or skip.")]
+Metrics = Annotated[list[str] | None, metric_option("Metrics, such as mcs,cider; repeatable.")]
+OnError = Annotated[str, option("Bad rows: raise (default) or skip.", metavar="HOW")]
 Language = Annotated[str | None, option("Language of all captions, such as de.", metavar="CODE")]
 Split = Annotated[str | None, option("Split of a saved data set.", panel="Columns")]
 Backbones = Annotated[list[str] | None, option("Backbone, as for score; repeatable.", panel="Model")]
@@ -25,8 +39,8 @@ Backbones = Annotated[list[str] | None, option("Backbone, as for score; repeatab
 DATA_DIR = "Folder of the benchmark's files."
 Data = Annotated[list[str] | None, option("Benchmark, such as xvnli; repeatable.", "--data", "-d")]
 Configs = Annotated[list[str] | None, option("Configuration; repeatable, or all.", "--config", "-c")]
-DataDir = Annotated[Path | None, option("Folder of the files, or of such folders.")]
-ImageDir = Annotated[Path | None, option("Folder of the photos, if elsewhere.")]
+DataDir = Annotated[Path | None, option("Folder of the files, or of such folders.", metavar="FOLDER")]
+ImageDir = Annotated[Path | None, option("Folder of the photos, if elsewhere.", metavar="FOLDER")]
 TestSplit = Annotated[str | None, option("Split. Default: test.")]
 Output = Annotated[Path | None, option("File for the results, as JSON.", "--output", "-o")]
 Markdown = Annotated[Path | None, option("File for the tables, as Markdown.")]

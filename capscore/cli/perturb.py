@@ -78,7 +78,7 @@ def perturb_help() -> str:
 class PerturbRequest:
     """What `capscore perturb` is asked for."""
 
-    input: Annotated[Path, argument("File or data set with the captions.")]
+    input: Annotated[Path, argument("INPUT")]
     kind: Annotated[
         list[str] | None,
         option("repetition, removal, masking, … (above); repeatable.", "--kind", "-k"),
@@ -109,7 +109,7 @@ class PerturbRequest:
     column: Annotated[
         str | None,
         option(
-            "Default: caption, candidate, prediction, hyp, cand.",
+            "Default: caption, candidate, hyp, ….",
             "--column",
             "--candidate-column",
             panel="Columns",

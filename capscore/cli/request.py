@@ -19,12 +19,18 @@ Request = TypeVar("Request")
 Result = TypeVar("Result")
 
 # the first type that fits; every other value is a NAME
-_METAVARS = ((bool, " "), (Path, "PATH"), (int, "N"), (float, "X"))
+_METAVARS = ((bool, " "), (Path, "FILE"), (int, "N"), (float, "X"))
 
 
-def argument(help: str, **more: Any) -> Any:
-    """An argument without a name, for the type of a request's field."""
-    return typer.Argument(help=help, show_default=False, **more)
+def argument(name: str, **more: Any) -> Any:
+    """An argument that is known by its place, for the type of a request's field.
+
+    Args:
+        name: Word that the usage line and the command's help call it by, in capital letters.
+        more: Further arguments of `typer.Argument`.
+    """
+    # the help explains it under this name; a panel would add types such as list[str]
+    return typer.Argument(metavar=name, hidden=True, **more)
 
 
 def option(help: str, *flags: str, panel: str | None = None, **more: Any) -> Any:
@@ -96,25 +102,18 @@ def _parameters(entry: Option) -> list[inspect.Parameter]:
     """What typer needs for an option of `capscore.load`."""
     if entry.name == "cache":
         folder, none = (
-            option("Folder that keeps embeddings.", "--cache-dir", panel=entry.panel),
+            option(entry.short, "--cache-dir", panel=entry.panel, metavar=entry.metavar),
             option("Keep no embeddings on disk.", "--no-cache", panel=entry.panel),
         )
         return [
             _parameter("cache_dir", Annotated[Path | None, folder], None),
             _parameter("no_cache", Annotated[bool, none], False),
         ]
-    default = f" Default: {entry.default_in_words}." if entry.default_in_words else ""
     flag = f"--{entry.name.replace('_', '-')}"
     if entry.type is bool:
-        return [
-            _parameter(entry.name, Annotated[bool, option(f"{entry.help}.", flag, panel=entry.panel)], False)
-        ]
-    many = entry.type not in (str, int, float, Path)
-    value = option(
-        f"{entry.help}{'; repeatable' if many else ''}.{default}",
-        flag,
-        panel=entry.panel,
-    )
+        value = option(entry.in_help, flag, panel=entry.panel)
+        return [_parameter(entry.name, Annotated[bool, value], False)]
+    value = option(entry.in_help, flag, panel=entry.panel, metavar=entry.metavar or None)
     return [_parameter(entry.name, Annotated[entry.type | None, value], None)]
 
 

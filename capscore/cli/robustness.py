@@ -32,6 +32,7 @@ from .options import (
     Seed,
     TestSplit,
     column_option,
+    metric_option,
 )
 from .request import flowing, metric_options, option
 from .targets import Target, benchmark_targets, check_beside, targets_in_languages
@@ -77,9 +78,7 @@ def robustness_help() -> str:
 class RobustnessRequest:
     """What `capscore robustness` is asked for."""
 
-    metric: Annotated[
-        list[str] | None, option("METRIC or METRIC@BACKBONE; repeatable.", "--metric", "-m")
-    ] = None
+    metric: Annotated[list[str] | None, metric_option("METRIC or METRIC@BACKBONE; repeatable.")] = None
     data: Data = None
     config: Configs = None
     data_dir: DataDir = None
@@ -116,7 +115,7 @@ class RobustnessRequest:
     bootstrap: Bootstrap = 1000
     confidence: Confidence = 0.95
     image_column: Annotated[str | None, column_option("image, image_path, file_name, img")] = None
-    candidate_column: Annotated[str | None, column_option("caption, candidate, prediction, hyp, cand")] = None
+    candidate_column: Annotated[str | None, column_option("caption, candidate, hyp, …")] = None
     language_column: Annotated[str | None, column_option("language, lang")] = None
     backbone: Backbones = None
     options: Mapping[str, Any] = metric_options(*OF_TOWERS)

@@ -14,8 +14,8 @@ from ..errors import Setting
 from ..files.progress import progress_bar
 from ..scorers import KINDS, scorer_class
 from ..scorers.options import options_of
-from .models import check_metrics, embedders, spoken_language
-from .options import OF_SCORE, AsJson, Force, Language, OnError, Quiet, Split, column_option
+from .models import check_metrics, embedders, split_metrics, spoken_language
+from .options import OF_SCORE, AsJson, Force, Language, OnError, Quiet, Split, column_option, metric_option
 from .request import argument, check_metric_options, flowing, metric_options, option
 from .terminal import (
     SKIPPED,
@@ -74,9 +74,13 @@ def score_help() -> str:
 class ScoreRequest:
     """What `capscore score` is asked for."""
 
-    input: Annotated[Path, argument("File or data set with the captions.")]
-    metric: Annotated[list[str] | None, option("Metric; repeatable. Default: mcs.", "--metric", "-m")] = None
-    images: Annotated[Path | None, option("Folder of the images. Default: that of INPUT.")] = None
+    input: Annotated[Path, argument("INPUT")]
+    metric: Annotated[list[str] | None, metric_option("Metrics, as mcs,cider; repeatable. Default: mcs.")] = (
+        None
+    )
+    images: Annotated[
+        Path | None, option("Folder of the images. Default: that of INPUT.", metavar="FOLDER")
+    ] = None
     output: Annotated[Path | None, option("File for the scored rows.", "--output", "-o")] = None
     language: Language = None
     on_error: OnError = "raise"
@@ -84,7 +88,7 @@ class ScoreRequest:
     as_json: AsJson = False
     quiet: Quiet = False
     image_column: Annotated[str | None, column_option("image, image_path, file_name, img")] = None
-    candidate_column: Annotated[str | None, column_option("caption, candidate, prediction, hyp, cand")] = None
+    candidate_column: Annotated[str | None, column_option("caption, candidate, hyp, …")] = None
     references_column: Annotated[str | None, column_option("references, refs, reference_1, …")] = None
     language_column: Annotated[str | None, column_option("language, lang")] = None
     split: Split = None
@@ -100,7 +104,7 @@ class ScoreRequest:
     @property
     def metrics(self) -> list[str]:
         """The metrics, each once."""
-        return list(dict.fromkeys(self.metric or ["mcs"]))
+        return split_metrics(self.metric) or ["mcs"]
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,8 @@ class Option:
         help: Description, in one line that begins with a noun and has no full stop.
         metrics: Metrics that take it.
         panel: Heading of `--help` under which it is listed.
+        short: Its line in `--help`, with the default and a full stop; "" for help and default as they are.
+        metavar: Word in `--help` for its value; "" for one that the type suggests.
         type: Type of the value that a command line reads.
         default: Value that applies when it is not given, or None.
         unset: Meaning of None, in words; "" if nothing needs saying.
@@ -53,7 +55,9 @@ class Option:
 
     help: str
     metrics: tuple[str, ...] = WITH_BACKBONE
-    panel: str = "Model"
+    panel: str = "Backbone"
+    short: str = ""
+    metavar: str = ""
     type: type = str
     default: Any = None
     unset: str = ""
@@ -71,6 +75,12 @@ class Option:
         if self.default is None or self.default is False:
             return self.unset
         return str(self.default)
+
+    @property
+    def in_help(self) -> str:
+        """Its line in `--help`."""
+        default = f" Default: {self.default_in_words}." if self.default_in_words else ""
+        return self.short or f"{self.help}.{default}"
 
     @property
     def documentation(self) -> str:
@@ -120,7 +130,7 @@ def _check_beta(name: str, value: Any) -> None:
 
 
 _CIDER = {"panel": "CIDEr", "own": True}
-_REGIONS = {"panel": "Regions", "own": True, "metrics": ("infometic",)}
+_REGIONS = {"panel": "InfoMetIC", "own": True, "metrics": ("infometic",)}
 
 
 class MetricOptions(TypedDict, total=False):
@@ -130,28 +140,44 @@ class MetricOptions(TypedDict, total=False):
         "str | Backbone | None",
         Option(
             "Name, Hub id (org/name@revision) or folder of the backbone",
+            short="Name, Hub id or folder of the backbone.",
             unset="the variable CAPSCORE_BACKBONE, else the metric's own",
             more="A `Backbone` is used as it is.",
         ),
     ]
     device: Annotated[
         "str | None",
-        Option("Torch device, such as cpu, cuda or cuda:1", unset="a GPU if there is one"),
+        Option(
+            "Torch device, such as cpu, cuda or cuda:1",
+            short="cpu, cuda, cuda:1. Default: a GPU, if any.",
+            unset="a GPU if there is one",
+        ),
     ]
     dtype: Annotated[
         "str | None",
         Option(
-            "Number format of the towers: float32, bfloat16 or float16", default="float32", rule=_check_dtype
+            "Number format of the towers: float32, bfloat16 or float16",
+            short="float32 (default), bfloat16 or float16.",
+            default="float32",
+            rule=_check_dtype,
         ),
     ]
     batch_size: Annotated[
         "int | None",
-        Option("Number of images or texts per batch", type=int, unset="what suits the device", minimum=1),
+        Option(
+            "Number of images or texts per batch",
+            short="Number of images or texts per batch.",
+            type=int,
+            unset="what suits the device",
+            minimum=1,
+        ),
     ]
     cache: Annotated[
         "bool | str | Path | EmbeddingCache | None",
         Option(
             "Folder that keeps embeddings; False keeps none",
+            short="Folder that keeps embeddings.",
+            metavar="FOLDER",
             type=Path,
             unset="the user's cache folder",
         ),
@@ -160,6 +186,8 @@ class MetricOptions(TypedDict, total=False):
         "str | None",
         Option(
             "Text before each candidate and reference",
+            short="Text before each candidate and reference.",
+            metavar="TEXT",
             own=True,
             unset="the backbone's own",
             rule=_check_prefix,
@@ -167,20 +195,33 @@ class MetricOptions(TypedDict, total=False):
     ]
     revision: Annotated[
         "str | None",
-        Option("Commit, branch or tag of the backbone on the Hub", unset="the pinned one, else main"),
+        Option(
+            "Commit, branch or tag of the backbone on the Hub",
+            short="Commit, branch or tag on the Hub.",
+            unset="the pinned one, else main",
+        ),
     ]
     image_tower: Annotated[
         "str | None",
-        Option("Image tower to go with a text tower that was published alone"),
+        Option(
+            "Image tower to go with a text tower that was published alone",
+            short="Image tower, if the text tower is alone.",
+        ),
     ]
     trust_remote_code: Annotated[
         bool,
-        Option("Permission to run Python code that comes with weights", type=bool, default=False),
+        Option(
+            "Permission to run Python code that comes with weights",
+            short="Run Python code that comes with weights.",
+            type=bool,
+            default=False,
+        ),
     ]
     allow_urls: Annotated[
         bool,
         Option(
             "Permission to fetch images from http(s) addresses",
+            short="Fetch images from http(s) addresses.",
             metrics=WITH_IMAGES,
             type=bool,
             default=False,
@@ -194,6 +235,7 @@ class MetricOptions(TypedDict, total=False):
         "str | Path | DocumentFrequencies | None",
         Option(
             "Document frequencies, or the file that DocumentFrequencies.save wrote",
+            short="Saved document frequencies, for cider.",
             **_CIDER,
             metrics=("cider", "cider_d", "clip_cider"),
             type=Path,
@@ -204,6 +246,7 @@ class MetricOptions(TypedDict, total=False):
         "str | None",
         Option(
             "Formula of CIDEr: coco, as papers report it, or paper, as first defined",
+            short="CIDEr: coco (default) or paper.",
             **_CIDER,
             metrics=("cider",),
             default="coco",
@@ -214,6 +257,7 @@ class MetricOptions(TypedDict, total=False):
         "str | None",
         Option(
             "Score that is averaged with CIDEr: ref_clip_score or clip_score",
+            short="ref_clip_score (default) or clip_score.",
             **_CIDER,
             metrics=("clip_cider",),
             default="ref_clip_score",
@@ -224,7 +268,8 @@ class MetricOptions(TypedDict, total=False):
         "str | Path | Aligner | None",
         Option(
             "Folder or Hub id of trained weights, or info_clip for the baseline",
-            **{**_REGIONS, "panel": "Model"},
+            short="Weights of infometic, or info_clip.",
+            **_REGIONS,
             unset="the weights shipped for the backbone, else info_clip",
         ),
     ]
@@ -232,6 +277,7 @@ class MetricOptions(TypedDict, total=False):
         "str | RegionFinder | None",
         Option(
             "Finder of regions: windows, or a detector such as detr:ID or owlv2:ID",
+            short="windows (default), detr:ID, owlv2:ID, …",
             **_REGIONS,
             default="windows",
             more="The kinds are windows, detr:ID, owlv2:ID, grounding-dino:ID (a Hub id or a folder) and "
@@ -241,17 +287,28 @@ class MetricOptions(TypedDict, total=False):
     region_names: Annotated[
         "Sequence[str] | None",
         Option(
-            "Names for owlv2 and grounding-dino to look for, such as 'red ball'", **_REGIONS, type=list[str]
+            "Names for owlv2 and grounding-dino to look for, such as 'red ball'",
+            short="Name to find, as 'red ball'; repeatable.",
+            **_REGIONS,
+            type=list[str],
         ),
     ]
     n_regions: Annotated[
         "int | None",
-        Option("Number of regions to score per image", **_REGIONS, type=int, default=20, minimum=1),
+        Option(
+            "Number of regions to score per image",
+            short="Regions per image. Default: 20.",
+            **_REGIONS,
+            type=int,
+            default=20,
+            minimum=1,
+        ),
     ]
     beta: Annotated[
         "float | None",
         Option(
             "Threshold above which a word is correct and a region mentioned",
+            short="Threshold of words. Default: 0.1.",
             **_REGIONS,
             type=float,
             default=0.1,

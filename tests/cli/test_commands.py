@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +14,7 @@ from typer.testing import CliRunner
 
 import capscore.cli
 from capscore.cli.app import app
+from capscore.cli.models import split_metrics
 from capscore.cli.options import OF_INFOMETIC, OF_SCORE, OF_SEVERAL
 from capscore.cli.terminal import is_usage_error, spell
 from capscore.errors import BackboneUnavailable, CapscoreError, InputError, OptionError, Setting
@@ -61,7 +64,66 @@ def shown_help(*command):
 def test_help_fits_80_columns(command):
     shown = shown_help(*command)
     assert max(map(len, shown.splitlines())) <= 80
-    assert not [line for line in shown.splitlines() if "--" in line and "list[" in line]
+    for sign in ("list[", "<path>", "<str>", "<bool>", " PATH "):
+        assert sign not in shown
+
+
+def test_help_has_the_common_options_first_and_those_of_the_backbone_apart():
+    shown = shown_help("score")
+    panels = re.findall(r"─ (\w[\w ]*?) ─", shown)
+    assert panels == ["Options", "Columns", "Backbone", "CIDEr", "InfoMetIC"]
+    first = shown.split("─ Columns ─")[0]
+    assert "--metric" in first and "--output" in first and "--device" not in first
+    assert re.search(r"--metric +-m +METRIC +", first) and re.search(r"--images +FOLDER +", first)
+    backbone = shown.split("─ Backbone ─")[1].split("─ CIDEr ─")[0]
+    assert "--device" in backbone and "--no-cache" in backbone
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("score --metric c", ["clip_score", "clip_cider", "cider", "cider_d"]),
+        ("score -m mcs,ro", ["mcs,rouge_l"]),
+        ("score --on", ["--on-error"]),
+        ("rob", ["robustness"]),
+    ],
+)
+def test_a_shell_completes_commands_options_and_metrics(typed, offered):
+    words = f"capscore {typed}"
+    env = {"_CAPSCORE_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+    done = subprocess.run(
+        [sys.executable, "-c", "from capscore.cli.app import app; app(prog_name='capscore')"],
+        env={**os.environ, **env},
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.split() == offered, done.stderr
+
+
+def test_completion_can_be_shown_and_installed(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr("typer.completion._get_shell_name", lambda: "fish")
+    monkeypatch.setattr("typer._completion_shared._get_shell_name", lambda: "fish")
+    shown = CliRunner().invoke(app, ["--show-completion"], prog_name="capscore")
+    assert shown.exit_code == 0 and "complete --command capscore" in shown.stdout
+    installed = CliRunner().invoke(app, ["--install-completion"], prog_name="capscore")
+    assert installed.exit_code == 0
+    assert (tmp_path / ".config/fish/completions/capscore.fish").read_text().strip() == shown.stdout.strip()
+
+
+@pytest.mark.parametrize(
+    ("given", "metrics"),
+    [
+        (None, None),
+        (["mcs,cider"], ["mcs", "cider"]),
+        (["mcs", "cider"], ["mcs", "cider"]),
+        (["mcs, cider,", "mcs"], ["mcs", "cider"]),
+        (["mcs,cidr"], ["mcs", "cidr"]),
+        (["mcs@my,folder,pr_mcs@other"], ["mcs@my,folder", "pr_mcs@other"]),
+    ],
+)
+def test_metrics_are_parted_at_commas(given, metrics):
+    assert split_metrics(given) == metrics
 
 
 @pytest.mark.parametrize(

@@ -650,6 +650,8 @@ def test_an_image_elsewhere_is_not_taken_for_one_that_is_missing(tmp_path, photo
             "metric 'mccs' is not one of mcs, pr_mcs, clip_score, infometic, ref_clip_score, clip_cider, ",
         ),
         (["-m", "mccs"], "spice; did you mean 'mcs'?"),
+        (["-m", "mcs,cidr"], "metric 'cidr' is not one of"),
+        (["-m", "mcs,cidr"], "did you mean 'cider'?"),
         (["--language", "german"], "did you mean 'de'?"),
         (["--dtype", "fp17"], "--dtype fp17 is not one of"),
         (["--on-error", "stop"], "--on-error stop: expected raise or skip"),
