@@ -66,6 +66,14 @@ class Texts:
     @cached_property
     def tokens(self) -> TokenRows:
         """All rows as tokens, each text split by its row's language."""
+        return self._tokens(whole=False)
+
+    @cached_property
+    def whole_tokens(self) -> TokenRows:
+        """The same, but an English word that contains a blank ("2 1/2") is one token, as in ROUGE-L."""
+        return self._tokens(whole=True)
+
+    def _tokens(self, *, whole: bool) -> TokenRows:
         from ..text.segmentation import tokenize
         from .formulas.ngrams import TokenRows
 
@@ -77,7 +85,7 @@ class Texts:
                 of_language.setdefault(text.partition("\0")[0], []).append(place)
             for code, places in of_language.items():
                 texts = [marked[place].partition("\0")[2] for place in places]
-                for place, words in zip(places, tokenize(texts, code), strict=True):
+                for place, words in zip(places, tokenize(texts, code, whole=whole), strict=True):
                     split[place] = words
             return split
 

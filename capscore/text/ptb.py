@@ -11,8 +11,9 @@ Known differences, all of them intended or irrelevant for captions:
   "… the letter L." ends in "l." or in "l" depends on the beginning of the next caption; and a carriage
   return, U+2028 or U+2029 inside a caption shifts all later captions by one. Here such characters are spaces,
   and the word is "l.".
-- A word that contains a space ("1 1/2") is returned as two, as CIDEr and BLEU, which split at blanks, count
-  it.
+- A word that contains a space ("1 1/2") is two words, as CIDEr and BLEU count it, which split at all blanks;
+  `whole` keeps it as one, as ROUGE-L counts it, which splits at spaces, where the program writes a no-break
+  space.
 - Letters added to Unicode after version 6.1 are letters; the Java program loses them, as it loses emoji.
 - Soft hyphens are removed before words are found, not after.
 """
@@ -26,11 +27,15 @@ from functools import cache
 
 from ..errors import InputError
 
-NAME = "ptb1"  # in signatures; the digit grows whenever a word can change
+NAME = "ptb2"  # in signatures; the digit grows whenever a word can change
 
 
-def tokenize(text: str) -> list[str]:
+def tokenize(text: str, *, whole: bool = False) -> list[str]:
     """The words of one caption, in lower case and without punctuation; [] if there are none.
+
+    Args:
+        text: Caption.
+        whole: Whether a word that contains a blank stays one, with a no-break space in it.
 
     Brackets are words, such as "-lrb-": the list of dropped marks has them in capitals only.
 
@@ -40,17 +45,20 @@ def tokenize(text: str) -> list[str]:
     >>> tokenize("A man's dog doesn't jump; it sits (on 2 1/2 chairs) in the U.S.")
     ['a', 'man', "'s", 'dog', 'does', "n't", 'jump', 'it', 'sits', '-lrb-', 'on', '2', '1/2', 'chairs',
      '-rrb-', 'in', 'the', 'u.s.']
+    >>> tokenize("a 2 1/2 year old boy", whole=True)
+    ['a', '2\\xa01/2', 'year', 'old', 'boy']
     """
     if not isinstance(text, str):
         raise InputError(_not_text(text), field="text")
-    return _Pieces().words(text)
+    return _Pieces().words(text, whole)
 
 
-def tokenize_all(texts: Sequence[str]) -> list[list[str]]:
+def tokenize_all(texts: Sequence[str], *, whole: bool = False) -> list[list[str]]:
     """`tokenize` for many captions; each distinct piece of text is analysed once.
 
     Args:
         texts: n captions.
+        whole: As in `tokenize`.
 
     Returns:
         n lists of words, in the order of the captions.
@@ -68,7 +76,7 @@ def tokenize_all(texts: Sequence[str]) -> list[list[str]]:
     for row, text in enumerate(texts):
         if not isinstance(text, str):
             raise InputError(_not_text(text), row=row, field="text")
-        done.append(pieces.words(text))
+        done.append(pieces.words(text, whole))
     return done
 
 
@@ -80,7 +88,7 @@ def _not_text(value: object) -> str:
 # or another full stop; and after a single letter with a full stop. Otherwise the pieces between blanks can be
 # analysed separately, each once.
 _ACROSS_BLANKS = re.compile(r"<[A-Za-z/!?]|[0-9)] [0-9]|\. [0-9.]")
-_OTHER_BLANKS = re.compile(r"[^\S ]")
+_LINE_BREAKS = re.compile(r"[\n-\r\x85\u2028\u2029]")
 # Most pieces; a full stop at their end is dropped.
 _PLAIN_PIECE = re.compile(r"([A-Za-z]+)(?:,|(?<=[A-Za-z]{2})\.)?")
 
@@ -88,15 +96,15 @@ _PLAIN_PIECE = re.compile(r"([A-Za-z]+)(?:,|(?<=[A-Za-z]{2})\.)?")
 class _Pieces(dict):
     """A piece of text between blanks → its words, computed at its first occurrence."""
 
-    def words(self, text: str) -> list[str]:
+    def words(self, text: str, whole: bool) -> list[str]:
         if not text.isprintable():
-            text = _OTHER_BLANKS.sub(" ", text.replace("\xad", ""))
-        if _ACROSS_BLANKS.search(text):
-            return _lex(text)
-        words = [word for piece in text.split() for word in self[piece]]
-        if ". " in text and any(len(word) == 2 and word[1] == "." for word in words):
-            return _lex(text)
-        return words
+            text = _LINE_BREAKS.sub(" ", text.replace("\xad", ""))
+        if text.isprintable() and not _ACROSS_BLANKS.search(text):
+            words = [word for piece in text.split() for word in self[piece]]
+            if ". " not in text or not any(len(word) == 2 and word[1] == "." for word in words):
+                return words
+        words = _lex(text)
+        return words if whole else [part for word in words for part in word.split()]
 
     def __missing__(self, piece: str) -> Sequence[str]:
         plain = _PLAIN_PIECE.fullmatch(piece)
@@ -126,7 +134,9 @@ def _lex(text: str) -> list[str]:
             position += 1
             continue
         end = chosen.end(chosen.lastindex or 0)
-        words.extend(_written(text[position:end]))
+        word = _written(text[position:end])
+        if word:
+            words.append(word)
         position = end
     return words
 
@@ -136,6 +146,9 @@ def _lex(text: str) -> list[str]:
 # Characters outside ASCII are analysed as a character that stands for their kind; the words are then cut from
 # the original text. Characters without a kind separate words and are lost.
 _LETTER, _MARK, _DIGIT, _SYMBOL, _LOST = "é", "\u0300", "٣", "§", "\x01"
+# Blanks that are not ASCII: a no-break space joins numbers as a space does, the wide ones are blanks after an
+# abbreviation only; both may stand in an address. Those that the Java program does not know are lost.
+_FIRM, _WIDE = "\xa0", "\u2000"
 _RANGES = {
     # marks on letters, as far as the Java program knows them
     _MARK: (
@@ -167,7 +180,8 @@ _RANGES = {
     "٬": "66b-66c",
     "⁄": "2044",
     "、": "3001",
-    " ": "a0 2000-200b 200e 2028-2029 3000 feff",
+    _FIRM: "a0",
+    _WIDE: "2000-200a 3000",
 }
 
 
@@ -247,7 +261,8 @@ def _rules() -> list[tuple[frozenset[str], Callable[[str, int], re.Match[str] | 
     """
     letter, number = f"A-Za-z{_LETTER}", f"0-9{_DIGIT}"
     digit = f"[{number}]"
-    space = "(?: |&nbsp;)"
+    blank, joint = f"[ \t{_FIRM}{_WIDE}]", f"[- {_FIRM}]"
+    space = f"(?:{blank}|&nbsp;)"
     apostrophe = "(?:['’]|(?i:&apos;))"
     stroke = "(?:['’‘`]|(?i:&apos;))"  # inside some words an opening quote counts as an apostrophe
     accent = "(?i:&[aeiou](?:acute|grave|uml);)"
@@ -284,16 +299,20 @@ def _rules() -> list[tuple[frozenset[str], Callable[[str, int], re.Match[str] | 
         (strokes, f"((?i:ev{apostrophe}ry|nat{apostrophe}l|nor{apostrophe}easter|s{apostrophe}mores))"),
         (strokes, rf"((?i:cap{apostrophe}n|cont{apostrophe}d\.?))"),
         (strokes, f"({apostrophe}(?i:em|till?|cause|n{apostrophe}?|[2-9]0s))"),
-        (strokes, rf"({apostrophe}{digit}{{2}})[ \t\n]"),
+        (strokes, rf"({apostrophe}{digit}{{2}})(?:{blank}|\n)"),
         ("'", "(')[A-Za-z][^ \t\n]"),
         (strokes, f"({clitic})"),
         # addresses of people; before abbreviations, as "al.@x" is one
         (
             "@",
-            rf"""(<?(?i:mailto:)?[A-Za-z0-9]{address}*@(?:[^ \t\n"<>|(){{}}.]+\.)*[^ \t\n"<>|(){{}}.]+>?)""",
+            f"(<?(?i:mailto:)?[A-Za-z0-9](?:(?!{_FIRM}){address})*@"
+            rf"""(?:[^ \t\n{_FIRM}"<>|(){{}}.]+\.)*[^ \t\n{_FIRM}"<>|(){{}}.]+>?)""",
         ),
         # abbreviations and other words that keep their full stop
-        (".", rf"([A-Za-z])\.{space}+(?:(?=[A-Z])(?:{_any(_STARTERS)}|(?i:m[rs])\.)|<[^<>\n]+>)[ \t\n]"),
+        (
+            ".",
+            rf"([A-Za-z])\.{space}+(?:(?=[A-Z])(?:{_any(_STARTERS)}|(?i:m[rs])\.)|<[^<>\n]+>)(?:{blank}|\n)",
+        ),
         (".", rf"({initials}|[A-Za-z]\.|{_any(_ABBREVIATIONS)}\.|[mM][ft]g\.)"),
         (".", rf"((?:{_any(_CLOSING_ABBREVIATIONS)}|[pP]p?t(?:es?|ys?)|(?i:(?:ph|ed)\.d))\.)(?s:.){{0,2}}"),
         (".", rf"((?=[A-Z]){_any(_PLACES)}\.)(?s:.){{0,2}}"),
@@ -308,11 +327,12 @@ def _rules() -> list[tuple[frozenset[str], Callable[[str, int], re.Match[str] | 
         # numbers
         (digits, f"([-+]?(?:{digit}+(?:[.:,٬]{digit}+)*|(?:[.:,٬]{digit}+)+))"),
         ("-/", f"({digit}{{1,2}}[-/]{digit}{{1,2}}[-/]{digit}{{2,4}})"),
-        ("/⁄", rf"((?:{digit}{{1,4}}[- ])?{digit}{{1,4}}(?:\\?/|⁄){digit}{{1,4}})"),
+        ("/⁄", rf"((?:{digit}{{1,4}}{joint})?{digit}{{1,4}}(?:\\?/|⁄){digit}{{1,4}})"),
         ("²₂", "(⁺?(?:²+|₂+))"),
         (
-            "- )",
-            r"((?:\([0-9]{2,3}\) ?|(?:\+\+?)?(?:[0-9]{2,4}[- ])?[0-9]{2,4}[- ])[0-9]{3,4}[- ]?[0-9]{3,5})",
+            f"-){_FIRM} ",
+            rf"((?:\([0-9]{{2,3}}\)[ {_FIRM}]?|(?:\+\+?)?(?:[0-9]{{2,4}}{joint})?[0-9]{{2,4}}{joint})"
+            f"[0-9]{{3,4}}{joint}?[0-9]{{3,5}})",
         ),
         (".", r"((?:(?:\+\+?)?[0-9]{2,4}\.)?[0-9]{2,4}\.[0-9]{3,4}\.[0-9]{3,5})"),
         ("$", r"([A-Z]*\$)"),
@@ -321,19 +341,19 @@ def _rules() -> list[tuple[frozenset[str], Callable[[str, int], re.Match[str] | 
         (".", rf"""((?i:www)\.(?:[^ \t\n"<>|(){{}}.!?,]+\.)+[A-Za-z]{{2,4}}{path})"""),
         (".", rf"""((?:[^ \t\n"`'<>|.!?(){{}},-_$]+\.)+(?i:com|net|org|edu){path})"""),
         ("@#", f"(@[A-Za-z_][A-Za-z_0-9]*|#(?:[{letter}{_MARK}]|{accent})+)"),
-        (".", rf"([{letter}{number}]+(?:\.[{letter}{number}]+)*\.{_any(_FILE_ENDINGS)})[ \t\n.,!?]"),
+        (".", rf"([{letter}{number}]+(?:\.[{letter}{number}]+)*\.{_any(_FILE_ENDINGS)})(?:{blank}|[\n.,!?])"),
         (
             "<",
             r"""(</?[A-Za-z][\w.:-]*(?: +[A-Za-z_:][\w.:-]*(?: *= *(?:"[^"]*"|'[^']*'|[^ "'<>]+))?)* */?>)""",
         ),
-        ("<", r"(<[!?][A-Za-z-][^<>\n]*>)"),
+        ("<", r"(<[!?][A-Za-z-][^>\n]*>)"),
         # faces
         (":;=", r"([<>]?[:;=]['o*-]?[()DPOdp@|\[\]\\{])[^A-Za-z0-9]"),
         ("_(", rf"({face}_{face}|\({face}[-_.]?{face}\))"),
         # signs, single and repeated
-        ("", r"(-+|<<|>>|\.(?: \.){2,4}|\.{3,5}|@+|_+|#+|\*+|(?:\\\*){1,3}|[!?]+|''|[’‘`“]{2})"),
+        ("", r"(-+|<<|>>|\.(?:[ \xa0]\.){2,4}|\.{3,5}|@+|_+|#+|\*+|(?:\\\*){1,3}|[!?]+|''|[’‘`“]{2})"),
         ("&", "(&(?i:lt|gt|amp|quot|apos|mdash|ndash|md|nbsp);|&#[0-9]+;)"),
-        ("", r"([^\x00-\x20\x7f‐٬])"),
+        ("", rf"([^\x00-\x20\x7f{_FIRM}{_WIDE}‐٬])"),
     ]
     return [(frozenset(needed), re.compile(pattern).match) for needed, pattern in rules]
 
@@ -349,6 +369,7 @@ _QUOTES = (
     | dict.fromkeys("”\x94»", "''")
     | {mark: mark for mark in "„‚‟"}
 )
+_DOTS = re.compile(r"\.(?:[ \xa0]\.)+")
 # A word in lower case → its spelling in the output, "" for none.
 _WRITTEN = {
     **{first + second: _QUOTES[first] + _QUOTES[second] for first in _QUOTES for second in _QUOTES},
@@ -381,14 +402,16 @@ _WRITTEN = {
 }
 
 
-def _written(word: str) -> Sequence[str]:
-    """A word of the text → the words to count: usually itself in lower case, sometimes none or two."""
+def _written(word: str) -> str:
+    """A word of the text → the word to count, in lower case, with no-break spaces in it; "" for none."""
     word = word.lower()
     known = _WRITTEN.get(word)
     if known is not None:
-        return (known,) if known else ()
+        return known
+    if _DOTS.fullmatch(word):
+        return ""
     if "&amp;" in word and "@" not in word and "/" not in word:
         word = word.replace("&amp;", "&")
-    if "(" in word or ")" in word:
+    if ("(" in word or ")" in word) and not word.endswith(">"):
         word = word.replace("(", "-lrb-").replace(")", "-rrb-")
-    return [piece for piece in word.split() if piece != "."]
+    return word.replace(" ", _FIRM)

@@ -53,12 +53,13 @@ _UNSPACED_SIGN = re.compile(
 _loading = threading.Lock()
 
 
-def tokenize(texts: Sequence[str], language: str | None = None) -> list[list[str]]:
+def tokenize(texts: Sequence[str], language: str | None = None, *, whole: bool = False) -> list[list[str]]:
     """The words of captions, as n-gram metrics count them.
 
     Args:
         texts: n captions.
         language: Language code of all texts (see `capscore.text.languages.language_code`); None for English.
+        whole: Whether an English word that contains a blank ("2 1/2") stays one, as ROUGE-L counts it.
 
     Returns:
         n lists of words in lower case; [] for a caption without words.
@@ -77,7 +78,7 @@ def tokenize(texts: Sequence[str], language: str | None = None) -> list[list[str
     segmenter = _segmenter(code)
     check_texts(texts)
     if code == "en":
-        return ptb.tokenize_all(texts)
+        return ptb.tokenize_all(texts, whole=whole)
     found: dict[str, list[str]] = {}
     rows: list[list[str]] = []
     for text in texts:
@@ -157,7 +158,7 @@ def segmenter_name(language: str | None = None) -> str:
         InputError, MissingExtraError: see `tokenize`.
 
     >>> segmenter_name(), segmenter_name("de")
-    ('ptb1', 'space1')
+    ('ptb2', 'space1')
     """
     return _segmenter(_code(language)).name
 

@@ -77,6 +77,25 @@ CIDER = [3.4920539049332158, 3.383291592689095, 1.5347471431789816]
 PAPER = [3.5408930291059546, 3.408056871239083, 2.4148145657226703]
 
 
+def test_rouge_l_counts_a_word_with_a_blank_as_one():
+    """As coco-caption, which splits at spaces: pycocoevalcap 1.2 on the Java tokenizer's words."""
+    captions = [
+        "a 2 1/2 year old boy holds a cup",
+        "call (555) 123-4567 now",
+        "a boy of 2\u20091/2 years",
+        "two dogs",
+    ]
+    references = [
+        ["a boy of 2 1/2 holds a red cup", "a boy 1/2 holds 2 cups"],
+        ["a sign says 123-4567", "call (555) 123-4567"],
+        ["a boy of 2 1/2 years"],
+        ["two dogs run"],
+    ]
+    scores = score("rouge_l", captions, references).scores
+    # the first: "a boy holds a cup" of 8 words, in a reference of 8
+    assert scores == pytest.approx([5 / 8, 0.8299319727891156, 0.7393939393939394, 0.7721518987341772])
+
+
 def test_cider():
     assert CIDER == pytest.approx(cider_by_hand(CAPTIONS, REFERENCES), abs=1e-9)
     assert PAPER == pytest.approx(cider_by_hand(CAPTIONS, REFERENCES, clip=False, sigma=None), abs=1e-9)
@@ -244,7 +263,7 @@ def test_a_language_that_is_not_stated_counts_as_english():
     mixed = score("cider", language=["en", "", "en"])
     np.testing.assert_allclose(mixed.scores, score("cider").scores, rtol=0, atol=1e-12)
     assert mixed.settings["df"] == score("cider").settings["df"]
-    assert "|segmenter:ptb1|" in mixed.signature and "|lang:en+unstated|" in mixed.signature
+    assert "|segmenter:ptb2|" in mixed.signature and "|lang:en+unstated|" in mixed.signature
 
 
 def test_a_language_without_a_segmenter_fails_by_row():

@@ -31,7 +31,7 @@ def run() -> BenchmarkRun:
     result = MetricResult(
         metric="cider",
         backbone="",
-        signature="cider|segmenter:ptb1|refs:5",
+        signature="cider|segmenter:ptb2|refs:5",
         outcome=outcome,
         published={name: [f for f in figures if f.statistic == name] for name in ("tau_c", "tau_b")},
         n_rows=5664,
@@ -66,7 +66,7 @@ def test_table_of_80_columns(run):
     assert line.split() == ["cider", "τ_c", "43.89", "42.1", "to", "45.7", "43.9", "[1]", "−0.01", "16,992"]
     assert "undefined" in text
     assert "[1] Hu et al. 2023, Table 1" in lines
-    assert "cider|segmenter:ptb1|refs:5" in text
+    assert "cider|segmenter:ptb2|refs:5" in text
     assert "note: a note of the protocol" in text
     assert "mcs: not run. its photos are not there" in text
 
@@ -141,7 +141,7 @@ def test_markdown(run):
     text = to_markdown([run])
     assert "## flickr8k_human · expert (test, 5,664 rows)" in text
     assert "| cider | τ_c | 43.89 | 42.1 to 45.7 | 43.9 [1] | −0.01 | 16,992 |" in text
-    assert "- `cider|segmenter:ptb1|refs:5`" in text
+    assert "- `cider|segmenter:ptb2|refs:5`" in text
 
 
 @pytest.mark.parametrize(

@@ -94,9 +94,39 @@ def test_java_answers(text, answer):
     assert " ".join(ptb.tokenize(text)) == answer
 
 
-def test_words_are_not_joined_by_blanks():
+# what the Java program writes where blanks are odd; a no-break space in an answer is part of a word
+ODD_BLANKS = [
+    ("a 2 1/2 year old boy", "a 2\xa01/2 year old boy"),
+    ("a 2\xa01/2 year old boy", "a 2\xa01/2 year old boy"),
+    (
+        "a 2\t1/2 or 2\u20091/2 or 2\u200b1/2 or 2\u202f1/2 or 2\u30001/2",
+        "a 2 1/2 or 2 1/2 or 2 1/2 or 2 1/2 or 2 1/2",
+    ),
+    ("(555) 123-4567 or (555)\u2007123-4567", "-lrb-555-rrb-\xa0123-4567 or -lrb- 555 -rrb- 123-4567"),
+    ("800 555\xa01234, 800\u2009555-1234", "800\xa0555\xa01234 800 555-1234"),
+    ("20\u200b800 and 3\ufeff4 and a\u200eb", "20 800 and 3 4 and a b"),
+    ("the letter l.\u3000The end", "the letter l the end"),
+    ("the letter l.\u202fThe end", "the letter l. the end"),
+    ("no.\xa05, no.\u205f5", "no. 5 no 5"),
+    ("the '90\u2009x '90\u200bx", "the '90 x 90 x"),
+    ("<a b='c d'> <a\tb='c'>", "<a\xa0b='c\xa0d'> < a b = c >"),
+    ("<!-- (a) <b> --> x", "<!--\xa0(a)\xa0<b> > x"),
+    ("www.a\u2009b.com/c\xa0d x me@ex\xa0a.com", "www.a\u2009b.com/c\xa0d x me@ex \xa0a.com"),
+    ("so . . . on .\xa0. . . .5", "so on 5"),
+]
+
+
+@pytest.mark.parametrize(("text", "answer"), ODD_BLANKS, ids=range(len(ODD_BLANKS)))
+def test_odd_blanks(text, answer):
+    assert " ".join(ptb.tokenize(text, whole=True)) == answer
+    assert ptb.tokenize(text) == answer.split()  # as CIDEr and BLEU split it
+    assert ptb.tokenize_all([text, "x"], whole=True) == [answer.split(" "), ["x"]]
+
+
+def test_whole_words_keep_their_blanks():
     """The Java program's "1 1/2" has a no-break space in it: whoever splits at blanks counts two words."""
     assert ptb.tokenize("1 1/2 cups") == ["1", "1/2", "cups"]
+    assert ptb.tokenize("1 1/2 cups", whole=True) == ["1\xa01/2", "cups"]
     assert ptb.tokenize("(555) 123-4567") == ["-lrb-555-rrb-", "123-4567"]
 
 

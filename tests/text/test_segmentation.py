@@ -27,7 +27,7 @@ def test_english_and_unstated_are_ptb(language):
     captions = ["A man's dog (brown) isn't here.", "", "The 'end'"]
     assert tokenize(captions, language) == ptb.tokenize_all(captions)
     assert tokenize(captions, language)[0] == "a man 's dog -lrb- brown -rrb- is n't here".split()
-    assert segmenter_name(language) == "ptb1"
+    assert segmenter_name(language) == "ptb2"
 
 
 def test_texts_that_blanks_do_not_split():
