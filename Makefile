@@ -21,7 +21,7 @@ NUMERIC := tests/backbones tests/embedding tests/infometic tests/scorers tests/s
 	tests/training/test_teacher_learning.py tests/training/test_threshold.py
 KERNELS := ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=AVX2 CAPSCORE_TEST_THREADS=1 CAPSCORE_TEST_THREADS=3
 
-.PHONY: help demo test test-datasets-3.6 test-kernels test-all coverage lint format bench export train-embedded measure-embedded \
+.PHONY: help demo picture test test-datasets-3.6 test-kernels test-all coverage lint format bench export train-embedded measure-embedded \
 	train-embedded-infometic measure-embedded-infometic wheel clean
 
 help: ## list the targets
@@ -41,6 +41,9 @@ $(COMPAT)/.installed: tests/requirements-datasets-3.6.txt $(VENV)/.installed
 
 demo: $(VENV)/.installed ## score photos in eight languages: demo.html
 	$(OFFLINE) CAPSCORE_BACKBONE=embedded $(BIN)/python docs/demo.py
+
+picture: $(VENV)/.installed ## draw the picture at the top of the README
+	$(OFFLINE) $(BIN)/python docs/picture.py
 
 test: $(VENV)/.installed ## run the tests with the newest datasets
 	$(OFFLINE) $(PYTEST)

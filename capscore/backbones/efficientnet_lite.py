@@ -1,8 +1,8 @@
 """EfficientNet-Lite2 in plain torch: pixels → feature map → logits of the 1,000 ImageNet classes.
 
-EfficientNet (Tan and Le 2019) without squeeze-and-excitation and with ReLU6 in place of Swish. Parameters have
-timm's names, so a state dict of timm's `efficientnet_lite2` loads here and the other way round. timm itself is
-not used, because importing it imports torch's compiler, which takes longer than scoring a photo.
+EfficientNet (Tan and Le 2019) without squeeze-and-excitation and with ReLU6 in place of Swish. Parameters
+have timm's names, so a state dict of timm's `efficientnet_lite2` loads here and the other way round. timm
+itself is not used, because importing it imports torch's compiler, which takes longer than scoring a photo.
 """
 
 from __future__ import annotations

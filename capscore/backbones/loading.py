@@ -65,8 +65,9 @@ def _check_torch(asked: str) -> None:
     try:
         import torch  # noqa: F401
     except (ImportError, OSError) as error:
+        reason = " ".join(str(error).split())
         raise BackboneUnavailable(
-            f"backbone {asked!r} needs PyTorch, which cannot be imported here ({' '.join(str(error).split())}): "
+            f"backbone {asked!r} needs PyTorch, which cannot be imported here ({reason}): "
             "pip install torch; the metrics cider, bleu and rouge_l need no backbone"
         ) from error
 

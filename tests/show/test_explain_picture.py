@@ -16,7 +16,8 @@ from matplotlib import font_manager
 from capscore import CapscoreError, MissingExtraError, ResultWriteError
 from capscore.show import fonts as font_files
 from capscore.show.canvas import Canvas
-from capscore.show.explain_picture import FontWarning, draw, visual_order, write_png
+from capscore.show.explain_picture import FontWarning, draw, write_png
+from capscore.show.marked_words import visual_order
 
 from ..infometic.invented import REGIONS, caption
 
