@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError, Setting
+from .formula_cells import with_formula
 from .row_source import ArrowSource, Chunk, RowSource, check_names_differ
 from .sizes import LIST_BYTES, NESTED_LEVELS, ROW_BYTES, Limit, nested_too_deeply, readable_size
 
@@ -208,11 +209,11 @@ class _Parquet(ArrowSource):
 
         try:
             self._file = pq.ParquetFile(path, pre_buffer=False)
-        except (pa.ArrowException, OSError) as error:
+            about, schema = self._file.metadata, self._file.schema_arrow
+            size = sum(about.row_group(group).total_byte_size for group in range(about.num_row_groups))
+        except (pa.ArrowException, OSError, ValueError) as error:  # ValueError: names that are not UTF-8
             raise InputError(f"{path} is not a Parquet file that can be read: {error}") from None
-        about = self._file.metadata
-        size = sum(about.row_group(group).total_byte_size for group in range(about.num_row_groups))
-        super().__init__(path, self._file.schema_arrow, about.num_rows, size)
+        super().__init__(path, schema, about.num_rows, size)
 
     def _tables(self, size: int, columns: Sequence[str] | None) -> Iterator[pa.Table]:
         import pyarrow as pa
@@ -452,7 +453,7 @@ def _read_csv(path: Path, kind: str) -> Iterator[tuple[int, dict[str, Any]]]:
         if not cells:
             continue
         if header is None:
-            header = cells
+            header = list(map(with_formula, cells))
             check_names_differ(path, header)
             continue
         if len(cells) != len(header):
@@ -461,4 +462,4 @@ def _read_csv(path: Path, kind: str) -> Iterator[tuple[int, dict[str, Any]]]:
                 f"{path}, line {line}: {len(cells)} cells, but the header has {len(header)} columns (a "
                 f'{name} inside a cell needs quotation marks around the cell: "A cat, asleep")'
             )
-        yield line, dict(zip(header, cells, strict=True))
+        yield line, dict(zip(header, map(with_formula, cells), strict=True))

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError, Setting
+from .plain_values import column_values, table_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,12 +43,12 @@ class Chunk:
     def values(self, column: str) -> list[Any]:
         """A column as Python values; None where a row lacks it."""
         if self.rows is None:
-            return self.table.column(column).to_pylist()
+            return column_values(self.table.column(column), readable=False)
         return [row.get(column) for row in self.rows]
 
     def dicts(self) -> list[dict[str, Any]]:
-        """The rows as dicts."""
-        return self.table.to_pylist() if self.rows is None else self.rows
+        """The rows as dicts; values that Python cannot represent are text."""
+        return table_rows(self.table) if self.rows is None else self.rows
 
     def arrow(self, schema: pa.Schema) -> pa.Table:
         """The rows as a table of a schema that has the columns of `RowSource.schema`."""
@@ -165,9 +166,12 @@ def extended_schema(
     for name, kind in types.items():
         schema = schema.append(pa.field(name, kind))
     metadata = dict(schema.metadata or {})
-    noted = json.loads(metadata.get(b"huggingface", "{}"))
-    features = noted.get("info", {}).get("features")
-    if features is not None:
+    try:
+        noted = json.loads(metadata.get(b"huggingface", "{}"))
+        features = noted["info"]["features"]
+    except (ValueError, KeyError, TypeError, RecursionError):  # none, or not those of `datasets`
+        features = None
+    if isinstance(features, dict):
         for name, kind in types.items():
             dtype = str(kind).replace("double", "float64")
             features[name] = {"dtype": dtype, "_type": "Value"}

@@ -5,9 +5,8 @@ A result has another name, with `.partial` in it, until it is whole.
 
 from __future__ import annotations
 
-import datetime
-import decimal
 import json
+import math
 import os
 import shutil
 import tempfile
@@ -18,6 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError, ResultWriteError, Setting
+from .formula_cells import without_formula
+from .plain_values import json_text, plain
 from .read import KINDS
 from .row_source import ArrowSource, Chunk, RowSource, extended_schema
 
@@ -206,6 +207,8 @@ def check_output(output: str | Path, source: RowSource, *, force: bool = False) 
         raise InputError(given, f" is first written to {partial}, which is something else; rename that")
     if kind not in ("parquet", "dataset"):
         refuse_bytes(source, given, target.suffix)
+    elif kind == "dataset":
+        _refuse_unknown_types(source, given)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=target.parent) as probe:
@@ -314,6 +317,7 @@ class _CsvWriter(_TextWriter):
         return "".join(lines).encode("utf-8", "backslashreplace")
 
     def _quoted(self, cell: str) -> str:
+        cell = without_formula(cell)
         # Not csv.writer: before Python 3.13 it leaves a cell with a carriage return without quotation marks.
         if any(sign in cell for sign in (self._delimiter, '"', "\n", "\r")):
             return '"' + cell.replace('"', '""') + '"'
@@ -435,8 +439,13 @@ def _joined(chunk: Chunk, columns: dict[str, list[Any]], before: pa.Schema, afte
     import pyarrow as pa
 
     table = chunk.arrow(before)
-    new = [pa.array(values, after.field(name).type) for name, values in columns.items()]
+    new = [pa.array(list(map(_storable, values)), after.field(name).type) for name, values in columns.items()]
     return pa.Table.from_arrays([*table.columns, *new], schema=after)
+
+
+def _storable(value: Any) -> Any:
+    """A new value; half a surrogate pair, as a path in an error may hold, as its escape."""
+    return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
 
 
 def refuse_bytes(source: RowSource, given: Setting, kind: str) -> None:
@@ -458,21 +467,42 @@ def refuse_bytes(source: RowSource, given: Setting, kind: str) -> None:
             )
 
 
+def _refuse_unknown_types(source: RowSource, given: Setting) -> None:
+    import datasets
+    import pyarrow as pa
+
+    for field in source.schema().remove_metadata():
+        try:
+            datasets.Features.from_arrow_schema(pa.schema([field]))
+        except Exception as error:  # ValueError for most types, others for nested ones
+            raise InputError(
+                given,
+                f": the column {field.name!r:.60} of {source.path} has the type {field.type!s:.60}, which "
+                f"no data set can hold ({error}); write a .parquet or .jsonl file",
+            ) from None
+
+
 def _holds_bytes(kind: pa.DataType) -> bool:
     import pyarrow as pa
 
-    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
+    if isinstance(kind, pa.BaseExtensionType):
+        return False  # a UUID, say, which has a text of its own
+    if pa.types.is_dictionary(kind):
+        return _holds_bytes(kind.value_type)
+    if any(of_bytes(kind) for of_bytes in (pa.types.is_binary, pa.types.is_large_binary)):
+        return True
+    if pa.types.is_fixed_size_binary(kind) or pa.types.is_binary_view(kind):
         return True
     return any(_holds_bytes(kind.field(number).type) for number in range(kind.num_fields))
 
 
 def json_bytes(value: Any, *, ascii_only: bool = False) -> bytes:
-    """A row as JSON on one line."""
+    """A row as JSON on one line; NaN and infinity, which JSON lacks, as null."""
     if not ascii_only:
         # half a surrogate pair, which only an escape can carry, goes the other way
         with suppress(UnicodeEncodeError):
-            return json.dumps(value, ensure_ascii=False, default=_plain).encode("utf-8")
-    return json.dumps(value, default=_plain).encode("ascii")
+            return json_text(value).encode("utf-8")
+    return json_text(value, ascii_only=True).encode("ascii")
 
 
 def _cell(value: Any) -> str:
@@ -480,12 +510,8 @@ def _cell(value: Any) -> str:
         return ""
     if isinstance(value, str):
         return value
-    return json.dumps(value, ensure_ascii=False, default=_plain)
-
-
-def _plain(value: Any) -> str:
-    if isinstance(value, (datetime.date, datetime.time)):
-        return value.isoformat()
-    if isinstance(value, (decimal.Decimal, datetime.timedelta)):
-        return str(value)
-    raise TypeError(f"{value!r:.60} ({type(value).__name__}) cannot be written as JSON")
+    if isinstance(value, float) and not math.isfinite(value):
+        return json.dumps(value)  # NaN and Infinity, which programs that read CSV know
+    if isinstance(value, (bool, int, float, list, tuple, dict)):
+        return json_text(value)
+    return plain(value)
