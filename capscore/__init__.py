@@ -47,6 +47,7 @@ _LAZY = {
     "TruncationWarning": "errors",
     "benchmark_folder": "files.shipped",
     "benchmark_slugs": "files.shipped",
+    "compare_systems": "scorers.systems",
     "load": "scorers",
     "load_backbone": "backbones",
     "load_benchmark": "benchmark.data.load",
@@ -98,6 +99,7 @@ __all__ = [
     "__version__",
     "benchmark_folder",
     "benchmark_slugs",
+    "compare_systems",
     "load",
     "load_backbone",
     "load_benchmark",
@@ -136,6 +138,7 @@ if TYPE_CHECKING:
     from .scorers import load
     from .scorers.base import Scorer, Scores
     from .scorers.evaluate_module import CaptionModule
+    from .scorers.systems import compare_systems
 
 
 __getattr__, __dir__ = lazy_attributes(__name__, _LAZY, modules=(*_ROOMS, *FORMER_NAMES))
