@@ -108,11 +108,15 @@ def suppress(boxes: np.ndarray, confidences: np.ndarray, threshold: float) -> np
     >>> suppress(boxes, np.array([0.5, 0.9, 0.1]), 0.5)
     array([1, 2])
     """
-    import torch
-    from torchvision.ops import nms
-
-    corners = torch.from_numpy(np.array(boxes, np.float64).reshape(-1, 4))
-    return nms(corners, torch.from_numpy(np.array(confidences, np.float64)), float(threshold)).numpy()
+    # Importing torchvision's nms takes a hundred times longer than suppressing a photo's boxes.
+    boxes = np.asarray(boxes, np.float64).reshape(-1, 4)
+    rest = np.argsort(-np.asarray(confidences, np.float64), kind="stable")
+    kept: list[int] = []
+    while rest.size:
+        best, rest = rest[0], rest[1:]
+        kept.append(int(best))
+        rest = rest[overlaps(boxes[best], boxes[rest])[0] <= threshold]
+    return np.array(kept, np.int64)
 
 
 def crops(image: Image.Image, boxes: np.ndarray) -> list[Image.Image]:

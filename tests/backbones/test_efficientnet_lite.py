@@ -43,12 +43,15 @@ def test_logits_and_feature_maps_equal_timm(networks, sides):
     torch.testing.assert_close(logits, theirs(pixels), rtol=1e-5, atol=1e-6)
 
 
-def test_a_first_score_imports_no_compiler():
-    """Importing timm or torchvision.ops brings torch._dynamo and sympy, more than a second of start."""
+@pytest.mark.parametrize("metric", ["mcs", "pr_mcs", "infometic"])
+def test_a_first_score_imports_no_compiler(metric):
+    """Importing timm or torchvision brings torch._dynamo and sympy, more than a second of start."""
+    backbone = "embedded-pr-mcs" if metric == "pr_mcs" else "embedded"
     code = (
         "import sys, capscore; from PIL import Image\n"
-        "scorer = capscore.load('mcs', backbone='embedded', cache=False)\n"
-        "assert len(scorer.score(['a cat'], [Image.new('RGB', (30, 30))]).scores) == 1\n"
+        f"scorer = capscore.load({metric!r}, backbone={backbone!r}, cache=False)\n"
+        "image = Image.new('RGB', (30, 30))\n"
+        "assert len(scorer.score(['a cat'], [image], language='en').scores) == 1\n"
         "heavy = ('timm', 'torchvision', 'torch._dynamo', 'sympy', 'transformers', 'open_clip')\n"
         "print([name for name in heavy if name in sys.modules])"
     )

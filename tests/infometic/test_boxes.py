@@ -92,6 +92,19 @@ def test_suppression_keeps_the_best_of_those_that_overlap(boxes, ranks, threshol
     assert suppress(np.array(boxes), confidences, threshold).tolist() == kept
 
 
+@pytest.mark.parametrize("threshold", [0.3, 0.55, 0.9])
+def test_suppression_equals_torchvision(threshold):
+    ops = pytest.importorskip("torchvision.ops")
+    import torch
+
+    random = np.random.default_rng(8)
+    left_top = random.uniform(0, 200, (300, 2))
+    boxes = np.hstack([left_top, left_top + random.uniform(1, 120, (300, 2))])
+    confidences = random.integers(0, 40, 300) / 40  # with ties
+    theirs = ops.nms(torch.from_numpy(boxes), torch.from_numpy(confidences), threshold).tolist()
+    assert suppress(boxes, confidences, threshold).tolist() == theirs
+
+
 def test_of_equally_confident_boxes_the_first_stays():
     boxes = np.array([[0, 0, 4, 4]] * 3)
     assert suppress(boxes, np.array([0.5, 0.5, 0.5]), 0.5).tolist() == [0]
