@@ -55,7 +55,7 @@ test-kernels: $(VENV)/.installed ## test with other CPU kernels and threads
 	for setting in $(KERNELS); do echo $$setting; env $(OFFLINE) $$setting $(PYTEST) $(NUMERIC) || exit 1; done
 
 test-all: test-datasets-3.6 test-kernels ## run everything, kill runs at every moment
-	$(OFFLINE) $(PYTEST) --all-moments
+	$(OFFLINE) $(PYTEST) --all-moments --all-hostile
 
 coverage: $(VENV)/.installed ## test; print how much of capscore/ is covered
 	$(OFFLINE) $(PYTEST) --cov=capscore --cov-report=term:skip-covered

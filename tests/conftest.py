@@ -35,6 +35,7 @@ settings.load_profile("capscore")
 
 def pytest_addoption(parser):
     parser.addoption("--all-moments", action="store_true", help="kill training runs at every moment")
+    parser.addoption("--all-hostile", action="store_true", help="try every hostile input, not a sample")
 
 
 @pytest.fixture(scope="session", autouse=True)

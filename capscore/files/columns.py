@@ -163,6 +163,8 @@ def _what(field: str) -> str:
 
 
 def _listed(columns: Sequence[str]) -> str:
+    if not columns:
+        return "no columns"
     names = ", ".join(f"{name!r:.40}" for name in columns[:20])
     more = f" and {len(columns) - 20} more" if len(columns) > 20 else ""
     return f"the column{'s' if len(columns) > 1 else ''} {names}{more}"

@@ -263,7 +263,7 @@ def _text_problem(text: Any) -> str | None:
         return "None"
     if isinstance(text, str):
         if not text.strip():
-            return f"an empty string ({text!r})" if text else "an empty string"
+            return f"an empty string ({text!r:.60})" if text else "an empty string"
         if not any(map(str.isprintable, text)):
             return f"{text!r:.60}, which has no visible character"
         try:
@@ -277,9 +277,10 @@ def _text_problem(text: Any) -> str | None:
 
 
 def _check_references(texts: Any) -> list[str] | InputError:
-    if isinstance(texts, str):
+    if isinstance(texts, (str, bytes)):
+        kind = "string" if isinstance(texts, str) else "bytes"
         return InputError(
-            f"expected a list of references, got the bare string {texts!r:.60}; write [{texts!r:.40}]",
+            f"expected a list of references, got the bare {kind} {texts!r:.60}; write [{texts!r:.40}]",
             field="references",
         )
     if _is_missing(texts):

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict, TypeVar
 
 from ..errors import InputError, OptionError, Setting
+from ..text.checks import text_problem
 from .catalogue import METRICS, REFERENCES
 
 if TYPE_CHECKING:
@@ -122,6 +123,9 @@ def _check_dtype(name: str, value: Any) -> None:
 def _check_prefix(name: str, value: Any) -> None:
     if not isinstance(value, str):
         raise InputError(Setting(name, value), ": expected a string, or None for the backbone's own")
+    problem = text_problem(value)
+    if problem:
+        raise InputError(Setting(name, value), f": {problem}")
 
 
 def _check_beta(name: str, value: Any) -> None:

@@ -67,7 +67,7 @@ def language_code(language: str) -> str:
     ['de', 'pt', 'zh', 'ja', 'en']
     """
     if not isinstance(language, str) or not language.strip():
-        raise InputError(f"{language!r} is not a language code such as 'de' or 'pt-BR'", field="language")
+        raise InputError(f"{language!r:.60} is not a language code such as 'de' or 'pt-BR'", field="language")
     return _code(language)
 
 
@@ -90,6 +90,6 @@ def _code(language: str) -> str:
         meant = _BY_NAME[close[0]] if close else None
     hint = f"; did you mean {meant!r}?" if meant else ""
     raise InputError(
-        f"unknown language code {language!r} (expected BCP 47 or ISO 639, such as 'de' or 'pt-BR'){hint}",
+        f"unknown language code {language!r:.60} (expected BCP 47 or ISO 639, such as 'de' or 'pt-BR'){hint}",
         field="language",
     )

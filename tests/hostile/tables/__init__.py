@@ -1,0 +1,13 @@
+"""The hostile inputs, a file per kind. Each row: name, input, what is expected; and the fault that is not mended yet."""
+
+from __future__ import annotations
+
+from . import captions, image_files, options, row_files, texts
+
+ALL = [
+    *captions.CASES,
+    *texts.CASES,
+    *row_files.CASES,
+    *image_files.CASES,
+    *options.CASES,
+]

@@ -1,0 +1,105 @@
+"""Images for the caption "red": arrays, and files."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from PIL import Image
+
+from ...toy import RED
+from ..case import cases, refused, scored
+
+ONE = scored(2.5)
+
+_ARRAYS = [
+    ("None", None, refused("row 0", "image")),
+    ("number", 7, refused("row 0", "image", "7")),
+    ("true", True, refused("row 0", "image", "True")),
+    ("list", [1, 2], refused("row 0", "image", "list")),
+    ("empty dict", {}, refused("row 0", "image")),
+    ("dict without content", {"path": None, "bytes": None}, refused("row 0", "image")),
+    ("dict of other keys", {"file": "x"}, refused("row 0", "image")),
+    ("dict with a number as bytes", {"bytes": 7, "path": None}, refused("row 0", "image")),
+    ("dict with a text as bytes", {"bytes": "x", "path": None}, refused("row 0", "image")),
+    ("empty bytes", b"", refused("row 0", "image")),
+    ("empty text", "", refused("row 0", "image")),
+    ("text with a nul", "red\0.png", refused("row 0", "image")),
+    ("lone surrogate", "red\ud800.png", refused("row 0", "image")),
+    ("path of 300 letters", "r" * 300, refused("row 0", "image")),
+    ("path of 100,000 letters", "r" * 100_000, refused("row 0", "image")),
+    ("escape sequences in a path", "red\x1b[31m.png", refused("row 0", "image")),
+    ("line end in a path", "red\n.png", refused("row 0", "image")),
+    ("unknown user", "~nobody-of-that-name/red.png", refused("row 0", "image")),
+    ("data URI without content", "data:image/png;base64,", refused("row 0", "image")),
+    ("data URI that is no base64", "data:image/png;base64,§§§", refused("row 0", "image")),
+    ("data URI of text", "data:text/html,<b>red</b>", refused("row 0", "image")),
+    ("file address without a path", "file://", refused("row 0", "image")),
+    ("file address with a bracket", "file://[::1/x.jpg", refused("row 0", "image"), "S3"),
+    ("file address of another machine", "file://example.org/red.png", refused("row 0", "image")),
+    ("web address without leave", "http://127.0.0.1:1/red.png", refused("row 0", "image")),
+    ("other scheme", "ftp://127.0.0.1/red.png", refused("row 0", "image")),
+    ("array of no pixels", np.zeros((0, 3, 3), np.uint8), refused("row 0", "no pixels")),
+    ("array of one dimension", np.zeros(12, np.uint8), refused("row 0", "one dimension")),
+    ("array of four dimensions", np.zeros((1, 4, 4, 3), np.uint8), refused("row 0", "batch")),
+    ("array of five dimensions", np.zeros((1, 1, 4, 4, 3), np.uint8), refused("row 0", "dimensions")),
+    ("array without dimensions", np.array(7, np.uint8), refused("row 0", "image")),
+    ("channels first", np.zeros((3, 8, 9), np.uint8), refused("row 0", "channels first")),
+    ("two channels", np.zeros((8, 9, 2), np.uint8), refused("row 0", "2 channels")),
+    ("floats of 0 to 1", np.zeros((4, 4, 3)), refused("row 0", "uint8")),
+    ("floats with NaN", np.full((4, 4, 3), np.nan), refused("row 0", "NaN")),
+    ("floats without end", np.full((4, 4, 3), np.inf), refused("row 0", "infinite")),
+    ("booleans", np.zeros((4, 4), bool), refused("row 0", "booleans")),
+    ("sixteen bits", np.zeros((4, 4, 3), np.uint16), refused("row 0", "uint8")),
+    ("signed", np.full((4, 4, 3), -1, np.int8), refused("row 0", "uint8")),
+    ("complex numbers", np.zeros((4, 4, 3), complex), refused("row 0", "numbers")),
+    ("objects", np.full((4, 4, 3), None, object), refused("row 0", "numbers")),
+    ("texts", np.full((4, 4, 3), "x"), refused("row 0", "numbers")),
+    ("dates", np.zeros((4, 4, 3), "datetime64[s]"), refused("row 0", "numbers")),
+    ("records", np.zeros((4, 4), [("r", "u1")]), refused("row 0", "numbers")),
+    ("a billion pixels in no memory", lambda folder: np.broadcast_to(np.zeros((1, 1, 3), np.uint8), (40_000, 40_000, 3)),
+     refused("row 0", "pixels")),
+    ("tensor on meta", lambda folder: torch.zeros(4, 4, 3, dtype=torch.uint8, device="meta"), refused("row 0"), "S13"),
+    ("tensor of bfloat16", lambda folder: torch.zeros(4, 4, 3, dtype=torch.bfloat16), refused("row 0", "uint8")),
+    ("tensor that is sparse", lambda folder: torch.zeros(4, 4, dtype=torch.uint8).to_sparse(), refused("row 0")),
+    ("tensor that is quantized", lambda folder: torch.quantize_per_tensor(torch.zeros(4, 4, 3), 1.0, 0, torch.quint8),
+     refused("row 0")),
+    ("tensor of complex numbers", lambda folder: torch.zeros(4, 4, 3, dtype=torch.complex64), refused("row 0")),
+    ("tensor with a gradient", lambda folder: torch.zeros(4, 4, 3, requires_grad=True), refused("row 0", "uint8")),
+    ("closed image", lambda folder: _closed(), refused("row 0", "image")),
+    ("image of no pixels", lambda folder: Image.new("RGB", (0, 4)), refused("row 0", "no pixels")),
+    ("image of floats", lambda folder: Image.new("F", (4, 4)), refused("row 0", "32-bit")),
+    ("image of wide whole numbers", lambda folder: Image.new("I", (4, 4)), refused("row 0", "32-bit")),
+    ("object whose array raises", lambda folder: _Raises(), refused("row 0", "image"), "new"),
+    ("object whose shape lies", lambda folder: _Lies(), refused("row 0", "image")),
+    ("not aligned in memory", lambda folder: _strided(), ONE),
+    ("reversed in memory", lambda folder: RED[::-1, ::-1], ONE),
+    ("read-only", lambda folder: np.broadcast_to(RED[:1, :1], (4, 4, 3)), ONE),
+    ("subclass of array", lambda folder: np.ma.masked_array(RED, mask=True), ONE),
+    ("one pixel", np.array([[[255, 0, 0]]], np.uint8), ONE),
+    ("one pixel, 10,000 times as wide", np.tile(RED[:1, :1], (1, 10_000, 1)), ONE),
+]  # fmt: skip
+
+
+def _closed() -> Image.Image:
+    image = Image.new("RGB", (4, 4))
+    image.close()
+    return image
+
+
+def _strided() -> np.ndarray:
+    wide = np.zeros((8, 8, 4), np.uint8)
+    wide[..., 0] = 255
+    return wide[::2, ::2, :3]
+
+
+class _Raises:
+    def __array__(self, dtype: object = None, copy: object = None) -> np.ndarray:
+        raise RuntimeError("no")
+
+
+class _Lies:
+    shape = "four"
+    dtype = None
+
+
+CASES = cases("array", "image", _ARRAYS)

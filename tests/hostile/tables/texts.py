@@ -1,0 +1,108 @@
+"""References, words and languages. The metric is ROUGE-L: 1 where a reference has the candidate's words."""
+
+from __future__ import annotations
+
+import math
+
+from ..case import cases, refused, scored
+
+ONE, ZERO = scored(1.0), scored(0.0)
+
+_REFERENCES = [
+    ("not a list", "a b", refused("row 0", "references", "bare string", "'a b'")),
+    ("None", None, refused("row 0", "references", "none")),
+    ("not a number", math.nan, refused("row 0", "references", "none")),
+    ("number", 3, refused("row 0", "references", "3 (int)")),
+    ("true", True, refused("row 0", "references", "bool")),
+    ("empty list", [], refused("row 0", "references", "empty list")),
+    ("dict", {"a b": 1}, refused("row 0", "references", "dict")),
+    ("bytes", b"a b", refused("row 0", "references", "bytes")),
+    ("list of lists", [["a b"]], refused("row 0", "reference 0", "(list)")),
+    ("list of None", [None], refused("row 0", "reference 0 is None")),
+    ("list of numbers", [1, 2], refused("row 0", "reference 0 is 1 (int)")),
+    ("empty reference", [""], refused("row 0", "reference 0", "empty")),
+    ("blank reference after a good one", ["a b", " \t "], refused("row 0", "reference 1", "empty")),
+    ("no visible character", ["a b", "\u200b"], refused("row 0", "reference 1", "visible")),
+    ("surrogate", ["a b", "c \ud800"], refused("row 0", "reference 1", "surrogate")),
+    ("tuple", ("a b", "c"), ONE),
+    ("generator", lambda folder: (text for text in ["c", "a b"]), ONE),
+    ("set", lambda folder: {"a b"}, ONE),
+    ("ten thousand references", ["c"] * 9_999 + ["a b"], ONE),
+    ("one reference ten thousand times", ["a b"] * 10_000, ONE),
+    ("reference of 250,000 words", ["c " * 250_000], ZERO),
+    ("reference of one word of a megabyte", ["c" * 2**20], ZERO),
+    ("only punctuation", ["?!."], ZERO),
+    ("only emoji", ["🐕"], ZERO),
+    # "b", "a", "b", "b": of four words two are in the candidate, so R = 1/2; (1 + 1.44) R / (R + 1.44)
+    ("html around", ["<b>a b</b>"], scored(2.44 * 0.5 / 1.94)),
+    ("control characters between", ["a\x1b b\a"], ONE),
+    ("line ends between", ["a\nb"], ONE),
+]
+_WORDS = [
+    ("upper case", ("A B", ["a b"], "en"), ONE),
+    ("punctuation at the end", ("a cat.", ["a cat !"], "en"), ONE),
+    ("two signs that the tokenizer keeps", ("?!", ["?!"], "en"), ONE),
+    # as in coco-caption, where no words at all are one empty word
+    ("signs that the tokenizer removes", ("!", ["!"], "en"), ONE),
+    ("candidate of 20,000 words", ("a " * 20_000, ["a " * 20_000], "en"), ONE),
+    ("word of a megabyte, the same", ("x" * 2**20, ["x" * 2**20], "en"), ONE),
+    # two words, 一只 and 狗, of which one is the same
+    ("chinese, simplified and traditional", ("一只狗", ["一隻狗"], "zh"), scored(0.5)),
+    ("chinese with emoji", ("狗🐕", ["狗🐕"], "zh"), ONE),
+    ("chinese of a rare plane", ("\U00020000狗", ["\U00020000狗"], "zh"), ONE),
+    ("chinese, one word of 20,000 signs", ("狗" * 20_000, ["狗" * 20_000], "zh"), ONE),
+    ("japanese of half width", ("ﾈｺ", ["ﾈｺ"], "ja"), ONE),
+    ("japanese with a nul", ("猫\0犬", ["猫\0犬"], "ja"), ONE),
+    ("japanese of 20,000 signs", ("猫" * 20_000, ["猫" * 20_000], "ja"), ONE),
+    ("korean jamo", ("\u1100\u1161 개", ["\u1100\u1161 개"], "ko"), ONE),
+    ("korean with a nul", ("개\0고양이", ["개\0고양이"], "ko"), ONE),
+    ("thai marks without a letter", ("\u0e31\u0e34", ["\u0e31\u0e34"], "th"), ONE),
+    ("thai of 20,000 signs", ("ก" * 20_000, ["ก" * 20_000], "th"), ONE),
+    ("arabic with marks of direction", ("\u200fقطة", ["\u200fقطة"], "ar"), ONE),
+    ("hindi with joiners", ("क्\u200dष", ["क्\u200dष"], "hi"), ONE),
+    ("tangut without a name, russian", ("\U00017000", ["\U00017000"], "ru"), ONE),
+    ("turkish dotted i", ("İ", ["İ"], "tr"), ONE),
+    ("german sharp s", ("STRASSE ẞ", ["strasse ß"], "de"), ONE),
+    ("latin in chinese", ("a b", ["a b"], "zh"), ONE),
+    ("chinese without a language", ("一只狗", ["一只狗"], None), ONE),
+]
+_LANGUAGES = [
+    ("empty", "", refused("language code")),
+    ("blank", " ", refused("language code")),
+    ("unknown", "xx", refused("'xx'")),
+    ("English name", "English", refused("English")),
+    ("too long", "e" * 100_000, refused("language code")),
+    ("path", "../en", refused("language code")),
+    ("nul", "en\0", refused("language code")),
+    ("line end", "en\n", ONE),
+    ("escape", "en\x1b[31m", refused("language code")),
+    ("right to left override", "\u202een", refused("language code")),
+    ("surrogate", "e\ud800", refused("language code")),
+    ("emoji", "🇩🇪", refused("language code")),
+    ("digits", "00", refused("language code")),
+    ("full width", "ｅｎ", refused("language code")),
+    ("dotless i", "ıt", refused("language code")),
+    ("two codes", "en,de", refused("language code")),
+    ("markup", "[red]en[/red]", refused("language code")),
+    ("private use", "x-klingon", ONE),
+    ("number", 7, refused("language", "7")),
+    ("dict", {"en": 1}, refused("language")),
+    ("bytes", b"en", refused("language")),
+    ("list of two for one row", ["en", "de"], refused("1 candidates but 2 language codes")),
+    ("list with a number", [7], refused("row 0", "7")),
+    ("list with a list", [["en"]], refused("row 0", "['en']")),
+    ("upper case", "EN", ONE),
+    ("with a region", "pt-BR", ONE),
+    ("with an underscore", "pt_BR", ONE),
+    ("with script and region", "zh-Hant-TW", ONE),
+    ("three letters", "deu", ONE),
+    ("nothing", None, ONE),
+    ("missing in a list", [None], ONE),
+    ("not a number in a list", [math.nan], ONE),
+]
+
+CASES = [
+    *cases("reference", "references", _REFERENCES),
+    *cases("word", "words", _WORDS),
+    *cases("language", "language", _LANGUAGES),
+]
