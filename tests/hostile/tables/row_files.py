@@ -47,14 +47,9 @@ _JSONL = [
         '{"caption": "a b", "caption": "c", "references": ["a b"]}',
         refused("line 1", "two values for 'caption'"),
     ),
-    ("NaN in a column nobody reads", '{"caption": "a b", "references": ["a b"], "n": NaN}', ONE, "S9"),
-    (
-        "infinity in a column nobody reads",
-        '{"caption": "a b", "references": ["a b"], "n": -Infinity}',
-        ONE,
-        "S9",
-    ),
-    ("1e999 in a column nobody reads", '{"caption": "a b", "references": ["a b"], "n": 1e999}', ONE, "S9"),
+    ("NaN in a column nobody reads", '{"caption": "a b", "references": ["a b"], "n": NaN}', ONE),
+    ("infinity in a column nobody reads", '{"caption": "a b", "references": ["a b"], "n": -Infinity}', ONE),
+    ("1e999 in a column nobody reads", '{"caption": "a b", "references": ["a b"], "n": 1e999}', ONE),
     ("NaN as a caption", '{"caption": NaN, "references": ["a b"]}', refused("line 1")),
     (
         "number of 5,000 digits",
