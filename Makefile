@@ -108,20 +108,23 @@ measure-embedded-infometic: $(VENV)/.installed ## measure InfoMetIC's weights: D
 		--weights $(INFOMETIC) $(if $(PHOTOS),--photos $(PHOTOS)) --output $(TRAINING)/planted.json
 
 MEASURE := $(OFFLINE) $(BIN)/capscore robustness --metric mcs@embedded --metric pr_mcs --bootstrap 0 --force
+# All kinds of perturbation as published, then substitution with every object moved: NAME.json, NAME-every.json
+define measure
+	$(MEASURE) $(2) --kinds all --output $(TRAINING)/$(1).json
+	$(MEASURE) $(2) --kinds substitution --order every --output $(TRAINING)/$(1)-every.json
+endef
 measure-embedded: $(VENV)/.installed ## measure the PR-MCS weights: DATA=folder
 	@test -n "$(DATA)" || { echo "make measure-embedded DATA=<folder with multi30k, flickr8k, xflickrco>"; exit 2; }
 	$(OFFLINE) $(BIN)/python -m benchmarks.studies.held_out --flickr8k $(DATA)/flickr8k --out $(TRAINING)/held_out
-	$(MEASURE) --captions $(TRAINING)/held_out/photos.jsonl --kinds all --output $(TRAINING)/photos.json
-	$(MEASURE) --captions $(TRAINING)/held_out/english.jsonl --stand-in --sample 500 --kinds all \
-		--output $(TRAINING)/english.json
-	$(MEASURE) --data multi30k --config de --config fr --config cs --data-dir $(DATA)/multi30k --stand-in \
-		--sample 500 --kinds all --output $(TRAINING)/multi30k.json
-	$(MEASURE) --data xflickrco --config de --config es --config ja --config zh --config ru --config tr \
-		--data-dir $(DATA)/xflickrco --stand-in --sample 500 --kinds all --output $(TRAINING)/xflickrco.json
+	$(call measure,photos,--captions $(TRAINING)/held_out/photos.jsonl)
+	$(call measure,english,--captions $(TRAINING)/held_out/english.jsonl --stand-in --sample 500)
+	$(call measure,multi30k,--data multi30k --config de --config fr --config cs --data-dir $(DATA)/multi30k \
+		--stand-in --sample 500)
+	$(call measure,xflickrco,--data xflickrco --config de --config es --config ja --config zh --config ru \
+		--config tr --data-dir $(DATA)/xflickrco --stand-in --sample 500)
 	$(if $(DUTCH),$(OFFLINE) $(BIN)/python -m benchmarks.studies.held_out --dutch $(DUTCH) --multi30k $(DATA)/multi30k \
 		--out $(TRAINING)/held_out)
-	$(if $(DUTCH),$(MEASURE) --captions $(TRAINING)/held_out/dutch.jsonl --stand-in --sample 500 --kinds all \
-		--output $(TRAINING)/dutch.json)
+	$(if $(DUTCH),$(call measure,dutch,--captions $(TRAINING)/held_out/dutch.jsonl --stand-in --sample 500))
 	$(OFFLINE) $(BIN)/capscore benchmark --metric text_score --backbone embedded --backbone embedded-pr-mcs \
 		--data flickr8k_human --config expert --data-dir $(DATA)/flickr8k --force \
 		--output $(TRAINING)/expert.json

@@ -80,7 +80,7 @@ class Settings(RecipeSettings):
         kinds: Perturbations to draw from.
         kind_shares: Relative frequency of each of the kinds; empty for equal frequencies, as published.
         draws: "one" perturbation per caption and step, or "all".
-        p, shared_draws, removal: Options of the perturbations.
+        p, shared_draws, removal, order: Options of the perturbations.
         gate: Width, layers and heads of a gate that is added to the text tower and alone is trained
             (`capscore.backbones.use_gated`); empty for none. Not in the paper; for the backbone "embedded".
         gate_weight: Weight of the gate's own loss (`training.engine.pr_mcs_losses.gate_loss`).
@@ -113,6 +113,7 @@ class Settings(RecipeSettings):
     p: float = P
     shared_draws: bool = True
     removal: Literal["keep", "drop"] = "keep"
+    order: Literal["published", "every"] = "published"
     gate: list[int] = field(default_factory=list)
     gate_weight: float = 0.0
     gate_sharpness: float = 1.0
@@ -153,7 +154,13 @@ class Settings(RecipeSettings):
     def noise(self) -> Noise:
         """How captions are perturbed."""
         return Noise(
-            tuple(self.kinds), self.draws, self.p, self.shared_draws, self.removal, tuple(self.kind_shares)
+            tuple(self.kinds),
+            self.draws,
+            self.p,
+            self.shared_draws,
+            self.removal,
+            tuple(self.kind_shares),
+            self.order,
         )
 
     @property
@@ -285,15 +292,25 @@ def train(settings: Settings, *, command: str = "") -> Trained:
         n_measured=check.n if check else 0,
         missing="drop_average",
         no_shares=("original",),
-        limitations=[
-            f"{captions.n_stand_ins:,} of the {len(captions.keys):,} images were not available: another "
-            "caption of the photo stood in for each, through the base's own text tower."
-        ]
-        if captions.n_stand_ins
-        else [],
+        limitations=_limitations(settings, captions),
         summary={"data": data_digests(settings), **numbers},
     )
     return trained
+
+
+def _limitations(settings: Settings, captions: Captions) -> list[str]:
+    found = []
+    if captions.n_stand_ins:
+        found.append(
+            f"{captions.n_stand_ins:,} of the {len(captions.keys):,} images were not available: another "
+            "caption of the photo stood in for each, through the base's own text tower."
+        )
+    if settings.order == "every" and "substitution" in settings.kinds:
+        found.append(
+            "A substitution moved every object of its caption, in training and in the results above. As "
+            "published, some of three or more may stay, which is harder to notice."
+        )
+    return found
 
 
 class _Source(Origin):

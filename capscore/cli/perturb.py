@@ -53,8 +53,9 @@ and [bold]language[/] if there are several.
 [bold]repetition[/] writes words twice, [bold]removal[/] keeps only some words, [bold]masking[/] writes
 \\[MASK] for some, [bold]jumble[/] shuffles all words, [bold]substitution[/] exchanges objects: those in the
 column critical_objects or objects (a list of texts or of \\[start, end] places; in CSV a JSON list) or, where
-a row has none, its nouns. Repetition, removal and masking draw the same words, each with probability --p. The
-result depends only on the caption, its language and the options.
+a row has none, its nouns. As published, their new order is any other one, so that some of three or more may
+stay in place; with [bold]--order every[/], all of them move. Repetition, removal and masking draw the same
+words, each with probability --p. The result depends only on the caption, its language and the options.
 
 The result has the same rows and columns, with the perturbed text in the caption's column, and three new
 columns: [bold]original[/], [bold]perturbation[/] and [bold]unchanged[/]. Several kinds make a row for each
@@ -102,6 +103,14 @@ class PerturbRequest:
     removal: Annotated[
         str | None, option("keep or drop the drawn words. Default: keep.", panel=_PANEL, metavar="HOW")
     ] = None
+    order: Annotated[
+        str | None,
+        option(
+            "Order of the objects: published, or every (all move). Default: published.",
+            panel=_PANEL,
+            metavar="HOW",
+        ),
+    ] = None
     nouns: Annotated[bool, option("Exchange nouns even if objects are given.", "--nouns", panel=_PANEL)] = (
         False
     )
@@ -130,6 +139,7 @@ class PerturbRequest:
             ("p", _DRAWING),
             ("independent_draws", _DRAWING),
             ("removal", ("removal",)),
+            ("order", ("substitution",)),
             ("nouns", ("substitution",)),
             ("objects_column", ("substitution",)),
         ):
@@ -209,6 +219,7 @@ def _open_input(request: PerturbRequest) -> PerturbedSource:
         seed=request.seed,
         shared_draws=not request.independent_draws,
         removal=request.removal or "keep",
+        order=request.order or "published",
         wide=request.wide,
         on_error=request.on_error,
     )

@@ -108,6 +108,14 @@ class RobustnessRequest:
     removal: Annotated[
         str, option("keep or drop the drawn words. Default: keep.", panel=_PANEL, metavar="HOW")
     ] = "keep"
+    order: Annotated[
+        str,
+        option(
+            "Order of the objects: published, or every (all move). Default: published.",
+            panel=_PANEL,
+            metavar="HOW",
+        ),
+    ] = "published"
     own_draws: Annotated[bool, option("Draw new words for each kind.", "--own-draws", panel=_PANEL)] = False
     leave_out_unchanged: Annotated[
         bool, option("Count only captions that change.", "--leave-out-unchanged", panel=_PANEL)
@@ -235,6 +243,7 @@ def _plan(request: RobustnessRequest) -> _Plan:
             seed=request.seed,
             shared_draws=not request.own_draws,
             removal=request.removal,
+            order=request.order,
             leave_out_unchanged=request.leave_out_unchanged,
             bootstrap=request.bootstrap,
             confidence=request.confidence,

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from .published import (
         KINDS,
         MASK,
+        ORDERS,
         REMOVALS,
         Object,
         P,
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "KINDS",
     "MASK",
+    "ORDERS",
     "REMOVALS",
     "Object",
     "P",
@@ -40,6 +42,7 @@ __getattr__, __dir__ = lazy_attributes(
     {
         "KINDS": "published",
         "MASK": "published",
+        "ORDERS": "published",
         "Object": "published",
         "P": "published",
         "Perturbed": "published",

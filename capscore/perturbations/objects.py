@@ -9,7 +9,7 @@ import operator
 import random
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -172,30 +172,74 @@ def _is_apart(caption: str, start: int, end: int) -> bool:
     return not (caption[start - 1 : start].isalnum() or caption[end : end + 1].isalnum())
 
 
-def exchange_objects(caption: str, places: list[tuple[int, int]], chance: random.Random) -> str:
-    """The caption with the text of each place moved to another place.
+def exchange_objects(
+    caption: str, places: list[tuple[int, int]], chance: random.Random, order: str = "published"
+) -> str:
+    """The caption with the texts of its places in another order.
+
+    Objects that differ only in case, white space or composition count as equal. All texts are written at
+    once, so that none is written over another.
+
+    Args:
+        caption: A text.
+        places: (start, end) places of its objects, from left to right, without overlaps.
+        chance: Source of the draws.
+        order: One of `ORDERS`.
+
+    Returns:
+        The new caption; the caption itself if all its objects are equal.
+
+    >>> exchange_objects("a cat and a dog", [(2, 5), (12, 15)], random.Random(0))
+    'a dog and a cat'
+    """
+    texts = [caption[start:end] for start, end in places]
+    names = [_folded(text) for text in texts]
+    if len(set(names)) < 2:
+        return caption
+    sources = _ORDERED[order](names, chance)
+    out, last = [], 0
+    for (start, end), source in zip(places, sources, strict=True):
+        out += [caption[last:start], texts[source]]
+        last = end
+    return "".join(out) + caption[last:]
+
+
+def _shuffled(names: list[str], chance: random.Random) -> list[int]:
+    """For each place, the place that its new text comes from: shuffled until the texts differ (Algorithm 1).
+
+    At least one shuffle in two changes the texts, since they are not all equal.
+    """
+    sources = list(range(len(names)))
+    while [names[source] for source in sources] == names:
+        chance.shuffle(sources)
+    return sources
+
+
+def _all_moved(names: list[str], chance: random.Random) -> list[int]:
+    """The same with another text at every place, as far as there are enough other texts.
 
     Places are ordered at random, with equal texts side by side, and texts move on by as many places as the
     most frequent text has, so that a place keeps its text only if that cannot be avoided.
     """
     groups: dict[str, list[int]] = {}
-    for number, (start, end) in enumerate(places):
-        groups.setdefault(_folded(caption[start:end]), []).append(number)
-    if len(groups) < 2:
-        return caption
-    order = []
-    for text in chance.sample(list(groups), len(groups)):
-        order += chance.sample(groups[text], len(groups[text]))
+    for number, name in enumerate(names):
+        groups.setdefault(name, []).append(number)
+    line = []
+    for name in chance.sample(list(groups), len(groups)):
+        line += chance.sample(groups[name], len(groups[name]))
     step = max(map(len, groups.values()))
-    texts = {}
-    for position, number in enumerate(order):
-        start, end = places[order[position - step]]
-        texts[number] = caption[start:end]
-    out, last = [], 0
-    for number, (start, end) in enumerate(places):
-        out += [caption[last:start], texts[number]]
-        last = end
-    return "".join(out) + caption[last:]
+    sources = [0] * len(names)
+    for position, number in enumerate(line):
+        sources[number] = line[position - step]
+    return sources
+
+
+_ORDERED: dict[str, Callable[[list[str], random.Random], list[int]]] = {
+    "published": _shuffled,
+    "every": _all_moved,
+}
+# How a substitution orders the objects of a caption
+ORDERS = tuple(_ORDERED)
 
 
 def _folded(text: str) -> str:

@@ -32,7 +32,7 @@ class PerturbationOptions:
     """How the captions of a file are perturbed.
 
     Attributes:
-        p, seed, shared_draws, removal: As in `perturbations.perturb`.
+        p, seed, shared_draws, removal, order: As in `perturbations.perturb`.
         wide: Whether each kind becomes a column, rather than a row for each caption.
         on_error: "raise" or "skip".
     """
@@ -41,6 +41,7 @@ class PerturbationOptions:
     seed: int
     shared_draws: bool
     removal: str
+    order: str
     wide: bool
     on_error: str
 
@@ -60,6 +61,7 @@ class PerturbationOptions:
             objects=objects,
             shared_draws=self.shared_draws,
             removal=self.removal,
+            order=self.order,
         )
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..backbones.base import Backbone
 from ..errors import CapscoreError, InputError, MissingExtraError
 from ..perturbations.differences import word_changes
-from ..perturbations.published import KINDS, P, find_objects, perturb
+from ..perturbations.published import KINDS, ORDERS, P, find_objects, perturb
 from ..scorers.pr_mcs import RECIPE
 from .app_parts import (
     READING,
@@ -47,6 +47,7 @@ KIND_NOTES = {
     "substitution": "objects exchanged",
 }
 OWN = "your own"
+ORDER_LABELS = dict(zip(("some may stay, as published", "every object moves"), ORDERS, strict=True))
 
 # language, its name, photo (as scikit-image ships it), caption, its objects, an edit of one's own
 EXAMPLES = (
@@ -94,9 +95,10 @@ def perturbation_app(gr: Any, backbone: str | Backbone | None, device: str | Non
         edited: str = "",
         seed: float = 0,
         p: float = P,
+        order: str = ORDERS[0],
     ) -> tuple[str, str]:
         with errors_as_messages(gr):
-            return _score(scorers, photo, caption, language_in(language), objects, edited, seed, p)
+            return _score(scorers, photo, caption, language_in(language), objects, edited, seed, p, order)
 
     with gr.Blocks(title=TITLES["pr_mcs"]) as app:
         heading(gr, "pr_mcs", name)
@@ -110,6 +112,9 @@ def perturbation_app(gr: Any, backbone: str | Backbone | None, device: str | Non
                     label="Objects to exchange, separated by commas",
                     info="For the substitution. Empty: the caption's nouns, if a package that finds them is "
                     "installed.",
+                )
+                order = gr.Radio(
+                    list(ORDER_LABELS.items()), value=ORDERS[0], label="Exchange of three or more objects"
                 )
                 edited = captions_box(gr, "Your own edit of the caption (optional)", max_lines=4)
                 with gr.Row():
@@ -129,7 +134,7 @@ def perturbation_app(gr: Any, backbone: str | Backbone | None, device: str | Non
                 )
                 signatures = signature_box(gr, "Signatures: quote them with the numbers", max_lines=8)
                 gr.Markdown(READING)
-        inputs = [photo, caption, language, objects, edited, seed, p]
+        inputs = [photo, caption, language, objects, edited, seed, p, order]
         button.click(score, inputs, [table, signatures], api_name="score")
     return app
 
@@ -167,13 +172,14 @@ def _score(
     edited: str,
     seed: float,
     p: float,
+    order: str,
 ) -> tuple[str, str]:
     photo = given_photo(photo)
     caption, edited = " ".join((caption or "").split()), " ".join((edited or "").split())
     if not caption:
         raise CapscoreError("there is no caption: write what the photo shows")
     given = _objects(objects)
-    variants = [_variant(caption, kind, code, given, seed, p) for kind in KINDS]
+    variants = [_variant(caption, kind, code, given, seed, p, order) for kind in KINDS]
     if edited:
         variants.append(Variant(OWN, edited))
     texts = [caption, *(variant.text for variant in variants if variant.text)]
@@ -192,13 +198,13 @@ def _objects(line: str | None) -> list[str]:
 
 
 def _variant(
-    caption: str, kind: str, code: str | None, objects: Sequence[str], seed: float, p: float
+    caption: str, kind: str, code: str | None, objects: Sequence[str], seed: float, p: float, order: str
 ) -> Variant:
     if seed is None or seed != int(seed):
         raise CapscoreError(f"seed={seed!r}: expected a whole number")
     given = [objects] if kind == "substitution" and objects else None
     try:
-        made = perturb([caption], kind, code, p=p, seed=int(seed), objects=given)
+        made = perturb([caption], kind, code, p=p, seed=int(seed), objects=given, order=order)
     except MissingExtraError as error:
         return Variant(kind, reason=str(error))
     except InputError as error:

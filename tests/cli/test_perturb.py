@@ -318,6 +318,25 @@ def test_objects_are_exchanged_and_nouns_where_there_are_none(tmp_path):
     ] * 5
 
 
+def test_every_object_moves_on_demand(tmp_path):
+    caption, objects = "A goat climbs a hill near a lake.", ["goat", "hill", "lake"]
+    source = write_jsonl(tmp_path / "in.jsonl", [{"caption": caption, "objects": objects}])
+    texts = {"published": set(), "every": set()}
+    for order, found in texts.items():
+        for seed in range(12):
+            output = tmp_path / f"{order}.jsonl"
+            options = () if order == "published" else ("--order", order)
+            made = run(source, "-k", "substitution", "--seed", seed, "-o", output, "--force", *options)
+            assert made.exit_code == 0
+            found.update(row["caption"] for row in read_jsonl(output))
+        summary = json.loads((tmp_path / f"{order}.summary.json").read_text(encoding="utf-8"))
+        assert summary["perturbations"]["substitution"]["settings"] == {"seed": 11, "order": order}
+    every = {"A hill climbs a lake near a goat.", "A lake climbs a goat near a hill."}
+    assert texts["every"] == every < texts["published"]
+    stays = "A goat climbs a lake near a hill."
+    assert stays in texts["published"]
+
+
 def test_given_objects_need_no_finder(tmp_path):
     rows = [{"caption": "He kurī me te pōro", "lang": "mi", "things": ["kurī", "pōro"]}]
     source = write_jsonl(tmp_path / "in.jsonl", rows)
@@ -419,6 +438,8 @@ def test_skipped_rows_stay_as_they_are(tmp_path):
         (["-k", "jumble", "--p", "0.5"], "--p is an option of repetition, removal, masking, not of jumble"),
         (["-k", "masking", "--removal", "drop"], "--removal is an option of removal, not of masking"),
         (["-k", "removal", "--removal", "no"], "removal 'no' is not one of keep, drop"),
+        (["-k", "jumble", "--order", "every"], "--order is an option of substitution, not of jumble"),
+        (["-k", "substitution", "--order", "all"], "order 'all' is not one of published, every"),
         (["-k", "jumble", "--nouns"], "--nouns is an option of substitution, not of jumble"),
         (["-k", "jumble", "--independent-draws"], "--independent-draws is an option of"),
         (

@@ -109,6 +109,16 @@ def test_json_on_stdout_is_json(file):
     assert run["language"] == "de" and list(run["unchanged"]) == ["jumble", "typos"]
 
 
+@pytest.mark.parametrize(("arguments", "order"), [((), "published"), (("--order", "every"), "every")])
+def test_the_order_of_exchanged_objects(file, arguments, order):
+    options = ("--kinds", "substitution", "--languages", "en", "--bootstrap", 0, *arguments)
+    result = run_command("-m", "mcs", "--captions", file, "--json", *options)
+    assert result.exit_code == 0, result.output
+    (run,) = json.loads(result.stdout)["runs"]
+    assert run["options"]["order"] == order
+    assert run["results"][0]["signature"].endswith(f"|order:{order}")
+
+
 def test_two_backbones_are_two_rows(file, toys):
     result = run_command("-m", "mcs", "--backbone", "one", "--backbone", "two", "--captions", file)
     assert result.exit_code == 0, result.output
@@ -180,6 +190,7 @@ def test_a_kind_without_rules_is_told_and_the_rest_is_measured(tmp_path, file):
         (("-m", "mcs", "--languages", "xyzzy"), "unknown language code 'xyzzy'"),
         (("-m", "mcs", "--p", "2"), "--p 2.0: expected a probability"),
         (("-m", "mcs", "--removal", "no"), "--removal no"),
+        (("-m", "mcs", "--order", "all"), "--order all: expected one of published, every"),
         (("-m", "mcs", "--data", "xvnli"), "give either --data, for a benchmark, or --captions"),
         (("-m", "mcs", "--config", "de"), "--config and --data-dir belong to --data"),
         (("-m", "mcs", "--beside", "xvnli"), "--beside xvnli: no figures of perturbations"),

@@ -235,6 +235,17 @@ def test_seed_and_p_change_what_is_drawn(photo, fine_tuned):
     assert texts(0, 0.0)[2].count("[MASK]") == 1 and texts(0, 1.0)[2].count("[MASK]") == 4
 
 
+def test_every_object_moves_on_demand(photo, fine_tuned):
+    def text(*order):
+        values = ("kites and dogs and owls", "en", "kites, dogs, owls", "", 0, 0.4, *order)
+        return perturbed(photo, *values, backbone=fine_tuned)[0][5][2]
+
+    assert text() == text("published") == "owls and dogs and kites"
+    assert text("every") == "dogs and owls and kites"
+    radio = [part for part in build_app("pr_mcs").blocks.values() if isinstance(part, gr.Radio)]
+    assert [[value for _, value in part.choices] for part in radio] == [["published", "every"]]
+
+
 def test_what_cannot_be_perturbed_says_why(photo, fine_tuned, monkeypatch):
     rows, _, _ = perturbed(photo, "red", "en", "red", "", 0, 0.4, backbone=fine_tuned)
     assert rows[2][1] == rows[4][1] == "unchanged: the caption has no two different words"
@@ -273,11 +284,12 @@ def test_notes_on_perturbed_captions(photo, fine_tuned):
         ({5: 1.5}, "seed=1.5: expected a whole number"),
         ({5: None}, "seed=None: expected a whole number"),
         ({6: 2}, "p=2: expected a probability"),
+        ({7: "all"}, "order 'all' is not one of published, every"),
         ({0: __file__}, "row 0, image: .*test_demo_app.py"),
     ],
 )
 def test_errors_on_perturbed_captions_are_shown(photo, fine_tuned, change, message):
-    values = [photo, CAPTION, "en", "kites, dogs", "", 0, 0.4]
+    values = [photo, CAPTION, "en", "kites, dogs", "", 0, 0.4, "published"]
     for place, value in change.items():
         values[place] = value
     with pytest.raises(gr.Error, match=message):

@@ -25,7 +25,7 @@ class Noise:
     Attributes:
         kinds: Perturbations to draw from, among `capscore.perturbations.published.KINDS`.
         draws: "one" for one perturbation per caption and step, drawn by `shares`; "all" for each of them.
-        p, shared_draws, removal: Arguments of `capscore.perturbations.published.perturb`.
+        p, shared_draws, removal, order: Arguments of `capscore.perturbations.published.perturb`.
         shares: Relative frequency of each of `kinds`; () for equal frequencies, as published. For "one" only.
 
     Raises:
@@ -38,6 +38,7 @@ class Noise:
     shared_draws: bool = True
     removal: str = "keep"
     shares: tuple[float, ...] = ()
+    order: str = "published"
 
     def __post_init__(self) -> None:
         if not self.kinds:
@@ -63,7 +64,7 @@ class Noise:
         for kind in self.kinds:
             # objects are given so that nothing is loaded that would find them
             objects = [] if kind == "substitution" else None
-            perturb([], kind, p=self.p, removal=self.removal, objects=objects)
+            perturb([], kind, p=self.p, removal=self.removal, order=self.order, objects=objects)
 
     @property
     def places(self) -> int:
@@ -248,6 +249,7 @@ def perturb_rows(
             objects=[captions.objects[rows[place]] or () for place in places] if given else None,
             shared_draws=noise.shared_draws,
             removal=noise.removal,
+            order=noise.order,
         )
         for place, text, same in zip(places, result.captions, result.unchanged, strict=True):
             texts[place], unchanged[place] = text, same

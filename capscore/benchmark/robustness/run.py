@@ -12,7 +12,7 @@ import numpy as np
 
 from ... import __version__
 from ...errors import CapscoreError, InputError, MissingExtraError, Setting
-from ...perturbations.published import KINDS, REMOVALS, P, Perturbed, perturb
+from ...perturbations.published import KINDS, ORDERS, REMOVALS, P, Perturbed, perturb
 from ...perturbations.unseen import KINDS as UNSEEN_KINDS
 from ...perturbations.unseen import perturb_unseen
 from ...scorers.backbone_scorer import row_cosines
@@ -76,6 +76,8 @@ class RobustnessOptions:
         seed: Seed for the perturbations and the bootstrap.
         shared_draws: Whether repetition, removal and masking draw the same words, as published.
         removal: "keep" the drawn words, as published, or "drop" them.
+        order: Order of the objects in a substitution: "published", any order that differs, or "every", an
+            order in which every object moves.
         leave_out_unchanged: Whether captions that a perturbation leaves unchanged are left out of its means;
             False is as published.
         bootstrap: Number of draws of photos for the intervals of the drops; 0 gives none.
@@ -93,6 +95,7 @@ class RobustnessOptions:
     seed: int = 0
     shared_draws: bool = True
     removal: str = "keep"
+    order: str = "published"
     leave_out_unchanged: bool = False
     bootstrap: int = 1000
     confidence: float = 0.95
@@ -101,12 +104,10 @@ class RobustnessOptions:
         object.__setattr__(self, "kinds", chosen_kinds(self.kinds))
         if isinstance(self.p, bool) or not isinstance(self.p, (int, float)) or not 0 <= self.p <= 1:
             raise InputError(Setting("p", self.p), ": expected a probability from 0 to 1", field="p")
-        if self.removal not in REMOVALS:
-            raise InputError(
-                Setting("removal", self.removal),
-                f": expected one of {', '.join(REMOVALS)}",
-                field="removal",
-            )
+        for name, known in (("removal", REMOVALS), ("order", ORDERS)):
+            given = getattr(self, name)
+            if given not in known:
+                raise InputError(Setting(name, given), f": expected one of {', '.join(known)}", field=name)
         check_sampling(self.bootstrap, self.confidence, self.seed, field="bootstrap", least=0)
 
     @property
@@ -322,6 +323,8 @@ def run_robustness(
     notes = list(captions.notes)
     if stands_in:
         notes.append("no photo was opened: an English caption, embedded by the plain tower, stands for it")
+    if options.order == "every" and "substitution" in perturbed:
+        notes.append("substitution: every object moves, which is stronger than as published")
     not_found = sum(int(part.not_found.sum()) for part in perturbed.values())
     if not_found:
         notes.append(f"{counted(not_found, 'critical object')} not found in their captions, and left there")
@@ -372,6 +375,7 @@ def perturbed_captions(
                     objects=captions.objects if kind == "substitution" else None,
                     shared_draws=options.shared_draws,
                     removal=options.removal,
+                    order=options.order,
                 )
         except MissingExtraError as error:
             skipped[kind] = str(error)

@@ -10,7 +10,7 @@ import pytest
 
 import capscore
 from capscore.benchmark.robustness import RobustnessOptions, run_robustness
-from capscore.benchmark.robustness.run import chosen_kinds
+from capscore.benchmark.robustness.run import chosen_kinds, perturbed_captions
 from capscore.benchmark.robustness.table import (
     averages,
     groups,
@@ -106,7 +106,29 @@ def test_objects_of_the_data_are_what_is_substituted(captions, scorer):
     assert run.unchanged == {"substitution": 2}
     assert run.not_found == 1
     assert "1 critical object not found in their captions, and left there" in run.notes
-    assert "|objects:given" in run.results[0].signature
+    assert run.results[0].signature.endswith("|objects:given|order:published")
+
+
+def test_the_order_of_the_objects(captions, scorer):
+    """The result is that of the captions as `perturb` writes them, and its signature says the order."""
+    given = replace(captions, objects=[["red", "ball"], ["car", "tree"], [], []])
+    asked = replace(quick, kinds=("substitution",), order="every")
+    run = run_robustness(given, {"mcs": scorer}, asked)
+    assert run.results[0].signature.endswith("|objects:given|order:every")
+    assert "substitution: every object moves, which is stronger than as published" in run.notes
+    assert run.to_dict()["options"]["order"] == "every"
+    three = replace(
+        captions.take([0] * 30),
+        captions=[f"a {number} cat and a dog and a man" for number in range(30)],
+        objects=[["cat", "dog", "man"]] * 30,
+    )
+    for order in ("published", "every"):
+        options = replace(quick, kinds=("substitution",), order=order)
+        texts = perturbed_captions(three, options)[0]["substitution"].captions
+        assert texts == perturb(three.captions, "substitution", objects=three.objects, order=order).captions
+        told = [text.split("a ", 1)[1].split(" ", 1)[1].split(" and a ") for text in texts]
+        stays = [any(map(str.__eq__, things, ("cat", "dog", "man"))) for things in told]
+        assert any(stays) == (order == "published") and not all(stays)
 
 
 def test_intervals_hold_the_drop_and_come_again(captions, scorer):
@@ -203,6 +225,7 @@ def test_languages_are_averaged_plainly(captions, scorer):
         ({"kinds": ("jumbel",)}, "'jumbel' is not a perturbation.*did you mean 'jumble'"),
         ({"p": 1.5}, "p=1.5: expected a probability"),
         ({"removal": "none"}, "removal='none': expected one of keep, drop"),
+        ({"order": "all"}, "order='all': expected one of published, every"),
         ({"bootstrap": -1}, "bootstrap=-1"),
         ({"seed": -1}, "seed=-1"),
     ],

@@ -389,6 +389,20 @@ def test_annotated_objects_win_over_nouns():
     assert row.perturbed == ("a dog and a beach on the cat",)
 
 
+def test_the_order_of_exchanged_objects():
+    captions = made(["a dog and a cat on the beach"], objects=[("dog", "cat", "beach")])
+
+    def texts(**settings):
+        noise = Noise(kinds=("substitution",), **settings)
+        batches = TripleBatches(captions, range(1), batch_size=1, noise=noise)
+        return {batches.batch(epoch, 0)[0].perturbed[0] for epoch in range(40)}
+
+    every = {"a cat and a beach on the dog", "a beach and a dog on the cat"}
+    assert texts(order="every") == every
+    assert texts() == texts(order="published") > every
+    assert len(texts()) == 5
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -398,6 +412,7 @@ def test_annotated_objects_win_over_nouns():
         ({"p": 1.5}, r"p=1\.5"),
         ({"p": -0.1}, r"p=-0\.1"),
         ({"removal": "kept"}, "did you mean 'keep'"),
+        ({"order": "ever"}, "did you mean 'every'"),
         ({"draws": "two"}, "draws='two'"),
         ({"shares": (1.0, 2.0)}, "expected a number above 0 for each of repetition, removal, masking"),
         (
