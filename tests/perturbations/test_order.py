@@ -184,7 +184,7 @@ def test_the_orders_are_as_frequent_as_in_algorithm_1(ours, reference, n):
     assert stats.chisquare([every[order] for order in orders]).pvalue < 1e-9
 
 
-def test_each_language_on_its_own(ours):
+def test_each_language_on_its_own():
     for language in GRAMMAR:
         chosen = [
             (text, objects) for code, text, objects in CAPTIONS if code == language and len(objects) == 3
