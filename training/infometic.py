@@ -30,7 +30,7 @@ from capscore.infometic.config import InfoMetICConfig
 from capscore.infometic.model import CONFIG, MODEL_TYPE, WEIGHTS, InfoMetIC
 from capscore.infometic.weights import INFO_CLIP, load_aligner
 from training.data.aligned_rows import AlignedRow, coco_rows, entity_rows, file_rows
-from training.data.alignment_batches import TASKS, AlignmentBatches
+from training.data.alignment_batches import TASKS, WITHOUT, AlignmentBatches
 from training.data.alignment_data import AlignmentData
 from training.data.alignment_features import FeatureOptions, prepare
 from training.data.origin import Origin
@@ -184,6 +184,7 @@ def train(settings: Settings, *, command: str = "") -> Trained:
     backbone = load_backbone(settings.base, device=device(), dtype="float32")
     sources = [_Source(spec, settings) for spec in settings.data]
     rows = [row for source in sources for row in source.rows()]
+    _check_tasks(settings.tasks, rows)
     with main_process_first():  # the others find the features
         embedder = Embedder(backbone, cache=EmbeddingCache(None))
         data = prepare(rows, embedder, settings.options, folder, say=say)
@@ -276,6 +277,17 @@ def _refuse_other_model(out: Path) -> None:
         kind = None
     if kind != MODEL_TYPE:
         raise CapscoreError(f"{out} has the weights of another model: give another folder as out")
+
+
+def _check_tasks(tasks: Sequence[str], rows: Sequence[AlignedRow]) -> None:
+    """Raise before anything is embedded where no row has what the task "vision" needs.
+
+    Which captions can be polluted, and which regions are found, is known only afterwards.
+    """
+    if "vision" in tasks and not any(
+        row.mentioned is not None and (row.boxes or row.region_texts) for row in rows
+    ):
+        raise InputError(WITHOUT["vision"], field="tasks")
 
 
 class _Source(Origin):

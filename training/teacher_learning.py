@@ -3,9 +3,9 @@
     python -m training.teacher_learning --config training/configs/teacher_learning.yaml
 
 In: parallel text, the text tower of any backbone as teacher, and as student an encoder of transformers, or
-the size of a new one. Out, in the folder of the run: `student/`, which `capscore.load("mcs", backbone=…)`
-takes and which works with the teacher's image tower; log and checkpoints; `teacher/` with the teacher's
-embeddings.
+the size of a new one. Out, in the folder of the run: `student/` with a card, which `capscore.load("mcs",
+backbone=…)` takes and which works with the teacher's image tower; log and checkpoints; `teacher/` with the
+teacher's embeddings.
 
 The method is that of Kim et al. 2023 (§3.1 and Appendix A), after Carlsson et al. 2022: student s, teacher t,
 N sentences, L = 1/N Σ (t − s)². The teacher is not changed.
@@ -13,8 +13,11 @@ N sentences, L = 1/N Σ (t − s)². The teacher is not changed.
 
 from __future__ import annotations
 
+import shlex
+import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -27,21 +30,27 @@ from capscore.backbones import load_backbone
 from capscore.backbones.base import pad_batch
 from capscore.backbones.student import StudentTextTower
 from capscore.backbones.transformers_tokenizer import pad_id_of
+from capscore.benchmark.protocols.results import counted
 from capscore.benchmark.protocols.retrieval_recall import retrieval
 from capscore.errors import CapscoreError
 from training.data.batches import ShuffledBatches
+from training.data.origin import Origin
 from training.data.parallel_text import ParallelText, read_parallel_text
 from training.engine.config import main, parse
 from training.engine.loop import Evaluate, Loss, RunResult, run
+from training.engine.model_card import ModelCard, Result, write_card
 from training.engine.processes import Gather, device, is_main_process, main_process_first, say
-from training.engine.recipe import own_settings
-from training.engine.student import StudentSettings, make_student
+from training.engine.recipe import SETTINGS, own_settings, write_settings
+from training.engine.student import SCRATCH, StudentSettings, make_student
 from training.engine.teacher_embeddings import teacher_embeddings
 
 _EVALUATION_BATCH = 256
 _KS = (1, 5, 10)
-# Settings that do not make a run what it is: where its files are.
-_NO_IDENTITY = ("data", "validation", "languages", "cache", "image_tower")
+# Settings that do not make a run what it is: where its files are, and what the card says.
+_NO_IDENTITY = (
+    *("data", "validation", "languages", "cache", "image_tower"),
+    *("name", "license", "data_license"),
+)
 
 
 @dataclass
@@ -62,6 +71,10 @@ class TeacherLearning(StudentSettings):
             "mean" is torch's `MSELoss`, smaller by the dimension, which affects only clip_norm and AdamW's
             eps.
         cache: Folder of the teacher's embeddings; None for `teacher` in the folder of the run.
+        name: Name of the student for its card; "" for the name of the folder `out`.
+        license: Licence of the weights, as the Hub writes it.
+        data_license: Licence of the parallel text. A file of the same name with .sources.json behind it says
+            more about its origins, and the card cites them.
 
     Raises:
         CapscoreError: a value outside its range, or no data.
@@ -76,6 +89,9 @@ class TeacherLearning(StudentSettings):
     with_english: bool = True
     reduction: Literal["sum", "mean"] = "sum"
     cache: str | None = None
+    name: str = ""
+    license: str = "unknown"
+    data_license: str = "unknown"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -129,8 +145,13 @@ class Examples(Sequence[Example]):
         return Example(text.sources[source], "en", int(self._places[source]))
 
 
-def train(settings: TeacherLearning) -> RunResult:
-    """Train a student, or continue, and save it to `student/` in the folder of the run.
+def train(settings: TeacherLearning, *, command: str = "") -> RunResult:
+    """Train a student, or continue, and save it with its card to `student/` in the folder of the run.
+
+    Args:
+        settings: Settings of the run.
+        command: Command on the card that trains the student again; "" for one with the run's own settings
+            file.
 
     Raises:
         CapscoreError: malformed data, languages or settings, or a folder that holds another run.
@@ -186,8 +207,74 @@ def train(settings: TeacherLearning) -> RunResult:
         say(f"stopped after step {result.step}; the same command continues")
     elif is_main_process():
         student.eval().save_pretrained(out / "student")
+        _write_card(settings, result, student, text, validation, teacher_name, command)
         say(f'the student is in {out / "student"}: capscore.load("mcs", backbone="{out / "student"}")')
     return result
+
+
+def _write_card(
+    settings: TeacherLearning,
+    result: RunResult,
+    student: StudentTextTower,
+    text: ParallelText,
+    validation: ParallelText | None,
+    teacher: str,
+    command: str,
+) -> None:
+    """Write the card and the settings beside the student's weights."""
+    folder = Path(settings.out).expanduser() / "student"
+    write_settings(folder, settings)
+    command = command or f"python -m training.teacher_learning --config {SETTINGS}"
+    data = []
+    for path, rows in zip(settings.data, text.rows, strict=True):
+        origin = Origin(path, Path(path).name, settings.data_license)
+        origin.n = rows
+        data += origin.described()
+    results = [Result("validation", "cosine", None)]
+    if validation is not None:
+        languages = Counter(validation.languages)
+        if settings.with_english:
+            languages["en"] = len(validation.sources)
+        results = []
+        for name, value in result.evaluation.items():
+            language, _, measure = name.partition(" ")
+            about = (
+                "cosine to the teacher's embedding" if measure == "cosine" else f"{measure} of the sentence"
+            )
+            results.append(
+                Result(
+                    "validation",
+                    measure,
+                    value,
+                    metric_name=about,
+                    language=language,
+                    command=command,
+                    rows=languages[language],
+                )
+            )
+    seen = set(text.sources).intersection(() if validation is None else validation.sources)
+    held_out = "nothing: no validation text was given"
+    if validation is not None:
+        held_out = f"{counted(len(validation.sources) - len(seen), 'sentence')} of the validation text"
+        if seen:
+            held_out += f"; {counted(len(seen), 'other sentence')} of it is in the training text too"
+    card = ModelCard(
+        name=settings.name or folder.resolve().parent.name,
+        recipe="teacher_learning",
+        base="a new encoder" if settings.student == SCRATCH else settings.student,
+        languages=list(student.languages),
+        license=settings.license,
+        command=command,
+        settings={name: value for name, value in asdict(settings).items() if name not in ("out", "name")},
+        data=data,
+        held_out=held_out,
+        results=results,
+        not_measured=["Agreement with human ratings.", "Agreement with photos."],
+        teacher=teacher,
+        image_tower=student.image_tower,
+        compute=f"{torch.device(device()).type}, {result.seconds / 60:.1f} minutes",
+    )
+    write_card(folder, card)
 
 
 def mse_loss(embeddings: np.ndarray, reduction: Literal["sum", "mean"] = "sum") -> Loss:
@@ -282,5 +369,11 @@ def _rows(embeddings: np.ndarray, places: Sequence[int]) -> Tensor:
     return torch.from_numpy(np.ascontiguousarray(embeddings[list(places)]))
 
 
+def _main() -> None:
+    """The command; see the top of this file."""
+    settings = parse(TeacherLearning, None, "Teach a multilingual text tower.")
+    train(settings, command=f"python -m training.teacher_learning {shlex.join(sys.argv[1:])}")
+
+
 if __name__ == "__main__":
-    main(lambda: train(parse(TeacherLearning, None, "Teach a multilingual text tower.")))
+    main(_main)

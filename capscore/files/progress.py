@@ -8,13 +8,16 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def progress_bar(label: str, total: int, *, shown: bool | None = None) -> Iterator[Callable[[int], None]]:
+def progress_bar(
+    label: str, total: int, *, shown: bool | None = None, done: int = 0
+) -> Iterator[Callable[[int], None]]:
     """Gives a function that is told how many more are done.
 
     Args:
-        label: what is being done.
-        total: how many there are to do.
-        shown: True or False; None shows it if stderr is a terminal.
+        label: Name of the work.
+        total: Number of things to do.
+        shown: Whether to show the bar; None shows it if stderr is a terminal.
+        done: Number of things that were done before.
     """
     if not (sys.stderr.isatty() if shown is None else shown):
         yield lambda count: None
@@ -24,5 +27,5 @@ def progress_bar(label: str, total: int, *, shown: bool | None = None) -> Iterat
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(label, total=total)
+        task = bar.add_task(label, total=total, completed=done)
         yield lambda count: bar.advance(task, count)

@@ -839,14 +839,29 @@ def test_settings_that_cannot_be(settings, changes, message):
         settings(**changes)
 
 
+def test_a_task_without_boxes_is_an_error_before_anything_is_embedded(
+    settings, tmp_path, pictures, monkeypatch
+):
+    def embedded(*_, **__):
+        raise AssertionError("rows were embedded")
+
+    monkeypatch.setattr("training.infometic.prepare", embedded)
+    plain = {"image": str(pictures.with_name("0.png")), "caption": "red square", "language": "en"}
+    data = [str(write_rows(tmp_path / "plain.jsonl", [plain]))]
+    with pytest.raises(InputError, match=r"no row says which regions .* --tasks coarse text"):
+        train(settings(data=data, tasks=["coarse", "vision"]))
+    with pytest.raises(AssertionError, match="were embedded"):
+        train(settings(data=data, tasks=["coarse"]))
+
+
 def test_data_that_cannot_be(settings, tmp_path, pictures):
     plain = {"image": str(pictures.with_name("0.png")), "caption": "red square", "language": "en"}
     bad = write_rows(tmp_path / "bad.jsonl", [plain])
     with pytest.raises(InputError, match=r"line 1 .*has no boxes, which regions='given' needs"):
-        train(settings(data=[str(bad)]))
+        train(settings(data=[str(bad)], tasks=["coarse"]))
     write_rows(bad, [{**plain, "boxes": [[30, 0, 20, 9]]}])
     with pytest.raises(InputError, match=r"line 1 .*box 0 is \(30, 0, 20, 9\)"):
-        train(settings(data=[str(bad)]))
+        train(settings(data=[str(bad)], tasks=["coarse"]))
     write_rows(
         bad, [{**plain, "boxes": [[0, 0, 20, 9]]}, {**plain, "caption": "blue disc", "boxes": [[0, 0, 9, 9]]}]
     )

@@ -19,6 +19,7 @@ from training.data.parallel_text import read_parallel_text
 from training.engine import teacher_embeddings as teacher_embeddings_module
 from training.engine.config import parse
 from training.engine.processes import gather_rows
+from training.engine.push_plan import plan
 from training.engine.teacher_embeddings import teacher_embeddings
 from training.engine.training_log import read_log
 from training.teacher_learning import (
@@ -133,6 +134,33 @@ def test_the_same_command_goes_on_to_the_same_student(colours):
     assert a.read_bytes() == b.read_bytes()
     assert rest.evaluation == whole.evaluation
     assert set(rest.losses) == {"loss", "cosine", "truncated"}
+
+
+def test_the_student_has_a_card_and_can_be_pushed(colours, tmp_path):
+    _, settings = colours
+    data = tmp_path / "more.jsonl"
+    data.write_text('{"en": "red red red red", "de": "rot rot rot rot"}\n' * 2, encoding="utf-8")
+    Path(f"{data}.sources.json").write_text(
+        '{"held_out": "", "sources": [{"name": "Colour words", "license": "CC0", "rows": 2}]}',
+        encoding="utf-8",
+    )
+    settings = replace(
+        settings, data=[*settings.data, str(data)], license="mit", data_license="CC BY 4.0", name="toy"
+    )
+    train(settings, command="python -m training.teacher_learning --config toy.yaml")
+    folder = Path(settings.out, "student")
+    card = (folder / "README.md").read_text(encoding="utf-8")
+    n_rows = len(Path(settings.data[0]).read_text(encoding="utf-8").splitlines())
+    assert "# toy" in card and "license: mit" in card
+    assert f"| {Path(settings.data[0]).name} | CC BY 4.0 | {n_rows} | training |" in card
+    assert "| Colour words | CC0 | 2 | training |" in card
+    assert "python -m training.teacher_learning --config toy.yaml" in card
+    assert "cosine to the teacher's embedding" in card
+    assert "the validation text" in card
+    again = parse(TeacherLearning, ["--config", str(folder / "settings.yaml")], "")
+    assert again == settings
+    ready = plan(folder)
+    assert ready.kind == "student" and "README.md" in [file.name for file in ready.files]
 
 
 def test_english_is_learnt_too_or_not(colours):

@@ -13,12 +13,12 @@ from training.data.alignment_data import AlignmentData
 from training.data.batches import ShuffledBatches
 
 TASKS = ("coarse", "text", "vision")
-_WITHOUT = {
+WITHOUT = {
     "coarse": "there are no captions to train on",
     "text": "tasks has 'text', but no caption could be polluted: there is no semantic word that another "
     "word of its class could replace",
     "vision": "tasks has 'vision', but no row says which regions its caption mentions: give the rows "
-    "'mentioned', add Flickr30k Entities, or leave the task out",
+    "'mentioned', add Flickr30k Entities, or leave the task out, as --tasks coarse text does",
 }
 
 
@@ -88,7 +88,7 @@ class AlignmentBatches:
         self.rows = {task: usable[task] for task in TASKS if task in self.tasks}
         for task, rows in self.rows.items():
             if not len(rows):
-                raise InputError(_WITHOUT[task], field="tasks")
+                raise InputError(WITHOUT[task], field="tasks")
         self._shuffled = {
             task: ShuffledBatches(rows, batch_size, seed + 1_000_003 * TASKS.index(task))
             for task, rows in self.rows.items()

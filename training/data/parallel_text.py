@@ -31,6 +31,7 @@ class ParallelText:
         targets: Translations (n).
         languages: Language of each translation (n), as `language_code` spells it.
         duplicates: Number of repeated pairs that were left out.
+        rows: Number of pairs of each file that was read, repeated ones included.
     """
 
     sources: list[str]
@@ -38,6 +39,7 @@ class ParallelText:
     targets: list[str]
     languages: list[str]
     duplicates: int
+    rows: tuple[int, ...] = ()
 
     def __len__(self) -> int:
         return len(self.targets)
@@ -106,11 +108,11 @@ def read_parallel_text(
             )
     place: dict[str, int] = {}
     pairs: dict[tuple[int, str, str], None] = {}
-    rows = 0
-    for path in paths:
+    rows = [0] * len(paths)
+    for number, path in enumerate(paths):
         for source, target, language in _pairs(Path(path).expanduser(), wanted, source_language):
             pairs[place.setdefault(source, len(place)), target, language] = None
-            rows += 1
+            rows[number] += 1
     found = {language for _, _, language in pairs}
     if wanted is not None and wanted - found:
         raise CapscoreError(
@@ -124,7 +126,8 @@ def read_parallel_text(
         pair_source=np.fromiter((source for source, _, _ in pairs), dtype=np.int64, count=len(pairs)),
         targets=[target for _, target, _ in pairs],
         languages=[language for _, _, language in pairs],
-        duplicates=rows - len(pairs),
+        duplicates=sum(rows) - len(pairs),
+        rows=tuple(rows),
     )
 
 

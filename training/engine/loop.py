@@ -30,6 +30,7 @@ from accelerate.utils import set_seed
 from torch import Tensor, nn
 
 from capscore.errors import CapscoreError, Setting
+from capscore.files.progress import progress_bar
 from capscore.files.whole_file import write_text
 from training.data.batches import Batches
 from training.engine.checkpoints import RECORD, Checkpoint, Checkpoints, frozen_digest, step_name
@@ -162,6 +163,7 @@ class _Run:
         self.checkpoints = Checkpoints(out, described, settings.keep_checkpoints)
         self.step = 0
         self.seconds = 0.0
+        self.began = (0, 0.0)  # step and seconds at which this command began
         # name → (sum, number of steps) since the last line of the log
         self.sums: dict[str, list[float]] = {}
         self.last_losses: dict[str, float] = {}
@@ -170,27 +172,31 @@ class _Run:
     def go(self) -> RunResult:
         resumed_from = self._resume()
         started, before = time.monotonic(), self.seconds
+        self.began = (self.step, before)
         log = Log(self.out / LOG, self.step, resumed_from > 0) if self.accelerator.is_main_process else None
         latest = self.checkpoints.at(self.step)
         if self.step == 0:
             self._evaluate(log)
         limit = math.inf if self.settings.max_minutes is None else 60 * self.settings.max_minutes
         in_time = True
-        while self.step < self.total and in_time:
-            self._train_step()
-            self.seconds = before + time.monotonic() - started
-            last = self.step == self.total
-            if last or self.step % self.settings.log_every == 0:
-                self._write_losses(log)
-            if last or _due(self.settings.evaluate_every, self.step):
-                self._evaluate(log)
-            self.seconds = before + time.monotonic() - started
-            in_time = self._agreed(self.seconds - before < limit)
-            if last or not in_time or _due(self.settings.checkpoint_every, self.step):
-                if log is not None:
-                    log.settle()
-                    latest = self._save()
-                self.accelerator.wait_for_everyone()
+        shown = None if self.accelerator.is_main_process else False
+        with progress_bar("Training", self.total, shown=shown, done=self.step) as advance:
+            while self.step < self.total and in_time:
+                self._train_step()
+                advance(1)
+                self.seconds = before + time.monotonic() - started
+                last = self.step == self.total
+                if last or self.step % self.settings.log_every == 0:
+                    self._write_losses(log)
+                if last or _due(self.settings.evaluate_every, self.step):
+                    self._evaluate(log)
+                self.seconds = before + time.monotonic() - started
+                in_time = self._agreed(self.seconds - before < limit)
+                if last or not in_time or _due(self.settings.checkpoint_every, self.step):
+                    if log is not None:
+                        log.settle()
+                        latest = self._save()
+                    self.accelerator.wait_for_everyone()
         if log is not None:
             log.close()
         return RunResult(
@@ -310,7 +316,15 @@ class _Run:
                     "seconds": round(self.seconds, 2),
                 },
                 self.total,
+                self._time_left(),
             )
+
+    def _time_left(self) -> float | None:
+        """Seconds that the remaining steps take at the pace of this command; None before the first step."""
+        done = self.step - self.began[0]
+        if not done:
+            return None
+        return (self.seconds - self.began[1]) / done * (self.total - self.step)
 
     def _evaluate(self, log: Log | None) -> None:
         if self.evaluate is not None and log is not None:
@@ -331,6 +345,7 @@ class _Run:
                     "seconds": round(self.seconds, 2),
                 },
                 self.total,
+                self._time_left(),
             )
         self.accelerator.wait_for_everyone()
 

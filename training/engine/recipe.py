@@ -147,6 +147,12 @@ def finite(numbers: Mapping[str, Numbers]) -> dict[str, dict[str, float | None]]
     return {which: {name: _or_none(value) for name, value in part.items()} for which, part in numbers.items()}
 
 
+def write_settings(folder: Path, settings: LoopSettings) -> None:
+    """Write the settings of a run, which `--config` reads, into a folder."""
+    text = yaml.safe_dump(asdict(settings), sort_keys=False, allow_unicode=True)
+    write_text(folder / SETTINGS, text, "settings")
+
+
 def write_run(
     settings: RecipeSettings,
     trained: Trained,
@@ -184,8 +190,7 @@ def write_run(
     """
     out = trained.folder
     command = command or f"python -m training.{recipe} --config {SETTINGS}"
-    settings_yaml = yaml.safe_dump(asdict(settings), sort_keys=False, allow_unicode=True)
-    write_text(out / SETTINGS, settings_yaml, "settings")
+    write_settings(out, settings)
     results = [Result("validation split", missing, None)]
     if n_measured:
         results = [

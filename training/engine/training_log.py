@@ -29,8 +29,14 @@ class Log:
             file.write(b"".join(lines))
         self._file = open(path, "ab")
 
-    def write(self, line: dict[str, Any], total: int) -> None:
-        """Add a line and print it; `total` is the number of steps of the run."""
+    def write(self, line: dict[str, Any], total: int, time_left: float | None = None) -> None:
+        """Add a line and print it.
+
+        Args:
+            line: Step, epoch, losses or evaluation.
+            total: Number of steps of the run.
+            time_left: Estimate of the remaining seconds, for the printed line; None or 0 prints none.
+        """
         try:
             self._file.write(json.dumps(line, ensure_ascii=False, allow_nan=False).encode() + b"\n")
             self._file.flush()
@@ -40,7 +46,9 @@ class Log:
             ) from error
         numbers = {**line.get("losses", {}), **line.get("evaluation", {})}
         shown = "  ".join(f"{n} {'–' if v is None else format(v, '.4g')}" for n, v in numbers.items())
-        print(f"step {line['step']}/{total}  epoch {line['epoch']:g}  {shown}", file=sys.stderr, flush=True)
+        left = "" if not time_left else f"  {duration(time_left)} left"
+        said = f"step {line['step']}/{total}  epoch {line['epoch']:g}  {shown}{left}"
+        print(said, file=sys.stderr, flush=True)
 
     def settle(self) -> None:
         """Wait until the lines are on disk: a checkpoint is about to rely on them."""
@@ -49,6 +57,20 @@ class Log:
     def close(self) -> None:
         """Close the file."""
         self._file.close()
+
+
+def duration(seconds: float) -> str:
+    """A length of time in words.
+
+    >>> duration(7.4), duration(90), duration(4000), duration(7200)
+    ('7 s', '1 min 30 s', '1 h 6 min', '2 h 0 min')
+    """
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
 def read_log(out: str | Path) -> list[dict[str, Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -27,7 +28,7 @@ from training.data.batches import ShuffledBatches
 from training.engine import loop
 from training.engine.loop_settings import LoopSettings
 from training.engine.processes import gather_rows
-from training.engine.training_log import read_log
+from training.engine.training_log import duration, read_log
 
 from ... import processes
 from . import toy_run
@@ -353,6 +354,19 @@ def test_the_log_has_means_of_the_steps_since_the_last_line(tmp_path):
     means = [np.mean(each[:4]), np.mean(each[4:8]), np.mean(each[8:])]
     assert [line["losses"]["loss"] for line in some] == pytest.approx(means)
     assert [line["epoch"] for line in some] == [1.0, 2.0, 2.5]
+
+
+def test_printed_lines_tell_the_remaining_time(tmp_path, capsys):
+    toy_run.train(tmp_path / "a", log_every=4)
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("step ")]
+    left = {line.split()[1] for line in lines if re.search(r"  \d+ (s|min \d+ s) left$", line)}
+    assert left == {"4/10", "8/10"}  # neither before the first step nor after the last
+
+
+def test_lengths_of_time_in_words():
+    assert [duration(value) for value in (7.4, 59.4, 59.6, 90, 4000, 7200)] == [
+        *("7 s", "59 s", "1 min 0 s", "1 min 30 s", "1 h 6 min", "2 h 0 min")
+    ]
 
 
 # The picture
