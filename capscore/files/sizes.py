@@ -58,6 +58,9 @@ LIST_BYTES = Limit("CAPSCORE_MAX_LIST_BYTES", 2**30)
 CONFIG_BYTES = Limit("CAPSCORE_MAX_CONFIG_BYTES", 64 * 2**20)
 """Limit of a JSON file that describes a checkpoint, such as config.json or a shard index."""
 
+UNPACKED_BYTES = Limit("CAPSCORE_MAX_UNPACKED_BYTES", 4 * 2**30)
+"""Limit of what a gzipped file, a file in an archive, or a whole tar archive of a benchmark unpacks to."""
+
 NESTED_LEVELS = 64
 """How deep lists and objects of a row, or of a checkpoint's JSON file, may be nested."""
 

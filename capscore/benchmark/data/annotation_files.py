@@ -7,25 +7,21 @@ document. Nothing here knows what the rows mean.
 from __future__ import annotations
 
 import csv
-import gzip
 import hashlib
 import io
 import json
-import lzma
 import re
-import tarfile
-import zipfile
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
 from ...errors import CapscoreError
+from ...files.sizes import LIST_BYTES, NESTED_LEVELS, ROW_BYTES, Limit, nested_too_deeply
+from .archives import PackedFileError, member_names, open_packed
 
-_TAR_SUFFIXES = (".tar", ".tar.gz", ".tgz")
 # what files start with (letters in lower case) that lie where an annotation file should, and are none
 _SIGNATURES = {
     b"\xff\xfe": "UTF-16",
@@ -38,14 +34,6 @@ _SIGNATURES = {
 }
 # in JSON: a backslash, a pair of surrogates, or (group 1) one alone, which is no character
 _LONE_SURROGATE = re.compile(r"\\\\|\\u[dD][89abAB]..\\u[dD][c-fC-F]..|(\\u[dD][89a-fA-F]..)")
-_DAMAGE = (
-    EOFError,
-    zlib.error,
-    lzma.LZMAError,
-    gzip.BadGzipFile,
-    zipfile.BadZipFile,
-    tarfile.TarError,
-)
 csv.field_size_limit(2**31 - 1)
 
 
@@ -116,81 +104,38 @@ class AnnotationSource:
         """The file's bytes, unpacked, as a stream."""
         if self.opened is not None:
             self.opened(self)
-        with self._reading(), self._opened() as stream:
+        with self.reading(), self._opened() as stream:
             yield stream
 
     @contextmanager
-    def _reading(self) -> Iterator[None]:
+    def reading(self) -> Iterator[None]:
         """Whatever goes wrong when bytes are read or unpacked is this file's error."""
         try:
             yield
-        except _DAMAGE as error:
-            raise self.error(f"cannot be unpacked, cut short or damaged ({error})") from error
-        except (NotImplementedError, RuntimeError) as error:  # compressed in another way, or encrypted
-            raise self.error(f"cannot be unpacked ({error})") from error
+        except PackedFileError as error:
+            raise self.error(str(error)) from error.__cause__
         except OSError as error:
             raise self.error(f"cannot be read ({error.strerror or error})") from error
 
-    @contextmanager
-    def _opened(self) -> Iterator[IO[bytes]]:
-        if not self.member:
-            opener: Callable[..., Any] = gzip.open if self.path.name.endswith(".gz") else open
-            with opener(self.path, "rb") as stream:
-                yield stream
-        elif self.path.name.endswith(_TAR_SUFFIXES):
-            with tarfile.open(self.path) as archive:
-                name = self._find(archive.getnames())
-                self._read_to_the_end(archive)
-                stream = archive.extractfile(name)
-                if stream is None:
-                    raise self.error(f"{name} in the archive is not a file")
-                with stream:
-                    yield self._unzipped(stream, name)
-        else:
-            with zipfile.ZipFile(self.path) as archive:
-                name = self._find(archive.namelist())
-                with archive.open(name) as stream:
-                    yield self._unzipped(stream, name)
-
-    @staticmethod
-    def _read_to_the_end(archive: tarfile.TarFile) -> None:
-        """gzip checks what it unpacked at its end, which lies beyond the last member."""
-        assert archive.fileobj is not None
-        while archive.fileobj.read(1 << 20):
-            pass
-
-    @staticmethod
-    def _unzipped(stream: IO[bytes], name: str) -> IO[bytes]:
-        return gzip.GzipFile(fileobj=stream) if name.endswith(".gz") else stream  # type: ignore[return-value]
-
-    def _find(self, names: Sequence[str]) -> str:
-        suffix = "/" + self.member
-        found = sorted((name for name in names if f"/{name}".endswith(suffix)), key=len)
-        if not found:
-            shown = ", ".join(sorted(names)[:5])
-            raise self.error(f"the archive holds no {self.member} (it holds {shown}, …)")
-        return found[0]
+    def _opened(self) -> AbstractContextManager[IO[bytes]]:
+        return open_packed(self.path, self.member)
 
     def members(self) -> list[str]:
         """Names of the files inside the archive."""
-        with self._reading():
-            if self.path.name.endswith(_TAR_SUFFIXES):
-                with tarfile.open(self.path) as archive:
-                    return [member.name for member in archive.getmembers() if member.isfile()]
-            with zipfile.ZipFile(self.path) as archive:
-                return [name for name in archive.namelist() if not name.endswith("/")]
+        with self.reading():
+            return member_names(self.path)
 
     def sha256(self) -> str:
         """SHA-256 of the file as it lies on disk (of the archive, if it is one)."""
         digest = hashlib.sha256()
-        with self._reading(), open(self.path, "rb") as stream:
+        with self.reading(), open(self.path, "rb") as stream:
             while block := stream.read(1 << 20):
                 digest.update(block)
         return digest.hexdigest()
 
     def git_blob(self) -> str:
         """The id by which git knows the file: SHA-1 of "blob", its size and its bytes."""
-        with self._reading(), open(self.path, "rb") as stream:
+        with self.reading(), open(self.path, "rb") as stream:
             size = self.path.stat().st_size
             digest = hashlib.sha1(f"blob {size}\0".encode(), usedforsecurity=False)
             while block := stream.read(1 << 20):
@@ -202,7 +147,8 @@ class AnnotationSource:
     def text(self) -> str:
         """The whole file as text."""
         with self.open() as stream:
-            data = stream.read()
+            data = stream.read(LIST_BYTES.bytes + 1)
+        self._check_length(data, LIST_BYTES, "the file")
         self._check_start(data[:200])
         try:
             return data.decode("utf-8-sig")
@@ -217,8 +163,10 @@ class AnnotationSource:
             ended: the last line must have a line end too. Where any text makes a good line, nothing else
                 tells that a file was cut short in the middle of one.
         """
+        most = ROW_BYTES.bytes
         with self.open() as stream:
-            for number, raw in enumerate(stream, start=1):
+            for number, raw in enumerate(iter(lambda: stream.readline(most + 1), b""), start=1):
+                self._check_length(raw, ROW_BYTES, "the line", line=number)
                 if number == 1:
                     self._check_start(raw[:200])
                     raw = raw.removeprefix(b"\xef\xbb\xbf")
@@ -228,6 +176,10 @@ class AnnotationSource:
                     yield number, raw.decode("utf-8").rstrip("\r\n")
                 except UnicodeDecodeError as error:
                     raise self._not_utf8(raw[error.start], number) from error
+
+    def _check_length(self, data: bytes, limit: Limit, what: str, *, line: int | None = None) -> None:
+        if len(data) > limit.bytes:
+            raise self.error(f"{what} is larger than it may be: {limit}", line=line)
 
     def _check_start(self, start: bytes) -> None:
         """What is no text, or a text that stands for the file, is called what it is."""
@@ -295,6 +247,8 @@ class AnnotationSource:
 
     def _parsed(self, text: str, line: int | None = None) -> Any:
         """A JSON document, or the object on a line of a file of such lines."""
+        if nested_too_deeply(text):
+            raise self.error(f"has lists and objects of more than {NESTED_LEVELS} levels", line=line)
         try:
             document = json.loads(text, object_pairs_hook=partial(self._object, line))
         except AnnotationError:
@@ -312,7 +266,7 @@ class AnnotationSource:
             raise self.error(
                 f"is not JSON: {problem} at column {error.colno}{cut}", line=error.lineno
             ) from error
-        except (RecursionError, ValueError) as error:  # too deep, or a number of thousands of digits
+        except ValueError as error:  # a number of thousands of digits
             raise self.error(f"is not JSON that can be read ({error})", line=line) from error
         if "\\ud" in text or "\\uD" in text:
             self._check_surrogates(text, line)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import IO
 
 from .annotation_files import AnnotationSource
+from .archives import open_entry, open_zip
 
 
 @dataclass(frozen=True)
@@ -16,12 +17,11 @@ class _InOpenArchive(AnnotationSource):
     """A file in an archive that stays open: its list of names, long for many files, is read once."""
 
     open_archive: zipfile.ZipFile | None = None
+    entry: zipfile.ZipInfo | None = None
 
-    @contextmanager
-    def _opened(self) -> Iterator[IO[bytes]]:
-        assert self.open_archive is not None
-        with self.open_archive.open(self.member) as stream:
-            yield stream
+    def _opened(self) -> AbstractContextManager[IO[bytes]]:
+        assert self.open_archive is not None and self.entry is not None
+        return open_entry(self.open_archive, self.entry)
 
 
 @contextmanager
@@ -42,22 +42,25 @@ def annotation_folder(
         return
     if source.opened is not None:
         source.opened(source)
-    try:
-        archive = zipfile.ZipFile(source.path)
-    except (OSError, zipfile.BadZipFile) as error:
-        raise source.error(f"cannot be unpacked, cut short or damaged ({error})") from error
-    with archive:
-        members = {"/".join(name.split("/")[-depth:]): name for name in archive.namelist()}
+    with ExitStack() as stack:
+        with source.reading():
+            archive = stack.enter_context(open_zip(source.path))
+        members: dict[str, list[zipfile.ZipInfo]] = {}
+        for entry in archive.infolist():
+            members.setdefault("/".join(entry.filename.split("/")[-depth:]), []).append(entry)
 
         def find(name: str) -> AnnotationSource:
-            if name not in members:
-                raise source.error(f"the archive holds no {name}")
-            return _InOpenArchive(source.path, members[name], open_archive=archive)
+            found = members.get(name, [])
+            if len(found) != 1:
+                count = f"{len(found)} files that could be {name}" if found else f"no {name}"
+                raise source.error(f"the archive holds {count}")
+            return _InOpenArchive(source.path, found[0].filename, open_archive=archive, entry=found[0])
 
         yield find
 
 
 def _existing(folder: AnnotationSource, name: str) -> AnnotationSource:
-    if not (folder.path / name).is_file():
+    inside = "\0" not in name and not name.startswith("/") and ".." not in name.split("/")
+    if not inside or not (folder.path / name).is_file():
         raise folder.error(f"the folder holds no {name}")
     return AnnotationSource(folder.path / name)

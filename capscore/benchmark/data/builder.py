@@ -421,8 +421,8 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
                 try:
                     with os.scandir(root / folder) as entries:
                         names = [entry.name for entry in entries if _is_file(entry)]
-                except (FileNotFoundError, NotADirectoryError):
-                    pass  # none of its photos is there
+                except (FileNotFoundError, NotADirectoryError, ValueError):
+                    pass  # none of its photos is there; no folder has such a name
                 except OSError as error:
                     raise MissingImages(
                         f"{self.name} ({self.config.name}): the folder of photos {root / folder} cannot be "
@@ -474,6 +474,7 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
         if content is None:
             return photo["path"]
         suffix = os.path.splitext(photo["path"] or "")[1]
+        suffix = suffix if suffix.lower() in IMAGE_SUFFIXES else ""
         name = f"{hashlib.sha256(content).hexdigest()[:32]}{suffix}"
         path = Path(os.path.expanduser(str(self._cache_dir_root)), self.name, "photos", name[:2], name)
         if not path.is_file():

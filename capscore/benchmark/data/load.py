@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 READERS = (
     "annotation_files",
     "annotation_folder",
+    "archives",
     "builder",
     "coco_format",
     "flickr30k_entities",
