@@ -16,6 +16,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from capscore import load_backbone
 from capscore.backbones.base import Backbone
@@ -45,6 +46,7 @@ class Settings:
         shifts: Shifts of the threshold in logits: above 0, fewer captions are turned away.
         most: Most captions of each configuration to measure.
         seed: Seed for the choice of captions and the perturbations.
+        order: Order of the objects in a substitution, as in `capscore.perturbations.published.perturb`.
         output: JSON file to write; "" for none.
     """
 
@@ -55,6 +57,7 @@ class Settings:
     shifts: list[float] = field(default_factory=lambda: [-2.0, -1.0, 0.0, 1.0, 2.0, 3.0])
     most: int = 300
     seed: int = 0
+    order: Literal["published", "every"] = "published"
     output: str = ""
 
     def __post_init__(self) -> None:
@@ -107,7 +110,7 @@ def trade_off(settings: Settings) -> list[Row]:
             run_robustness(
                 one,
                 scorers,
-                RobustnessOptions(seed=settings.seed, bootstrap=0),
+                RobustnessOptions(seed=settings.seed, order=settings.order, bootstrap=0),
                 plain_embedders=dict.fromkeys(scorers, plain),
             ).results
             for one in sets

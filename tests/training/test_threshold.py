@@ -96,6 +96,20 @@ def test_an_open_gate_keeps_the_captions_and_loses_the_drop(captions):
     assert [row.tau_c for row in rows] == [None] * 3
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("given", "order"), [({}, "published"), ({"order": "every"}, "every")])
+def test_the_order_of_exchanged_objects(captions, monkeypatch, given, order):
+    run, orders = threshold.run_robustness, []
+
+    def noting(one, scorers, options, **rest):
+        orders.append(options.order)
+        return run(one, scorers, options, **rest)
+
+    monkeypatch.setattr(threshold, "run_robustness", noting)
+    trade_off(Settings(data=["garden"], data_dir="x", shifts=[0.0], **given))
+    assert orders == [order]
+
+
 @pytest.mark.parametrize("given", [{}, {"data": ["multi30k/de"]}, {"data_dir": "x"}])
 def test_what_to_measure_on_must_be_said(given):
     with pytest.raises(InputError, match="give --data and --data_dir"):
