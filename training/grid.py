@@ -24,6 +24,7 @@ from training.engine.config import main as run_as_command
 from training.engine.config import parse
 from training.engine.processes import is_main_process, say
 from training.engine.recipe import RESULT, SETTINGS
+from training.engine.settings_file import read_settings
 from training.pr_mcs import Settings, data_digests, train
 
 TABLE = "grid.json"
@@ -204,17 +205,15 @@ def _finished(own: Settings, digests: Mapping[str, str]) -> dict[str, Any] | Non
     Raises:
         CapscoreError: the folder holds a run with other settings, or on other data.
     """
-    import yaml
-
     path = Path(own.out).expanduser() / RESULT
     if not path.is_file():
         return None
     try:
         result = json.loads(path.read_text(encoding="utf-8"))
-        before = yaml.safe_load((path.parent / SETTINGS).read_text(encoding="utf-8"))
+        before = read_settings(path.parent / SETTINGS)
         data = result["data"]
         _ = result["this"], result["base"]
-    except (OSError, ValueError, KeyError, TypeError, yaml.YAMLError) as error:
+    except (OSError, ValueError, KeyError, TypeError, CapscoreError) as error:
         raise CapscoreError(f"{path.parent} holds a run that cannot be read: {error}; remove it") from error
     now = asdict(own)
     differ = [

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import inspect
+import math
 import re
 import sys
 import types
@@ -17,9 +18,9 @@ from dataclasses import MISSING, Field, fields
 from pathlib import Path
 from typing import Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
 
-import yaml
-
 from capscore.errors import CapscoreError, InputError, Setting
+
+from .settings_file import kind_of, read_settings, shown
 
 Settings = TypeVar("Settings")
 
@@ -171,19 +172,10 @@ def _shown(default: Any) -> str:
 
 
 def _read(path: Path, known: dict[str, Any]) -> dict[str, Any]:
-    try:
-        content = yaml.safe_load(path.expanduser().read_text(encoding="utf-8"))
-    except OSError as error:
-        raise CapscoreError(f"the config {path} cannot be read: {error.strerror or error}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise CapscoreError(f"the config {path} is not YAML: {' '.join(str(error).split())}") from error
-    if content is None:
-        return {}
-    if not isinstance(content, dict):
-        raise CapscoreError(f"the config {path} holds {_kind(content)}; expected lines such as 'epochs: 5'")
+    content = read_settings(path)
     for name in content:
         if name not in known:
-            raise CapscoreError(f"{path}: {_unknown(str(name), list(known))}")
+            raise CapscoreError(f"{path}: {_unknown(name, list(known))}")
     return {name: _converted(value, known[name], f"{path}: {name}") for name, value in content.items()}
 
 
@@ -197,17 +189,18 @@ def _converted(value: Any, expected: Any, name: str, *, on_command_line: bool = 
         return _converted(value, choices[0], name, on_command_line=on_command_line)
     if origin is list:
         if not isinstance(value, list):
-            raise CapscoreError(f"{name} is {_kind(value)}; expected a list, such as [a, b]")
+            raise CapscoreError(f"{name} is {kind_of(value)}; expected a list, such as [a, b]")
         (inner,) = get_args(expected)
         return [_converted(item, inner, name, on_command_line=on_command_line) for item in value]
     if origin is Literal:
         choices = get_args(expected)
         if value is False and "no" in choices:  # YAML reads a bare no as false
             return "no"
-        if value not in choices:
-            close = difflib.get_close_matches(str(value), choices, n=1)
+        if not isinstance(value, str) or value not in choices:
+            near = value[:100] if isinstance(value, str) else ""
+            close = difflib.get_close_matches(near, choices, n=1)
             hint = f"; did you mean {close[0]}?" if close else ""
-            raise CapscoreError(f"{name} is {value!r}; expected {', '.join(choices)}{hint}")
+            raise CapscoreError(f"{name} is {shown(value)}; expected {', '.join(choices)}{hint}")
         return value
     if expected is bool:
         if on_command_line and str(value).lower() in _BOOLEANS:
@@ -220,13 +213,13 @@ def _converted(value: Any, expected: Any, name: str, *, on_command_line: bool = 
         # YAML reads 5e-5, which has no point, as text
         try:
             number = float(value)
-            if expected is float:
+            if expected is float and math.isfinite(number):
                 return number
             if number == int(number):
                 return int(value) if isinstance(value, str) and value.lstrip("+-").isdigit() else int(number)
         except (ValueError, OverflowError):
             pass
-    raise CapscoreError(f"{name} is {value!r}; expected {_EXPECTED[expected]}")
+    raise CapscoreError(f"{name} is {shown(value)}; expected {_EXPECTED[expected]}")
 
 
 def _default(field: Field[Any]) -> Any:
@@ -246,11 +239,8 @@ def _attributes(settings: type) -> dict[str, str]:
     return said
 
 
-def _unknown(name: str, known: Sequence[str]) -> str:
-    close = difflib.get_close_matches(name, known, n=1)
+def _unknown(name: Any, known: Sequence[str]) -> str:
+    written = str(name) if isinstance(name, str) and name.isprintable() else kind_of(name)
+    close = difflib.get_close_matches(written[:100], known, n=1)
     hint = f"; did you mean {close[0]}?" if close else f"; known are {', '.join(known)}"
-    return f"unknown setting {name}{hint}"
-
-
-def _kind(value: Any) -> str:
-    return {dict: "a mapping", list: "a list", str: f"the text {value!r}"}.get(type(value), repr(value))
+    return f"unknown setting {written:.60}{hint}"
