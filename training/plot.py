@@ -3,7 +3,8 @@
     python -m training.plot runs/a                      # → runs/a/log.png
     python -m training.plot runs/a runs/b --to ab.png   # several in one picture
 
-In: folders of runs. Out: a .png, .svg or .pdf, with one panel per loss or kind of evaluation.
+In: folders of runs. Out: a .png, .svg or .pdf with few panels: the loss, its parts, one per kind of
+evaluation number, gradient and learning rate. Colours tell curves apart, line styles tell runs apart.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from capscore.errors import CapscoreError
 from capscore.files.whole_file import whole_file
@@ -28,10 +31,27 @@ _STYLES = ("-", "--", ":", "-.")
 _COLUMNS = 3
 # A loss that falls by this factor has a logarithmic axis.
 _LOGARITHMIC = 20
-_RATE = "learning rate"
+_LOSS, _PARTS, _RATE, _NORM = "loss", "parts of the loss", "learning rate", "norm of the gradient"
+_EVALUATION = "evaluation"
+# A curve with more points than this has its running mean drawn on top.
+_MANY = 60
 
-# panel → curve → (steps, values)
-Panels = dict[str, dict[str, tuple[list[int], list[float]]]]
+
+class Curve(NamedTuple):
+    """A curve of a panel: its name, "" for the panel's only number, and its run, "" for the only run."""
+
+    name: str
+    run: str
+
+    @property
+    def label(self) -> str:
+        """Entry in the legend."""
+        return " ".join(part for part in (self.run, self.name) if part)
+
+
+# curve → (steps, values)
+Curves = dict[Curve, tuple[list[int], list[float]]]
+Panels = dict[str, Curves]
 
 
 def plot(outs: Sequence[str | Path], path: str | Path | None = None) -> Path:
@@ -61,7 +81,7 @@ def plot(outs: Sequence[str | Path], path: str | Path | None = None) -> Path:
         lines = read_log(out)
         if not lines:
             raise CapscoreError(f"the log in {out} is empty so far")
-        _add(panels, lines, f"{name} " if len(outs) > 1 else "")
+        _add(panels, lines, name if len(outs) > 1 else "")
     rows = -(-len(panels) // _COLUMNS)
     columns = min(_COLUMNS, len(panels))
     figure = new_figure(figsize=(4.6 * columns, 3.2 * rows + 0.3), layout="constrained")
@@ -77,47 +97,98 @@ def plot(outs: Sequence[str | Path], path: str | Path | None = None) -> Path:
 
 
 def _add(panels: Panels, lines: Sequence[dict[str, Any]], run: str) -> None:
-    """Sort a log's numbers into panels: one per loss, one per measure of the evaluations."""
+    """Sort a log's numbers into panels."""
 
     def add(panel: str, curve: str, step: int, value: float | None) -> None:
         if value is not None:
-            steps, values = panels.setdefault(panel, {}).setdefault((run + curve).strip(), ([], []))
+            curves = panels.setdefault(panel, {})
+            steps, values = curves.setdefault(Curve(curve, run), ([], []))
             steps.append(step)
             values.append(value)
 
     for line in lines:
         for name, value in line.get("losses", {}).items():
-            add(name, "", line["step"], value)
+            add(_LOSS if name == "loss" else _PARTS, "" if name == "loss" else name, line["step"], value)
     for line in lines:
         for name, value in line.get("evaluation", {}).items():
-            subject, _, measure = name.rpartition(" ")
-            add(f"evaluation: {measure}", subject, line["step"], value)
-    for field, title in (("grad_norm", "gradient's norm"), ("lr", _RATE)):
+            add(*panel_of(name), line["step"], value)
+    for field, title in (("grad_norm", _NORM), ("lr", _RATE)):
         for line in lines:
             add(title, "", line["step"], line.get(field))
 
 
-def _draw(axis: Axes, title: str, curves: dict[str, tuple[list[int], list[float]]]) -> None:
-    for number, (name, (steps, values)) in enumerate(curves.items()):
+def panel_of(name: str) -> tuple[str, str]:
+    """Panel and curve of an evaluation number: numbers of one kind share a panel.
+
+    >>> panel_of("de cosine"), panel_of("drop_removal"), panel_of("text_to_image_r@1")
+    (('evaluation: cosine', 'de'), ('evaluation: drop', 'removal'), ('evaluation: R@1', 'text to image'))
+    >>> panel_of("words_right")
+    ('evaluation', 'words right')
+    """
+    subject, _, measure = name.rpartition(" ")
+    if subject:
+        return f"{_EVALUATION}: {measure}", subject
+    if name.startswith("drop_"):
+        return f"{_EVALUATION}: drop", name.removeprefix("drop_").replace("_", " ")
+    before, at, k = name.rpartition("_r@")
+    if at:
+        return f"{_EVALUATION}: R@{k}", before.replace("_", " ")
+    return _EVALUATION, name.replace("_", " ")
+
+
+def _draw(axis: Axes, title: str, curves: Curves) -> None:
+    from matplotlib.ticker import EngFormatter, FuncFormatter, MaxNLocator
+
+    names = list(dict.fromkeys(curve.name for curve in curves))
+    runs = list(dict.fromkeys(curve.run for curve in curves))
+    for curve, (steps, values) in curves.items():
+        number = names.index(curve.name) if len(names) > 1 else runs.index(curve.run)
+        look = {
+            "color": _COLOURS[number % len(_COLOURS)],
+            "linestyle": _STYLES[runs.index(curve.run) % len(_STYLES)],
+        }
+        few = len(steps) <= _MANY or title == _RATE
+        marker = "o" if len(steps) < 30 else None
         axis.plot(
             steps,
             values,
-            label=name,
-            color=_COLOURS[number % len(_COLOURS)],
-            linestyle=_STYLES[number // len(_COLOURS) % len(_STYLES)],
-            marker="o" if len(steps) < 30 else None,
+            label=curve.label if few else None,
+            marker=marker,
             markersize=3,
+            alpha=1 if few else 0.25,
+            **look,
         )
+        if not few:
+            axis.plot(steps, _running_mean(values), label=curve.label, **look)
     everything = [value for _, values in curves.values() for value in values]
+    least, most = min(everything), max(everything)
+    axis.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+    axis.xaxis.set_major_formatter(EngFormatter(sep=""))
+    if not title.startswith(_EVALUATION) and title != _RATE and 0 < _LOGARITHMIC * least < most:
+        axis.set_yscale("log")
+    else:
+        axis.yaxis.set_major_locator(MaxNLocator(5))
+        if most - least < 1e-3 * max(abs(most), 1e-12):  # a constant: digits of its noise say nothing
+            middle, half = (most + least) / 2, 0.05 * max(abs(most), 1e-12)
+            axis.set_ylim(middle - half, middle + half)
     if title == _RATE:
         axis.set_ylim(bottom=0)
-    elif not title.startswith("evaluation") and 0 < _LOGARITHMIC * min(everything) < max(everything):
-        axis.set_yscale("log")
+    axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.3g}"))
     axis.set_title(title)
     axis.set_xlabel("step")
     axis.grid(alpha=0.3)
-    if any(curves):
+    if any(curve.label for curve in curves):
         axis.legend(frameon=False, fontsize="small")
+
+
+def _running_mean(values: Sequence[float]) -> np.ndarray:
+    """Mean of each value and its neighbours, a twentieth of all at each side, (n,)."""
+    array = np.asarray(values, np.float64)
+    half = max(1, len(array) // 20)
+    sums = np.concatenate([[0.0], array.cumsum()])
+    first = np.maximum(np.arange(len(array)) - half, 0)
+    last = np.minimum(np.arange(len(array)) + half + 1, len(array))
+    return (sums[last] - sums[first]) / (last - first)
 
 
 def _command() -> None:

@@ -386,14 +386,15 @@ def test_the_log_as_a_picture(tmp_path, monkeypatch, capsys):
     with Image.open(tmp_path / "a" / "log.png") as picture:
         assert picture.format == "PNG" and min(picture.size) > 300
         assert len(np.unique(np.asarray(picture.convert("RGB")).reshape(-1, 3), axis=0)) > 20
-    assert list(drawn) == ["loss", "scale", "evaluation: sum", "gradient's norm", "learning rate"]
+    titles = ["loss", "parts of the loss", "evaluation", "norm of the gradient", "learning rate"]
+    assert list(drawn) == titles
     losses = {
         name: [line["losses"]["loss"] for line in read_log(tmp_path / name) if "losses" in line]
         for name in ("a", "b")
     }
-    assert drawn["loss"] == {name: ([3, 6, 9, 10], values) for name, values in losses.items()}
-    assert drawn["evaluation: sum"]["a"][0] == [0, 4, 8, 10]
-    assert drawn["learning rate"]["b"][1] == [0.05] * 4
+    assert drawn["loss"] == {("", name): ([3, 6, 9, 10], values) for name, values in losses.items()}
+    assert drawn["evaluation"]["sum", "a"][0] == [0, 4, 8, 10]
+    assert drawn["learning rate"]["", "b"][1] == [0.05] * 4
 
     assert plot.plot([tmp_path / "a"], tmp_path / "new" / "one.svg").read_bytes().startswith(b"<?xml")
     with pytest.raises(CapscoreError, match=r"expected a figure with the suffix \.png, \.svg, \.pdf"):
@@ -403,6 +404,36 @@ def test_the_log_as_a_picture(tmp_path, monkeypatch, capsys):
     (tmp_path / "log.jsonl").write_text("")
     with pytest.raises(CapscoreError, match="is empty so far"):
         plot.plot([tmp_path])
+
+
+def test_many_numbers_share_few_panels_with_short_axes(tmp_path):
+    names = [f"drop_{kind}" for kind in "abcdefg"] + [f"{side}_r@1" for side in ("text", "image")]
+    names += ["original", "agreement_with_base", "de cosine", "fr cosine"]
+    lines = [
+        {"step": step, "losses": {"loss": 1 / step, "clip": 2 / step}, "lr": 1e-5}
+        | {"evaluation": {name: 0.123456789 + 1e-10 * step for name in names}}
+        for step in range(1000, 200_000, 1000)
+    ]
+    panels = {}
+    plot._add(panels, lines, "")
+    assert list(panels) == [
+        *("loss", "parts of the loss", "evaluation: drop", "evaluation: R@1", "evaluation"),
+        *("evaluation: cosine", "learning rate"),
+    ]
+    for title, curves in panels.items():
+        figure = plot.figure_class()()
+        axis = figure.subplots()
+        plot._draw(axis, title, curves)
+        figure.canvas.draw()
+        for label in (*axis.get_xticklabels(), *axis.get_yticklabels()):
+            assert len(label.get_text()) <= 8, (title, label.get_text())
+
+
+def test_the_running_mean_is_that_of_the_neighbours():
+    values = [float(value) for value in range(40)] + [1000.0]
+    mean = plot._running_mean(values)  # two at each side
+    assert mean[0] == pytest.approx(1.0) and mean[20] == pytest.approx(20.0)
+    assert mean[-1] == pytest.approx((38 + 39 + 1000) / 3)
 
 
 # Parts
