@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     import torch
     from PIL import Image
 
+# Texts that most tokenizers read as a single piece.
+_PROBES = ("a", "dog", ".", "1", "的")
 DTYPES = {
     "float32": "fp32",
     "bfloat16": "bf16",
@@ -101,6 +103,7 @@ class Backbone(ABC):
         fingerprint: Digest that changes whenever an embedding could: weights, architecture, dtype,
             preprocessing, tokenizer, context length.
         recipe: Recipe in `training/` that fine-tuned its text tower, such as "pr_mcs"; "" if none did.
+        unit_rows: Whether its rows have unit length, as all have except some of `features.as_read`.
 
     Revision and fingerprint are computed when a backbone is made: after training a tower, use the backbone
     that `remade` returns.
@@ -117,6 +120,7 @@ class Backbone(ABC):
     device: str = "cpu"
     fingerprint: str
     recipe: str = ""
+    unit_rows: bool = True
 
     @abstractmethod
     def preprocess(self, image: Image.Image) -> torch.Tensor:
@@ -156,6 +160,44 @@ class Backbone(ABC):
             CapscoreError: this backbone cannot say where its tokens are.
         """
         raise CapscoreError(f"the backbone {self.name!r} does not say where in a text its tokens are")
+
+    def special_tokens(self) -> tuple[list[int], list[int]]:
+        """The special tokens that `tokenize` puts before and after the pieces of a text.
+
+        Raises:
+            CapscoreError: this backbone cannot say where its tokens are.
+        """
+        whole = self.tokenize(_PROBES)
+        texts = [
+            (full, [token for token, _, _ in spans])
+            for full, spans in zip(whole.ids, self.piece_spans(_PROBES), strict=True)
+        ]
+        # Texts of one piece first: if a tokenizer fills up the context, the filling then has the right
+        # length.
+        for full, body in sorted(texts, key=lambda text: len(text[1])):
+            for start in range(len(full) - len(body) + 1):
+                if body and full[start : start + len(body)] == body:
+                    return full[:start], full[start + len(body) :]
+        full, body = texts[0]
+        raise CapscoreError(
+            f"the tokens of {self.name!r} for {_PROBES[0]!r}, {full}, do not contain its pieces {body}"
+        )
+
+    def pixel_features(self, pixels: Sequence[torch.Tensor]) -> np.ndarray:
+        """`encode_pixels`, float32 (n, d), with the length that the image tower gives each row.
+
+        Raises:
+            CapscoreError: this backbone gives only rows of unit length.
+        """
+        raise CapscoreError(f"the backbone {self.name!r} gives only embeddings of unit length")
+
+    def token_features(self, ids: Sequence[Sequence[int]]) -> np.ndarray:
+        """`encode_tokens`, float32 (n, d), with the length that the text tower gives each row.
+
+        Raises:
+            CapscoreError: this backbone gives only rows of unit length.
+        """
+        raise CapscoreError(f"the backbone {self.name!r} gives only embeddings of unit length")
 
     def encode_images(self, images: Sequence[Image.Image]) -> np.ndarray:
         """RGB images, one batch → float32 (n, d), rows of unit length."""

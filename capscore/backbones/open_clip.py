@@ -148,10 +148,16 @@ class OpenClipBackbone(TrainableBackbone):
         return self._transform(image)
 
     def encode_pixels(self, pixels: Sequence[torch.Tensor]) -> np.ndarray:
+        return to_unit_rows(self._image_features(pixels))
+
+    def pixel_features(self, pixels: Sequence[torch.Tensor]) -> np.ndarray:
+        return self._image_features(pixels).float().cpu().numpy()
+
+    def _image_features(self, pixels: Sequence[torch.Tensor]) -> torch.Tensor:
         with torch.inference_mode():
             batch = torch.stack(list(pixels)).to(device=self.device, dtype=getattr(torch, self.dtype))
             with exact_convolutions(self.dtype):
-                return to_unit_rows(self._model.encode_image(batch))
+                return self._model.encode_image(batch)
 
     def tokenize(self, texts: Sequence[str]) -> Tokens:
         return self._tokenizer(list(texts))
@@ -160,6 +166,13 @@ class OpenClipBackbone(TrainableBackbone):
         return self._tokenizer.piece_spans(list(texts))
 
     def embed_tokens(self, ids: Sequence[Sequence[int]]) -> torch.Tensor:
+        return unit_rows(self._text_features(ids))
+
+    def token_features(self, ids: Sequence[Sequence[int]]) -> np.ndarray:
+        with torch.inference_mode():
+            return self._text_features(ids).float().cpu().numpy()
+
+    def _text_features(self, ids: Sequence[Sequence[int]]) -> torch.Tensor:
         if not len(ids):
             return torch.zeros(0, self.dim, device=self.device)
         width = max(map(len, ids)) if self._tight else self.max_tokens
@@ -169,8 +182,8 @@ class OpenClipBackbone(TrainableBackbone):
             batch[row, where] = torch.as_tensor(sequence)
         batch = batch.to(self.device)
         if width < self.max_tokens and not isinstance(self._text, HFTextEncoder):
-            return unit_rows(_causal_text_features(self._model, batch))
-        return unit_rows(self._model.encode_text(batch))
+            return _causal_text_features(self._model, batch)
+        return self._model.encode_text(batch)
 
 
 class _TextSide(torch.nn.Module):

@@ -278,10 +278,16 @@ class TransformersClip(TrainableBackbone):
         head[0, :2] = batch["spatial_shapes"][0]
         return torch.cat([head, pixels])
 
-    @torch.inference_mode()
     def encode_pixels(self, pixels: Sequence[torch.Tensor]) -> np.ndarray:
+        return to_unit_rows(self._image_features(pixels))
+
+    def pixel_features(self, pixels: Sequence[torch.Tensor]) -> np.ndarray:
+        return self._image_features(pixels).float().cpu().numpy()
+
+    @torch.inference_mode()
+    def _image_features(self, pixels: Sequence[torch.Tensor]) -> torch.Tensor:
         if not len(pixels):
-            return np.zeros((0, self.dim), np.float32)
+            return torch.zeros(0, self.dim, device=self.device)
         batch = torch.stack(list(pixels))
         inputs: dict[str, torch.Tensor] = {}
         if self._kind == "siglip2":
@@ -293,7 +299,7 @@ class TransformersClip(TrainableBackbone):
             )
         inputs["pixel_values"] = batch.to(self.device, getattr(torch, self.dtype))
         with exact_convolutions(self.dtype):
-            return to_unit_rows(_tensor(self._model.get_image_features(**inputs)))
+            return _tensor(self._model.get_image_features(**inputs))
 
     def tokenize(self, texts: Sequence[str]) -> Tokens:
         return tokenize_texts(self._tokenizer, self._as_read(texts), self.max_tokens)
@@ -312,6 +318,12 @@ class TransformersClip(TrainableBackbone):
         if not len(ids):
             return torch.zeros(0, self.dim, device=self.device)
         return unit_rows(self._text_features(ids))
+
+    def token_features(self, ids: Sequence[Sequence[int]]) -> np.ndarray:
+        if not len(ids):
+            return np.zeros((0, self.dim), np.float32)
+        with torch.inference_mode():
+            return self._text_features(ids).float().cpu().numpy()
 
     def _text_features(self, ids: Sequence[Sequence[int]]) -> torch.Tensor:
         masked = self._reading.masked

@@ -6,6 +6,7 @@ the distinct embeddings and, for each row, the place of its embedding.
 
 from __future__ import annotations
 
+import copy
 import os
 import threading
 import time
@@ -55,7 +56,7 @@ class EmbeddedRows:
     """Embeddings of n rows, of which u differ.
 
     Attributes:
-        matrix: float32 (u, d), the distinct embeddings, rows of unit length.
+        matrix: float32 (u, d), the distinct embeddings, rows of unit length (as long as the backbone's rows).
         index: int64 (n,), place of each row in `matrix`; −1 where the row failed.
         keys: Content key of each row; "" where it failed.
         truncated: bool (u,), True where a text was cut to the context length.
@@ -149,6 +150,16 @@ class Embedder:
         self._turn = threading.RLock()
         self._memory: OrderedDict[str, np.ndarray] = OrderedDict()
         self._path_keys: OrderedDict[str, tuple[tuple[int, ...], str]] = OrderedDict()
+
+    def of(self, backbone: Backbone) -> Embedder:
+        """An embedder of another backbone with the same settings and the same cache on disk."""
+        if backbone is self.backbone:
+            return self
+        other = copy.copy(self)
+        other.backbone = backbone
+        other.fingerprint = fingerprint_of(backbone.fingerprint, DECODING, ENCODING)
+        other._memory = OrderedDict()
+        return other
 
     def images(
         self,

@@ -69,8 +69,8 @@ class TextStates:
     Attributes:
         global_: (n, d), embeddings of the whole texts.
         query: (n, width), vectors that are compared with regions.
-        tokens: (n, l, width), states of the pieces.
-        attended: bool (n, l), pieces that the transformer over both modalities attends to.
+        tokens: (n, l or more, width), states of the pieces, and of what fills the text up.
+        attended: bool (n, l or more), states that the transformer over both modalities attends to.
         scored: bool (n, l), pieces that get a score.
         added: (n, l, d), from the `WordContext`; None if the aligner reads no words.
         hidden: (n, l, h), hidden states for the score of words; None likewise.

@@ -13,6 +13,9 @@ from ..errors import CapscoreError, Setting
 if TYPE_CHECKING:
     from ..backbones.base import Backbone
 
+# Fields that came after version 0.1; their defaults are what networks did before.
+_ADDED = frozenset(("pad_token", "frame", "caption_tokens", "unit_inputs", "prefix"))
+
 
 @dataclass(frozen=True)
 class InfoMetICConfig:
@@ -29,8 +32,13 @@ class InfoMetICConfig:
         intra_layers: Number of transformer layers over the image tokens, and over the text tokens; may be 0.
         inter_layers: Number of transformer layers over both; may be 0.
         shared_norm: Whether the three transformers share one final layer norm (public code).
-        mask_padding: Whether padding is masked. The public code does not mask it, so that its scores depend
-            on the length of the other captions.
+        mask_padding: Whether the end of a short text is left empty, and masked. If not (public code), every
+            text is filled up to `max_tokens`, and the transformers attend to the filling. In neither case do
+            scores depend on the other captions, nor on the number of regions of other images.
+        pad_token: Id of the token that fills texts up, encoded alone as pieces are (public code: 0); None for
+            zero vectors. Needs `mask_padding` to be false.
+        frame: Whether the special tokens around a caption, each encoded alone as pieces are, stand before and
+            after its pieces (public code). They have no score, and count in `max_tokens`.
         text_positions: Whether pieces have learned positions (paper; not in the public code).
         box_positions: Whether regions have positions, by a linear layer from their boxes.
         global_box: Whether the whole image has the position of the box (0, 0, 1, 1) (public code).
@@ -38,7 +46,7 @@ class InfoMetICConfig:
         null_token: Whether there is a zero vector besides the regions, for captions that mention none of
             them.
         input_scale: Factor on embeddings. The paper uses CLIP's embeddings, of a length of about 10; those of
-            backbones have unit length.
+            backbones have unit length, unless `unit_inputs` is false.
         context_width: Hidden width of a part, not in the paper, that scores words by what each adds to its
             caption (`capscore.infometic.alignment.WordContext`); with it, only pieces of semantic words have
             a score. It helps with sentence encoders, but not with text towers that embed single words well.
@@ -46,7 +54,13 @@ class InfoMetICConfig:
         sharpness: Factor on the products of the image with the pieces before the softmax, 1 in the paper.
             Training may set it so that few correct words fall below β.
         n_regions: Number of regions per image in training; scoring may use any number.
-        max_tokens: Maximum number of pieces per text.
+        max_tokens: Maximum number of pieces per text, with the frame if there is one.
+        caption_tokens: Number of tokens, with the special ones, at which a caption is cut before it is
+            embedded as a whole (public code: 32); None for the context of the backbone.
+        unit_inputs: Whether embeddings come with unit length. The public code reads them as the backbone's
+            towers give them.
+        prefix: Text before captions that are embedded as a whole, "" for none (public code); None for the
+            backbone's own.
         backbone: Name of the backbone; "" if not known.
         backbone_revision: `Backbone.revision` of the backbone; "" if not known.
         backbone_fingerprint: `Backbone.fingerprint` of the backbone; "" if not known.
@@ -69,6 +83,8 @@ class InfoMetICConfig:
     inter_layers: int = 2
     shared_norm: bool = False
     mask_padding: bool = True
+    pad_token: int | None = None
+    frame: bool = False
     text_positions: bool = True
     box_positions: bool = True
     global_box: bool = False
@@ -79,6 +95,9 @@ class InfoMetICConfig:
     sharpness: float = 1.0
     n_regions: int = 20
     max_tokens: int = 32
+    caption_tokens: int | None = None
+    unit_inputs: bool = True
+    prefix: str | None = None
     backbone: str = ""
     backbone_revision: str = ""
     backbone_fingerprint: str = ""
@@ -90,6 +109,13 @@ class InfoMetICConfig:
             raise CapscoreError(
                 Setting("heads", self.heads), f" does not divide the width {self.inner_width}"
             )
+        if self.pad_token is not None and self.mask_padding:
+            raise CapscoreError(
+                Setting("pad_token", self.pad_token),
+                " has no effect with ",
+                Setting("mask_padding", True),
+                ": nothing attends to what is masked",
+            )
 
     @property
     def inner_width(self) -> int:
@@ -99,19 +125,48 @@ class InfoMetICConfig:
     def released(self) -> InfoMetICConfig:
         """The same configuration with every switch as in the authors' public code.
 
-        That code reads CLIP's embeddings unscaled, and its texts include the special tokens: pass them to
-        `encode_texts`, but not as `scored`.
+        Sizes (`dim`, `heads`, numbers of layers, `max_tokens`) stay; parts that the public code lacks are
+        left out. `capscore.scorers.infometic.InfoMetIC` follows all of them, so that its scores are those of
+        the public code for the same features and boxes.
+
+        >>> released = InfoMetICConfig().released()
+        >>> released.frame, released.pad_token, released.caption_tokens, released.unit_inputs
+        (True, 0, 32, False)
         """
         return replace(
             self,
+            width=None,
             shared_norm=True,
             mask_padding=False,
+            pad_token=0,
+            frame=True,
             text_positions=False,
             box_positions=True,
             global_box=True,
             global_in_fusion=True,
             null_token=True,
+            input_scale=1.0,
+            context_width=None,
+            sharpness=1.0,
+            caption_tokens=self.max_tokens,
+            unit_inputs=False,
+            prefix="",
         )
+
+    @property
+    def reading(self) -> str:
+        """How captions and images are read where it differs from the defaults, for signatures.
+
+        >>> InfoMetICConfig().reading, InfoMetICConfig().released().reading
+        ('', 'frame,pad=0,32+32tokens,raw')
+        """
+        parts = {
+            "frame": self.frame,
+            f"pad={'zeros' if self.pad_token is None else self.pad_token}": not self.mask_padding,
+            f"{self.max_tokens}+{self.caption_tokens}tokens": self.caption_tokens is not None,
+            "raw": not self.unit_inputs,
+        }
+        return ",".join(part for part, holds in parts.items() if holds)
 
     def on(self, backbone: Backbone) -> InfoMetICConfig:
         """The same configuration for a backbone, whose identity is recorded."""
@@ -156,6 +211,19 @@ class InfoMetICConfig:
         """Plain values for JSON."""
         return asdict(self)
 
+    def identity(self) -> dict[str, Any]:
+        """`to_dict` for fingerprints, which stay the same when a later version adds a field.
+
+        >>> "frame" in InfoMetICConfig().identity(), "frame" in InfoMetICConfig(frame=True).identity()
+        (False, True)
+        """
+        defaults = {field.name: field.default for field in fields(self)}
+        return {
+            name: value
+            for name, value in self.to_dict().items()
+            if name not in _ADDED or value != defaults[name]
+        }
+
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> InfoMetICConfig:
         """A configuration from the values of `to_dict`; values that are left out are the paper's.
@@ -180,13 +248,14 @@ class InfoMetICConfig:
 def _check_field(name: str, kind: str, value: Any) -> None:
     if kind == "bool":
         right, expected = isinstance(value, bool), "true or false"
-    elif kind == "str":
-        right, expected = isinstance(value, str), "a string"
+    elif kind in ("str", "str | None"):
+        right = isinstance(value, str) or (value is None and kind != "str")
+        expected = "a string" + ("" if kind == "str" else ", or None")
     elif kind == "float":
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
         right, expected = is_number and 0 < value < math.inf, "a number above 0"
     else:
-        least = 0 if name in ("intra_layers", "inter_layers") else 1
+        least = 0 if name in ("intra_layers", "inter_layers", "pad_token") else 1
         is_whole = isinstance(value, int) and not isinstance(value, bool) and value >= least
         right = is_whole or (value is None and kind == "int | None")
         expected = f"a whole number, at least {least}" + (", or None" if kind == "int | None" else "")

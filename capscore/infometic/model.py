@@ -74,6 +74,7 @@ class InfoMetIC(Aligner):
         config: Sizes and switches of the network.
         name: Name that it was loaded by; "" for a new network.
         revision: Commit, or a digest of the weights ("w" and eight hexadecimal digits); "" for a new network.
+        loaded_fingerprint: `fingerprint()` when it was loaded; "" for a new network.
         notes: Notes recorded when it was saved; empty for a new network.
 
     >>> _ = torch.manual_seed(0)
@@ -93,7 +94,7 @@ class InfoMetIC(Aligner):
     def __init__(self, config: InfoMetICConfig) -> None:
         super().__init__()
         self.config = config
-        self.name, self.revision = "", ""
+        self.name, self.revision, self.loaded_fingerprint = "", "", ""
         self.notes: dict[str, Any] = {}
         dim, width = config.dim, config.inner_width
         if config.width is not None:
@@ -158,7 +159,7 @@ class InfoMetIC(Aligner):
     def fingerprint(self) -> str:
         """Digest (32 hexadecimal digits) of the config and the present weights."""
         return fingerprint_of(
-            json.dumps(self.config.to_dict(), sort_keys=True), tensors_digest(self.state_dict())
+            json.dumps(self.config.identity(), sort_keys=True), tensors_digest(self.state_dict())
         )
 
     # -------------------------------------------------------------- scoring
@@ -167,18 +168,17 @@ class InfoMetIC(Aligner):
         config, dtype = self.config, self.log_scale.dtype
         check_images(global_, regions, boxes, mask, config.dim)
         scaled, mask = global_.to(dtype) * config.input_scale, mask.bool()
-        regions = self._blank(regions, mask).to(dtype) * config.input_scale
+        regions = blank(regions, mask).to(dtype) * config.input_scale
         sequence = torch.cat([scaled[:, None], regions, torch.zeros_like(scaled[:, None])], dim=1)
         if config.width is not None:
             sequence = self.image_in(sequence)
         if config.box_positions:
             # neither the null token nor, in the paper, the whole image has a position
-            boxes = functional.pad(self._blank(boxes, mask).to(dtype), (0, 0, 1, 1))
+            boxes = functional.pad(blank(boxes, mask).to(dtype), (0, 0, 1, 1))
             if config.global_box:
                 boxes[:, 0] = boxes.new_tensor([0.0, 0.0, 1.0, 1.0])
             sequence = sequence + self.box_position(boxes)
-        there = mask if config.mask_padding else torch.ones_like(mask)
-        attended = functional.pad(there, (0, 1), value=config.null_token)
+        attended = functional.pad(mask, (0, 1), value=config.null_token)
         attended = functional.pad(attended, (1, 0), value=config.global_in_fusion)
         return ImageStates(
             global_=global_.to(dtype),
@@ -205,7 +205,7 @@ class InfoMetIC(Aligner):
                 f"texts of {tokens.shape[1]} pieces, including padding: expected at most {config.max_tokens}"
             )
         scaled, mask = global_.to(dtype) * config.input_scale, mask.bool()
-        sequence = alone = self._blank(tokens, mask).to(dtype) * config.input_scale
+        alone = blank(tokens, mask).to(dtype) * config.input_scale
         scored = mask if scored is None else mask & scored.bool()
         added = hidden = log_weight = None
         if self.reads_words:
@@ -221,11 +221,16 @@ class InfoMetIC(Aligner):
             weight = torch.where(weight.any(dim=1, keepdim=True), weight, scored.to(dtype))
             scored = weight > 0
             log_weight = weight.masked_fill(~scored, 1.0).log()
+        sequence, attended = alone, mask
+        if not config.mask_padding:
+            # always the same length, or else the scores would depend on the longest text of the batch
+            more = config.max_tokens - tokens.shape[1]
+            sequence = functional.pad(alone, (0, 0, 0, more))
+            attended = mask.new_ones(len(mask), config.max_tokens)
         if config.width is not None:
             sequence = self.text_in(sequence)
         if config.text_positions:
-            sequence = sequence + self.text_position[: tokens.shape[1]]
-        attended = mask if config.mask_padding else torch.ones_like(mask)
+            sequence = sequence + self.text_position[: sequence.shape[1]]
         return TextStates(
             global_=global_.to(dtype),
             query=self.region_query(scaled) @ self.region_key.weight,
@@ -244,7 +249,8 @@ class InfoMetIC(Aligner):
         both = torch.cat([images.tokens[image_index], texts.tokens[text_index]], dim=1)
         attended = torch.cat([images.attended[image_index], texts.attended[text_index]], dim=1)
         both = self._through("inter", self.inter_layers, both, attended)
-        regions, tokens = both[:, 1:n_image], both[:, n_image:]
+        # what fills a text up comes after its pieces
+        regions, tokens = both[:, 1:n_image], both[:, n_image : n_image + texts.scored.shape[1]]
         # (q W_q) · (k W_k) as (q W_q W_kᵀ) · k: one product per image and text, not per token
         region_scores = softmax_over(products(texts.query[text_index], regions), images.scored[image_index])
         asked = products(images.query[image_index], tokens)
@@ -273,9 +279,6 @@ class InfoMetIC(Aligner):
         added = products(images.word_query[image_index], texts.added[text_index])
         hidden = functional.gelu(images.hidden[image_index][:, None] + texts.hidden[text_index])
         return added + self.word_out(functional.gelu(self.word_hidden(hidden)))[..., 0]
-
-    def _blank(self, values: Tensor, mask: Tensor) -> Tensor:
-        return blank(values, mask) if self.config.mask_padding else values
 
     def _through(self, name: str, layers: nn.ModuleList, sequence: Tensor, attended: Tensor) -> Tensor:
         if not len(layers):
@@ -379,7 +382,8 @@ class InfoMetIC(Aligner):
             model = cls(config)
         _fill(model, folder, state)
         model.name, model.notes = name, record["notes"]
-        model.revision = commit or f"w{model.fingerprint()[:8]}"
+        model.loaded_fingerprint = model.fingerprint()
+        model.revision = commit or f"w{model.loaded_fingerprint[:8]}"
         return model.eval().to(resolve_device(device))
 
 

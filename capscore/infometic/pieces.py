@@ -1,6 +1,6 @@
 """Captions → the pieces that a backbone's text tower reads, with their places, and each piece encoded alone.
 
-In: texts and a backbone. Out: token ids with spans in characters; one row of unit length per id.
+In: texts and a backbone. Out: token ids with spans in characters; one row per id.
 
 InfoMetIC encodes each token without its neighbours, since a text tower's states within a caption describe the
 caption more than the word (Hu et al. 2023, appendix A).
@@ -19,12 +19,11 @@ import numpy as np
 from ..backbones.base import Backbone
 from ..errors import CapscoreError, InputError, Setting
 from ..text.checks import check_texts
+from .config import InfoMetICConfig
 
 MAX_PIECES = 32  # per caption (Hu et al. 2023, section 4.1)
 REMEMBERED = 32_768  # rows per backbone, 64 MB with 512 numbers each
 _BATCH = 128
-# Texts that most tokenizers read as a single piece.
-_PROBES = ("a", "dog", ".", "1", "的")
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,6 +91,61 @@ def _cut(text: str, spans: Sequence[tuple[int, int, int]], most: int) -> Pieces:
     )
 
 
+@dataclass(frozen=True)
+class PieceSequence:
+    """The sequence in which a network reads the pieces of a caption.
+
+    Attributes:
+        length: Maximum number of tokens in the sequence.
+        before: Special tokens before the pieces.
+        after: Special tokens after the pieces.
+        pad_token: Token that fills every sequence up to `length`; None for no filling.
+
+    >>> sequence = PieceSequence(6, (101,), (102,), 0)
+    >>> sequence.room, sequence.ids([7, 8])
+    (4, [101, 7, 8, 102, 0, 0])
+    """
+
+    length: int
+    before: tuple[int, ...] = ()
+    after: tuple[int, ...] = ()
+    pad_token: int | None = None
+
+    @property
+    def room(self) -> int:
+        """Maximum number of pieces."""
+        return self.length - len(self.before) - len(self.after)
+
+    def ids(self, pieces: Sequence[int]) -> list[int]:
+        """All tokens of the sequence with these pieces, for which there must be room."""
+        listed = [*self.before, *pieces, *self.after]
+        return listed if self.pad_token is None else listed + [self.pad_token] * (self.length - len(listed))
+
+
+def piece_sequence(backbone: Backbone, config: InfoMetICConfig | None) -> PieceSequence:
+    """The sequence that a network with this config reads; None for the paper's.
+
+    Raises:
+        CapscoreError: the frame leaves no room for pieces, or the backbone cannot say what it is.
+
+    >>> from capscore import load_backbone
+    >>> from capscore.infometic.config import InfoMetICConfig
+    >>> piece_sequence(load_backbone("embedded", device="cpu"), InfoMetICConfig(max_tokens=12)).room
+    12
+    """
+    if config is None:
+        return PieceSequence(MAX_PIECES)
+    before, after = backbone.special_tokens() if config.frame else ([], [])
+    sequence = PieceSequence(config.max_tokens, tuple(before), tuple(after), config.pad_token)
+    if sequence.room < 1:
+        raise CapscoreError(
+            Setting("max_tokens", config.max_tokens),
+            f" leaves no room for pieces: {backbone.name!r} puts {len(before) + len(after)} special tokens "
+            "around a text",
+        )
+    return sequence
+
+
 def encode_pieces(backbone: Backbone, ids: Sequence[int] | np.ndarray) -> np.ndarray:
     """Embeddings of single pieces between the special tokens of the tower: start, piece, end.
 
@@ -102,8 +156,8 @@ def encode_pieces(backbone: Backbone, ids: Sequence[int] | np.ndarray) -> np.nda
         ids: n token ids from `Pieces.ids`, with or without repetitions.
 
     Returns:
-        float32 (n, d), rows of unit length from `Backbone.encode_tokens`. The paper's fusion uses CLIP's
-        features before normalisation, which backbones do not provide.
+        float32 (n, d), rows from `Backbone.encode_tokens`: of unit length, unless the backbone is one from
+        `capscore.backbones.features.as_read`.
 
     Raises:
         CapscoreError: the backbone cannot say where its tokens are, or returns NaN or infinity.
@@ -118,7 +172,7 @@ def encode_pieces(backbone: Backbone, ids: Sequence[int] | np.ndarray) -> np.nda
     with _turn:
         known = _known.get(backbone)
         if known is None or known.fingerprint != backbone.fingerprint:
-            known = _known[backbone] = _Remembered(backbone.fingerprint, *_frame(backbone))
+            known = _known[backbone] = _Remembered(backbone.fingerprint, *backbone.special_tokens())
     return known.rows(backbone, asked)[row_of.reshape(-1)]
 
 
@@ -170,21 +224,3 @@ class _Remembered:
 
 _known: weakref.WeakKeyDictionary[Backbone, _Remembered] = weakref.WeakKeyDictionary()
 _turn = threading.Lock()
-
-
-def _frame(backbone: Backbone) -> tuple[list[int], list[int]]:
-    """The special tokens before and after the pieces of a text."""
-    whole = backbone.tokenize(_PROBES)
-    texts = [
-        (full, [token for token, _, _ in spans])
-        for full, spans in zip(whole.ids, backbone.piece_spans(_PROBES), strict=True)
-    ]
-    # Texts of one piece first: if a tokenizer fills up the context, the filling then has the right length.
-    for full, body in sorted(texts, key=lambda text: len(text[1])):
-        for start in range(len(full) - len(body) + 1):
-            if body and full[start : start + len(body)] == body:
-                return full[:start], full[start + len(body) :]
-    full, body = texts[0]
-    raise CapscoreError(
-        f"the tokens of {backbone.name!r} for {_PROBES[0]!r}, {full}, do not contain its pieces {body}"
-    )

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from ..backbones.base import Backbone
+from ..backbones.base import Backbone, tensors_digest
 from ..errors import CapscoreError, Setting
 from .alignment import Aligner
+from .info_clip import InfoCLIP
+from .model import InfoMetIC
 
 INFO_CLIP = "info_clip"
 # Backbone's name → folder beside this file with its weights, which ship with capscore.
@@ -44,15 +46,11 @@ def load_aligner(
     >>> load_aligner("info_clip", load_backbone("embedded", device="cpu"))[1]
     'info_clip'
     """
-    from .info_clip import InfoCLIP
-    from .model import InfoMetIC
-
     if isinstance(weights, Aligner):
         config = getattr(weights, "config", None)
         if config is not None:
             config.check_backbone(backbone)
-        name = INFO_CLIP if isinstance(weights, InfoCLIP) else _name(weights)
-        return weights.to(backbone.device).eval(), name
+        return weights.to(backbone.device).eval(), _name(weights, backbone)
     if weights is None and backbone.name in SHIPPED:
         weights = Path(__file__).with_name(SHIPPED[backbone.name])
     if weights is None or str(weights) == INFO_CLIP:
@@ -61,9 +59,19 @@ def load_aligner(
         return InfoCLIP(scale=cosine_scale(backbone)).to(backbone.device).eval(), INFO_CLIP
     model = InfoMetIC.from_pretrained(weights, revision=revision)
     model.config.check_backbone(backbone)
-    return model.to(backbone.device).eval(), _name(model)
+    return model.to(backbone.device).eval(), _name(model, backbone)
 
 
-def _name(model: Aligner) -> str:
-    name, revision = getattr(model, "name", ""), getattr(model, "revision", "")
-    return f"{name or 'unsaved'}@{revision}" if revision else name or "unsaved"
+def _name(aligner: Aligner, backbone: Backbone) -> str:
+    """A name that two aligners with different scores do not share."""
+    if isinstance(aligner, InfoCLIP):
+        settings = {"sharpness": aligner.sharpness, "scale": aligner.scale}
+        usual = {"sharpness": InfoCLIP().sharpness, "scale": cosine_scale(backbone)}
+        changed = [f"{name}={value:g}" for name, value in settings.items() if value != usual[name]]
+        return INFO_CLIP + (f"({','.join(changed)})" if changed else "")
+    name, revision = getattr(aligner, "name", ""), getattr(aligner, "revision", "")
+    if not isinstance(aligner, InfoMetIC):
+        revision = revision or f"w{tensors_digest(aligner.state_dict())[:8]}"
+    elif not revision or aligner.fingerprint() != aligner.loaded_fingerprint:  # new, or trained since
+        revision = f"w{aligner.fingerprint()[:8]}"
+    return f"{name or 'unsaved'}@{revision}"

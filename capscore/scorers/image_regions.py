@@ -21,6 +21,7 @@ from ..infometic.choose import choose
 if TYPE_CHECKING:
     from PIL import Image
 
+    from ..backbones.base import Backbone
     from ..embedding.embedder import Embedder
     from ..infometic.regions import RegionFinder, Regions
 
@@ -89,7 +90,8 @@ class RegionMaker:
         all_regions = self._embed(image, found.boxes, found.confidences, found.labels)
         places = np.zeros(0, np.int64)
         if len(found):
-            places = np.asarray(choose(found, all_regions.embeddings, n=self.n, seed=self.seed), np.int64)
+            rows = unit_rows_of(self.embedder.backbone, all_regions.embeddings)
+            places = np.asarray(choose(found, rows, n=self.n, seed=self.seed), np.int64)
         return replace(
             all_regions,
             boxes=all_regions.boxes[places],
@@ -107,6 +109,14 @@ class RegionMaker:
             embedded = self.embedder.images(crops(image, boxes))
             embeddings = embedded.matrix[embedded.index]
         return ImageRegions(boxes, normalised(boxes, image.size), confidences, labels, embeddings, image.size)
+
+
+def unit_rows_of(backbone: Backbone, rows: np.ndarray) -> np.ndarray:
+    """Rows of a backbone, (n, d), with unit length; a zero row stays."""
+    if backbone.unit_rows:
+        return rows
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows / np.where(lengths == 0, 1.0, lengths)
 
 
 class RegionReading:

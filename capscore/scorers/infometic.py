@@ -27,7 +27,7 @@ from ..images.sequence import check_images
 from ..text.word_classes import tagger_name
 from .backbone_scorer import BackboneScorer
 from .base import Measured, PreparedRows, Scores
-from .image_regions import ImageRegions, RegionMaker
+from .image_regions import ImageRegions, RegionMaker, unit_rows_of
 from .input_rows import ExtraColumn, InputRows, check_captions
 from .options import OPTIONS
 
@@ -68,7 +68,8 @@ class InfoMetIC(BackboneScorer):
 
     Args:
         embedder: Embedder of images, regions and texts; holds the backbone.
-        prefix: Text before each candidate, but not before its pieces; None takes the backbone's own.
+        prefix: Text before each candidate, but not before its pieces; None takes what the weights state,
+            otherwise the backbone's own.
         weights: Weights, as `capscore.infometic.weights.load_aligner` takes them.
         regions: Finder of regions, as `capscore.infometic.load_finder.load_finder` takes it.
         region_names: Names for an open-vocabulary detector to look for, such as ("dog", "red ball"); None
@@ -114,19 +115,31 @@ class InfoMetIC(BackboneScorer):
         beta: float = 0.1,
         seed: int = 0,
     ):
-        super().__init__(embedder, prefix=prefix)
+        from ..backbones.features import as_read
         from ..infometic.load_finder import load_finder
+        from ..infometic.pieces import piece_sequence
         from ..infometic.weights import cosine_scale, load_aligner
 
         self.check_options(
             {"regions": regions, "region_names": region_names, "n_regions": n_regions, "beta": beta}
         )
         self.aligner, self.weights = load_aligner(weights, embedder.backbone)
+        config = getattr(self.aligner, "config", None)
+        self.reading = ""  # of the network, where it differs from the paper's
+        features = embedder
+        if config is not None:
+            self.reading = config.reading
+            prefix = config.prefix if prefix is None else prefix
+            features = embedder.of(
+                as_read(embedder.backbone, unit=config.unit_inputs, caption_tokens=config.caption_tokens)
+            )
+        super().__init__(features, prefix=prefix)
+        self.sequence = piece_sequence(features.backbone, config)
         with _finder_options():
             self.finder = load_finder(regions, embedder, names=region_names)
         self.n_regions, self.beta, self.seed = n_regions, float(beta), seed
         self.plus_scale = cosine_scale(embedder.backbone)
-        self.region_maker = RegionMaker(embedder, self.finder, n=n_regions, seed=seed)
+        self.region_maker = RegionMaker(features, self.finder, n=n_regions, seed=seed)
 
     @classmethod
     def check_options(cls, given: Mapping[str, Any]) -> None:
@@ -161,8 +174,10 @@ none: names are for owlv2 and grounding-dino
     def constants(self) -> dict[str, object]:
         return {
             "weights": self.weights,
+            **({"reads": self.reading} if self.reading else {}),
             "regions": self._regions_from({False}),
             "n_regions": self.n_regions,
+            **({"seed": self.seed} if self.seed else {}),
             "beta": self.beta,
             "plus": self.plus_scale,
         }
@@ -179,7 +194,14 @@ none: names are for owlv2 and grounding-dino
 
     def finish(self, rows: PreparedRows) -> Scores:
         given = {detail["boxes_given"] for detail in rows.details or () if detail} or {False}
-        return self._combined(rows, {}, {"regions": self._regions_from(given)})
+        return self._combined(rows, {}, {"regions": self._regions_from(given), **self._tagged(rows)})
+
+    def _tagged(self, rows: PreparedRows) -> dict[str, object]:
+        """The taggers of the rows' words, for signatures, if the words decide the scores."""
+        if not self.aligner.reads_words:
+            return {}
+        languages = {rows.languages[row] for row in np.flatnonzero(rows.kept)}
+        return {"words": ",".join(sorted({tagger_name(language or None) for language in languages}))}
 
     def combine(self, values: dict[str, np.ndarray]) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         overall = values["recall"] + values["precision"]
@@ -255,7 +277,8 @@ none: names are for owlv2 and grounding-dino
         self._warn_about_cut(_is_cut(pieces)[text_of])
 
         recall, precision = self._all_pairs(seen, found.matrix, read, pieces, contexts)
-        values = {"image_cosine": found.matrix @ read.T, "recall": recall, "precision": precision}
+        cosines = self._unit(found.matrix) @ self._unit(read).T
+        values = {"image_cosine": cosines, "recall": recall, "precision": precision}
         return self.combine({name: one[np.ix_(found.index, text_of)] for name, one in values.items()})
 
     def _all_pairs(
@@ -325,7 +348,9 @@ none: names are for owlv2 and grounding-dino
         self._warn_about_regions(kept, details)
         return Measured(
             values={
-                "image_cosine": np.einsum("nd,nd->n", photos, read).astype(np.float64),
+                "image_cosine": np.einsum("nd,nd->n", self._unit(photos), self._unit(read)).astype(
+                    np.float64
+                ),
                 "recall": recall,
                 "precision": precision,
             },
@@ -376,15 +401,10 @@ none: names are for owlv2 and grounding-dino
     def _pieces(self, captions: list[str]) -> list[Pieces]:
         from ..infometic.pieces import split_pieces
 
-        return split_pieces(self.backbone, captions, self._most_pieces)
+        return split_pieces(self.backbone, captions, self.sequence.room)
 
-    @property
-    def _most_pieces(self) -> int:
-        """Highest number of pieces of a caption that are scored."""
-        from ..infometic.pieces import MAX_PIECES
-
-        config = getattr(self.aligner, "config", None)
-        return MAX_PIECES if config is None else config.max_tokens
+    def _unit(self, rows: np.ndarray) -> np.ndarray:
+        return unit_rows_of(self.backbone, rows)
 
     def _aligned(
         self,
@@ -465,17 +485,20 @@ none: names are for owlv2 and grounding-dino
         from ..infometic.alignment import WordContext
         from ..infometic.pieces import encode_pieces
 
-        device, dim = self.backbone.device, self.backbone.dim
-        rows = encode_pieces(self.backbone, [token for piece in pieces for token in piece.ids])
-        ends = np.cumsum([len(piece) for piece in pieces])
+        device, dim, first = self.backbone.device, self.backbone.dim, len(self.sequence.before)
+        listed = [self.sequence.ids(piece.ids) for piece in pieces]
+        rows = encode_pieces(self.backbone, [token for ids in listed for token in ids])
+        ends = np.cumsum([len(ids) for ids in listed])
         tokens, mask = _padded(np.split(rows, ends[:-1]), dim, device)
+        length = tokens.shape[1]
+        _, scored = _padded([np.zeros((len(piece), 0)) for piece in pieces], 0, device, first, length)
         context = None
         if contexts is not None:
-            added, _ = _padded([own for own, _ in contexts], dim, device)
-            weight, _ = _padded([own[:, None] for _, own in contexts], 1, device)
+            added, _ = _padded([own for own, _ in contexts], dim, device, first, length)
+            weight, _ = _padded([own[:, None] for _, own in contexts], 1, device, first, length)
             context = WordContext(added, weight[..., 0])
         return self.aligner.encode_texts(
-            torch.from_numpy(np.array(read)).to(device), tokens, mask, context=context
+            torch.from_numpy(np.array(read)).to(device), tokens, mask, scored, context
         )
 
     def _detail(
@@ -488,7 +511,8 @@ none: names are for owlv2 and grounding-dino
     ) -> dict[str, Any]:
         from ..infometic.words import word_scores
 
-        scores = word_scores(pieces, token_scores[: len(pieces)], words)
+        first = len(self.sequence.before)
+        scores = word_scores(pieces, token_scores[first : first + len(pieces)], words)
         return {
             "words": [
                 {
@@ -523,8 +547,8 @@ none: names are for owlv2 and grounding-dino
         if cut.any():
             warn(
                 TruncationWarning(
-                    f"{cut.sum()} of {len(cut)} rows have a caption of more than {self._most_pieces} pieces; "
-                    f"no word after them is scored (first such row: {cut.argmax()})"
+                    f"{cut.sum()} of {len(cut)} rows have a caption of more than {self.sequence.room} "
+                    f"pieces; no word after them is scored (first such row: {cut.argmax()})"
                 )
             )
 
@@ -559,16 +583,21 @@ def _is_cut(pieces: list[Pieces]) -> np.ndarray:
     return np.array([piece.n_cut > 0 for piece in pieces], dtype=bool)
 
 
-def _padded(parts: list[np.ndarray], width: int, device: str) -> tuple[torch.Tensor, torch.Tensor]:
-    """n matrices of different heights → float32 (n, m, width), zeros below, and a mask of rows (n, m)."""
+def _padded(
+    parts: list[np.ndarray], width: int, device: str, first: int = 0, length: int | None = None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """n matrices of different heights → float32 (n, m, width), zeros around, and a mask of rows (n, m).
+
+    Each matrix begins at row `first`; m is the least that holds them all, or `length`.
+    """
     import torch
 
-    most = max((len(part) for part in parts), default=0)
+    most = max((first + len(part) for part in parts), default=0) if length is None else length
     batch = np.zeros((len(parts), most, width), np.float32)
     mask = np.zeros((len(parts), most), dtype=bool)
     for row, part in enumerate(parts):
-        batch[row, : len(part)] = part
-        mask[row, : len(part)] = True
+        batch[row, first : first + len(part)] = part
+        mask[row, first : first + len(part)] = True
     return torch.from_numpy(batch).to(device), torch.from_numpy(mask).to(device)
 
 

@@ -296,16 +296,21 @@ _VISION = {**_TEXT, "image_size": SIDE, "patch_size": 8}
 
 
 def write_clip(
-    folder: Path, *, legacy_eos: bool = True, pad_token: str = "<|endoftext|>", seed: int = 0
+    folder: Path,
+    *,
+    legacy_eos: bool = True,
+    pad_token: str = "<|endoftext|>",
+    seed: int = 0,
+    context: int = 20,
 ) -> Path:
     """OpenAI's CLIP: the config of the real checkpoint says, wrongly, eos_token_id 2 (`legacy_eos`)."""
     from transformers import CLIPConfig, CLIPModel
 
-    size = clip_tokenizer(folder, max_length=20, pad_token=pad_token)
+    size = clip_tokenizer(folder, max_length=context, pad_token=pad_token)
     text = {
         **_TEXT,
         "vocab_size": size,
-        "max_position_embeddings": 24,
+        "max_position_embeddings": context + 4,
         "bos_token_id": 0 if legacy_eos else size - 2,
         "eos_token_id": 2 if legacy_eos else size - 1,
     }

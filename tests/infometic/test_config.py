@@ -27,6 +27,8 @@ def test_the_defaults_are_the_papers():
         "inter_layers": 2,
         "shared_norm": False,
         "mask_padding": True,
+        "pad_token": None,
+        "frame": False,
         "text_positions": True,
         "box_positions": True,
         "global_box": False,
@@ -37,6 +39,9 @@ def test_the_defaults_are_the_papers():
         "sharpness": 1.0,
         "n_regions": 20,
         "max_tokens": 32,
+        "caption_tokens": None,
+        "unit_inputs": True,
+        "prefix": None,
         "backbone": "",
         "backbone_revision": "",
         "backbone_fingerprint": "",
@@ -48,15 +53,40 @@ def test_the_public_codes_switches():
     assert {name: value for name, value in theirs.items() if value != ours[name]} == {
         "shared_norm": True,
         "mask_padding": False,
+        "pad_token": 0,
+        "frame": True,
         "text_positions": False,
         "global_box": True,
+        "input_scale": 1.0,
+        "caption_tokens": 32,
+        "unit_inputs": False,
+        "prefix": "",
     }
+    own_parts = InfoMetICConfig(dim=64, width=32, context_width=8, sharpness=2.0, max_tokens=12)
+    released = own_parts.released()
+    assert (released.width, released.context_width, released.sharpness) == (None, None, 1.0)
+    assert released.max_tokens == released.caption_tokens == 12
 
 
 def test_a_config_from_before_there_were_words_is_the_same():
     old = {name: value for name, value in InfoMetICConfig(dim=64).to_dict().items() if name != "sharpness"}
     del old["context_width"]
     assert InfoMetICConfig.from_dict(old) == InfoMetICConfig(dim=64, context_width=None, sharpness=1.0)
+
+
+def test_a_config_from_before_the_public_codes_reading_is_the_same():
+    new = ("pad_token", "frame", "caption_tokens", "unit_inputs", "prefix")
+    old = {name: value for name, value in InfoMetICConfig(dim=64).to_dict().items() if name not in new}
+    assert InfoMetICConfig.from_dict(old) == InfoMetICConfig(dim=64)
+    assert InfoMetICConfig(dim=64).identity() == old  # and so are fingerprints, which signatures show
+    assert InfoMetICConfig(dim=64, unit_inputs=False).identity() == {**old, "unit_inputs": False}
+
+
+def test_how_it_reads_is_said_where_it_differs():
+    assert InfoMetICConfig().reading == ""
+    assert InfoMetICConfig(mask_padding=False).reading == "pad=zeros"
+    assert InfoMetICConfig(frame=True, caption_tokens=8).reading == "frame,32+8tokens"
+    assert InfoMetICConfig().released().reading == "frame,pad=0,32+32tokens,raw"
 
 
 def test_it_survives_json_and_cannot_be_changed():
@@ -84,7 +114,12 @@ def test_it_survives_json_and_cannot_be_changed():
         ({"context_width": 8.0}, r"context_width=8\.0: expected a whole number, at least 1, or None"),
         ({"sharpness": 0.0}, r"sharpness=0\.0: expected a number above 0"),
         ({"sharpness": None}, "sharpness=None: expected a number above 0"),
-        ({"backbone": None}, "backbone=None: expected a string"),
+        ({"backbone": None}, "backbone=None: expected a string$"),
+        ({"prefix": 3}, "prefix=3: expected a string, or None"),
+        ({"pad_token": -1, "mask_padding": False}, "pad_token=-1: expected a whole number, at least 0, or"),
+        ({"pad_token": 0}, "pad_token=0 has no effect with mask_padding=True: nothing attends to"),
+        ({"caption_tokens": 0}, "caption_tokens=0: expected a whole number, at least 1, or None"),
+        ({"unit_inputs": None}, "unit_inputs=None: expected true or false"),
         ({"head": 4}, "an InfoMetIC config has no 'head'; did you mean 'heads'"),
         ({"vision": 4}, "an InfoMetIC config has no 'vision'$"),
     ],

@@ -139,18 +139,23 @@ def test_every_switch_changes_the_scores(model, name):
         assert abs(plain.precision - switched.precision).item() > 1e-4
 
 
-def test_without_masking_scores_depend_on_padding(model):
+def test_without_masking_texts_are_filled_up_and_the_filling_is_attended_to(model):
     loose = tiny_model(replace(TINY, mask_padding=False))
     images, texts = images_of([2]), texts_of([3])
-    for each, depends in ((model, False), (loose, True)):
-        tight = scores(each, images, texts, [(0, 0)])
-        wide = scores(each, images, texts, [(0, 0)], m=3, l=5)
-        moved = abs(tight.recall - wide.recall).item()
-        assert (moved > 1e-3) is depends
-        assert wide.token_scores[0, 3:].tolist() == [0.0, 0.0]  # scores are masked all the same
-        assert wide.region_scores[0, 2] == 0
-    filled = scores(loose, images, texts, [(0, 0)], m=3, l=5, fill=0.5)
-    assert abs(filled.recall - wide.recall).item() > 1e-3
+    found = scores(loose, images, texts, [(0, 0)])
+    assert found.token_scores.shape == (1, 3)
+    # the same pair with two zero vectors after its pieces, which get no score
+    t_g, tokens = texts[0]
+    filled = np.concatenate([tokens, np.zeros((2, 6))])
+    pieces, here = torch.from_numpy(filled).float()[None], torch.ones(1, 5).bool()
+    scored = torch.tensor([[True, True, True, False, False]])
+    states = model.encode_texts(torch.from_numpy(t_g).float()[None], pieces, here, scored)
+    expected = model.pairs(encode(model, images, texts)[0], states, [0], [0])
+    assert found.token_scores[0].tolist() == pytest.approx(expected.token_scores[0, :3].tolist(), abs=2e-6)
+    assert found.recall.item() == pytest.approx(expected.recall.item(), abs=5e-6)
+    assert found.precision.item() == pytest.approx(expected.precision.item(), abs=5e-6)
+    masked = scores(model, images, texts, [(0, 0)])
+    assert abs(found.recall - masked.recall).item() > 1e-3
 
 
 def test_special_tokens_are_context_without_a_score(model):
@@ -177,9 +182,9 @@ SIZES = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 5)), min_size=1, ma
 
 
 @given(sizes=SIZES, more=st.integers(0, 3), fill=st.sampled_from([0.0, 7.0, float("nan"), float("inf")]))
-@pytest.mark.parametrize("of_words", [False, True])
-def test_neither_padding_nor_the_rest_of_the_batch_matters(of_words, sizes, more, fill):
-    model = MODEL_OF_WORDS if of_words else MODEL
+@pytest.mark.parametrize("kind", ["plain", "words", "filled"])
+def test_neither_padding_nor_the_rest_of_the_batch_matters(kind, sizes, more, fill):
+    model = {"plain": MODEL, "words": MODEL_OF_WORDS, "filled": MODEL_FILLED}[kind]
     images, texts = images_of([m for m, _ in sizes]), texts_of([n for _, n in sizes])
     m = max(size for size, _ in sizes) + more
     pairs = [(i, t) for i in range(len(sizes)) for t in range(len(sizes))]
@@ -225,6 +230,7 @@ def test_scores_sum_to_1_and_are_never_nan(sizes, null):
 MODEL = tiny_model()
 MODEL_WITHOUT_NULL = tiny_model(replace(TINY, null_token=False))
 MODEL_OF_WORDS = tiny_model(WORDS)
+MODEL_FILLED = tiny_model(replace(TINY, mask_padding=False))
 
 
 def test_an_empty_text_and_an_image_without_regions(model):
