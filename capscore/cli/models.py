@@ -72,6 +72,7 @@ def embedders(options: Mapping[str, Any], *, progress: bool | None = None) -> Ca
             batch_size=options.get("batch_size"),
             cache=resolve_cache(options.get("cache")),
             allow_urls=options.get("allow_urls", False),
+            allow_private_urls=options.get("allow_private_urls", False),
             progress=progress,
         )
 

@@ -58,10 +58,7 @@ def column_option(names: str) -> object:
 # options of `capscore.load` that commands offer; `progress` is --quiet
 OF_SCORE = tuple(name for name in OPTIONS if name != "progress")
 # commands that load several backbones choose each with its own --backbone
-OF_SEVERAL = tuple(
-    name for name in OF_SCORE if name not in ("backbone", "revision", "image_tower", "allow_urls")
-)
+_URLS = ("allow_urls", "allow_private_urls")
+OF_SEVERAL = tuple(name for name in OF_SCORE if name not in ("backbone", "revision", "image_tower", *_URLS))
 OF_TOWERS = tuple(name for name in OF_SEVERAL if not OPTIONS[name].own)
-OF_INFOMETIC = tuple(
-    name for name in OF_SCORE if "infometic" in OPTIONS[name].metrics and name != "allow_urls"
-)
+OF_INFOMETIC = tuple(name for name in OF_SCORE if "infometic" in OPTIONS[name].metrics and name not in _URLS)

@@ -115,6 +115,7 @@ class Embedder:
             on a CPU, 256 and 512 on a GPU.
         cache: Embeddings on disk, or None to keep none.
         allow_urls: Permission to fetch images from http(s) addresses.
+        allow_private_urls: Permission to fetch them from hosts that are not public, such as localhost.
         progress: Progress bar on or off; None shows one on long work if stderr is a terminal.
 
     Raises:
@@ -128,6 +129,7 @@ class Embedder:
         batch_size: int | None = None,
         cache: EmbeddingCache | None = None,
         allow_urls: bool = False,
+        allow_private_urls: bool = False,
         progress: bool | None = None,
     ):
         if batch_size is not None and (
@@ -144,6 +146,7 @@ class Embedder:
         self.text_batch = batch_size or (512 if on_gpu else 64)
         self.cache = cache
         self.allow_urls = allow_urls
+        self.allow_private_urls = allow_private_urls
         self.progress = progress
         # embeddings depend on how images are decoded and towers are run as much as on the weights
         self.fingerprint = fingerprint_of(backbone.fingerprint, DECODING, ENCODING)
@@ -192,7 +195,7 @@ class Embedder:
 
         with (
             self._turn,
-            Downloads(self.allow_urls) as downloads,
+            Downloads(self.allow_urls, self.allow_private_urls) as downloads,
             ThreadPoolExecutor(self.workers, thread_name_prefix="capscore") as pool,
         ):
             keys = self._image_keys(rows, skip, downloads, pool, fail)

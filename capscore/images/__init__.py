@@ -19,8 +19,8 @@ __getattr__, __dir__ = lazy_attributes(
         # names that were in the module of this name until 0.1
         "DECODING": "decoding",
         "Downloads": "downloads",
-        "MAX_DOWNLOAD_BYTES": "downloads",
-        "TIMEOUT": "downloads",
+        "MAX_DOWNLOAD_BYTES": "fetch",
+        "TIMEOUT": "fetch",
         "describe": "given",
     },
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 import threading
-import urllib.parse
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +11,8 @@ import xxhash
 
 from ..errors import ImageError
 from .encoded import EncodedFile
+from .fetch import Fetch
 from .given import describe, image_error
-
-MAX_DOWNLOAD_BYTES = 32 * 2**20
-"""Size limit, in bytes, of an image from a URL."""
-
-TIMEOUT = (10, 30)
-"""Timeouts in seconds, of the connection and of the next bytes of an answer."""
 
 
 class Downloads:
@@ -27,10 +21,13 @@ class Downloads:
     Args:
         allow_urls: Whether http(s) addresses may be fetched; otherwise they are returned, to be refused
             later.
+        allow_private_urls: Whether hosts that are not public may be asked, such as localhost.
     """
 
-    def __init__(self, allow_urls: bool):
-        self._allowed = allow_urls
+    def __init__(self, allow_urls: bool, allow_private_urls: bool = False):
+        self._allowed, self._allow_private = allow_urls, allow_private_urls
+        self._stopped = False
+        self._running: set[Fetch] = set()
         self._folder: tempfile.TemporaryDirectory | None = None
         self._fetched: dict[str, EncodedFile | ImageError] = {}
         self._lock = threading.Lock()
@@ -59,64 +56,45 @@ class Downloads:
         with self._lock:
             try:
                 if self._folder is None:
-                    self._folder = tempfile.TemporaryDirectory(prefix="capscore-")
+                    self._folder = tempfile.TemporaryDirectory(
+                        prefix="capscore-",
+                        ignore_cleanup_errors=True,  # after an interrupt, threads may still be writing
+                    )
             except OSError as error:
-                raise image_error(f"{url_name(url)} cannot be stored: {error}") from None
+                raise image_error(f"{describe(url)} cannot be stored: {error}") from None
             name = xxhash.xxh3_128_hexdigest(url.encode("utf-8", "surrogatepass"))
             place = Path(self._folder.name, name)
             turn = self._turns.setdefault(url, threading.Lock())
         with turn:
             if url not in self._fetched:
                 try:
-                    place.write_bytes(download(url))
-                    self._fetched[url] = EncodedFile(url_name(url), place)
+                    place.write_bytes(self._download(url))
+                    self._fetched[url] = EncodedFile(describe(url), place)
                 except ImageError as error:
                     self._fetched[url] = error
                 except OSError as error:
-                    self._fetched[url] = image_error(f"{url_name(url)} could not be stored: {error}")
+                    self._fetched[url] = image_error(f"{describe(url)} could not be stored: {error}")
         fetched = self._fetched[url]
         if isinstance(fetched, ImageError):
             raise fetched
         return fetched
 
+    def stop(self) -> None:
+        """End the downloads that are under way, and begin no more: the threads that wait for them go on."""
+        with self._lock:
+            self._stopped = True
+            running = list(self._running)
+        for fetch in running:
+            fetch.stop()
 
-def download(url: str) -> bytes:
-    import requests
-
-    name = url_name(url)
-    too_large = f"{name} is larger than {MAX_DOWNLOAD_BYTES:,} bytes; download it yourself and pass the path"
-    # "identity", so that the limit counts the bytes that arrive and no compressed answer can expand beyond
-    # it.
-    headers = {"Accept": "image/*", "Accept-Encoding": "identity", "User-Agent": "capscore"}
-    try:
-        with requests.Session() as session:
-            session.max_redirects = 5
-            with session.get(url, headers=headers, timeout=TIMEOUT, stream=True) as response:
-                if response.status_code != 200:
-                    raise image_error(f"{name} answered HTTP {response.status_code} {response.reason}")
-                stated = response.headers.get("Content-Length", "")
-                if stated.isdigit() and int(stated) > MAX_DOWNLOAD_BYTES:
-                    raise image_error(too_large)
-                received = bytearray()
-                for chunk in response.raw.stream(2**16, decode_content=False):
-                    received += chunk
-                    if len(received) > MAX_DOWNLOAD_BYTES:
-                        raise image_error(too_large)
-    except requests.exceptions.InvalidSchema:
-        raise image_error(f"{name} redirects to something that is not http(s), which is refused") from None
-    except Exception as error:
-        if isinstance(error, ImageError):
-            raise
-        # `raw` also raises urllib3's errors, not only those of requests.
-        raise image_error(f"{name} could not be fetched: {type(error).__name__}: {error}") from None
-    return bytes(received)
-
-
-def url_name(url: str) -> str:
-    """A URL for error messages, without user name and password."""
-    try:
-        parts = urllib.parse.urlsplit(url)
-        url = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
-    except ValueError:  # not an address; requests will say so
-        pass
-    return describe(url)
+    def _download(self, url: str) -> bytes:
+        fetch = Fetch(url, allow_private=self._allow_private)
+        with self._lock:
+            if self._stopped:
+                raise image_error(f"{describe(url)} was not fetched: the run was ended")
+            self._running.add(fetch)
+        try:
+            return fetch.result()
+        finally:
+            with self._lock:
+                self._running.discard(fetch)

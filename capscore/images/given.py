@@ -10,6 +10,7 @@ import numpy as np
 from PIL import Image
 
 from ..errors import ImageError, Part
+from ..errors.visible import address_name
 
 # PIL images and open files may be shared by threads, and neither can be read by two at once.
 _LOCKS = [threading.Lock() for _ in range(64)]
@@ -28,7 +29,7 @@ def lock_of(thing: object) -> threading.Lock:
 def describe(image: Any) -> str:
     """A short description of an object for error messages."""
     if isinstance(image, (str, os.PathLike)):
-        text = os.fsdecode(image)
+        text = address_name(os.fsdecode(image))
         return repr(text if len(text) <= 200 else f"{text[:60]}…({len(text)} characters)")
     if isinstance(image, (bytes, bytearray, memoryview)):
         return f"{type(image).__name__} of length {len(image)}"

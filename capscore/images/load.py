@@ -17,12 +17,13 @@ from .given import describe, image_error
 from .sources import find_encoded
 
 
-def content_key(image: Any, *, allow_urls: bool = False) -> str:
+def content_key(image: Any, *, allow_urls: bool = False, allow_private_urls: bool = False) -> str:
     """A key of an image's content, which does not depend on its place.
 
     Args:
         image: Image in any form that `load_image` takes.
         allow_urls: Whether http(s) addresses may be fetched.
+        allow_private_urls: Whether they may lead to hosts that are not public, such as localhost.
 
     Returns:
         "file:" and 32 hexadecimal digits for encoded images (paths, bytes, open files, dicts, URLs), a digest
@@ -37,13 +38,19 @@ def content_key(image: Any, *, allow_urls: bool = False) -> str:
     >>> content_key(np.zeros((2, 3, 3), np.uint8)) == content_key(Image.new("L", (3, 2)))
     True
     """
-    encoded = find_encoded(image, allow_urls)
+    encoded = find_encoded(image, allow_urls, allow_private_urls)
     if encoded is None:
         return _pixel_key(rgb_pixels(image))
     return encoded.key()
 
 
-def load_image(image: Any, *, allow_urls: bool = False, expected_key: str | None = None) -> Image.Image:
+def load_image(
+    image: Any,
+    *,
+    allow_urls: bool = False,
+    allow_private_urls: bool = False,
+    expected_key: str | None = None,
+) -> Image.Image:
     """An image as upright 8-bit RGB, transparency on white.
 
     The image is decoded, turned upright by its EXIF orientation, put on white, and converted to RGB.
@@ -53,9 +60,10 @@ def load_image(image: Any, *, allow_urls: bool = False, expected_key: str | None
     Args:
         image: Path (str, PathLike, "~/…", "file://…"), encoded bytes, open binary file, data URI, PIL image
             of any mode, uint8 array or tensor (H, W), (H, W, 1), (H, W, 3) or (H, W, 4), datasets.Image dict,
-            or with `allow_urls` an http(s) address (at most
-            `capscore.images.downloads.MAX_DOWNLOAD_BYTES`).
+            or with `allow_urls` an http(s) address (at most `capscore.images.fetch.MAX_DOWNLOAD_BYTES`,
+            within `capscore.images.fetch.DEADLINE` seconds).
         allow_urls: Whether http(s) addresses may be fetched.
+        allow_private_urls: Whether they may lead to hosts that are not public, such as localhost.
         expected_key: Earlier result of `content_key`; it is an error if the content has changed.
 
     Returns:
@@ -69,7 +77,7 @@ def load_image(image: Any, *, allow_urls: bool = False, expected_key: str | None
     >>> load_image(np.full((1, 1, 4), (255, 0, 0, 51), np.uint8)).getpixel((0, 0))
     (255, 204, 204)
     """
-    encoded = find_encoded(image, allow_urls)
+    encoded = find_encoded(image, allow_urls, allow_private_urls)
     if encoded is None:
         rgb, name = rgb_pixels(image), describe(image)
         changed = expected_key is not None and _pixel_key(rgb) != expected_key

@@ -8,24 +8,32 @@ import os
 import re
 import urllib.parse
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..errors import Setting
-from .downloads import download, url_name
 from .encoded import Encoded, EncodedBytes, EncodedFile
+from .fetch import Fetch
 from .given import describe, image_error, lock_of
 
 
-def find_encoded(image: Any, allow_urls: bool) -> Encoded | None:
+class _Urls(NamedTuple):
+    """What may be fetched: http(s) addresses at all, and those of hosts that are not public."""
+
+    allowed: bool
+    private_allowed: bool
+
+
+def find_encoded(image: Any, allow_urls: bool, allow_private_urls: bool = False) -> Encoded | None:
     """The encoded form of an image, or None if it has none: pixels, or anything that is not an image."""
+    urls = _Urls(allow_urls, allow_private_urls)
     if isinstance(image, Encoded):  # from `Downloads`
         return image
     if hasattr(image, "as_py"):  # a scalar of an Arrow column
         image = image.as_py()
     if isinstance(image, dict):
-        return _from_dict(image, allow_urls)
+        return _from_dict(image, urls)
     if isinstance(image, str):
-        return _from_text(image, allow_urls)
+        return _from_text(image, urls)
     if isinstance(image, os.PathLike):
         return _from_path(os.fsdecode(image))
     if isinstance(image, (bytes, bytearray, memoryview)):
@@ -35,7 +43,7 @@ def find_encoded(image: Any, allow_urls: bool) -> Encoded | None:
     return None
 
 
-def _from_dict(image: dict, allow_urls: bool) -> Encoded:
+def _from_dict(image: dict, urls: _Urls) -> Encoded:
     if not image.keys() & {"path", "bytes"}:
         raise image_error(
             f"a dict with the keys {sorted(map(str, image))} is not an image; "
@@ -49,32 +57,33 @@ def _from_dict(image: dict, allow_urls: bool) -> Encoded:
             return _from_path(os.fsdecode(path))
         if not isinstance(path, str):
             raise image_error(f'"path" in the dict is {describe(path)}; expected a str')
-        return _from_text(path, allow_urls)
+        return _from_text(path, urls)
     if not isinstance(data, (bytes, bytearray, memoryview)):
         raise image_error(f'"bytes" in the dict is {describe(data)}; expected bytes')
     name = describe(data) if path is None else describe(path)
     return EncodedBytes(name, lambda: bytes(data))
 
 
-def _from_text(text: str, allow_urls: bool) -> Encoded:
+def _from_text(text: str, urls: _Urls) -> Encoded:
     scheme = text.partition(":")[0].lower()
     if not text.strip():
         raise image_error("an empty string is not an image path")
     if scheme == "data":
         return EncodedBytes(describe(text), lambda: _read_data_uri(text))
     if scheme in ("http", "https") and text[len(scheme) :].startswith("://"):
-        if not allow_urls:
+        if not urls.allowed:
             raise image_error(
-                f"{url_name(text)} is a URL, and URLs are fetched only with ", Setting("allow_urls", True)
+                f"{describe(text)} is a URL, and URLs are fetched only with ", Setting("allow_urls", True)
             )
-        return EncodedBytes(url_name(text), lambda: download(text))
+        return EncodedBytes(describe(text), lambda: Fetch(text, allow_private=urls.private_allowed).result())
     if scheme == "file" and text[4:].startswith("://"):
-        parts = urllib.parse.urlsplit(text)
-        if parts.netloc not in ("", "localhost"):
-            raise image_error(f"{describe(text)} names the host {parts.netloc!r}; expected file:///path")
+        host, slash, path = text[7:].partition("/")
+        if host.lower() not in ("", "localhost") or not slash:
+            host = host.rpartition("@")[2]
+            raise image_error(f"{describe(text)} names the host {host!r:.60}; expected file:///path")
         from urllib.request import url2pathname  # slow to import, and file:// is rare
 
-        return _from_path(url2pathname(parts.path))
+        return _from_path(url2pathname(slash + re.split("[?#]", path)[0]))
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", text):
         raise image_error(
             f"{describe(text)}: addresses with {scheme}:// cannot be read; "
@@ -114,7 +123,10 @@ def _read_data_uri(uri: str) -> bytes:
     header, comma, payload = uri.partition(",")
     if not comma:
         raise image_error(f"{describe(uri)}: a data URI without a comma; expected data:image/…;base64,…")
-    data = urllib.parse.unquote_to_bytes(payload)
+    try:
+        data = urllib.parse.unquote_to_bytes(payload)
+    except UnicodeEncodeError:  # half a surrogate pair
+        raise image_error(f"{describe(uri)}: a data URI with characters that no URI can hold") from None
     if not header.lower().endswith(";base64"):
         return data
     try:

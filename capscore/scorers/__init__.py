@@ -80,6 +80,7 @@ def load(metric: str, **options: Unpack[MetricOptions]) -> Scorer:
         batch_size=given.get("batch_size"),
         cache=resolve_cache(given.get("cache")),
         allow_urls=given.get("allow_urls", False),
+        allow_private_urls=given.get("allow_private_urls", False),
         progress=given.get("progress"),
     )
     return make(embedder, **own)

@@ -231,6 +231,15 @@ class MetricOptions(TypedDict, total=False):
             default=False,
         ),
     ]
+    allow_private_urls: Annotated[
+        bool,
+        Option(
+            "Permission to fetch them from hosts that are not public, such as localhost",
+            metrics=WITH_IMAGES,
+            type=bool,
+            default=False,
+        ),
+    ]
     progress: Annotated[
         "bool | None",
         Option("Progress bar on or off", type=bool, unset="on for long work in a terminal"),

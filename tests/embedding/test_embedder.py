@@ -296,7 +296,7 @@ def test_a_url_is_fetched_once():
         threading.Thread(target=server.serve_forever, daemon=True).start()
         url = f"http://127.0.0.1:{server.server_address[1]}"
         Answers.count = 0
-        rows = Embedder(ColourBackbone(), allow_urls=True).images(
+        rows = Embedder(ColourBackbone(), allow_urls=True, allow_private_urls=True).images(
             [f"{url}/a", f"{url}/a", {"path": f"{url}/a", "bytes": None}, f"{url}/gone"], on_error="skip"
         )
         assert Answers.count == 2

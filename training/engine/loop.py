@@ -276,13 +276,13 @@ class _Run:
             write_text(path, "".join(f"{row!r}\n" for row in rows), "list of rows")
         shown = [repr(row) for row in rows[:_ROWS_SHOWN]]
         shown = [row if len(row) <= 160 else row[:159] + "…" for row in shown]
-        more = f"\n  … and {len(rows) - len(shown)} more" if len(rows) > len(shown) else ""
+        more = f"; and {len(rows) - len(shown)} more" if len(rows) > len(shown) else ""
         raise CapscoreError(
             f"epoch {epoch + 1}, step {self.step + 1}: {why}. The batch's {len(rows)} rows, all of them in "
-            f"{path}:\n  "
-            + "\n  ".join(shown)
+            f"{path}: "
+            + "; ".join(shown)
             + more
-            + "\nThe checkpoints before are good. If the rows are right, a lower ",
+            + ". The checkpoints before are good. If the rows are right, a lower ",
             Setting("learning_rate"),
             " or ",
             Setting("precision", "no"),

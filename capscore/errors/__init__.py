@@ -14,6 +14,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, TypeVar
 
+from .visible import in_one_line
+
 _NO_VALUE = object()
 
 
@@ -49,8 +51,8 @@ Spelling = Callable[[Setting], str]
 
 
 def join_parts(parts: tuple[Part, ...], spell: Spelling = str) -> str:
-    """A message's parts as one text, its options spelled by `spell`."""
-    return "".join(spell(part) if isinstance(part, Setting) else part for part in parts)
+    """A message's parts as one line that is safe to show, its options spelled by `spell`."""
+    return in_one_line("".join(spell(part) if isinstance(part, Setting) else part for part in parts))
 
 
 class CapscoreError(Exception):

@@ -1,0 +1,97 @@
+"""Texts that attack a terminal or hold passwords, and what messages show of them."""
+
+from __future__ import annotations
+
+import json
+import pickle
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from capscore.errors import CapscoreWarning, ImageError, InputError, Setting
+from capscore.errors.visible import address_name, in_one_line, json_visible, visible, without_secrets
+
+ATTACKS = [
+    ("\x1b[31mred", r"\x1b[31mred"),
+    ("\x9b31mred", r"\x9b31mred"),
+    ("a\rb", "a b"),
+    ("a\n  b", "a b"),
+    ("a\u2028b", "a b"),
+    ("\x07bell\x00", r"\x07bell\x00"),
+    ("\u202egpj.exe", r"\u202egpj.exe"),
+    ("\u2066x\u2069", r"\u2066x\u2069"),
+    ("half \udcff", r"half \udcff"),
+    ("tab\there", r"tab\there"),
+]
+# marks and joiners that words of these languages need
+WORDS = ["نمی\u200cخواهم", "שלום\u200f", "क\u094dष", "👩\u200d👧", "τ_b ≥ 0.5", "日本語"]
+
+
+@pytest.mark.parametrize(("given_text", "shown"), ATTACKS)
+def test_a_message_controls_no_terminal(given_text, shown):
+    assert in_one_line(given_text) == shown
+    for error in (InputError(given_text), ImageError("no file ", given_text).at(3, "image")):
+        assert shown in str(error) and shown in error.message and shown in error.spelled()
+        assert not set(str(error)) & set("\x00\x07\x1b\x9b\n\r\t\u2028\u202e\u2066\udcff")
+    assert str(CapscoreWarning(given_text)) == shown
+    assert str(pickle.loads(pickle.dumps(InputError(given_text, row=1)))) == f"row 1: {shown}"
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_words_of_every_language_stay_as_they_are(word):
+    assert in_one_line(word) == visible(word) == json_visible(word) == word
+
+
+def test_what_is_to_be_kept_stays():
+    assert visible("a\nb\x1b", keep="\n") == "a\nb\\x1b"
+
+
+@given(
+    st.recursive(st.none() | st.text(), lambda values: st.lists(values) | st.dictionaries(st.text(), values))
+)
+def test_json_means_the_same(value):
+    text = json_visible(json.dumps(value, ensure_ascii=False, indent=1))
+    assert json.loads(text) == value
+    assert not set(text) & {"\x1b", "\x7f", "\x9b", "\u2028", "\u202e"}
+
+
+ADDRESSES = [
+    ("https://me:secret@x.org/a.jpg", "https://…@x.org/a.jpg"),
+    ("https://secret@x.org/a.jpg", "https://…@x.org/a.jpg"),
+    ("http://x.org/a.jpg?token=secret", "http://x.org/a.jpg?…"),
+    ("http://x.org/a.jpg#secret", "http://x.org/a.jpg#…"),
+    ("HTTP://ME:SECRET@X.ORG:8080/a", "HTTP://…@X.ORG:8080/a"),
+    ("http://me:sec/ret@x.org/a", "http://…@x.org/a"),
+    ("http://me:sec?ret@x.org/a", "http://…?…"),
+    ("http://me:sec@ret@x.org/a", "http://…@x.org/a"),
+    ("http:\\\\me:secret@x.org/a", "http:\\\\…@x.org/a"),
+    ("s3://key:secret@bucket/a", "s3://…@bucket/a"),
+    ("http://[::1/secret-free.jpg", "http://…/secret-free.jpg"),
+    ("http://[::1]:80/a", "http://[::1]:80/a"),
+    ("http://x.org/@author/a.jpg", "http://x.org/@author/a.jpg"),
+    ("http://x.org/?", "http://x.org/?"),
+    ("photos/a?b#c.jpg", "photos/a?b#c.jpg"),
+    ("C:/photos/a?.jpg", "C:/photos/a?.jpg"),
+]
+
+
+@pytest.mark.parametrize(("address", "name"), ADDRESSES)
+def test_an_address_is_named_without_its_secrets(address, name):
+    assert address_name(address) == name
+
+
+_SIGNS = st.text("/?#@:\\[]%. a1é&=", max_size=4)
+
+
+@given(_SIGNS, _SIGNS, _SIGNS)
+def test_no_password_and_no_query_is_ever_shown(user, before, after):
+    assert "SECRET" not in address_name(f"http://me{user}:{before}SECRET{after}@x.org/p")
+    assert "SECRET" not in address_name(f"https://x.org:80/p?a{user}={before}SECRET{after}")
+
+
+def test_a_message_hides_the_secrets_of_addresses_inside_it():
+    text = "GET 'https://me:pw@x.org/a?key=1' said no (see https://x.org/help), then ftp://me:pw@y.org failed"
+    shown = "GET 'https://…@x.org/a?…' said no (see https://x.org/help), then ftp://…@y.org failed"
+    assert without_secrets(text) == str(InputError(text)) == shown
+    assert str(InputError(Setting("path", "http://me:pw@x.org"), " is odd")) == "path='http://…@x.org' is odd"
