@@ -1,4 +1,4 @@
-"""Texts from outside → texts that are safe to show: nothing that controls a terminal, no secret of an address."""
+"""Texts from outside → texts that are safe to show: nothing controls a terminal, no address shows a secret."""
 
 from __future__ import annotations
 

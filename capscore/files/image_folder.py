@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ImageError, InputError, Part, Setting
+from ..errors.visible import address_name
 from .row_source import ArrowSource, Chunk, RowSource
 
 if TYPE_CHECKING:
@@ -53,7 +54,9 @@ class ImageFolder:
             return image
         if re.match(r"https?://", image, re.IGNORECASE) and not self.allow_urls:
             raise ImageError(
-                f"{image!r} is a URL, which is fetched only with ", Setting("allow_urls", True), field="image"
+                f"{address_name(image)[:200]!r} is a URL, which is fetched only with ",
+                Setting("allow_urls", True),
+                field="image",
             )
         if re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", image):
             return image

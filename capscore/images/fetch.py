@@ -188,7 +188,7 @@ class Fetch:
             raise image_error(f"{self._name} answered HTTP {response.status} {response.reason or ''}"[:400])
         too_large = f"{self._name} is larger than {MAX_DOWNLOAD_BYTES:,} bytes{_DOWNLOAD_IT}"
         stated = response.headers.get("Content-Length", "")
-        if stated.isdecimal() and len(stated) > 15 or stated.isdecimal() and int(stated) > MAX_DOWNLOAD_BYTES:
+        if stated.isdecimal() and int(stated[:20]) > MAX_DOWNLOAD_BYTES:
             raise image_error(too_large)
         received = bytearray()
         while chunk := response.read1(_CHUNK, decode_content=False):
