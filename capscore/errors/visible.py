@@ -1,4 +1,4 @@
-"""Texts from outside → texts that are safe to show: nothing controls a terminal, no address shows a secret."""
+"""Texts from outside → texts that are safe to show: nothing controls a terminal, no address has a secret."""
 
 from __future__ import annotations
 
