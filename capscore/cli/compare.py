@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from .. import __version__
 from ..errors import Setting
 from ..files.whole_file import write_text
-from .options import AsJson, Confidence, Force, Markdown, Output, Quiet, Seed, column_option
+from .options import AsJson, Confidence, Force, Markdown, Output, Quiet, Seed, column_option, metric_option
 from .request import argument, flowing, option
 from .terminal import (
     UsageError,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _HELP = """Compare captioning systems: does one score higher than another, on the same photos?
 
-Each file holds the captions of one system with their scores, as `capscore score --output` writes it;
+Each FILE holds the captions of one system with their scores, as `capscore score --output` writes it;
 NAME=FILE gives the system a name. Rows are matched by [bold]id[/], or else by photo, references or order, and
 by language where rows have one. Files with other rows, or scored with other settings, are refused.
 
@@ -55,10 +55,8 @@ def compare_help() -> str:
 class CompareRequest:
     """What `capscore compare` is asked for."""
 
-    files: Annotated[list[str], argument("Scored file of each system, or NAME=FILE.")]
-    metric: Annotated[
-        list[str] | None, option("Column of scores; repeatable. Default: all.", "--metric", "-m")
-    ] = None
+    files: Annotated[list[str], argument("FILE")]
+    metric: Annotated[list[str] | None, metric_option("Columns of scores; repeatable. Default: all.")] = None
     baseline: Annotated[str | None, option("System to compare with. Default: the first.")] = None
     common_rows: Annotated[bool, option("Compare only rows that all have.", "--common-rows")] = False
     match_by: Annotated[str | None, option("id, photo, references or order.", metavar="HOW")] = None

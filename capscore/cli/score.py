@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,11 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 from .. import __version__
 from ..errors import Setting
 from ..files.progress import progress_bar
-from ..scorers import KINDS, scorer_class
+from ..scorers.catalogue import KINDS, PRESETS
 from ..scorers.options import options_of
 from .models import check_metrics, embedders, split_metrics, spoken_language
 from .options import OF_SCORE, AsJson, Force, Language, OnError, Quiet, Split, column_option, metric_option
 from .request import argument, check_metric_options, flowing, metric_options, option
+from .score_input import check_what_is_scored, open_input
+from .score_table import print_scores
 from .terminal import (
     SKIPPED,
     Stopped,
@@ -25,48 +26,33 @@ from .terminal import (
     check_choice,
     check_only_one,
     listed_failures,
-    make_console,
-    make_table,
     print_failures,
     print_json,
-    print_line,
     say,
 )
 
 if TYPE_CHECKING:
     from ..embedding.embedder import Embedder
-    from ..files.columns import ColumnNames
-    from ..files.image_folder import ImageFolder
     from ..files.interrupts import Signals
-    from ..files.row_source import RowSource
     from ..files.write import Writer
     from ..scorers.base import Scorer, Scores
     from ..scorers.score_file import ScoringRun
 
-_HELP = """Score the captions of a file.
+_HELP = """Score the captions of photos, of a folder, or of a file.
 
-INPUT is JSONL, JSON, CSV, TSV, Parquet, or the folder of a saved data set, with these columns:
-[bold]caption[/]; [bold]image[/] (path, id, or the image itself) for metrics that look at images;
-[bold]references[/] (a list, in CSV as JSON, or columns reference_1, reference_2, …) for metrics that compare
-with references; and [bold]language[/], which is optional.
+INPUT is a folder of photos with NAME.txt beside each NAME.jpg (a caption per line); or JSONL, JSON, CSV, TSV,
+Parquet, COCO results or a saved data set with the columns caption, image (a path, an id, or the image),
+references (a list, or reference_1, …) and language, if needed. {metrics} Results keep all columns; means and
+settings are in OUTPUT.summary.json.
 
-{metrics}
-
-The result has the same rows and columns, and then the scores, in the kind of file that the suffix of --output
-asks for (a saved data set if there is none). Means and settings are in OUTPUT.summary.json. Until the result
-is complete, its name is OUTPUT.partial.jsonl.
-
-[bold]Exit codes[/]: 0 all rows scored; 1 failed (row, weights, or writing); 2 wrong usage, nothing done; 3
-done, but rows were skipped (--on-error skip); 130 interrupted (Ctrl-C), 143 ended (SIGTERM): the rows
-written so far are whole.
-
-[bold]Example[/]: capscore score preds.jsonl --metric mcs --images photos --output scores.jsonl
+[bold]Exit codes[/]: 0 all rows scored; 1 failed; 2 wrong usage, nothing done; 3 done, but rows were skipped;
+130 interrupted.
 """
 
 
 def score_help() -> str:
     """The command's help, with all metrics."""
-    metrics = "\n\n".join(f"[bold]{looks_at}[/]: {', '.join(names)}." for looks_at, names in KINDS.items())
+    metrics = " ".join(f"[bold]{looks_at}[/]: {', '.join(names)}." for looks_at, names in KINDS.items())
     return flowing(_HELP).replace("{metrics}", metrics)
 
 
@@ -74,13 +60,16 @@ def score_help() -> str:
 class ScoreRequest:
     """What `capscore score` is asked for."""
 
-    input: Annotated[Path, argument("INPUT")]
-    metric: Annotated[list[str] | None, metric_option("Metrics, as mcs,cider; repeatable. Default: mcs.")] = (
-        None
-    )
-    images: Annotated[
-        Path | None, option("Folder of the images. Default: that of INPUT.", metavar="FOLDER")
+    input: Annotated[Path | None, argument("INPUT")] = None
+    photo: Annotated[list[str] | None, option("Photo, instead of INPUT; repeatable.", metavar="PHOTO")] = None
+    caption: Annotated[list[str] | None, option("Caption of --photo; repeatable.", metavar="TEXT")] = None
+    reference: Annotated[list[str] | None, option("Reference; repeatable.", metavar="TEXT")] = None
+    metric: Annotated[list[str] | None, metric_option("As mcs,cider; repeatable. Default: mcs.")] = None
+    preset: Annotated[
+        str | None, option(f"Metrics: {', '.join(PRESETS)}.", autocompletion=lambda: [*PRESETS])
     ] = None
+    images: Annotated[Path | None, option("Folder of the photos of a file.", metavar="FOLDER")] = None
+    references: Annotated[Path | None, option("References, as COCO's annotations.")] = None
     output: Annotated[Path | None, option("File for the scored rows.", "--output", "-o")] = None
     language: Language = None
     on_error: OnError = "raise"
@@ -95,6 +84,9 @@ class ScoreRequest:
     options: Mapping[str, Any] = metric_options(*OF_SCORE)
 
     def __post_init__(self) -> None:
+        if self.preset is not None:
+            check_choice("preset", self.preset, [*PRESETS])
+        check_what_is_scored(self)
         check_metrics(self.metrics)
         check_choice("on_error", self.on_error, ("raise", "skip"))
         check_only_one(Setting("language", self.language), Setting("language_column", self.language_column))
@@ -103,8 +95,9 @@ class ScoreRequest:
 
     @property
     def metrics(self) -> list[str]:
-        """The metrics, each once."""
-        return split_metrics(self.metric) or ["mcs"]
+        """The metrics, each once; those of the preset come first."""
+        preset = PRESETS.get(self.preset or "", ())
+        return list(dict.fromkeys([*preset, *(split_metrics(self.metric) or ())])) or ["mcs"]
 
 
 @dataclass(frozen=True)
@@ -134,25 +127,29 @@ def run_score(request: ScoreRequest) -> ScoreResult:
     from ..files.interrupts import Signals
     from ..files.row_source import CHUNK_ROWS, check_names_are_free
     from ..files.write import check_output, open_writer
-    from ..scorers.score_file import ScoringRun, check_images_exist, result_columns
+    from ..scorers.score_file import ScoringRun, check_rows_first, result_columns
 
     with Signals() as signals:
-        source, names, folder = _open_input(request)
+        given = open_input(request)
+        source, names = given.source, given.names
+        if not request.quiet:
+            for note in given.notes:
+                say(f"note: {note}")
         columns = result_columns(
-            request.metrics, source.columns if request.output else (), on_error=request.on_error
+            given.metrics, source.columns if request.output else (), on_error=request.on_error
         )
         target = None
         if request.output is not None:
             check_names_are_free(source, [*columns])
             target = check_output(request.output, source, force=request.force)
-        if request.on_error == "raise" and names.image is not None:
-            check_images_exist(source, names.image, folder)
+        if request.on_error == "raise":
+            check_rows_first(source, names, given.folder)
         in_chunks = source.n_rows > CHUNK_ROWS
         run = ScoringRun(
             source,
             names,
-            folder,
-            _load_scorers(request, progress=False if request.quiet or in_chunks else None),
+            given.folder,
+            _load_scorers(request, given.metrics, progress=False if request.quiet or in_chunks else None),
             language=request.language,
             on_error=request.on_error,
             say=lambda message: say(f"warning: {message}"),
@@ -164,37 +161,13 @@ def run_score(request: ScoreRequest) -> ScoreResult:
         with progress_bar("Scoring", source.n_rows, shown=shown) as advance:
             try:
                 run.run(writer, columns, signals, advance)
-                return _finished(run, writer, signals)
+                return _finished(run, request.input, writer, signals)
             except BaseException as error:
                 _tell_what_is_left(error, run, writer, signals)
                 raise
 
 
-def _open_input(request: ScoreRequest) -> tuple[RowSource, ColumnNames, ImageFolder]:
-    from ..files.columns import find_columns, unread_language
-    from ..files.image_folder import ImageFolder
-    from ..files.read import open_rows
-
-    kinds = [scorer_class(metric) for metric in request.metrics]
-    source = open_rows(request.input, split=request.split)
-    names = find_columns(
-        source.columns,
-        image=request.image_column,
-        candidate=request.candidate_column,
-        references=request.references_column,
-        language=request.language_column,
-        with_images=any(kind.needs_images for kind in kinds),
-        with_references=any(kind.needs_references for kind in kinds),
-        with_language=request.language is None,
-    )
-    unread = unread_language(source.columns, request.language)
-    if unread and not request.quiet:
-        say(f"note: --language {request.language} is taken for every row; the column {unread!r} is not read")
-    folder = source.path.parent if request.images is None else request.images
-    return source, names, ImageFolder(folder, allow_urls=request.options.get("allow_urls", False))
-
-
-def _load_scorers(request: ScoreRequest, *, progress: bool | None) -> list[Scorer]:
+def _load_scorers(request: ScoreRequest, metrics: Sequence[str], *, progress: bool | None) -> list[Scorer]:
     from ..backbones.loading import default_backbone
     from ..scorers.score_file import load_scorers
 
@@ -202,7 +175,7 @@ def _load_scorers(request: ScoreRequest, *, progress: bool | None) -> list[Score
         (request.options.get("backbone") or default_backbone(metric))
         if "backbone" in options_of(metric)
         else None
-        for metric in request.metrics
+        for metric in metrics
     ]
     embedder = embedders(request.options, progress=progress)
 
@@ -210,7 +183,7 @@ def _load_scorers(request: ScoreRequest, *, progress: bool | None) -> list[Score
         with as_usage():
             return embedder(backbone)
 
-    scorers = load_scorers(request.metrics, backbones, load, request.options)
+    scorers = load_scorers(metrics, backbones, load, request.options)
     language = spoken_language(request.language)
     for scorer in scorers:
         problem = None if language is None else scorer.language_problem(language)
@@ -219,10 +192,10 @@ def _load_scorers(request: ScoreRequest, *, progress: bool | None) -> list[Score
     return scorers
 
 
-def _finished(run: ScoringRun, writer: Writer | None, signals: Signals) -> ScoreResult:
+def _finished(run: ScoringRun, given: Path | None, writer: Writer | None, signals: Signals) -> ScoreResult:
     scores = run.scores()
     target = None if writer is None else writer.path
-    summary = _summary(run, scores, target)
+    summary = _summary(run, scores, given, target)
     if writer is not None:
         signatures = {name: part.signature for name, part in scores.items()}
         text = json.dumps(summary, ensure_ascii=False, indent=2)
@@ -251,7 +224,9 @@ def _tell_what_is_left(
         say(f"the first {writer.written:,} of {n_rows:,} rows are in {kept}")
 
 
-def _summary(run: ScoringRun, scores: dict[str, Scores], target: Path | None) -> dict[str, Any]:
+def _summary(
+    run: ScoringRun, scores: dict[str, Scores], given: Path | None, target: Path | None
+) -> dict[str, Any]:
     """Means, counts and settings of the whole file, ready for JSON; null for the mean of nothing."""
     import platform
 
@@ -260,7 +235,7 @@ def _summary(run: ScoringRun, scores: dict[str, Scores], target: Path | None) ->
         whole = part.summary()
         metrics[name] = {"mean": whole.pop(name), **whole}
     return {
-        "input": str(run.source.path),
+        "input": None if given is None else str(given),
         "output": None if target is None else str(target),
         "rows": run.source.n_rows,
         "metrics": metrics,
@@ -290,29 +265,10 @@ def show_score(request: ScoreRequest, result: ScoreResult) -> int | None:
     if request.as_json:
         print_json(result.summary)
     elif not request.quiet:
-        _print_table(result)
+        print_scores(result.scoring, result.scores, result.target)
     if not failures:
         return None
     if not request.quiet:
-        print_failures(failures, f"of {n_rows:,} rows could not be scored")
+        place = result.scoring.source.short_place
+        print_failures(failures, f"of {n_rows:,} rows could not be scored", place=place)
     return SKIPPED
-
-
-def _print_table(result: ScoreResult) -> None:
-    console = make_console()
-    table = make_table("metric", numbers=("mean", "rows", "images", "failed", "truncated"))
-    for name, part in result.scores.items():
-        mean = "–" if math.isnan(part.mean) else f"{part.mean:.4f}"
-        counts = (len(part), part.n_unique_images, part.n_failed, part.n_truncated)
-        table.add_row(name, mean, *(f"{count:,}" for count in counts))
-    console.print(table)
-    for name, part in result.scores.items():
-        if part.corpus:
-            numbers = ", ".join(f"{key} {value:.4f}" for key, value in part.corpus.items())
-            print_line(console, f"{name} of all rows together: {numbers}")
-    for part in result.scores.values():
-        print_line(console, part.signature)
-    if result.target is None:
-        print_line(console, "No file was written; --output scores.jsonl keeps the score of each row.")
-    else:
-        print_line(console, f"{result.summary['rows']:,} rows written to {result.target}")

@@ -235,18 +235,24 @@ def print_json(value: Any, *, stderr: bool = False) -> None:
     print(text, file=sys.stderr if stderr else sys.stdout)
 
 
-def print_failures(failures: dict[int, tuple[int | None, str]], what: str, most: int = 5) -> None:
+def print_failures(
+    failures: dict[int, tuple[int | None, str]],
+    what: str,
+    most: int = 5,
+    place: Callable[[int, int | None], str] | None = None,
+) -> None:
     """Print which rows failed, the first few with their reasons.
 
     Args:
         failures: For each failed row, its line in the file (or None) and what was wrong.
         what: What happened to them, such as "of 10 rows could not be scored".
         most: Number of rows to print.
+        place: Function that names a row by its number and line; `RowSource.short_place` is one.
     """
     say(f"{len(failures):,} {what}:")
     for row, (line, error) in sorted(failures.items())[:most]:
-        place = f"row {row} counted from 0" if line is None else f"line {line}"
-        print(f"  {place}: {error}", file=sys.stderr)
+        named = f"row {row} counted from 0" if line is None else f"line {line}"
+        print(f"  {named if place is None else place(row, line)}: {error}", file=sys.stderr)
     if len(failures) > most:
         print(f"  and {len(failures) - most:,} more, which the summary lists", file=sys.stderr)
 

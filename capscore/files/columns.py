@@ -91,6 +91,30 @@ def find_columns(
     )
 
 
+def find_image_column(columns: Sequence[str], given: str | None = None) -> str | None:
+    """Name of the column of images, or None if no column is known to hold them.
+
+    Raises:
+        InputError: The given column does not exist, or several could be meant.
+
+    >>> find_image_column(["img", "hyp"]), find_image_column(["hyp"])
+    ('img', None)
+    """
+    return next(iter(_find("image", given, columns, required=False)), None)
+
+
+def find_reference_columns(columns: Sequence[str], given: str | None = None) -> tuple[str, ...]:
+    """Names of the columns of references; () if no column is known to hold them.
+
+    Raises:
+        InputError: The given column does not exist, or several could be meant.
+
+    >>> find_reference_columns(["caption", "reference_2", "reference_1"])
+    ('reference_1', 'reference_2')
+    """
+    return _find("references", given, columns, required=False)
+
+
 def _find(field: str, given: str | None, columns: Sequence[str], *, required: bool) -> tuple[str, ...]:
     option = f"{field}_column"
     if given is not None:
@@ -108,6 +132,8 @@ def _find(field: str, given: str | None, columns: Sequence[str], *, required: bo
         )
     if groups:
         return groups[0]
+    if field == "image" and "image_id" in columns and _alike(field, columns) == "image_id":
+        return ("image_id",)  # an id is the name of a file only where nothing else is
     if not required:
         return ()
     expected = ", ".join(FAMILIAR[field]) + (
@@ -187,7 +213,7 @@ class ChunkInputs:
 
 def read_inputs(chunk: Chunk, source: RowSource, names: ColumnNames, folder: ImageFolder) -> ChunkInputs:
     """Cells of a chunk as a scorer takes them."""
-    problems: dict[int, InputError] = {}
+    problems = known_problems(chunk, source, names)
     images = None if names.image is None else find_images(chunk, names.image, folder, problems)
     references: list[Any] | None = None
     if len(names.references) > 1 or (names.references and _NUMBERED.fullmatch(names.references[0])):
@@ -202,6 +228,26 @@ def read_inputs(chunk: Chunk, source: RowSource, names: ColumnNames, folder: Ima
     if names.language is not None:
         languages = [None if is_missing(tag) else tag for tag in chunk.values(names.language)]
     return ChunkInputs(chunk.values(names.candidate), images, references, languages, problems)
+
+
+def known_problems(chunk: Chunk, source: RowSource, names: ColumnNames) -> dict[int, InputError]:
+    """What is wrong with rows of a chunk before their cells are looked at, such as keys that are missing."""
+    problems = source.problems(chunk)
+    needed = {"candidate": (names.candidate,), "image": (names.image,), "references": names.references}
+    for row, cells in enumerate(chunk.rows or ()):
+        for field, columns in needed.items():
+            if row not in problems and any(columns) and not any(name in cells for name in columns):
+                problems[row] = _missing_key(field, columns, cells)
+    return problems
+
+
+def _missing_key(field: str, columns: tuple[str | None, ...], cells: dict[str, Any]) -> InputError:
+    if not cells:
+        return InputError(f"the row has no {columns[0]!r}: it is empty", field=field)
+    near = difflib.get_close_matches(str(columns[0])[:100], [*cells][:_MOST_ALIKE], n=1, cutoff=0.6)
+    hint = f"; is {near[0]!r:.40} misspelt?" if near else ""
+    keys = _listed([*cells]).replace("the column", "the key", 1)
+    return InputError(f"the row has no {columns[0]!r}; it has {keys}{hint}", field=field)
 
 
 def is_missing(value: Any) -> bool:

@@ -16,7 +16,8 @@ from .row_source import ArrowSource, Chunk, RowSource
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_IMAGE_SUFFIXES = frozenset(".jpg .jpeg .png .webp .gif .bmp .tif .tiff .jp2 .avif .ppm .pgm".split())
+IMAGE_SUFFIXES = frozenset(".jpg .jpeg .png .webp .gif .bmp .tif .tiff .jp2 .avif .ppm .pgm".split())
+_COCO_NAME = re.compile(r"(?:COCO_[A-Za-z0-9]+_)?([0-9]{1,18})")  # 000000000042, COCO_val2014_000000000042
 _MOST_NAMES = 20_000  # in a larger folder, nothing similar to a missing name is searched for
 _MOST_HINTS = 20
 
@@ -25,8 +26,9 @@ class ImageFolder:
     """Finds the images that rows name.
 
     Args:
-        folder: Folder that relative names start from. A name without its suffix, or a number, is found too
-            if only one image has it.
+        folder: Folder that relative names start from. A name without its suffix is found too if only one
+            image has it; so is a number, such as 42, that COCO writes as 000000000042.jpg or
+            COCO_val2014_000000000042.jpg.
         allow_urls: Whether http(s) addresses may be fetched.
         option: Name of the option that the folder comes from, for errors.
 
@@ -40,6 +42,7 @@ class ImageFolder:
             raise InputError(Setting(option, folder), f" {what}; expected the folder that holds the images")
         self.folder, self.allow_urls, self._option = folder, allow_urls, option
         self._stems: dict[Path, dict[str, list[str]]] = {}
+        self._numbers: dict[Path, dict[int, list[str]]] = {}
         self._hints = _MOST_HINTS
 
     def find(self, image: Any) -> Any:
@@ -66,12 +69,13 @@ class ImageFolder:
                 return path
         except OSError as error:  # a name that the file system does not take
             raise ImageError(f"{image[:80]!r} cannot be looked up: {error.strerror}", field="image") from None
-        named = self._named(path.parent).get(path.name, [])
+        named = self._named(path.parent).get(path.name, []) or self._numbered(path)
         if len(named) == 1:
             return path.parent / named[0]
         if named:
             raise ImageError(f"{image!r} could be any of {', '.join(named)} in {path.parent}", field="image")
-        raise ImageError(f"no such file: {path}", *self._hint(path), field="image")
+        relative = not os.path.isabs(os.path.expanduser(image))
+        raise ImageError(f"no such file: {path}", *self._hint(path, is_relative=relative), field="image")
 
     def _named(self, folder: Path) -> dict[str, list[str]]:
         """Images of a folder by their names without suffix."""
@@ -83,23 +87,38 @@ class ImageFolder:
                 names = []
             for name in names:
                 stem, suffix = os.path.splitext(name)
-                if suffix.lower() in _IMAGE_SUFFIXES:
+                if suffix.lower() in IMAGE_SUFFIXES:
                     stems.setdefault(stem, []).append(name)
             self._stems[folder] = stems
         return self._stems[folder]
 
-    def _hint(self, path: Path) -> list[Part]:
+    def _numbered(self, path: Path) -> list[str]:
+        """Images of a folder whose names are a number with zeros before it, as COCO writes them."""
+        if not re.fullmatch(r"[0-9]{1,18}", path.name):
+            return []
+        if path.parent not in self._numbers:
+            numbers: dict[int, list[str]] = {}
+            for stem, names in self._named(path.parent).items():
+                if found := _COCO_NAME.fullmatch(stem):
+                    numbers.setdefault(int(found[1]), []).extend(names)
+            self._numbers[path.parent] = numbers
+        return self._numbers[path.parent].get(int(path.name), [])
+
+    def _hint(self, path: Path, *, is_relative: bool) -> list[Part]:
+        option = Setting(self._option)
+        start: list[Part] = [option, " names the folder that names start from"] if is_relative else []
         if not path.parent.is_dir():
-            return [f" (there is no folder {path.parent})"]
+            return [f" (there is no folder {path.parent}", *(["; ", *start] if start else []), ")"]
         names = [name for listed in self._named(path.parent).values() for name in listed]
         if not names:
-            return [f" (there are no images in {path.parent}; ", Setting(self._option), " names the folder)"]
-        if self._hints <= 0 or len(names) > _MOST_NAMES:
-            return []
-        self._hints -= 1
-        folded = {name.casefold(): name for name in names}
-        near = difflib.get_close_matches(path.name.casefold(), folded, n=1, cutoff=0.7)
-        return [f"; did you mean {folded[near[0]]!r}?"] if near else []
+            return [f" (there are no images in {path.parent}; ", option, " names the folder)"]
+        if self._hints > 0 and len(names) <= _MOST_NAMES:
+            self._hints -= 1
+            folded = {name.casefold(): name for name in names}
+            near = difflib.get_close_matches(path.name.casefold(), folded, n=1, cutoff=0.7)
+            if near:
+                return [f"; did you mean {folded[near[0]]!r}?"]
+        return ["; ", *start] if start else []
 
 
 def find_images(

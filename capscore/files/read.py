@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError, Setting
 from .formula_cells import with_formula
-from .row_source import ArrowSource, Chunk, RowSource, check_names_differ
+from .row_source import ArrowSource, Chunk, RowSource, check_names_differ, inferred_schema
 from .sizes import LIST_BYTES, NESTED_LEVELS, ROW_BYTES, Limit, nested_too_deeply, readable_size
 
 if TYPE_CHECKING:
@@ -173,27 +173,7 @@ class _TextSource(RowSource):
 
         if self.cells_are_text:
             return pa.schema([(name, pa.string()) for name in self.columns])
-        found = {name: pa.null() for name in self.columns}
-        for chunk in self.chunks(4096):
-            for name in self.columns:
-                try:
-                    seen = pa.array(chunk.values(name), from_pandas=True).type
-                    both = [pa.schema([("x", found[name])]), pa.schema([("x", seen)])]
-                    found[name] = pa.unify_schemas(both, promote_options="permissive").field("x").type
-                except (pa.ArrowException, OverflowError, UnicodeEncodeError) as error:
-                    raise InputError(
-                        Setting("path", self.path),
-                        f": the column {name!r:.60} {_why_not_arrow(error)}; write a .jsonl file instead",
-                    ) from None
-        return pa.schema(list(found.items()))
-
-
-def _why_not_arrow(error: Exception) -> str:
-    if isinstance(error, UnicodeEncodeError):
-        return "holds a lone surrogate (half a character), which no column of Parquet or of a data set can"
-    if isinstance(error, OverflowError):
-        return "holds whole numbers of more than 64 bits, which no column of Parquet or of a data set can"
-    return f"holds values of several types, and a column of Parquet or of a data set has one type ({error})"
+        return inferred_schema(self)
 
 
 def _batched(rows: Iterable[Any], size: int) -> Iterator[list[Any]]:
@@ -274,8 +254,12 @@ def _open_bytes(path: Path) -> io.BufferedIOBase:
     return gzip.open(path, "rb") if zipped else open(path, "rb")
 
 
-def _text_lines(path: Path, limit: Limit = ROW_BYTES) -> Iterator[tuple[int, str]]:
-    """Numbers, from 1, and lines with their ends; without a byte order mark."""
+def text_lines(path: Path, limit: Limit = ROW_BYTES) -> Iterator[tuple[int, str]]:
+    """Numbers, from 1, and lines of a text file with their ends; without a byte order mark.
+
+    Raises:
+        InputError: The file cannot be read, is not UTF-8, or has a line beyond the limit; names the line.
+    """
     number, longest = 0, limit.bytes
     try:
         with closing(_open_bytes(path)) as file:
@@ -324,7 +308,7 @@ def _is_list(path: Path) -> bool:
 
 
 def _read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    for number, line in _text_lines(path):
+    for number, line in text_lines(path):
         if not line.strip():
             continue
         place = f"{path}, line {number}"
@@ -339,15 +323,36 @@ def _read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         yield number, _object(row, line, place)
 
 
-def _read_json(path: Path) -> Iterator[tuple[None, dict[str, Any]]]:
+def read_json(path: Path) -> Any:
+    """The one value of a JSON file, whatever it is.
+
+    Raises:
+        InputError: The file cannot be read, is no JSON or goes beyond the limits; names the line.
+    """
+    text = _whole_text(path)
+    try:
+        with _faults_named(str(path)):
+            return _DECODER.decode(text)
+    except json.JSONDecodeError as error:
+        raise InputError(
+            f"{path}, line {error.lineno}, column {error.colno}: not valid JSON: {error.msg}"
+        ) from None
+
+
+def _whole_text(path: Path) -> str:
     lines, size = [], 0
-    for _, line in _text_lines(path, LIST_BYTES):
+    for _, line in text_lines(path, LIST_BYTES):
         size += len(line)
         if size > LIST_BYTES.bytes:
             raise too_long(str(path), LIST_BYTES, "; or write one object a line, as .jsonl")
         lines.append(line)
+    return "".join(lines)
+
+
+def _read_json(path: Path) -> Iterator[tuple[None, dict[str, Any]]]:
+    text = _whole_text(path)
     try:
-        yield from _elements(path, "".join(lines))
+        yield from _elements(path, text)
     except json.JSONDecodeError as error:
         raise InputError(
             f"{path}, line {error.lineno}, column {error.colno}: not valid JSON: {error.msg}"
@@ -423,7 +428,7 @@ def _object(row: Any, text: str, place: str) -> dict[str, Any]:
 
 def _read_csv(path: Path, kind: str) -> Iterator[tuple[int, dict[str, Any]]]:
     csv.field_size_limit(2**31 - 1)  # lists of references may be longer than the module's own 128 KB
-    lines = (line for _, line in _text_lines(path))
+    lines = (line for _, line in text_lines(path))
     first, record = next(lines, ""), 0  # length of the record so far
     delimiter = "\t" if kind == "tsv" else ";" if ";" in first and "," not in first else ","
 

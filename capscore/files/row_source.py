@@ -68,12 +68,19 @@ class RowSource(ABC):
         columns: Names of the columns, in the order in which they first appear.
         n_rows: Number of rows, at least 1.
         cells_are_text: Whether every value is text, as in CSV.
+        notes: Sentences about the whole that somebody who scores the rows should know.
     """
 
     path: Path
     columns: list[str]
     n_rows: int
     cells_are_text: bool = False
+    notes: tuple[str, ...] = ()
+
+    @property
+    def folder(self) -> Path:
+        """Folder that relative names of images start from."""
+        return self.path.parent
 
     @abstractmethod
     def chunks(self, size: int, columns: Sequence[str] | None = None) -> Iterator[Chunk]:
@@ -91,6 +98,14 @@ class RowSource(ABC):
         Raises:
             InputError: A column has values of several types.
         """
+
+    def problems(self, chunk: Chunk) -> dict[int, InputError]:
+        """What is known to be wrong with rows of a chunk, whatever is read of them."""
+        return {}
+
+    def short_place(self, row: int, line: int | None) -> str:
+        """How lists of rows of this source name a row, counted from 0, on a line of the file."""
+        return f"row {row} counted from 0" if line is None else f"line {line}"
 
     def place(self, chunk: Chunk, row: int) -> str:
         """How messages name a row of a chunk."""
@@ -131,6 +146,37 @@ class ArrowSource(RowSource):
 
     @abstractmethod
     def _tables(self, size: int, columns: Sequence[str] | None) -> Iterator[pa.Table]: ...
+
+
+def inferred_schema(source: RowSource) -> pa.Schema:
+    """Arrow types of columns whose values are Python objects, by reading all of them.
+
+    Raises:
+        InputError: A column has values that no Arrow column can hold together.
+    """
+    import pyarrow as pa
+
+    found = {name: pa.null() for name in source.columns}
+    for chunk in source.chunks(4096):
+        for name in source.columns:
+            try:
+                seen = pa.array(chunk.values(name), from_pandas=True).type
+                both = [pa.schema([("x", found[name])]), pa.schema([("x", seen)])]
+                found[name] = pa.unify_schemas(both, promote_options="permissive").field("x").type
+            except (pa.ArrowException, OverflowError, UnicodeEncodeError) as error:
+                raise InputError(
+                    Setting("path", source.path),
+                    f": the column {name!r:.60} {_why_not_arrow(error)}; write a .jsonl file instead",
+                ) from None
+    return pa.schema(list(found.items()))
+
+
+def _why_not_arrow(error: Exception) -> str:
+    if isinstance(error, UnicodeEncodeError):
+        return "holds a lone surrogate (half a character), which no column of Parquet or of a data set can"
+    if isinstance(error, OverflowError):
+        return "holds whole numbers of more than 64 bits, which no column of Parquet or of a data set can"
+    return f"holds values of several types, and a column of Parquet or of a data set has one type ({error})"
 
 
 def check_names_differ(path: Path, columns: Sequence[str]) -> None:
@@ -175,6 +221,9 @@ def extended_schema(
         for name, kind in types.items():
             dtype = str(kind).replace("double", "float64")
             features[name] = {"dtype": dtype, "_type": "Value"}
+            if dtype.startswith("list<"):
+                of = {"dtype": str(kind.value_type), "_type": "Value"}
+                features[name] = {"feature": of, "_type": "Sequence"}  # every version of datasets knows it
             if like and name in like:
                 features[name] = features[like[name]]
         metadata[b"huggingface"] = json.dumps(noted).encode()

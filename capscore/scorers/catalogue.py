@@ -39,6 +39,15 @@ METRICS = {
     "meteor": CatalogueEntry("java_metrics", "METEOR", REFERENCES, has_backbone=False),
     "spice": CatalogueEntry("java_metrics", "SPICE", REFERENCES, has_backbone=False),
 }
+# sets of metrics under one name, for `--preset`
+PRESETS = {
+    # the numbers of papers on COCO, without those that need Java (meteor and spice)
+    "coco": ("bleu", "rouge_l", "cider", "ref_clip_score"),
+    # every language that the backbone knows: one metric for the photo, two for the references
+    "multilingual": ("mcs", "cider", "rouge_l"),
+    # the photo alone: in every language, and as published for English
+    "reference-free": ("mcs", "clip_score"),
+}
 # inputs → the metrics that read them
 KINDS = {
     kind: tuple(name for name, entry in METRICS.items() if entry.looks_at == kind)

@@ -153,7 +153,7 @@ class MetricOptions(TypedDict, total=False):
         "str | None",
         Option(
             "Torch device, such as cpu, cuda or cuda:1",
-            short="cpu, cuda, cuda:1. Default: a GPU, if any.",
+            short="cpu, cuda, cuda:1. Default: a GPU.",
             unset="a GPU if there is one",
         ),
     ]

@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError, LanguageWarning, TruncationWarning
-from ..files.columns import ColumnNames, read_inputs
+from ..files.columns import ColumnNames, known_problems, read_inputs
 from ..files.image_folder import ImageFolder, find_images, stores_images
 from ..files.interrupts import Signals
-from ..files.row_source import CHUNK_ROWS, ERROR_COLUMN, Chunk, RowSource
+from ..files.row_source import CHUNK_ROWS, ERROR_COLUMN, ArrowSource, Chunk, RowSource
 from ..files.write import Writer
 from .backbone_scorer import BackboneScorer
 from .options import own_options
@@ -80,17 +80,23 @@ def load_scorers(
     return [made[metric] for metric in metrics]
 
 
-def check_images_exist(source: RowSource, column: str, folder: ImageFolder) -> None:
-    """Check that every named image exists, before hours of work; images stored in the file are not read here.
+def check_rows_first(source: RowSource, names: ColumnNames, folder: ImageFolder) -> None:
+    """Check before hours of work that rows have what is needed, and that images with a name exist.
+
+    Images that are stored in the file are not read here.
 
     Raises:
-        InputError: The first image that does not exist; names its row.
+        InputError: The first row with a fault; names it.
     """
-    if stores_images(source, column):
+    column = names.image
+    if column is not None and stores_images(source, column):
+        column = None
+    if column is None and isinstance(source, ArrowSource):
         return
-    for chunk in source.chunks(CHUNK_ROWS, [column]):
-        problems: dict[int, InputError] = {}
-        find_images(chunk, column, folder, problems)
+    for chunk in source.chunks(CHUNK_ROWS, None if column is None else [column]):
+        problems = known_problems(chunk, source, names)
+        if column is not None:
+            find_images(chunk, column, folder, problems)
         if problems:
             row = min(problems)
             raise source.at(problems[row], chunk, row)

@@ -1,0 +1,96 @@
+"""Prints what `capscore score` found: the rows, if they are few; means and counts; what they depend on."""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .terminal import make_console, make_table, print_line
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ..scorers.base import Scores
+    from ..scorers.score_file import ScoringRun
+
+MOST_ROWS = 10  # of which each is shown
+_MOST_WIDTH = 36  # of columns of scores beside photo and caption, in 80 columns
+
+
+def print_scores(run: ScoringRun, scores: dict[str, Scores], target: Path | None) -> None:
+    """Print the rows if they are few, the means, the signatures, and where the rows are."""
+    console = make_console()
+    if run.source.n_rows <= MOST_ROWS:
+        _print_rows(console, run, scores)
+    if run.source.n_rows > 1:
+        _print_means(console, scores)
+    for name, part in scores.items():
+        if part.corpus:
+            numbers = ", ".join(f"{key} {value:.4f}" for key, value in part.corpus.items())
+            print_line(console, f"{name} of all rows together: {numbers}")
+    for part in scores.values():
+        print_line(console, part.signature)
+    print_line(console, _what_was_scored(run))
+    if target is None:
+        print_line(console, "No file was written; --output scores.jsonl keeps the score of each row.")
+    else:
+        print_line(console, f"{run.source.n_rows:,} rows written to {target}")
+
+
+def _print_means(console: Console, scores: dict[str, Scores]) -> None:
+    table = make_table("metric", numbers=("mean", "rows", "images", "failed", "truncated"))
+    for name, part in scores.items():
+        counts = (len(part), part.n_unique_images, part.n_failed, part.n_truncated)
+        table.add_row(name, _number(part.mean), *(f"{count:,}" for count in counts))
+    console.print(table)
+
+
+def _print_rows(console: Console, run: ScoringRun, scores: dict[str, Scores]) -> None:
+    from rich.text import Text
+
+    image, caption = run.names.image, run.names.candidate
+    (chunk,) = run.source.chunks(MOST_ROWS)
+    captions = [Text("" if text is None else str(text)) for text in chunk.values(caption)]
+    photos = None if image is None else [Text(_name(value)) for value in chunk.values(image)]
+    before = ["caption"] if photos is None else ["photo", "caption"]
+    texts: list[tuple[Text, ...]] = (
+        [*zip(captions)] if photos is None else [*zip(photos, captions, strict=True)]
+    )
+    if sum(max(len(name), 6) + 2 for name in scores) <= _MOST_WIDTH:
+        table = make_table(*before, numbers=tuple(scores))
+        for row, cells in enumerate(texts):
+            table.add_row(*cells, *(_number(part.scores[row]) for part in scores.values()))
+    else:  # too many for columns of their own
+        table = make_table(*before, "metric", numbers=("score",))
+        for row, cells in enumerate(texts):
+            for number, (name, part) in enumerate(scores.items()):
+                shown = cells if number == 0 else [Text("")] * len(cells)
+                table.add_row(*shown, name, _number(part.scores[row]))
+        table.columns[-2].no_wrap = True
+    console.print(table)
+
+
+def _name(value: Any) -> str:
+    """How a photo is shown; one that is stored in the file has no name."""
+    return (
+        os.path.basename(value)
+        if isinstance(value, str | os.PathLike)
+        else (str(value) if isinstance(value, int) else "–")
+    )
+
+
+def _number(value: float) -> str:
+    return "–" if math.isnan(value) else f"{value:.4f}"
+
+
+def _what_was_scored(run: ScoringRun) -> str:
+    from ..scorers.backbone_scorer import BackboneScorer
+
+    n_rows = run.source.n_rows
+    n_scored = n_rows - len(run.failures)
+    rows = "1 row" if n_rows == 1 else f"{n_rows:,} rows"
+    what = f"Scored {rows}" if n_scored == n_rows else f"Scored {n_scored:,} of {rows}"
+    backbones = dict.fromkeys(one.backbone.name for one in run.scorers if isinstance(one, BackboneScorer))
+    return f"{what}{' with the backbone ' + ' and '.join(backbones) if backbones else ''}."
