@@ -56,7 +56,7 @@ def check_what_is_scored(request: ScoreRequest) -> None:
     if not request.caption:
         if request.photo:
             raise UsageError(
-                Setting("photo", request.photo[0]), ' has no caption: add one, as --caption "a dog"'
+                Setting("photo"), f' {request.photo[0]} has no caption: add one, as --caption "a dog"'
             )
         raise UsageError(
             'there is nothing to score: give a file, a folder of photos, or --photo dog.jpg --caption "a dog"'

@@ -32,7 +32,7 @@ def print_scores(run: ScoringRun, scores: dict[str, Scores], target: Path | None
             print_line(console, f"{name} of all rows together: {numbers}")
     for part in scores.values():
         print_line(console, part.signature)
-    print_line(console, _what_was_scored(run))
+    print_line(console, _visible(_what_was_scored(run)))
     if target is None:
         print_line(console, "No file was written; --output scores.jsonl keeps the score of each row.")
     else:
@@ -52,12 +52,11 @@ def _print_rows(console: Console, run: ScoringRun, scores: dict[str, Scores]) ->
 
     image, caption = run.names.image, run.names.candidate
     (chunk,) = run.source.chunks(MOST_ROWS)
-    captions = [Text("" if text is None else str(text)) for text in chunk.values(caption)]
-    photos = None if image is None else [Text(_name(value)) for value in chunk.values(image)]
-    before = ["caption"] if photos is None else ["photo", "caption"]
-    texts: list[tuple[Text, ...]] = (
-        [*zip(captions)] if photos is None else [*zip(photos, captions, strict=True)]
-    )
+    columns = {"caption": ["" if text is None else str(text) for text in chunk.values(caption)]}
+    if image is not None:
+        columns = {"photo": [_name(value) for value in chunk.values(image)], **columns}
+    before = [*columns]
+    texts = [[Text(_visible(cell)) for cell in cells] for cells in zip(*columns.values(), strict=True)]
     if sum(max(len(name), 6) + 2 for name in scores) <= _MOST_WIDTH:
         table = make_table(*before, numbers=tuple(scores))
         for row, cells in enumerate(texts):
@@ -81,6 +80,11 @@ def _name(value: Any) -> str:
     )
 
 
+def _visible(text: str) -> str:
+    """A text whose control characters, which a terminal would obey, are replaced."""
+    return "".join(sign if sign.isprintable() else "�" for sign in text)
+
+
 def _number(value: float) -> str:
     return "–" if math.isnan(value) else f"{value:.4f}"
 
@@ -92,5 +96,7 @@ def _what_was_scored(run: ScoringRun) -> str:
     n_scored = n_rows - len(run.failures)
     rows = "1 row" if n_rows == 1 else f"{n_rows:,} rows"
     what = f"Scored {rows}" if n_scored == n_rows else f"Scored {n_scored:,} of {rows}"
+    if run.source.path != Path():
+        what += f" of {run.source.path}"
     backbones = dict.fromkeys(one.backbone.name for one in run.scorers if isinstance(one, BackboneScorer))
     return f"{what}{' with the backbone ' + ' and '.join(backbones) if backbones else ''}."

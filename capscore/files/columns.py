@@ -26,7 +26,7 @@ FAMILIAR = {
 }
 # names that often mean something else: not taken, but suggested where no familiar name is found
 ALIKE = {
-    "image": ("image_id", "image_file", "filename", "filepath", "path", "photo", "picture", "url"),
+    "image": ("image_file", "filename", "filepath", "path", "photo", "picture", "url"),
     "candidate": ("text", "sentence", "description", "hypothesis", "output", "generated"),
     "references": ("gts", "ground_truth", "targets"),
     "language": ("locale",),
@@ -132,14 +132,14 @@ def _find(field: str, given: str | None, columns: Sequence[str], *, required: bo
         )
     if groups:
         return groups[0]
-    if field == "image" and "image_id" in columns and _alike(field, columns) == "image_id":
+    alike = _alike(field, [name for name in columns if name != "image_id"])
+    if field == "image" and "image_id" in columns and alike is None:
         return ("image_id",)  # an id is the name of a file only where nothing else is
     if not required:
         return ()
     expected = ", ".join(FAMILIAR[field]) + (
         ", or reference_1, reference_2, …" if field == "references" else ""
     )
-    alike = _alike(field, columns)
     hint: list[Part] = ["; did you mean ", Setting(option, alike), "?"] if alike else []
     raise InputError(
         Setting(option),

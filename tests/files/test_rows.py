@@ -411,7 +411,7 @@ def test_familiar_columns():
         ),
         (["image", "captions"], "found the columns 'image', 'captions'; .*mean candidate_column='captions'"),
         (["Image", "caption"], r"did you mean image_column='Image'\?"),
-        (["image_id", "caption"], r"did you mean image_column='image_id'\?"),
+        (["image_id", "filename", "caption"], r"did you mean image_column='filename'\?"),
         (["image", "caption", "reference"], r"did you mean references_column='reference'\?"),
         (["image", "caption", "refs", "reference_1"], "refs and reference_1 could each hold the references"),
         (
@@ -423,6 +423,60 @@ def test_familiar_columns():
 def test_columns_that_are_missing_or_could_be_two(columns, message):
     with pytest.raises(InputError, match=message):
         find_columns(columns, with_references=True)
+
+
+def test_an_id_is_the_name_of_a_photo_where_nothing_else_is():
+    assert find_columns(["image_id", "caption"]).image == "image_id"
+    assert find_columns(["image_id", "caption", "img"]).image == "img"
+
+
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        ({"image": "a.jpg"}, "candidate: the row has no 'caption'; it has the key 'image'"),
+        (
+            {"captoin": "A dog.", "image": "a.jpg"},
+            "candidate: the row has no 'caption'; it has the keys 'captoin', 'image'; is 'captoin' misspelt?",
+        ),
+        ({"caption": "A dog."}, "image: the row has no 'image'; it has the key 'caption'"),
+        ({}, "candidate: the row has no 'caption': it is empty"),
+        ({"caption": None, "image": None}, None),
+    ],
+)
+def test_a_key_that_a_row_lacks_is_told_with_the_keys_that_it_has(tmp_path, cells, message):
+    path = write_jsonl(tmp_path / "p.jsonl", [{"image": "a.jpg", "caption": "A dog."}, cells])
+    (tmp_path / "a.jpg").write_bytes(b"x")
+    source = open_rows(path)
+    names = find_columns(["image", "caption"])
+    (chunk,) = source.chunks(5)
+    problems = read_inputs(chunk, source, names, ImageFolder(tmp_path)).problems
+    assert {row: error.message_with_field() for row, error in problems.items()} == (
+        {1: message} if message else {}
+    )
+
+
+def test_numbered_references_may_have_gaps_but_one_is_needed(tmp_path):
+    rows = [{"caption": "x", "reference_2": "y"}, {"caption": "x", "reference_1": "z"}, {"caption": "x"}]
+    source = open_rows(write_jsonl(tmp_path / "p.jsonl", rows))
+    names = find_columns(source.columns, with_images=False, with_references=True)
+    (chunk,) = source.chunks(5)
+    problems = read_inputs(chunk, source, names, ImageFolder(tmp_path)).problems
+    assert list(problems) == [2] and problems[2].message.startswith("the row has no 'reference_1'; it has")
+
+
+@pytest.mark.parametrize(
+    ("image", "hint"),
+    [
+        ("gone.png", "; images names the folder that names start from"),
+        ("more/gone.png", "(there is no folder {0}/more; images names the folder that names start from)"),
+        ("{0}/gone.png", "gone.png"),
+    ],
+)
+def test_an_image_that_is_missing_says_which_option_names_the_folder(tmp_path, image, hint):
+    (tmp_path / "a.jpg").write_bytes(b"x")
+    with pytest.raises(ImageError) as error:
+        ImageFolder(tmp_path).find(image.format(tmp_path))
+    assert str(error.value).endswith(hint.format(tmp_path))
 
 
 def test_a_named_column_that_is_not_there():
