@@ -22,7 +22,8 @@ from .perturb import PerturbRequest, perturb_help, run_perturb, show_perturb
 from .plain_help import PlainCommand, PlainGroup
 from .request import make_command
 from .robustness import RobustnessRequest, robustness_help, run_robustness_command, show_robustness
-from .score import ScoreRequest, run_score, score_help, show_score
+from .score import run_score, show_score
+from .score_request import ScoreRequest, score_help
 
 app = typer.Typer(
     name="capscore",

@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from .. import __version__
 from ..errors import Setting
 from ..files.progress import progress_bar
-from ..scorers.catalogue import KINDS, PRESETS
 from ..scorers.options import options_of
-from .models import check_metrics, embedders, split_metrics, spoken_language
-from .options import OF_SCORE, AsJson, Force, Language, OnError, Quiet, Split, column_option, metric_option
-from .request import argument, check_metric_options, flowing, metric_options, option
-from .score_input import check_what_is_scored, open_input
+from .models import embedders, spoken_language
+from .score_input import open_input
+from .score_request import ScoreRequest
 from .score_table import print_scores
 from .terminal import (
     SKIPPED,
     Stopped,
     UsageError,
     as_usage,
-    check_choice,
-    check_only_one,
     listed_failures,
     print_failures,
     print_json,
@@ -37,67 +33,6 @@ if TYPE_CHECKING:
     from ..files.write import Writer
     from ..scorers.base import Scorer, Scores
     from ..scorers.score_file import ScoringRun
-
-_HELP = """Score the captions of photos, of a folder, or of a file.
-
-INPUT is a folder of photos with NAME.txt beside each NAME.jpg (a caption per line); or JSONL, JSON, CSV, TSV,
-Parquet, COCO results or a saved data set with the columns caption, image (a path, an id, or the image),
-references (a list, or reference_1, …) and language, if needed. {metrics} Results keep all columns; means and
-settings are in OUTPUT.summary.json.
-
-[bold]Exit codes[/]: 0 all rows scored; 1 failed; 2 wrong usage, nothing done; 3 done, but rows were skipped;
-130 interrupted.
-"""
-
-
-def score_help() -> str:
-    """The command's help, with all metrics."""
-    metrics = " ".join(f"[bold]{looks_at}[/]: {', '.join(names)}." for looks_at, names in KINDS.items())
-    return flowing(_HELP).replace("{metrics}", metrics)
-
-
-@dataclass(frozen=True)
-class ScoreRequest:
-    """What `capscore score` is asked for."""
-
-    input: Annotated[Path | None, argument("INPUT")] = None
-    photo: Annotated[list[str] | None, option("Photo, instead of INPUT; repeatable.", metavar="PHOTO")] = None
-    caption: Annotated[list[str] | None, option("Caption of --photo; repeatable.", metavar="TEXT")] = None
-    reference: Annotated[list[str] | None, option("Reference; repeatable.", metavar="TEXT")] = None
-    metric: Annotated[list[str] | None, metric_option("As mcs,cider; repeatable. Default: mcs.")] = None
-    preset: Annotated[
-        str | None, option(f"Metrics: {', '.join(PRESETS)}.", autocompletion=lambda: [*PRESETS])
-    ] = None
-    images: Annotated[Path | None, option("Folder of the photos of a file.", metavar="FOLDER")] = None
-    references: Annotated[Path | None, option("References, as COCO's annotations.")] = None
-    output: Annotated[Path | None, option("File for the scored rows.", "--output", "-o")] = None
-    language: Language = None
-    on_error: OnError = "raise"
-    force: Force = False
-    as_json: AsJson = False
-    quiet: Quiet = False
-    image_column: Annotated[str | None, column_option("image, image_path, file_name, img")] = None
-    candidate_column: Annotated[str | None, column_option("caption, candidate, hyp, …")] = None
-    references_column: Annotated[str | None, column_option("references, refs, reference_1, …")] = None
-    language_column: Annotated[str | None, column_option("language, lang")] = None
-    split: Split = None
-    options: Mapping[str, Any] = metric_options(*OF_SCORE)
-
-    def __post_init__(self) -> None:
-        if self.preset is not None:
-            check_choice("preset", self.preset, [*PRESETS])
-        check_what_is_scored(self)
-        check_metrics(self.metrics)
-        check_choice("on_error", self.on_error, ("raise", "skip"))
-        check_only_one(Setting("language", self.language), Setting("language_column", self.language_column))
-        spoken_language(self.language)
-        check_metric_options(self.metrics, self.options)
-
-    @property
-    def metrics(self) -> list[str]:
-        """The metrics, each once; those of the preset come first."""
-        preset = PRESETS.get(self.preset or "", ())
-        return list(dict.fromkeys([*preset, *(split_metrics(self.metric) or ())])) or ["mcs"]
 
 
 @dataclass(frozen=True)

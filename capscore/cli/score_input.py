@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ..files.columns import ColumnNames
     from ..files.image_folder import ImageFolder
     from ..files.row_source import RowSource
-    from .score import ScoreRequest
+    from .score_request import ScoreRequest
 
 
 @dataclass(frozen=True)
@@ -36,36 +36,6 @@ class ScoreInput:
     folder: ImageFolder
     metrics: list[str]
     notes: list[str]
-
-
-def check_what_is_scored(request: ScoreRequest) -> None:
-    """Check that there is one thing to score: INPUT, or captions with their photos.
-
-    Raises:
-        UsageError: There is nothing, or two things; or an option belongs to the other one.
-    """
-    if request.input is not None:
-        for name in ("photo", "caption", "reference"):
-            if getattr(request, name):
-                raise UsageError(
-                    f"INPUT {request.input} and ",
-                    Setting(name),
-                    ": give only one of them; INPUT names its own photos and captions",
-                )
-        return
-    if not request.caption:
-        if request.photo:
-            raise UsageError(
-                Setting("photo"), f' {request.photo[0]} has no caption: add one, as --caption "a dog"'
-            )
-        raise UsageError(
-            'there is nothing to score: give a file, a folder of photos, or --photo dog.jpg --caption "a dog"'
-        )
-    for name in ("references", "split", "image_column", "candidate_column", "references_column"):
-        if getattr(request, name) is not None:
-            raise UsageError(
-                Setting(name, getattr(request, name)), " goes with INPUT, and there are captions instead"
-            )
 
 
 def open_input(request: ScoreRequest) -> ScoreInput:
