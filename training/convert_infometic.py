@@ -1,6 +1,6 @@
 """Convert a checkpoint of InfoMetIC's public code (Hu et al. 2023) into weights that capscore loads.
 
-    python -m training.convert_infometic best_model.pth weights/infometic --backbone ViT-B-32-quickgelu/openai
+    python -m training.convert_infometic best_model.pth runs/released --backbone ViT-B-32-quickgelu/openai
 
 In: a file with a state dict of the public code's model, alone or under "model" or "state_dict", its names
 with or without "module." before them. Out: a folder for `capscore.load("infometic", weights=folder)`, with a
