@@ -25,6 +25,7 @@ from .terminal import (
     print_failures,
     print_json,
     say,
+    spell,
 )
 
 if TYPE_CHECKING:
@@ -88,6 +89,7 @@ def run_score(request: ScoreRequest) -> ScoreResult:
             language=request.language,
             on_error=request.on_error,
             say=lambda message: say(f"warning: {message}"),
+            spell=spell,
         )
         kinds = {name: float if metric else str for name, (metric, _) in columns.items()}
         writer = None if target is None else open_writer(target, source, kinds)

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..errors.visible import visible
 from .terminal import make_console, make_table, print_line
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def print_scores(run: ScoringRun, scores: dict[str, Scores], target: Path | None
             print_line(console, f"{name} of all rows together: {numbers}")
     for part in scores.values():
         print_line(console, part.signature)
-    print_line(console, _visible(_what_was_scored(run)))
+    print_line(console, visible(_what_was_scored(run)))
     if target is None:
         print_line(console, "No file was written; --output scores.jsonl keeps the score of each row.")
     else:
@@ -56,7 +57,7 @@ def _print_rows(console: Console, run: ScoringRun, scores: dict[str, Scores]) ->
     if image is not None:
         columns = {"photo": [_name(value) for value in chunk.values(image)], **columns}
     before = [*columns]
-    texts = [[Text(_visible(cell)) for cell in cells] for cells in zip(*columns.values(), strict=True)]
+    texts = [[Text(visible(cell)) for cell in cells] for cells in zip(*columns.values(), strict=True)]
     if sum(max(len(name), 6) + 2 for name in scores) <= _MOST_WIDTH:
         table = make_table(*before, numbers=tuple(scores))
         for row, cells in enumerate(texts):
@@ -78,11 +79,6 @@ def _name(value: Any) -> str:
         if isinstance(value, str | os.PathLike)
         else (str(value) if isinstance(value, int) else "–")
     )
-
-
-def _visible(text: str) -> str:
-    """A text whose control characters, which a terminal would obey, are replaced."""
-    return "".join(sign if sign.isprintable() else "�" for sign in text)
 
 
 def _number(value: float) -> str:

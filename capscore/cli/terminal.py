@@ -25,6 +25,7 @@ from ..errors import (
     ResultWriteError,
     Setting,
 )
+from ..errors.visible import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -123,7 +124,7 @@ def failed(error: CapscoreError, code: int) -> typer.Exit:
 
 def say(message: str) -> None:
     """Print one line on standard error."""
-    print(f"capscore: {message}", file=sys.stderr, flush=True)
+    print(f"capscore: {visible(message)}", file=sys.stderr, flush=True)
 
 
 @contextmanager
@@ -224,7 +225,7 @@ def make_table(*columns: str, numbers: Sequence[str] = ()) -> Any:
 
 def print_line(console: Console, line: str) -> None:
     """Print a line that a person may want to copy, unbroken whatever the width."""
-    console.print(line, soft_wrap=True, markup=False)
+    console.print(visible(line), soft_wrap=True, markup=False)
 
 
 def print_json(value: Any, *, stderr: bool = False) -> None:
@@ -252,7 +253,9 @@ def print_failures(
     say(f"{len(failures):,} {what}:")
     for row, (line, error) in sorted(failures.items())[:most]:
         named = f"row {row} counted from 0" if line is None else f"line {line}"
-        print(f"  {named if place is None else place(row, line)}: {error}", file=sys.stderr)
+        if place is not None:
+            named = place(row, line)
+        print(f"  {visible(f'{named}: {error}')}", file=sys.stderr)
     if len(failures) > most:
         print(f"  and {len(failures) - most:,} more, which the summary lists", file=sys.stderr)
 

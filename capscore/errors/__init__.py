@@ -109,9 +109,10 @@ class InputError(CapscoreError, ValueError):
         message = join_parts(self.parts, spell)
         return f"{', '.join(place)}: {message}" if place else message
 
-    def message_with_field(self) -> str:
+    def message_with_field(self, spell: Spelling = str) -> str:
         """The message with the field before it, for lists that name the row themselves."""
-        return f"{self.field}: {self.message}" if self.field else self.message
+        message = join_parts(self.parts, spell)
+        return f"{self.field}: {message}" if self.field else message
 
     def at(self: Placed, row: int, field: str | None = None) -> Placed:
         """The same error, placed at a row."""

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..errors import InputError, LanguageWarning, TruncationWarning
+from ..errors import InputError, LanguageWarning, Setting, TruncationWarning
 from ..files.columns import ColumnNames, known_problems, read_inputs
 from ..files.image_folder import ImageFolder, find_images, stores_images
 from ..files.interrupts import Signals
@@ -113,6 +113,7 @@ class ScoringRun:
         language: Language of all rows, or None.
         on_error: "raise" or "skip".
         say: Function that gets a line wherever the person who waits should know something.
+        spell: Function that spells the options that errors of rows mention.
 
     Attributes:
         rows_done: Number of rows that were scored, and written if there is a writer.
@@ -130,9 +131,10 @@ class ScoringRun:
         language: str | None = None,
         on_error: str = "raise",
         say: Callable[[str], None] = lambda message: None,
+        spell: Callable[[Setting], str] = str,
     ):
         self.source, self.names, self.folder, self.scorers = source, names, folder, scorers
-        self.language, self.on_error, self.say = language, on_error, say
+        self.language, self.on_error, self.say, self.spell = language, on_error, say, spell
         self.rows_done = 0
         self.waits = any(scorer.waits for scorer in scorers)
         self.failures: dict[int, tuple[int | None, str]] = {}
@@ -223,7 +225,7 @@ class ScoringRun:
                 if error.row is None:
                     raise
                 raise self.source.at(error, chunk, error.row) from error
-            told = {row: error.message_with_field() for row, error in problems.items()}
+            told = {row: error.message_with_field(self.spell) for row, error in problems.items()}
             found[scorer.metric] = dataclasses.replace(prepared, failures={**prepared.failures, **told})
             if isinstance(scorer, BackboneScorer):
                 self._tell_about_languages(scorer.backbone, prepared.languages)

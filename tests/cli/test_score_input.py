@@ -167,7 +167,9 @@ def test_a_photo_without_a_text_is_named_or_skipped(photos, colours, tmp_path):
         f"capscore: error: {photos}/green.png: candidate: there is no green.txt beside it, which holds its "
         "captions\n"
     )
+    (photos / "x\x1b[31m.txt").write_text("no photo")
     result = capscore_("score", photos, "--on-error", "skip", "-o", tmp_path / "o.jsonl")
+    assert "x\\x1b[31m.txt is not read" in result.stderr
     assert result.exit_code == 3
     assert [row["mcs"] for row in read_jsonl(tmp_path / "o.jsonl")] == [
         pytest.approx(0.0, abs=1e-6),
@@ -291,6 +293,15 @@ def test_spreadsheets_with_a_mark_or_semicolons_are_read(photos, colours, tmp_pa
     result = capscore_("score", tmp_path / "p.csv", "--images", photos, "-o", tmp_path / "o.jsonl")
     assert result.exit_code == 0
     assert [row["mcs"] for row in read_jsonl(tmp_path / "o.jsonl")] == pytest.approx([2.5, 0.0], abs=1e-6)
+
+
+def test_rows_that_were_skipped_name_options_as_they_are_typed(photos, colours, tmp_path):
+    rows = [{"image": "https://x.org/a.png", "caption": "red"}, {"image": "more/a.png", "caption": "red"}]
+    source = write_jsonl(tmp_path / "p.jsonl", [*rows, ROWS[0]])
+    result = capscore_("score", source, "--images", photos, "--on-error", "skip", "-o", tmp_path / "o.jsonl")
+    first, second, _ = (row["capscore_error"] for row in read_jsonl(tmp_path / "o.jsonl"))
+    assert first.endswith("is fetched only with --allow-urls") and first in result.stderr
+    assert second.endswith("; --images names the folder that names start from)")
 
 
 # ------------------------------------------------------------------ the tables
