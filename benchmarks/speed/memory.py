@@ -1,6 +1,7 @@
-"""Peak memory of scoring 10,000 image paths beside that of 1,000, each in a process of its own.
+"""Peak memory of 10,000 image paths beside that of 1,000, and of four photos of the largest size beside one.
 
-In: JPEG files of photo size and a tower too small to matter. Out: peak resident memory and the difference.
+In: JPEG files of photo size, PNG files of the largest allowed size, and a tower too small to matter; each
+number of images in a process of its own. Out: peak resident memory, the difference, the ratio.
 """
 
 from __future__ import annotations
@@ -34,7 +35,24 @@ def measure(quick: bool) -> list[Figure]:
                 Figure(f"  {many:,} images", high, "{:,.0f} MB"),
                 Figure("  difference", high - low, "{:,.0f} MB", 150, at_most=True),
             ]
+        _write_largest(Path(folder) / "largest", 1000 if quick else 9459)
+        one, four = (_peak("largest", Path(folder), count) for count in (1, 4))
+        figures += [
+            Figure("photos of the largest size: one costs", one, "{:,.0f} MB"),
+            Figure("  four cost", four, "{:,.0f} MB"),
+            Figure("  ratio", four / one, "{:.2f}×", None if quick else 1.25, at_most=True),
+        ]
     return figures
+
+
+def _write_largest(folder: Path, side: int) -> None:
+    """Four photos with transparency, the most that a pixel can cost."""
+    from PIL import Image
+
+    folder.mkdir()
+    for number in range(4):
+        colour = (number, 100, 200, 128)
+        Image.new("RGBA", (side, side), colour).save(folder / f"{number}.png", compress_level=1)
 
 
 def _peak(door: str, folder: Path, count: int) -> float:
@@ -63,15 +81,29 @@ def _small_backbone():
     return OpenClipBackbone.from_model(model, tokenizer, transform, name="small/random", device="cpu")
 
 
+def _small_photo():
+    import numpy as np
+
+    return np.zeros((32, 32, 3), np.uint8)
+
+
 def _run(door: str, folder: Path, count: int) -> None:
     import capscore
 
-    paths = sorted(str(path) for path in (folder / "photos").iterdir())[:count]
+    photos = folder / ("largest" if door == "largest" else "photos")
+    paths = sorted(str(path) for path in photos.iterdir())[:count]
     texts = captions(count)
     backbone = _small_backbone()
     with tempfile.TemporaryDirectory() as scratch:
         cache = str(Path(scratch) / "embeddings")
-        if door == "score":
+        if door == "largest":
+            scorer = capscore.load("clip_score", backbone=backbone, cache=cache)
+            scorer.embedder.workers = 8  # as on a larger machine
+            scorer.score(["a small photo"], [_small_photo()], language="en")  # libraries are loaded now
+            before = peak_memory()
+            scored = scorer.score(texts, paths, language="en").n_items
+            print(peak_memory() - before)
+        elif door == "score":
             scorer = capscore.load("clip_score", backbone=backbone, cache=cache)
             scored = scorer.score(texts, paths, language="en").n_items
         else:
@@ -89,7 +121,8 @@ def _run(door: str, folder: Path, count: int) -> None:
             scored = module.compute()["n_items"]
     if scored != count:
         raise RuntimeError(f"{scored} rows were scored, expected {count}")
-    print(peak_memory())
+    if door != "largest":
+        print(peak_memory())
 
 
 if __name__ == "__main__":

@@ -11,9 +11,9 @@ import os
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -26,7 +26,8 @@ from ..errors import CapscoreError, ImageError, InputError, Setting
 from ..files.progress import progress_bar
 from ..images.decoding import DECODING
 from ..images.downloads import Downloads
-from ..images.load import content_key, load_image
+from ..images.in_flight import IN_FLIGHT, Ticket
+from ..images.load import content_key, load_counted_image, load_with_ticket, pixels_to_decode
 from ..images.sequence import check_images
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ TEXT_BATCHES_A_SLAB = 256
 SETTLED_NS = 2_000_000_000
 # to be raised whenever this library computes other embeddings from the same weights
 ENCODING = 1
-# decoded images that are shown to an `ImageReader` together: 0.6 GB at 12 megapixels
+# decoded images that are shown to an `ImageReader` together, or fewer if they are large
 SHOWN_AT_ONCE = 16
 
 
@@ -322,39 +323,78 @@ class Embedder:
         def decode(item: tuple[str, int]) -> tuple[str, int, Any]:
             key, row = item
             try:
-                image = load_image(downloads.local(rows[row]), expected_key=key)
-                pixels = self.backbone.preprocess(image) if key in missing else None
-                return key, row, (pixels, image if key in wanted else None)
+                image, ticket = load_with_ticket(downloads.local(rows[row]), expected_key=key)
             except ImageError as error:
                 return key, row, error
+            try:
+                return key, row, (self.backbone.preprocess(image), None, ticket)
+            finally:
+                del image  # whoever waits for these pixels needs the memory
+                ticket.give_back()
+
+        def measure(item: tuple[str, int]) -> tuple[tuple[str, int], int]:
+            try:
+                return item, pixels_to_decode(downloads.local(rows[item[1]]))
+            except ImageError:  # the download failed, and says so again when it is decoded
+                return item, 0
+
+        def decode_and_keep(item: tuple[str, int], ticket: Ticket) -> tuple[str, int, Any]:
+            key, row = item
+            keep = False
+            image: Image.Image | None
+            try:
+                image = load_counted_image(downloads.local(rows[row]), expected_key=key)
+                pixels = self.backbone.preprocess(image) if key in missing else None
+                keep = key in wanted
+                return key, row, (pixels, image if keep else None, ticket)
+            except ImageError as error:
+                return key, row, error
+            finally:
+                if not keep:
+                    image = None
+                    ticket.give_back()
 
         batch: dict[str, Any] = {}
-        shown: dict[str, Image.Image] = {}
+        shown: dict[str, tuple[Image.Image, Ticket]] = {}
+
+        def embed() -> None:
+            write(list(batch), self.backbone.encode_pixels(list(batch.values())), None)
+            batch.clear()
+
+        def show() -> None:
+            if reader is not None and shown:
+                reader.look({key: image for key, (image, _) in shown.items()})
+            tickets = [ticket for _, ticket in shown.values()]
+            shown.clear()
+            for ticket in tickets:
+                ticket.give_back()
+
         # Two batches are decoded ahead while the tower works on one, so memory holds three batches of pixels;
-        # whole images are larger, so fewer of them wait.
+        # whole images are larger, and `IN_FLIGHT` counts them until the reader has seen them.
         ahead = 2 * self.image_batch
-        decoded = _bounded_map(pool, decode, todo, min(ahead, SHOWN_AT_ONCE) if wanted else ahead)
-        with self._bar("Embedding images", len(todo)) as advance, self._writer(distinct) as write:
-
-            def embed() -> None:
-                write(list(batch), self.backbone.encode_pixels(list(batch.values())), None)
-                batch.clear()
-
-            def show() -> None:
-                if reader is not None:
-                    reader.look(shown)
-                shown.clear()
-
+        results: AbstractContextManager[Iterator[tuple[str, int, Any]]]
+        if wanted:
+            measured = _bounded_map(pool, measure, todo, 4 * self.workers)
+            results = _counted_map(pool, decode_and_keep, measured, min(ahead, SHOWN_AT_ONCE), show)
+        else:
+            results = closing(_bounded_map(pool, decode, todo, ahead))
+        with (
+            self._bar("Embedding images", len(todo)) as advance,
+            self._writer(distinct) as write,
+            results as decoded,
+        ):
             for key, row, result in decoded:
                 if isinstance(result, ImageError):
                     broken[key] = result
                     fail(row, result)
                 else:
-                    pixels, image = result
+                    pixels, image, ticket = result
                     if pixels is not None:
                         batch[key] = pixels
                     if image is not None:
-                        shown[key] = image
+                        shown[key] = image, ticket
+                    del image
+                del result  # only `shown` keeps whole images
                 if len(batch) == self.image_batch:
                     embed()
                 if len(shown) == SHOWN_AT_ONCE:
@@ -362,8 +402,7 @@ class Embedder:
                 advance(1)
             if batch:
                 embed()
-            if shown:
-                show()
+            show()
         return broken
 
     # ------------------------------------------------------------------- texts
@@ -453,7 +492,7 @@ class Embedder:
 
 def _bounded_map(
     pool: ThreadPoolExecutor, work: Callable[[Item], Result], items: Iterable[Item], ahead: int
-) -> Iterator[Result]:
+) -> Generator[Result, None, None]:
     """`pool.map` with at most `ahead` results waiting, so that memory stays bounded."""
     waiting: deque[Future[Result]] = deque()
     try:
@@ -466,3 +505,49 @@ def _bounded_map(
     finally:
         for future in waiting:
             future.cancel()
+
+
+@contextmanager
+def _counted_map(
+    pool: ThreadPoolExecutor,
+    work: Callable[[Item, Ticket], Result],
+    items: Iterable[tuple[Item, int]],
+    ahead: int,
+    give_back: Callable[[], None],
+) -> Iterator[Iterator[Result]]:
+    """`_bounded_map` of work on images, which begins only when their pixels could be taken from `IN_FLIGHT`.
+
+    Args:
+        pool: Threads that work.
+        work: Function of an item and its ticket.
+        items: Items and their numbers of pixels.
+        ahead: Largest number of results waiting.
+        give_back: Function that gives back the pixels of results that the caller still holds.
+    """
+    waiting: deque[Future[Result]] = deque()
+    tickets: deque[Ticket] = deque()
+
+    def results() -> Iterator[Result]:
+        for item, pixels in items:
+            # Before this thread waits, it gives back what it holds itself: nobody waits for one who waits.
+            while (ticket := IN_FLIGHT.try_take(pixels)) is None and waiting:
+                yield waiting.popleft().result()
+            if ticket is None:
+                give_back()
+                ticket = IN_FLIGHT.take(pixels)
+            while tickets and tickets[0].given_back:
+                tickets.popleft()
+            tickets.append(ticket)
+            waiting.append(pool.submit(work, item, ticket))
+            if len(waiting) >= ahead:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+    try:
+        yield results()
+    finally:
+        for future in waiting:
+            future.cancel()
+        for ticket in tickets:
+            ticket.give_back()

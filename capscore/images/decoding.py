@@ -10,13 +10,17 @@ from __future__ import annotations
 import io
 import re
 import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
 from PIL import Image, ImageFile, UnidentifiedImageError
 
 from ..errors import ImageError
+from .encoded import Encoded
 from .given import describe, image_error, lock_of
+from .in_flight import IN_FLIGHT
 
 DECODING = 1
 """Version of the decoding, part of every cached embedding's key; raised whenever pixels change."""
@@ -37,6 +41,7 @@ _UPRIGHT = {
     8: Image.Transpose.ROTATE_90,
 }
 _ORIENTATION_TAG = 0x0112
+_TILE_WIDTH_TAG, _TILE_HEIGHT_TAG = 322, 323
 
 # Not raster images: Pillow passes EPS to Ghostscript and the others to programs of the operating system.
 _NOT_RASTER = {"EPS", "WMF", "EMF", "BUFR", "GRIB", "HDF5", "MPEG"}
@@ -76,17 +81,45 @@ class _StrictDecoding:
 _STRICT = _StrictDecoding()
 
 
-def decode(data: bytes, name: str) -> Image.Image:
+Hold = Callable[[int], AbstractContextManager[None]]
+"""Holds pixels while an image is decoded: `IN_FLIGHT.hold`, or nothing where the caller has taken them."""
+
+
+def count_pixels(image: Any, encoded: Encoded | None) -> int:
+    """How many pixels decoding takes from `IN_FLIGHT`: the image's own, and a quarter of its encoded bytes.
+
+    Only the beginning of encoded images is read. 0 if it cannot be, because then decoding says what is wrong.
+
+    Args:
+        image: Image in any form.
+        encoded: Its encoded form, or None.
+    """
+    try:
+        if encoded is not None:
+            with encoded.open() as file, Image.open(file) as opened:
+                return opened.width * opened.height + encoded.size // 4
+        if isinstance(image, Image.Image):
+            return image.width * image.height
+        height, width = image.shape[:2]
+        return int(height) * int(width)
+    except Exception:  # plugins raise whatever they like, and so do objects that are no images
+        return 0
+
+
+def decode(data: bytes, name: str, hold: Hold = IN_FLIGHT.hold) -> Image.Image:
     """Encoded bytes → RGB."""
     try:
         with _STRICT, Image.open(io.BytesIO(data)) as image:
             if image.format in _NOT_RASTER:
                 raise image_error(f"{name} is {image.format}, not a raster image; convert it to PNG")
             _check_size(image.size, name)
-            image.load()
-            if image.format == "PNG":
-                _mend_png_transparency(image, bits=data[24])
-            return _upright_rgb(image, name)
+            _check_tile(image, name)
+            with hold(image.width * image.height + len(data) // 4):
+                image.load()
+                _check_size(image.size, name)  # an icon may hold a larger image than it says
+                if image.format == "PNG":
+                    _mend_png_transparency(image, bits=data[24])
+                return _upright_rgb(image, name)
     except UnidentifiedImageError:
         raise image_error(f"{name} is not an image that can be read: {_looks_like(data)}") from None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
@@ -98,26 +131,26 @@ def decode(data: bytes, name: str) -> Image.Image:
         raise image_error(f"{name} is cut short or damaged: {error or type(error).__name__}") from None
 
 
-def rgb_pixels(image: Any) -> Image.Image:
+def rgb_pixels(image: Any, hold: Hold = IN_FLIGHT.hold) -> Image.Image:
     """A PIL image or an array → RGB in new memory."""
     if isinstance(image, Image.Image):
-        return _pil_pixels(image)
+        return _pil_pixels(image, hold)
     array = _as_array(image)
     if array is None:
         raise image_error(f"{describe(image)} is not an image; {_EXPECTED}")
     _check_array(array)
-    _check_size((array.shape[1], array.shape[0]), describe(image))
     if array.shape[2:] == (1,):
         array = array[..., 0]
-    return _upright_rgb(Image.fromarray(array), describe(image))
+    with hold(array.shape[0] * array.shape[1]):
+        return _upright_rgb(Image.fromarray(array), describe(image))
 
 
-def _pil_pixels(image: Image.Image) -> Image.Image:
+def _pil_pixels(image: Image.Image, hold: Hold) -> Image.Image:
     name = describe(image)
     if not image.width or not image.height:
         raise image_error(f"{name} has no pixels")
     _check_size(image.size, name)
-    with lock_of(image):  # loading and palettes change the object
+    with hold(image.width * image.height), lock_of(image):  # loading and palettes change the object
         try:
             with _STRICT:
                 image.load()
@@ -135,7 +168,10 @@ def _upright_rgb(image: Image.Image, name: str) -> Image.Image:
     except Exception:  # a photo with damaged EXIF is still a photo, of unknown orientation
         turn = None
     rgb = _rgb(image, name)
-    upright = rgb.copy() if turn is None else rgb.transpose(turn)
+    if turn is not None:
+        upright = rgb.transpose(turn)
+    else:
+        upright = rgb.copy() if rgb is image else rgb
     upright.info = {}  # it would still contain the orientation
     return upright
 
@@ -159,7 +195,7 @@ def _rgb(image: Image.Image, name: str) -> Image.Image:
         image = image.convert("LA")
     if image.has_transparency_data:
         white = Image.new("RGBA", image.size, "white")
-        image = Image.alpha_composite(white, image.convert("RGBA"))
+        image = Image.alpha_composite(white, image if image.mode == "RGBA" else image.convert("RGBA"))
     return image if image.mode == "RGB" else image.convert("RGB")
 
 
@@ -182,6 +218,16 @@ def _check_size(size: tuple[int, int], name: str) -> None:
         raise too_large_error(name, f"{size[0]} × {size[1]} = {size[0] * size[1]:,} pixels")
 
 
+def _check_tile(image: Image.Image, name: str) -> None:
+    """Refuse a TIFF whose single tiles are larger than an image may be: each is decoded whole."""
+    tags = getattr(image, "tag_v2", {})
+    width, height = tags.get(_TILE_WIDTH_TAG), tags.get(_TILE_HEIGHT_TAG)
+    if isinstance(width, int) and isinstance(height, int):
+        limit = Image.MAX_IMAGE_PIXELS
+        if limit is not None and width * height > limit:
+            raise too_large_error(name, f"tiles of {width} × {height} = {width * height:,} pixels")
+
+
 def too_large_error(name: str, extent: str) -> ImageError:
     return image_error(
         f"{name} has {extent}; the limit is {Image.MAX_IMAGE_PIXELS:,}. "
@@ -191,15 +237,25 @@ def too_large_error(name: str, extent: str) -> ImageError:
 
 def _as_array(image: Any) -> np.ndarray | None:
     """An array or tensor of any library as a NumPy array, or None for anything else."""
+    if isinstance(image, np.ma.MaskedArray) and np.ma.is_masked(image):
+        raise image_error(f"{describe(image)} has masked pixels, whose colour is unknown; fill them first")
     if isinstance(image, np.ndarray):
         return image
+    if str(getattr(image, "device", "")) == "meta":
+        raise image_error(f"{describe(image)} is on the device 'meta', which stores no pixels")
     try:
         if hasattr(image, "detach"):
             return image.detach().cpu().numpy()
         return np.asarray(image) if hasattr(image, "__array__") else None
-    except TypeError:  # dtypes that NumPy lacks, such as bfloat16
+    except MemoryError:
+        raise
+    except Exception as error:  # dtypes that NumPy lacks, such as bfloat16; sparse and nested tensors
         given = describe(image)
-        raise image_error(f"{given} does not hold uint8; scale it to 0…255 and convert to uint8") from None
+        if isinstance(error, TypeError) and "uint8" not in str(getattr(image, "dtype", "")):
+            how = "does not hold uint8; scale it to 0…255 and convert to uint8"
+        else:
+            how = f"cannot be made a NumPy array: {' '.join(str(error).split()):.150}"
+        raise image_error(f"{given} {how}") from None
 
 
 def _check_array(array: np.ndarray) -> None:
@@ -220,6 +276,7 @@ def _check_array(array: np.ndarray) -> None:
                 "array.transpose(1, 2, 0), for a tensor tensor.permute(1, 2, 0)"
             )
         raise image_error(f"{given} has {shape[2]} channels; expected 1, 3 or 4 in the last place")
+    _check_size((shape[1], shape[0]), given)
     if array.dtype != np.uint8:
         raise image_error(f"{given} {_how_to_uint8(array)}")
 

@@ -10,10 +10,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO, TypeVar
 
 import xxhash
 
+from ..files.sizes import IMAGE_BYTES, readable_size
 from .given import image_error
+
+Got = TypeVar("Got")
 
 _CHUNK = 2**20
 
@@ -40,9 +44,19 @@ class Encoded(ABC):
     def key(self) -> str:
         """Key of the bytes; raises like `read`."""
 
-    def _refuse_empty(self, size: int) -> None:
+    @abstractmethod
+    def open(self) -> BinaryIO:
+        """The bytes as an open file, for those who need only its beginning; raises like `read`."""
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """Number of bytes; raises like `read`."""
+
+    def _check_size(self, size: int) -> None:
         if not size:
             raise image_error(f"{self.name} is empty (0 bytes)")
+        refuse_large(self.name, size)
 
 
 @dataclass(frozen=True)
@@ -53,8 +67,15 @@ class EncodedBytes(Encoded):
 
     def read(self) -> bytes:
         data = self.fetch()
-        self._refuse_empty(len(data))
+        self._check_size(len(data))
         return data
+
+    def open(self) -> BinaryIO:
+        return io.BytesIO(self.read())
+
+    @property
+    def size(self) -> int:
+        return len(self.read())
 
     def key(self) -> str:
         return bytes_key(self.read())
@@ -67,29 +88,38 @@ class EncodedFile(Encoded):
     path: Path
 
     def read(self) -> bytes:
-        with self._open() as file:
-            data = self._checked(file.read)
-        self._refuse_empty(len(data))
+        with self.open() as file:
+            # one more than the limit tells whether the file has grown since it was opened
+            data = self._checked(lambda: file.read(IMAGE_BYTES.bytes + 1))
+        self._check_size(len(data))
         return data
 
     def key(self) -> str:
         digest, size = xxhash.xxh3_128(), 0
-        with self._open() as file:
+        with self.open() as file:
             while chunk := self._checked(lambda: file.read(_CHUNK)):
                 digest.update(chunk)
                 size += len(chunk)
-        self._refuse_empty(size)
+                refuse_large(self.name, size)
+        self._check_size(size)
         return f"file:{digest.hexdigest()}"
 
-    def _open(self) -> io.BufferedReader:
+    @property
+    def size(self) -> int:
+        with self.open():  # says what is wrong if there is no such file
+            return self._checked(lambda: os.stat(self.path).st_size)
+
+    def open(self) -> BinaryIO:
         try:
-            kind = os.stat(self.path).st_mode
+            about = os.stat(self.path)
+            kind = about.st_mode
             if stat.S_ISDIR(kind):
                 raise image_error(f"{self.name} is a folder; expected one image file")
             if not stat.S_ISREG(kind):
                 raise image_error(
                     f"{self.name} is not a regular file and cannot be read twice; pass its bytes"
                 )
+            refuse_large(self.name, about.st_size)
             return open(self.path, "rb")
         except FileNotFoundError:
             place = "" if self.path.is_absolute() else f" in {os.getcwd()}"
@@ -103,11 +133,17 @@ class EncodedFile(Encoded):
             return "; if it is base64, pass the decoded bytes or a data URI (data:image/jpeg;base64,…)"
         return ""
 
-    def _checked(self, read: Callable[[], bytes]) -> bytes:
+    def _checked(self, read: Callable[[], Got]) -> Got:
         try:
             return read()
         except OSError as error:
             raise image_error(f"{self.name} cannot be read: {error.strerror or error}") from None
+
+
+def refuse_large(name: str, size: int) -> None:
+    """Raise ImageError if an encoded image has more bytes than the limit."""
+    if size > IMAGE_BYTES.bytes:
+        raise image_error(f"{name} has {readable_size(size)}; {IMAGE_BYTES}")
 
 
 def bytes_key(data: bytes) -> str:

@@ -35,9 +35,12 @@ def describe(image: Any) -> str:
         return f"{type(image).__name__} of length {len(image)}"
     if isinstance(image, Image.Image):
         return f"PIL image (mode {image.mode}, {image.width} × {image.height})"
-    if hasattr(image, "shape") and hasattr(image, "dtype"):
-        kind = "array" if isinstance(image, np.ndarray) else type(image).__name__
-        return f"{kind} of shape {tuple(image.shape)} and dtype {str(image.dtype).removeprefix('torch.')}"
+    try:
+        if hasattr(image, "shape") and hasattr(image, "dtype"):
+            kind = "array" if isinstance(image, np.ndarray) else type(image).__name__
+            return f"{kind} of shape {tuple(image.shape)} and dtype {str(image.dtype).removeprefix('torch.')}"
+    except Exception:  # a nested tensor has no shape, and raises when it is asked
+        return f"an object of type {type(image).__name__}"
     if image is None or isinstance(image, (bool, int, float)):
         return repr(image)
     return f"an object of type {type(image).__name__}"

@@ -6,15 +6,21 @@ of mode RGB; short strings that are equal only for equal content.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import xxhash
 from PIL import Image
 
-from .decoding import decode, rgb_pixels
-from .encoded import bytes_key
+from ..errors import ImageError
+from .decoding import Hold, count_pixels, decode, rgb_pixels
+from .encoded import Encoded, EncodedFile, bytes_key
 from .given import describe, image_error
+from .in_flight import IN_FLIGHT, Ticket
 from .sources import find_encoded
+
+_READ_FIRST = 2**20  # bytes of a file that is read before its pixels are taken from `IN_FLIGHT`
 
 
 def content_key(image: Any, *, allow_urls: bool = False, allow_private_urls: bool = False) -> str:
@@ -78,15 +84,67 @@ def load_image(
     (255, 204, 204)
     """
     encoded = find_encoded(image, allow_urls, allow_private_urls)
+    decoded, ticket = _load_with_ticket(image, encoded, expected_key)
+    ticket.give_back()
+    return decoded
+
+
+def load_with_ticket(image: Any, *, expected_key: str) -> tuple[Image.Image, Ticket]:
+    """`load_image` of an image, but no URL, and the pixels taken from `IN_FLIGHT`, to be given back."""
+    return _load_with_ticket(image, find_encoded(image, False), expected_key)
+
+
+def _load_with_ticket(
+    image: Any, encoded: Encoded | None, expected_key: str | None
+) -> tuple[Image.Image, Ticket]:
+    tickets = []
+
+    @contextmanager
+    def keep(pixels: int) -> Iterator[None]:
+        tickets.append(IN_FLIGHT.take(pixels))
+        yield
+
+    try:
+        if isinstance(encoded, EncodedFile) and encoded.size > _READ_FIRST:
+            # a thread that waits should not have the whole file in memory already
+            with keep(count_pixels(image, encoded)):
+                decoded = _load(image, encoded, expected_key, lambda pixels: nullcontext())
+        else:
+            decoded = _load(image, encoded, expected_key, keep)
+    except BaseException:
+        for ticket in tickets:
+            ticket.give_back()
+        raise
+    return decoded, tickets[0]
+
+
+def pixels_to_decode(image: Any) -> int:
+    """How many pixels of `IN_FLIGHT` an image takes while it is decoded; 0 if it cannot be.
+
+    Args:
+        image: Image in any form that `load_image` takes, but no URL.
+    """
+    try:
+        return count_pixels(image, find_encoded(image, False))
+    except ImageError:  # decoding says what is wrong
+        return 0
+
+
+def load_counted_image(image: Any, *, expected_key: str) -> Image.Image:
+    """`load_image` of an image, but no URL, whose `pixels_to_decode` the caller took from `IN_FLIGHT`."""
+    return _load(image, find_encoded(image, False), expected_key, lambda pixels: nullcontext())
+
+
+def _load(image: Any, encoded: Encoded | None, expected_key: str | None, hold: Hold) -> Image.Image:
     if encoded is None:
-        rgb, name = rgb_pixels(image), describe(image)
+        rgb, name = rgb_pixels(image, hold), describe(image)
         changed = expected_key is not None and _pixel_key(rgb) != expected_key
     else:
         data, name = encoded.read(), encoded.name
         changed = expected_key is not None and bytes_key(data) != expected_key
     if changed:
         raise image_error(f"{name} changed while being scored")
-    return rgb if encoded is None else decode(data, name)
+    return rgb if encoded is None else decode(data, name, hold)
 
 
 def _pixel_key(rgb: Image.Image) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import Setting
+from ..files.sizes import IMAGE_BYTES
 from .encoded import Encoded, EncodedBytes, EncodedFile
 from .fetch import Fetch
 from .given import describe, image_error, lock_of
@@ -110,7 +111,7 @@ def _read_open_file(file: Any) -> bytes:
         try:
             position = file.tell()
             file.seek(0)
-            data = file.read()
+            data = file.read(IMAGE_BYTES.bytes + 1)  # one more tells that there is more
             file.seek(position)
         except (OSError, ValueError) as error:  # closed, or a pipe
             raise image_error(f"{describe(file)} cannot be read: {error}; pass its path or bytes") from None
