@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import html
+import logging
+import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ..backbones.base import Backbone
 from ..errors import CapscoreError
 from ..text.languages import NAMES, language_code
+from .app_inputs import MOST_CHARACTERS, MOST_UPLOAD_BYTES, given_text
 from .markup import render
 
 if TYPE_CHECKING:
@@ -73,12 +76,47 @@ class LoadedOnce:
 
 
 @contextmanager
-def errors_as_messages(gr: Any) -> Iterator[None]:
-    """Show an error of capscore in the browser, as text."""
+def errors_as_messages(gr: Any, photo: Any = None) -> Iterator[None]:
+    """Show an error of capscore in the browser, as text; of any other error only that there was one.
+
+    Args:
+        gr: The gradio module.
+        photo: Path of the uploaded photo, of which the visitor is told the name alone.
+    """
     try:
         yield
     except CapscoreError as error:
-        raise gr.Error(html.escape(str(error), quote=False)) from error
+        message = str(error)
+        if isinstance(photo, str) and len(photo) > 1:
+            message = message.replace(photo, os.path.basename(photo))
+        raise gr.Error(html.escape(message, quote=False), print_exception=False) from error
+    except Exception as error:
+        logging.getLogger(__name__).exception("the demo failed")
+        message = "Something went wrong inside the demo; its log says what."
+        raise gr.Error(message, print_exception=False) from error
+
+
+def new_app(gr: Any, metric: str) -> Any:
+    """An empty page: no telemetry; uploads are removed after an hour."""
+    return gr.Blocks(title=TITLES[metric], analytics_enabled=False, delete_cache=(600, 3600))
+
+
+def launch(app: Any, **options: Any) -> Any:
+    """Start a demo: no file of this machine is served, uploads are small, and few visitors wait at once.
+
+    Args:
+        app: What `build_app` made.
+        **options: Further arguments of gradio's `launch`, such as `server_name`.
+    """
+    return app.queue(max_size=20).launch(
+        **{
+            "show_error": False,  # messages are shown all the same, other errors are not
+            "max_file_size": MOST_UPLOAD_BYTES,
+            "allowed_paths": [],
+            "enable_monitoring": False,
+            **options,
+        }
+    )
 
 
 def heading(gr: Any, metric: str, backbone: str | Backbone) -> Any:
@@ -94,7 +132,7 @@ def photo_box(gr: Any, height: int) -> Any:
 
 def captions_box(gr: Any, label: str = "Captions, one per line", **options: Any) -> Any:
     """A box for texts, one per line."""
-    return gr.Textbox(label=label, **{"lines": 2, "max_lines": 12, **options})
+    return gr.Textbox(label=label, **{"lines": 2, "max_lines": 12, "max_length": MOST_CHARACTERS, **options})
 
 
 def language_box(gr: Any, info: str) -> Any:
@@ -120,27 +158,8 @@ def signature_box(gr: Any, label: str = "Signature: quote it with the numbers", 
 
 def language_in(language: str | None) -> str | None:
     """The content of the language box → a primary subtag, or None."""
+    language = given_text(language, "the language")
     return language_code(language) if language and language.strip() else None
-
-
-def lines_in(text: str | None) -> list[str]:
-    """The lines of a text that are not blank."""
-    return [line.strip() for line in (text or "").splitlines() if line.strip()]
-
-
-def given_captions(captions: str | None) -> list[str]:
-    """The captions in a box; an error where there is none."""
-    lines = lines_in(captions)
-    if not lines:
-        raise CapscoreError("there is no caption: write at least one line")
-    return lines
-
-
-def given_photo(photo: str | None) -> str:
-    """The path of the photo in a box; an error where there is none."""
-    if not photo:
-        raise CapscoreError("there is no photo: upload one, or click an example")
-    return photo
 
 
 def language_notes(backbone: Backbone, code: str | None) -> list[str]:

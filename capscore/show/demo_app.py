@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import CapscoreError, MissingExtraError
 from ..scorers import load, scorer_class
 from ..scorers.clip_score import W
+from .app_inputs import given_captions, given_photo, given_text, lines_in
 from .app_parts import (
     ABOUT,
     READING,
@@ -21,14 +22,13 @@ from .app_parts import (
     captions_box,
     errors_as_messages,
     example_photo,
-    given_captions,
-    given_photo,
     heading,
     hint,
     language_box,
     language_in,
     language_notes,
-    lines_in,
+    launch,
+    new_app,
     photo_box,
     show_examples,
     signature_box,
@@ -37,6 +37,8 @@ from .app_parts import (
 from .explain_app import explain_app
 from .markup import render
 from .perturbation_app import perturbation_app
+
+__all__ = ["build_app", "launch"]
 
 if TYPE_CHECKING:
     import gradio
@@ -83,7 +85,7 @@ EXAMPLES = (
 
 
 def build_app(metric: str, *, backbone: str | None = None, device: str | None = None) -> gradio.Blocks:
-    """The demo of one metric; `.launch()` starts it. The backbone is loaded at the first request.
+    """The demo of one metric; `launch` starts it. The backbone is loaded at the first request.
 
     Args:
         metric: "mcs", "pr_mcs", "clip_score", "infometic", "ref_clip_score" or "cider". The demo of PR-MCS
@@ -123,10 +125,10 @@ def _photo_app(gr: Any, metric: str, backbone: str | None, device: str | None) -
     def score(
         photo: str | None, captions: str, references: str = "", language: str | None = None
     ) -> tuple[str, str]:
-        with errors_as_messages(gr):
+        with errors_as_messages(gr, photo):
             return _score(loaded, photo, captions, references if needs_references else None, language)
 
-    with gr.Blocks(title=TITLES[metric]) as app:
+    with new_app(gr, metric) as app:
         heading(gr, metric, name)
         with gr.Row():
             with gr.Column():
@@ -154,7 +156,7 @@ def _text_app(gr: Any, metric: str) -> gradio.Blocks:
         with errors_as_messages(gr):
             return _score_texts(loaded, captions, references, language)
 
-    with gr.Blocks(title=TITLES[metric]) as app:
+    with new_app(gr, metric) as app:
         gr.Markdown(f"# {TITLES[metric]}\n{ABOUT[metric]}")
         with gr.Row():
             with gr.Column():
@@ -182,9 +184,10 @@ def _score(
     photo, lines = given_photo(photo), given_captions(captions)
     lists = None
     if references is not None:
-        if not lines_in(references):
+        given = lines_in(references, "the references")
+        if not given:
             raise CapscoreError("there is no reference: write at least one line")
-        lists = [lines_in(references)] * len(lines)
+        lists = [given] * len(lines)
     code = language_in(language)
     scorer = loaded.get()
     scores = scorer.score(lines, [photo] * len(lines), lists, code)
@@ -194,7 +197,8 @@ def _score(
 
 def _score_texts(loaded: LoadedOnce, captions: str, references: str, language: str | None) -> tuple[str, str]:
     lines = given_captions(captions)
-    lists = [lines_in(part) for part in re.split(r"\n\s*\n", references or "") if part.strip()]
+    text = given_text(references, "the references")
+    lists = [lines_in(part, "the references") for part in re.split(r"\n\s*\n", text) if part.strip()]
     if len(lists) != len(lines):
         raise CapscoreError(
             f"{len(lines)} captions but the references of {len(lists)} photos: put an empty line between "

@@ -12,19 +12,18 @@ from ..errors import CapscoreError
 from ..images.load import load_image
 from ..infometic.weights import INFO_CLIP
 from ..text.word_classes import supported
+from .app_inputs import given_captions, given_photo, whole_number
 from .app_parts import (
-    TITLES,
     LoadedOnce,
     captions_box,
     errors_as_messages,
     example_photo,
-    given_captions,
-    given_photo,
     heading,
     hint,
     language_box,
     language_in,
     language_notes,
+    new_app,
     photo_box,
     show_examples,
     signature_box,
@@ -72,6 +71,7 @@ READING = (
     "So a mark in a long caption, or on one of many regions, is a hint, not a proof. Compare scores only "
     "under the same signature."
 )
+MOST_SHOWN = 20  # missed regions
 HEADS = ["caption", "text precision", "vision recall", "overall"]
 
 
@@ -86,10 +86,10 @@ def explain_app(gr: Any, backbone: str | Backbone | None, device: str | None) ->
     def score(
         photo: str | None, captions: str, language: str | None = None, most_missed: float = MOST_MISSED
     ) -> tuple[str, list[list[Any]], str]:
-        with errors_as_messages(gr):
+        with errors_as_messages(gr, photo):
             return _score(loaded, photo, captions, language, most_missed)
 
-    with gr.Blocks(title=TITLES["infometic"]) as app:
+    with new_app(gr, "infometic") as app:
         heading(gr, "infometic", name)
         with gr.Row():
             with gr.Column(scale=1, min_width=300):
@@ -101,7 +101,9 @@ def explain_app(gr: Any, backbone: str | Backbone | None, device: str | None) ->
                     "It determines which words are content words; with the weights that ship it changes "
                     "scores as well. Not stated counts as English.",
                 )
-                missed = gr.Slider(0, 20, value=MOST_MISSED, step=1, label="Maximum number of missed regions")
+                missed = gr.Slider(
+                    0, MOST_SHOWN, value=MOST_MISSED, step=1, label="Maximum number of missed regions"
+                )
                 button = gr.Button("Explain", variant="primary")
                 with above:
                     show_examples(gr, examples(), [photo, captions, language], "demo,nouns")
@@ -125,8 +127,7 @@ def _score(
 ) -> tuple[str, list[list[Any]], str]:
     """Notes and the page in a frame; rows under `HEADS`; the signature."""
     photo, lines = given_photo(photo), given_captions(captions)
-    if most_missed is None or most_missed != int(most_missed) or most_missed < 0:
-        raise CapscoreError(f"{most_missed!r} missed regions: expected a whole number of at least 0")
+    missed = whole_number(most_missed, "missed regions", 0, MOST_SHOWN)
     code = language_in(language)
     scorer = loaded.get()
     problem = scorer.language_problem(code or "")
@@ -140,7 +141,7 @@ def _score(
         "What is wrong, and what is missing",
         scores.signature,
         scorer.beta,
-        int(most_missed),
+        missed,
     )
     # a page of its own: its style stays inside, and nothing in it can run
     frame = render("framed_page.html", page=page)

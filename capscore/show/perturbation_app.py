@@ -13,19 +13,19 @@ from ..errors import CapscoreError, InputError, MissingExtraError
 from ..perturbations.differences import word_changes
 from ..perturbations.published import KINDS, ORDERS, P, find_objects, perturb
 from ..scorers.pr_mcs import RECIPE
+from .app_inputs import given_photo, given_text, whole_number
 from .app_parts import (
     READING,
-    TITLES,
     LoadedOnce,
     captions_box,
     errors_as_messages,
     example_photo,
-    given_photo,
     heading,
     hint,
     language_box,
     language_in,
     language_notes,
+    new_app,
     photo_box,
     show_examples,
     signature_box,
@@ -97,10 +97,10 @@ def perturbation_app(gr: Any, backbone: str | Backbone | None, device: str | Non
         p: float = P,
         order: str = ORDERS[0],
     ) -> tuple[str, str]:
-        with errors_as_messages(gr):
+        with errors_as_messages(gr, photo):
             return _score(scorers, photo, caption, language_in(language), objects, edited, seed, p, order)
 
-    with gr.Blocks(title=TITLES["pr_mcs"]) as app:
+    with new_app(gr, "pr_mcs") as app:
         heading(gr, "pr_mcs", name)
         with gr.Row():
             with gr.Column(scale=2, min_width=320):
@@ -175,7 +175,8 @@ def _score(
     order: str,
 ) -> tuple[str, str]:
     photo = given_photo(photo)
-    caption, edited = " ".join((caption or "").split()), " ".join((edited or "").split())
+    caption = " ".join(given_text(caption, "the caption").split())
+    edited = " ".join(given_text(edited, "the edit").split())
     if not caption:
         raise CapscoreError("there is no caption: write what the photo shows")
     given = _objects(objects)
@@ -191,7 +192,7 @@ def _score(
 
 
 def _objects(line: str | None) -> list[str]:
-    line = line or ""
+    line = given_text(line, "the objects")
     for comma in "、，،;\n":
         line = line.replace(comma, ",")
     return [part.strip() for part in line.split(",") if part.strip()]
@@ -200,11 +201,18 @@ def _objects(line: str | None) -> list[str]:
 def _variant(
     caption: str, kind: str, code: str | None, objects: Sequence[str], seed: float, p: float, order: str
 ) -> Variant:
-    if seed is None or seed != int(seed):
-        raise CapscoreError(f"seed={seed!r}: expected a whole number")
     given = [objects] if kind == "substitution" and objects else None
+    drawn = whole_number(seed, "seed", 0, 2**32 - 1)
     try:
-        made = perturb([caption], kind, code, p=p, seed=int(seed), objects=given, order=order)
+        made = perturb(
+            [caption],
+            kind,
+            code,
+            p=p,
+            seed=drawn,
+            objects=given,
+            order=order,
+        )
     except MissingExtraError as error:
         return Variant(kind, reason=str(error))
     except InputError as error:

@@ -3,9 +3,9 @@
 `python app.py` starts it; it needs no model.
 """
 
-from capscore.show.demo_app import build_app
+from capscore.show.demo_app import build_app, launch
 
 demo = build_app("cider")
 
 if __name__ == "__main__":
-    demo.launch(show_error=True)
+    launch(demo)

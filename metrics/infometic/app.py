@@ -3,9 +3,9 @@
 `python app.py` starts it; the backbone comes from PyPI, so it needs no Hub.
 """
 
-from capscore.show.demo_app import build_app
+from capscore.show.demo_app import build_app, launch
 
 demo = build_app("infometic")
 
 if __name__ == "__main__":
-    demo.launch(show_error=True)
+    launch(demo)

@@ -3,9 +3,9 @@
 CAPSCORE_BACKBONE=embedded runs it without the Hub.
 """
 
-from capscore.show.demo_app import build_app
+from capscore.show.demo_app import build_app, launch
 
 demo = build_app("mcs")
 
 if __name__ == "__main__":
-    demo.launch(show_error=True)
+    launch(demo)

@@ -3,9 +3,9 @@
 `python app.py` starts it; the weights ship with capscore, so it needs no Hub.
 """
 
-from capscore.show.demo_app import build_app
+from capscore.show.demo_app import build_app, launch
 
 demo = build_app("pr_mcs")
 
 if __name__ == "__main__":
-    demo.launch(show_error=True)
+    launch(demo)

@@ -36,6 +36,14 @@ def _own_folders(tmp_path_factory, monkeypatch):
 
 
 @pytest.fixture
+def uploads(tmp_path, monkeypatch) -> Path:
+    """The folder in which gradio keeps uploads."""
+    monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path / "uploads"))
+    (tmp_path / "uploads").mkdir()
+    return tmp_path / "uploads"
+
+
+@pytest.fixture
 def load() -> Callable[..., CaptionModule]:
     """Loads a module by its slug as a user does; on the toy backbone unless told otherwise."""
 

@@ -7,12 +7,14 @@ import re
 import sys
 
 import pytest
+import requests
 
 import capscore
 from capscore.errors import CapscoreError, MissingExtraError, RecipeWarning
 from capscore.perturbations.published import KINDS, perturb
-from capscore.show import demo_app, perturbation_app
-from capscore.show.demo_app import EXAMPLES, build_app
+from capscore.show import app_inputs, demo_app, perturbation_app
+from capscore.show.app_parts import TITLES
+from capscore.show.demo_app import EXAMPLES, build_app, launch
 from capscore.text.languages import language_code
 
 from ..photos import encode
@@ -22,8 +24,8 @@ gr = pytest.importorskip("gradio")
 
 
 @pytest.fixture
-def photo(tmp_path) -> str:
-    path = tmp_path / "red.png"
+def photo(uploads) -> str:
+    path = uploads / "red.png"
     path.write_bytes(encode(RED))
     return str(path)
 
@@ -80,7 +82,7 @@ def test_what_is_off_is_noted(photo):
         ({1: " \n"}, "there is no caption"),
         ({2: ""}, "there is no reference"),
         ({3: "klingonish"}, "unknown language code 'klingonish'"),
-        ({0: __file__}, "row 0, image: .*test_demo_app.py"),
+        ({0: __file__}, "the photo was not uploaded"),
     ],
 )
 def test_errors_are_shown(photo, change, message):
@@ -285,7 +287,7 @@ def test_notes_on_perturbed_captions(photo, fine_tuned):
         ({5: None}, "seed=None: expected a whole number"),
         ({6: 2}, "p=2: expected a probability"),
         ({7: "all"}, "order 'all' is not one of published, every"),
-        ({0: __file__}, "row 0, image: .*test_demo_app.py"),
+        ({0: __file__}, "the photo was not uploaded"),
     ],
 )
 def test_errors_on_perturbed_captions_are_shown(photo, fine_tuned, change, message):
@@ -378,13 +380,20 @@ def test_examples_are_in_order(embedded):
     assert [name for name, _ in demo_app._examples("clip_score")] == ["English"]
 
 
+QUIET = {
+    "server_name": "127.0.0.1",
+    "prevent_thread_lock": True,
+    "quiet": True,
+    "share": False,
+    "inbrowser": False,
+}
+
+
 def test_the_server_answers(photo):
     """As a browser would ask, over HTTP on this machine."""
     client = pytest.importorskip("gradio_client")
     app = build_app("mcs", backbone=ColourBackbone())
-    _, address, _ = app.launch(
-        server_name="127.0.0.1", prevent_thread_lock=True, quiet=True, share=False, inbrowser=False
-    )
+    _, address, _ = launch(app, **QUIET)
     try:
         browser = client.Client(address, verbose=False)
         bars, signature = browser.predict(client.handle_file(photo), "red\nblue", "", "en", api_name="/score")
@@ -395,3 +404,52 @@ def test_the_server_answers(photo):
         assert html.unescape(str(caught.value)) == str(caught.value)
     finally:
         app.close()
+
+
+def test_the_server_reads_uploads_alone(photo, tmp_path, monkeypatch):
+    """What a program may send that is no browser: other files of this machine, and very large ones."""
+    secret = tmp_path / "secret.png"
+    secret.write_bytes(encode(RED))
+    app = build_app("mcs", backbone=ColourBackbone())
+    _, address, _ = launch(app, **QUIET)
+    address = f"{address}gradio_api"
+
+    def ask(photo, *values):
+        """The answer to a click on Score: the last event that the server sends."""
+        body = {"data": [photo, *values]}
+        started = requests.post(f"{address}/call/score", json=body, timeout=60)
+        assert started.status_code == 200, started.text
+        return requests.get(f"{address}/call/score/{started.json()['event_id']}", timeout=60).text
+
+    def upload(name, content):
+        return requests.post(f"{address}/upload", files={"files": (name, content)}, timeout=60)
+
+    try:
+        mine = {"path": upload("mine.png", encode(RED)).json()[0], "meta": {"_type": "gradio.FileData"}}
+        assert "event: complete" in ask(mine, "red", "", "en")
+        for path in (str(secret), f"{mine['path']}/../../../secret.png", "/etc/passwd"):
+            answer = ask({**mine, "path": path}, "red", "", "en")
+            assert "event: error" in answer and "Traceback" not in answer and "2.5" not in answer
+            assert requests.get(f"{address}/file={path}", timeout=60).status_code in (403, 404)
+        large = upload("large.png", bytes(app_inputs.MOST_UPLOAD_BYTES + 1))
+        assert large.status_code == 413
+        assert "this demo reads 100 at most" in ask(mine, "red\n" * 101, "", "en")
+        assert "this demo reads 20,000 at most" in ask(mine, "r" * 20_001, "", "en")
+
+        def fail(*_, **__):
+            raise RuntimeError("the password is 1234")
+
+        monkeypatch.setattr(demo_app, "_bars", fail)
+        answer = ask(mine, "red", "", "en")
+        assert "Something went wrong inside the demo" in answer
+        assert "1234" not in answer and "Traceback" not in answer
+    finally:
+        app.close()
+
+
+@pytest.mark.parametrize("metric", sorted(TITLES))
+def test_no_telemetry_and_no_flagging(metric):
+    app = build_app(metric, backbone=None if metric == "cider" else ColourBackbone())
+    assert app.analytics_enabled is False
+    assert app.delete_cache == (600, 3600)
+    assert {one.api_name for one in app.fns.values() if one.api_name} <= {"score", "load_example"}
