@@ -398,10 +398,10 @@ def _write(request: RobustnessRequest, result: RobustnessResult) -> None:
         agreed = f"\n{agreement_markdown(result.agreed)}" if result.agreed else ""
         write_text(request.markdown, whole + agreed)
     if request.figure is not None or request.bars is not None:
-        from ..show.robustness_figure import write_bars, write_lines
+        from ..show.robustness_figure import write_bars, write_dots
 
         if request.figure is not None:
-            write_lines(result.runs, request.figure)
+            write_dots(result.runs, request.figure)
         if request.bars is not None:
             write_bars(result.runs, request.bars)
 

@@ -1,10 +1,11 @@
-"""Runs of perturbed captions → bars and lines, as in Figures 3 and 6 of Kim et al. (2023)."""
+"""Runs of perturbed captions → bars and dots, as in Figures 3 and 6 of Kim et al. (2023)."""
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from ..benchmark.robustness.run import RobustnessRun
 from ..benchmark.robustness.table import Group, averages, groups
 from ..errors import CapscoreError
 from .benchmark_figure import add_legend, figure_class, save_figure
-from .robustness_table import SHORT, metric_heading
+from .robustness_table import metric_heading
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -65,34 +66,112 @@ def _draw_bars(panel: Axes, group: Group, metric: str, kind: str) -> None:
     _tidy(panel)
 
 
-def write_lines(runs: Sequence[RobustnessRun], path: str | Path) -> Path:
-    """Draw the drop under each perturbation, averaged over languages; panels are data sets, lines metrics.
+def write_dots(runs: Sequence[RobustnessRun], path: str | Path) -> Path:
+    """Draw the drop under each perturbation; panels are data sets, colours and shapes are metrics.
 
-    Published averages over the same languages are dashed. Arguments and errors are those of `write_bars`.
+    A whisker is the bootstrap interval of a single language, or the range over several languages, of which
+    the dot is the mean. A hollow dot is the published value for the same languages. Kinds of perturbation
+    have no order, so no line joins them. Arguments and errors are those of `write_bars`.
     """
     found = _drawn(runs)
-    figure = figure_class()(figsize=(max(5.0, 4.6 * len(found)), 4.0), layout="constrained")
-    panels = figure.subplots(1, len(found), squeeze=False, sharey=True)[0]
+    heights = [0.55 + 0.17 * len(_kinds(group)) * (len(group.metrics) + 1) for group in found]
+    labels = [f"{metric}, published" for group in found for metric in group.metrics]
+    columns = 2 if max(map(len, labels)) <= 36 else 1
+    n_labels = len({label for group in found for label in _dot_labels(group)})
+    height = sum(heights) + 0.5 + 0.17 * (-(-n_labels // columns)) + 0.2 * len(found)
+    figure = figure_class()(figsize=(7.5, height), layout="constrained")
+    panels = figure.subplots(len(found), 1, squeeze=False, height_ratios=heights)[:, 0]
     for panel, group in zip(panels, found, strict=True):
-        kinds = _kinds(group)
-        for number, metric in enumerate(group.metrics):
-            both = averages(group, metric)
-            colour, marker = _COLOURS[number % len(_COLOURS)], _MARKERS[number % len(_MARKERS)]
-            for place, style, name in ((0, "-", metric), (1, "--", f"{metric}, published")):
-                values = [both.get(f"drop_{kind}", (None, None))[place] for kind in kinds]
-                if any(value is not None for value in values):
-                    points = [np.nan if value is None else 100 * value for value in values]
-                    panel.plot(kinds, points, style, marker=marker, color=colour, label=name, markersize=4)
-        panel.axhline(0, color="0.6", linewidth=0.8)
-        panel.set_title(f"{group.name} ({', '.join(run.language for run in group.runs)})", fontsize=9)
-        panel.set_xticks(
-            range(len(kinds)), [SHORT.get(kind, kind) for kind in kinds], rotation=45, fontsize=7
-        )
-        panel.tick_params(axis="y", labelsize=7)
-        _tidy(panel)
-    panels[0].set_ylabel("change of the mean score, percent", fontsize=8)
-    add_legend(figure, panels, ncols=4, fontsize=8)
+        _draw_dots(panel, group)
+    panels[-1].set_xlabel("change of the mean score, percent", fontsize=8)
+    add_legend(figure, panels, ncols=columns, fontsize=8)
     return save_figure(figure, path)
+
+
+def _draw_dots(panel: Axes, group: Group) -> None:
+    kinds, n = _kinds(group), len(group.metrics)
+    for number, metric in enumerate(group.metrics):
+        look = {"color": _COLOURS[number % len(_COLOURS)], "marker": _MARKERS[number % len(_MARKERS)]}
+        below = 0.6 * ((number + 0.5) / n - 0.5)
+        drops = dot_drops(group, metric, kinds)
+        for place, drop in enumerate(drops):
+            if drop.mean is None:
+                continue
+            if drop.low is not None and drop.high is not None:
+                ends = [100 * drop.low, 100 * drop.high]
+                panel.plot(ends, [place + below] * 2, color=look["color"], linewidth=1.5, alpha=0.6)
+            panel.plot(100 * drop.mean, place + below, linestyle="", markersize=5, label=metric, **look)
+        for place, drop in enumerate(drops):
+            if drop.published is not None:
+                panel.plot(
+                    100 * drop.published,
+                    place + below,
+                    linestyle="",
+                    markersize=6,
+                    fillstyle="none",
+                    label=f"{metric}, published",
+                    **look,
+                )
+    panel.axvline(0, color="0.6", linewidth=0.8)
+    panel.set_yticks(range(len(kinds)), kinds, fontsize=8)
+    panel.set_ylim(len(kinds) - 0.4, -0.6)
+    panel.tick_params(axis="x", labelsize=7)
+    panel.tick_params(axis="y", length=0)
+    panel.grid(axis="x", color="0.9")
+    panel.set_axisbelow(True)
+    for side in ("top", "right", "left"):
+        panel.spines[side].set_visible(False)
+    panel.set_title(_dots_title(group), loc="left", fontsize=9)
+
+
+class Drop(NamedTuple):
+    """A drop as the figure shows it: mean over the languages, ends of the whisker, published mean."""
+
+    mean: float | None
+    low: float | None
+    high: float | None
+    published: float | None
+
+
+def dot_drops(group: Group, metric: str, kinds: Sequence[str]) -> list[Drop]:
+    """Drops of a metric under each kind, as shares of the original mean."""
+    both = averages(group, metric)
+    results = [result for _, result in group.results(metric)]
+    found = []
+    for kind in kinds:
+        name = f"drop_{kind}"
+        mean, published = both.get(name, (None, None))
+        if len(results) == 1:
+            low, high = results[0].intervals.get(name) or (None, None)
+        else:
+            values = [part.drop for result in results if (part := result.parts.get(kind)) is not None]
+            present = [value for value in values if value is not None]
+            low, high = (min(present), max(present)) if mean is not None else (None, None)
+        found.append(Drop(mean, low, high, published))
+    return found
+
+
+def _dot_labels(group: Group) -> list[str]:
+    names = []
+    for metric in group.metrics:
+        names.append(metric)
+        if any(drop.published is not None for drop in dot_drops(group, metric, _kinds(group))):
+            names.append(f"{metric}, published")
+    return names
+
+
+def _dots_title(group: Group) -> str:
+    """Name, languages, what a whisker is, and whether texts stood in for photos."""
+    languages = [run.language for run in group.runs]
+    share = f"{100 * group.runs[0].options.confidence:g} %"
+    whisker = "range over the languages"
+    if len(languages) == 1:
+        whisker = f"{share} interval" if group.runs[0].options.bootstrap else ""
+    about = [", ".join(languages), f"whisker: {whisker}" if whisker else ""]
+    if any(run.images != "photos" for run in group.runs):
+        about.append("texts stand in for photos")
+    title = f"{group.name} ({'; '.join(part for part in about if part)})"
+    return "\n".join(textwrap.wrap(title, 95, break_on_hyphens=False))
 
 
 def _drawn(runs: Sequence[RobustnessRun]) -> list[Group]:
