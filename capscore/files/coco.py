@@ -148,11 +148,12 @@ class RowsWithReferences(RowSource):
         self._keys = {} if self._by_id else _keys_of_files(annotations)
         self._new = ("image", "references") if column in (None, "image_id") else ("references",)
         self.columns = [*rows.columns, *self._new]
+        self._images = annotations.images
         self._faults, seen = self._check()
-        left = [key for key in annotations.images if key not in seen]
+        left = [key for key in self._images if key not in seen]
         notes = list(rows.notes)
         if left:
-            some = f"{len(left):,} of the {len(annotations.images):,} images of {annotations.path}"
+            some = f"{len(left):,} of the {len(self._images):,} images of {annotations.path}"
             have = "has no caption" if len(left) == 1 else "have no caption"
             notes.append(f"{some} {have} in {rows.path} (first: {left[0]}); means are over the others")
         self.notes = tuple(notes)
@@ -169,15 +170,15 @@ class RowsWithReferences(RowSource):
     def _check(self) -> tuple[dict[int, InputError], dict[str, str]]:
         faults: dict[int, InputError] = {}
         seen: dict[str, str] = {}
-        about = self._annotations
+        about, images = self._annotations, self._images
         for chunk in self._rows.chunks(CHUNK_ROWS, [self._key_column]):
             for row, value in enumerate(chunk.values(self._key_column)):
                 key, number = self._key(value), chunk.start + row
                 shown = f"{self._key_column} {value!r:.60}"
                 if value is None or value == "":
                     told = f"the row has no {self._key_column}, which its references are found by"
-                elif key is None or key not in about.images:
-                    told = f"{shown} is not among the {len(about.images):,} images of {about.path}"
+                elif key is None or key not in images:
+                    told = f"{shown} is not among the {len(images):,} images of {about.path}"
                 elif key not in about.references:
                     told = f"{shown} has no caption in {about.path}, so there are no references"
                 elif key in seen:

@@ -134,6 +134,14 @@ def test_ids_that_do_not_fit_are_told_with_their_row(tmp_path, annotations):
         load_coco(path, about)
 
 
+def test_images_are_counted_once_and_not_for_each_row(tmp_path, annotations, monkeypatch):
+    counted = []
+    images = type(annotations).images.fget
+    monkeypatch.setattr(type(annotations), "images", property(lambda self: counted.append(1) or images(self)))
+    source = RowsWithReferences(open_rows(as_json(tmp_path / "p.json", RESULTS)), annotations)
+    assert len(rows_of(source)) == 2 and len(counted) == 1
+
+
 def test_annotations_without_a_list_of_images_take_the_id_as_the_name(tmp_path):
     about = read_annotations(
         as_json(tmp_path / "a.json", {"annotations": [{"image_id": "dog", "caption": "A dog."}]})
