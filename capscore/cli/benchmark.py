@@ -292,9 +292,9 @@ def _scorers(request: BenchmarkRequest) -> dict[str, Callable[[], Scorer]]:
 
 
 def _with_embedder(
-    kind: type[Scorer], embedder: Callable[[str], Embedder], name: str, own: dict[str, Any]
+    kind: Callable[..., Scorer], embedder: Callable[[str], Embedder], name: str, own: dict[str, Any]
 ) -> Scorer:
-    return kind(embedder(name), **own)  # type: ignore[call-arg]
+    return kind(embedder(name), **own)
 
 
 def _score_files(given: list[str], taken: set[str]) -> dict[str, Path]:

@@ -55,10 +55,12 @@ def column_option(names: str) -> object:
     return option(f"Default: {names}.", panel="Columns")
 
 
-# options of `capscore.load` that commands offer; `progress` is --quiet
-OF_SCORE = tuple(name for name in OPTIONS if name != "progress")
+# options of `capscore.load` that commands offer; `progress` is --quiet, `per_row` is --per-row
+OF_SCORE = tuple(name for name in OPTIONS if name not in ("progress", "per_row"))
 # commands that load several backbones choose each with its own --backbone
 _URLS = ("allow_urls", "allow_private_urls")
 OF_SEVERAL = tuple(name for name in OF_SCORE if name not in ("backbone", "revision", "image_tower", *_URLS))
 OF_TOWERS = tuple(name for name in OF_SEVERAL if not OPTIONS[name].own)
-OF_INFOMETIC = tuple(name for name in OF_SCORE if "infometic" in OPTIONS[name].metrics and name not in _URLS)
+OF_INFOMETIC = tuple(
+    name for name in OF_SCORE if "infometic" in OPTIONS[name].metrics and name not in (*_URLS, "empty")
+)

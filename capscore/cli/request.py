@@ -111,9 +111,9 @@ def _parameters(entry: Option) -> list[inspect.Parameter]:
         ]
     flag = f"--{entry.name.replace('_', '-')}"
     if entry.type is bool:
-        value = option(entry.in_help, flag, panel=entry.panel)
+        value = option(entry.in_help, flag, panel=entry.panel or None)
         return [_parameter(entry.name, Annotated[bool, value], False)]
-    value = option(entry.in_help, flag, panel=entry.panel, metavar=entry.metavar or None)
+    value = option(entry.in_help, flag, panel=entry.panel or None, metavar=entry.metavar or None)
     return [_parameter(entry.name, Annotated[entry.type | None, value], None)]
 
 

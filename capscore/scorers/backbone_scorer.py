@@ -12,7 +12,7 @@ from ..backbones.base import DTYPES
 from ..errors import LanguageWarning, TruncationWarning, warn
 from .base import Measured, PreparedRows, Scorer, Scores, row_settings
 from .input_rows import InputRows
-from .options import OPTIONS
+from .options import EMPTY, OPTIONS
 
 if TYPE_CHECKING:
     from ..backbones.base import Backbone
@@ -25,11 +25,20 @@ class BackboneScorer(Scorer):
     Args:
         embedder: Embedder of images and texts; holds the backbone.
         prefix: Text before each candidate and reference; None takes the backbone's own.
+        empty, per_row: As in `Scorer`; the text without words is the prefix alone.
     """
 
     needs_images: ClassVar[bool] = True
 
-    def __init__(self, embedder: Embedder, *, prefix: str | None = None):
+    def __init__(
+        self,
+        embedder: Embedder,
+        *,
+        prefix: str | None = None,
+        empty: str = EMPTY,
+        per_row: bool = True,
+    ):
+        super().__init__(empty=empty, per_row=per_row)
         self.embedder = embedder
         OPTIONS["prefix"].check(prefix)
         self.prefix = embedder.backbone.prefix if prefix is None else prefix
@@ -102,7 +111,7 @@ class BackboneScorer(Scorer):
         n_rows = len(rows)
         image_keys = [""] * n_rows
         if self.needs_images:
-            images = self.embedder.images(rows.images, on_error=on_error, skip=rows.failures)
+            images = self.embedder.images(rows.images, on_error=on_error, skip=rows.left_out())
             rows.failures.update(images.failures)
             image_keys = images.keys
         kept = rows.kept()

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .input_rows import ExtraColumn, InputRows, check_rows
-from .options import check_options
+from .options import EMPTY, OPTIONS, check_options
 from .signature import format_signature
 
 
@@ -28,7 +28,10 @@ class Scores:
         truncated: bool (n,), True where a text of the row was cut to the context length.
         n_references: int64 (n,), number of references per row.
         languages: n primary subtags; "" where the language is not stated.
-        failures: Row → what was wrong with it; empty unless on_error="skip".
+        failures: Row → what was wrong with it; without entries unless on_error="skip".
+        empty: bool (n,), True where the caption is empty; such rows were scored, or left out with NaN
+            (empty="skip"). False where the row failed.
+        per_row: Whether `to_dict` has the numbers of each row.
         corpus: Numbers of all rows together that are not means of rows, such as "corpus_bleu_4"; NaN if no
             row was scored.
         details: Per row, a dict ready for JSON with the keys `detail_names`, or None where the row failed.
@@ -45,6 +48,8 @@ class Scores:
     n_references: np.ndarray
     languages: list[str]
     failures: dict[int, str] = field(default_factory=dict)
+    empty: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=bool))
+    per_row: bool = True
     corpus: dict[str, float] = field(default_factory=dict)
     details: list[dict[str, Any] | None] | None = None
     detail_names: tuple[str, ...] = ()
@@ -59,8 +64,18 @@ class Scores:
 
     @property
     def n_items(self) -> int:
-        """Number of rows, including failed ones."""
+        """Number of rows, including those without a score."""
         return len(self.scores)
+
+    @property
+    def n_scored(self) -> int:
+        """Number of rows with a score, over which the mean is taken."""
+        return int((~np.isnan(self.scores)).sum())
+
+    @property
+    def n_empty(self) -> int:
+        """Number of rows with an empty caption; whether they were scored or left out is in the signature."""
+        return int(self.empty.sum())
 
     @property
     def n_unique_images(self) -> int:
@@ -74,7 +89,7 @@ class Scores:
 
     @property
     def n_failed(self) -> int:
-        """Number of rows that could not be scored."""
+        """Number of rows that could not be scored; empty captions are not among them."""
         return len(self.failures)
 
     @property
@@ -85,27 +100,35 @@ class Scores:
     def summary(self) -> dict[str, Any]:
         """Means, counts and signature, ready for JSON; its size does not depend on the number of rows.
 
-        Keys: the metric's name (mean), "mean_<component>", those of `corpus`, "n_items", "n_unique_images",
-        "n_truncated", "n_failed" and "signature". A mean over no rows is None.
+        Keys: the metric's name (mean), "mean_<component>", those of `corpus`, "n_items", "n_scored" (rows
+        behind the mean), "n_failed", "n_empty", "n_unique_images", "n_truncated" and "signature". A mean over
+        no rows is None.
         """
         return {
             self.metric: _plain(self.mean),
             **{f"mean_{name}": _plain(_mean(values)) for name, values in self.components.items()},
             **{name: _plain(value) for name, value in self.corpus.items()},
             "n_items": self.n_items,
+            "n_scored": self.n_scored,
+            "n_failed": self.n_failed,
+            "n_empty": self.n_empty,
             "n_unique_images": self.n_unique_images,
             "n_truncated": self.n_truncated,
-            "n_failed": self.n_failed,
             "signature": self.signature,
         }
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain floats, lists and strings, ready for JSON. The score of a failed row is None.
+    def to_dict(self, *, per_row: bool | None = None) -> dict[str, Any]:
+        """Plain floats, lists and strings, ready for JSON. The score of a row that was left out is None.
 
-        Keys: those of `summary`, "scores", the name of each component, each key of the `details` (None for a
-        failed row), and "failures" (a list of row and error).
+        Keys: those of `summary`; and, unless `per_row` is False, "scores", the name of each component, each
+        key of the `details` (None for a row without a score), and "failures" (a list of row and error).
+
+        Args:
+            per_row: Whether there are numbers of each row; None takes the attribute.
         """
         summary = self.summary()
+        if not (self.per_row if per_row is None else per_row):
+            return summary
         signature = summary.pop("signature")
         return {
             **summary,
@@ -120,8 +143,9 @@ class Scores:
         }
 
     def __repr__(self) -> str:
-        failed = f", {self.n_failed} failed" if self.failures else ""
-        return f"Scores({self.metric}: mean {self.mean:.4f} of {self.n_items} rows{failed}; {self.signature})"
+        counts = ((self.n_failed, "failed"), (self.n_empty, "empty"))
+        noted = "".join(f", {number} {what}" for number, what in counts if number)
+        return f"Scores({self.metric}: mean {self.mean:.4f} of {self.n_items} rows{noted}; {self.signature})"
 
 
 def _mean(values: np.ndarray) -> float:
@@ -143,7 +167,8 @@ class PreparedRows:
         values: Name → float64 (n,), what was measured; NaN where a row failed.
         candidates: n captions if the metric `waits` for all rows, else None.
         references: n lists of references if the metric waits, else None.
-        image_keys, truncated, n_references, languages, failures, details: As in `Scores`.
+        image_keys, truncated, n_references, languages, failures, empty, details: As in `Scores`.
+        skips_empty: Whether rows with an empty caption are left out.
     """
 
     values: dict[str, np.ndarray]
@@ -154,6 +179,8 @@ class PreparedRows:
     n_references: np.ndarray
     languages: list[str]
     failures: dict[int, str]
+    empty: np.ndarray
+    skips_empty: bool
     details: list[dict[str, Any] | None] | None = None
 
     def __len__(self) -> int:
@@ -161,8 +188,8 @@ class PreparedRows:
 
     @property
     def kept(self) -> np.ndarray:
-        """bool (n,), True where a row did not fail."""
-        kept = np.ones(len(self), dtype=bool)
+        """bool (n,), True where a row did not fail and its caption was not left out as empty."""
+        kept = ~self.empty if self.skips_empty else np.ones(len(self), dtype=bool)
         kept[list(self.failures)] = False
         return kept
 
@@ -189,12 +216,20 @@ class PreparedRows:
             n_references=np.concatenate([part.n_references for part in parts]),
             languages=[language for part in parts for language in part.languages],
             failures=failures,
+            empty=np.concatenate([part.empty for part in parts]),
+            skips_empty=parts[0].skips_empty,
             details=joined(part.details for part in parts),
         )
 
 
 class Scorer(ABC):
     """Scores rows of candidate, image and references.
+
+    Args:
+        empty: Treatment of captions without a visible character: "raise" (default) is an error even with
+            on_error="skip", so that no captioning system gains by saying nothing; "score" scores the text
+            without words as reference code does; "skip" leaves the row out of the mean and counts it.
+        per_row: Whether `Scores.to_dict` has the numbers of each row.
 
     `score` does everything. If rows come in pieces, `prepare` takes each piece and `finish` takes them
     together (`PreparedRows.concatenate`). The numbers are those of one call of `score`, although the CIDEr of
@@ -224,6 +259,10 @@ class Scorer(ABC):
     detail_names: ClassVar[tuple[str, ...]] = ()
     extra_columns: ClassVar[tuple[ExtraColumn, ...]] = ()
     reported: ClassVar[dict[str, str]] = {}
+
+    def __init__(self, *, empty: str = EMPTY, per_row: bool = True):
+        self.empty = OPTIONS["empty"].check(empty) or EMPTY
+        self.per_row = OPTIONS["per_row"].check(per_row) is not False
 
     @classmethod
     def check_options(cls, given: Mapping[str, Any]) -> None:
@@ -257,6 +296,7 @@ class Scorer(ABC):
                 on it, but it is checked against the backbone's languages.
             on_error: "raise" (default) stops at the first problem, in the texts of all rows, then in the
                 images; "skip" gives bad rows NaN, leaves them out of the mean, and lists them in `failures`.
+                An empty caption is no bad row: see `empty`.
             **extra: Further columns that the metric has (see its `extra_columns`), such as n lists of boxes;
                 None for a column that is not given.
 
@@ -292,6 +332,8 @@ class Scorer(ABC):
             n_references=rows.n_references,
             languages=rows.languages,
             failures=failures,
+            empty=np.array([mark and row not in failures for row, mark in enumerate(rows.empty)], dtype=bool),
+            skips_empty=rows.skips_empty,
             details=None if measured.details is None else _spread_details(measured.details, rows.kept()),
         )
 
@@ -302,6 +344,11 @@ class Scorer(ABC):
     @abstractmethod
     def finish(self, rows: PreparedRows) -> Scores:
         """Prepared rows → their scores, in the same order."""
+
+    @property
+    def scores_empty_references(self) -> bool:
+        """Whether a reference may be empty."""
+        return False
 
     @property
     def known_as(self) -> str:
@@ -336,6 +383,8 @@ class Scorer(ABC):
             n_references=rows.n_references,
             languages=rows.languages,
             failures=rows.failures,
+            empty=rows.empty,
+            per_row=self.per_row,
             corpus=corpus or {},
             details=rows.details,
             detail_names=self.detail_names,
@@ -353,7 +402,10 @@ class Measured:
 
 
 def row_settings(rows: PreparedRows) -> dict[str, object]:
-    """The settings of a signature that describe the rows: number of references, and languages."""
+    """The settings of a signature that describe the rows: number of references, languages, empty captions.
+
+    What happened to empty captions is named where there are any: only then does it change a number.
+    """
     kept = np.flatnonzero(rows.kept)
     counts = {int(count) for count in rows.n_references[kept]}
     named = {rows.languages[row] for row in kept} or set(rows.languages)
@@ -361,6 +413,7 @@ def row_settings(rows: PreparedRows) -> dict[str, object]:
     return {
         "refs": counts.pop() if len(counts) == 1 else "var" if counts else 0,
         "lang": "+".join(language or "unstated" for language in languages),
+        **({"empty": "skip" if rows.skips_empty else "score"} if rows.empty.any() else {}),
     }
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import xxhash
 
 from ..errors import CapscoreError, CorpusWarning, Setting, warn
-from .options import OPTIONS
+from .options import EMPTY, OPTIONS
 from .reference_scorer import UNSTATED, Compared, ReferenceScorer, Texts, splitting_problem
 
 if TYPE_CHECKING:
@@ -129,6 +129,7 @@ class CIDEr(ReferenceScorer):
         document_frequencies: Document frequencies (counted in references of one language, with the same
             segmenter), or the file that holds them. None counts them in the references of the scored rows.
         variant: "coco", or "paper" for the plain CIDEr of Vedantam et al. (2015, eq. 2 and 3).
+        empty, per_row: As in `Scorer`.
     """
 
     metric = "cider"
@@ -138,7 +139,10 @@ class CIDEr(ReferenceScorer):
         *,
         document_frequencies: str | Path | DocumentFrequencies | None = None,
         variant: str = "coco",
+        empty: str = EMPTY,
+        per_row: bool = True,
     ):
+        super().__init__(empty=empty, per_row=per_row)
         self.consensus = Consensus(document_frequencies, variant)
 
     def language_problem(self, code: str) -> str:
@@ -156,7 +160,14 @@ class CIDErD(ReferenceScorer):
 
     metric = "cider_d"
 
-    def __init__(self, *, document_frequencies: str | Path | DocumentFrequencies | None = None):
+    def __init__(
+        self,
+        *,
+        document_frequencies: str | Path | DocumentFrequencies | None = None,
+        empty: str = EMPTY,
+        per_row: bool = True,
+    ):
+        super().__init__(empty=empty, per_row=per_row)
         self.consensus = Consensus(document_frequencies)
 
     def language_problem(self, code: str) -> str:

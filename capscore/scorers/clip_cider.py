@@ -14,7 +14,7 @@ from .backbone_scorer import BackboneScorer
 from .base import PreparedRows, Scores
 from .cider import Consensus
 from .clip_score import W, clip_score
-from .options import OPTIONS
+from .options import EMPTY, OPTIONS
 from .ref_clip_score import ref_clip_score
 from .reference_scorer import Texts
 
@@ -35,6 +35,7 @@ class CLIPCIDEr(BackboneScorer):
         prefix: Text before each candidate and reference, which CIDEr does not see; None takes the backbone's.
         document_frequencies: As in `CIDEr`.
         clip: "ref_clip_score" (as published) or "clip_score", which compares captions with images only.
+        empty, per_row: As in `Scorer`.
     """
 
     metric = "clip_cider"
@@ -50,8 +51,10 @@ class CLIPCIDEr(BackboneScorer):
         prefix: str | None = None,
         document_frequencies: str | Path | DocumentFrequencies | None = None,
         clip: str = "ref_clip_score",
+        empty: str = EMPTY,
+        per_row: bool = True,
     ):
-        super().__init__(embedder, prefix=prefix)
+        super().__init__(embedder, prefix=prefix, empty=empty, per_row=per_row)
         self.clip = OPTIONS["clip"].check(clip)
         self.consensus = Consensus(document_frequencies)
 

@@ -10,6 +10,7 @@ together.
 from __future__ import annotations
 
 import json
+import textwrap
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -25,7 +26,7 @@ from ..text.languages import language_code
 from . import load, scorer_class
 from .base import PreparedRows, Scorer
 from .input_rows import check_column_names
-from .options import MetricOptions, given_options, takes_options
+from .options import OPTIONS, MetricOptions, given_options, takes_options
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -36,11 +37,18 @@ Args:
     images (list{optional}): {images}
 {references}{extra}    language (str or list of str, optional): language code of the captions; {language}
     on_error (str): "raise" (default), or "skip" to leave bad rows out and list them under "failures".
+    per_row (bool, optional): argument of `compute`; False leaves out all lists, so that a trainer logs means,
+        counts and signature only. Default: as the module was loaded, else True.
 
 Returns:
     dict of plain floats, lists and strings: "{metric}" (mean), "scores" (None for a skipped row){components},
-    "n_items", "n_unique_images", "n_truncated", "n_failed", "failures", "signature".
-{details}"""
+    "n_items", "n_scored" (rows behind the mean), "n_failed", "n_empty" (empty captions), "n_unique_images",
+    "n_truncated", "failures", "signature".
+{details}
+Examples:
+
+{examples}
+"""
 IMAGES = """one image per caption: path, bytes, PIL image, uint8 array (height, width, channels), or
         `datasets.Image` dict."""
 NO_IMAGES = """accepted, so that the same rows can go to every metric, but not opened."""
@@ -72,11 +80,13 @@ class CaptionModule(evaluate.Metric, ABC):
 
     Attributes:
         metric: Name of the scorer.
+        examples: Examples that run offline as doctests, for the description of inputs and outputs.
         papers: URLs of the papers that define the metric.
         details: Description of the scorer's `detail_names`; "" for a metric without details.
     """
 
     metric: ClassVar[str]
+    examples: ClassVar[str] = ""
     papers: ClassVar[tuple[str, ...]] = ()
     details: ClassVar[str] = ""
 
@@ -156,6 +166,7 @@ class CaptionModule(evaluate.Metric, ABC):
                 )
                 if kind.detail_names
                 else "",
+                examples=textwrap.indent(textwrap.dedent(self.examples).strip(), "    "),
             ),
             features=Features(names),
             reference_urls=list(self.papers),
@@ -252,14 +263,18 @@ class CaptionModule(evaluate.Metric, ABC):
         references: Sequence[Sequence[str]] | None = None,
         language: str | Sequence[str] | None = None,
         on_error: str = "raise",
+        per_row: bool | None = None,
         **extra: Sequence[Any] | None,
     ) -> dict[str, Any] | None:
         """Score the rows given here and those added before; return means, scores, counts and signature.
+
+        `per_row=False` leaves out everything that has one entry per row; None does as the module was loaded.
 
         References for a metric that takes none are ignored, as in `evaluate`, because `evaluate.combine`
         hands the same rows to all its modules; the signature then says `refs:0`.
         """
         self._check_names(extra)
+        OPTIONS["per_row"].check(per_row)
         stray = [name for name, values in extra.items() if values is not None]
         if predictions is not None or images is not None or references is not None:
             self.add_batch(
@@ -284,11 +299,11 @@ class CaptionModule(evaluate.Metric, ABC):
         if self.writer is not None or self._is_closed():
             try:
                 with self._row_storage():
-                    result = super().compute()
+                    result = super().compute(per_row=per_row)
             finally:
                 if not self._is_closed():
                     self._rows_here = 0
-            if result is None or result["scores"]:
+            if result is None or result["n_items"]:
                 return result
         kind = scorer_class(self.metric)
         needed = ["predictions", *(["images"] if kind.needs_images else [])]
@@ -310,6 +325,8 @@ class CaptionModule(evaluate.Metric, ABC):
         row_language: list[str],
         error: list[str],
         details: list[str],
+        empty: list[bool],
+        per_row: bool | None = None,
     ) -> dict[str, Any]:
         names = self.scorer.value_names
         table = np.array(values, dtype=np.float64).reshape(len(error), len(names))
@@ -322,9 +339,12 @@ class CaptionModule(evaluate.Metric, ABC):
             n_references=np.array(n_references, dtype=np.int64),
             languages=list(row_language),
             failures={row: message for row, message in enumerate(error) if message},
+            empty=np.array(empty, dtype=bool),
+            skips_empty=self.scorer.empty == "skip",
             details=[json.loads(text) for text in details] if self.scorer.detail_names else None,
         )
-        return self.scorer.finish(rows).to_dict()
+        scores = self.scorer.finish(rows)
+        return scores.to_dict(per_row=scores.per_row if per_row is None else per_row)
 
     def _check_names(self, extra: dict[str, Any]) -> None:
         check_column_names(self.metric, scorer_class(self.metric).extra_columns, extra)
@@ -343,6 +363,7 @@ class CaptionModule(evaluate.Metric, ABC):
                 "row_language": Value("string"),
                 "error": Value("string"),
                 "details": Value("string"),
+                "empty": Value("bool"),
             }
         )
 
@@ -392,4 +413,5 @@ def _to_columns(rows: PreparedRows) -> dict[str, list[Any]]:
         "row_language": rows.languages,
         "error": [rows.failures.get(row, "") for row in range(len(rows))],
         "details": [json.dumps(detail) for detail in rows.details or [None] * len(rows)],
+        "empty": rows.empty.tolist(),
     }

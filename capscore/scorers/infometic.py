@@ -29,7 +29,7 @@ from .backbone_scorer import BackboneScorer
 from .base import Measured, PreparedRows, Scores
 from .image_regions import ImageRegions, RegionMaker, unit_rows_of
 from .input_rows import ExtraColumn, InputRows, check_captions
-from .options import OPTIONS
+from .options import EMPTY, OPTIONS
 
 if TYPE_CHECKING:
     import torch
@@ -78,6 +78,7 @@ class InfoMetIC(BackboneScorer):
             confident one of each cluster is taken. Given boxes are all scored.
         beta: Threshold in [0, 1) above which a word is correct and a region mentioned.
         seed: Seed of the clustering.
+        empty, per_row: As in `Scorer`.
 
     Raises:
         CapscoreError: weights for another backbone, or a setting out of range.
@@ -114,6 +115,8 @@ class InfoMetIC(BackboneScorer):
         n_regions: int = 20,
         beta: float = 0.1,
         seed: int = 0,
+        empty: str = EMPTY,
+        per_row: bool = True,
     ):
         from ..backbones.features import as_read
         from ..infometic.load_finder import load_finder
@@ -133,7 +136,7 @@ class InfoMetIC(BackboneScorer):
             features = embedder.of(
                 as_read(embedder.backbone, unit=config.unit_inputs, caption_tokens=config.caption_tokens)
             )
-        super().__init__(features, prefix=prefix)
+        super().__init__(features, prefix=prefix, empty=empty, per_row=per_row)
         self.sequence = piece_sequence(features.backbone, config)
         with _finder_options():
             self.finder = load_finder(regions, embedder, names=region_names)
@@ -324,7 +327,7 @@ none: names are for owlv2 and grounding-dino
     def _measure(self, rows: InputRows, on_error: str) -> Measured:
         self.warn_about_languages(rows.languages)
         reading = self.region_maker.reading(rows.extra.get("boxes"), on_error)
-        images = self.embedder.images(rows.images, on_error=on_error, skip=rows.failures, reader=reading)
+        images = self.embedder.images(rows.images, on_error=on_error, skip=rows.left_out(), reader=reading)
         rows.failures.update({**reading.failures, **images.failures})
         seen = reading.regions()
         kept = np.flatnonzero(rows.kept()).tolist()

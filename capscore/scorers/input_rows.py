@@ -43,6 +43,10 @@ class Reader(Protocol):
     def needs_references(self) -> bool: ...
     @property
     def extra_columns(self) -> tuple[ExtraColumn, ...]: ...
+    @property
+    def empty(self) -> str: ...
+    @property
+    def scores_empty_references(self) -> bool: ...
 
     def language_problem(self, code: str) -> str:
         """Why no row in a language can be scored; "" if it can."""
@@ -53,12 +57,14 @@ class InputRows:
     """n rows whose texts have been checked.
 
     Attributes:
-        candidates: n captions.
+        candidates: n captions; "" for one that is empty.
         images: n images, not opened yet; None if none were given.
         references: n lists of references, or None for a metric that uses none.
         languages: n primary subtags; "" for a language that is not stated.
         n_references: int64 (n,), number of references per row.
-        failures: Row → what is wrong with it; empty with on_error="raise".
+        failures: Row → what is wrong with it; without entries with on_error="raise".
+        empty: bool (n,), True where the caption is empty.
+        skips_empty: Whether rows with an empty caption are left out.
         extra: Name of an extra column → its n values, not checked yet; without columns that were not given.
     """
 
@@ -68,16 +74,22 @@ class InputRows:
     languages: list[str]
     n_references: np.ndarray
     failures: dict[int, InputError]
+    empty: np.ndarray
+    skips_empty: bool = False
     extra: dict[str, list[Any]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.candidates)
 
     def kept(self) -> np.ndarray:
-        """bool (n,), True where nothing is wrong so far."""
-        kept = np.ones(len(self), dtype=bool)
+        """bool (n,), True where nothing is wrong so far, and the caption is not left out as empty."""
+        kept = ~self.empty if self.skips_empty else np.ones(len(self), dtype=bool)
         kept[list(self.failures)] = False
         return kept
+
+    def left_out(self) -> set[int]:
+        """The rows that are not scored, so far."""
+        return set(np.flatnonzero(~self.kept()).tolist())
 
     def texts(self, kept: np.ndarray, *, with_references: bool) -> tuple[list[str], np.ndarray]:
         """Candidates of the kept rows, then all their references; and the row of each reference."""
@@ -108,7 +120,8 @@ def check_rows(
         extra: Further columns by name; None for one that was not given.
 
     Raises:
-        InputError: lists of different lengths, an unknown `on_error`, or, with "raise", the first bad row.
+        InputError: lists of different lengths, an unknown `on_error`; with "raise", the first bad row; an
+            empty caption, unless the reader scores or skips them.
         OptionError: an extra column that the metric does not have.
     """
     from ..images.sequence import check_images
@@ -142,7 +155,7 @@ def check_rows(
             raise error.at(row)
         failures.setdefault(row, error.at(row))
 
-    _check_each(captions, fail)
+    empty = _take_out_empty(captions, reader.empty, fail)
     lists: list[list[str]] | None = None
     n_references = np.zeros(len(captions), dtype=np.int64)
     if references is not None:
@@ -150,7 +163,7 @@ def check_rows(
         _same_length("references", len(given), captions)
         lists = []
         for row, texts in enumerate(given):
-            checked = _check_references(texts)
+            checked = _check_references(texts, may_be_empty=reader.scores_empty_references)
             if isinstance(checked, InputError):
                 fail(row, checked)
                 checked = []
@@ -172,7 +185,10 @@ def check_rows(
                     f"{len(listed)} {column.values} for {len(captions)} candidates", field=column.name
                 )
             columns[column.name] = listed
-    return InputRows(captions, images, lists, codes, n_references, failures, columns)
+    empty[list(failures)] = False  # each row is counted once
+    return InputRows(
+        captions, images, lists, codes, n_references, failures, empty, reader.empty == "skip", columns
+    )
 
 
 def check_column_names(metric: str, columns: Sequence[ExtraColumn], extra: Mapping[str, Any]) -> None:
@@ -210,6 +226,44 @@ def check_captions(
 
     _check_each(captions, fail)
     return captions, _languages(language, captions, fail)
+
+
+def is_empty(text: Any) -> bool:
+    """Whether a text has no visible character: "", blanks, or signs such as a zero-width space.
+
+    >>> is_empty(" \\u3000\\u200b"), is_empty("."), is_empty(None)
+    (True, False, False)
+    """
+    return isinstance(text, str) and not any(sign.isprintable() and sign != " " for sign in text)
+
+
+def empty_caption(text: str) -> InputError:
+    """The error about an empty caption where nothing says what to do with it; without its row."""
+    return InputError(
+        f"expected a caption, got {_text_problem(text)}; ",
+        Setting("empty", "score"),
+        " scores it as text without words, ",
+        Setting("empty", "skip"),
+        " leaves it out of the mean and counts it",
+        field="candidate",
+    )
+
+
+def _take_out_empty(captions: list[Any], empty: str, fail: Fail) -> np.ndarray:
+    """Check captions, write "" for empty ones, and mark those: bool (n,)."""
+    marks = np.zeros(len(captions), dtype=bool)
+    for row, caption in enumerate(captions):
+        if is_empty(caption) and not _is_broken(caption):
+            if empty == "raise":
+                # not left to on_error: a system must not gain by saying nothing
+                raise empty_caption(caption).at(row)
+            captions[row] = ""
+            marks[row] = True
+            continue
+        problem = _text_problem(caption)
+        if problem:
+            fail(row, InputError(f"expected a caption, got {problem}", field="candidate"))
+    return marks
 
 
 def _check_each(captions: Iterable[Any], fail: Fail) -> None:
@@ -262,21 +316,28 @@ def _text_problem(text: Any) -> str | None:
     if text is None:
         return "None"
     if isinstance(text, str):
+        if _is_broken(text):
+            return f"{text!r:.60}, which holds half a surrogate pair (text decoded wrongly)"
         if not text.strip():
             return f"an empty string ({text!r:.60})" if text else "an empty string"
-        if not any(map(str.isprintable, text)):
+        if is_empty(text):
             return f"{text!r:.60}, which has no visible character"
-        try:
-            text.encode("utf-8")
-        except UnicodeEncodeError:
-            return f"{text!r:.60}, which holds half a surrogate pair (text decoded wrongly)"
         return None
     if _is_missing(text):
         return f"{'NaN' if isinstance(text, float) else text} (a missing value)"
     return f"{text!r:.60} ({type(text).__name__})"
 
 
-def _check_references(texts: Any) -> list[str] | InputError:
+def _is_broken(text: str) -> bool:
+    """Whether a text holds half a surrogate pair."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return True
+    return False
+
+
+def _check_references(texts: Any, *, may_be_empty: bool = False) -> list[str] | InputError:
     if isinstance(texts, (str, bytes)):
         kind = "string" if isinstance(texts, str) else "bytes"
         return InputError(
@@ -295,6 +356,9 @@ def _check_references(texts: Any) -> list[str] | InputError:
     if not texts:
         return InputError("expected at least one reference, got an empty list", field="references")
     for position, text in enumerate(texts):
+        if may_be_empty and is_empty(text) and not _is_broken(text):
+            texts[position] = ""
+            continue
         problem = _text_problem(text)
         if problem:
             return InputError(f"reference {position} is {problem}, expected a caption", field="references")

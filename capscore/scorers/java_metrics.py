@@ -11,6 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from .formulas import java_programs as java_metrics
+from .options import EMPTY
 from .reference_scorer import Compared, ReferenceScorer, Texts
 
 
@@ -27,7 +28,8 @@ class JavaScorer(ReferenceScorer):
 
     program: ClassVar[str]
 
-    def __init__(self) -> None:
+    def __init__(self, *, empty: str = EMPTY, per_row: bool = True) -> None:
+        super().__init__(empty=empty, per_row=per_row)
         self._run([], [])
 
     def language_problem(self, code: str) -> str:

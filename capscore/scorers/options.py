@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 WITH_BACKBONE = tuple(name for name, entry in METRICS.items() if entry.has_backbone)
+EMPTY = "raise"  # what happens to empty captions where nothing is said
 WITH_IMAGES = tuple(name for name in WITH_BACKBONE if METRICS[name].looks_at != REFERENCES)
 
 
@@ -39,7 +40,7 @@ class Option:
     Attributes:
         help: Description, in one line that begins with a noun and has no full stop.
         metrics: Metrics that take it.
-        panel: Heading of `--help` under which it is listed.
+        panel: Heading of `--help` under which it is listed; "" for the options of the command itself.
         short: Its line in `--help`, with the default and a full stop; "" for help and default as they are.
         metavar: Word in `--help` for its value; "" for one that the type suggests.
         type: Type of the value that a command line reads.
@@ -86,7 +87,7 @@ class Option:
     @property
     def documentation(self) -> str:
         """Its entry in a docstring, on one line."""
-        all_of = {WITH_BACKBONE: "", WITH_IMAGES: " (for metrics that open images)"}
+        all_of = {tuple(METRICS): "", WITH_BACKBONE: "", WITH_IMAGES: " (for metrics that open images)"}
         taken_by = all_of.get(self.metrics, f" (for {', '.join(self.metrics)})")
         default = f" Default: {self.default_in_words}." if self.default_in_words else ""
         more = f" {self.more}" if self.more else ""
@@ -133,7 +134,13 @@ def _check_beta(name: str, value: Any) -> None:
         raise InputError(Setting(name, value), ": expected a number from 0 to below 1")
 
 
+def _check_per_row(name: str, value: Any) -> None:
+    if not isinstance(value, bool):
+        raise InputError(Setting(name, value), ": expected True or False")
+
+
 _CIDER = {"panel": "CIDEr", "own": True}
+_ROWS = {"panel": "", "own": True, "metrics": tuple(METRICS)}
 _REGIONS = {"panel": "InfoMetIC", "own": True, "metrics": ("infometic",)}
 
 
@@ -328,6 +335,31 @@ class MetricOptions(TypedDict, total=False):
             rule=_check_beta,
         ),
     ]
+    empty: Annotated[
+        "str | None",
+        Option(
+            "Treatment of empty captions: raise, score or skip",
+            **_ROWS,
+            short="Empty captions: raise (default), score or skip.",
+            metavar="HOW",
+            default=EMPTY,
+            choices=("raise", "score", "skip"),
+            more="An empty caption has no visible character. 'raise' is an error, also with on_error='skip', "
+            "so that no captioning system gains by saying nothing; 'score' scores the text without words as "
+            "reference code does (with a backbone the prefix alone; CIDEr, BLEU and ROUGE-L are 0); 'skip' "
+            "leaves the row out of the mean. n_empty counts such rows, and the signature then says which.",
+        ),
+    ]
+    per_row: Annotated[
+        bool,
+        Option(
+            "Scores of each row in the result, besides means and counts",
+            **_ROWS,
+            type=bool,
+            default=True,
+            rule=_check_per_row,
+        ),
+    ]
 
 
 def _named(name: str, hint: Any) -> Option:
@@ -345,7 +377,7 @@ def options_of(metric: str) -> dict[str, Option]:
     """The options that a metric takes, by name.
 
     >>> list(options_of("cider"))
-    ['document_frequencies', 'variant']
+    ['document_frequencies', 'variant', 'empty', 'per_row']
     """
     return {name: option for name, option in OPTIONS.items() if metric in option.metrics}
 
@@ -380,7 +412,7 @@ def check_options(metric: str, given: Mapping[str, Any]) -> None:
     Traceback (most recent call last):
         ...
     capscore.errors.OptionError: cider takes no variants='paper'; did you mean variant? \
-Its options: document_frequencies, variant
+Its options: document_frequencies, variant, empty, per_row
     """
     takes = options_of(metric)
     for name, value in given.items():

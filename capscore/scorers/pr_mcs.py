@@ -8,6 +8,7 @@ from __future__ import annotations
 from ..embedding.embedder import Embedder
 from ..errors import RecipeWarning, warn
 from .clip_score import CLIPScore
+from .options import EMPTY
 
 RECIPE = "pr_mcs"
 
@@ -27,8 +28,15 @@ class PRMCS(CLIPScore):
 
     metric = "pr_mcs"
 
-    def __init__(self, embedder: Embedder, *, prefix: str | None = None):
-        super().__init__(embedder, prefix=prefix)
+    def __init__(
+        self,
+        embedder: Embedder,
+        *,
+        prefix: str | None = None,
+        empty: str = EMPTY,
+        per_row: bool = True,
+    ):
+        super().__init__(embedder, prefix=prefix, empty=empty, per_row=per_row)
         if self.backbone.recipe != RECIPE:
             warn(
                 RecipeWarning(

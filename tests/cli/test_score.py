@@ -288,14 +288,14 @@ def test_without_an_output_there_is_a_table_and_a_hint(preds, tmp_path, colours)
 
 
 def test_json_is_all_there_is_on_stdout(preds, tmp_path, colours):
-    source = write_jsonl(tmp_path / "p.jsonl", [*ROWS, {"image": "red.png", "caption": "", "language": "sw"}])
+    source = write_jsonl(tmp_path / "p.jsonl", [*ROWS, {"image": "red.png", "caption": 3, "language": "sw"}])
     result = score(source, "--json", "--on-error", "skip")
     assert result.exit_code == 3
     summary = json.loads(result.stdout)
     assert summary["output"] is None
     assert summary["metrics"]["mcs"]["n_failed"] == 1
     assert summary["failures"] == [
-        {"row": 3, "line": 4, "error": "candidate: expected a caption, got an empty string"}
+        {"row": 3, "line": 4, "error": "candidate: expected a caption, got 3 (int)"}
     ]
 
 

@@ -268,7 +268,10 @@ def test_a_bad_row_is_named_and_the_rows_before_it_stay(load, name, value, messa
     np.testing.assert_allclose(result["scores"], EXPECTED[slug][:2], atol=1e-6)
 
 
-@pytest.mark.parametrize(("name", "value", "message"), BAD)
+# an empty caption is no bad row: see tests/scorers/test_empty_captions.py
+@pytest.mark.parametrize(
+    ("name", "value", "message"), [row for row in BAD if "got an empty string" not in row[2]]
+)
 def test_a_bad_row_can_be_skipped(load, name, value, message):
     slug = "ref_clip_score" if name == "references" else "mcs"
     module = load(slug)
@@ -288,7 +291,7 @@ def test_a_bad_row_can_be_skipped(load, name, value, message):
 
 
 def test_when_every_row_is_skipped(load, slug):
-    given = {**rows(slug, 0, 1), "predictions": [""]}
+    given = {**rows(slug, 0, 1), "predictions": [None]}
     result = load(slug).compute(**given, on_error="skip")
     assert (result[slug], result["scores"], result["n_failed"]) == (None, [None], 1)
     json.dumps(result, allow_nan=False)

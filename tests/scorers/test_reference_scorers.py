@@ -150,7 +150,7 @@ def test_images_are_not_opened(metric):
 
 @pytest.mark.parametrize("metric", COUNTING)
 def test_a_row_that_fails_counts_for_nothing(metric):
-    captions = [*CAPTIONS, "", "a cat"]
+    captions = [*CAPTIONS, None, "a cat"]
     references = [*REFERENCES, ["a kite"], []]
     with pytest.raises(InputError, match=r"^row 3, candidate: expected a caption"):
         score(metric, captions, references)
@@ -164,7 +164,7 @@ def test_a_row_that_fails_counts_for_nothing(metric):
 
 @pytest.mark.parametrize("metric", COUNTING)
 def test_when_every_row_fails(metric):
-    scores = score(metric, ["", None], [["a"], ["b"]], on_error="skip")
+    scores = score(metric, [3, None], [["a"], ["b"]], on_error="skip")
     assert math.isnan(scores.mean) and scores.n_failed == 2
     assert all(value is None for name, value in scores.summary().items() if name.startswith("corpus_"))
     assert "|segmenter:none|" in scores.signature
@@ -376,7 +376,7 @@ def test_frequencies_of_another_language_are_warned_about():
             "cider takes no backbone='embedded'; its options: document_freq",
         ),
         ("cider", {"cache": False}, "cider takes no cache"),
-        ("rouge_l", {"device": "cpu"}, "rouge_l takes no device='cpu'; its options: none"),
+        ("rouge_l", {"device": "cpu"}, "rouge_l takes no device='cpu'; its options: empty, per_row"),
         ("bleu", {"document_frequencies": "x.npz"}, "bleu takes no document_frequencies"),
         ("mcs", {"document_frequencies": "x.npz"}, "mcs takes no document_frequencies"),
         ("cider_d", {"variant": "paper"}, "cider_d takes no variant"),
