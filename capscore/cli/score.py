@@ -200,12 +200,19 @@ def show_score(request: ScoreRequest, result: ScoreResult) -> int | None:
     """Print means and counts, or the summary as JSON, and the rows that failed."""
     n_rows, failures = result.scoring.source.n_rows, result.scoring.failures
     if request.as_json:
-        print_json(result.summary)
+        print_json(_with_rows(result) if request.per_row else result.summary)
     elif not request.quiet:
-        print_scores(result.scoring, result.scores, result.target)
+        print_scores(result.scoring, result.scores, result.target, per_row=request.per_row)
     if not failures:
         return None
     if not request.quiet:
         place = result.scoring.source.short_place
         print_failures(failures, f"of {n_rows:,} rows could not be scored", place=place)
     return SKIPPED
+
+
+def _with_rows(result: ScoreResult) -> dict[str, Any]:
+    """The summary with a list per metric: the score of each row, null for a row without one."""
+    lists = {name: part.to_dict(per_row=True)["scores"] for name, part in result.scores.items()}
+    metrics = {name: {**means, "scores": lists[name]} for name, means in result.summary["metrics"].items()}
+    return {**result.summary, "metrics": metrics}

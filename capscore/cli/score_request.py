@@ -50,6 +50,9 @@ class ScoreRequest:
     language: Language = None
     on_error: OnError = "raise"
     force: Force = False
+    per_row: Annotated[
+        bool | None, option("Print the score of each row. Default: of up to 10.", "--per-row/--no-per-row")
+    ] = None
     as_json: AsJson = False
     quiet: Quiet = False
     image_column: Annotated[str | None, column_option("image, image_path, file_name, img")] = None

@@ -20,12 +20,21 @@ MOST_ROWS = 10  # of which each is shown
 _MOST_WIDTH = 36  # of columns of scores beside photo and caption, in 80 columns
 
 
-def print_scores(run: ScoringRun, scores: dict[str, Scores], target: Path | None) -> None:
-    """Print the rows if they are few, the means, the signatures, and where the rows are."""
+def print_scores(
+    run: ScoringRun, scores: dict[str, Scores], target: Path | None, *, per_row: bool | None = None
+) -> None:
+    """Print the rows, the means, the signatures, and where the rows are.
+
+    Args:
+        run: Finished run.
+        scores: Scores per metric.
+        target: Path of the result, or None.
+        per_row: Whether rows are printed; None prints them if they are few.
+    """
     console = make_console()
-    if run.source.n_rows <= MOST_ROWS:
+    if per_row or (per_row is None and run.source.n_rows <= MOST_ROWS):
         _print_rows(console, run, scores)
-    if run.source.n_rows > 1:
+    if run.source.n_rows > 1 or per_row is False:
         _print_means(console, scores)
     for name, part in scores.items():
         if part.corpus:
@@ -41,9 +50,9 @@ def print_scores(run: ScoringRun, scores: dict[str, Scores], target: Path | None
 
 
 def _print_means(console: Console, scores: dict[str, Scores]) -> None:
-    table = make_table("metric", numbers=("mean", "rows", "images", "failed", "truncated"))
+    table = make_table("metric", numbers=("mean", "scored", "failed", "empty", "images", "truncated"))
     for name, part in scores.items():
-        counts = (len(part), part.n_unique_images, part.n_failed, part.n_truncated)
+        counts = (part.n_scored, part.n_failed, part.n_empty, part.n_unique_images, part.n_truncated)
         table.add_row(name, _number(part.mean), *(f"{count:,}" for count in counts))
     console.print(table)
 
@@ -51,11 +60,15 @@ def _print_means(console: Console, scores: dict[str, Scores]) -> None:
 def _print_rows(console: Console, run: ScoringRun, scores: dict[str, Scores]) -> None:
     from rich.text import Text
 
+    from ..files.row_source import CHUNK_ROWS
+
     image, caption = run.names.image, run.names.candidate
-    (chunk,) = run.source.chunks(MOST_ROWS)
-    columns = {"caption": ["" if text is None else str(text) for text in chunk.values(caption)]}
-    if image is not None:
-        columns = {"photo": [_name(value) for value in chunk.values(image)], **columns}
+    columns: dict[str, list[str]] = {} if image is None else {"photo": []}
+    columns["caption"] = []
+    for chunk in run.source.chunks(CHUNK_ROWS):
+        columns["caption"] += ["" if text is None else str(text) for text in chunk.values(caption)]
+        if image is not None:
+            columns["photo"] += [_name(value) for value in chunk.values(image)]
     before = [*columns]
     texts = [[Text(visible(cell)) for cell in cells] for cells in zip(*columns.values(), strict=True)]
     if sum(max(len(name), 6) + 2 for name in scores) <= _MOST_WIDTH:
@@ -89,7 +102,7 @@ def _what_was_scored(run: ScoringRun) -> str:
     from ..scorers.backbone_scorer import BackboneScorer
 
     n_rows = run.source.n_rows
-    n_scored = n_rows - len(run.failures)
+    n_scored = n_rows - len(run.failures) - run.n_left_out
     rows = "1 row" if n_rows == 1 else f"{n_rows:,} rows"
     what = f"Scored {rows}" if n_scored == n_rows else f"Scored {n_scored:,} of {rows}"
     if run.source.path != Path():

@@ -72,6 +72,10 @@ class Scores:
         """Number of rows with a score, over which the mean is taken."""
         return int((~np.isnan(self.scores)).sum())
 
+    def is_left_out(self, row: int) -> bool:
+        """Whether a row has no score because its caption is empty."""
+        return bool(self.empty[row] and np.isnan(self.scores[row]))
+
     @property
     def n_empty(self) -> int:
         """Number of rows with an empty caption; whether they were scored or left out is in the signature."""

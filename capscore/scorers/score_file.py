@@ -18,6 +18,7 @@ from ..files.interrupts import Signals
 from ..files.row_source import CHUNK_ROWS, ERROR_COLUMN, ArrowSource, Chunk, RowSource
 from ..files.write import Writer
 from .backbone_scorer import BackboneScorer
+from .input_rows import empty_caption, is_empty
 from .options import own_options
 
 if TYPE_CHECKING:
@@ -102,6 +103,18 @@ def check_rows_first(source: RowSource, names: ColumnNames, folder: ImageFolder)
             raise source.at(problems[row], chunk, row)
 
 
+def check_no_caption_is_empty(source: RowSource, column: str) -> None:
+    """Check that every caption has a visible character, before hours of work.
+
+    Raises:
+        InputError: The first empty caption; names its row.
+    """
+    for chunk in source.chunks(CHUNK_ROWS, [column]):
+        for row, caption in enumerate(chunk.values(column)):
+            if is_empty(caption):
+                raise source.at(empty_caption(caption), chunk, row)
+
+
 class ScoringRun:
     """Scores the rows of a file.
 
@@ -118,6 +131,7 @@ class ScoringRun:
     Attributes:
         rows_done: Number of rows that were scored, and written if there is a writer.
         waits: Whether a metric compares rows with each other, so that no row is scored before all are read.
+        n_left_out: Number of rows that were left out because their caption is empty.
         failures: For each failed row, its line in the file (or None) and what was wrong with it.
     """
 
@@ -137,6 +151,7 @@ class ScoringRun:
         self.language, self.on_error, self.say, self.spell = language, on_error, say, spell
         self.rows_done = 0
         self.waits = any(scorer.waits for scorer in scorers)
+        self.n_left_out = 0
         self.failures: dict[int, tuple[int | None, str]] = {}
         self._prepared: dict[str, list[PreparedRows]] = {scorer.metric: [] for scorer in scorers}
         self._scores: dict[str, Scores] | None = None
@@ -156,6 +171,8 @@ class ScoringRun:
             ResultWriteError: The result cannot be written.
             Interrupted: A signal came. What was written before is whole.
         """
+        if self.source.n_rows > CHUNK_ROWS and any(scorer.empty == "raise" for scorer in self.scorers):
+            check_no_caption_is_empty(self.source, self.names.candidate)
         for chunk in self.source.chunks(CHUNK_ROWS):
             prepared = self._prepare(chunk)
             scores = {} if self.waits else self._finished(prepared)
@@ -226,7 +243,10 @@ class ScoringRun:
                     raise
                 raise self.source.at(error, chunk, error.row) from error
             told = {row: error.message_with_field(self.spell) for row, error in problems.items()}
-            found[scorer.metric] = dataclasses.replace(prepared, failures={**prepared.failures, **told})
+            empty = prepared.empty.copy()
+            empty[list(told)] = False  # each row is counted once
+            failures = {**prepared.failures, **told}
+            found[scorer.metric] = dataclasses.replace(prepared, failures=failures, empty=empty)
             if isinstance(scorer, BackboneScorer):
                 self._tell_about_languages(scorer.backbone, prepared.languages)
         return found
@@ -262,6 +282,9 @@ class ScoringRun:
         for row in range(len(chunk)):
             messages = {metric: part.failures.get(first + row, "") for metric, part in scores.items()}
             if not any(messages.values()):
+                if any(part.is_left_out(first + row) for part in scores.values()):
+                    errors[row] = "candidate: an empty caption, left out as asked"
+                    self.n_left_out += 1
                 continue
             if len(set(messages.values())) == 1:
                 text = next(iter(messages.values()))

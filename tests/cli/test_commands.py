@@ -133,7 +133,8 @@ def test_options_of_the_table_are_options_of_commands(command, names):
     shown = shown_help(command)
     flags = {"cache": "--cache-dir"}
     assert all(flags.get(name, f"--{name.replace('_', '-')}") in shown for name in names)
-    assert set(OPTIONS) - set(OF_SCORE) == {"progress"}
+    # --quiet and --per-row stand for them
+    assert set(OPTIONS) - set(OF_SCORE) == {"progress", "per_row"}
 
 
 @pytest.mark.parametrize(

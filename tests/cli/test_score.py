@@ -115,8 +115,10 @@ def test_two_metrics_share_one_backbone_and_its_embeddings(preds, tmp_path, colo
         assert [row[name] for row in rows] == pytest.approx(expected, abs=1e-6)
 
     assert max(map(len, result.stdout.split("mcs|")[0].splitlines())) <= 80
-    assert "mcs              1.4226      3        3        0           0" in result.stdout
-    assert "ref_clip_score   0.7042      3        3        0           0" in result.stdout
+    cells = [line.split() for line in result.stdout.splitlines()]
+    assert ["metric", "mean", "scored", "failed", "empty", "images", "truncated"] in cells
+    assert ["mcs", "1.4226", "3", "0", "0", "3", "0"] in cells
+    assert ["ref_clip_score", "0.7042", "3", "0", "0", "3", "0"] in cells
     signatures = [
         f"mcs|backbone:colours@w00000000|w:2.5|prefix:none|refs:0|lang:de|dtype:fp32|exif:yes|"
         f"version:{capscore.__version__}",
@@ -129,8 +131,10 @@ def test_two_metrics_share_one_backbone_and_its_embeddings(preds, tmp_path, colo
     assert summary["metrics"]["mcs"] == {
         "mean": pytest.approx(sum(MCS) / 3),
         "n_items": 3,
-        "n_unique_images": 3,
+        "n_scored": 3,
         "n_failed": 0,
+        "n_empty": 0,
+        "n_unique_images": 3,
         "n_truncated": 0,
         "signature": signatures[0],
     }
@@ -287,6 +291,66 @@ def test_without_an_output_there_is_a_table_and_a_hint(preds, tmp_path, colours)
     assert score(preds, "--quiet").stdout == ""
 
 
+EMPTY = [
+    {"caption": "a dog", "references": ["a dog runs"]},
+    {"caption": " ", "references": ["a cat"]},
+    {"caption": "two cats", "references": ["two cats sit"]},
+]
+
+
+def test_an_empty_caption_is_an_error_that_names_its_line_whatever_on_error_says(tmp_path):
+    source = write_jsonl(tmp_path / "p.jsonl", EMPTY)
+    for more in ((), ("--on-error", "skip")):
+        result = capscore_("score", source, "-m", "cider", *more)
+        assert result.exit_code == 1
+        assert (
+            "line 2 (row 1 counted from 0): candidate: expected a caption, got an empty string (' '); "
+            in (result.stderr)
+        )
+        assert "--empty score scores it as text without words, --empty skip leaves it out" in result.stderr
+
+
+def test_an_empty_caption_stops_the_run_before_anything_is_scored(tmp_path, monkeypatch):
+    monkeypatch.setattr("capscore.scorers.score_file.CHUNK_ROWS", 2)
+    source = write_jsonl(tmp_path / "p.jsonl", [EMPTY[0]] * 4 + EMPTY)
+    result = capscore_("score", source, "-m", "bleu", "--on-error", "skip", "--output", tmp_path / "o.jsonl")
+    assert result.exit_code == 1 and "line 6 (row 5 counted from 0)" in result.stderr
+    assert "rows are in" not in result.stderr
+
+
+@pytest.mark.parametrize(("how", "mean", "scored"), [("score", "2.4327", "3"), ("skip", "3.7565", "2")])
+def test_empty_captions_are_counted_beside_the_mean(tmp_path, how, mean, scored):
+    source = write_jsonl(tmp_path / "p.jsonl", [*EMPTY, {"caption": None, "references": ["x y"]}])
+    output = tmp_path / "o.jsonl"
+    given = (source, "-m", "cider", "--empty", how, "--on-error", "skip", "--output", output)
+    result = capscore_("score", *given, "--per-row")
+    assert result.exit_code == 3  # for the caption that is missing
+    cells = [line.split() for line in result.stdout.splitlines()]
+    assert ["cider", mean, scored, "1", "1", "0", "0"] in cells
+    assert ["3", "–"] in cells
+    assert ["1", "0.0000" if how == "score" else "–"] in cells
+    assert f"|empty:{how}|" in result.stdout
+    row = read_jsonl(output)[1]
+    assert row["cider"] == (0 if how == "score" else None)
+    assert row["capscore_error"] == (
+        None if how == "score" else "candidate: an empty caption, left out as asked"
+    )
+    summary = json.loads((tmp_path / "o.summary.json").read_text())["metrics"]["cider"]
+    assert [summary[key] for key in ("n_items", "n_scored", "n_failed", "n_empty")] == [4, int(scored), 1, 1]
+    assert "scores" not in summary
+
+
+def test_the_score_of_each_row_on_demand(tmp_path):
+    source = write_jsonl(tmp_path / "p.jsonl", EMPTY)
+    given = (source, "-m", "cider", "--empty", "skip", "--json")
+    with_rows = json.loads(capscore_("score", *given, "--per-row").stdout)["metrics"]["cider"]
+    assert with_rows["scores"] == [pytest.approx(3.7564711970301374), None, pytest.approx(3.7564711970301374)]
+    assert "scores" not in json.loads(capscore_("score", *given, "--no-per-row").stdout)["metrics"]["cider"]
+    assert (
+        capscore_("score", *given).exit_code == 0
+    )  # nothing failed, and nobody asked for a score of the empty caption
+
+
 def test_json_is_all_there_is_on_stdout(preds, tmp_path, colours):
     source = write_jsonl(tmp_path / "p.jsonl", [*ROWS, {"image": "red.png", "caption": 3, "language": "sw"}])
     result = score(source, "--json", "--on-error", "skip")
@@ -378,7 +442,7 @@ def test_a_file_without_images(tmp_path):
     cider, bleu = text_scores("cider"), text_scores("bleu")
     assert [row["cider"] for row in rows] == pytest.approx(cider.scores.tolist(), abs=1e-6)
     assert [row["bleu_2"] for row in rows] == pytest.approx(bleu.components["bleu_2"].tolist(), abs=1e-6)
-    assert re.search(rf"cider +{cider.mean:.4f} +5 +0 +0 +0 *\n", result.stdout)
+    assert re.search(rf"cider +{cider.mean:.4f} +5 +0 +0 +0 +0 *\n", result.stdout)
     assert f"corpus_bleu_4 {bleu.corpus['corpus_bleu_4']:.4f}" in result.stdout
     assert cider.signature in result.stdout.splitlines()
     summary = json.loads((tmp_path / "o.summary.json").read_text())["metrics"]
@@ -436,7 +500,7 @@ def test_texts_and_images_together(preds, tmp_path, colours, monkeypatch):
 @pytest.mark.parametrize("size", [1, 2, 10])
 def test_a_bad_text_is_no_part_of_the_corpus(tmp_path, monkeypatch, size):
     monkeypatch.setattr("capscore.scorers.score_file.CHUNK_ROWS", size)
-    rows = [*TEXTS[:3], {**TEXTS[0], "caption": ""}, *TEXTS[3:], {**TEXTS[1], "references": "no list"}]
+    rows = [*TEXTS[:3], {**TEXTS[0], "caption": None}, *TEXTS[3:], {**TEXTS[1], "references": "no list"}]
     result = score_texts(tmp_path, "-m", "cider", rows=rows)
     assert result.exit_code == 1
     assert "line 4 (row 3 counted from 0): candidate: expected a caption" in result.stderr
@@ -556,14 +620,13 @@ def test_a_bad_row_is_named_with_its_line_and_what_came_before_is_whole(
 ):
     monkeypatch.setattr("capscore.scorers.score_file.CHUNK_ROWS", 2)
     source = tmp_path / "p.jsonl"
-    lines = [json.dumps(row) for row in (ROWS[0], ROWS[1], ROWS[2], {**ROWS[0], "caption": " "})]
+    lines = [json.dumps(row) for row in (ROWS[0], ROWS[1], ROWS[2], {**ROWS[0], "caption": None})]
     source.write_text("\n\n".join(lines))
     result = score(source, "-o", tmp_path / "o.jsonl")
     assert result.exit_code == 1
     assert result.stderr.splitlines() == [
         f"capscore: the first 2 of 4 rows are in {tmp_path / 'o.partial.jsonl'}",
-        f"capscore: error: {source}, line 7 (row 3 counted from 0): candidate: expected a caption, got an "
-        "empty string (' ')",
+        f"capscore: error: {source}, line 7 (row 3 counted from 0): candidate: expected a caption, got None",
     ]
     assert result.stdout == ""
     assert [row["mcs"] for row in read_jsonl(tmp_path / "o.partial.jsonl")] == pytest.approx(

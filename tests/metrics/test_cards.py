@@ -134,7 +134,7 @@ def test_options_in_the_card_are_those_of_the_table(slug):
     options = section(body, "How to use").partition("### Options")[2]
     expected = []
     for name, option in options_of(slug).items():
-        default = "no" if option.default is False else option.default_in_words or "none"
+        default = {False: "no", True: "yes"}.get(option.default, option.default_in_words or "none")
         if name != "revision":  # that of evaluate.load is the module's own
             expected.append(f"| `{name}` | {default} | {option.help} |")
     assert re.findall(r"^\| `.*\|$", options, re.MULTILINE) == expected
