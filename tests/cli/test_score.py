@@ -327,8 +327,7 @@ def test_empty_captions_are_counted_beside_the_mean(tmp_path, how, mean, scored)
     assert result.exit_code == 3  # for the caption that is missing
     cells = [line.split() for line in result.stdout.splitlines()]
     assert ["cider", mean, scored, "1", "1", "0", "0"] in cells
-    assert ["3", "–"] in cells
-    assert ["1", "0.0000" if how == "score" else "–"] in cells
+    assert ["–"] in cells and (["0.0000"] in cells) == (how == "score")
     assert f"|empty:{how}|" in result.stdout
     row = read_jsonl(output)[1]
     assert row["cider"] == (0 if how == "score" else None)
