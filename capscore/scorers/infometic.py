@@ -24,7 +24,7 @@ from ..errors import (
     warn,
 )
 from ..images.sequence import check_images
-from ..text.word_classes import tagger_name
+from ..text.word_classes import length_problem, tagger_name
 from .backbone_scorer import BackboneScorer
 from .base import Measured, PreparedRows, Scores
 from .image_regions import ImageRegions, RegionMaker, unit_rows_of
@@ -326,6 +326,13 @@ none: names are for owlv2 and grounding-dino
 
     def _measure(self, rows: InputRows, on_error: str) -> Measured:
         self.warn_about_languages(rows.languages)
+        for row in np.flatnonzero(rows.kept()).tolist():
+            problem = length_problem(rows.candidates[row])
+            if problem:
+                error = InputError(problem, row=row, field="candidate")
+                if on_error == "raise":
+                    raise error
+                rows.failures[row] = error
         reading = self.region_maker.reading(rows.extra.get("boxes"), on_error)
         images = self.embedder.images(rows.images, on_error=on_error, skip=rows.left_out(), reader=reading)
         rows.failures.update({**reading.failures, **images.failures})

@@ -20,6 +20,10 @@ from .segmenters import SimplifiedCharacters
 from .spaced_words import PlacedTokens, placed_tokens
 
 REMEMBERED = 20_000  # texts per language, about 30 MB of words
+# Taggers take time by the square or cube of a word's length: of longer words they see the first letter, which
+# may be a capital, and the last ones, which show the class. Longer texts are an error.
+LONGEST_WORD = 24
+LONGEST_TEXT = 5_000
 # classes of the tags of Universal Dependencies; all other tags are "other"
 UD_CLASSES = {"NOUN": "noun", "PROPN": "noun", "VERB": "verb", "ADJ": "adjective", "ADV": "adverb"}
 
@@ -69,6 +73,15 @@ class Tagger:
             return rows
 
 
+def shortened(word: str) -> str:
+    """What a tagger sees of a word: all of it, or of a long one the first letter and the last ones.
+
+    >>> shortened("Fußball"), len(shortened("Fuß" + 40 * "ball"))
+    ('Fußball', 24)
+    """
+    return word if len(word) <= LONGEST_WORD else word[0] + word[1 - LONGEST_WORD :]
+
+
 def classified_words(text: str, found: PlacedTokens, classes: Iterable[str]) -> list[Word]:
     """Tokens of a text and the class of each → its words, without punctuation."""
     return [
@@ -84,7 +97,8 @@ def _of_tokens(code: str, classes: Callable[[list[str]], Iterable[str]]) -> _Wor
     def words(texts: Sequence[str]) -> Iterator[list[Word]]:
         for text in texts:
             found = placed_tokens(text, code)
-            yield classified_words(text, found, classes(found.tokens) if found.tokens else ())
+            read = [shortened(token) for token in found.tokens]
+            yield classified_words(text, found, classes(read) if read else ())
 
     return words
 

@@ -14,6 +14,9 @@ The tagger is the first of these that is installed:
    French, Spanish and two dozen other languages, read from the package rippletagger. Its licence is the GPL,
    so it has an extra of its own.
 
+Of a word with more than 24 letters a tagger sees the first letter and the last 23; spaCy sees all. A text of
+more than 5,000 characters is an error, so that no text takes more than about a second.
+
 There is no other fallback: a language without a tagger, or a missing package, is an error. Taggers are loaded
 once, when first needed, and may be used from several threads. The same text always has the same words.
 """
@@ -34,6 +37,7 @@ from .segmenters import SEGMENTERS
 from .spaced_words import placed_tokens
 from .taggers import (
     HANTA,
+    LONGEST_TEXT,
     TREEBANKS,
     UD_CLASSES,
     Tagger,
@@ -48,9 +52,9 @@ from .taggers import (
     thai_tagger,
 )
 
-__all__ = ["CLASSES", "RULES", "Word", "supported", "tag", "tagger_name"]
+__all__ = ["CLASSES", "LONGEST_TEXT", "RULES", "Word", "length_problem", "supported", "tag", "tagger_name"]
 
-RULES = "classes1"  # in signatures; the number grows whenever capscore's own rules can change a class
+RULES = "classes2"  # in signatures; the number grows whenever capscore's own rules can change a class
 CLASSES = ("noun", "verb", "adjective", "adverb", "other")
 _loading = threading.Lock()
 
@@ -66,7 +70,8 @@ def tag(texts: Sequence[str], language: str | None = None) -> list[list[Word]]:
         n lists of words in the order of the text, without overlaps; [] for a caption without words.
 
     Raises:
-        InputError: a row is not a string (the error has its number), or the language has no tagger.
+        InputError: a row is not a string or longer than `LONGEST_TEXT` (the error has its number), or the
+            language has no tagger.
         MissingExtraError: the tagger of the language is not installed.
 
     >>> [word.text for word in tag(["Two dogs chase a red ball."], "en")[0] if word.word_class == "noun"]
@@ -74,7 +79,25 @@ def tag(texts: Sequence[str], language: str | None = None) -> list[list[Word]]:
     """
     tagger = _tagger(_code(language))
     check_texts(texts)
+    for row, text in enumerate(texts):
+        problem = length_problem(text)
+        if problem:
+            raise InputError(problem, row=row)
     return tagger.tag(texts)
+
+
+def length_problem(text: str) -> str:
+    """Why a text is too long to be tagged; "" if it is not.
+
+    >>> length_problem("a" * 5001)
+    'a text of 5,001 characters: word classes are found in texts of at most 5,000 characters; shorten it'
+    """
+    if len(text) <= LONGEST_TEXT:
+        return ""
+    return (
+        f"a text of {len(text):,} characters: word classes are found in texts of at most {LONGEST_TEXT:,} "
+        "characters; shorten it"
+    )
 
 
 def tagger_name(language: str | None = None) -> str:
@@ -83,7 +106,7 @@ def tagger_name(language: str | None = None) -> str:
     Raises:
         InputError, MissingExtraError: see `tag`.
 
-    >>> tagger_name("de").startswith(("classes1+hanta-", "classes1+spacy-"))
+    >>> tagger_name("de").startswith(("classes2+hanta-", "classes2+spacy-"))
     True
     """
     return f"{RULES}+{_tagger(_code(language)).name}"

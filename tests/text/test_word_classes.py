@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from types import SimpleNamespace
@@ -115,7 +116,7 @@ def test_the_other_classes():
 def test_no_language_is_english():
     caption = "A dog runs."
     assert tag([caption]) == tag([caption], "en-GB") == tag([caption], "eng")
-    assert tagger_name() == tagger_name("en") == f"classes1+hanta-{version('HanTa')}"
+    assert tagger_name() == tagger_name("en") == f"classes2+hanta-{version('HanTa')}"
 
 
 def test_what_is_written_onto_a_word_is_not_of_it():
@@ -241,12 +242,12 @@ def test_several_threads(language):
 def test_names_say_what_was_used():
     names = {language: tagger_name(language) for language in TAGGERS}
     assert len(set(names.values())) == len(TAGGERS) - 2  # HanTa is one for three languages
-    assert names["fr"] == f"classes1+rippletagger-{version('rippletagger')}+UD_French"
+    assert names["fr"] == f"classes2+rippletagger-{version('rippletagger')}+UD_French"
     assert names["ru"] == (
-        f"classes1+pymorphy3-{version('pymorphy3')}+dicts-ru-{version('pymorphy3-dicts-ru')}"
+        f"classes2+pymorphy3-{version('pymorphy3')}+dicts-ru-{version('pymorphy3-dicts-ru')}"
     )
-    assert names["ja"] == f"classes1+fugashi-{version('fugashi')}+unidic-lite-{version('unidic-lite')}"
-    assert names["zh"] == f"classes1+rjieba-{version('rjieba')}+opencc-{version('opencc')}"
+    assert names["ja"] == f"classes2+fugashi-{version('fugashi')}+unidic-lite-{version('unidic-lite')}"
+    assert names["zh"] == f"classes2+rjieba-{version('rjieba')}+opencc-{version('opencc')}"
 
 
 def test_every_language_that_is_named_has_a_tagger():
@@ -327,7 +328,7 @@ def test_an_installed_spacy_model_goes_first(nothing_loaded, monkeypatch):
     monkeypatch.setattr(word_classes, "_spacy_model", lambda code: f"{code}_core_news_sm")
     monkeypatch.setattr(word_classes, "version", lambda package: "3.8.18")
     assert supported("fr")
-    assert tagger_name("fr") == "classes1+spacy-3.8.18+fr_core_news_sm-3.8.0"
+    assert tagger_name("fr") == "classes2+spacy-3.8.18+fr_core_news_sm-3.8.0"
     assert tag(["Il porte un T-shirt rouge !"], "fr") == [
         [
             Word("Il", 0, 2, "other"),
@@ -421,3 +422,54 @@ def test_rules_of_another_form_are_refused():
         RippleRules(
             LEXICON, 'True : object.conclusion = "NN"\n\t\tobject.tag == "X" : object.conclusion = "X"'
         )
+
+
+# Limits
+
+
+@pytest.mark.parametrize("language", ["de", "en", "fr", "ja", "ko", "nl", "ru", "th", "tr", "zh"])
+def test_no_text_takes_long(language):
+    """Words that no lexicon has, of the length that takes longest; a single word; signs."""
+    draw = random.Random(0)
+    letters = {"ja": "あいうえ犬海", "ko": "가나다라", "th": "กขคงาเ", "zh": "的一是犬海", "ru": "абвгдежз"}
+    own = letters.get(language, "abcdefghij")
+    words = " ".join("".join(draw.choice(own) for _ in range(24)) for _ in range(200))
+    tag(["a"], language)
+    start = time.process_time()
+    for text in (words, own[0] * 5000, own[1] + "'" * 4999, "!" * 5000, "1" * 5000):
+        found = tag([text], language)[0]
+        assert all(text[word.start : word.end] == word.text for word in found)
+    assert time.process_time() - start < 8  # about a second for the first on a quiet machine, less for others
+
+
+@pytest.mark.parametrize("language", ["de", "en", "fr", "nl", "ru", "tr"])
+def test_a_tagger_sees_a_long_words_first_letter_and_its_end(language):
+    end = "kirchenglocken" if language == "de" else "ationalization"
+    short = "X" + "m" * (23 - len(end)) + end
+    for letters in (25, 1000, 4000):
+        long = "X" + "m" * (letters - 1 - len(end)) + end
+        (word,) = tag([long], language)[0]
+        assert (word.text, word.start, word.end) == (long, 0, letters)
+        assert word.word_class == tag([short], language)[0][0].word_class
+
+
+def test_words_up_to_the_limit_are_seen_whole(nothing_loaded, monkeypatch):
+    seen = []
+
+    def tagger(code):
+        return taggers.Tagger(
+            "spy", taggers._of_tokens("en", lambda tokens: seen.extend(tokens) or ["noun"] * len(tokens))
+        )
+
+    source = word_classes._Source((), "spy", "nouns", tagger)
+    monkeypatch.setitem(word_classes._SOURCES, "en", source)
+    tag([f"{'a' * 24} B{'c' * 24}de"], "en")
+    assert seen == ["a" * 24, "B" + "c" * 21 + "de"]
+
+
+def test_a_text_that_is_too_long_is_an_error_with_its_row():
+    assert len(tag(["dog " * 1250], "en")[0]) == 1250
+    with pytest.raises(InputError, match=r"row 1: a text of 5,001 characters: word classes are found in"):
+        tag(["dog", "dog " * 1250 + "s"], "en")
+    with pytest.raises(InputError, match="a text of 1,250,000 characters"):
+        tag(["dogs " * 250_000], "en")

@@ -71,7 +71,7 @@ def test_the_signature_says_how_it_was_perturbed(captions, scorer):
     signature = run_robustness(captions, {"mcs": scorer}, replace(quick, seed=7)).results[0].signature
     assert signature.startswith("mcs|backbone:colours@w00000000|w:2.5|prefix:none|refs:0|lang:en|")
     assert "|images:photos|kinds:repetition+removal+masking+jumble+substitution|seed:7|" in signature
-    assert "|words:blanks|p:0.4|draws:shared|removal:keep|objects:classes1+" in signature
+    assert "|words:blanks|p:0.4|draws:shared|removal:keep|objects:classes2+" in signature
 
 
 def test_what_is_kept_is_compared_with_the_first_metric(captions, scorer):
