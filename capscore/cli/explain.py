@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from ..errors import Setting
+from ..files.sizes import ROW_BYTES, nested_too_deeply
 from .models import spoken_language
 from .options import OF_INFOMETIC, AsJson, Force, Language, Quiet
 from .request import argument, check_metric_options, flowing, metric_options, option
@@ -132,6 +133,8 @@ def run_explain(request: ExplainRequest) -> ExplainResult:
         UsageError, InputError: An option is wrong, or the photo.
     """
     from ..images.load import load_image
+    from ..infometic.boxes import check_boxes
+    from ..text.word_classes import length_problem
 
     boxes = None if request.boxes is None else _read_boxes(request.boxes)
     target = request.target
@@ -139,8 +142,13 @@ def run_explain(request: ExplainRequest) -> ExplainResult:
         from ..show.benchmark_figure import figure_class
 
         figure_class()  # a missing package is reported before the work
+    for caption in request.captions:
+        if too_long := length_problem(caption):
+            raise UsageError(too_long)
     image = load_image(request.photo)
     with as_usage():
+        if boxes is not None:
+            check_boxes(boxes, image.size)
         scorer = load_scorer(request.options)
         language = spoken_language(request.language)
         problem = None if language is None else scorer.language_problem(language)
@@ -149,7 +157,7 @@ def run_explain(request: ExplainRequest) -> ExplainResult:
     n_captions = len(request.captions)
     scores = scorer.score(
         list(request.captions),
-        [request.photo] * n_captions,
+        [image] * n_captions,  # which is decoded already
         language=request.language,
         boxes=None if boxes is None else [boxes] * n_captions,
     )
@@ -176,10 +184,17 @@ def load_scorer(options: Mapping[str, Any]) -> Scorer:
 
 
 def _read_boxes(path: Path) -> list[list[float]]:
-    """Boxes of a JSON file; whether they lie in the photo is checked when it is scored."""
+    """Boxes of a JSON file; whether they lie in the photo is not checked here."""
     given = Setting("boxes", path)
     try:
-        found = json.loads(path.expanduser().read_text(encoding="utf-8"))
+        with open(os.path.expanduser(path), "rb") as file:
+            content = file.read(ROW_BYTES.bytes + 1)
+        if len(content) > ROW_BYTES.bytes:
+            raise UsageError(given, f" is too large for a list of boxes; {ROW_BYTES}")
+        text = content.decode("utf-8-sig")
+        if nested_too_deeply(text):
+            raise UsageError(given, ": the JSON is nested too deeply for a list of boxes")
+        found = json.loads(text)
     except OSError as error:
         raise UsageError(given, f" cannot be read: {error.strerror or error}") from error
     except ValueError as error:

@@ -7,6 +7,7 @@ Out: float64 arrays (m, 4), indices, or cropped images.
 from __future__ import annotations
 
 import math
+import reprlib
 from collections.abc import Sequence
 from numbers import Real
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from ..errors import InputError
 if TYPE_CHECKING:
     from PIL import Image
 
+MOST_GIVEN = 1_000  # boxes per photo: each is embedded, and attention takes the square of their number
 CORNERS = "four finite numbers, left, top, right, bottom, in pixels"
 
 
@@ -32,7 +34,7 @@ def check_boxes(boxes: Any, size: tuple[int, int], *, row: int | None = None) ->
 
     Raises:
         InputError: a box is not four finite numbers, is inverted or empty, or lies entirely outside the
-            photo. The message has the number of the box, counted from 0.
+            photo; the message has the number of the box, counted from 0. Or there are more than `MOST_GIVEN`.
 
     >>> check_boxes([[-5, 10, 40, 99.5]], (64, 48))
     array([[ 0., 10., 40., 48.]])
@@ -138,9 +140,11 @@ def _listed(boxes: Any, row: int | None) -> list[Any]:
     if isinstance(boxes, np.ndarray) or hasattr(boxes, "detach"):
         boxes = boxes.tolist()
     if not isinstance(boxes, Sequence) or isinstance(boxes, (str, bytes)):
-        raise _error(f"{boxes!r} is not a list of boxes, each of {CORNERS}", row)
+        raise _error(f"{reprlib.repr(boxes)} is not a list of boxes, each of {CORNERS}", row)
     if len(boxes) == 4 and all(isinstance(number, Real) for number in boxes):
-        raise _error(f"{list(boxes)!r} is one box, not a list of boxes: put it into a list", row)
+        raise _error(f"{reprlib.repr(list(boxes))} is one box, not a list of boxes: put it into a list", row)
+    if len(boxes) > MOST_GIVEN:
+        raise _error(f"{len(boxes):,} boxes for one photo; expected at most {MOST_GIVEN:,}", row)
     return list(boxes)
 
 
@@ -153,8 +157,11 @@ def _corners(box: Any, number: int, row: int | None) -> list[float]:
         or len(box) != 4
         or not all(isinstance(value, Real) and not isinstance(value, bool) for value in box)
     ):
-        raise _error(f"box {number} is {box!r}; expected {CORNERS}", row)
-    corners = [float(value) for value in box]
+        raise _error(f"box {number} is {reprlib.repr(box)}; expected {CORNERS}", row)
+    try:
+        corners = [float(value) for value in box]
+    except OverflowError:  # a whole number with more digits than a float has
+        raise _error(f"box {number} is {reprlib.repr(box)}; expected {CORNERS}", row) from None
     if not all(map(math.isfinite, corners)):
         raise _error(f"box {number} is {_shown(corners)}; expected {CORNERS}", row)
     left, top, right, bottom = corners

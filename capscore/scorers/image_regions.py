@@ -178,4 +178,11 @@ class RegionReading:
 
 
 def _plain(boxes: Any) -> str:
-    return repr(boxes.tolist() if hasattr(boxes, "tolist") else boxes)
+    """A text that different boxes do not share; an array inside a list would show only some digits."""
+    plain = boxes.tolist() if hasattr(boxes, "tolist") else boxes
+    if isinstance(plain, (list, tuple)):
+        plain = [box.tolist() if hasattr(box, "tolist") else box for box in plain]
+    try:
+        return repr(plain)
+    except RecursionError:
+        return "nested too deeply"  # no boxes, as `check_boxes` will say

@@ -133,10 +133,11 @@ def _score(
     problem = scorer.language_problem(code or "")
     if problem:
         raise CapscoreError(problem)
-    scores = scorer.score(lines, [photo] * len(lines), language=code)
+    picture = load_image(photo)
+    scores = scorer.score(lines, [picture] * len(lines), language=code)
     explained = explained_captions(lines, scores)
     page = page_of(
-        load_image(photo),
+        picture,
         explained,
         "What is wrong, and what is missing",
         scores.signature,

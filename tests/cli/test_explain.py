@@ -102,9 +102,11 @@ def test_what_the_scorer_is_asked(scorer, photo, tmp_path):
     boxes.write_text("[[0, 0, 5, 5.5]]")
     options = ["--language", "de", "--backbone", "b", "--weights", "w", "--beta", "0.2", "--no-cache"]
     assert run(photo, "one", "two", "--boxes", boxes, *options).exit_code == 0
+    images = scorer.asked.pop("images")
+    assert len(images) == 2 and images[0] is images[1]
+    assert isinstance(images[0], Image.Image)  # the photo is decoded once, also for the picture
     assert scorer.asked == {
         "captions": ["one", "two"],
-        "images": [photo, photo],
         "language": "de",
         "boxes": [[[0, 0, 5, 5.5]]] * 2,
     }
@@ -214,13 +216,93 @@ def test_wrong_usage(scorer, photo, options, message, tmp_path, monkeypatch):
         ),
         ("[[0, 0, 5, true]]", "box 0, counted from 0"),
         ('[[0, 0, 5, "5"]]', "box 0, counted from 0"),
+        ("[[0, 0, 5, null]]", "box 0, counted from 0"),
+        ("[[[0], 0, 5, 5]]", "box 0, counted from 0"),
+        ("null", "expected a list of boxes, got null"),
+        ('"boxes"', 'expected a list of boxes, got "boxes"'),
+        ("[" * 100_000, "the JSON is nested too deeply for a list of boxes"),
+        ("[" * 100_000 + "]" * 100_000, "the JSON is nested too deeply for a list of boxes"),
+        ('{"a":' * 5_000, "the JSON is nested too deeply for a list of boxes"),
+        ("[" * 60 + "]" * 60, "box 0, counted from 0: expected [left, top, right, bottom], got [[[["),
+        (f"[[0, 0, 5, {'9' * 5_000}]]", "is not JSON"),
+        ('["' + "a" * 100_000 + '"]', "box 0, counted from 0"),
+        ("", "is not JSON"),
+        ("\x00", "is not JSON"),
     ],
 )
 def test_bad_boxes(scorer, photo, tmp_path, text, message):
     path = tmp_path / "boxes.json"
     path.write_text(text)
     result = run(photo, "A cat", "--boxes", path)
-    assert result.exit_code == 2 and message in result.stderr
+    assert result.exit_code == 2 and message in " ".join(result.stderr.split())
+    assert len(result.stderr) < 500
+    assert not scorer.asked
+
+
+def test_a_file_of_boxes_may_begin_with_a_byte_order_mark(scorer, photo, tmp_path):
+    path = tmp_path / "boxes.json"
+    path.write_bytes(b"\xef\xbb\xbf[[0, 0, 5, 5]]")
+    assert run(photo, "A cat", "--boxes", path).exit_code == 0
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe[", b"\x80"])
+def test_a_file_of_boxes_in_another_encoding(scorer, photo, tmp_path, content):
+    (tmp_path / "boxes.json").write_bytes(content)
+    result = run(photo, "A cat", "--boxes", tmp_path / "boxes.json")
+    assert result.exit_code == 2 and "is not JSON: 'utf-8' codec" in " ".join(result.stderr.split())
+
+
+def test_a_file_of_boxes_that_is_too_large_is_not_read_to_its_end(scorer, photo, monkeypatch):
+    monkeypatch.setenv("CAPSCORE_MAX_ROW_BYTES", "1000")
+    result = run(photo, "A cat", "--boxes", "/dev/zero")
+    assert result.exit_code == 2
+    assert "--boxes /dev/zero is too large for a list of boxes" in " ".join(result.stderr.split())
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[[NaN, 0, 5, 5]]", "box 0 is (nan, 0, 5, 5); expected four finite numbers"),
+        ("[[0, 0, 5, 5], [0, 0, Infinity, 5]]", "box 1 is (0, 0, inf, 5); expected four finite numbers"),
+        ("[[0, 0, 1e999, 5]]", "box 0 is (0, 0, inf, 5)"),
+        (f"[[0, 0, {'9' * 400}, 5]]", "box 0 is [0, 0, 99"),
+        ("[[5, 0, 2, 5]]", "box 0 is (5, 0, 2, 5): its right is not right of its left"),
+        ("[[0, 5, 5, 2]]", "box 0 is (0, 5, 5, 2): its bottom is not below its top"),
+        ("[[0, 0, 0, 0]]", "box 0 is (0, 0, 0, 0): its right is not right of its left"),
+        ("[[-9, -9, -1, -1]]", "box 0 is (-9, -9, -1, -1): it lies outside the photo of 40 × 30"),
+        ("[[400, 0, 410, 9]]", "box 0 is (400, 0, 410, 9): it lies outside the photo of 40 × 30"),
+        (str([[0, 0, 5, 5]] * 1001), "1,001 boxes for one photo; expected at most 1,000"),
+    ],
+)
+def test_boxes_that_no_photo_has(scorer, photo, tmp_path, text, message):
+    (tmp_path / "boxes.json").write_text(text)
+    result = run(photo, "A cat", "--boxes", tmp_path / "boxes.json")
+    assert not scorer.asked
+    assert result.exit_code == 2, result.output
+    assert message in " ".join(result.stderr.split()) and len(result.stderr) < 500
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    "caption",
+    ["A " + "g" * 4_900, "dog " * 1_250, "!" * 5_000],
+    ids=["word", "many words", "signs"],
+)
+@pytest.mark.parametrize("suffix", ["html"])
+def test_long_words_and_captions_are_explained(photo, tmp_path, caption, suffix):
+    options = ("--backbone", "embedded", "--weights", "info_clip", "--no-cache", "--language", "en")
+    result = run(photo, caption, "-o", tmp_path / f"out.{suffix}", *options)
+    assert result.exit_code == 0, result.output
+
+
+def test_a_caption_that_no_tagger_reads_is_one_error(scorer, photo):
+    for caption in ("a" * 1_000_000, "dogs " * 250_000):
+        result = run(photo, caption)
+        assert not scorer.asked
+        assert result.exit_code == 2
+        said = " ".join(result.stderr.split())
+        assert "word classes are found in texts of at most 5,000 characters; shorten it" in said
+        assert len(said) < 300
 
 
 def test_a_photo_that_cannot_be_read(scorer, tmp_path):

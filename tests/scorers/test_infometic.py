@@ -8,16 +8,19 @@ from importlib.resources import files
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 import capscore
 from capscore.embedding.embedder import Embedder
 from capscore.errors import CapscoreError, InputError, RegionWarning, TruncationWarning
 from capscore.infometic.boxes import crops
+from capscore.infometic.info_clip import InfoCLIP
 from capscore.infometic.model import InfoMetIC, InfoMetICConfig
 from capscore.infometic.pieces import encode_pieces, split_pieces
 from capscore.infometic.regions import RegionFinder, Regions
 from capscore.scorers.infometic import InfoMetIC as InfoMetICScorer
+from capscore.text.word_classes import tagger_name
 
 from ..infometic.test_detectors import write_owlv2
 
@@ -501,3 +504,118 @@ def test_a_language_without_word_classes(plain):
         warnings.simplefilter("ignore")
         skipped = plain.score(["He ngeru", "a cat"], [CAT] * 2, language=["mi", "en"], on_error="skip")
     assert list(skipped.failures) == [0]
+
+
+# One signature, one number
+
+
+def test_an_unsaved_network_is_named_by_its_weights(backbone):
+    def network(seed, **changes):
+        torch.manual_seed(seed)
+        sizes = {"width": 16, "heads": 2, "intra_layers": 1, "inter_layers": 1}
+        return InfoMetIC(InfoMetICConfig(dim=512, **{**sizes, **changes}))
+
+    names = [
+        scorer(backbone, weights=own).weights
+        for own in (network(0), network(0), network(1), network(0, sharpness=2.0))
+    ]
+    assert names[0] == names[1] and len(set(names)) == 3
+    assert all(name.startswith("unsaved@w") for name in names)
+
+
+def test_a_network_that_was_trained_since_it_was_loaded_has_another_name(backbone, tmp_path):
+    torch.manual_seed(0)
+    InfoMetIC(InfoMetICConfig(dim=512, width=16, heads=2, intra_layers=1)).save_pretrained(tmp_path / "own")
+    loaded = InfoMetIC.from_pretrained(tmp_path / "own")
+    before = scorer(backbone, weights=loaded).weights
+    assert before == scorer(backbone, weights=tmp_path / "own").weights
+    with torch.no_grad():
+        loaded.log_scale += 0.1
+    after = scorer(backbone, weights=loaded).weights
+    assert after != before and after.startswith("own@w")
+
+
+def test_other_settings_of_info_clip_are_in_its_name(backbone):
+    assert scorer(backbone, weights=InfoCLIP()).weights == "info_clip"
+    assert scorer(backbone, weights=InfoCLIP(sharpness=5.0)).weights == "info_clip(sharpness=5)"
+    both = scorer(backbone, weights=InfoCLIP(sharpness=5.0, scale=2.0))
+    assert "|weights:info_clip(sharpness=5,scale=2)|" in both.score(["A cat."], [CAT]).signature
+
+
+def test_the_seed_of_the_clusters_is_in_the_signature(backbone):
+    assert "|seed:" not in scorer(backbone, weights="info_clip").score(["A cat."], [CAT]).signature
+    embedder = Embedder(backbone, progress=False)
+    seeded = InfoMetICScorer(embedder, weights="info_clip", regions=Halves(), seed=3).score(["A cat."], [CAT])
+    assert "|n_regions:20|seed:3|" in seeded.signature
+
+
+def test_a_tagger_is_in_the_signature_where_words_decide_the_scores(backbone):
+    captions, languages = ["A cat.", "Eine Katze."], ["en", "de"]
+    shipped = scorer(backbone).score(captions, [CAT] * 2, language=languages)
+    assert f"|words:{tagger_name('en')}|" in shipped.signature  # HanTa for both
+    plain = scorer(backbone, weights="info_clip").score(captions, [CAT] * 2, language=languages)
+    assert "|words:" not in plain.signature
+
+
+# Limits
+
+
+def test_a_long_word_is_scored(plain):
+    with pytest.warns(TruncationWarning):
+        scores = plain.score(["A cat", "A " + "c" * 1000], [CAT, CAT], language="en")
+    assert np.isfinite(scores.scores).all()
+    assert len(scores.details[1]["words"]) == 2
+
+
+def test_a_caption_that_no_tagger_reads_fails_alone(plain):
+    captions = ["A cat", "cats " * 250_000, "A cat"]
+    with pytest.raises(InputError, match=r"row 1, candidate: a text of 1,250,000 characters: word classes"):
+        plain.score(captions, [CAT] * 3, language="en")
+    scores = plain.score(captions, [CAT] * 3, language="en", on_error="skip")
+    assert list(scores.failures) == [1] and "at most 5,000 characters" in scores.failures[1]
+    assert np.isnan(scores.scores[1]) and np.isfinite(scores.scores[[0, 2]]).all()
+
+
+def nested(depth):
+    boxes = []
+    for _ in range(depth):
+        boxes = [boxes]
+    return boxes
+
+
+@pytest.mark.parametrize(
+    "boxes, message",
+    [
+        (nested(100_000), r"row 0, boxes: box 0 is \[\[\[.*expected four finite numbers"),
+        ("a" * 100_000, "row 0, boxes: 'aaa.*aaa' is not a list of boxes"),
+        ([{"a": 1}], "box 0 is {'a': 1}; expected four"),
+        ([[0, 0, 10**400, 5]], r"box 0 is \[0, 0, 1000.*0000, 5\]; expected four"),
+        ([[0, 0, np.nan, 5]], r"box 0 is \(0, 0, nan, 5\); expected four"),
+        (np.zeros((2, 3)), r"box 0 is \[0\.0, 0\.0, 0\.0\]; expected four"),
+        ({"boxes": BOXES}, "is not a list of boxes"),
+        (BOXES * 400, "1,200 boxes for one photo; expected at most 1,000"),
+    ],
+)
+def test_boxes_that_are_none(plain, boxes, message):
+    with pytest.raises(InputError, match=message) as caught:
+        plain.score(["A cat"], [CAT], language="en", boxes=[boxes])
+    assert len(str(caught.value)) < 300
+    scores = plain.score(["A cat", "A cat"], [CAT, CAT], language="en", boxes=[boxes, None], on_error="skip")
+    assert list(scores.failures) == [0] and np.isfinite(scores.scores[1])
+
+
+def test_arrays_that_differ_in_the_tenth_digit_are_two_boxes(plain):
+    boxes = [[np.array([0.0, 0.0, 100.0 + shift, 200.0])] for shift in (1e-9, 2e-9)]
+    scores = plain.score(["A cat"] * 2, [CAT] * 2, language="en", boxes=boxes)
+    found = [detail["regions"][0]["box"][2] for detail in scores.details]
+    assert found == [100.0 + 1e-9, 100.0 + 2e-9]
+
+
+def test_a_photo_is_decoded_once(backbone, monkeypatch):
+    from capscore.images import load
+
+    decoded = []
+    decode = load.decode
+    monkeypatch.setattr(load, "decode", lambda *given, **more: decoded.append(1) or decode(*given, **more))
+    scorer(backbone).score(["A cat", "Two cats"], [CAT, CAT], language="en")
+    assert len(decoded) == 1
