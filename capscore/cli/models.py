@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..scorers.catalogue import METRICS
+from ..scorers.catalogue import METRICS, PRESETS
 from .terminal import as_usage
 
 if TYPE_CHECKING:
@@ -41,6 +41,11 @@ def complete_metrics(incomplete: str) -> list[str]:
     """
     before, comma, last = incomplete.rpartition(",")
     return [f"{before}{comma}{name}" for name in METRICS if name.startswith(last)]
+
+
+def complete_presets() -> list[str]:
+    """What a shell offers for a preset."""
+    return [*PRESETS]
 
 
 def check_metrics(metrics: Sequence[str]) -> None:

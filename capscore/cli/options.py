@@ -12,6 +12,10 @@ from .models import complete_metrics, split_metrics
 from .request import option
 
 
+def _bad_rows() -> list[str]:
+    return ["raise", "skip"]
+
+
 def metric_option(help: str) -> Any:
     """The option --metric, for a request's field; a shell completes the names."""
     return option(
@@ -31,10 +35,12 @@ Force = Annotated[bool, option("Overwrite what exists.", "--force")]
 AsJson = Annotated[bool, option("Print the result as JSON.", "--json")]
 Quiet = Annotated[bool, option("Print no tables and no progress.", "--quiet", "-q")]
 Metrics = Annotated[list[str] | None, metric_option("Metrics, such as mcs,cider; repeatable.")]
-OnError = Annotated[str, option("Bad rows: raise (default) or skip.", metavar="HOW")]
+OnError = Annotated[
+    str, option("Bad rows: raise (default) or skip.", metavar="HOW", autocompletion=_bad_rows)
+]
 Language = Annotated[str | None, option("Language of all captions, such as de.", metavar="CODE")]
 Split = Annotated[str | None, option("Split of a saved data set.", panel="Columns")]
-Backbones = Annotated[list[str] | None, option("Backbone, as for score; repeatable.", panel="Model")]
+Backbones = Annotated[list[str] | None, option("Backbone, as for score; repeatable.", panel="Backbone")]
 
 DATA_DIR = "Folder of the benchmark's files."
 Data = Annotated[list[str] | None, option("Benchmark, such as xvnli; repeatable.", "--data", "-d")]

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from ..errors import Setting
 from ..scorers.catalogue import KINDS, PRESETS
-from .models import check_metrics, split_metrics, spoken_language
+from .models import check_metrics, complete_presets, split_metrics, spoken_language
 from .options import OF_SCORE, AsJson, Force, Language, OnError, Quiet, Split, column_option, metric_option
 from .request import argument, check_metric_options, flowing, metric_options, option
 from .terminal import UsageError, check_choice, check_only_one
@@ -42,7 +42,7 @@ class ScoreRequest:
     reference: Annotated[list[str] | None, option("Reference; repeatable.", metavar="TEXT")] = None
     metric: Annotated[list[str] | None, metric_option("As mcs,cider; repeatable. Default: mcs.")] = None
     preset: Annotated[
-        str | None, option(f"Metrics: {', '.join(PRESETS)}.", autocompletion=lambda: [*PRESETS])
+        str | None, option(f"Metrics: {', '.join(PRESETS)}.", autocompletion=complete_presets)
     ] = None
     images: Annotated[Path | None, option("Folder of the photos of a file.", metavar="FOLDER")] = None
     references: Annotated[Path | None, option("References, as COCO's annotations.")] = None

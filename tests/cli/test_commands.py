@@ -76,6 +76,8 @@ def test_help_has_the_common_options_first_and_those_of_the_backbone_apart():
     assert "--metric" in first and "--output" in first and "--device" not in first
     assert re.search(r"--metric +-m +METRIC +", first) and re.search(r"--images +FOLDER +", first)
     backbone = shown.split("─ Backbone ─")[1].split("─ CIDEr ─")[0]
+    assert all("─ Model ─" not in shown_help(name) for name in ("benchmark", "robustness"))
+    assert len(shown.splitlines()) <= 70
     assert "--device" in backbone and "--no-cache" in backbone
 
 
@@ -85,6 +87,8 @@ def test_help_has_the_common_options_first_and_those_of_the_backbone_apart():
         ("score --metric c", ["clip_score", "clip_cider", "cider", "cider_d"]),
         ("score -m mcs,ro", ["mcs,rouge_l"]),
         ("score --on", ["--on-error"]),
+        ("score --on-error ", ["raise", "skip"]),
+        ("score --preset mu", ["multilingual"]),
         ("rob", ["robustness"]),
     ],
 )

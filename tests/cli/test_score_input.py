@@ -11,7 +11,7 @@ from PIL import Image
 from capscore.cli.app import app
 from capscore.scorers.catalogue import METRICS, PRESETS
 
-from .test_score import HALF, MCS, REF, ROWS, capscore_, colours, photos, read_jsonl, write_jsonl
+from .test_score import HALF, MCS, REF, ROOT, ROWS, capscore_, colours, photos, read_jsonl, write_jsonl
 
 __all__ = ["app", "colours", "photos"]
 
@@ -249,6 +249,12 @@ def test_presets_are_metrics_and_together_read_all_inputs():
     assert set(PRESETS) == {"coco", "multilingual", "reference-free"}
     for metrics in PRESETS.values():
         assert set(metrics) <= set(METRICS) and len(set(metrics)) == len(metrics)
+
+
+def test_the_document_shows_the_presets_as_they_are():
+    text = (ROOT / "docs/scoring.md").read_text(encoding="utf-8")
+    for preset, metrics in PRESETS.items():
+        assert f"| `{preset}` | {', '.join(f'`{metric}`' for metric in metrics)} |" in text
 
 
 def test_a_preset_is_its_metrics_and_others_come_after(photos, colours, tmp_path):
