@@ -22,7 +22,7 @@ NUMERIC := tests/backbones tests/embedding tests/infometic tests/scorers tests/s
 KERNELS := ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=AVX2 CAPSCORE_TEST_THREADS=1 CAPSCORE_TEST_THREADS=3
 
 .PHONY: help demo picture test test-datasets-3.6 test-kernels test-all coverage lint format bench export train-embedded measure-embedded \
-	train-embedded-infometic measure-embedded-infometic wheel clean
+	train-embedded-infometic measure-embedded-infometic calibrate wheel clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z][a-z0-9.-]*:.*## / {printf "  make %-26s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -100,6 +100,16 @@ train-embedded-infometic: $(VENV)/.installed ## train InfoMetIC's: DATA=folder P
 		--texts $(TRAINING)/photo-texts --photos $(PHOTOS) --out $(TRAINING)/infometic.jsonl
 	$(BIN)/python -m training.infometic --config training/configs/embedded_infometic.yaml \
 		--data $(TRAINING)/infometic.jsonl --image_dir $(PHOTOS) --out $(TRAINING)/embedded-infometic
+
+# Metrics whose percentiles ship: METRIC@BACKBONE, and numbers of references.
+CALIBRATED := --metric mcs@embedded,clip_score@embedded,pr_mcs@embedded-pr-mcs,ref_clip_score@embedded,text_score@embedded \
+	--n-references 1 --n-references 4
+calibrate: $(VENV)/.installed ## measure what a good score is: DATA=folder
+	@test -n "$(DATA)" || { echo "make calibrate DATA=<folder with flickr8k>"; exit 2; }
+	$(OFFLINE) $(BIN)/python -m benchmarks.studies.held_out --flickr8k $(DATA)/flickr8k --out $(TRAINING)/held_out
+	$(OFFLINE) $(BIN)/capscore calibrate $(TRAINING)/held_out/photos.jsonl $(CALIBRATED) --force \
+		--set-name "83 photos of Flickr8k" --output capscore/scorers/calibrations/embedded.json
+	$(BIN)/python docs/scores.py
 
 measure-embedded-infometic: $(VENV)/.installed ## measure InfoMetIC's weights: DATA=folder
 	@test -n "$(DATA)" || { echo "make measure-embedded-infometic DATA=<folder with flickr8k, xflickrco>" \

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..scorers.catalogue import METRICS, PRESETS
@@ -55,6 +56,14 @@ def check_metrics(metrics: Sequence[str]) -> None:
     with as_usage():
         for metric in metrics:
             scorer_class(metric)
+
+
+def check_calibration(path: Path) -> None:
+    """Raise UsageError if a file is not one that `capscore calibrate` wrote."""
+    from ..scorers.calibration import read_calibrations
+
+    with as_usage():
+        read_calibrations(path)
 
 
 def embedders(options: Mapping[str, Any], *, progress: bool | None = None) -> Callable[[str], Embedder]:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from ..files.interrupts import Signals
     from ..files.write import Writer
     from ..scorers.base import Scorer, Scores
+    from ..scorers.calibration import Standing
     from ..scorers.score_file import ScoringRun
 
 
@@ -45,12 +46,14 @@ class ScoreResult:
         summary: Means, counts and settings, ready for JSON.
         target: Path of the result, or None.
         scoring: The finished run.
+        standings: Per metric, where the scores lie among those of right and of shuffled captions.
     """
 
     scores: dict[str, Scores]
     summary: dict[str, Any]
     target: Path | None
     scoring: ScoringRun
+    standings: dict[str, Standing]
 
 
 def run_score(request: ScoreRequest) -> ScoreResult:
@@ -98,7 +101,7 @@ def run_score(request: ScoreRequest) -> ScoreResult:
         with progress_bar("Scoring", source.n_rows, shown=shown) as advance:
             try:
                 run.run(writer, columns, signals, advance)
-                return _finished(run, request.input, writer, signals)
+                return _finished(run, request, writer, signals)
             except BaseException as error:
                 _tell_what_is_left(error, run, writer, signals)
                 raise
@@ -129,17 +132,22 @@ def _load_scorers(request: ScoreRequest, metrics: Sequence[str], *, progress: bo
     return scorers
 
 
-def _finished(run: ScoringRun, given: Path | None, writer: Writer | None, signals: Signals) -> ScoreResult:
+def _finished(run: ScoringRun, request: ScoreRequest, writer: Writer | None, signals: Signals) -> ScoreResult:
+    from ..scorers.calibration import standings
+
     scores = run.scores()
     target = None if writer is None else writer.path
-    summary = _summary(run, scores, given, target)
+    summary = _summary(run, scores, request.input, target)
+    placed = standings(scores, request.calibration)
+    for name, one in placed.items():
+        summary["metrics"][name]["calibration"] = one.to_dict()
     if writer is not None:
         signatures = {name: part.signature for name, part in scores.items()}
         text = json.dumps(summary, ensure_ascii=False, indent=2)
         with signals.held(drop=True):  # nothing is left to interrupt
             writer.finish({"signatures": signatures}, f"{text}\n")
     run.tell_about_truncation(scores)
-    return ScoreResult(scores, summary, target, run)
+    return ScoreResult(scores, summary, target, run, placed)
 
 
 def _tell_what_is_left(
@@ -202,7 +210,7 @@ def show_score(request: ScoreRequest, result: ScoreResult) -> int | None:
     if request.as_json:
         print_json(_with_rows(result) if request.per_row else result.summary)
     elif not request.quiet:
-        print_scores(result.scoring, result.scores, result.target, per_row=request.per_row)
+        print_scores(result.scoring, result.scores, result.standings, result.target, per_row=request.per_row)
     if not failures:
         return None
     if not request.quiet:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from ..errors import Setting
 from ..scorers.catalogue import KINDS, PRESETS
-from .models import check_metrics, complete_presets, split_metrics, spoken_language
+from .models import check_calibration, check_metrics, complete_presets, split_metrics, spoken_language
 from .options import OF_SCORE, AsJson, Force, Language, OnError, Quiet, Split, column_option, metric_option
 from .request import argument, check_metric_options, flowing, metric_options, option
 from .terminal import UsageError, check_choice, check_only_one
@@ -47,6 +47,7 @@ class ScoreRequest:
     images: Annotated[Path | None, option("Folder of the photos of a file.", metavar="FOLDER")] = None
     references: Annotated[Path | None, option("References, as COCO's annotations.")] = None
     output: Annotated[Path | None, option("File for the scored rows.", "--output", "-o")] = None
+    calibration: Annotated[Path | None, option("File of capscore calibrate. Default: what ships.")] = None
     language: Language = None
     on_error: OnError = "raise"
     force: Force = False
@@ -71,6 +72,8 @@ class ScoreRequest:
         check_only_one(Setting("language", self.language), Setting("language_column", self.language_column))
         spoken_language(self.language)
         check_metric_options(self.metrics, self.options)
+        if self.calibration is not None:
+            check_calibration(self.calibration)
 
     @property
     def metrics(self) -> list[str]:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from ..scorers.base import Scores
+    from ..scorers.calibration import Standing
     from ..scorers.score_file import ScoringRun
 
 MOST_ROWS = 10  # of which each is shown
@@ -21,13 +22,19 @@ _MOST_WIDTH = 36  # of columns of scores beside photo and caption, in 80 columns
 
 
 def print_scores(
-    run: ScoringRun, scores: dict[str, Scores], target: Path | None, *, per_row: bool | None = None
+    run: ScoringRun,
+    scores: dict[str, Scores],
+    standings: dict[str, Standing],
+    target: Path | None,
+    *,
+    per_row: bool | None = None,
 ) -> None:
-    """Print the rows, the means, the signatures, and where the rows are.
+    """Print the rows, the means, their standing, the signatures, and where the rows are.
 
     Args:
         run: Finished run.
         scores: Scores per metric.
+        standings: Per metric, where the scores lie among those of right and of shuffled captions.
         target: Path of the result, or None.
         per_row: Whether rows are printed; None prints them if they are few.
     """
@@ -36,6 +43,8 @@ def print_scores(
         _print_rows(console, run, scores)
     if run.source.n_rows > 1 or per_row is False:
         _print_means(console, scores)
+    for name, one in standings.items():
+        print_line(console, visible(f"{name}: {one.sentence()}"))
     for name, part in scores.items():
         if part.corpus:
             numbers = ", ".join(f"{key} {value:.4f}" for key, value in part.corpus.items())

@@ -1,4 +1,8 @@
-"""Where `metrics/` and `datasets_scripts/` lie: beside the library in a checkout, inside it in a wheel."""
+"""Where files that ship lie.
+
+`metrics/` and `datasets_scripts/` are beside the library in a checkout and inside it in a wheel; calibrations
+are inside it in both.
+"""
 
 from __future__ import annotations
 
@@ -43,6 +47,15 @@ def benchmark_slugs() -> list[str]:
     True
     """
     return _slugs(_home("datasets_scripts"))
+
+
+def calibration_files() -> list[Path]:
+    """Files of calibrations that ship with the library; see `capscore.scorers.calibration`.
+
+    >>> [path.name for path in calibration_files()]
+    ['embedded.json']
+    """
+    return sorted((_PACKAGE / "scorers" / "calibrations").glob("*.json"))
 
 
 def _home(room: str) -> Path:

@@ -6,10 +6,12 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
+from .calibration import percentiles
 from .input_rows import ExtraColumn, InputRows, check_rows
 from .options import EMPTY, OPTIONS, check_options
 from .signature import format_signature
@@ -100,6 +102,29 @@ class Scores:
     def signature(self) -> str:
         """Everything the numbers depend on, in one line."""
         return format_signature(self.metric, self.settings)
+
+    def percentiles(self, against: str = "right", *, calibration: str | Path | None = None) -> np.ndarray:
+        """Percent of right captions of a stated set, or of captions of other photos, that score lower.
+
+        Args:
+            against: "right" for captions that people wrote for the photos of the set, "shuffled" for the same
+                captions beside photos that they were not written for.
+            calibration: File that `capscore calibrate` wrote; None for what ships with the library. It
+                applies to scores of the same signature, each row in its own language.
+
+        Returns:
+            float64 (n,) in [0, 100]; NaN where a row failed or its language was not calibrated.
+
+        Raises:
+            InputError: no calibration applies, and why; or the file is not one of calibrations.
+
+        >>> import capscore
+        >>> scores = capscore.load("mcs", backbone="embedded").score(["a dog"], ["dog.jpg"], language="en")
+        ... # doctest: +SKIP
+        >>> scores.percentiles(), scores.percentiles("shuffled")                  # doctest: +SKIP
+        (array([71.3]), array([99.6]))
+        """
+        return percentiles(self, against, calibration)
 
     def summary(self) -> dict[str, Any]:
         """Means, counts and signature, ready for JSON; its size does not depend on the number of rows.

@@ -1,0 +1,47 @@
+"""Writes the tables of docs/scores.md from the calibrations that ship.
+
+    python docs/scores.py
+
+In: `capscore/scorers/calibrations/embedded.json`, which `make calibrate` makes. Out: the page, with what
+stands between its markers `<!-- table: … -->` and `<!-- end -->` written anew.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from capscore.files.shipped import calibration_files
+from capscore.files.whole_file import write_text
+from capscore.show.calibration_table import counts, table
+
+PAGE = Path(__file__).with_name("scores.md")
+_PART = re.compile(r"(<!-- table: ([a-z]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def page(text: str, document: Mapping[str, Any]) -> str:
+    """The page's text with tables of a file of calibrations.
+
+    Args:
+        text: Text with markers: "all" or a language for its table, "counts" for what was measured.
+        document: Content of the file.
+    """
+
+    def part(match: re.Match[str]) -> str:
+        name = match[2]
+        return f"{match[1]}{counts(document) if name == 'counts' else table(document, name)}\n{match[3]}"
+
+    return _PART.sub(part, text)
+
+
+def shipped() -> dict[str, Any]:
+    """Content of the file that ships."""
+    (path,) = calibration_files()
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+if __name__ == "__main__":
+    write_text(PAGE, page(PAGE.read_text(encoding="utf-8"), shipped()))

@@ -1,0 +1,280 @@
+"""Percentiles of right captions and of captions of other photos: what is measured, and when it applies."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+import scipy.stats
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from capscore.embedding.embedder import Embedder
+from capscore.errors import InputError
+from capscore.scorers import load
+from capscore.scorers.calibrate import CaptionedPhotos, calibrate, document, other_captions
+from capscore.scorers.calibration import (
+    PERCENTS,
+    Distribution,
+    Standing,
+    matching,
+    read_calibrations,
+    shipped_calibrations,
+    standing,
+)
+from capscore.scorers.cider import CIDEr
+from capscore.scorers.mcs import MCS
+from capscore.scorers.rouge_l import ROUGEL
+from capscore.scorers.signature import parse_signature
+from capscore.scorers.text_score import TextScore
+
+from ..photos import noise
+from ..toy import BLUE, GREEN, RED, ColourBackbone
+
+# what `make calibrate` measures: metric, backbone, number of references
+SHIPPED = [
+    ("mcs", "embedded", 0),
+    ("clip_score", "embedded", 0),
+    ("pr_mcs", "embedded-pr-mcs", 0),
+    ("ref_clip_score", "embedded", 1),
+    ("ref_clip_score", "embedded", 4),
+    ("text_score", "embedded", 1),
+    ("text_score", "embedded", 4),
+]
+HALF = 2.5 / math.sqrt(2)  # one colour against two
+
+
+@pytest.fixture
+def scorer():
+    return MCS(Embedder(ColourBackbone()))
+
+
+@pytest.fixture
+def rows():
+    """Three photos, of which one has two captions, in two languages; and a language with one photo."""
+    images = {name: Image.fromarray(pixels) for name, pixels in (("r", RED), ("g", GREEN), ("b", BLUE))}
+    given = [("r", "red"), ("r", "red green"), ("g", "green"), ("b", "blue")]
+    listed = [(*one, language) for language in ("de", "en") for one in given]
+    # the toy knows no French
+    listed += [("r", "red", "en"), ("r", "rouge", "fr"), ("g", "vert", "fr")]
+    photos, captions, languages = map(list, zip(*listed, strict=True))
+    return CaptionedPhotos(photos, [images[photo] for photo in photos], captions, languages)
+
+
+@pytest.fixture
+def file(scorer, rows, tmp_path):
+    entry = calibrate(scorer, rows, shuffled=9, least_photos=2)
+    found = document([entry], rows, name="three colours", made="2026-01-31", shuffled=9, seed=0)
+    path = tmp_path / "colours.json"
+    path.write_text(json.dumps(found))
+    return path
+
+
+def test_percentiles_are_those_of_right_and_of_other_captions(scorer, rows):
+    found = calibrate(scorer, rows, shuffled=9, least_photos=2)
+    assert set(found["languages"]) == {"all", "de", "en"}  # each caption of a photo counts once
+    english = found["languages"]["en"]
+    assert english["right"]["n"] == 4
+    # right: 2.5, 1.7678, 2.5, 2.5
+    assert english["right"]["values"] == pytest.approx(
+        np.percentile([2.5, HALF, 2.5, 2.5], PERCENTS).round(4).tolist(), abs=1e-4
+    )
+    # of other photos: red: green, blue (twice); green: red, red green, blue; blue: red, red green, green
+    assert english["shuffled"]["n"] == 10
+    assert english["shuffled"]["values"] == pytest.approx(
+        np.percentile([0.0] * 9 + [HALF], PERCENTS).round(4).tolist(), abs=1e-4
+    )
+    assert found["languages"]["all"]["right"]["n"] == 8
+    assert found["backbone"] == {"name": "colours", "fingerprint": "colours-1"}
+    assert "captions" not in json.dumps(found)
+
+
+def test_other_captions_are_of_other_photos_in_the_same_language(rows):
+    owners, others = other_captions(rows, 2, seed=5)
+    assert all(rows.photos[a] != rows.photos[b] for a, b in zip(owners, others, strict=True))
+    assert all(rows.languages[a] == rows.languages[b] for a, b in zip(owners, others, strict=True))
+    assert len(set(zip(owners, others, strict=True))) == len(owners)
+    assert other_captions(rows, 2, seed=5) == (owners, others)
+    assert other_captions(rows, 2, seed=6) != (owners, others)
+
+
+def test_every_other_caption_is_as_likely():
+    rows = CaptionedPhotos(list("aabbccdd"), [None] * 8, list("12345678"), ["en"] * 8)
+    counts = np.zeros((8, 8))
+    for seed in range(600):
+        for owner, other in zip(*other_captions(rows, 1, seed), strict=True):
+            counts[owner, other] += 1
+    for owner in range(8):
+        allowed = [other for other in range(8) if other // 2 != owner // 2]
+        assert counts[owner].sum() == counts[owner][allowed].sum() == 600
+        # 100 of 600 each, with a standard deviation of 9
+        assert np.abs(counts[owner][allowed] - 100).max() < 50
+
+
+def test_references_are_the_other_captions_of_the_photo():
+    rows = CaptionedPhotos(list("aaab"), [None] * 4, ["one", "two", "three", "four"], ["en"] * 4)
+    assert rows.with_references(None).references == [["two", "three"], ["one", "three"], ["one", "two"]]
+    assert rows.with_references(1).references == [["two"], ["one"], ["one"]]
+    assert len(rows.with_references(3)) == 0
+
+
+def test_a_metric_that_compares_texts_is_given_references():
+    colours = ["red", "red green", "green", "green blue", "blue", "blue red"]
+    rows = CaptionedPhotos(list("rrggbb"), [None] * 6, colours, ["en"] * 6)
+    found = calibrate(TextScore(Embedder(ColourBackbone())), rows, shuffled=99, least_photos=2)
+    assert parse_signature(found["signature"])[1]["refs"] == "1"
+    right = found["languages"]["en"]["right"]
+    assert right["n"] == 6 and right["values"] == pytest.approx([round(1 / math.sqrt(2), 4)] * len(PERCENTS))
+    assert found["languages"]["en"]["shuffled"]["n"] == 6 * 4
+    own = CaptionedPhotos(
+        list("rg"), [None] * 2, ["a red car", "a green car"], ["en"] * 2, [["a red car"]] * 2
+    )
+    scored = calibrate(ROUGEL(), own, least_photos=2)
+    assert scored["languages"]["all"]["right"]["values"][-1] == pytest.approx(1.0, abs=1e-3)
+    with pytest.raises(InputError, match="have references of their own"):
+        calibrate(ROUGEL(), own, n_references=1, least_photos=2)
+
+
+def test_a_metric_whose_rows_depend_on_each_other_is_refused():
+    rows = CaptionedPhotos(
+        list("aabbcc"),
+        [None] * 6,
+        ["a red car", "one red car", "a dog", "one dog", "the sea", "a sea"],
+        ["en"] * 6,
+    )
+    with pytest.raises(InputError, match=r"depend on which rows are scored together.*document_frequencies"):
+        calibrate(CIDEr(), rows, least_photos=2)
+
+
+def test_too_few_photos_are_told(scorer, rows):
+    with pytest.raises(InputError, match="no language that the metric knows has 20 photos"):
+        calibrate(scorer, rows)
+
+
+@given(st.lists(st.integers(0, 12), min_size=1, max_size=60), st.integers(-2, 14))
+def test_percent_below_is_the_rank_among_many(values, score):
+    many = np.repeat(np.array(values, dtype=float), 200)
+    found = Distribution.of(many).percent_below(np.array([float(score)]))[0]
+    expected = scipy.stats.percentileofscore(many, score, "mean")
+    # between two percentiles the rank is interpolated, so a step of the data is blurred by up to one percent
+    assert found == pytest.approx(expected, abs=1.01)
+
+
+def test_scores_are_placed_in_their_own_language(scorer, file, rows):
+    scores = scorer.score(
+        ["red green", "blue", "red"],
+        [rows.images[0], rows.images[0], rows.images[0]],
+        language=["de", "en", None],
+    )
+    (one,) = read_calibrations(file)
+    right = one.percentiles(scores.scores, scores.languages, "right")
+    assert right.tolist() == pytest.approx(scores.percentiles(calibration=file).tolist())
+    # 1.7678 is the lowest of four, 0 is below all; two of eight are lower than 2.5, the others the same
+    assert right.tolist() == pytest.approx([0.0, 0.0, (29 + 100) / 2], abs=1)
+    shuffled = scores.percentiles("shuffled", calibration=file)
+    # 0 is shared by nine of ten
+    assert shuffled.tolist() == pytest.approx([100.0, 44.5, 100.0], abs=6)
+    placed = standing(scores, file)
+    assert placed.better_than["right"] == pytest.approx(right.mean()) and placed.n_rows == 3
+    assert placed.to_dict()["set"] == "three colours"
+
+
+def test_a_calibration_applies_to_its_own_signature_only(scorer, file, rows):
+    image = rows.images[0]
+    with_prefix = MCS(Embedder(ColourBackbone()), prefix="a photo of ").score(["red"], [image], language="en")
+    placed = standing(with_prefix, file)
+    assert placed.to_dict() == {
+        "reason": "not comparable with a calibration: prefix none there and a photo of  here"
+    }
+    with pytest.raises(InputError, match=r"has no calibration for these scores: prefix none there"):
+        with_prefix.percentiles(calibration=file)
+    spoken = scorer.score(["red"], [image], language="fr")
+    assert "no row is in a calibrated language (de, en)" in standing(spoken, file).reason
+    assert np.isnan(spoken.percentiles(calibration=file)).all()
+    assert standing(spoken) is None  # nothing ships for the toy
+    with pytest.raises(InputError, match="no calibration ships for these scores"):
+        spoken.percentiles()
+    with pytest.raises(InputError, match="expected 'right' or 'shuffled'"):
+        spoken.percentiles("wrong", calibration=file)
+
+
+def test_rows_that_failed_or_are_not_calibrated_are_counted(scorer, file, rows):
+    scores = scorer.score(
+        ["red", "red", ""], [rows.images[0]] * 3, language=["en", "fr", "en"], on_error="skip"
+    )
+    placed = standing(scores, file)
+    assert (placed.n_rows, placed.n_without) == (1, 1)
+    assert "better than" in placed.sentence() and "1 rows in other languages" in placed.sentence()
+
+
+def test_the_nearest_calibration_gives_the_reason(file):
+    (one,) = read_calibrations(file)
+    settings = one.signature.replace("w:2.5", "w:1")
+    assert matching(settings, [one]) == "w 2.5 there and 1 here"
+    assert matching("mcs|backbone:other@w1|w:2.5", [one]) == ""
+    assert matching(one.signature.replace("lang:de+en", "lang:ja"), [one]) is one
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"{", "is not JSON"),
+        (b"\xff\xfe", "is not JSON"),
+        (b"[]", "is not a file that `capscore calibrate` wrote"),
+        (b'{"format": "capscore calibration 1"}', "is damaged: KeyError"),
+        (
+            b'{"format": "capscore calibration 1", "percents": [1], "set": {"name": "x"}, "metrics": []}',
+            "other percents",
+        ),
+        (b"[" * 100_000, "is not JSON"),
+    ],
+)
+def test_damaged_files_are_told(content, message, tmp_path):
+    path = tmp_path / "x.json"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=message):
+        read_calibrations(path)
+
+
+def test_numbers_must_ascend(file):
+    found = json.loads(file.read_text())
+    found["metrics"][0]["languages"]["en"]["right"]["values"][3] = 99
+    file.write_text(json.dumps(found))
+    with pytest.raises(InputError, match="ascending numbers"):
+        read_calibrations(file)
+    with pytest.raises(InputError, match="cannot be read: No such file"):
+        read_calibrations(file.with_name("none.json"))
+
+
+def test_words_are_honest_about_one_row_and_many():
+    one = Standing({"right": 100.0, "shuffled": 0.02}, 1, 0, "x")
+    assert one.sentence() == "better than over 99.9 % of right captions and under 0.1 % of shuffled ones (x)"
+    many = Standing({"right": 50.2, "shuffled": 97.0}, 2, 0, "x")
+    assert many.sentence().startswith(
+        "on average, a caption is better than 50 % of right captions (right ones: 50 %)"
+    )
+
+
+@pytest.mark.parametrize(("metric", "backbone", "n_references"), SHIPPED)
+def test_what_ships_applies_to_what_is_scored(metric, backbone, n_references):
+    """Where this fails, a score may have changed since: `make calibrate DATA=…` measures again."""
+    references = [["a dog runs"] * n_references] if n_references else None
+    scores = load(metric, backbone=backbone, cache=False).score(
+        ["a dog"], [Image.fromarray(noise())], references, language="en"
+    )
+    placed = standing(scores)
+    assert placed is not None and not placed.reason, f"run make calibrate DATA=… ({placed})"
+    assert 0 <= placed.better_than["right"] <= placed.better_than["shuffled"] <= 100
+
+
+def test_what_ships_tells_right_captions_from_those_of_other_photos():
+    shipped = shipped_calibrations()
+    assert {one.metric for one in shipped} == {metric for metric, _, _ in SHIPPED}
+    for one in shipped:
+        whole = one.languages["all"]
+        middle = PERCENTS.index(50)
+        assert whole["right"].values[middle] > whole["shuffled"].values[middle]
+        assert whole["right"].n > 500 and {"en", "zh"} <= set(one.languages)
