@@ -203,7 +203,7 @@ def test_a_calibration_applies_to_its_own_signature_only(scorer, file, rows):
 
 def test_rows_that_failed_or_are_not_calibrated_are_counted(scorer, file, rows):
     scores = scorer.score(
-        ["red", "red", ""], [rows.images[0]] * 3, language=["en", "fr", "en"], on_error="skip"
+        ["red", "red", None], [rows.images[0]] * 3, language=["en", "fr", "en"], on_error="skip"
     )
     placed = standing(scores, file)
     assert (placed.n_rows, placed.n_without) == (1, 1)
