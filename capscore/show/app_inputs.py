@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import tempfile
+from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +90,11 @@ def given_photo(photo: Any) -> str:
     return photo
 
 
+def example_photo(file: str) -> str | None:
+    """The path of a photo that scikit-image ships; None where scikit-image is not installed."""
+    return None if find_spec("skimage") is None else str(files("skimage.data") / file)
+
+
 def _is_upload(photo: str) -> bool:
     """Whether a path, with its links followed, is a file in the folder of uploads or of the examples."""
     try:
@@ -98,8 +105,6 @@ def _is_upload(photo: str) -> bool:
 
 
 def _readable_folders() -> list[Path]:
-    from .app_parts import example_photo
-
     uploads = os.environ.get("GRADIO_TEMP_DIR") or Path(tempfile.gettempdir(), "gradio")  # as gradio has it
     example = example_photo("chelsea.png")
     return [Path(uploads), *([] if example is None else [Path(example).parent])]

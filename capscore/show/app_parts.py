@@ -8,8 +8,6 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from importlib.resources import files
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from ..backbones.base import Backbone
@@ -176,11 +174,6 @@ def language_notes(backbone: Backbone, code: str | None) -> list[str]:
 def warnings_html(notes: Sequence[str]) -> str:
     """Notes as HTML, each with a warning sign."""
     return render("warnings.html", notes=notes)
-
-
-def example_photo(file: str) -> str | None:
-    """The path of a photo that scikit-image ships; None where scikit-image is not installed."""
-    return None if find_spec("skimage") is None else str(files("skimage.data") / file)
 
 
 def show_examples(gr: Any, rows: Sequence[tuple[str, list[str]]], inputs: list[Any], extras: str) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import CapscoreError, MissingExtraError
 from ..scorers import load, scorer_class
 from ..scorers.clip_score import W
-from .app_inputs import given_captions, given_photo, given_text, lines_in
+from .app_inputs import example_photo, given_captions, given_photo, given_text, lines_in
 from .app_parts import (
     ABOUT,
     READING,
@@ -21,7 +21,6 @@ from .app_parts import (
     LoadedOnce,
     captions_box,
     errors_as_messages,
-    example_photo,
     heading,
     hint,
     language_box,

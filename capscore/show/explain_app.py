@@ -12,12 +12,11 @@ from ..errors import CapscoreError
 from ..images.load import load_image
 from ..infometic.weights import INFO_CLIP
 from ..text.word_classes import supported
-from .app_inputs import given_captions, given_photo, whole_number
+from .app_inputs import example_photo, given_captions, given_photo, whole_number
 from .app_parts import (
     LoadedOnce,
     captions_box,
     errors_as_messages,
-    example_photo,
     heading,
     hint,
     language_box,

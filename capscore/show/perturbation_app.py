@@ -13,13 +13,12 @@ from ..errors import CapscoreError, InputError, MissingExtraError
 from ..perturbations.differences import word_changes
 from ..perturbations.published import KINDS, ORDERS, P, find_objects, perturb
 from ..scorers.pr_mcs import RECIPE
-from .app_inputs import given_photo, given_text, whole_number
+from .app_inputs import example_photo, given_photo, given_text, whole_number
 from .app_parts import (
     READING,
     LoadedOnce,
     captions_box,
     errors_as_messages,
-    example_photo,
     heading,
     hint,
     language_box,

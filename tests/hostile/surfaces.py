@@ -306,7 +306,76 @@ def option(folder: Path, given: Any) -> Outcome:
     return score(metric, {**backbone, **options}, *rows, *([references] if references else []))
 
 
+# ------------------------------------------------------------------------- benchmarks
+
+
+def annotation(folder: Path, given: Any) -> Outcome:
+    """An annotation file by its name, its content and variables of the environment; counts its rows."""
+    from capscore.benchmark.data.annotation_files import AnnotationSource
+
+    name, content, *environment = made(given, folder)
+    written(folder, {name: content})
+    packed = name.endswith((".zip", ".tar.gz")) and not name.endswith("tsv.gz")
+    source = AnnotationSource(folder / name, "f.tsv" if packed else "")
+    kind = "tsv" if packed else name.removesuffix(".gz").rpartition(".")[2]
+    readers: dict[str, Callable[[], Any]] = {
+        "tsv": lambda: list(source.tsv("photo", "caption")),
+        "csv": lambda: list(source.csv("id")),
+        "jsonl": lambda: list(source.jsonl("id")),
+        "parquet": lambda: list(source.parquet("id")),
+        "json": source.json,
+    }
+    with mock.patch.dict(os.environ, environment[0] if environment else {}):
+        outcome, found = call(readers[kind])
+    if found is not None:
+        outcome.scores = [len(found)]
+    assert {path.name for path in folder.iterdir()} == {name}, "something was unpacked"
+    return outcome
+
+
+def regions_of_entities(folder: Path, given: Any) -> Outcome:
+    """Regions of a photo, as Flickr30k Entities has them."""
+    from capscore.benchmark.data import flickr30k_entities
+    from capscore.benchmark.data.annotation_files import AnnotationSource
+
+    written(folder, {"Annotations/1.xml": made(given, folder)})
+    return call(lambda: flickr30k_entities.read_annotation(AnnotationSource(folder / "Annotations/1.xml")))[0]
+
+
+# --------------------------------------------------------------------------- training
+
+
+def training_file(folder: Path, given: Any) -> Outcome:
+    """A file of settings; the score is the learning rate."""
+    written(folder, {"settings.yaml": made(given, folder)})
+    return training_line(folder, ["--config", str(folder / "settings.yaml")])
+
+
+def training_line(folder: Path, given: Any) -> Outcome:
+    """Settings on the command line of a recipe; the score is the learning rate."""
+    from training.engine.config import as_flag, parse
+    from training.engine.loop_settings import LoopSettings
+
+    arguments = made(given, folder)
+    out = [] if "--out" in arguments else ["--out", "out"]
+
+    def read() -> Any:
+        try:
+            return parse(LoopSettings, [*arguments, *out], "")
+        except CapscoreError as error:
+            error.spelled(as_flag)
+            raise
+
+    outcome, settings = call(read)
+    if settings is not None:
+        outcome.scores = [settings.learning_rate]
+    return outcome
+
+
 SURFACES: dict[str, Callable[[Path, Any], Outcome]] = {
     one.__name__: one
-    for one in (caption, references, words, language, rows, command, image, image_file, option)
-}
+    for one in (
+        caption, references, words, language, rows, command, image, image_file, option,
+        annotation, regions_of_entities, training_file, training_line,
+    )
+}  # fmt: skip

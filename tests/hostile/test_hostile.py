@@ -85,6 +85,14 @@ class TestOptions(Hostile):
     families = ("option",)
 
 
+class TestBenchmarks(Hostile):
+    families = ("benchmark",)
+
+
+class TestTraining(Hostile):
+    families = ("training",)
+
+
 def test_names_differ_and_every_family_is_run():
     names = [case.id for case in tables.ALL]
     assert len(set(names)) == len(names)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import capscore
-from capscore.show import app_parts, explain_app
+from capscore.show import app_inputs, explain_app
 from capscore.show.demo_app import build_app
 from capscore.text.languages import language_code
 
@@ -136,7 +136,7 @@ def test_examples_are_those_whose_words_can_be_found(monkeypatch):
         assert capscore.load_image(path).size[0] > 100
     monkeypatch.setattr(explain_app, "supported", lambda language: language != "fr")
     assert {row[2] for _, row in explain_app.examples()} == {row[2] for _, row in found} - {"fr"}
-    monkeypatch.setattr(app_parts, "find_spec", lambda name: None)
+    monkeypatch.setattr(app_inputs, "find_spec", lambda name: None)
     assert explain_app.examples() == []
 
 

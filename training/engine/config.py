@@ -217,7 +217,7 @@ def _converted(value: Any, expected: Any, name: str, *, on_command_line: bool = 
                 return number
             if number == int(number):
                 return int(value) if isinstance(value, str) and value.lstrip("+-").isdigit() else int(number)
-        except (ValueError, OverflowError):
+        except (TypeError, ValueError, OverflowError):
             pass
     raise CapscoreError(f"{name} is {shown(value)}; expected {_EXPECTED[expected]}")
 

@@ -37,6 +37,12 @@ _LONE_SURROGATE = re.compile(r"\\\\|\\u[dD][89abAB]..\\u[dD][c-fC-F]..|(\\u[dD][
 csv.field_size_limit(2**31 - 1)
 
 
+def _listed(names: Iterable[str]) -> str:
+    """The first names of columns or fields, shortened."""
+    shown = [str(name)[:60] for name in names]
+    return ", ".join(shown[:20]) + (f" and {len(shown) - 20:,} more" if len(shown) > 20 else "")
+
+
 class AnnotationError(CapscoreError, ValueError):
     """An annotation file is not what its benchmark documents.
 
@@ -319,7 +325,7 @@ class AnnotationSource:
             names = ", ".join(map(repr, missing))
             raise self.error(
                 f"lacks the column{'s' if len(missing) > 1 else ''} {names}; its columns, separated by "
-                f"{delimiter!r}, are {', '.join(header)}",
+                f"{delimiter!r}, are {_listed(header)}",
                 line=1,
             )
         twice = next((name for name in header if name and header.count(name) > 1), None)
@@ -359,7 +365,7 @@ class AnnotationSource:
         if missing:
             raise self.error(
                 f"lacks the field{'s' if len(missing) > 1 else ''} {', '.join(map(repr, missing))}; it has "
-                f"{', '.join(row)}",
+                f"{_listed(row)}",
                 line=line,
                 entry=entry,
             )
@@ -377,11 +383,11 @@ class AnnotationSource:
         """A value that must be a number from low to high."""
         try:
             number = float(value)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             number = float("nan")
         if isinstance(value, bool) or not low <= number <= high:
             raise self.error(
-                f"{name} is {value!r}, expected a number from {low:g} to {high:g}", line=line, entry=entry
+                f"{name} is {value!r:.60}, expected a number from {low:g} to {high:g}", line=line, entry=entry
             )
         return number
 
@@ -399,7 +405,9 @@ class AnnotationSource:
         number = self.number(value, name, low, high, line=line, entry=entry)
         if number != int(number):
             raise self.error(
-                f"{name} is {value!r}, expected a whole number from {low} to {high}", line=line, entry=entry
+                f"{name} is {value!r:.60}, expected a whole number from {low} to {high}",
+                line=line,
+                entry=entry,
             )
         return int(number)
 

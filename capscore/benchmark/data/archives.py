@@ -194,6 +194,8 @@ def _tar_entries(stream: IO[bytes]) -> list[tarfile.TarInfo]:
     entries: list[tarfile.TarInfo] = []
     with _errors(), tarfile.open(fileobj=stream, mode="r|") as archive:
         for entry in archive:
+            if entry.size > UNPACKED_BYTES.bytes:  # looking for its end would take years
+                raise PackedFileError(f"unpacks to more than it may: {UNPACKED_BYTES}")
             entries.append(entry)
             _check_count(len(entries))
     while stream.read(1 << 20):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import captions, image_files, options, row_files, texts
+from . import benchmark_files, captions, image_files, options, row_files, texts, training_settings
 
 ALL = [
     *captions.CASES,
@@ -10,4 +10,6 @@ ALL = [
     *row_files.CASES,
     *image_files.CASES,
     *options.CASES,
+    *benchmark_files.CASES,
+    *training_settings.CASES,
 ]
