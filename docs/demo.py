@@ -62,10 +62,8 @@ BACKBONE_NOTE = (
     "For real work choose another backbone."
 )
 INTRO = (
-    "Every photo here has three captions in each language: one that is right, one with one thing wrong, and "
-    "one about something else entirely. MCS scores how well a caption fits the photo; RefCLIPScore compares "
-    "it with reference captions as well. A good metric puts the three in this order in every language.",
-    BACKBONE_NOTE,
+    "Three captions per photo: one right, one with one thing wrong, one about something else. MCS compares a "
+    "caption with the photo, RefCLIPScore also with reference captions. A good metric keeps this order.",
 )
 EXPLANATIONS = {
     "mcs": ("MCS", "photo and caption, from 0 to 2.5"),
@@ -73,15 +71,12 @@ EXPLANATIONS = {
 }
 LABELS = {"mcs": "MCS", "pr_mcs": "PR-MCS"}
 PERTURBED = (
-    "The same right captions in five languages, their words perturbed in the five ways of the PR-MCS paper: "
-    "words repeated, removed, masked, jumbled, or objects exchanged. A perturbed caption should score far "
-    "lower than the original, which should keep its score. MCS was not made to detect perturbations. PR-MCS "
-    "is MCS with a text tower that was trained to: its weights, embedded-pr-mcs, come with capscore.",
+    "The right captions again, perturbed in the five ways of the PR-MCS paper. A perturbed caption should "
+    "score far lower than the original. PR-MCS is MCS with a text tower that was trained for this.",
 )
 EXPLAINED = (
-    "InfoMetIC scores single words and parts of the photo. In each language you see a photo's right caption, "
-    "and then the same caption with one wrong noun planted in it. That noun should be marked as wrong, and "
-    "no other word.",
+    "InfoMetIC scores single words and regions. Below are a photo's right caption and the same caption with "
+    "a wrong noun planted in it. That noun should be marked as wrong, and no other word.",
 )
 # language → the noun planted in the right caption of the photo `PLANTED_IN`, and the resulting caption
 PLANTED_IN = "rocket"
@@ -266,7 +261,7 @@ def report_perturbations(photos: dict[str, Any], robustness: Robustness) -> Repo
         examples.append(ReportPerturbed(original, language, scores_of("original"), variants, photo=place))
     return ReportPerturbations(
         title="Perturbed words: MCS beside PR-MCS",
-        intro=(*PERTURBED, *robustness_facts(robustness)),
+        intro=(*PERTURBED, " ".join(robustness_facts(robustness))),
         metrics=[
             ReportMetric(metric, LABELS[metric], signature)
             for metric, signature in robustness.signatures.items()
@@ -611,13 +606,14 @@ def run(output: str, backbone: Any, tuned: Any, console: Any) -> None:
     page = write_html(
         output,
         title="Captions of six photos, scored in eight languages",
-        intro=INTRO if explained is not None else (*INTRO, NO_TAGGER),
+        intro=INTRO,
         photos=shown,
         metrics=metrics,
         facts=facts,
         perturbations=report_perturbations(photos, robustness),
         explanations=None if explained is None else report_explanations(photos, explained),
         reproduce=REPRODUCE,
+        closing=(BACKBONE_NOTE,) if explained is not None else (BACKBONE_NOTE, NO_TAGGER),
     )
     seconds = time.perf_counter() - started
     console.print(f"\nPage: {page.resolve()} ({seconds:.1f} s in all)", soft_wrap=True)

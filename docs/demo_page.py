@@ -246,6 +246,7 @@ def write_html(
     perturbations: ReportPerturbations | None = None,
     explanations: ReportExplanations | None = None,
     reproduce: str = "",
+    closing: Sequence[str] = (),
 ) -> Path:
     """Write the page. The file gets its name once it is complete.
 
@@ -259,6 +260,7 @@ def write_html(
         perturbations: Section about what perturbed words do to scores.
         explanations: Section about wrong words and missed regions.
         reproduce: Commands that make the same page again.
+        closing: Paragraphs of plain text at the foot.
 
     Raises:
         ImageError: a photo cannot be read.
@@ -293,6 +295,7 @@ def write_html(
         explanations=explanations,
         explained=_explained(explanations) if explanations and explanations.photos else None,
         reproduce=reproduce,
+        closing=closing,
         languages=list(dict.fromkeys(tags)),
         marks=[mark for mark in MARKS if any(caption.mark == mark for caption in captions)],
         looks=MARKS,
@@ -340,7 +343,8 @@ def _explained(section: ReportExplanations) -> dict[str, Any]:
         }
         for number, photo in enumerate(section.photos)
     ]
-    return {"end": end, "photos": photos}
+    languages = [card["language"] for photo in photos for card in photo["explained"]["cards"]]
+    return {"end": end, "photos": photos, "languages": list(dict.fromkeys(languages))}
 
 
 def out_of_order(captions: Sequence[ReportCaption], metric: str) -> list[bool]:

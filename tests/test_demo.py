@@ -238,7 +238,7 @@ def test_the_page_has_every_caption_and_score(run, expected):
     assert f"Page: {path} (" in printed
     page = path.read_text(encoding="utf-8")
     assert page.count("data:image/jpeg;base64,") == len(PHOTOS) + 1, "the explained photo has its pixels too"
-    cards = page.partition("<main>")[2].split("<article ")[1:]
+    cards = page.partition("<main>")[2].partition('<dl class="facts">')[0].split("<article ")[1:]
     for (name, entry), card in zip(PHOTOS.items(), cards, strict=True):
         shown = [float(score) for score in re.findall(r"<b>(\d\.\d{3})", card)]
         wanted = [

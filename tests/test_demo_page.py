@@ -147,8 +147,9 @@ def test_whatever_a_text_holds_is_shown_as_text(tmp_path, nasty):
     assert root.one("h1").text == nasty
     assert root.one("figcaption").text == nasty + nasty
     assert root.one("header").one("p").text == nasty
-    assert root.one("header").one("dt").text == root.one("header").one("dd").text == nasty
-    assert root.one("details").one("li").text == nasty
+    facts = root.one("dl", "facts")
+    assert facts.one("dt").text == facts.one("dd").text == nasty
+    assert root.one("main").one("details").one("li").text == nasty
     assert root.one("pre").text == nasty
     assert root.one("footer").one("dt").text == root.one("footer").one("dd").text == nasty
     assert root.one("caption").text == f"{nasty} {nasty}"
@@ -294,7 +295,7 @@ def test_language_and_direction(tmp_path, tag, lang, direction):
         GREY, "t", [ReportCaption("text", tag, {"mcs": 0.5})], references={tag: ["reference"]}
     )
     _, root = write(tmp_path, [photo])
-    for element in (captions_of(root)[0], root.one("details").one("li")):
+    for element in (captions_of(root)[0], root.one("main").one("details").one("li")):
         assert element.attributes.get("lang") == lang
         assert element.attributes["dir"] == direction
     # numbers and bars run from left to right whatever the caption does
@@ -387,20 +388,20 @@ def test_languages_can_be_chosen_without_a_script(tmp_path):
     _, root = write(tmp_path, photos)
     form = root.one("form")
     assert [label.text for label in form.all("label")] == [
-        "All languages",
         "English",
         "العربية (Arabic)",
         "français (French)",
+        "All languages",
     ]
     assert ["checked" in choice.attributes for choice in form.all("input")] == [True, False, False, False]
-    assert root.one("article").attributes["class"] == "card l0 l1 l2"
+    assert root.one("article").attributes["class"] == "card photo l0 l1 l2"
     assert [block.attributes["class"] for block in root.all("section", "block")] == [
         "block l0",
         "block l1",
         "block l2",
     ]
     rules = re.findall(
-        r"^body:has\(#(\S+):checked\) main :is\(\.card,\.block\):not\(\.(l\d)\)\{display:none\}$",
+        r"^body:has\(#(\S+):checked\) :is\(\.photo,\.block\):not\(\.(l\d)\)\{display:none\}$",
         root.one("style").text,
         re.MULTILINE,
     )

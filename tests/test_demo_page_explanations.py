@@ -81,11 +81,12 @@ def test_several_photos_share_a_scale_and_nothing_else(tmp_path):
     assert all(link in ids for link in re.findall(r'href="#(.*?)"', page))
 
 
-def test_a_chosen_language_hides_no_explained_caption(tmp_path):
+def test_a_chosen_language_shows_its_explained_captions(tmp_path):
     page, part = section(tmp_path, ReportExplained(PHOTO, "Cat", [RIGHT]))
-    hiding = [line for line in page.partition("</style>")[0].splitlines() if "{display:none}" in line]
-    assert hiding and all(":checked) main :is(.card,.block)" in line for line in hiding)
-    assert page.index("<main>") > page.index(part) and "explained" not in page.partition("<main>")[2]
+    assert 'data-language="en"' in part
+    hiding = re.findall(r'\[data-language\]:not\(\[data-language="(\w+)"\]\)\{display:none\}', page)
+    assert "en" in hiding and len(hiding) == page.count('type="radio"') - 1  # "All languages" hides nothing
+    assert "Examples in English;" in part
 
 
 def test_its_signature_is_at_the_foot(tmp_path):
