@@ -16,7 +16,8 @@ from typing import Annotated, Any
 import typer
 
 from capscore.cli.options import Debug
-from capscore.cli.terminal import DEBUG, command, make_console, make_table, print_line, say
+from capscore.cli.terminal import DEBUG, command, make_table, print_line, say
+from capscore.files.console import make_console
 from capscore.files.sizes import readable_size
 from training.engine.hub_push import Pushed, check_options, push
 from training.engine.push_plan import Plan, plan

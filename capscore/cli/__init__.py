@@ -3,6 +3,7 @@
 
 def main() -> None:
     """The entry point of the command."""
-    from .app import main as run
+    # before anything slow is imported, so that Ctrl-C ends that as well
+    from .main import main as run
 
     run()

@@ -5,7 +5,6 @@ What a command needs is imported when it runs, so that `capscore --help` answers
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -53,14 +52,6 @@ _add(
 )
 app.add_typer(data_app, name="data")
 app.add_typer(cache_app, name="cache")
-
-
-def main() -> None:
-    """Run the command."""
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # a terminal that lacks τ shows another sign instead
-            stream.reconfigure(errors="replace")
-    app()
 
 
 def _show_version(asked: bool) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ..files.console import make_console
 from .options import AsJson
-from .terminal import make_console, make_table, print_json, print_line
+from .terminal import make_table, print_json, print_line
 
 if TYPE_CHECKING:
     from ..backbones.registry import Known

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from ..errors import CapscoreError, Setting
+from ..files.console import make_console
 from ..files.whole_file import write_text
 from ..scorers.options import OPTIONS, options_of, own_options
 from .models import embedders
@@ -35,7 +36,7 @@ from .options import (
 )
 from .request import check_metric_options, flowing, metric_options, option
 from .targets import Target, benchmark_targets
-from .terminal import FAILED, SKIPPED, UsageError, as_usage, check_result_file, make_console, say
+from .terminal import FAILED, SKIPPED, UsageError, as_usage, check_result_file, print_json, say
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -353,7 +354,7 @@ def show_benchmarks(request: BenchmarkRequest, result: BenchmarkResult) -> int |
         )
         return None
     if request.as_json:
-        print(json.dumps(result.document, ensure_ascii=False, indent=2))
+        print_json(result.document)
     elif not request.quiet:
         _print_not_run(make_console(), result)
     if result.failed:

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..files.console import make_console
 from ..files.sizes import readable_size
 from .options import AsJson
 from .plain_help import PlainCommand, PlainGroup
 from .request import argument, make_command, option
-from .terminal import UsageError, make_console, make_table, print_json, print_line
+from .terminal import UsageError, make_table, print_json, print_line
 
 if TYPE_CHECKING:
     from ..embedding.cache import CacheInfo, EmbeddingCache
@@ -140,7 +141,7 @@ def clear(request: CacheClearRequest, plan: ClearPlan) -> None:
     """Ask, remove, and say what was removed."""
     folder = plan.cache.folder
     if not plan.size:
-        print(f"{folder} holds no embeddings")
+        print_line(make_console(), f"{folder} holds no embeddings")
         return
     what = f"{plan.entries:,} embeddings ({readable_size(plan.size)}) in {folder}"
     if not request.yes:
@@ -149,7 +150,7 @@ def clear(request: CacheClearRequest, plan: ClearPlan) -> None:
         if not typer.confirm(f"Remove {what}?"):
             print("nothing was removed")
             return
-    print(f"removed {plan.cache.clear(plan.fingerprint):,} embeddings from {folder}")
+    print_line(make_console(), f"removed {plan.cache.clear(plan.fingerprint):,} embeddings from {folder}")
 
 
 def _asks() -> bool:

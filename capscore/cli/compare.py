@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from .. import __version__
 from ..errors import Setting
+from ..files.console import make_console
 from ..files.whole_file import write_text
 from .options import AsJson, Confidence, Force, Markdown, Output, Quiet, Seed, column_option, metric_option
 from .request import argument, flowing, option
@@ -18,7 +19,6 @@ from .terminal import (
     as_usage,
     check_choice,
     check_result_file,
-    make_console,
     print_json,
     print_line,
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,10 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import InputError
+from ..files.console import make_console
 from .options import AsJson, DataDir, Force, ImageDir
 from .plain_help import PlainCommand, PlainGroup
 from .request import argument, make_command, option
-from .terminal import FAILED, UsageError, as_usage, make_console, make_table, say
+from .terminal import FAILED, UsageError, as_usage, make_table, print_json, say
 
 if TYPE_CHECKING:
     from ..benchmark.data.check import CheckedBenchmark
@@ -79,7 +79,7 @@ def run_list(request: DataListRequest) -> list[dict[str, Any]]:
 def show_list(request: DataListRequest, entries: Sequence[dict[str, Any]]) -> None:
     """Print the benchmarks as a table or JSON."""
     if request.as_json:
-        print(json.dumps(entries, ensure_ascii=False, indent=2))
+        print_json(entries)
         return
     table = make_table("benchmark", "configurations", numbers=("rows",))
     table.columns[0].no_wrap, table.show_edge = True, False
@@ -131,7 +131,7 @@ def show_check(request: DataCheckRequest, checked: Sequence[CheckedBenchmark]) -
     from ..benchmark.data.check import NOTE, OK
 
     if request.as_json:
-        print(json.dumps([part.to_dict() for part in checked], ensure_ascii=False, indent=2))
+        print_json([part.to_dict() for part in checked])
     else:
         console = make_console()
         marks = {OK: ("✓", "green"), NOTE: ("·", "dim")}

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from ..errors import Setting
+from ..files.console import make_console
 from ..files.sizes import ROW_BYTES, nested_too_deeply
 from .models import spoken_language
 from .options import OF_INFOMETIC, AsJson, Force, Language, Quiet
@@ -19,7 +20,6 @@ from .terminal import (
     as_usage,
     check_only_one,
     check_result_file,
-    make_console,
     make_table,
     print_json,
     print_line,

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 from .. import __version__
 from ..errors import CapscoreError, Setting
+from ..files.console import make_console
 from ..files.progress import progress_bar
 from .models import spoken_language
 from .options import AsJson, Force, Language, OnError, Quiet, Split, column_option
@@ -23,7 +25,6 @@ from .terminal import (
     check_choice,
     check_only_one,
     listed_failures,
-    make_console,
     make_table,
     print_failures,
     print_json,
@@ -261,10 +262,11 @@ class _StandardOutput:
     """Rows as JSONL on standard output."""
 
     def write(self, chunk: Chunk, columns: dict[str, list[Any]]) -> None:
+        from ..errors.visible import json_visible
         from ..files.write import json_bytes
 
         for row in chunk.dicts():
-            print(json_bytes(row, ascii_only=not speaks_unicode()).decode("utf-8"))
+            print(json_visible(json_bytes(row, ascii_only=not speaks_unicode()).decode("utf-8")))
 
     def finish(self, about: dict[str, Any], summary: str) -> None:
         sys.stdout.flush()
@@ -274,16 +276,25 @@ class _StandardOutput:
 
 
 def _write(rows: PerturbedSource, sink: _Sink, signals: Signals, advance: Any) -> dict[str, Any]:
+    from ..files.interrupts import before_the_end
     from ..files.row_source import CHUNK_ROWS
 
     done, n_rows = 0, rows.source.n_rows
+
+    def left() -> str:
+        kept = sink.stop()
+        where = "no result was written" if kept is None else f"{kept} has what was written"
+        return f"interrupted after {done:,} of {n_rows:,} captions; {where}"
+
     try:
-        for chunk in rows.chunks(CHUNK_ROWS):
-            with signals.held():
-                sink.write(chunk, {})
-            count = len(chunk) if rows.options.wide else len(chunk) // len(rows.kinds)
-            done += count
-            advance(count)
+        with before_the_end(left):
+            for chunk in rows.chunks(CHUNK_ROWS):
+                # a reader of standard output may keep it waiting for ever
+                with nullcontext() if isinstance(sink, _StandardOutput) else signals.held():
+                    sink.write(chunk, {})
+                count = len(chunk) if rows.options.wide else len(chunk) // len(rows.kinds)
+                done += count
+                advance(count)
         summary = _summary(rows, getattr(sink, "path", None))
         settings = {kind: part["settings"] for kind, part in summary["perturbations"].items()}
         about = {"perturbations": settings, "languages": summary["languages"]}
@@ -291,11 +302,9 @@ def _write(rows: PerturbedSource, sink: _Sink, signals: Signals, advance: Any) -
             sink.finish(about, json.dumps(summary, ensure_ascii=False, indent=2) + "\n")
     except BaseException as error:
         with signals.held(drop=True):
+            if isinstance(error, KeyboardInterrupt):
+                raise Stopped(left(), error) from None
             kept = sink.stop()
-        if isinstance(error, KeyboardInterrupt):
-            where = "no result was written" if kept is None else f"{kept} has what was written"
-            message = f"interrupted after {done:,} of {n_rows:,} captions; {where}"
-            raise Stopped(message, error) from None
         if kept is not None:
             say(f"the first {done:,} of {n_rows:,} captions are in {kept}")
         raise

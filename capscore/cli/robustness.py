@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from ..errors import InputError, Setting
+from ..files.console import make_console
 from ..files.whole_file import write_text
 from .benchmark import check_figures
 from .models import embedders
@@ -36,7 +37,7 @@ from .options import (
 )
 from .request import flowing, metric_options, option
 from .targets import Target, benchmark_targets, check_beside, targets_in_languages
-from .terminal import SKIPPED, UsageError, as_usage, check_result_file, make_console, say
+from .terminal import SKIPPED, UsageError, as_usage, check_result_file, print_json, say
 
 if TYPE_CHECKING:
     from ..benchmark import BenchmarkRun
@@ -412,7 +413,7 @@ def show_robustness(request: RobustnessRequest, result: RobustnessResult) -> int
     from ..show.robustness_table import print_runs
 
     if request.as_json:
-        print(json.dumps(result.document, ensure_ascii=False, indent=2))
+        print_json(result.document)
     elif not request.quiet:
         console = make_console()
         print_runs(result.runs, console)

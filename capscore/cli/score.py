@@ -63,7 +63,7 @@ def run_score(request: ScoreRequest) -> ScoreResult:
         UsageError, InputError: An option is wrong, or a row.
         Stopped: A signal came.
     """
-    from ..files.interrupts import Signals
+    from ..files.interrupts import Signals, before_the_end
     from ..files.row_source import CHUNK_ROWS, check_names_are_free
     from ..files.write import check_output, open_writer
     from ..scorers.score_file import ScoringRun, check_rows_first, result_columns
@@ -100,7 +100,8 @@ def run_score(request: ScoreRequest) -> ScoreResult:
         shown = None if in_chunks and not request.quiet else False
         with progress_bar("Scoring", source.n_rows, shown=shown) as advance:
             try:
-                run.run(writer, columns, signals, advance)
+                with before_the_end(lambda: _left_when_interrupted(run, writer)):
+                    run.run(writer, columns, signals, advance)
                 return _finished(run, request, writer, signals)
             except BaseException as error:
                 _tell_what_is_left(error, run, writer, signals)
@@ -154,19 +155,24 @@ def _tell_what_is_left(
     error: BaseException, run: ScoringRun, writer: Writer | None, signals: Signals
 ) -> None:
     """Close an unfinished result, and say where the rows are that were written so far."""
+    with signals.held(drop=True):
+        if isinstance(error, KeyboardInterrupt):
+            raise Stopped(_left_when_interrupted(run, writer), error) from None
+        kept = None if writer is None else writer.stop()
+    if kept is not None and writer is not None:
+        say(f"the first {writer.written:,} of {run.source.n_rows:,} rows are in {kept}")
+
+
+def _left_when_interrupted(run: ScoringRun, writer: Writer | None) -> str:
+    """Close an unfinished result; returns what to say."""
     from ..scorers.backbone_scorer import BackboneScorer
 
-    with signals.held(drop=True):
-        kept = None if writer is None else writer.stop()
-    n_rows = run.source.n_rows
-    if isinstance(error, KeyboardInterrupt):
-        embedders = [one.embedder for one in run.scorers if isinstance(one, BackboneScorer)]
-        cached = any(embedder.cache is not None for embedder in embedders)
-        again = ". Embeddings are kept, so a second run is quick up to here" if cached else ""
-        done = f"interrupted: {run.rows_done:,} of {n_rows:,} rows are scored, in {kept}"
-        raise Stopped((done if kept else "interrupted; no result was written") + again, error) from None
-    if kept is not None and writer is not None:
-        say(f"the first {writer.written:,} of {n_rows:,} rows are in {kept}")
+    kept = None if writer is None else writer.stop()
+    embedders = [one.embedder for one in run.scorers if isinstance(one, BackboneScorer)]
+    cached = any(embedder.cache is not None for embedder in embedders)
+    again = ". Embeddings are kept, so a second run is quick up to here" if cached else ""
+    done = f"interrupted: {run.rows_done:,} of {run.source.n_rows:,} rows are scored, in {kept}"
+    return (done if kept else "interrupted; no result was written") + again
 
 
 def _summary(

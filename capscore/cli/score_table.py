@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors.visible import visible
-from .terminal import make_console, make_table, print_line
+from ..files.console import make_console
+from .terminal import make_table, print_line
 
 if TYPE_CHECKING:
     from rich.console import Console

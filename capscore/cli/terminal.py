@@ -8,7 +8,7 @@ import shlex
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,12 +25,14 @@ from ..errors import (
     ResultWriteError,
     Setting,
 )
-from ..errors.visible import visible
+from ..errors.visible import in_one_line, json_visible, visible, without_secrets
+from ..files.interrupts import PromptEnd, Signals
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 FAILED, USAGE, SKIPPED, INTERRUPTED = 1, 2, 3, 130
+READER_LEFT = 141  # as of every program that SIGPIPE ends
 DEBUG: ContextVar[bool] = ContextVar("debug", default=False)
 
 # options of the library that the command line calls something else
@@ -88,12 +90,15 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> None:
         try:
-            with short_warnings():
+            with Signals(), short_warnings():
                 function(*args, **kwargs)
         except CapscoreError as error:
             raise failed(error, USAGE if is_usage_error(error) else FAILED) from error
+        except BrokenPipeError:
+            raise typer.Exit(READER_LEFT) from None
         except KeyboardInterrupt as error:
             say(str(error) if isinstance(error, Stopped) else "interrupted")
+            PromptEnd.said = True
             raise typer.Exit(128 + getattr(error, "number", INTERRUPTED - 128)) from None
 
     return wrapped
@@ -117,14 +122,16 @@ def failed(error: CapscoreError, code: int) -> typer.Exit:
     if DEBUG.get() or os.environ.get("CAPSCORE_DEBUG", "") not in ("", "0"):
         import traceback
 
-        traceback.print_exception(error)
+        trace = without_secrets("".join(traceback.format_exception(error)))
+        print(visible(trace, keep="\n"), file=sys.stderr)
     say(f"error: {error.spelled(spell)}")
     return typer.Exit(code)
 
 
 def say(message: str) -> None:
     """Print one line on standard error."""
-    print(f"capscore: {visible(message)}", file=sys.stderr, flush=True)
+    with suppress(BrokenPipeError):  # nobody reads it; what was asked for is done all the same
+        print(f"capscore: {in_one_line(message)}", file=sys.stderr, flush=True)
 
 
 @contextmanager
@@ -134,7 +141,7 @@ def short_warnings() -> Iterator[None]:
 
     def show(message: Warning | str, category: type[Warning], *_: object) -> None:
         words = message.spelled(spell) if isinstance(message, CapscoreWarning) else str(message)
-        text = " ".join(words.split())
+        text = in_one_line(" ".join(words.split()))
         if text not in seen:
             seen.add(text)
             say(f"warning: {text}")
@@ -197,19 +204,6 @@ def check_choice(option: str, value: str, choices: Sequence[str]) -> None:
         raise UsageError(Setting(option, value), f": expected {' or '.join(choices)}")
 
 
-def make_console(*, stderr: bool = False) -> Console:
-    """A console that doesn't guess at what is a number, and survives a reader who leaves early."""
-    from rich.console import Console
-
-    class Terminal(Console):
-        def on_broken_pipe(self) -> None:
-            """Go on without output: files still have to be written."""
-            self.quiet = True
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-    return Terminal(highlight=False, stderr=stderr)
-
-
 def make_table(*columns: str, numbers: Sequence[str] = ()) -> Any:
     """A table as all commands show them, with folded texts to the left and numbers to the right."""
     from rich import box
@@ -232,7 +226,7 @@ def print_json(value: Any, *, stderr: bool = False) -> None:
     """Print a value as JSON."""
     import json
 
-    text = json.dumps(value, indent=2, ensure_ascii=not speaks_unicode())
+    text = json_visible(json.dumps(value, indent=2, ensure_ascii=not speaks_unicode()))
     print(text, file=sys.stderr if stderr else sys.stdout)
 
 
@@ -255,7 +249,7 @@ def print_failures(
         named = f"row {row} counted from 0" if line is None else f"line {line}"
         if place is not None:
             named = place(row, line)
-        print(f"  {visible(f'{named}: {error}')}", file=sys.stderr)
+        print(f"  {in_one_line(f'{named}: {error}')}", file=sys.stderr)
     if len(failures) > most:
         print(f"  and {len(failures) - most:,} more, which the summary lists", file=sys.stderr)
 

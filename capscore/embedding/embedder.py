@@ -23,6 +23,7 @@ import xxhash
 
 from ..backbones.base import Backbone, fingerprint_of
 from ..errors import CapscoreError, ImageError, InputError, Setting
+from ..files.interrupts import before_the_end
 from ..files.progress import progress_bar
 from ..images.decoding import DECODING
 from ..images.downloads import Downloads
@@ -197,7 +198,7 @@ class Embedder:
         with (
             self._turn,
             Downloads(self.allow_urls, self.allow_private_urls) as downloads,
-            ThreadPoolExecutor(self.workers, thread_name_prefix="capscore") as pool,
+            _pool(self.workers, downloads) as pool,
         ):
             keys = self._image_keys(rows, skip, downloads, pool, fail)
             first: dict[str, int] = {}
@@ -481,13 +482,27 @@ class Embedder:
                 flush()
 
         try:
-            yield write
+            with before_the_end(flush):
+                yield write
         finally:
             flush()
 
     def _bar(self, label: str, total: int) -> AbstractContextManager[Callable[[int], None]]:
         quick = self.progress is None and total <= 2 * self.text_batch
         return progress_bar(label, total, shown=False if quick else self.progress)
+
+
+@contextmanager
+def _pool(workers: int, downloads: Downloads) -> Iterator[ThreadPoolExecutor]:
+    """Threads that read images. After an error nobody waits for a download, or for anything after Ctrl-C."""
+    pool = ThreadPoolExecutor(workers, thread_name_prefix="capscore")
+    try:
+        yield pool
+    except BaseException as error:
+        downloads.stop()
+        pool.shutdown(wait=isinstance(error, Exception), cancel_futures=True)
+        raise
+    pool.shutdown()
 
 
 def _bounded_map(

@@ -11,6 +11,7 @@ import difflib
 import inspect
 import math
 import re
+import signal
 import sys
 import types
 from collections.abc import Callable, Sequence
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from capscore.errors import CapscoreError, InputError, Setting
+from capscore.files.interrupts import PromptEnd, Signals
 
 from .settings_file import kind_of, read_settings, shown
 
@@ -101,14 +103,22 @@ def language_counts(entries: Sequence[str], name: str) -> dict[str, int]:
 
 def main(recipe: Callable[[], None]) -> None:
     """Run a recipe as a command: an expected error is one message on stderr and exit status 1."""
-    try:
-        recipe()
-    except CapscoreError as error:
-        print(f"error: {error.spelled(as_flag)}", file=sys.stderr)
-        raise SystemExit(1) from error
-    except KeyboardInterrupt:
-        print("interrupted; the same command continues from the last checkpoint", file=sys.stderr)
-        raise SystemExit(130) from None
+    with PromptEnd() as end:
+        try:
+            with Signals():
+                recipe()
+        except CapscoreError as error:
+            print(f"error: {error.spelled(as_flag)}", file=sys.stderr)
+            raise SystemExit(1) from error
+        except KeyboardInterrupt as interrupt:
+            print("interrupted; the same command continues from the last checkpoint", file=sys.stderr)
+            PromptEnd.said = True
+            raise SystemExit(128 + getattr(interrupt, "number", signal.SIGINT)) from None
+        except BaseException:
+            if end.number is None:
+                raise
+            end.say("interrupted")  # a library did not expect it
+            raise SystemExit(128 + end.number) from None
 
 
 def as_flag(setting: Setting) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import signal
+import time
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -11,6 +13,8 @@ import pytest
 
 from capscore.errors import CapscoreError, InputError
 from training.engine.config import language_counts, main, parse
+
+from ...processes import Process, run
 
 
 @dataclass
@@ -153,3 +157,34 @@ def test_docstring_examples(name):
     module = importlib.import_module(f"training.{name}")
     failed, _ = doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
     assert failed == 0
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_a_recipe_even_inside_a_long_call(tmp_path, number, code):
+    flag = tmp_path / "flag"
+    program = (
+        "import ctypes\nfrom training.engine.config import main\n"
+        "def recipe():\n"
+        "    lock = ctypes.create_string_buffer(64)\n"
+        f"    open({str(flag)!r}, 'w').close()\n"
+        "    for _ in range(2): ctypes.CDLL(None).pthread_mutex_lock(lock)\n"
+        "main(recipe)"
+    )
+    process = Process(["-c", program])
+    begun = time.monotonic()
+    while not flag.exists():
+        assert process.poll() is None and time.monotonic() < begun + 60
+        time.sleep(0.02)
+    process.send_signal(number)
+    _, err = process.communicate(20)
+    assert (process.returncode, err) == (code, "capscore: interrupted\n")
+
+
+def test_a_signal_between_two_steps_says_how_to_go_on(tmp_path):
+    program = (
+        "import os, signal\nfrom training.engine.config import main\n"
+        "main(lambda: os.kill(os.getpid(), signal.SIGTERM))"
+    )
+    done = run(["-c", program])
+    assert done.returncode == 143
+    assert done.stderr == "interrupted; the same command continues from the last checkpoint\n"

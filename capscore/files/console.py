@@ -1,0 +1,46 @@
+"""Consoles that print texts from outside literally: no markup, no emoji codes, no control characters."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+from ..errors.visible import visible
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def make_console(*, stderr: bool = False) -> Console:
+    """A console that takes texts literally, and survives a reader who leaves early.
+
+    Brackets in a caption are no markup, control characters show as their escapes, and numbers have no colour.
+    """
+    return _console_class()(markup=False, emoji=False, highlight=False, stderr=stderr)
+
+
+@functools.cache
+def _console_class() -> type[Console]:
+    from rich.console import Console
+    from rich.segment import Segment
+
+    class Terminal(Console):
+        def render(self, renderable: Any, options: Any = None) -> Any:
+            for segment in super().render(renderable, options):
+                if segment.control:  # of rich itself: a progress bar moves the cursor
+                    yield segment
+                else:
+                    yield Segment(visible(segment.text, keep="\n"), segment.style)
+
+        def render_str(self, text: str, **options: Any) -> Any:
+            # before the width of a cell is measured
+            return super().render_str(visible(text, keep="\n\t"), **options)
+
+        def on_broken_pipe(self) -> None:
+            """Go on without output: files still have to be written."""
+            self.quiet = True
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+    return Terminal
