@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from ..errors import Setting
+from ..files.console import make_console
 from ..files.progress import progress_bar
 from ..files.whole_file import write_text
 from .models import check_metrics, embedders, split_metrics
 from .options import OF_SCORE, AsJson, Force, Quiet, Seed, Split, column_option, metric_option
 from .request import argument, check_metric_options, flowing, metric_options, option
-from .terminal import UsageError, check_result_file, make_console, print_json
+from .terminal import UsageError, check_result_file, print_json
 
 if TYPE_CHECKING:
     from ..files.columns import ColumnNames
