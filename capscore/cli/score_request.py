@@ -14,6 +14,8 @@ from .options import OF_SCORE, AsJson, Force, Language, OnError, Quiet, Split, c
 from .request import argument, check_metric_options, flowing, metric_options, option
 from .terminal import UsageError, check_choice, check_only_one
 
+_OUTPUT = "Output"
+
 _HELP = """Score the captions of photos, of a folder, or of a file.
 
 INPUT is a folder of photos with NAME.txt beside each NAME.jpg (a caption per line); or JSONL, JSON, CSV, TSV,
@@ -46,16 +48,19 @@ class ScoreRequest:
     ] = None
     images: Annotated[Path | None, option("Folder of the photos of a file.", metavar="FOLDER")] = None
     references: Annotated[Path | None, option("References, as COCO's annotations.")] = None
-    output: Annotated[Path | None, option("File for the scored rows.", "--output", "-o")] = None
-    calibration: Annotated[Path | None, option("File of capscore calibrate. Default: what ships.")] = None
     language: Language = None
     on_error: OnError = "raise"
     force: Force = False
-    per_row: Annotated[
-        bool | None, option("Print the score of each row. Default: of up to 10.", "--per-row/--no-per-row")
-    ] = None
     as_json: AsJson = False
     quiet: Quiet = False
+    output: Annotated[Path | None, option("File for the scored rows.", "--output", "-o", panel=_OUTPUT)] = (
+        None
+    )
+    calibration: Annotated[Path | None, option("File of capscore calibrate.", panel=_OUTPUT)] = None
+    per_row: Annotated[
+        bool | None,
+        option("Print each row. Default: up to 10.", "--per-row/--no-per-row", panel=_OUTPUT),
+    ] = None
     image_column: Annotated[str | None, column_option("image, image_path, file_name, img")] = None
     candidate_column: Annotated[str | None, column_option("caption, candidate, hyp, …")] = None
     references_column: Annotated[str | None, column_option("references, refs, reference_1, …")] = None

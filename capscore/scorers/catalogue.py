@@ -45,7 +45,7 @@ PRESETS = {
     "coco": ("bleu", "rouge_l", "cider", "ref_clip_score"),
     # every language that the backbone knows: one metric for the photo, two for the references
     "multilingual": ("mcs", "cider", "rouge_l"),
-    # the photo alone: in every language, and as published for English
+    # the photo alone: in every language, and as published for English; each with its own backbone
     "reference-free": ("mcs", "clip_score"),
 }
 # inputs → the metrics that read them

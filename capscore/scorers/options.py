@@ -197,7 +197,7 @@ class MetricOptions(TypedDict, total=False):
         "str | None",
         Option(
             "Text before each candidate and reference",
-            short="Text before each candidate and reference.",
+            short="Text before candidates and references.",
             metavar="TEXT",
             own=True,
             unset="the backbone's own",
@@ -242,6 +242,7 @@ class MetricOptions(TypedDict, total=False):
         bool,
         Option(
             "Permission to fetch them from hosts that are not public, such as localhost",
+            short="Fetch from hosts that are not public.",
             metrics=WITH_IMAGES,
             type=bool,
             default=False,
@@ -340,7 +341,7 @@ class MetricOptions(TypedDict, total=False):
         Option(
             "Treatment of empty captions: raise, score or skip",
             **_ROWS,
-            short="Empty captions: raise (default), score or skip.",
+            short="Empty captions: raise, score or skip.",
             metavar="HOW",
             default=EMPTY,
             choices=("raise", "score", "skip"),
