@@ -9,6 +9,7 @@ together.
 
 from __future__ import annotations
 
+import inspect
 import json
 import textwrap
 from abc import ABC, abstractmethod
@@ -41,14 +42,11 @@ Args:
         counts and signature only. Default: as the module was loaded, else True.
 
 Returns:
-    dict of plain floats, lists and strings: "{metric}" (mean), "scores" (None for a skipped row){components},
-    "n_items", "n_scored" (rows behind the mean), "n_failed", "n_empty" (empty captions), "n_unique_images",
-    "n_truncated", "failures", "signature".
-{details}
-Examples:
-
-{examples}
-"""
+{returns}
+{details}{examples}"""
+RETURNS = """dict of plain floats, lists and strings: "{metric}" (mean), "scores" (None for a skipped \
+row){components}, "n_items", "n_scored" (rows behind the mean), "n_failed", "n_empty" (empty captions), \
+"n_unique_images", "n_truncated", "failures", "signature"."""
 IMAGES = """one image per caption: path, bytes, PIL image, uint8 array (height, width, channels), or
         `datasets.Image` dict."""
 NO_IMAGES = """accepted, so that the same rows can go to every metric, but not opened."""
@@ -133,6 +131,40 @@ class CaptionModule(evaluate.Metric, ABC):
     def describe(cls) -> tuple[str, str]:
         """Description and citation of the metric."""
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if cls.examples:
+            own = inspect.getdoc(cls) if "__doc__" in vars(cls) else ""
+            cls.__doc__ = "\n".join((cls.describe()[0], cls.inputs_and_outputs(), own or ""))
+
+    @classmethod
+    def inputs_and_outputs(cls) -> str:
+        """Description of arguments and results, with examples; also part of the class's docstring."""
+        kind = scorer_class(cls.metric)
+        components = "".join(
+            [
+                *(f', "{name}", "mean_{name}"' for name in kind.component_names),
+                *(f', "{name}"' for name in kind.corpus_names),
+            ]
+        )
+        details = ""
+        if kind.detail_names:
+            names = ", ".join(f'"{name}"' for name in kind.detail_names)
+            details = DETAILS.format(names=names, more=cls.details)
+        return INPUTS.format(
+            optional="" if kind.needs_images else ", optional",
+            images=IMAGES if kind.needs_images else NO_IMAGES,
+            references=REFERENCES if kind.needs_references else "",
+            extra="".join(
+                f"{_filled(f'{column.name} ({column.type}, optional): {column.help}.', hanging=True)}\n"
+                for column in kind.extra_columns
+            ),
+            language=SPLIT_LANGUAGE if kind.splits_texts else LANGUAGE,
+            returns=_filled(RETURNS.format(metric=cls.metric, components=components)),
+            details=details,
+            examples=f"\nExamples:\n\n{textwrap.indent(cls.examples, '    ')}" if cls.examples else "",
+        )
+
     def _info(self) -> evaluate.MetricInfo:
         kind = scorer_class(self.metric)
         description, citation = self.describe()
@@ -141,33 +173,10 @@ class CaptionModule(evaluate.Metric, ABC):
             names["images"] = datasets.Image(decode=False)
         if kind.needs_references:
             names["references"] = datasets.Sequence(Value("string"))
-        components = "".join(
-            [
-                *(f', "{name}", "mean_{name}"' for name in kind.component_names),
-                *(f', "{name}"' for name in kind.corpus_names),
-            ]
-        )
         return evaluate.MetricInfo(
             description=description,
             citation=citation,
-            inputs_description=INPUTS.format(
-                optional="" if kind.needs_images else ", optional",
-                images=IMAGES if kind.needs_images else NO_IMAGES,
-                references=REFERENCES if kind.needs_references else "",
-                extra="".join(
-                    f"    {column.name} ({column.type}, optional): {column.help}.\n"
-                    for column in kind.extra_columns
-                ),
-                language=SPLIT_LANGUAGE if kind.splits_texts else LANGUAGE,
-                metric=self.metric,
-                components=components,
-                details=DETAILS.format(
-                    names=", ".join(f'"{name}"' for name in kind.detail_names), more=self.details
-                )
-                if kind.detail_names
-                else "",
-                examples=textwrap.indent(textwrap.dedent(self.examples).strip(), "    "),
-            ),
+            inputs_description=self.inputs_and_outputs(),
             features=Features(names),
             reference_urls=list(self.papers),
         )
@@ -394,6 +403,11 @@ class CaptionModule(evaluate.Metric, ABC):
 
     def _infer_feature_from_example(self, example: dict[str, Any]) -> Features:
         return self._row_features()
+
+
+def _filled(text: str, *, hanging: bool = False) -> str:
+    """A paragraph of a docstring's section."""
+    return textwrap.fill(text, 110, initial_indent="    ", subsequent_indent=" " * (8 if hanging else 4))
 
 
 def _one_of(name: str, value: Any, other: str, other_value: Any) -> Any:

@@ -15,12 +15,34 @@ _CITATION = """\
   booktitle = {Proceedings of EMNLP}, year = {2021}}
 """
 
+_EXAMPLES = """\
+>>> import capscore, evaluate
+>>> from PIL import Image, ImageDraw
+>>> photo = Image.new("RGB", (224, 224), "white")
+>>> ImageDraw.Draw(photo).ellipse((40, 40, 184, 184), fill="red")
+>>> captions = ["a red circle on a white wall", "two dogs run through deep snow"]
+>>> clip_score = evaluate.load(capscore.module_folder("clip_score"), backbone="embedded")
+>>> results = clip_score.compute(predictions=captions, images=[photo, photo])
+>>> results["scores"][0] > results["scores"][1]
+True
+>>> results["clip_score"] == sum(results["scores"]) / 2
+True
+
+A bad row can be left out, and is counted:
+
+>>> rows = {"predictions": [captions[0], None], "images": [photo, photo]}
+>>> results = clip_score.compute(**rows, on_error="skip")
+>>> results["n_scored"], results["failures"]
+(1, [{'row': 1, 'error': 'candidate: expected a caption, got None'}])
+"""
+
 
 class CLIPScore(capscore.CaptionModule):
     """CLIPScore; `evaluate.load(…, backbone=…, device=…)` chooses the towers."""
 
     metric = "clip_score"
     papers = ("https://aclanthology.org/2021.emnlp-main.595",)
+    examples = _EXAMPLES
 
     @classmethod
     def describe(cls):

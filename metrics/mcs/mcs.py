@@ -15,12 +15,34 @@ _CITATION = """\
   booktitle = {Findings of the Association for Computational Linguistics: EMNLP 2023}, year = {2023}}
 """
 
+_EXAMPLES = """\
+>>> import capscore, evaluate
+>>> from PIL import Image, ImageDraw
+>>> photo = Image.new("RGB", (224, 224), "white")
+>>> ImageDraw.Draw(photo).ellipse((40, 40, 184, 184), fill="red")
+>>> captions = ["a red circle on a white wall", "two dogs run through deep snow"]
+>>> mcs = evaluate.load(capscore.module_folder("mcs"), backbone="embedded")
+>>> results = mcs.compute(predictions=captions, images=[photo, photo], language="en")
+>>> results["scores"][0] > results["scores"][1]
+True
+>>> results["n_items"], results["n_scored"], results["n_failed"], results["n_empty"]
+(2, 2, 0, 0)
+
+Other languages; means and counts alone, as a trainer logs them:
+
+>>> german = ["ein roter Kreis auf einer weißen Wand", "zwei Hunde laufen durch tiefen Schnee"]
+>>> results = mcs.compute(predictions=german, images=[photo, photo], language="de", per_row=False)
+>>> list(results)
+['mcs', 'n_items', 'n_scored', 'n_failed', 'n_empty', 'n_unique_images', 'n_truncated', 'signature']
+"""
+
 
 class MCS(capscore.CaptionModule):
     """Multilingual CLIPScore; `evaluate.load(…, backbone=…, device=…)` chooses the towers."""
 
     metric = "mcs"
     papers = ("https://aclanthology.org/2023.findings-emnlp.819",)
+    examples = _EXAMPLES
 
     @classmethod
     def describe(cls):

@@ -15,12 +15,32 @@ _CITATION = """\
   booktitle = {Findings of the Association for Computational Linguistics: EMNLP 2023}, year = {2023}}
 """
 
+_EXAMPLES = """\
+>>> import capscore, evaluate
+>>> from PIL import Image, ImageDraw
+>>> photo = Image.new("RGB", (224, 224), "white")
+>>> ImageDraw.Draw(photo).ellipse((40, 40, 184, 184), fill="red")
+>>> captions = ["a red circle on a white wall", "two dogs run through deep snow"]
+>>> pr_mcs = evaluate.load(capscore.module_folder("pr_mcs"), backbone="embedded-pr-mcs")
+>>> results = pr_mcs.compute(predictions=captions, images=[photo, photo], language="en")
+>>> results["scores"][0] > results["scores"][1]
+True
+
+A caption whose words are jumbled loses its score:
+
+>>> jumbled = ["wall red a on white circle a"]
+>>> after = pr_mcs.compute(predictions=jumbled, images=[photo], language="en", per_row=False)
+>>> after["pr_mcs"] < results["scores"][0] / 2
+True
+"""
+
 
 class PrMcs(capscore.CaptionModule):
     """PR-MCS; `evaluate.load(…, backbone=…, device=…)` chooses towers that were fine-tuned for it."""
 
     metric = "pr_mcs"
     papers = ("https://aclanthology.org/2023.findings-emnlp.819",)
+    examples = _EXAMPLES
 
     @classmethod
     def describe(cls):
