@@ -344,7 +344,13 @@ def _explained(section: ReportExplanations) -> dict[str, Any]:
         for number, photo in enumerate(section.photos)
     ]
     languages = [card["language"] for photo in photos for card in photo["explained"]["cards"]]
-    return {"end": end, "photos": photos, "languages": list(dict.fromkeys(languages))}
+    n_regions = max(photo["explained"]["n_regions"] for photo in photos)
+    return {
+        "end": end,
+        "photos": photos,
+        "languages": list(dict.fromkeys(languages)),
+        "n_regions": n_regions,
+    }
 
 
 def out_of_order(captions: Sequence[ReportCaption], metric: str) -> list[bool]:

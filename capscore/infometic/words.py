@@ -129,6 +129,38 @@ def word_scores(pieces: Pieces, piece_scores: np.ndarray, words: Sequence[Captio
     ]
 
 
+def nearest_regions(
+    pieces: Pieces, rows: np.ndarray, words: Sequence[CaptionWord], regions: np.ndarray
+) -> list[int | None]:
+    """The region whose embedding is most like each semantic word's.
+
+    Args:
+        pieces: Pieces of one caption.
+        rows: (p, d), embeddings of the pieces; a word's is the mean of its pieces'.
+        words: Words of the same caption.
+        regions: (m, d), embeddings of the regions of a photo, of any length.
+
+    Returns:
+        For each word the number of a region, counted from 0, by cosine; None for a word that is not semantic
+        or has no piece, and without regions.
+
+    >>> pieces = Pieces([5, 6], np.array([0, 4]), np.array([3, 8]), 0, 8)
+    >>> words = [CaptionWord("red", 0, 3, True, "adjective"), CaptionWord("ball", 4, 8, True, "noun")]
+    >>> nearest_regions(pieces, np.eye(2), words, np.array([[0.1, 2.0], [3.0, 0.0]]))
+    [1, 0]
+    """
+    if not len(regions):
+        return [None] * len(words)
+    shares = word_shares(pieces, words)
+    lengths = np.linalg.norm(regions, axis=1, keepdims=True)
+    likeness = (shares.T @ np.asarray(rows, np.float64)) @ (regions / np.maximum(lengths, 1e-12)).T
+    nearest, written = likeness.argmax(axis=1).tolist(), shares.any(axis=0).tolist()
+    return [
+        number if word.semantic and has_pieces else None
+        for word, number, has_pieces in zip(words, nearest, written, strict=True)
+    ]
+
+
 def _checked(classes: Collection[str]) -> frozenset[str]:
     if isinstance(classes, str):
         raise CapscoreError(

@@ -57,8 +57,8 @@ class InfoMetIC(BackboneScorer):
     scaled cosine of image and caption, section 4.1) and "clip_cosine". `details` has for each row
 
     - "words": text, start and end in the caption, score (the sum over the word's pieces), whether the word is
-      semantic, and whether it is correct: for a semantic word, whether its score is above beta. A word that
-      was cut off has the score None.
+      semantic, whether it is correct (for a semantic word, whether its score is above beta), and the number
+      of the region that the backbone embeds most like it. A word that was cut off has the score None.
     - "regions": box in pixels of the upright image (left, top, right, bottom), score, whether the caption
       mentions the region (its score is above beta), and the finder's confidence and label.
     - "null": score of the null token, which is high if the caption mentions no region.
@@ -519,10 +519,12 @@ none: names are for owlv2 and grounding-dino
         pieces: Pieces,
         words: list[CaptionWord],
     ) -> dict[str, Any]:
-        from ..infometic.words import word_scores
+        from ..infometic.pieces import encode_pieces
+        from ..infometic.words import nearest_regions, word_scores
 
         first = len(self.sequence.before)
         scores = word_scores(pieces, token_scores[first : first + len(pieces)], words)
+        near = nearest_regions(pieces, encode_pieces(self.backbone, pieces.ids), words, seen.embeddings)
         return {
             "words": [
                 {
@@ -532,8 +534,9 @@ none: names are for owlv2 and grounding-dino
                     "score": score,
                     "semantic": word.semantic,
                     "correct": None if score is None or not word.semantic else score > self.beta,
+                    "region": None if score is None else region,
                 }
-                for word, score in zip(words, scores, strict=True)
+                for word, score, region in zip(words, scores, near, strict=True)
             ],
             "regions": [
                 {

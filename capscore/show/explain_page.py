@@ -12,6 +12,7 @@ from .explained import (
     MOST_MISSED,
     Box,
     ExplainedCaption,
+    Segment,
     ShownRegion,
     bars_end,
     estimated_width,
@@ -117,7 +118,9 @@ def explained_cards(
     if not captions:
         raise CapscoreError("there is no caption to show")
     address, _, _ = inline_jpeg(image, LONGEST_SIDE)
+    n_regions = max(len(caption.explanation["regions"]) for caption in captions)
     return {
+        "n_regions": n_regions,
         "photo": {"name": name, "address": address, "width": image.width, "height": image.height},
         "cards": [
             _card(image.size, caption, label, end, most_missed)
@@ -131,10 +134,12 @@ def _card(
 ) -> dict[str, Any]:
     regions = shown_regions(caption.explanation, most_missed)
     field = stage(size)
+    pieces = segments(caption)
     return {
         "language": caption.language,
         "label": label,
-        "pieces": segments(caption),
+        "pieces": pieces,
+        "near": _near(pieces, caption.explanation["regions"], size),
         "verdict": verdict(caption),
         "bars": score_bars(caption, end),
         "regions": regions,
@@ -144,6 +149,17 @@ def _card(
         "field": field,
         "drawn": _drawn(regions, size, field),
     }
+
+
+def _near(pieces: Sequence[Segment], regions: Sequence[Any], size: tuple[int, int]) -> list[dict[str, Any]]:
+    """Boxes that light up with the words that are most like them: place of the region, and its box."""
+    places = sorted({piece.region for piece in pieces if piece.region is not None})
+    edge = max(size) / _SHOWN_SIDE
+    boxes = [_within(tuple(map(float, regions[place]["box"])), size, 2 * edge) for place in places]
+    return [
+        {"place": place, "left": x0, "top": y0, "width": x1 - x0, "height": y1 - y0}
+        for place, (x0, y0, x1, y1) in zip(places, boxes, strict=True)
+    ]
 
 
 def _drawn(regions: Sequence[ShownRegion], size: tuple[int, int], field: Box) -> list[dict[str, Any]]:
@@ -161,6 +177,7 @@ def _drawn(regions: Sequence[ShownRegion], size: tuple[int, int], field: Box) ->
         on_right = tag[0] + tag[2] > 2 * left + width
         drawn.append(
             {
+                "place": region.place,
                 "kind": "mentioned" if region.mentioned else "missed",
                 "left": box[0],
                 "top": box[1],

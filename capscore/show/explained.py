@@ -95,11 +95,13 @@ class Segment:
         text: Its characters.
         kind: "right" or "wrong" for content words, "unseen" for words that were cut off, else "plain".
         score: Score of a content word; None for others.
+        region: Number of the region most like a content word, counted from 0; None if there is none.
     """
 
     text: str
     kind: str
     score: float | None = None
+    region: int | None = None
 
 
 def segments(caption: ExplainedCaption) -> list[Segment]:
@@ -119,7 +121,7 @@ def segments(caption: ExplainedCaption) -> list[Segment]:
         if word["start"] > last:
             found.append(Segment(caption.text[last : word["start"]], "plain"))
         score = None if kind == "unseen" else word["score"]
-        found.append(Segment(caption.text[word["start"] : word["end"]], kind, score))
+        found.append(Segment(caption.text[word["start"] : word["end"]], kind, score, word.get("region")))
         last = word["end"]
     if last < len(caption.text):
         found.append(Segment(caption.text[last:], "plain"))
@@ -167,6 +169,7 @@ class ShownRegion:
         score: Share of the caption that it accounts for.
         confidence: Confidence of the detector that there is an object.
         label: The detector's name for it; "" if it has none.
+        place: Place among all regions, counted from 0.
     """
 
     number: int
@@ -175,6 +178,7 @@ class ShownRegion:
     score: float
     confidence: float
     label: str
+    place: int = 0
 
     @property
     def sign(self) -> str:
@@ -198,14 +202,17 @@ def shown_regions(explanation: Mapping[str, Any], most_missed: int = MOST_MISSED
         explanation: As in `ExplainedCaption`.
         most_missed: Maximum number of missed regions.
     """
-    regions = explanation["regions"]
-    mentioned = sorted((r for r in regions if r["mentioned"]), key=lambda r: -r["score"])
-    missed = sorted((r for r in regions if not r["mentioned"]), key=lambda r: (-r["confidence"], r["score"]))
+    regions = list(enumerate(explanation["regions"]))
+    mentioned = sorted((one for one in regions if one[1]["mentioned"]), key=lambda one: -one[1]["score"])
+    missed = sorted(
+        (one for one in regions if not one[1]["mentioned"]),
+        key=lambda one: (-one[1]["confidence"], one[1]["score"]),
+    )
     shown = []
-    for place, region in enumerate([*mentioned, *missed[:most_missed]], 1):
+    for number, (place, region) in enumerate([*mentioned, *missed[:most_missed]], 1):
         left, top, right, bottom = map(float, region["box"])
-        look = bool(region["mentioned"]), region["score"], region["confidence"], region["label"]
-        shown.append(ShownRegion(place, (left, top, right, bottom), *look))
+        look = bool(region["mentioned"]), region["score"], region["confidence"], region["label"], place
+        shown.append(ShownRegion(number, (left, top, right, bottom), *look))
     return shown
 
 

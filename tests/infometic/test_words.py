@@ -16,6 +16,7 @@ from capscore.infometic.words import (
     SEMANTIC_CLASSES,
     CaptionWord,
     caption_words,
+    nearest_regions,
     word_scores,
     word_shares,
 )
@@ -182,3 +183,19 @@ def test_every_word_of_a_real_caption_is_read(embedded, language, caption, seman
     scores = word_scores(row, np.full(len(row), 1 / len(row)), words)
     assert all(score is not None and score > 0 for score in scores)
     assert sum(scores) <= 1 + 1e-9
+
+
+def test_the_nearest_region_of_each_word_written_out():
+    pieces = Pieces([5, 6, 7], np.array([0, 4, 9]), np.array([3, 8, 12]), 0, 12)
+    words = [
+        CaptionWord("red", 0, 3, True, "adjective"),
+        CaptionWord("on", 4, 8, False, "other"),
+        CaptionWord("ballcar", 4, 12, True, "noun"),
+    ]
+    rows = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.2, 1.0]])
+    regions = np.array([[0.0, 0.0, 9.0], [0.1, 0.0, 0.0], [0.0, 5.0, 5.0]])
+    # "ballcar" is the sum of its pieces, (0, 1.2, 1): cosines 0.64 with the first, 0.996 with the last region
+    found = nearest_regions(pieces, rows, words, regions)
+    assert found == [1, None, 2]
+    assert nearest_regions(pieces, rows, words, regions[::-1]) == [1, None, 0]
+    assert nearest_regions(pieces, rows, words, np.zeros((0, 3))) == [None] * 3

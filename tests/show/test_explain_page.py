@@ -165,3 +165,32 @@ def test_what_cannot_be_written(tmp_path):
     with pytest.raises(ResultWriteError, match="page"):
         write_page(tmp_path / "folder", PHOTO, [caption("a")])
     assert [path.name for path in tmp_path.iterdir()] == ["folder"]
+
+
+def test_a_word_and_the_region_most_like_it_light_each_other_up():
+    told = caption("red dog runs", right="red runs", wrong="dog", regions=REGIONS)
+    near = [0, len(REGIONS) - 1, None]
+    for word, region in zip(told.explanation["words"], near, strict=True):
+        word["region"] = region
+    markup = page_of(PHOTO, [told])
+    page = Page(markup)
+    said = [
+        page.all("span", "word-right")[-2],
+        page.all("mark", "word-wrong")[-1],
+        page.all("span", "said")[-1],
+    ]
+    assert [attributes.get("data-region") for attributes, _ in said] == ["0", str(near[1]), None]
+    assert [attributes.get("tabindex") for attributes, _ in said] == ["0", "0", None]
+    assert [attributes["data-region"] for attributes, _ in page.all("rect", "near")] == ["0", str(near[1])]
+    listed = {attributes["data-region"] for attributes, _ in page.all("span", "listed")}
+    assert listed == {"1", "2", "3", "4"}  # of four missed regions, three are shown
+    for place in range(len(REGIONS)):
+        this = f'[data-region="{place}"]'
+        rule = f".explained:has({this}:is(:hover,:focus-visible)) {this}{{--lit:1}}"
+        assert markup.count(rule) == 1
+
+
+def test_words_of_older_results_light_up_nothing():
+    told = caption("red dog", right="red", wrong="dog", regions=REGIONS)
+    page = Page(page_of(PHOTO, [told]))
+    assert not page.all("rect", "near") and not any("data-region" in a for a, _ in page.all("mark"))
