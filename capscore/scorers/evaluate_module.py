@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 import textwrap
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
@@ -31,6 +32,8 @@ from .options import OPTIONS, MetricOptions, given_options, takes_options
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+_END_OF_STREAM = b"\xff\xff\xff\xff\0\0\0\0"  # as the Arrow format has it
 
 INPUTS = """
 Args:
@@ -322,6 +325,19 @@ class CaptionModule(evaluate.Metric, ABC):
             field="predictions",
         )
 
+    def _get_all_cache_files(self) -> tuple[list[str], list[Any]]:
+        """The files of all processes, complete: the lock of a process that was killed is free as well."""
+        paths, locks = super()._get_all_cache_files()
+        for process, path in enumerate(paths):
+            if not _is_complete(path):
+                for lock in locks[1:]:
+                    lock.release()
+                raise CapscoreError(
+                    f"process {process} of {len(paths)} ended before it called compute(), and its rows are "
+                    "not all there: run all processes again"
+                )
+        return paths, locks
+
     def _compute(
         self,
         *,
@@ -414,6 +430,18 @@ def _one_of(name: str, value: Any, other: str, other_value: Any) -> Any:
     if value is not None and other_value is not None:
         raise InputError(f"both {name} and {other} were given: pass one of them", field=name)
     return value if value is not None else other_value
+
+
+def _is_complete(path: str) -> bool:
+    """Whether a stream of Arrow data was closed by its writer, which marks the end."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(-len(_END_OF_STREAM), os.SEEK_END)
+            return file.read() == _END_OF_STREAM
+    except FileNotFoundError:
+        return True  # `evaluate` says what that means
+    except OSError:
+        return False  # too short
 
 
 def _to_columns(rows: PreparedRows) -> dict[str, list[Any]]:

@@ -204,3 +204,17 @@ def test_a_late_process_costs_no_rows(tmp_path):
         first.add_batch(predictions=["green"], images=[RED])
     assert second.compute() is None
     assert first.compute()["scores"] == [2.5, 0.0]
+
+
+def test_a_process_that_died_after_some_rows_is_noticed(tmp_path):
+    """Its lock is free and a part of its rows can be read; they must not pass for all of them."""
+    first, second = modules(tmp_path, 2, timeout=5)
+    at_once(
+        lambda: first.add_batch(predictions=["red"], images=[RED]),
+        lambda: second.add_batch(predictions=["blue"], images=[RED]),
+    )
+    second.writer.write_examples_on_file()
+    second.writer.stream.flush()
+    second.filelock.release(force=True)
+    with pytest.raises(CapscoreError, match=r"process 1 of 2 ended before it called compute\(\)"):
+        first.compute()

@@ -1,0 +1,225 @@
+"""Processes that are killed, or write one cache or one result at once; folders that cannot be written."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from ..metrics.conftest import METRICS
+from ..metrics.test_distributed import share
+from ..photos import encode
+from ..processes import Process
+from ..toy import BLUE, GREEN, RED
+
+ROOT = METRICS.parent
+WAIT_S = 120
+
+# The command on the toy backbone, in chunks of four rows.
+PROGRAM = """
+import ctypes, os, signal, sys, time
+sys.path.insert(0, {root!r})
+from tests.toy import ColourBackbone
+import capscore.backbones.loading, capscore.scorers.score_file
+capscore.scorers.score_file.CHUNK_ROWS = 4
+class Toy(ColourBackbone):
+    def encode_tokens(self, ids):
+        time.sleep({seconds})
+        return super().encode_tokens(ids)
+capscore.backbones.loading.load_backbone = lambda name, **options: Toy()
+{before}
+from capscore.cli import main
+sys.argv = ["capscore", *sys.argv[1:]]
+main()
+"""
+# Root may write everywhere; without its capabilities the permissions of files count for it too.
+WITHOUT_PRIVILEGES = """
+if os.geteuid() == 0:
+    header = (ctypes.c_uint32 * 2)(0x20080522, 0)
+    none = (ctypes.c_uint32 * 6)()
+    if ctypes.CDLL(None, use_errno=True).capset(header, none):
+        sys.exit("capabilities cannot be given up here")
+"""
+
+
+def begin(*arguments: object, seconds: float = 0, before: str = "") -> Process:
+    program = PROGRAM.format(root=str(ROOT), seconds=seconds, before=before)
+    return Process(["-c", program, *arguments])
+
+
+def end(process: Process) -> tuple[int, str]:
+    """Exit code and standard error; no process may hang or leave a traceback."""
+    try:
+        _, errors = process.communicate(timeout=WAIT_S)
+    finally:
+        process.kill()
+    assert "Traceback" not in errors, errors
+    return process.returncode, errors
+
+
+@pytest.fixture
+def rows(tmp_path) -> Path:
+    """Forty rows that differ, of three photos."""
+    for name, pixels in (("red", RED), ("green", GREEN), ("blue", BLUE)):
+        (tmp_path / f"{name}.png").write_bytes(encode(pixels))
+    names = ("red", "green", "blue")
+    path = tmp_path / "in.jsonl"
+    with open(path, "w") as file:
+        for number in range(40):
+            row = {"id": number, "image": f"{names[number % 3]}.png", "caption": f"red word{number}"}
+            file.write(json.dumps(row) + "\n")
+    return path
+
+
+def expected() -> list[float]:
+    return [(2.5, 0.0, 0.0)[number % 3] for number in range(40)]
+
+
+def scores(path: Path) -> list[float]:
+    found = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [row["id"] for row in found] == list(range(len(found)))
+    return [row["mcs"] for row in found]
+
+
+def wait_until(true, process: Process) -> None:
+    until = time.monotonic() + WAIT_S
+    while not true():
+        assert process.poll() is None and time.monotonic() < until, "it ended before it could be killed"
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_run_that_was_stopped_is_taken_up_again(rows, tmp_path, number):
+    """The result is that of a run that nobody stopped, byte for byte."""
+    common = ("score", rows, "--cache-dir", tmp_path / "cache")
+    assert end(begin("score", rows, "--no-cache", "-o", tmp_path / "whole.jsonl"))[0] == 0
+    stopped = begin(*common, "-o", tmp_path / "out.jsonl", seconds=0.3)
+    partial = tmp_path / "out.partial.jsonl"
+    wait_until(lambda: partial.exists() and partial.read_bytes().count(b"\n") >= 4, stopped)
+    stopped.send_signal(number)
+    code, _ = end(stopped)
+    assert code == {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGKILL: -signal.SIGKILL}[number]
+    assert not (tmp_path / "out.jsonl").exists() and not (tmp_path / "out.summary.json").exists()
+    written = partial.read_bytes()
+    assert (tmp_path / "whole.jsonl").read_bytes().startswith(written) and 0 < written.count(b"\n") < 40
+
+    code, errors = end(begin(*common, "-o", tmp_path / "out.jsonl"))
+    assert code == 0, errors
+    assert (tmp_path / "out.jsonl").read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
+    assert scores(tmp_path / "out.jsonl") == pytest.approx(expected(), abs=1e-6)
+    summaries = [json.loads((tmp_path / f"{name}.summary.json").read_text()) for name in ("out", "whole")]
+    assert summaries[0]["metrics"] == summaries[1]["metrics"]
+    assert not partial.exists()
+
+
+def test_eight_writers_of_one_cache_and_one_result(rows, tmp_path):
+    """The result is whole and right, whoever wrote it; the others say what happened."""
+    common = ("score", rows, "--cache-dir", tmp_path / "cache", "-o", tmp_path / "out.jsonl", "--force")
+    writers = [begin(*common, seconds=0.02) for _ in range(8)]
+    ended = [end(writer) for writer in writers]
+    assert {code for code, _ in ended} <= {0, 1} and 0 in [code for code, _ in ended], ended
+    for code, errors in ended:
+        wrong = [line for line in errors.splitlines() if "error" in line]
+        assert len(wrong) == code, errors
+        assert not code or "another program" in wrong[0], errors
+    assert scores(tmp_path / "out.jsonl") == pytest.approx(expected(), abs=1e-6)
+    summary = json.loads((tmp_path / "out.summary.json").read_text())
+    assert (summary["rows"], summary["failures"]) == (40, [])
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == {"in.jsonl", "red.png", "green.png", "blue.png", "cache", "out.jsonl", "out.summary.json"}
+
+
+def test_eight_writers_of_one_cache(rows, tmp_path):
+    writers = [
+        begin("score", rows, "--cache-dir", tmp_path / "cache", "-o", tmp_path / f"{number}.jsonl")
+        for number in range(8)
+    ]
+    for number, writer in enumerate(writers):
+        code, errors = end(writer)
+        assert code == 0 and "warning" not in errors, errors
+        assert scores(tmp_path / f"{number}.jsonl") == pytest.approx(expected(), abs=1e-6)
+
+
+@pytest.fixture
+def read_only():
+    """Makes a folder, and all in it, read-only until the test ends."""
+    changed = []
+
+    def forbid(folder: Path) -> None:
+        for path in (*folder.rglob("*"), folder):
+            changed.append((path, path.stat().st_mode))
+            path.chmod(0o555 if path.is_dir() else 0o444)
+
+    yield forbid
+    for path, mode in reversed(changed):
+        path.chmod(mode)
+
+
+@pytest.mark.parametrize("filled", [False, True])
+def test_a_cache_that_cannot_be_written(rows, tmp_path, read_only, filled):
+    """Scores are right, and a warning says that nothing is kept; what the cache holds is still used."""
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    if filled:
+        assert end(begin("score", rows, "--cache-dir", cache))[0] == 0
+    read_only(cache)
+    before = sorted(path.name for path in cache.iterdir())
+    code, errors = end(
+        begin("score", rows, "--cache-dir", cache, "-o", tmp_path / "out.jsonl", before=WITHOUT_PRIVILEGES)
+    )
+    assert code == 0, errors
+    assert scores(tmp_path / "out.jsonl") == pytest.approx(expected(), abs=1e-6)
+    assert sorted(path.name for path in cache.iterdir()) == before
+    if not filled:
+        assert errors.count("warning") == 1 and str(cache) in errors, errors
+
+
+def test_a_folder_that_cannot_be_written(rows, tmp_path, read_only):
+    (tmp_path / "results").mkdir()
+    read_only(tmp_path / "results")
+    code, errors = end(
+        begin(
+            "score", rows, "-o", tmp_path / "results" / "out.jsonl", "--no-cache", before=WITHOUT_PRIVILEGES
+        )
+    )
+    assert code in (1, 2)
+    assert [line for line in errors.splitlines() if line.startswith("capscore: error: ")], errors
+    assert not list((tmp_path / "results").iterdir())
+
+
+def test_one_of_two_processes_of_evaluate_is_killed(tmp_path):
+    """The other one gives up after its time, names the process that it waited for, and makes up no result."""
+    first = share(tmp_path, 0, ["red"], [RED])
+    second = share(tmp_path, 1, ["blue", "red"], [BLUE, RED], seconds=60.0)
+    shared = {
+        "folder": str(tmp_path),
+        "module": str(METRICS / "mcs"),
+        "n_process": 2,
+        "timeout": 5.0,
+        "towers": True,
+    }
+    environment = {**os.environ, "HF_HOME": str(tmp_path / "hf-home")}
+    processes = [
+        Process(
+            ["-m", "tests.metrics.process", json.dumps({**shared, "rank": rank, **rows})],
+            cwd=ROOT,
+            env={**environment, "HF_MODULES_CACHE": str(tmp_path / f"modules-{rank}")},
+        )
+        for rank, rows in enumerate((first, second))
+    ]
+    try:
+        # the first has added its rows, and waits for the second, which is in the middle of its photos
+        wait_until(lambda: not Path(first["rows"]["images"][0]).exists(), processes[0])
+        processes[1].kill()
+        processes[1].wait(WAIT_S)
+        _, errors = processes[0].communicate(timeout=WAIT_S)
+    finally:
+        for process in processes:
+            process.kill()
+    assert processes[0].returncode == 1
+    assert "process 1 of 2 ended before it called compute()" in errors.splitlines()[-1], errors
+    assert not list(tmp_path.glob("result-*.json"))
