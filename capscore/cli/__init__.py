@@ -4,6 +4,6 @@
 def main() -> None:
     """The entry point of the command."""
     # before anything slow is imported, so that Ctrl-C ends that as well
-    from .main import main as run
+    from .process import main as run
 
     run()

@@ -175,6 +175,15 @@ def test_an_error_that_begins_with_an_option_is_one_of_usage(error, is_usage):
     assert is_usage_error(error) is is_usage
 
 
+def test_the_entry_point_can_be_called_again(monkeypatch):
+    """A module of its name would take its place in the package once it is imported."""
+    monkeypatch.setattr(sys, "argv", ["capscore", "--version"])
+    for _ in range(2):
+        with pytest.raises(SystemExit) as end:
+            capscore.cli.main()
+        assert not end.value.code
+
+
 def test_a_benchmark_imports_its_own_protocol_only(tmp_path):
     folder = tmp_path / "flickr8k_human"
     folder.mkdir()
