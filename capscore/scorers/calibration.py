@@ -65,7 +65,7 @@ class Distribution:
         return cls(len(scores), tuple(round(float(value), 4) for value in found))
 
     def percent_below(self, scores: np.ndarray) -> np.ndarray:
-        """Percent of the captions that score lower; half of those that score the same; NaN for NaN.
+        """Percent of the captions that score lower, not counting those that score the same; NaN for NaN.
 
         >>> uniform = Distribution.of(np.arange(101.0))
         >>> uniform.percent_below(np.array([-5, 20, 99.8, 200])).round(1).tolist()
@@ -75,9 +75,18 @@ class Distribution:
         below, above = (np.searchsorted(values, scores, side) for side in ("left", "right"))
         between = np.interp(scores, values, percents)
         last = len(values) - 1
-        tied = (percents[np.minimum(below, last)] + percents[np.maximum(above - 1, 0)]) / 2
-        found = np.where(above > below, tied, between)
+        found = np.where(above > below, percents[np.minimum(below, last)], between)
         return np.where(np.isnan(scores), np.nan, found)
+
+    @property
+    def own_level(self) -> float:
+        """Percent of the captions that one of them is better than, on average: 50, or less where scores tie.
+
+        >>> Distribution.of(np.arange(101.0)).own_level, Distribution.of(np.zeros(5)).own_level
+        (50.0, 0.0)
+        """
+        middle = np.interp(np.arange(0.5, 100), PERCENTS, self.values)
+        return float(self.percent_below(middle).mean())
 
 
 @dataclass(frozen=True)
@@ -132,6 +141,7 @@ class Standing:
 
     Attributes:
         better_than: "right" and "shuffled" → percent that score lower, the mean over the rows.
+        right_level: The same for right captions themselves: 50, or less where scores tie.
         n_rows: Number of rows behind it.
         n_without: Number of scored rows whose language was not calibrated.
         set_name: Name of the set.
@@ -139,6 +149,7 @@ class Standing:
     """
 
     better_than: Mapping[str, float]
+    right_level: float
     n_rows: int
     n_without: int
     set_name: str
@@ -151,6 +162,7 @@ class Standing:
         return {
             "better_than_right": self.better_than[RIGHT],
             "better_than_shuffled": self.better_than[SHUFFLED],
+            "right_captions_better_than_right": self.right_level,
             "rows": self.n_rows,
             "rows_without": self.n_without,
             "set": self.set_name,
@@ -159,9 +171,9 @@ class Standing:
     def sentence(self) -> str:
         """The same in words.
 
-        >>> print(Standing({"right": 91.2, "shuffled": 99.95}, 1, 0, "83 photos").sentence())
+        >>> print(Standing({"right": 91.2, "shuffled": 99.95}, 50, 1, 0, "83 photos").sentence())
         better than 91 % of right captions and over 99.9 % of shuffled ones (83 photos)
-        >>> print(Standing({"right": 48.8, "shuffled": 99.3}, 120, 0, "83 photos").sentence())
+        >>> print(Standing({"right": 48.8, "shuffled": 99.3}, 49.8, 120, 0, "83 photos").sentence())
         on average, a caption is better than 49 % of right captions (right ones: 50 %) and 99.3 % of \
 shuffled ones (83 photos)
         """
@@ -175,7 +187,8 @@ shuffled ones (83 photos)
                 f"({self.set_name}{without})"
             )
         return (
-            f"on average, a caption is better than {right} of right captions (right ones: 50 %) and "
+            f"on average, a caption is better than {right} of right captions "
+            f"(right ones: {percent(self.right_level)}) and "
             f"{shuffled} of shuffled ones ({self.set_name}{without})"
         )
 
@@ -197,7 +210,7 @@ def standing(scores: Ranked, path: str | Path | None = None) -> Standing | None:
     """Where the scores of rows lie among those of right captions, and of captions of other photos.
 
     The numbers are means over the rows of each row's percentile: a system whose captions score as right ones
-    do has 50 % of right captions below it, whatever the number of rows.
+    do is better than 50 % of right captions (less where scores tie), whatever the number of rows.
 
     Args:
         scores: Ranked of a metric.
@@ -217,13 +230,16 @@ def standing(scores: Ranked, path: str | Path | None = None) -> Standing | None:
         n_rows, n_scored = int(placed.sum()), int((~np.isnan(scores.scores)).sum())
         if n_rows:
             means = {kind: float(values[placed].mean()) for kind, values in below.items()}
-            return Standing(means, n_rows, n_scored - n_rows, found.set_name)
+            levels = {name: kinds[RIGHT].own_level for name, kinds in found.languages.items()}
+            spoken = [one or ALL for one, there in zip(scores.languages, placed, strict=True) if there]
+            level = float(np.mean([levels[language] for language in spoken]))
+            return Standing(means, level, n_rows, n_scored - n_rows, found.set_name)
         known_languages = ", ".join(sorted(set(found.languages) - {ALL}))
         found = f"no row is in a calibrated language ({known_languages})" if n_scored else "no row was scored"
     if not found and path is None:
         return None
     reason = found or f"{path} has no calibration of {scores.metric}"
-    return Standing({}, 0, 0, "", f"not comparable with a calibration: {reason}")
+    return Standing({}, 0.0, 0, 0, "", f"not comparable with a calibration: {reason}")
 
 
 def standings(found: Mapping[str, Ranked], path: str | Path | None = None) -> dict[str, Standing]:

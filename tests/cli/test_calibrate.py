@@ -64,6 +64,7 @@ def test_a_file_is_written_and_scores_are_ranked_by_it(captions, tmp_path):
     assert summary["metrics"]["mcs"]["calibration"] == {
         "better_than_right": 0.0,
         "better_than_shuffled": 100.0,
+        "right_captions_better_than_right": 0.0,
         "rows": 1,
         "rows_without": 0,
         "set": "colours",

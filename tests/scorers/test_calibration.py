@@ -155,12 +155,18 @@ def test_too_few_photos_are_told(scorer, rows):
 
 
 @given(st.lists(st.integers(0, 12), min_size=1, max_size=60), st.integers(-2, 14))
-def test_percent_below_is_the_rank_among_many(values, score):
+def test_percent_below_is_the_share_that_is_lower(values, score):
     many = np.repeat(np.array(values, dtype=float), 200)
     found = Distribution.of(many).percent_below(np.array([float(score)]))[0]
-    expected = scipy.stats.percentileofscore(many, score, "mean")
+    expected = scipy.stats.percentileofscore(many, score, "strict")
     # between two percentiles the rank is interpolated, so a step of the data is blurred by up to one percent
     assert found == pytest.approx(expected, abs=1.01)
+
+
+def test_right_captions_are_better_than_half_of_themselves_less_ties():
+    tied = np.concatenate([np.zeros(200), np.linspace(1, 2, 800)])
+    # of two captions, both are tied with a chance of .2²; otherwise one of them is better
+    assert Distribution.of(tied).own_level == pytest.approx(100 * (1 - 0.04) / 2, abs=0.3)
 
 
 def test_scores_are_placed_in_their_own_language(scorer, file, rows):
@@ -173,12 +179,13 @@ def test_scores_are_placed_in_their_own_language(scorer, file, rows):
     right = one.percentiles(scores.scores, scores.languages, "right")
     assert right.tolist() == pytest.approx(scores.percentiles(calibration=file).tolist())
     # 1.7678 is the lowest of four, 0 is below all; two of eight are lower than 2.5, the others the same
-    assert right.tolist() == pytest.approx([0.0, 0.0, (29 + 100) / 2], abs=1)
+    assert right.tolist() == pytest.approx([0.0, 0.0, 25.0], abs=5)
     shuffled = scores.percentiles("shuffled", calibration=file)
-    # 0 is shared by nine of ten
-    assert shuffled.tolist() == pytest.approx([100.0, 44.5, 100.0], abs=6)
+    # 0 is shared by nine of ten, 1.7678 by the other
+    assert shuffled.tolist() == pytest.approx([100.0, 0.0, 100.0], abs=1)
     placed = standing(scores, file)
     assert placed.better_than["right"] == pytest.approx(right.mean()) and placed.n_rows == 3
+    assert placed.right_level < 50
     assert placed.to_dict()["set"] == "three colours"
 
 
@@ -250,11 +257,11 @@ def test_numbers_must_ascend(file):
 
 
 def test_words_are_honest_about_one_row_and_many():
-    one = Standing({"right": 100.0, "shuffled": 0.02}, 1, 0, "x")
+    one = Standing({"right": 100.0, "shuffled": 0.02}, 50.0, 1, 0, "x")
     assert one.sentence() == "better than over 99.9 % of right captions and under 0.1 % of shuffled ones (x)"
-    many = Standing({"right": 50.2, "shuffled": 97.0}, 2, 0, "x")
+    many = Standing({"right": 50.2, "shuffled": 97.0}, 41.0, 2, 0, "x")
     assert many.sentence().startswith(
-        "on average, a caption is better than 50 % of right captions (right ones: 50 %)"
+        "on average, a caption is better than 50 % of right captions (right ones: 41 %)"
     )
 
 
