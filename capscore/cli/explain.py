@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from ..errors import Setting
+from ..errors import InputError, Setting
 from ..files.console import make_console
 from ..files.sizes import ROW_BYTES, nested_too_deeply
 from .models import spoken_language
@@ -146,9 +146,12 @@ def run_explain(request: ExplainRequest) -> ExplainResult:
         if too_long := length_problem(caption):
             raise UsageError(too_long)
     image = load_image(request.photo)
-    with as_usage():
-        if boxes is not None:
+    if boxes is not None:
+        try:
             check_boxes(boxes, image.size)
+        except InputError as error:
+            raise UsageError(Setting("boxes", request.boxes), ": ", *error.parts) from None
+    with as_usage():
         scorer = load_scorer(request.options)
         language = spoken_language(request.language)
         problem = None if language is None else scorer.language_problem(language)

@@ -279,7 +279,8 @@ def test_boxes_that_no_photo_has(scorer, photo, tmp_path, text, message):
     result = run(photo, "A cat", "--boxes", tmp_path / "boxes.json")
     assert not scorer.asked
     assert result.exit_code == 2, result.output
-    assert message in " ".join(result.stderr.split()) and len(result.stderr) < 500
+    said = " ".join(result.stderr.split())
+    assert f"boxes.json: {message}" in said and len(said) < 500
     assert "Traceback" not in result.stderr
 
 
