@@ -5,6 +5,7 @@ The command is called through its own entry, in this process, with its streams c
 
 from __future__ import annotations
 
+import functools
 import io
 import json
 import math
@@ -372,10 +373,49 @@ def training_line(folder: Path, given: Any) -> Outcome:
     return outcome
 
 
+# ------------------------------------------------------------------------------- apps
+
+_CLICKS: dict[str, list[Any]] = {
+    "mcs": [None, "red", "", "en"],
+    "pr_mcs": [None, "red and green", "en", "", "", 0, 0.4, "published"],
+    "infometic": [None, "red", "en", 3],
+    "cider": ["red\nblue", "red\n\nblue", "en"],
+}
+
+
+@functools.cache
+def _handler(metric: str) -> Callable[..., Any]:
+    from capscore.show.demo_app import build_app
+
+    app = build_app(metric, backbone=None if metric == "cider" else ColourBackbone(), device="cpu")
+    return next(function.fn for function in app.fns.values() if function.api_name == "score")
+
+
+def app(folder: Path, given: Any) -> Outcome:
+    """A metric's demo, the place of one value, and the value; the others are harmless."""
+    import gradio
+
+    metric, place, value = given
+    written(folder, {"uploads/photo.png": encode(RED), "outside.png": encode(RED)})
+    values = list(_CLICKS[metric])
+    if metric != "cider":
+        values[0] = str(folder / "uploads" / "photo.png")
+    with mock.patch.dict(os.environ, GRADIO_TEMP_DIR=str(folder / "uploads")), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        values[place] = made(value, folder)
+        try:
+            shown = _handler(metric)(*values)
+        except gradio.Error as error:
+            assert "Something went wrong" not in error.message
+            assert str(folder) not in error.message, "a path of this machine is shown"
+            return Outcome(1, error.message)
+    return Outcome(0, "", str(shown[0]))
+
+
 SURFACES: dict[str, Callable[[Path, Any], Outcome]] = {
     one.__name__: one
     for one in (
         caption, references, words, language, rows, command, image, image_file, option,
-        annotation, regions_of_entities, training_file, training_line,
+        annotation, regions_of_entities, training_file, training_line, app,
     )
 }  # fmt: skip

@@ -78,7 +78,7 @@ class TestFiles(Hostile):
 
 
 class TestImages(Hostile):
-    families = ("array",)
+    families = ("array", "image")
 
 
 class TestOptions(Hostile):
@@ -87,6 +87,10 @@ class TestOptions(Hostile):
 
 class TestBenchmarks(Hostile):
     families = ("benchmark",)
+
+
+class TestApps(Hostile):
+    families = ("app",)
 
 
 class TestTraining(Hostile):

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from . import benchmark_files, captions, image_files, options, row_files, texts, training_settings
+from . import (
+    app_inputs,
+    benchmark_files,
+    captions,
+    image_files,
+    options,
+    photo_files,
+    row_files,
+    texts,
+    training_settings,
+)
 
 ALL = [
     *captions.CASES,
@@ -10,6 +20,8 @@ ALL = [
     *row_files.CASES,
     *image_files.CASES,
     *options.CASES,
+    *app_inputs.CASES,
+    *photo_files.CASES,
     *benchmark_files.CASES,
     *training_settings.CASES,
 ]
