@@ -16,6 +16,7 @@ import numpy as np
 from .. import __version__
 from ..errors import CapscoreError, InputError, Setting, join_parts
 from ..scorers import scorer_class
+from .common_rows import check_same_rows, only, scored_rows
 from .score_table import ScoreTable, read_scores
 from .tasks import KeyedRows, Outcome, Queries, Task, TaskOptions, task_of
 
@@ -193,6 +194,7 @@ def run_benchmark(
     options: TaskOptions | None = None,
     partial: bool = False,
     compare: bool = False,
+    common_rows: bool = False,
     keep_going: bool = False,
     say: Callable[[str], None] | None = None,
 ) -> BenchmarkRun:
@@ -210,7 +212,8 @@ def run_benchmark(
         options: How scores become numbers; None takes the published way, with 1,000 bootstrap draws.
         partial: Whether to score only the rows whose photos (and references) are available, and say how many.
         compare: Whether to test every metric against the first, paired by photo, where the benchmark has
-            ratings.
+            ratings. Metrics that were scored on different rows are an error.
+        common_rows: Whether such metrics are compared on the rows that both scored instead.
         keep_going: Whether a metric that cannot be run goes into `skipped`; otherwise it is an error.
         say: Function that takes one line about what is being done.
 
@@ -248,13 +251,19 @@ def run_benchmark(
     for name in metrics:
         with _skipping(run, name, keep_going):
             ready[name] = _usable(run, task, rows, name, partial=partial)
+    if compare and not common_rows and len(ready) + len(theirs) > 1:
+        # as far as it is known before the long work
+        given = {result.metric: scored_rows(task, result.rows, result.scores) for result in theirs}
+        check_same_rows({**{name: scored_rows(task, part, None) for name, part in ready.items()}, **given})
     for name, part in ready.items():
         say(f"{run.name}: {name}")
         with _skipping(run, name, keep_going):
             further = _further_rows(task, name, {*metrics, *scores})
             run.results.extend(_measure(run, task, part, name, metrics[name], further))
     run.results.extend(theirs)
-    return dataclasses.replace(run, notes=(*run.notes, *_compare(run, task))) if compare else run
+    if not compare:
+        return run
+    return dataclasses.replace(run, notes=(*run.notes, *_compare(run, task, common_rows=common_rows)))
 
 
 def start_run(
@@ -288,25 +297,43 @@ def _skipping(run: BenchmarkRun, name: str, keep_going: bool) -> Iterator[None]:
         run.skipped[name] = NotRun(str(error), reason)
 
 
-def _compare(run: BenchmarkRun, task: Task) -> list[str]:
+def _compare(run: BenchmarkRun, task: Task, *, common_rows: bool) -> list[str]:
     """Add paired tests of the first metric against the others to the run.
 
+    Args:
+        run: Run with all its results.
+        task: Task of the benchmark.
+        common_rows: Whether metrics of different rows are compared on those that both scored.
+
     Returns:
-        Sentences on what was not tested.
+        Sentences on what was not tested, and on rows that were left out.
+
+    Raises:
+        InputError: Two metrics were scored on different rows, and those are not to be left out.
     """
     if len(run.results) < 2:
         return ["nothing is compared: a comparison needs two metrics"]
     first, *others = run.results
+    scored = {result.metric: scored_rows(task, result.rows, result.scores) for result in run.results}
+    if not common_rows:
+        check_same_rows(scored)
     notes = []
     for other in others:
         pair = f"{first.metric} and {other.metric} are not compared"
-        if [key for key, _ in first.rows] != [key for key, _ in other.rows]:
-            notes.append(f"{pair}: they were run on different rows")
+        both = scored[first.metric].keys() & scored[other.metric].keys()
+        if not both:
+            notes.append(f"{pair}: no row was scored by both")
             continue
         if first.scores is None or other.scores is None:
             tests = []
         else:
-            tests = task.compare(first.rows, first.scores, other.scores, run.options)
+            rows, mine = only(task, first.rows, first.scores, both)
+            _, theirs = only(task, other.rows, other.scores, both)
+            tests = task.compare(rows, mine, theirs, run.options)
+            if tests and len(both) < run.n_rows:
+                notes.append(
+                    f"{first.metric} and {other.metric} are compared on {len(both):,} of {run.n_rows:,} rows"
+                )
         if not tests:
             notes.append(f"{pair}: there is no paired test for {run.benchmark}")
         run.comparisons.extend({"metrics": [first.metric, other.metric], **test} for test in tests)

@@ -79,6 +79,7 @@ def run_suite(
     options: TaskOptions | None = None,
     partial: bool = False,
     compare: bool = False,
+    common_rows: bool = False,
     say: Callable[[str], None] | None = None,
     done: Callable[[BenchmarkRun], None] | None = None,
 ) -> SuiteRun:
@@ -88,7 +89,7 @@ def run_suite(
         suite: "english", "multilingual" or "all".
         data_dir: Folder with one folder per benchmark, named like the benchmark.
         metrics: Name → function that makes its scorer.
-        options, partial, compare, say: As in `run_benchmark`.
+        options, partial, compare, common_rows, say: As in `run_benchmark`.
         done: Function that takes each finished run.
 
     Raises:
@@ -113,6 +114,7 @@ def run_suite(
                 options=options,
                 partial=partial,
                 compare=compare,
+                common_rows=common_rows,
                 keep_going=True,
                 say=say,
             )

@@ -91,6 +91,7 @@ class BenchmarkRequest:
     figure: Annotated[Path | None, option("Figure: .png, .svg or .pdf.")] = None
     heatmap: Annotated[Path | None, option("Figure: languages against languages.")] = None
     compare: Annotated[bool, option("Test each metric against the first.", "--compare")] = False
+    common_rows: Annotated[bool, option("Compare on rows that both scored.", "--common-rows")] = False
     partial: Partial = False
     force: Force = False
     as_json: AsJson = False
@@ -220,6 +221,7 @@ def _run_suite(
         options=options,
         partial=request.partial,
         compare=request.compare,
+        common_rows=request.common_rows,
         say=tell,
         done=done,
     )
@@ -252,6 +254,7 @@ def _run_each(
             options=options,
             partial=request.partial,
             compare=request.compare,
+            common_rows=request.common_rows,
             keep_going=True,
             say=tell,
         )

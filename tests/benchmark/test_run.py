@@ -13,7 +13,7 @@ import capscore
 from capscore import CapscoreError, InputError
 from capscore.benchmark import run_benchmark
 from capscore.benchmark.run import benchmark_queries
-from capscore.benchmark.tasks import TaskOptions
+from capscore.benchmark.tasks import TaskOptions, task_of
 
 from ..photos import encode, noise
 from ..toy import ColourBackbone
@@ -231,9 +231,36 @@ def test_what_is_not_compared_is_told(tmp_path):
     (tmp_path / "images").mkdir()
     for photo in (0, 1):
         (tmp_path / "images" / f"{photo}.jpg").write_bytes(encode(noise(seed=photo), "JPEG"))
-    run = take(tmp_path, {"a": path}, metrics=toy, partial=True, compare=True)
-    assert run.notes[-1] == "mcs and a are not compared: they were run on different rows"
-    assert run.comparisons == []
+    with pytest.raises(InputError) as caught:
+        take(tmp_path, {"a": path}, metrics=toy, partial=True, compare=True)
+    assert str(caught.value) == (
+        "compare: mcs and a cannot be compared, because they were scored on different rows: mcs lacks "
+        "6 rows, such as '2.jpg|6.jpg#2'. Score the same rows with both, or compare them on the 6 rows that "
+        "both scored: common_rows=True"
+    )
+    run = take(tmp_path, {"a": path}, metrics=toy, partial=True, compare=True, common_rows=True)
+    assert "mcs and a are compared on 6 of 12 rows" in run.notes
+    mine = [row for row, (key, _) in enumerate(run.results[1].rows) if key in dict(run.results[0].rows)]
+    same = task_of("flickr8k_human", "expert").compare(
+        run.results[0].rows, run.results[0].scores, run.results[1].scores[mine], run.options
+    )
+    assert [test["difference"] for test in run.comparisons] == [test["difference"] for test in same]
+
+
+def test_systems_with_gaps_at_different_rows_are_not_compared(tmp_path):
+    rated(tmp_path)
+    whole, gaps = scored(tmp_path, range(12)), tmp_path / "gaps.jsonl"
+    rows = [json.loads(line) for line in whole.read_text().splitlines()]
+    rows[3]["score"] = rows[7]["score"] = None
+    gaps.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    options = TaskOptions(bootstrap=50, missing="skip")
+    with pytest.raises(InputError, match=r"b lacks 2 rows, such as .* on the 10 rows that both scored"):
+        take(tmp_path, {"a": whole, "b": gaps}, options, compare=True)
+    run = take(tmp_path, {"a": whole, "b": gaps}, options, compare=True, common_rows=True)
+    assert "a and b are compared on 10 of 12 rows" in run.notes
+    assert [test["difference"] for test in run.comparisons] == [0, 0]
+    equal = take(tmp_path, {"a": gaps, "b": gaps}, options, compare=True)
+    assert len(equal.comparisons) == 2
 
 
 def test_two_equal_metrics_differ_by_nothing(tmp_path):

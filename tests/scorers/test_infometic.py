@@ -381,7 +381,18 @@ def test_a_word_at_the_very_end_counts(reader, backbone):
     caption = "a red cat"
     words, pieces = reader._words([caption], ["en"]), split_pieces(backbone, [caption])
     ((added, weight),) = reader.contexts([caption], words, pieces)
-    assert weight.tolist() == [0, 1, 1] and added[2].any()
+    assert weight.tolist() == [0, 1, 1]
+    whole, without = backbone.encode_texts([caption, "a red"])
+    np.testing.assert_allclose(added[2], whole - without, atol=1e-6)
+
+
+@pytest.mark.parametrize("caption", ["a red cat", "a red cat.", "a red cat ", "cat", "a red cat and"])
+def test_the_last_word_is_scored_with_and_without_a_full_stop(reader, caption):
+    words = reader.score([caption], [CAT], language="en").details[0]["words"]
+    (cat,) = (word for word in words if word["text"] == "cat")
+    assert caption[cat["start"] : cat["end"]] == "cat" and cat["semantic"]
+    assert cat["score"] > 0 and cat["correct"] is (cat["score"] > reader.beta)
+    assert sum(word["score"] for word in words) == pytest.approx(1, abs=1e-5)
 
 
 def test_a_word_that_is_cut_off_adds_nothing(reader, backbone):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import inspect
 import json
 
 import numpy as np
 import pytest
 
+from capscore.benchmark import protocols
 from capscore.benchmark.protocols import (
     ProtocolResult,
     captokeneval,
@@ -23,8 +25,14 @@ from capscore.benchmark.protocols import (
     valse,
     xvnli,
 )
+from capscore.benchmark.robustness.run import RobustnessOptions
+from capscore.benchmark.tasks import TaskOptions
+from capscore.cli.benchmark import BenchmarkRequest
+from capscore.cli.robustness import RobustnessRequest
 from capscore.errors import InputError
 from capscore.statistics.agreement import agreement
+
+agreement_module = importlib.import_module("capscore.statistics.agreement")
 
 # every protocol on rows that leave gaps: empty categories, constant scores, no mean
 RESULTS = {
@@ -116,11 +124,61 @@ def test_rating_correlation_is_agreement_with_the_raters_chosen():
         rating_correlation(*arguments)
 
 
-@pytest.mark.parametrize(
-    "protocol", [foils, marvl, pairwise_by_category, rating_correlation, thumb, valse, xvnli]
-)
-def test_defaults_of_the_bootstrap(protocol):
+# protocols that draw nothing
+WITHOUT_DRAWS = {"captokeneval", "cross_language", "quality_subset", "retrieval", "robustness_drop"}
+
+
+def _functions(module):
+    return {name: one for name in module.__all__ if inspect.isfunction(one := getattr(module, name))}
+
+
+def test_every_protocol_draws_or_is_known_not_to():
+    drawing = {name for name, one in _functions(protocols).items() if "bootstrap" in _defaults(one)}
+    assert drawing == _functions(protocols).keys() - WITHOUT_DRAWS
+
+
+def _defaults(function):
+    return {name: one.default for name, one in inspect.signature(function).parameters.items()}
+
+
+@pytest.mark.parametrize("name", sorted(_functions(protocols).keys() - WITHOUT_DRAWS))
+def test_defaults_of_the_bootstrap(name):
     """Other defaults would change published intervals."""
-    parameters = inspect.signature(protocol).parameters
-    found = {name: parameters[name].default for name in ("bootstrap", "confidence", "seed")}
-    assert found == {"bootstrap": 0, "confidence": 0.95, "seed": 0}
+    found = _defaults(getattr(protocols, name))
+    assert {name: found[name] for name in ("bootstrap", "confidence", "seed")} == {
+        "bootstrap": 0,
+        "confidence": 0.95,
+        "seed": 0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "number", "default"),
+    [("agreement", "bootstrap", 0), ("compare", "n", 1000), ("pairwise_accuracy", "bootstrap", 0)],
+)
+def test_defaults_of_statistics(name, number, default):
+    found = _defaults(getattr(agreement_module, name))
+    assert (found[number], found["confidence"], found["seed"]) == (default, 0.95, 0)
+
+
+def test_defaults_of_runs_and_commands():
+    assert [getattr(TaskOptions(), name) for name in ("bootstrap", "confidence", "seed")] == [1000, 0.95, 0]
+    assert TaskOptions().sampling == {"bootstrap": 1000, "confidence": 0.95, "seed": 0, "missing": "raise"}
+    assert [getattr(RobustnessOptions(), name) for name in ("bootstrap", "confidence", "seed")] == [
+        1000,
+        0.95,
+        0,
+    ]
+    for request in (BenchmarkRequest, RobustnessRequest):
+        fields = {field.name: field.default for field in dataclasses.fields(request)}
+        assert [fields[name] for name in ("bootstrap", "confidence", "seed")] == [1000, 0.95, 0]
+
+
+def test_what_is_drawn_by_default_is_what_seed_0_draws():
+    rng = np.random.default_rng(5)
+    better, worse = rng.random((2, 40))
+    groups = [f"{number % 8}.jpg" for number in range(40)]
+    made = [foils(better, worse, images=groups, bootstrap=200, **more) for more in ({}, {"seed": 0})]
+    assert made[0].to_dict() == made[1].to_dict()
+    other = foils(better, worse, images=groups, bootstrap=200, seed=1)
+    assert [one.interval for one in other.statistics()] != [one.interval for one in made[0].statistics()]
