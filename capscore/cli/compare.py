@@ -14,6 +14,7 @@ from ..files.console import make_console
 from ..files.whole_file import write_text
 from .options import AsJson, Confidence, Force, Markdown, Output, Quiet, Seed, column_option, metric_option
 from .request import argument, flowing, option
+from .score_report import SUFFIXES, write_systems
 from .terminal import (
     UsageError,
     as_usage,
@@ -60,6 +61,8 @@ class CompareRequest:
     baseline: Annotated[str | None, option("System to compare with. Default: the first.")] = None
     common_rows: Annotated[bool, option("Compare only rows that all have.", "--common-rows")] = False
     match_by: Annotated[str | None, option("id, photo, references or order.", metavar="HOW")] = None
+    report: Annotated[Path | None, option("HTML page: systems side by side.")] = None
+    images: Annotated[Path | None, option("Folder of the photos, for --report.", metavar="FOLDER")] = None
     output: Output = None
     markdown: Markdown = None
     force: Force = False
@@ -82,6 +85,9 @@ class CompareRequest:
             raise UsageError(Setting("baseline", self.baseline), f": expected {' or '.join(systems)}")
         check_result_file("output", self.output, (".json",), self.force)
         check_result_file("markdown", self.markdown, (".md",), self.force)
+        check_result_file("report", self.report, SUFFIXES, self.force)
+        if self.images is not None and self.report is None:
+            raise UsageError(Setting("images", self.images), " goes with ", Setting("report"))
 
     def systems(self) -> dict[str, Path]:
         """System → file; files of one name are told apart by their folders."""
@@ -161,6 +167,9 @@ def run_compare(request: CompareRequest) -> CompareResult:
         write_text(request.output, f"{json.dumps(result.document, ensure_ascii=False, indent=2)}\n")
     if request.markdown is not None:
         write_text(request.markdown, f"{to_markdown(compared)}- {_matched(rows)}\n")
+    if request.report is not None:
+        notes = [_matched(rows), *rows.notes]
+        write_systems(request.report, rows, systems, compared, images=request.images, notes=notes)
     return result
 
 

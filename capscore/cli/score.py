@@ -148,6 +148,10 @@ def _finished(run: ScoringRun, request: ScoreRequest, writer: Writer | None, sig
         with signals.held(drop=True):  # nothing is left to interrupt
             writer.finish({"signatures": signatures}, f"{text}\n")
     run.tell_about_truncation(scores)
+    if request.report is not None:
+        from .score_report import write_scores
+
+        write_scores(request.report, run, scores, placed)
     return ScoreResult(scores, summary, target, run, placed)
 
 

@@ -12,7 +12,8 @@ from ..scorers.catalogue import KINDS, PRESETS
 from .models import check_calibration, check_metrics, complete_presets, split_metrics, spoken_language
 from .options import OF_SCORE, AsJson, Force, Language, OnError, Quiet, Split, column_option, metric_option
 from .request import argument, check_metric_options, flowing, metric_options, option
-from .terminal import UsageError, check_choice, check_only_one
+from .score_report import SUFFIXES
+from .terminal import UsageError, check_choice, check_only_one, check_result_file
 
 _OUTPUT = "Output"
 
@@ -56,6 +57,7 @@ class ScoreRequest:
     output: Annotated[Path | None, option("File for the scored rows.", "--output", "-o", panel=_OUTPUT)] = (
         None
     )
+    report: Annotated[Path | None, option("HTML page: worst and best rows, ….", panel=_OUTPUT)] = None
     calibration: Annotated[Path | None, option("File of capscore calibrate.", panel=_OUTPUT)] = None
     per_row: Annotated[
         bool | None,
@@ -77,6 +79,7 @@ class ScoreRequest:
         check_only_one(Setting("language", self.language), Setting("language_column", self.language_column))
         spoken_language(self.language)
         check_metric_options(self.metrics, self.options)
+        check_result_file("report", self.report, SUFFIXES, self.force)
         if self.calibration is not None:
             check_calibration(self.calibration)
 

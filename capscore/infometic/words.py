@@ -154,7 +154,8 @@ def nearest_regions(
     shares = word_shares(pieces, words)
     lengths = np.linalg.norm(regions, axis=1, keepdims=True)
     likeness = (shares.T @ np.asarray(rows, np.float64)) @ (regions / np.maximum(lengths, 1e-12)).T
-    nearest, written = likeness.argmax(axis=1).tolist(), shares.any(axis=0).tolist()
+    nearest: list[int] = likeness.argmax(axis=1).tolist()
+    written: list[bool] = (shares.sum(axis=0) > 0).tolist()
     return [
         number if word.semantic and has_pieces else None
         for word, number, has_pieces in zip(words, nearest, written, strict=True)

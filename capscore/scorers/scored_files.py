@@ -43,6 +43,8 @@ class SystemRows:
         signatures: Metric → signature, where a summary states it.
         corpus: Metric → system → numbers of all rows together, which are no means.
         notes: Remarks that a reader needs.
+        places: System → number of each row in its file, counted from 0.
+        image_column: Column of photos of the first system's file; None without one.
     """
 
     scores: dict[str, dict[str, np.ndarray]]
@@ -53,6 +55,8 @@ class SystemRows:
     signatures: dict[str, str]
     corpus: dict[str, dict[str, dict[str, float]]]
     notes: list[str]
+    places: dict[str, list[int]]
+    image_column: str | None
 
 
 @dataclass
@@ -143,6 +147,8 @@ def read_systems(
         signatures={c: s for c in columns for s in [systems[0].signature(c)] if s},
         corpus={c: found for c in columns if (found := _corpus(systems, c))},
         notes=notes,
+        places={system.name: list(rows) for system, rows in zip(systems, places, strict=True)},
+        image_column=next(iter(systems[0].columns["photo"]), None),
     )
 
 

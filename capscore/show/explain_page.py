@@ -155,7 +155,10 @@ def _near(pieces: Sequence[Segment], regions: Sequence[Any], size: tuple[int, in
     """Boxes that light up with the words that are most like them: place of the region, and its box."""
     places = sorted({piece.region for piece in pieces if piece.region is not None})
     edge = max(size) / _SHOWN_SIDE
-    boxes = [_within(tuple(map(float, regions[place]["box"])), size, 2 * edge) for place in places]
+    boxes = []
+    for place in places:
+        left, top, right, bottom = map(float, regions[place]["box"])
+        boxes.append(_within((left, top, right, bottom), size, 2 * edge))
     return [
         {"place": place, "left": x0, "top": y0, "width": x1 - x0, "height": y1 - y0}
         for place, (x0, y0, x1, y1) in zip(places, boxes, strict=True)

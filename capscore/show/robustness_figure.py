@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -91,7 +91,10 @@ def write_dots(runs: Sequence[RobustnessRun], path: str | Path) -> Path:
 def _draw_dots(panel: Axes, group: Group) -> None:
     kinds, n = _kinds(group), len(group.metrics)
     for number, metric in enumerate(group.metrics):
-        look = {"color": _COLOURS[number % len(_COLOURS)], "marker": _MARKERS[number % len(_MARKERS)]}
+        look: dict[str, Any] = {
+            "color": _COLOURS[number % len(_COLOURS)],
+            "marker": _MARKERS[number % len(_MARKERS)],
+        }
         below = 0.6 * ((number + 0.5) / n - 0.5)
         drops = dot_drops(group, metric, kinds)
         for place, drop in enumerate(drops):

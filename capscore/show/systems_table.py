@@ -63,6 +63,26 @@ def cells(comparison: SystemComparison) -> list[tuple[str, ...]]:
     return found
 
 
+def differences(compared: ComparedMetric) -> Iterator[str]:
+    """A sentence per system and language: its difference to the baseline, interval and p-value.
+
+    >>> from capscore.statistics.system_means import compare_means
+    >>> both = compare_means({"a": [1, 2], "b": [3, 4]}, images=["x", "y"], n=8)
+    >>> list(differences(ComparedMetric("mcs", [both])))
+    ['b − a: +2.0000 (95% interval +2.0000 to +2.0000), p = 0.5 by randomisation.']
+    """
+    for comparison in compared.comparisons:
+        where = "" if comparison.rows == ALL else f"{comparison.rows}: "
+        for one in comparison.differences:
+            text = f"{where}{one.system} − {comparison.baseline}: {_signed(one.difference)}"
+            if one.interval is not None:
+                ends = f"{_signed(one.interval.low)} to {_signed(one.interval.high)}"
+                text += f" ({100 * one.interval.confidence:.10g}% interval {ends})"
+            if one.p_randomisation_holm is not None:
+                text += f", p = {_p(one.p_randomisation_holm)} by randomisation"
+            yield f"{text}."
+
+
 def remarks(compared: Sequence[ComparedMetric]) -> Iterator[str]:
     """The text below the tables: what was drawn, corrected for, and not tested; notes; signatures."""
     first = compared[0].comparisons[0]

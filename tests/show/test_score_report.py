@@ -1,0 +1,134 @@
+"""The report of scores: which rows it shows, what it counts, and that texts cannot change the page."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from capscore import CapscoreError
+from capscore.show.score_report import ReportedMetric, ReportedRow, row_lists, write_score_report
+
+NAN = float("nan")
+
+
+def report(path, metrics, languages=(), **options):
+    """The page's text, and the numbers of the rows that it asked for."""
+    asked = []
+
+    def rows_of(numbers):
+        asked.extend(numbers)
+        systems = list(metrics[0].scores)
+        image = Image.new("RGB", (60, 40), (200, 30, 30))
+        return {
+            number: ReportedRow(
+                f"line {number + 1}", {name: f"caption {number} of {name}" for name in systems}, image
+            )
+            for number in numbers
+        }
+
+    page = write_score_report(
+        path / "report.html", title="Scores", metrics=metrics, languages=languages, rows_of=rows_of, **options
+    )
+    return page.read_text(encoding="utf-8"), asked
+
+
+def lists_of(metric, n):
+    return {each.title: each.rows for each in row_lists(metric, n)}
+
+
+def test_lists_of_one_system():
+    metric = ReportedMetric("mcs", {"all": np.array([0.5, 0.1, NAN, 0.9, 0.1, 0.7])})
+    assert lists_of(metric, 2) == {"Lowest mcs": [1, 4], "Highest mcs": [3, 5]}
+    # five scored rows: none is in both lists
+    assert lists_of(metric, 9) == {"Lowest mcs": [1, 4, 0], "Highest mcs": [3, 5]}
+
+
+def test_lists_of_several_systems():
+    scores = {"a": np.array([0.5, 0.1, 0.4, 0.9]), "b": np.array([0.5, 0.8, 0.5, NAN])}
+    assert lists_of(ReportedMetric("mcs", scores), 2) == {
+        "Largest differences in mcs": [1, 2],  # row 0 does not differ, row 3 has no score of b
+        "Lowest mean mcs": [1, 2],
+        "Highest mean mcs": [0],
+    }
+
+
+@given(st.lists(st.floats(0, 2) | st.just(NAN), min_size=1, max_size=12), st.integers(1, 6))
+def test_lists_hold_scored_rows_once_and_in_order(values, n):
+    low, high = row_lists(ReportedMetric("mcs", {"all": np.array(values)}), n)
+    assert not set(low.rows) & set(high.rows)
+    assert not any(np.isnan(values[row]) for row in low.rows + high.rows)
+    assert [values[row] for row in low.rows] == sorted(values[row] for row in low.rows)
+    assert [values[row] for row in high.rows] == sorted((values[row] for row in high.rows), reverse=True)
+    left = [values[row] for row in range(len(values)) if row not in low.rows and not np.isnan(values[row])]
+    assert not low.rows or not left or max(values[row] for row in low.rows) <= min(left)
+
+
+def test_distribution_and_quantiles(tmp_path):
+    scores = np.array([0.1] * 3 + [0.3] * 6 + [NAN])
+    page, asked = report(tmp_path, [ReportedMetric("mcs", {"all": scores}, "mcs|w:2.5", ["A remark."])])
+    counts = [int(count) for count in re.findall(r"<title>(\d+) rows</title>", page)]
+    assert counts == [3, 6]
+    assert re.search(r"<b>0\.233</b></td><td>9 <span class=\"soft\">\(1 without\)</span>", page)
+    assert page.count("<td>0.300</td>") >= 3 and "A remark." in page and "mcs|<wbr>w:2.5" in page
+    heights = [float(height) for height in re.findall(r'width="9" height="([\d.]+)"', page)]
+    assert heights == [29.0, 58.0]
+    assert asked == sorted(asked) and 9 not in asked
+
+
+def test_means_per_language_and_system(tmp_path):
+    scores = {"a": np.array([0.2, 0.4, 0.9]), "b": np.array([0.6, NAN, 0.5])}
+    page, _ = report(tmp_path, [ReportedMetric("mcs", scores)], ["en", "en", "de"])
+    table = page.partition("<h2>Languages</h2>")[2].partition("</table>")[0]
+    assert re.findall(r'<th scope="row">(\w+)</th><td>(\d)</td><td>(.*?)</td><td>(.*?)</td>', table) == [
+        ("English", "2", "0.300", "0.600"),
+        ("German", "1", "0.900", "0.500"),
+    ]
+    assert "Languages" not in report(tmp_path, [ReportedMetric("mcs", scores)], ["en"] * 3)[0]
+
+
+def test_rows_without_any_score(tmp_path):
+    metric = ReportedMetric("mcs", {"all": np.array([NAN, NAN])})
+    page, asked = report(tmp_path, [metric], failures=["line 1: no <photo>"] * 30)
+    assert asked == [] and "<rect" not in page
+    assert page.count("line 1: no &lt;photo&gt;") == 20 and "… and 10 more." in page
+
+
+HOSTILE = '<script>alert("1")</script></section>&amp;\x1b[31m'
+
+
+def test_texts_cannot_change_the_page(tmp_path):
+    row = ReportedRow(HOSTILE, {HOSTILE: HOSTILE}, None, [HOSTILE], HOSTILE, HOSTILE)
+    metric = ReportedMetric(HOSTILE, {HOSTILE: np.array([0.5])}, HOSTILE, [HOSTILE])
+    page = write_score_report(
+        tmp_path / "page.html",
+        title=HOSTILE,
+        metrics=[metric],
+        languages=[HOSTILE],
+        rows_of=lambda numbers: {0: row},
+        failures=[HOSTILE],
+        notes=[HOSTILE],
+    ).read_text(encoding="utf-8")
+    assert "<script" not in page and "\x1b" not in page
+    assert "default-src 'none'" in page and "http" not in page.partition("</style>")[2]
+
+
+@pytest.mark.parametrize(
+    ("metrics", "languages"),
+    [
+        ([], []),
+        ([ReportedMetric("a", {"x": np.zeros(2)}), ReportedMetric("b", {"y": np.zeros(2)})], []),
+        ([ReportedMetric("a", {"x": np.zeros(2), "y": np.zeros(3)})], []),
+        ([ReportedMetric("a", {"x": np.zeros(2)})], ["en"]),
+    ],
+)
+def test_what_cannot_be_reported(tmp_path, metrics, languages):
+    with pytest.raises(CapscoreError, match="a report needs the"):
+        report(tmp_path, metrics or [], languages) if metrics else write_score_report(
+            tmp_path / "x.html", title="", metrics=[], languages=[], rows_of=lambda numbers: {}
+        )
+    assert not list(tmp_path.iterdir())
