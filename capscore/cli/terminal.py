@@ -188,6 +188,8 @@ def check_result_file(option: str, path: Path | None, kinds: Sequence[str], forc
         raise InputError(given, f": {above} is not a folder")
     if path.is_dir():
         raise InputError(given, " is a folder")
+    if path.exists() and not path.is_file():
+        raise InputError(given, " exists and is not a regular file")
     if not os.access(above, os.W_OK):
         raise InputError(given, f" cannot be written: {above} is read-only")
 

@@ -24,6 +24,7 @@ from ..errors import InputError, Setting
 from .formula_cells import with_formula
 from .row_source import ArrowSource, Chunk, RowSource, check_names_differ, inferred_schema
 from .sizes import LIST_BYTES, NESTED_LEVELS, ROW_BYTES, Limit, nested_too_deeply, readable_size
+from .streams import local_file, take_in
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,8 +53,9 @@ def open_rows(path: str | Path, *, split: str | None = None) -> RowSource:
     """Open a file of rows. A text file is read here, once and to its end, so that errors in it come early.
 
     Args:
-        path: JSONL, JSON (a list of objects), CSV, TSV or Parquet file, or folder of a saved data set. The
-            suffix tells the kind, or the content where there is no suffix. Text may be gzipped (.gz).
+        path: JSONL, JSON (a list of objects), CSV, TSV or Parquet file, folder of a saved data set, named
+            pipe, or "-" for standard input. The suffix tells the kind, or the content where there is no
+            suffix. Text may be gzipped (.gz).
         split: Split of a saved data set that has several.
 
     Raises:
@@ -68,10 +70,11 @@ def open_rows(path: str | Path, *, split: str | None = None) -> RowSource:
         raise InputError(
             Setting("split", split), f" goes with the folder of a saved data set; {path} is a file"
         )
-    if not path.exists():
+    take_in(path)
+    if not local_file(path).exists():
         raise InputError(Setting("path", path), f": no such file{_near_file(path)}")
     try:
-        with open(path, "rb") as file:
+        with open(local_file(path), "rb") as file:
             start = file.read(4096)
     except OSError as error:
         raise InputError(Setting("path", path), f" cannot be read: {error.strerror or error}") from None
@@ -188,7 +191,7 @@ class _Parquet(ArrowSource):
         import pyarrow.parquet as pq
 
         try:
-            self._file = pq.ParquetFile(path, pre_buffer=False)
+            self._file = pq.ParquetFile(local_file(path), pre_buffer=False)
             about, schema = self._file.metadata, self._file.schema_arrow
             size = sum(about.row_group(group).total_byte_size for group in range(about.num_row_groups))
         except (pa.ArrowException, OSError, ValueError) as error:  # ValueError: names that are not UTF-8
@@ -249,6 +252,7 @@ class _SavedDataset(ArrowSource):
 
 
 def _open_bytes(path: Path) -> io.BufferedIOBase:
+    path = local_file(path)
     with open(path, "rb") as file:
         zipped = file.read(2) == b"\x1f\x8b"
     return gzip.open(path, "rb") if zipped else open(path, "rb")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError, Setting
 from .plain_values import column_values, table_rows
+from .streams import is_stream
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -80,7 +81,7 @@ class RowSource(ABC):
     @property
     def folder(self) -> Path:
         """Folder that relative names of images start from."""
-        return self.path.parent
+        return Path() if is_stream(self.path) else self.path.parent
 
     @abstractmethod
     def chunks(self, size: int, columns: Sequence[str] | None = None) -> Iterator[Chunk]:

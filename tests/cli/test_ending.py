@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -265,3 +266,54 @@ def test_a_reader_may_leave(tmp_path, line):
     assert len(done.stdout.splitlines()) <= 1
     # 0 where all was written before the reader left
     assert done.stderr in ("codes 141 0\n", "codes 0 0\n")
+
+
+# ---- pipes, standard input, devices
+
+JSONL = '{"caption": "a dog", "references": ["a dog"]}\n{"caption": "a cat", "references": ["a dog"]}\n'
+PIPED = {
+    "JSON lines": "printf '%s' \"$ROWS\" | capscore score - -m bleu --json",
+    "a process": "capscore score <(printf '%s' \"$ROWS\") -m bleu --json",
+    "/dev/stdin": "printf '%s' \"$ROWS\" | capscore score /dev/stdin -m bleu --json",
+    "a file as input": "printf '%s' \"$ROWS\" > rows; capscore score - -m bleu --json < rows",
+    "a pipe with a name": "mkfifo rows.jsonl; printf '%s' \"$ROWS\" > rows.jsonl & "
+    "capscore score rows.jsonl -m bleu --json",
+    "a list": "printf '%s' \"[${ROWS/$'\\n'/,}]\" | capscore score - -m bleu --json",
+    "to a pipe": "printf '%s' \"$ROWS\" | capscore perturb - -k jumble",
+}
+
+
+@pytest.mark.parametrize("what", PIPED)
+def test_rows_may_come_from_a_pipe(tmp_path, monkeypatch, what):
+    monkeypatch.setenv("ROWS", JSONL)
+    done = shell(PIPED[what], tmp_path)
+    assert done.stderr.splitlines()[-1].split()[-1] == "0", done.stderr
+    if "perturb" in PIPED[what]:
+        assert [json.loads(line)["original"] for line in done.stdout.splitlines()] == ["a dog", "a cat"]
+    else:
+        assert json.loads(done.stdout)["rows"] == 2
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("capscore perturb /dev/zero -k jumble", "/dev/zero is a device; expected a file, a pipe, or -"),
+        ("capscore perturb . -k jumble", "is a folder"),
+        ("capscore perturb here -k jumble", "here is a socket; expected a file, a pipe, or -"),
+        ("capscore perturb - -k jumble < /dev/null", "- is empty (0 bytes)"),
+        ("capscore perturb - -k jumble <&-", "is standard input, and nothing is piped into it"),
+        ("printf 'a,b' | capscore perturb - -k jumble", "- is a file of an unknown kind"),
+        ("capscore perturb rows.jsonl -k jumble -o /dev/full", "exists and is not"),
+        ("capscore perturb rows.jsonl -k jumble -o here.jsonl --force", "exists and is not a regular file"),
+    ],
+)
+def test_what_is_no_file_is_one_error(tmp_path, monkeypatch, line, message):
+    captions(tmp_path, 4)
+    monkeypatch.chdir(tmp_path)
+    with socket.socket(socket.AF_UNIX) as here:
+        here.bind("here")
+        os.mkfifo("here.jsonl")
+        done = shell(line, tmp_path)
+    error, codes = done.stderr.splitlines()
+    assert error.startswith("capscore: error: ") and message in error
+    assert codes.split()[-1] in "12"
