@@ -145,7 +145,8 @@ def _(place: Place) -> Any:
     options = ("-m", "mcs", "-m", "rouge_l", "--images", "photos", "--backbone", place.clip())
     return {
         "skip": place.capscore(
-            "score", "rows.jsonl", *options, "--on-error", "skip", "--json", "-o", "a.jsonl"
+            *("score", "rows.jsonl", *options, "--on-error", "skip", "--empty", "skip", "--json"),
+            *("-o", "a.jsonl"),
         ),
         "rows": written("a.jsonl"),
         "raise": place.capscore("score", "rows.jsonl", *options, "--json", "-o", "b.jsonl"),
