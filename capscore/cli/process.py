@@ -23,12 +23,12 @@ def main() -> None:
         try:
             code = _run()
         except BaseException:
-            if end.number is None:
+            if PromptEnd.heard is None:
                 raise
             code = _FAILED  # of a library that does not expect to be interrupted
         code = _flushed(code)
-        if end.number is not None and code:
-            code = 128 + end.number
+        if PromptEnd.heard is not None and code:
+            code = 128 + PromptEnd.heard
             end.say("interrupted")
         end.code = code
         raise SystemExit(code)

@@ -61,6 +61,7 @@ class Signals:
         self._before.clear()
 
     def _receive(self, number: int, frame: object) -> None:
+        PromptEnd.heard = number
         if self._holding:
             self._waiting = number
         else:
@@ -106,6 +107,7 @@ class PromptEnd:
         code: Exit code of the process, once it is known.
     """
 
+    heard: int | None = None  # number of the signal that the main thread was told of
     said = False  # whether the person who waits has been told, by whomever
 
     def __init__(self) -> None:
@@ -114,7 +116,7 @@ class PromptEnd:
         self._since = 0.0
 
     def __enter__(self) -> PromptEnd:
-        PromptEnd.said = False
+        PromptEnd.said, PromptEnd.heard = False, None
         self._listening, self._speaking = socket.socketpair()
         self._speaking.setblocking(False)
         self._before = signal.set_wakeup_fd(self._speaking.fileno(), warn_on_full_buffer=False)

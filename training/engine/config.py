@@ -115,10 +115,10 @@ def main(recipe: Callable[[], None]) -> None:
             PromptEnd.said = True
             raise SystemExit(128 + getattr(interrupt, "number", signal.SIGINT)) from None
         except BaseException:
-            if end.number is None:
+            if PromptEnd.heard is None:
                 raise
             end.say("interrupted")  # a library did not expect it
-            raise SystemExit(128 + end.number) from None
+            raise SystemExit(128 + PromptEnd.heard) from None
 
 
 def as_flag(setting: Setting) -> str:
