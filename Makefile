@@ -103,7 +103,7 @@ train-embedded-infometic: $(VENV)/.installed ## train InfoMetIC's: DATA=folder P
 
 # Metrics whose percentiles ship: METRIC@BACKBONE, and numbers of references.
 CALIBRATED := --metric mcs@embedded,clip_score@embedded,pr_mcs@embedded-pr-mcs,ref_clip_score@embedded,text_score@embedded \
-	--n-references 1 --n-references 4
+	--metric infometic@embedded --n-references 1 --n-references 4 --shuffled 3
 calibrate: $(VENV)/.installed ## measure what a good score is: DATA=folder
 	@test -n "$(DATA)" || { echo "make calibrate DATA=<folder with flickr8k>"; exit 2; }
 	$(OFFLINE) $(BIN)/python -m benchmarks.studies.held_out --flickr8k $(DATA)/flickr8k --out $(TRAINING)/held_out

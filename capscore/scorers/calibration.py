@@ -28,6 +28,8 @@ PERCENTS = (0, 0.1, 0.5, *range(1, 100), 99.5, 99.9, 100)
 _LARGEST = 16 * 2**20  # bytes of a file
 # the settings that may differ: each row is looked up in its own language
 _FREE = ("lang",)
+# settings that name one program per language: the calibration may know more languages than the rows have
+_PER_LANGUAGE = ("words", "segmenter")
 
 
 class Ranked(Protocol):
@@ -114,6 +116,7 @@ class Calibration:
             key: (here.get(key, "none"), there.get(key, "none"))
             for key in dict.fromkeys([*here, *there])
             if here.get(key) != there.get(key)
+            and not (key in _PER_LANGUAGE and _programs(there.get(key)) <= _programs(here.get(key)))
         }
 
     def percentiles(self, scores: np.ndarray, languages: Sequence[str], kind: str) -> np.ndarray:
@@ -330,6 +333,11 @@ def _distribution(given: Mapping[str, Any]) -> Distribution:
 def _settings(signature: str) -> dict[str, str]:
     metric, settings = parse_signature(signature)
     return {"metric": metric, **{key: value for key, value in settings.items() if key not in _FREE}}
+
+
+def _programs(value: str | None) -> set[str]:
+    """The programs that split or tag texts, as signatures join them; a value that is missing is one too."""
+    return {"none"} if value is None else set(value.replace(",", "+").split("+"))
 
 
 def _backbone(signature: str) -> str:

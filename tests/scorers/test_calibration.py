@@ -18,6 +18,7 @@ from capscore.scorers import load
 from capscore.scorers.calibrate import CaptionedPhotos, calibrate, document, other_captions
 from capscore.scorers.calibration import (
     PERCENTS,
+    Calibration,
     Distribution,
     Standing,
     matching,
@@ -43,6 +44,7 @@ SHIPPED = [
     ("ref_clip_score", "embedded", 4),
     ("text_score", "embedded", 1),
     ("text_score", "embedded", 4),
+    ("infometic", "embedded", 0),
 ]
 HALF = 2.5 / math.sqrt(2)  # one colour against two
 
@@ -206,6 +208,14 @@ def test_a_calibration_applies_to_its_own_signature_only(scorer, file, rows):
         spoken.percentiles()
     with pytest.raises(InputError, match="expected 'right' or 'shuffled'"):
         spoken.percentiles("wrong", calibration=file)
+
+
+def test_a_calibration_in_more_languages_applies_too():
+    whole = {"right": Distribution.of(np.arange(9.0)), "shuffled": Distribution.of(np.arange(9.0))}
+    one = Calibration("x", "x|words:a-1,b-2+c|lang:de+en", None, "s", {"all": whole})
+    assert matching("x|words:a-1|lang:en", [one]) is one
+    assert matching("x|words:a-2|lang:en", [one]) == "words a-1,b-2+c there and a-2 here"
+    assert matching("x|lang:en", [one]) == "words a-1,b-2+c there and none here"
 
 
 def test_rows_that_failed_or_are_not_calibrated_are_counted(scorer, file, rows):

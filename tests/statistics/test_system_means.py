@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from capscore.errors import InputError
+from capscore.statistics.bootstrap import multiplicities
 from capscore.statistics.holm import holm
 from capscore.statistics.system_means import compare_means, compare_means_by_language
 
@@ -100,6 +101,24 @@ def test_photos_are_drawn_and_not_rows():
     ends = by_row.differences[0].interval
     assert ends.high - ends.low < 0.8 * (once.differences[0].interval.high - once.differences[0].interval.low)
     assert "resampled by row" in by_row.notes[0]
+
+
+def test_photos_with_many_rows_weigh_more_in_a_sample():
+    photos = np.array([0, 0, 0, 0, 1, 2, 2, 3, 4, 5])
+    first, second = np.random.default_rng(9).random((2, 10))
+    found = compare_means({"a": first, "b": second}, images=photos, n=200, seed=3).differences[0]
+    # the same draws of photos, with their rows written out
+    means = []
+    for times in multiplicities(np.random.default_rng(3), 6, 200).T:
+        rows = [
+            row for photo, count in enumerate(times) for row in [*np.flatnonzero(photos == photo)] * count
+        ]
+        means.append(np.mean(second[rows]) - np.mean(first[rows]))
+    low, high = np.quantile(means, [0.025, 0.975])
+    assert (found.interval.low, found.interval.high) == pytest.approx((low, high), abs=1e-9)
+    observed = np.mean(second) - np.mean(first)
+    as_far = sum(abs(mean - np.mean(means)) >= abs(observed) - 1e-12 for mean in means)
+    assert found.p_bootstrap == pytest.approx((1 + as_far) / 201, abs=1e-12)
 
 
 @settings(max_examples=25, deadline=None)
