@@ -52,14 +52,14 @@ class CalibrateRequest:
 
     input: Annotated[Path, argument("INPUT")]
     metric: Annotated[list[str] | None, metric_option("METRIC or METRIC@BACKBONE; repeatable.")] = None
-    images: Annotated[Path | None, option("Folder of the images. Default: that of INPUT.")] = None
+    images: Annotated[Path | None, option("Folder of the photos of a file.", metavar="FOLDER")] = None
     output: Annotated[Path | None, option("File for the percentiles, as JSON.", "--output", "-o")] = None
     set_name: Annotated[str | None, option("Name of the set, shown beside scores. Default: the file's.")] = (
         None
     )
     shuffled: Annotated[int, option("Captions of other photos for each. Default: 10.", min=1)] = 10
     n_references: Annotated[
-        list[int] | None, option("Other captions used as references; repeatable.", min=1)
+        list[int] | None, option("Other captions used as references; repeatable.", min=1, metavar="N")
     ] = None
     least_photos: Annotated[int, option("Photos that a language needs. Default: 20.", min=2)] = 20
     seed: Seed = 0
