@@ -39,11 +39,12 @@ _LARGEST = 2.5  # of MCS
 
 @dataclass(frozen=True)
 class ScoredCaption:
-    """A caption with its marks and its score."""
+    """A caption with its marks, its score, and the percentage of right captions that score lower."""
 
     language: str
     explained: ExplainedCaption
     mcs: float
+    rank: float
 
 
 def scored_captions(image: Image.Image, captions: dict[str, str]) -> list[ScoredCaption]:
@@ -53,8 +54,10 @@ def scored_captions(image: Image.Image, captions: dict[str, str]) -> list[Scored
     explained = explained_captions(texts, marks.score(texts, photos, language=languages))
     scores = capscore.load("mcs", backbone="embedded", cache=False).score(texts, photos, language=languages)
     return [
-        ScoredCaption(language, marked, float(score))
-        for language, marked, score in zip(languages, explained, scores.scores, strict=True)
+        ScoredCaption(language, marked, float(score), float(rank))
+        for language, marked, score, rank in zip(
+            languages, explained, scores.scores, scores.percentiles(), strict=True
+        )
     ]
 
 
@@ -73,7 +76,9 @@ def draw_scored(image: Image.Image, captions: list[ScoredCaption], foot: str) ->
         canvas.line(*bar, y + 5, _TRACK, 7)
         canvas.line(bar[0], bar[0] + (bar[1] - bar[0]) * one.mcs / _LARGEST, y + 5, INK, 7)
         canvas.text(bar[1] + 8, y + 9, f"{one.mcs:.2f}", 10.0, INK, bold=True)
-        y += 26
+        rank = f"better than {one.rank:.0f} % of right captions"
+        canvas.text(bar[0], y + 19, rank, 7.5, SOFT)
+        y += 34
     bottom = max(y, _MARGIN + height + 8)
     canvas.text(_MARGIN, bottom + 8, foot, 7.0, SOFT)
     return canvas.image(bottom + 8 + _MARGIN)
@@ -91,7 +96,7 @@ def main() -> None:
     }
     image = load_image(photo_path(entry["file"]))
     foot = (
-        "Scores: MCS, backbone embedded, 0 to 2.5. Marks: InfoMetIC; straight line: right, wave: wrong. "
+        "Scores: MCS, backbone embedded, 0 to 2.5; ranks in each language. Marks: InfoMetIC; straight line: right, wave: wrong. "
         f"{entry['credit']}."
     )
     picture = draw_scored(image, scored_captions(image, captions), foot)
