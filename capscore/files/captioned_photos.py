@@ -31,7 +31,7 @@ def open_captions(path: str | Path, *, split: str | None = None) -> RowSource:
         InputError: There is nothing to read; says what was expected.
     """
     path = Path(path)
-    if not path.is_dir() or _is_data_set(path):
+    if not os.path.isdir(path) or _is_data_set(path):  # False for a name that no folder can have
         return open_rows(path, split=split)
     if split is not None:
         raise InputError(

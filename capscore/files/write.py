@@ -184,7 +184,14 @@ def check_output(output: str | Path, source: RowSource, *, force: bool = False) 
         InputError: The result exists (and not `force`), is the input, is of an unknown kind or one that
             cannot hold the columns, or its folder cannot be written to.
     """
-    target = Path(os.path.realpath(Path(output).expanduser()))
+    try:
+        target = Path(os.path.realpath(Path(output).expanduser()))
+        target.exists()
+    except (OSError, ValueError, RuntimeError) as error:  # too long; NUL; the home of nobody
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(
+            Setting("output", str(output)[:80]), f": no file can have this name: {reason}"
+        ) from None
     given, kind = Setting("output", Path(output)), output_kind(Path(output))
     if output_kind(target) != kind:
         raise InputError(given, f" is a link to {target}, whose name asks for another kind of file")

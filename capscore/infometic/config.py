@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 # Fields that came after version 0.1; their defaults are what networks did before.
 _ADDED = frozenset(("pad_token", "frame", "caption_tokens", "unit_inputs", "prefix"))
 
+# Largest whole numbers: far above any network, and far below what fills a machine's memory.
+_MOST = {"dim": 2**14, "width": 2**14, "context_width": 2**14, "intra_layers": 100, "inter_layers": 100}
+_MOST_OF_OTHERS = 2**20
+
 
 @dataclass(frozen=True)
 class InfoMetICConfig:
@@ -256,8 +260,11 @@ def _check_field(name: str, kind: str, value: Any) -> None:
         right, expected = is_number and 0 < value < math.inf, "a number above 0"
     else:
         least = 0 if name in ("intra_layers", "inter_layers", "pad_token") else 1
-        is_whole = isinstance(value, int) and not isinstance(value, bool) and value >= least
+        most = _MOST.get(name, _MOST_OF_OTHERS)
+        is_whole = isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
         right = is_whole or (value is None and kind == "int | None")
         expected = f"a whole number, at least {least}" + (", or None" if kind == "int | None" else "")
+        if isinstance(value, int) and value > most:
+            expected = f"at most {most:,}"
     if not right:
         raise CapscoreError(Setting(name, value), f": expected {expected}")

@@ -27,9 +27,11 @@ def scorer_class(metric: str) -> type[Scorer]:
         CapscoreError: unknown metric; names the nearest one.
     """
     if metric not in METRICS:
-        close = difflib.get_close_matches(str(metric).lower().replace("-", "_"), METRICS, n=1, cutoff=0.4)
+        close = difflib.get_close_matches(
+            str(metric)[:60].lower().replace("-", "_"), METRICS, n=1, cutoff=0.4
+        )
         hint = f"; did you mean {close[0]!r}?" if close else ""
-        raise CapscoreError(f"metric {metric!r} is not one of {', '.join(METRICS)}{hint}")
+        raise CapscoreError(f"metric {metric!r:.60} is not one of {', '.join(METRICS)}{hint}")
     entry = METRICS[metric]
     return getattr(importlib.import_module(f"{__name__}.{entry.module}"), entry.scorer)
 

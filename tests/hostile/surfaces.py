@@ -5,12 +5,15 @@ The command is called through its own entry, in this process, with its streams c
 
 from __future__ import annotations
 
+import atexit
 import functools
 import io
 import json
 import math
 import os
+import shutil
 import sys
+import tempfile
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
@@ -252,6 +255,18 @@ def command(folder: Path, given: Any) -> Outcome:
         return run_command(*(str(one).replace("{}", str(folder)) for one in arguments))
 
 
+def command_fails(folder: Path, given: Any) -> Outcome:
+    """As `command`, for one that fails with 1 or 2, whichever it is, and leaves its files as they were."""
+    files = made(given, folder)[0]
+    outcome = command(folder, given)
+    outcome.code = 1 if outcome.code == 2 else outcome.code
+    for name, content in files.items():
+        if isinstance(content, str):
+            assert (folder / name).read_text() == content
+    assert {path.name for path in folder.iterdir()} == set(files), "something was left"
+    return outcome
+
+
 # ----------------------------------------------------------------------------- images
 
 
@@ -412,10 +427,91 @@ def app(folder: Path, given: Any) -> Outcome:
     return Outcome(0, "", str(shown[0]))
 
 
+# ----------------------------------------------------------- folders with weights, caches
+
+
+@functools.cache
+def _harmless(kind: str) -> Path:
+    """A tiny checkpoint, or tiny weights of InfoMetIC; made once, and copied for each case."""
+    folder = Path(tempfile.mkdtemp(prefix="harmless-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    if kind == "checkpoint":
+        from ..backbones.tiny_transformers import write_clip
+
+        write_clip(folder)
+    else:
+        from ..infometic.tiny_pairs import tiny_model
+
+        tiny_model().save_pretrained(folder)
+    return folder
+
+
+def _with_hostile_file(kind: str, folder: Path, given: Any) -> Path:
+    """A copy in which one file has another content: text, bytes, changed entries, or None for no file."""
+    name, content = given
+    copy = folder / kind
+    shutil.copytree(_harmless(kind), copy)
+    path = copy / name
+    if isinstance(content, dict):
+        content = json.dumps({**json.loads(path.read_text()), **content})
+    path.unlink(missing_ok=True)
+    if name.endswith("index.json"):
+        (copy / "model.safetensors").unlink()
+    if content is not None:
+        written(copy, {name: content})
+    return copy
+
+
+def checkpoint(folder: Path, given: Any) -> Outcome:
+    """A CLIP checkpoint in which one file is hostile."""
+    path = _with_hostile_file("checkpoint", folder, given)
+    outcome, _ = call(lambda: capscore.load_backbone(str(path), device="cpu"))
+    assert not list(folder.rglob("harmed")) and not Path("harmed").exists(), "code of a checkpoint was run"
+    return outcome
+
+
+def network(folder: Path, given: Any) -> Outcome:
+    """Weights of InfoMetIC of which one file is hostile."""
+    from capscore.infometic.model import InfoMetIC
+
+    path = _with_hostile_file("network", folder, given)
+    outcome, _ = call(lambda: InfoMetIC.from_pretrained(path))
+    assert not Path("harmed").exists(), "code of a checkpoint was run"
+    return outcome
+
+
+def boxes(folder: Path, given: Any) -> Outcome:
+    """A file of boxes, for a photo of 4 × 3 pixels."""
+    written(folder, {"photo.png": encode(RED)})
+    if given is not None:
+        written(folder, {"boxes.json": given})
+    arguments = (
+        "--boxes",
+        folder / "boxes.json",
+        "--weights",
+        "info_clip",
+        "--backbone",
+        "toy",
+        "--no-cache",
+    )
+    with toy_by_name():
+        return run_command("explain", folder / "photo.png", "red", "--language", "en", *arguments)
+
+
+def cache(folder: Path, given: Any) -> Outcome:
+    """A folder of embeddings, for a red photo and "red": by the library."""
+    path = made(given, folder)
+    options = {"backbone": ColourBackbone(), "cache": path}
+    outcome = score("mcs", options, ["red"], [RED])
+    again = score("mcs", options, ["red"], [RED])
+    assert again.scores == outcome.scores
+    return outcome
+
+
 SURFACES: dict[str, Callable[[Path, Any], Outcome]] = {
     one.__name__: one
     for one in (
-        caption, references, words, language, rows, command, image, image_file, option,
-        annotation, regions_of_entities, training_file, training_line, app,
+        caption, references, words, language, rows, command_fails, image, image_file, option,
+        annotation, regions_of_entities, training_file, training_line, app, checkpoint, network, boxes, cache,
     )
 }  # fmt: skip

@@ -82,7 +82,7 @@ class TestImages(Hostile):
 
 
 class TestOptions(Hostile):
-    families = ("option",)
+    families = ("option", "command", "path", "compare")
 
 
 class TestBenchmarks(Hostile):
@@ -91,6 +91,10 @@ class TestBenchmarks(Hostile):
 
 class TestApps(Hostile):
     families = ("app",)
+
+
+class TestFolders(Hostile):
+    families = ("checkpoint", "network", "boxes", "cache")
 
 
 class TestTraining(Hostile):

@@ -6,6 +6,8 @@ from . import (
     app_inputs,
     benchmark_files,
     captions,
+    checkpoints,
+    command_lines,
     image_files,
     options,
     photo_files,
@@ -22,6 +24,8 @@ ALL = [
     *options.CASES,
     *app_inputs.CASES,
     *photo_files.CASES,
+    *checkpoints.CASES,
+    *command_lines.CASES,
     *benchmark_files.CASES,
     *training_settings.CASES,
 ]

@@ -1,0 +1,275 @@
+"""Folders of checkpoints, of InfoMetIC's weights and of caches, in each of which one file is hostile."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import struct
+from dataclasses import replace
+
+from ..case import accepted, cases, refused, scored
+
+_DEEP = '{"a":' * 100_000
+_DIGITS = f'{{"model_type": "clip", "projection_dim": {"9" * 5_000}}}'
+
+
+class Harmful:
+    """A pickle that would write a file."""
+
+    def __reduce__(self) -> tuple:
+        return os.system, ("touch harmed",)
+
+
+def _header(header: bytes, size: int | None = None) -> bytes:
+    """A safetensors file without numbers."""
+    return struct.pack("<Q", len(header) if size is None else size) + header
+
+
+def _tensor(**more: object) -> bytes:
+    entry = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8], **more}
+    return _header(json.dumps({"x": entry}).encode()) + bytes(8)
+
+
+def _circle(path) -> None:
+    path.symlink_to(path.name)
+
+
+def _folder(path) -> None:
+    path.mkdir()
+
+
+_JSON = [
+    ("missing", None),
+    ("empty", ""),
+    ("cut short", '{"model_type": "cl'),
+    ("a list", "[]"),
+    ("null", "null"),
+    ("a number", "7"),
+    ("a text", '"clip"'),
+    ("100,000 levels", _DEEP),
+    ("5,000 digits", _DIGITS),
+    ("UTF-16", '{"model_type": "clip"}'.encode("utf-16")),
+    ("Latin-1", '{"model_type": "café"}'.encode("latin-1")),
+    ("zeros", bytes(100)),
+    ("a folder", _folder),
+    ("a link to itself", _circle),
+]
+_KINDS = [
+    ("a list", ["clip"]),
+    ("an object", {"clip": 1}),
+    ("a number", 7),
+    ("null", None),
+    ("true", True),
+    ("empty", ""),
+    ("unknown", "clap"),
+    ("a path", "../../clip"),
+    ("a method", "__class__"),
+    ("a line end", "cl\nip"),
+    ("escape sequences", "\x1b[31mclip"),
+    ("100,000 letters", "c" * 100_000),
+]
+_SIZES = [
+    ("negative", {"projection_dim": -1}),
+    ("zero", {"projection_dim": 0}),
+    ("text", {"projection_dim": "many"}),
+    ("list", {"projection_dim": [16]}),
+    ("another one", {"projection_dim": 7}),
+    ("towers that are lists", {"text_config": [], "vision_config": []}),
+    ("towers that are null", {"text_config": None, "vision_config": None}),
+    ("no towers", {"text_config": {}, "vision_config": {}}),
+]
+_WEIGHTS = [
+    ("missing", None),
+    ("empty", b""),
+    ("text", b"weights"),
+    ("zeros", bytes(1000)),
+    ("header of 2 to the 63rd bytes", _header(b"{}", 2**63 - 1)),
+    ("header of 100 MB that is not there", _header(b"{}", 10**8)),
+    ("header that is no JSON", _header(b"{" * 100)),
+    ("header of 10,000 levels", _header(b'{"a":' * 10_000)),
+    ("header that is a list", _header(b"[]")),
+    ("no tensor", _header(b"{}")),
+    ("offsets beyond the end", _tensor(data_offsets=[0, 10**9])),
+    ("offsets the wrong way round", _tensor(data_offsets=[8, 0])),
+    ("offsets that are texts", _tensor(data_offsets=["0", "8"])),
+    ("shape of 2 to the 64th", _tensor(shape=[2**62, 4])),
+    ("shape that is negative", _tensor(shape=[-2])),
+    ("unknown type of numbers", _tensor(dtype="F7")),
+    ("a pickle", pickle.dumps(Harmful())),
+    ("a folder", _folder),
+    ("a pipe", lambda path: os.mkfifo(path)),
+]
+_INDEXES = [
+    ("empty", ""),
+    ("a list", "[]"),
+    ("no map", "{}"),
+    ("map is a list", '{"weight_map": []}'),
+    ("map is null", '{"weight_map": null}'),
+    ("map is empty", '{"weight_map": {}}'),
+    ("part is a number", '{"weight_map": {"x": 7}}'),
+    ("part is null", '{"weight_map": {"x": null}}'),
+    ("part outside the folder", '{"weight_map": {"x": "../../etc/passwd"}}'),
+    ("part of an absolute path", '{"weight_map": {"x": "/etc/passwd"}}'),
+    ("part is a device", '{"weight_map": {"x": "/dev/zero"}}'),
+    ("part that is not there", '{"weight_map": {"x": "model-00001-of-00002.safetensors"}}'),
+    ("part with a nul", '{"weight_map": {"x": "a\\u0000.safetensors"}}'),
+    ("100,000 levels", _DEEP),
+]
+_TOKENIZERS = [
+    ("missing", None),
+    ("empty", ""),
+    ("a list", "[]"),
+    ("empty object", "{}"),
+    ("100,000 levels", _DEEP),
+    ("binary", bytes(range(256))),
+]
+_PROCESSORS = [
+    ("empty", ""),
+    ("a list", "[]"),
+    ("100,000 levels", _DEEP),
+]
+_NETWORKS = [
+    ("width negative", {"width": -1}),
+    ("width of 2 to the 40th", {"width": 2**40}),
+    ("width is text", {"width": "many"}),
+    ("width is a list", {"width": [8]}),
+    ("heads zero", {"heads": 0}),
+    ("heads that do not divide", {"heads": 5}),
+    ("layers negative", {"intra_layers": -1}),
+    ("a million layers", {"inter_layers": 10**6}),
+    ("scale not a number", {"input_scale": "NaN"}),
+    ("switch is a text", {"mask_padding": "no"}),
+    ("unknown field", {"layers": 1}),
+    ("backbone is a list", {"backbone": []}),
+    ("languages are a number", {"languages": 7}),
+]
+_BOXES = [
+    ("empty", ""),
+    ("not JSON", "left, top"),
+    ("object", "{}"),
+    ("null", "null"),
+    ("number", "7"),
+    ("no boxes", "[]"),
+    ("three corners", "[[0, 0, 1]]"),
+    ("five corners", "[[0, 0, 1, 1, 1]]"),
+    ("texts", '[["0", "0", "1", "1"]]'),
+    ("nulls", "[[null, null, null, null]]"),
+    ("truths", "[[true, true, true, true]]"),
+    ("not numbers", "[[0, 0, NaN, 1]]"),
+    ("infinite", "[[0, 0, Infinity, 1]]"),
+    ("too large for a float", "[[0, 0, 1e999, 1]]"),
+    ("5,000 digits", f"[[0, 0, {'9' * 5_000}, 1]]"),
+    ("400 digits", f"[[0, 0, {'9' * 400}, 1]]"),
+    ("inverted", "[[2, 2, 1, 1]]"),
+    ("without extent", "[[1, 1, 1, 1]]"),
+    ("outside the photo", "[[100, 100, 200, 200]]"),
+    ("negative", "[[-9, -9, -1, -1]]"),
+    ("100,000 brackets", "[" * 100_000),
+    ("nested", "[[[0, 0, 1, 1]]]"),
+    ("UTF-16", "[[0, 0, 1, 1]]".encode("utf-16")),
+    ("a folder", _folder),
+    ("not there", None),
+]
+_S8 = {
+    "checkpoint/config.json: 100,000 levels",
+    "checkpoint/model_type: a list",
+    "checkpoint/model_type: an object",
+    "checkpoint/model_type: 100,000 letters",
+    "checkpoint/index: map is a list",
+    "checkpoint/index: map is null",
+    "checkpoint/index: part is a number",
+    "checkpoint/index: part is null",
+    "checkpoint/index: part of an absolute path",
+    "checkpoint/index: 100,000 levels",
+    "network/config.json: 100,000 levels",
+    "network/languages are a number",
+}
+_S5 = {
+    f"cache/{name}"
+    for name in ("a file whose schema is damaged", "nul", "lone surrogate", "300 letters", "home of nobody")
+}
+_CACHES = [
+    ("a file that is text", lambda folder: _damaged(folder, b"text" * 1000), 0),
+    ("a file of zeros", lambda folder: _damaged(folder, bytes(8192)), 0),
+    ("a file cut in half", lambda folder: _damaged(folder, 0), 0),
+    ("a file whose page is damaged", lambda folder: _damaged(folder, 5000), 0),
+    ("a file whose schema is damaged", lambda folder: _damaged(folder, "schema"), 0),
+    ("an empty file", lambda folder: _damaged(folder, b""), 0),
+    ("a folder in place of its file", lambda folder: _damaged(folder, "folder"), 0),
+    ("a file in place of the folder", lambda folder: _plain_file(folder), 0),
+    ("a device", lambda folder: "/dev/null", 0),
+    ("a folder below a file", lambda folder: f"{_plain_file(folder)}/below", 0),
+    ("a folder below a device", lambda folder: "/dev/null/cache", 0),
+    ("nul", lambda folder: f"{folder}/a\0b", 0),
+    ("lone surrogate", lambda folder: f"{folder}/\ud800", 0),
+    ("300 letters", lambda folder: f"{folder}/{'c' * 300}", 0),
+    ("escape sequences", lambda folder: f"{folder}/\x1b[31mred", 0),
+    ("a link to itself", lambda folder: _self_link(folder), 0),
+    ("home of nobody", lambda folder: "~nobody-of-that-name/cache", 0),
+]  # fmt: skip
+
+
+def _filled(folder):
+    """The file of a cache that holds what the case embeds."""
+    import capscore
+
+    from ...toy import RED, ColourBackbone
+
+    cache = folder / "cache"
+    capscore.load("mcs", backbone=ColourBackbone(), cache=cache).score(["red"], [RED])
+    (database,) = [
+        path for path in cache.iterdir() if path.suffix not in (".lock",) and "-" not in path.name[-4:]
+    ]
+    return cache, database
+
+
+def _damaged(folder, how):
+    cache, database = _filled(folder)
+    content = bytearray(database.read_bytes())
+    if how == "folder":
+        database.unlink()
+        database.mkdir()
+    elif how == "schema":
+        place = content.index(b"CREATE")
+        content[place + 8 : place + 20] = b"\xff" * 12
+        database.write_bytes(content)
+    elif how is None:
+        database.write_bytes(content[: len(content) // 2])
+    elif isinstance(how, int):
+        content[how : how + 100] = b"\xff" * 100
+        database.write_bytes(content)
+    else:
+        database.write_bytes(how)
+    return str(cache)
+
+
+def _plain_file(folder):
+    (folder / "plain").write_text("text")
+    return str(folder / "plain")
+
+
+def _self_link(folder):
+    (folder / "circle").symlink_to("circle")
+    return str(folder / "circle")
+
+
+def _merged(name: str, value: object) -> tuple:
+    return ("config.json", {name: value})
+
+
+CASES = [
+    *cases("checkpoint", "checkpoint", ((f"config.json: {name}", ("config.json", content), refused()) for name, content in _JSON)),
+    *cases("checkpoint", "checkpoint", ((f"model_type: {name}", _merged("model_type", value), refused()) for name, value in _KINDS)),
+    *cases("checkpoint", "checkpoint", ((f"sizes: {name}", ("config.json", value), refused()) for name, value in _SIZES)),
+    *cases("checkpoint", "checkpoint", ((f"weights: {name}", ("model.safetensors", content), refused()) for name, content in _WEIGHTS)),
+    *cases("checkpoint", "checkpoint", ((f"index: {name}", ("model.safetensors.index.json", content), refused()) for name, content in _INDEXES)),
+    *cases("checkpoint", "checkpoint", ((f"tokenizer.json: {name}", ("tokenizer.json", content), refused()) for name, content in _TOKENIZERS)),
+    *cases("checkpoint", "checkpoint", ((f"preprocessor_config.json: {name}", ("preprocessor_config.json", content), refused()) for name, content in _PROCESSORS)),
+    *cases("network", "network", ((f"config.json: {name}", ("config.json", content), refused()) for name, content in _JSON)),
+    *cases("network", "network", ((name, ("config.json", value), refused()) for name, value in _NETWORKS)),
+    *cases("network", "network", ((f"weights: {name}", ("model.safetensors", content), refused()) for name, content in _WEIGHTS)),
+    *cases("boxes", "boxes", ((name, content, accepted() if name == "no boxes" else refused("boxes", code=2)) for name, content in _BOXES)),
+    *cases("cache", "cache", ((name, given, scored(2.5)) for name, given, _ in _CACHES)),
+]  # fmt: skip
+CASES = [replace(case, finding="S8" if case.id in _S8 else "S5" if case.id in _S5 else "") for case in CASES]
