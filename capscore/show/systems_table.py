@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ..errors.visible import visible
 from ..statistics.system_means import ALL, SystemComparison
 
 if TYPE_CHECKING:
@@ -132,17 +133,17 @@ def print_comparisons(compared: Sequence[ComparedMetric], console: Console) -> N
 
     for one in compared:
         for comparison in one.comparisons:
-            console.print(Text(f"\n{heading(one.metric, comparison)}", style="bold"))
+            console.print(Text(f"\n{visible(heading(one.metric, comparison))}", style="bold"))
             table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, show_edge=False)
             table.add_column("system", overflow="fold", min_width=6)
             for name in _HEADER[1:]:
                 table.add_column(name.replace(" ", "\n"), justify="right", no_wrap=True)
             for line in cells(comparison):
-                table.add_row(*map(Text, line))
+                table.add_row(*(Text(visible(cell)) for cell in line))
             console.print(table)
     console.print()
     for remark in remarks(compared):
-        console.print(Text(remark), soft_wrap="|" in remark)
+        console.print(Text(visible(remark)), soft_wrap="|" in remark)
 
 
 def to_markdown(compared: Sequence[ComparedMetric]) -> str:

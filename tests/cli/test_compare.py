@@ -198,6 +198,16 @@ def test_several_languages_and_systems_are_shown(tmp_path):
     assert "corrected for the 2 comparisons with third (Holm)" in " ".join(done.output.split())
 
 
+def test_nothing_in_a_file_moves_the_cursor(tmp_path):
+    files = [write(tmp_path / f"{name}.jsonl", rows([0.1, 0.2], column="m\x1b[2J")) for name in "ab"]
+    done = run(f"x\x1b]0;y={files[0]}", files[1], "--metric", "m\x1b[2J")
+    assert done.exit_code == 0, done.output
+    assert "\x1b" not in done.output
+    (tmp_path / "a.summary.json").write_text('{"metrics": {"m\\u001b[2J": {"signature": "no\\u001b[2J|x"}}}')
+    done = run(*files, "--metric", "m\x1b[2J")
+    assert done.exit_code == 1 and "\x1b" not in done.output
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
