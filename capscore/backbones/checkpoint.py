@@ -11,9 +11,9 @@ import os
 import pickle
 import re
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import torch
@@ -21,8 +21,15 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 
 from ..errors import BackboneUnavailable, CapscoreError, InputError, ResultWriteError
+from ..files.sizes import CONFIG_BYTES, NESTED_LEVELS, nested_too_deeply, readable_size
 from ..text.languages import language_code
 
+MOST_LAYERS = 4096
+"""Limit on the layers that a config may ask for; the deepest published networks have a few hundred."""
+
+# JSON files that Python reads; tokenizer.json is read by a parser with limits of its own
+_CONFIGS = ("*config*.json", "*.index.json", "modules.json", "special_tokens_map.json", "added_tokens.json")
+_SLACK = 2**26  # numbers that networks keep besides their weights, such as masks
 # Buffers that old versions of transformers saved and that new ones rebuild from the config.
 _REBUILT = re.compile(r"(^|\.)(position_ids|token_type_ids)$")
 # What damaged weights raise.
@@ -36,15 +43,129 @@ def read_json(path: Path) -> dict[str, Any]:
     Raises:
         BackboneUnavailable: the file is missing, damaged, or holds something else; the message names it.
     """
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise BackboneUnavailable(f"{path.parent} has no {path.name}") from None
-    except (OSError, ValueError) as error:
-        raise BackboneUnavailable(f"{path} cannot be read as JSON: {error}") from None
+    content = read_any_json(path)
     if not isinstance(content, dict):
         raise BackboneUnavailable(f"{path} should hold a JSON object, not {type(content).__name__}")
     return content
+
+
+def read_any_json(path: Path) -> Any:
+    """The content of a JSON file.
+
+    Raises:
+        BackboneUnavailable: the file is missing, damaged, too large or nested too deeply; the message names
+            it.
+    """
+    text = _read_json_text(path)
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:  # ValueError: also a number of thousands of digits
+        raise BackboneUnavailable(f"{path} cannot be read as JSON: {in_one_line(error)}") from None
+
+
+def _read_json_text(path: Path) -> str:
+    try:
+        if not path.is_file():  # missing, or a pipe, which could wait for ever
+            raise BackboneUnavailable(f"{path.parent} has no {path.name}")
+        size = path.stat().st_size
+        if size > CONFIG_BYTES.bytes:
+            raise BackboneUnavailable(f"{path} has {readable_size(size)}; {CONFIG_BYTES}")
+        text = path.read_text(encoding="utf-8")
+    except BackboneUnavailable:
+        raise
+    except (OSError, ValueError) as error:
+        raise BackboneUnavailable(f"{path} cannot be read as JSON: {in_one_line(error)}") from None
+    if nested_too_deeply(text):
+        raise BackboneUnavailable(f"{path} is nested too deeply; at most {NESTED_LEVELS} levels are read")
+    return text
+
+
+def refuse_hostile_folder(folder: Path) -> None:
+    """Check the JSON files of a folder before a library reads them.
+
+    Raises:
+        BackboneUnavailable: a file is too large or nested too deeply, or a config asks for thousands of
+            layers; a library would fill the memory, or end the process.
+    """
+    for pattern in _CONFIGS:
+        for path in (*folder.glob(pattern), *folder.glob(f"*/{pattern}")):
+            if path.is_file():
+                text = _read_json_text(path)
+                with suppress(ValueError):  # damaged: its reader says what is wrong
+                    _refuse_layers(path, json.loads(text))
+
+
+def _refuse_layers(place: Path, config: Any) -> None:
+    for name, value in _numbers(config):
+        if value > MOST_LAYERS and ("layers" in name or name == "depth"):
+            asked = format(value, ",")[:30]
+            raise BackboneUnavailable(
+                f"{place} asks for {asked} layers ({name!r}); at most {MOST_LAYERS:,} are built"
+            )
+
+
+def _numbers(config: Any, name: str = "") -> Iterator[tuple[str, int]]:
+    """Names and values of all whole numbers in a config."""
+    if isinstance(config, Mapping):
+        for inner, value in config.items():
+            yield from _numbers(value, str(inner))
+    elif isinstance(config, (list, tuple)):
+        for value in config:
+            yield from _numbers(value, name)
+    elif isinstance(config, int) and not isinstance(config, bool):
+        yield name, abs(config)
+
+
+def refuse_oversized(
+    folder: Path, config: Mapping[str, Any], stored: int, build: Callable[[], torch.nn.Module]
+) -> None:
+    """Check that a config does not ask for a much larger network than the weights are for.
+
+    Args:
+        folder: Folder of the config, named in errors.
+        config: Content of the config.
+        stored: Number of bytes of the weights, which hold at most as many numbers.
+        build: Function that builds the network. It is called only if two numbers of the config could make
+            such a network, and on the device "meta", where nothing is stored.
+
+    Raises:
+        BackboneUnavailable: it asks for more.
+    """
+    _refuse_layers(folder, config)
+    *_, second, first = sorted([1, 1, *(value for _, value in _numbers(config))])
+    if first * second <= 4 * stored:
+        return
+    try:
+        with torch.device("meta"), torch.random.fork_rng(devices=[]):
+            network = build()
+        tensors = [*network.parameters(), *network.buffers()]
+        asked = sum(tensor.numel() for tensor in tensors)
+    except CapscoreError:
+        raise
+    except Exception:  # some networks cannot be built there; then the real attempt says what is wrong
+        return
+    if asked > stored + _SLACK:
+        raise BackboneUnavailable(
+            f"the weights in {folder} do not fit its config, which asks for {asked:,} numbers: they are at "
+            f"most {stored:,}"
+        )
+
+
+def inside(folder: Path, name: Any, named_by: Path) -> Path:
+    """The place of a file that a file of a checkpoint names, which must be inside the folder.
+
+    Raises:
+        BackboneUnavailable: the name is no text, or leads out of the folder.
+    """
+    leads_out = (
+        not isinstance(name, str)
+        or any(sign in name for sign in "\0\\:")
+        or PurePosixPath(name).is_absolute()
+        or ".." in PurePosixPath(name).parts
+    )
+    if leads_out:
+        raise BackboneUnavailable(f"{named_by} names {name!r:.80}, which is no place inside {folder}")
+    return folder / name
 
 
 def read_marker(
@@ -124,8 +245,7 @@ def weight_files(folder: Path) -> list[Path]:
         if single.is_file():
             files = [single]
         elif index.is_file():
-            names = read_json(index).get("weight_map", {})
-            files = [folder / name for name in sorted(set(names.values()))]
+            files = _shards(index)
         else:
             continue
         for file in files:
@@ -136,9 +256,22 @@ def weight_files(folder: Path) -> list[Path]:
     )
 
 
+def _shards(index: Path) -> list[Path]:
+    names = read_json(index).get("weight_map")
+    if not isinstance(names, dict) or not names:
+        raise BackboneUnavailable(
+            f"{index} should name the file of each tensor under 'weight_map', not {names!r:.60}"
+        )
+    return sorted({inside(index.parent, name, index) for name in names.values()})
+
+
 def _refuse_torn(file: Path) -> None:
-    if not file.is_file():
-        raise BackboneUnavailable(f"{file.parent} has no {file.name}, which its index names")
+    try:
+        found = file.is_file()
+    except OSError:  # a name that the file system does not take
+        found = False
+    if not found:
+        raise BackboneUnavailable(f"{file.parent} has no {file.name:.80}, which its index names")
     if file.suffix == ".safetensors":
         try:
             with safe_open(file, framework="pt"):
@@ -245,6 +378,8 @@ def load_strictly(
         BackboneUnavailable: weights are missing, too many, or of another shape; or the model cannot be built.
     """
     state = read_state_dict(folder) if state is None else state
+    stored = sum(tensor.nbytes for tensor in state.values())
+    refuse_oversized(folder, config.to_dict(), stored, lambda: model_class(config))
     try:
         with quiet_transformers():
             model, report = model_class.from_pretrained(
@@ -275,6 +410,7 @@ def load_config(folder: Path, what: str, raised: type[CapscoreError] = CapscoreE
     """
     from transformers import AutoConfig
 
+    refuse_hostile_folder(folder)
     try:
         with quiet_transformers():
             return AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
@@ -318,8 +454,9 @@ def load_processor(auto_class: Any, folder: Path, what: str, **arguments: Any) -
 
 
 def in_one_line(error: Exception) -> str:
-    """An error's message without line breaks, or its type if it has none."""
-    return " ".join(str(error).split()) or type(error).__name__
+    """An error's message without line breaks, or its type if it has none; the start of a very long one."""
+    message = " ".join(str(error).split()) or type(error).__name__
+    return message if len(message) <= 600 else f"{message[:600]}…"
 
 
 @contextmanager

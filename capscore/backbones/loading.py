@@ -239,10 +239,21 @@ def _load_from_hub(repo: str, options: LoadOptions, kinds: tuple[str, ...] = FOL
 
 
 def _load_folder(folder: Path, options: LoadOptions, kinds: tuple[str, ...] = FOLDER_KINDS) -> Backbone:
+    from .checkpoint import in_one_line, refuse_hostile_folder
+
+    refuse_hostile_folder(folder)
     for kind in kinds:
         backend = importlib.import_module(f".{kind}", __package__)
-        if backend.recognises(folder):
-            return backend.load_folder(folder, options)
+        try:
+            if backend.recognises(folder):
+                return backend.load_folder(folder, options)
+        except (CapscoreError, OSError, ImportError):
+            raise  # OSError gets its name in `load_backbone`
+        except Exception as error:  # a value of a wrong type can end each library in its own way
+            raise BackboneUnavailable(
+                f"{folder} seems to hold a model of the kind {kind}, which cannot be loaded: "
+                f"{type(error).__name__}: {in_one_line(error)[:300]}"
+            ) from error
     files = ", ".join(sorted(path.name for path in folder.iterdir())) or "no files"
     raise BackboneUnavailable(f"{folder} holds no model of a known kind ({', '.join(kinds)}); it has {files}")
 

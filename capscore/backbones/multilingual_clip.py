@@ -78,7 +78,7 @@ def _encoder_config(folder: Path, model_base: str) -> Any:
     raw = read_json(own) if own.is_file() else encoder_config(model_base)
     if raw is None:
         raise CapscoreError(
-            f"{folder / 'config.json'} names the encoder {model_base!r}, which is not one of "
+            f"{folder / 'config.json'} names the encoder {model_base!r:.60}, which is not one of "
             f"{', '.join(sorted(ENCODERS))}: put that encoder's config.json there as {_OWN_CONFIG}"
         )
     raw = dict(raw)
@@ -86,4 +86,6 @@ def _encoder_config(folder: Path, model_base: str) -> Any:
     try:
         return AutoConfig.for_model(kind, **raw)
     except ValueError as error:
-        raise CapscoreError(f"{own} describes an encoder of type {kind!r}: {in_one_line(error)}") from None
+        raise CapscoreError(
+            f"{own} describes an encoder of type {kind!r:.60}: {in_one_line(error)}"
+        ) from None

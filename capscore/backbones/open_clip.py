@@ -46,7 +46,7 @@ from .base import (
     weights_digest,
     without_addresses,
 )
-from .checkpoint import why_torn
+from .checkpoint import inside, read_json, refuse_oversized, why_torn
 from .download import CONFIGURATION, OPEN_CLIP_CONFIG, fetch, open_clip_weights
 from .encoder_configs import encoder_config
 from .open_clip_tokenizer import OpenClipTokenizer, load_open_clip_tokenizer, wrap_tokenizer
@@ -284,13 +284,18 @@ def load_folder(folder: Path, options: LoadOptions) -> Backbone:
             f"{folder} has open_clip weights but no {OPEN_CLIP_CONFIG}; name their architecture: "
             f"'open_clip:ARCHITECTURE/{folder}' (`open_clip.list_models()` lists them)"
         )
-    try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-        model_cfg, preprocess_cfg = config["model_cfg"], config.get("preprocess_cfg", {})
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise BackboneUnavailable(f"{path} is not an open_clip configuration: {error!r}") from None
+    config = read_json(path)
+    model_cfg, preprocess_cfg = config.get("model_cfg"), config.get("preprocess_cfg", {})
+    if not isinstance(model_cfg, dict) or not isinstance(preprocess_cfg, dict) or not _has_towers(model_cfg):
+        raise BackboneUnavailable(
+            f"{path} is not an open_clip configuration: it needs 'model_cfg' with 'text_cfg' and 'vision_cfg'"
+        )
     weights = _weights_in(folder)
     return _build(folder, weights, model_cfg, preprocess_cfg, options, settings_digest(folder))
+
+
+def _has_towers(model_cfg: dict[str, Any]) -> bool:
+    return all(isinstance(model_cfg.get(tower), dict) for tower in ("text_cfg", "vision_cfg"))
 
 
 def load_open_clip(model: str, pretrained: str, options: LoadOptions) -> OpenClipBackbone:
@@ -384,6 +389,7 @@ def _build(
             model_cfg["vision_cfg"]["timm_model_pretrained"] = False
         custom = model_cfg.pop("custom_text", False) or "hf_model_name" in text_cfg
         kind = CLIP if not custom else open_clip.CoCa if "multimodal_cfg" in model_cfg else CustomTextCLIP
+        refuse_oversized(folder, model_cfg, weights.stat().st_size, lambda: kind(**model_cfg))
         try:
             model = kind(**model_cfg)
         except (TypeError, ValueError, RuntimeError, AssertionError) as error:
@@ -417,8 +423,8 @@ def _fill(model: Any, weights: Path) -> None:
 
 def _text_config_folder(folder: Path, wanted: str, scratch: Path) -> Path:
     """The folder with the config.json of a text tower of transformers: local, built in, or from the Hub."""
-    short = wanted.rpartition("/")[2]
-    for place in (folder / wanted, folder / short, folder):
+    short = wanted.rpartition("/")[2] if isinstance(wanted, str) else ""
+    for place in (inside(folder, wanted, folder / OPEN_CLIP_CONFIG), folder / short, folder):
         file = place / "config.json"
         if file.is_file() and _model_type(file) in arch_dict:
             return place
@@ -439,6 +445,7 @@ def _text_config_folder(folder: Path, wanted: str, scratch: Path) -> Path:
 
 def _model_type(config: Path) -> str | None:
     try:
-        return json.loads(config.read_text(encoding="utf-8")).get("model_type")
-    except (ValueError, AttributeError):
+        kind = read_json(config).get("model_type")
+    except BackboneUnavailable:
         return None
+    return kind if isinstance(kind, str) else None

@@ -23,6 +23,7 @@ from open_clip.tokenizer import (
 
 from ..errors import BackboneUnavailable, CapscoreError
 from .base import Tokens
+from .checkpoint import inside
 from .download import CONFIGURATION, OPEN_CLIP_CONFIG, fetch
 from .text_places import in_originals
 from .transformers_tokenizer import (
@@ -200,7 +201,8 @@ def load_open_clip_tokenizer(folder: Path, text_cfg: dict[str, Any]) -> OpenClip
             return _ClipTokenizer(SimpleTokenizer(context_length=context_length, **settings))
         except TypeError as error:
             raise BackboneUnavailable(f"{folder / OPEN_CLIP_CONFIG}: tokenizer_kwargs: {error}") from None
-    places = (folder, folder / wanted, folder / wanted.rpartition("/")[2])
+    own = inside(folder, wanted, folder / OPEN_CLIP_CONFIG)
+    places = (folder, own, folder / own.name)
     source = next(filter(has_vocabulary, places), None)
     if source is None:
         try:

@@ -6,7 +6,6 @@ modules are the library's; capscore does the tokenising and padding.
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,10 @@ from ..errors import BackboneUnavailable, CapscoreError, MissingExtraError, Sett
 from .base import Backbone, LoadOptions, settings_digest
 from .checkpoint import (
     in_one_line,
+    inside,
     load_strictly,
     quiet_transformers,
+    read_any_json,
     read_json,
     read_state_dict,
     weight_files,
@@ -89,12 +90,14 @@ def load_folder(folder: Path, options: LoadOptions) -> Backbone:
 def _read_modules(folder: Path) -> list[dict[str, Any]]:
     path = folder / "modules.json"
     try:
-        modules = json.loads(path.read_text(encoding="utf-8"))
-        return [{"path": str(module["path"]), "type": str(module["type"])} for module in modules]
-    except FileNotFoundError:
-        raise BackboneUnavailable(f"{folder} has no modules.json") from None
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        modules = [
+            {"path": str(module["path"]), "type": str(module["type"])} for module in read_any_json(path)
+        ]
+    except (KeyError, TypeError) as error:
         raise BackboneUnavailable(f"{path} cannot be read as a list of modules: {error!r}") from None
+    for module in modules:
+        inside(folder, module["path"], path)
+    return modules
 
 
 def _check_modules(folder: Path, trust_remote_code: bool) -> list[dict[str, Any]]:

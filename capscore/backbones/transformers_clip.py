@@ -139,7 +139,7 @@ def _load_model(folder: Path, trust_remote_code: bool) -> tuple[str, Any, Any]:
 
     if not raw.get("auto_map"):
         raise CapscoreError(
-            f"{folder / 'config.json'} describes a model of type {kind!r}; "
+            f"{folder / 'config.json'} describes a model of type {kind!r:.60}; "
             f"supported types are {', '.join(sorted(_FAMILY))}"
         )
     if not trust_remote_code:

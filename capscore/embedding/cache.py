@@ -104,6 +104,9 @@ class EmbeddingCache:
             the user's cache folder for capscore. It is created when the first embedding is stored.
         timeout: Seconds to wait for another process that is writing.
 
+    Raises:
+        CapscoreError: no folder can have this path.
+
     It can be pickled (a copy opens its own connections) and used after a fork. If the cache cannot be
     written, one `CacheWarning` per instance says why and nothing more is written; if it cannot be read, it is
     no longer used. A damaged entry counts as absent. A damaged file is renamed to end in ".corrupt", with a
@@ -117,7 +120,7 @@ class EmbeddingCache:
     """
 
     def __init__(self, folder: str | Path | None = None, *, timeout: float = 20.0):
-        self.folder = Path(folder if folder is not None else _default_folder()).expanduser().absolute()
+        self.folder = _possible(Path(folder if folder is not None else _default_folder()))
         self.timeout = timeout
         self._reads = self._writes = True
         self._warned = False
@@ -349,8 +352,11 @@ class EmbeddingCache:
                     path = self._create(fingerprint)
                 try:
                     result = job(self._connection(fingerprint, path))
-                except BaseException as error:
+                except BaseException as caught:
                     self._drop(fingerprint)  # undoes an unfinished transaction and closes a damaged file
+                    error = caught
+                    if isinstance(caught, UnicodeDecodeError):  # SQLite's own messages quote what is damaged
+                        error = sqlite3.DatabaseError(f"text in it is not UTF-8: {caught.reason}")
                     if not isinstance(error, sqlite3.Error):
                         raise
                     if path.exists():
@@ -380,7 +386,7 @@ class EmbeddingCache:
                 datetime.fromtimestamp(created, timezone.utc),
                 last_used,
             )
-        except (sqlite3.Error, TypeError, ValueError, AttributeError):
+        except (sqlite3.Error, TypeError, ValueError, AttributeError, OverflowError, OSError):
             return StoredBackbone(stem, "", 0, size, None, last_used, readable=False)
 
     def _give_up(self, what: str, error: Exception) -> None:
@@ -417,6 +423,28 @@ def resolve_cache(cache: bool | str | Path | EmbeddingCache | None) -> Embedding
     if isinstance(cache, str | os.PathLike) and str(cache):
         return EmbeddingCache(Path(cache))
     raise CapscoreError(Setting("cache", cache), ": expected True, False, a folder, or an EmbeddingCache")
+
+
+def _possible(folder: Path) -> Path:
+    """The absolute path of a folder, which need not exist.
+
+    Raises:
+        CapscoreError: no folder can have this path: it is too long, or holds what no name can.
+    """
+    with suppress(RuntimeError):  # "~nobody", which may be a real name
+        folder = folder.expanduser()
+    try:
+        folder = folder.absolute()
+        os.lstat(folder)
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        pass  # made later, or reported once when it cannot be
+    except (OSError, ValueError) as error:  # too long; NUL, or half a surrogate pair
+        reason = getattr(error, "strerror", None) or error
+        raise CapscoreError(
+            Setting("cache", str(folder)[:60]),
+            f": no folder can have this path ({reason}). Name another one here or in CAPSCORE_CACHE",
+        ) from None
+    return folder
 
 
 def _default_folder() -> str | Path:
@@ -463,7 +491,7 @@ def _read(connection: sqlite3.Connection, dim: int, keys: Sequence[str]) -> dict
         query = f"SELECT key, checksum, vector FROM entries WHERE key IN ({marks})"
         for key, checksum, vector in connection.execute(query, chunk):
             whole = isinstance(vector, bytes) and len(vector) == dim * _FLOAT.itemsize
-            if whole and checksum == _checksum(key, vector):
+            if whole and isinstance(key, bytes) and checksum == _checksum(key, vector):
                 found[key.decode()] = np.frombuffer(vector, _FLOAT)
     return found
 
@@ -477,7 +505,8 @@ def _write(connection: sqlite3.Connection, keys: Sequence[str], rows: np.ndarray
         connection.execute("BEGIN IMMEDIATE")
         connection.executemany("INSERT OR REPLACE INTO entries VALUES (?, ?, ?)", entries)
         if name is not None:
-            connection.execute("UPDATE about SET name = ? WHERE name IS NOT ?", (name, name))
+            shown = name.encode("utf-8", "backslashreplace").decode()  # a folder's name may be any bytes
+            connection.execute("UPDATE about SET name = ? WHERE name IS NOT ?", (shown, shown))
 
 
 def _checksum(key: bytes, vector: bytes) -> bytes:

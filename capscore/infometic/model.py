@@ -19,7 +19,14 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ..backbones.base import Backbone, fingerprint_of, resolve_device, resolve_dtype, tensors_digest
-from ..backbones.checkpoint import in_one_line, read_json, read_marker, read_state_dict, refuse_misfit
+from ..backbones.checkpoint import (
+    in_one_line,
+    read_json,
+    read_marker,
+    read_state_dict,
+    refuse_misfit,
+    refuse_oversized,
+)
 from ..errors import BackboneUnavailable, CapscoreError, InputError, Setting
 from ..files.whole_file import whole_file, write_text
 from .alignment import (
@@ -378,8 +385,15 @@ class InfoMetIC(Aligner):
             )
         if backbone is not None:
             config.check_backbone(backbone)
-        with torch.random.fork_rng(devices=[]):  # the caller's random numbers stay as they were
-            model = cls(config)
+        stored = sum(tensor.nbytes for tensor in state.values())
+        refuse_oversized(folder, config.to_dict(), stored, lambda: cls(config))
+        try:
+            with torch.random.fork_rng(devices=[]):  # the caller's random numbers stay as they were
+                model = cls(config)
+        except (RuntimeError, TypeError, ValueError, OverflowError, MemoryError) as error:  # absurd sizes
+            raise BackboneUnavailable(
+                f"no network can be built from {folder / CONFIG}: {in_one_line(error)[:200]}"
+            ) from None
         _fill(model, folder, state)
         model.name, model.notes = name, record["notes"]
         model.loaded_fingerprint = model.fingerprint()

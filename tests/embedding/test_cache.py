@@ -452,10 +452,10 @@ for first in range(0, 400, 20):
 
 
 @pytest.mark.parametrize("journal", ["wal", "delete"])
-def test_four_processes_write_at_once(tmp_path, journal):
+def test_eight_processes_write_at_once(tmp_path, journal):
     force = "" if journal == "wal" else "capscore.embedding.cache._on_network = lambda folder: True\n"
-    heard = run_workers(force + OVERLAPPING, tmp_path, 4)
-    assert heard == [""] * 4
+    heard = run_workers(force + OVERLAPPING, tmp_path, 8)
+    assert heard == [""] * 8
     (path,) = databases(tmp_path)
     if not capscore.embedding.cache._on_network(tmp_path):
         assert sql(path, "PRAGMA journal_mode") == [(journal,)]
