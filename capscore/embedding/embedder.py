@@ -166,6 +166,14 @@ class Embedder:
         other._memory = OrderedDict()
         return other
 
+    def __getstate__(self) -> dict[str, Any]:
+        """State for a copy in another process: without the lock, and without what memory holds."""
+        return {**self.__dict__, "_turn": None, "_memory": OrderedDict(), "_path_keys": OrderedDict()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._turn = threading.RLock()
+
     def images(
         self,
         images: Any,

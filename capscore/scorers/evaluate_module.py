@@ -23,7 +23,7 @@ import evaluate
 import numpy as np
 from datasets import Features, Value
 
-from ..errors import CapscoreError, InputError
+from ..errors import CapscoreError, InputError, Setting
 from ..text.languages import language_code
 from . import load, scorer_class
 from .base import PreparedRows, Scorer
@@ -108,6 +108,7 @@ class CaptionModule(evaluate.Metric, ABC):
         language: str | None = None,
         **options: Unpack[MetricOptions],
     ):
+        _check_experiment(experiment_id)
         self._language = language
         self._scorer: Scorer | None = None
         self._options = given_options(options)
@@ -424,6 +425,18 @@ class CaptionModule(evaluate.Metric, ABC):
 def _filled(text: str, *, hanging: bool = False) -> str:
     """A paragraph of a docstring's section."""
     return textwrap.fill(text, 110, initial_indent="    ", subsequent_indent=" " * (8 if hanging else 4))
+
+
+def _check_experiment(name: Any) -> None:
+    """Raise InputError unless a name can begin the name of a file, as `evaluate` uses it."""
+    if name is None or name == "" or isinstance(name, int):
+        return
+    whole = isinstance(name, str) and 0 < len(name.encode("utf-8", "surrogatepass")) <= 100
+    if not whole or not name.isprintable() or any(sign in name for sign in "/\\") or name.strip(". ") == "":
+        raise InputError(
+            Setting("experiment_id", name if not isinstance(name, str) else name[:50]),
+            ": expected a name of 1 to 100 characters that can begin the name of a file, without / and \\",
+        )
 
 
 def _one_of(name: str, value: Any, other: str, other_value: Any) -> Any:
