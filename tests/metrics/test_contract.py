@@ -442,7 +442,7 @@ def test_features_and_descriptions(load, slug):
 def test_the_module_is_thin(slug):
     text = (METRICS / slug / f"{slug}.py").read_text(encoding="utf-8")
     code = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
-    assert len(code) <= 40
+    assert len(code) <= 50
 
 
 # ------------------------------------------------------------------ backbones, memory
