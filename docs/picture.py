@@ -96,7 +96,8 @@ def main() -> None:
     }
     image = load_image(photo_path(entry["file"]))
     foot = (
-        "Scores: MCS, backbone embedded, 0 to 2.5; ranks in each language. Marks: InfoMetIC; straight line: right, wave: wrong. "
+        "Scores: MCS, backbone embedded, 0 to 2.5; ranks in each language. Marks: InfoMetIC; "
+        "straight line: right, wave: wrong. "
         f"{entry['credit']}."
     )
     picture = draw_scored(image, scored_captions(image, captions), foot)

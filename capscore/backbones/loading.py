@@ -133,8 +133,10 @@ def load_backbone(
         reason, cause = first_line(error), error
     except (OSError, json.JSONDecodeError) as error:
         reason, cause = (" ".join(str(error).split()),), error
+    # on a line of its own, so that an error about this backbone can leave it out
+    stop = "\n" if str(reason[-1]).endswith(".") else ".\n"
     raise BackboneUnavailable(
-        f"backbone {asked!r} is not available: ", *reason, "\n", *_instead(name)
+        f"backbone {asked!r} is not available: ", *reason, stop, *_instead(name)
     ) from cause
 
 

@@ -74,5 +74,13 @@ def without_secrets(text: str) -> str:
 
     >>> without_secrets("no answer from 'ftp://me:secret@x.org/a?b=c'")
     "no answer from 'ftp://…@x.org/a?…'"
+    >>> without_secrets("the Hub (http://127.0.0.1:80) is down")
+    'the Hub (http://127.0.0.1:80) is down'
     """
-    return _ADDRESS.sub(lambda found: address_name(found[0]), text) if ":" in text else text
+    return _ADDRESS.sub(_name_in_text, text) if ":" in text else text
+
+
+def _name_in_text(found: re.Match[str]) -> str:
+    """The name of an address in a sentence, whose own punctuation follows the address."""
+    address = found[0].rstrip(").,;")
+    return address_name(address) + found[0][len(address) :]

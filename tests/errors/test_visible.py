@@ -95,3 +95,11 @@ def test_a_message_hides_the_secrets_of_addresses_inside_it():
     shown = "GET 'https://…@x.org/a?…' said no (see https://x.org/help), then ftp://…@y.org failed"
     assert without_secrets(text) == str(InputError(text)) == shown
     assert str(InputError(Setting("path", "http://me:pw@x.org"), " is odd")) == "path='http://…@x.org' is odd"
+
+
+def test_punctuation_of_a_sentence_is_not_part_of_an_address():
+    for before, after in (("(", ") is down"), ("", "; try again"), ("at ", ", twice"), ("", ".")):
+        told = f"{before}http://127.0.0.1:8080{after}"
+        assert without_secrets(told) == told
+    assert without_secrets("(http://x.org/a?key=s)") == "(http://x.org/a?…)"
+    assert without_secrets("http://me:a)b,c@x.org/;") == "http://…@x.org/;"
