@@ -195,8 +195,11 @@ def read_marker(
         if field not in marker or isinstance(value, bool) or not isinstance(value, types):
             expected = " or ".join("null" if kind is type(None) else kind.__name__ for kind in types)
             raise BackboneUnavailable(f"{path}: {field!r} should be present, as {expected}")
+    languages = marker.get("languages")
+    if languages is not None and not isinstance(languages, list):
+        raise BackboneUnavailable(f"{path}: 'languages' should be a list of language codes, or null")
     try:
-        for language in marker.get("languages") or ():
+        for language in languages or ():
             language_code(language)
     except InputError as error:
         raise BackboneUnavailable(f"{path}: ", *error.parts) from None

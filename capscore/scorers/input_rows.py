@@ -325,7 +325,10 @@ def _text_problem(text: Any) -> str | None:
         return None
     if _is_missing(text):
         return f"{'NaN' if isinstance(text, float) else text} (a missing value)"
-    return f"{text!r:.60} ({type(text).__name__})"
+    try:
+        return f"{text!r:.60} ({type(text).__name__})"
+    except ValueError:  # Python does not print numbers of thousands of digits
+        return f"a very large number ({type(text).__name__})"
 
 
 def _is_broken(text: str) -> bool:

@@ -149,6 +149,7 @@ def check(case: Case, outcome: Outcome, of_twin: Outcome | None = None) -> None:
     text = f"{outcome.error}\n{outcome.printed}"
     assert "Traceback (most recent call last)" not in text, text
     assert not strange_characters(text), (strange_characters(text), text)
+    assert "secret" not in text, "a password is shown"
     assert "\n" not in outcome.error, f"more than one line: {outcome.error}"
     assert len(outcome.error) <= LONGEST_ERROR, f"an error of {len(outcome.error):,} characters"
     if isinstance(expected, Refused):

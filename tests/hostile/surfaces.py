@@ -152,14 +152,14 @@ def caption(folder: Path, given: Any) -> Outcome:
     text = made(given, folder)
     options = {"backbone": ColourBackbone(), "cache": False}
     outcome = score("mcs", options, [text, "red"], [RED, RED])
-    beside = score("mcs", options, [text, "red"], [RED, RED], on_error="skip")
+    beside = score("mcs", {**options, "empty": "skip"}, [text, "red"], [RED, RED], on_error="skip")
     assert beside.scores is not None and beside.scores[1] == 2.5
     photo = encode(RED)
     written(folder, {"photo.png": photo})
     rows = [{"image": "photo.png", "caption": text}, {"image": "photo.png", "caption": "red"}]
     try:
         lines = "".join(json.dumps(row) + "\n" for row in rows)
-    except TypeError:
+    except (TypeError, ValueError):
         assert outcome.error
         return outcome  # nothing that a file can hold
     source = folder / "in.jsonl"
@@ -169,8 +169,9 @@ def caption(folder: Path, given: Any) -> Outcome:
         by_command = run_command(*common)
         assert by_command.code == outcome.code, by_command
         assert bool(by_command.error) == bool(outcome.error)
-        skipping = run_command(*common, "--on-error", "skip", "--force", "--json")
-    assert skipping.code == (3 if outcome.error else 0)
+        skipping = run_command(*common, "--on-error", "skip", "--empty", "skip", "--force", "--json")
+    empty = isinstance(text, str) and not any(sign.isprintable() and not sign.isspace() for sign in text)
+    assert skipping.code == (3 if outcome.error and not empty else 0), skipping
     results = [strict_json(line) for line in (folder / "out.jsonl").read_text("utf-8").split("\n")[:-1]]
     kept = None if isinstance(text, float) else text  # NaN is no JSON
     assert [row["caption"] for row in results] == [kept, "red"]
@@ -508,10 +509,36 @@ def cache(folder: Path, given: Any) -> Outcome:
     return outcome
 
 
+def address(folder: Path, given: Any) -> Outcome:
+    """A web address that may be fetched, beside a blue photo whose caption scores 2.5."""
+    options = {"backbone": ColourBackbone(), "cache": False, "allow_urls": True}
+    outcome = score("mcs", options, ["red", "blue"], [given, BLUE])
+    beside = score("mcs", options, ["red", "blue"], [given, BLUE], on_error="skip")
+    assert beside.scores is not None and beside.scores[1] == 2.5
+    return outcome
+
+
 SURFACES: dict[str, Callable[[Path, Any], Outcome]] = {
     one.__name__: one
     for one in (
-        caption, references, words, language, rows, command_fails, image, image_file, option,
-        annotation, regions_of_entities, training_file, training_line, app, checkpoint, network, boxes, cache,
+        caption,
+        references,
+        words,
+        language,
+        rows,
+        command_fails,
+        image,
+        image_file,
+        option,
+        annotation,
+        regions_of_entities,
+        training_file,
+        training_line,
+        app,
+        address,
+        checkpoint,
+        network,
+        boxes,
+        cache,
     )
-}  # fmt: skip
+}

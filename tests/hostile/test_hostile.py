@@ -78,7 +78,7 @@ class TestFiles(Hostile):
 
 
 class TestImages(Hostile):
-    families = ("array", "image")
+    families = ("array", "image", "address")
 
 
 class TestOptions(Hostile):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from . import (
+    addresses,
     app_inputs,
     benchmark_files,
     captions,
@@ -22,6 +23,7 @@ ALL = [
     *row_files.CASES,
     *image_files.CASES,
     *options.CASES,
+    *addresses.CASES,
     *app_inputs.CASES,
     *photo_files.CASES,
     *checkpoints.CASES,
