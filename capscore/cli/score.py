@@ -220,7 +220,14 @@ def show_score(request: ScoreRequest, result: ScoreResult) -> int | None:
     if request.as_json:
         print_json(_with_rows(result) if request.per_row else result.summary)
     elif not request.quiet:
-        print_scores(result.scoring, result.scores, result.standings, result.target, per_row=request.per_row)
+        print_scores(
+            result.scoring,
+            result.scores,
+            result.standings,
+            result.target,
+            calibration=request.calibration,
+            per_row=request.per_row,
+        )
     if not failures:
         return None
     if not request.quiet:

@@ -28,6 +28,7 @@ def print_scores(
     standings: dict[str, Standing],
     target: Path | None,
     *,
+    calibration: Path | None = None,
     per_row: bool | None = None,
 ) -> None:
     """Print the rows, the means, their standing, the signatures, and where the rows are.
@@ -37,11 +38,16 @@ def print_scores(
         scores: Scores per metric.
         standings: Per metric, where the scores lie among those of right and of shuffled captions.
         target: Path of the result, or None.
+        calibration: File of calibrations behind the standings; None for those that ship.
         per_row: Whether rows are printed; None prints them if they are few.
     """
     console = make_console()
     if per_row or (per_row is None and run.source.n_rows <= MOST_ROWS):
-        _print_rows(console, run, scores)
+        ranks = _ranks(scores, standings, calibration)
+        _print_rows(console, run, scores, ranks)
+        if ranks is not None:
+            (one,) = standings.values()
+            print_line(console, visible(f"rank: percent of right captions ({one.set_name}) that score lower"))
     if run.source.n_rows > 1 or per_row is False:
         _print_means(console, scores)
     for name, one in standings.items():
@@ -67,7 +73,22 @@ def _print_means(console: Console, scores: dict[str, Scores]) -> None:
     console.print(table)
 
 
-def _print_rows(console: Console, run: ScoringRun, scores: dict[str, Scores]) -> None:
+def _ranks(
+    scores: dict[str, Scores], standings: dict[str, Standing], calibration: Path | None
+) -> list[str] | None:
+    """Rank of each row among right captions; None for one row, several metrics, or no calibration."""
+    if len(scores) != 1 or not standings:
+        return None
+    ((part, one),) = zip(scores.values(), standings.values(), strict=True)
+    if one.reason or len(part) < 2:
+        return None
+    found = part.percentiles(calibration=calibration)
+    return ["–" if math.isnan(value) else f"{value:.0f} %" for value in found]
+
+
+def _print_rows(
+    console: Console, run: ScoringRun, scores: dict[str, Scores], ranks: list[str] | None
+) -> None:
     from rich.text import Text
 
     from ..files.row_source import CHUNK_ROWS
@@ -82,9 +103,10 @@ def _print_rows(console: Console, run: ScoringRun, scores: dict[str, Scores]) ->
     before = [*columns]
     texts = [[Text(visible(cell)) for cell in cells] for cells in zip(*columns.values(), strict=True)]
     if sum(max(len(name), 6) + 2 for name in scores) <= _MOST_WIDTH:
-        table = make_table(*before, numbers=tuple(scores))
+        table = make_table(*before, numbers=(*scores, *(() if ranks is None else ("rank",))))
         for row, cells in enumerate(texts):
-            table.add_row(*cells, *(_number(part.scores[row]) for part in scores.values()))
+            numbers = [_number(part.scores[row]) for part in scores.values()]
+            table.add_row(*cells, *numbers, *(() if ranks is None else (ranks[row],)))
     else:  # too many for columns of their own
         table = make_table(*before, "metric", numbers=("score",))
         for row, cells in enumerate(texts):

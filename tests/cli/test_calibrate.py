@@ -74,6 +74,34 @@ def test_a_file_is_written_and_scores_are_ranked_by_it(captions, tmp_path):
     assert "better than" not in run("score", preds).output  # nothing ships for the toy
 
 
+def test_each_of_a_few_rows_has_its_rank(captions, tmp_path):
+    out = tmp_path / "mine.json"
+    done = run("calibrate", captions, "-m", "mcs,clip_score", "-o", out, "--least-photos", 2)
+    assert done.exit_code == 0, done.output
+    preds = tmp_path / "preds.jsonl"
+    rows = [
+        ("red.png", "red", "en"),
+        ("red.png", "blue", "en"),
+        ("red.png", "red", "de"),
+        ("red.png", "red red", "en"),
+    ]
+    preds.write_text(
+        "".join(
+            json.dumps({"image": image, "caption": caption, "language": language}) + "\n"
+            for image, caption, language in rows
+        )
+    )
+    done = run("score", preds, "--calibration", out)
+    lines = [line.split() for line in done.output.splitlines()]
+    shown = [line for line in lines if line[:1] == ["red.png"]]
+    # every right caption scores 2.5, so none is below it; German was not calibrated
+    assert [line[-2:] for line in shown] == [["0", "%"], ["0", "%"], ["2.5000", "–"], ["0", "%"]]
+    assert "rank: percent of right captions" in done.output
+    assert "rank" not in run("score", preds).output  # nothing ships for the toy
+    assert "rank" not in run("score", preds, "--calibration", out, "-m", "mcs,clip_score").output
+    assert "rank" not in run("score", preds, "--calibration", out, "--no-per-row").output
+
+
 def test_references_in_several_numbers(captions, tmp_path):
     out = tmp_path / "refs.json"
     more = [json.loads(line) for line in captions.read_text().splitlines()]
