@@ -94,9 +94,13 @@ def errors_as_messages(gr: Any, photo: Any = None) -> Iterator[None]:
         raise gr.Error(message, print_exception=False) from error
 
 
-def new_app(gr: Any, metric: str) -> Any:
-    """An empty page: no telemetry; uploads are removed after an hour."""
-    return gr.Blocks(title=TITLES[metric], analytics_enabled=False, delete_cache=(600, 3600))
+@contextmanager
+def new_app(gr: Any, metric: str) -> Iterator[Any]:
+    """A page to fill, with our style: no telemetry; uploads are removed after an hour."""
+    with gr.Blocks(title=TITLES[metric], analytics_enabled=False, delete_cache=(600, 3600)) as app:
+        yield app
+        # a style sheet is an argument of Blocks in gradio 5 and of launch in gradio 6; this works in both
+        gr.HTML(render("app_style.html"))
 
 
 def launch(app: Any, **options: Any) -> Any:

@@ -5,6 +5,7 @@ Made by `capscore.show.demo_app.build_app("infometic")`; needs the extra `capsco
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from ..backbones.base import Backbone
@@ -29,7 +30,7 @@ from .app_parts import (
     warnings_html,
 )
 from .explain_page import page_of
-from .explained import MOST_MISSED, explained_captions
+from .explained import MOST_MISSED, SCORES, explained_captions
 from .markup import render
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ READING = (
     "under the same signature."
 )
 MOST_SHOWN = 20  # missed regions
-HEADS = ["caption", "text precision", "vision recall", "overall"]
+HEADS = ("Caption", *SCORES.values())
 
 
 def explain_app(gr: Any, backbone: str | Backbone | None, device: str | None) -> gradio.Blocks:
@@ -84,7 +85,7 @@ def explain_app(gr: Any, backbone: str | Backbone | None, device: str | None) ->
 
     def score(
         photo: str | None, captions: str, language: str | None = None, most_missed: float = MOST_MISSED
-    ) -> tuple[str, list[list[Any]], str]:
+    ) -> tuple[str, str]:
         with errors_as_messages(gr, photo):
             return _score(loaded, photo, captions, language, most_missed)
 
@@ -107,24 +108,21 @@ def explain_app(gr: Any, backbone: str | Backbone | None, device: str | None) ->
                 with above:
                     show_examples(gr, examples(), [photo, captions, language], "demo,nouns")
             with gr.Column(scale=2, min_width=340):
-                table = gr.Dataframe(headers=HEADS, interactive=False, wrap=True, label="Scores")
-                picture = hint(
+                result = hint(
                     gr,
                     "Upload a photo and write what it shows, or click an example; then press Explain.",
                     "What the captions get wrong and leave out",
                 )
                 signature = signature_box(gr)
                 gr.Markdown(READING)
-        button.click(
-            score, [photo, captions, language, missed], [picture, table, signature], api_name="score"
-        )
+        button.click(score, [photo, captions, language, missed], [result, signature], api_name="score")
     return app
 
 
 def _score(
     loaded: LoadedOnce, photo: str | None, captions: str, language: str | None, most_missed: float
-) -> tuple[str, list[list[Any]], str]:
-    """Notes and the page in a frame; rows under `HEADS`; the signature."""
+) -> tuple[str, str]:
+    """Notes, a table of scores and the page in a frame; and the signature."""
     photo, lines = given_photo(photo), given_captions(captions)
     missed = whole_number(most_missed, "missed regions", 0, MOST_SHOWN)
     code = language_in(language)
@@ -135,22 +133,17 @@ def _score(
     picture = load_image(photo)
     scores = scorer.score(lines, [picture] * len(lines), language=code)
     explained = explained_captions(lines, scores)
-    page = page_of(
-        picture,
-        explained,
-        "What is wrong, and what is missing",
-        scores.signature,
-        scorer.beta,
-        missed,
-    )
-    # a page of its own: its style stays inside, and nothing in it can run
-    frame = render("framed_page.html", page=page)
+    title = "What is wrong, and what is missing"
+    page = page_of(picture, explained, title, beta=scorer.beta, most_missed=missed)
     notes = warnings_html(_notes(scorer, scores, code))
-    return notes + frame, [_row(caption) for caption in explained], scores.signature
+    rows = [_row(caption) for caption in explained]
+    return notes + render("explained_captions.html", heads=HEADS, rows=rows, page=page), scores.signature
 
 
-def _row(caption: ExplainedCaption) -> list[Any]:
-    return [caption.text, *(round(caption.scores[name], 3) for name in ("precision", "recall", "overall"))]
+def _row(caption: ExplainedCaption) -> list[str]:
+    scores = [caption.scores[name] for name in SCORES]
+    shown = ["no score" if math.isnan(score) else f"{score:.3f}".replace("-", "−") for score in scores]
+    return [caption.text, *shown]
 
 
 def _notes(scorer: InfoMetIC, scores: Scores, code: str | None) -> list[str]:

@@ -190,6 +190,40 @@ def test_a_word_and_the_region_most_like_it_light_each_other_up():
         assert markup.count(rule) == 1
 
 
+def luminance(colour: tuple[float, ...]) -> float:
+    linear = [
+        value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4
+        for value in (channel / 255 for channel in colour)
+    ]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def test_text_that_is_lit_up_can_be_read():
+    """On a card, in light and dark: at least 4.5, as WCAG 2 asks of text."""
+    style = page_of(PHOTO, [caption("a")]).partition("</style>")[0]
+    share = float(re.search(r"var\(--mentioned\) calc\((\d+)% \* var\(--lit", style)[1]) / 100
+    colours: dict[str, list[tuple[float, ...]]] = {}
+    for name, digits in re.findall(r"--([a-z-]+): #([0-9a-f]{3,6});", style):
+        digits = digits if len(digits) == 6 else "".join(digit * 2 for digit in digits)
+        colours.setdefault(name, []).append(tuple(bytes.fromhex(digits)))
+    for scheme in (0, 1):
+        card, light = colours["card"][scheme], colours["mentioned"][scheme]
+        back = luminance(tuple(share * a + (1 - share) * b for a, b in zip(light, card, strict=True)))
+        for name in ("ink", "soft", "wrong"):
+            front = luminance(colours[name][scheme])
+            assert (max(front, back) + 0.05) / (min(front, back) + 0.05) >= 4.5, (name, scheme)
+
+
+def test_lit_regions_are_seen_on_any_photo():
+    """White on black lines: a white line alone is lost in a bright photo."""
+    told = caption("red dog", right="red", wrong="dog", regions=REGIONS)
+    for word in told.explanation["words"]:
+        word["region"] = 0
+    markup = page_of(PHOTO, [told])
+    assert re.findall(r'<rect class="(edge|near)" data-region="0"', markup) == ["edge", "near"]
+    assert "rect.edge { stroke: #000;" in markup
+
+
 def test_words_of_older_results_light_up_nothing():
     told = caption("red dog", right="red", wrong="dog", regions=REGIONS)
     page = Page(page_of(PHOTO, [told]))
