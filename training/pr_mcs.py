@@ -27,7 +27,7 @@ from capscore.embedding.embedder import Embedder
 from capscore.errors import CapscoreError, InputError, Setting
 from capscore.perturbations.published import KINDS, P
 from training.data.caption_rows import CaptionRow, benchmark_rows, file_rows
-from training.data.captions import Captions, embed_captions
+from training.data.captions import Captions, check_captions, embed_captions
 from training.data.origin import Origin
 from training.data.split import Split
 from training.data.triples import Noise, TripleBatches
@@ -191,6 +191,9 @@ def train(settings: Settings, *, command: str = "") -> Trained:
     with main_process_first():  # the others find the embeddings in the cache
         embedder = Embedder(backbone, cache=EmbeddingCache(None))
         sources = [_Source(spec, settings) for spec in settings.data]
+        check_captions(
+            (row for source in sources for row in source.rows()), nouns="substitution" in settings.kinds
+        )
         rows = (row for source in sources for row in source.rows())
         captions = embed_captions(rows, embedder, folder=out if out.is_dir() else None)
         split = settings.split(captions, settings.few_shot)

@@ -105,7 +105,7 @@ def _(place: Place) -> Any:
     long = " ".join(["a cat"] * 300)
     found = {}
     for metric in (*OF_PHOTOS, *OF_WORDS, "infometic"):
-        options = {} if metric in OF_WORDS else {"backbone": place.embedded}
+        options = {"empty": "skip"} | ({} if metric in OF_WORDS else {"backbone": place.embedded})
         given = references if metric in (*OF_WORDS, "ref_clip_score", "clip_cider", "text_score") else None
         scores = capscore.load(metric, **options).score(
             [*texts[:3], long, *texts[4:]], photos, given, list(LANGUAGES[:6]), on_error="skip"

@@ -16,7 +16,7 @@ from safetensors.torch import load_file
 
 import capscore
 from capscore.embedding.embedder import Embedder
-from capscore.errors import BackboneUnavailable, CapscoreError, InputError
+from capscore.errors import BackboneUnavailable, CapscoreError, InputError, MissingExtraError
 from capscore.perturbations.published import KINDS
 from tests.backbones import tiny_transformers as tiny
 from tests.toy import ColourBackbone
@@ -431,6 +431,36 @@ def test_rows_that_cannot_be(settings, tmp_path, row, message):
     path.write_text(json.dumps(row) + "\n")
     with pytest.raises(InputError, match=message):
         train(settings(data=[str(path)]))
+
+
+def test_a_bad_row_ends_the_run_before_anything_is_embedded(settings, tmp_path, monkeypatch):
+    def embedded(*_, **__):
+        raise AssertionError("captions were embedded")
+
+    monkeypatch.setattr("training.pr_mcs.embed_captions", embedded)
+    rows = [{"caption": f"a dog runs {n}", "stand_in": "a dog", "language": "en"} for n in range(1100)]
+    bad = tmp_path / "bad.jsonl"
+    for last, error, message in (
+        ({"caption": "", "stand_in": "a dog", "language": "en"}, InputError, "line 1101"),
+        (
+            {"caption": "a cat", "image": "nowhere.png", "language": "en"},
+            ImageError,
+            "line 1101.*nowhere.png",
+        ),
+    ):
+        bad.write_text("".join(json.dumps(row) + "\n" for row in [*rows, last]), encoding="utf-8")
+        with pytest.raises(InputError, match=message):
+            train(settings(data=[str(bad)]))
+    bad.write_text("".join(json.dumps({**row, "language": "fr"}) + "\n" for row in rows), encoding="utf-8")
+
+    def missing(language):
+        raise MissingExtraError("rippletagger", "nouns-gpl", "the nouns of French captions")
+
+    monkeypatch.setattr("training.data.captions.noun_finder", missing)
+    with pytest.raises(MissingExtraError, match="nouns-gpl"):
+        train(settings(data=[str(bad)]))
+    with pytest.raises(AssertionError, match="were embedded"):
+        train(settings(data=[str(bad)], kinds=["jumble"]))
 
 
 def test_an_empty_file_is_no_data(settings, tmp_path):

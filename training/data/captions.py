@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
@@ -11,7 +12,7 @@ import numpy as np
 
 from capscore.embedding.embedder import EmbeddedRows, Embedder
 from capscore.errors import ImageError, InputError
-from capscore.perturbations.published import Object
+from capscore.perturbations.published import Object, noun_finder
 from training.data.caption_rows import CaptionRow
 from training.data.stored_rows import StoredRows
 
@@ -49,6 +50,29 @@ class Captions:
 
     def __len__(self) -> int:
         return len(self.texts)
+
+
+def check_captions(rows: Iterable[CaptionRow], *, nouns: bool) -> None:
+    """Read all captions once before any is embedded, so that a bad row ends a run in its first seconds.
+
+    Args:
+        rows: Captions, as `embed_captions` takes them.
+        nouns: Whether the nouns of captions without annotated objects will be needed.
+
+    Raises:
+        InputError: there are no rows, or a row is malformed or names no image; names its place.
+        MissingExtraError: the package that finds the nouns of a language is not installed.
+    """
+    asked: set[str] = set()
+    n_rows = 0
+    for row in rows:
+        n_rows += 1
+        if nouns and row.objects is None and row.language not in asked:
+            asked.add(row.language)
+            with contextlib.suppress(InputError):  # without a finder, other perturbations are used
+                noun_finder(row.language)
+    if not n_rows:
+        raise InputError("there are no captions to train on")
 
 
 def embed_captions(
