@@ -71,7 +71,9 @@ def test_scores_are_the_librarys(explain, photo):
     page = page_in(result)
     assert page.startswith("<!DOCTYPE html>")
     # by hand: of "red kite" nearly all goes to "red", as its cosine with the photo is 0.89 against 0.77
-    assert re.findall(r'<mark class="said word-wrong"[^>]* title="score 0.00">.*?(\w+)</mark>', page) == ["kite"]
+    assert re.findall(r'<mark class="said word-wrong"[^>]* title="score 0.00">.*?(\w+)</mark>', page) == [
+        "kite"
+    ]
     assert "1 of 2 content words is wrong" in text_of(page)
     assert "No wrong word" in text_of(page)
 

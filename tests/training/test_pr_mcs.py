@@ -440,16 +440,12 @@ def test_a_bad_row_ends_the_run_before_anything_is_embedded(settings, tmp_path, 
     monkeypatch.setattr("training.pr_mcs.embed_captions", embedded)
     rows = [{"caption": f"a dog runs {n}", "stand_in": "a dog", "language": "en"} for n in range(1100)]
     bad = tmp_path / "bad.jsonl"
-    for last, error, message in (
-        ({"caption": "", "stand_in": "a dog", "language": "en"}, InputError, "line 1101"),
-        (
-            {"caption": "a cat", "image": "nowhere.png", "language": "en"},
-            ImageError,
-            "line 1101.*nowhere.png",
-        ),
+    for last in (
+        {"caption": "", "stand_in": "a dog", "language": "en"},
+        {"caption": "a cat", "image": "nowhere.png", "language": "en"},
     ):
         bad.write_text("".join(json.dumps(row) + "\n" for row in [*rows, last]), encoding="utf-8")
-        with pytest.raises(InputError, match=message):
+        with pytest.raises(InputError, match="line 1101"):
             train(settings(data=[str(bad)]))
     bad.write_text("".join(json.dumps({**row, "language": "fr"}) + "\n" for row in rows), encoding="utf-8")
 
