@@ -33,17 +33,25 @@ def photos(tmp_path):
     return paths
 
 
+def watch_decoding(monkeypatch, told):
+    """Call `told` with the path and the picture of every file that the embedder decodes."""
+    for name in ("load_counted_image", "load_with_ticket"):
+        real = getattr(embedding, name)
+
+        def watched(image, real=real, **options):
+            found = real(image, **options)
+            if isinstance(image, str):
+                told(image, found[0] if isinstance(found, tuple) else found)
+            return found
+
+        monkeypatch.setattr(embedding, name, watched)
+
+
 @pytest.fixture
 def decoded(monkeypatch):
     """The files that were decoded, in order."""
-    paths, real = [], embedding.load_image
-
-    def counted(image, **options):
-        if isinstance(image, str):
-            paths.append(image)
-        return real(image, **options)
-
-    monkeypatch.setattr(embedding, "load_image", counted)
+    paths = []
+    watch_decoding(monkeypatch, lambda path, picture: paths.append(path))
     return paths
 
 
@@ -100,17 +108,14 @@ def test_batches_change_nothing(photos, batch_size, monkeypatch):
 
 def test_few_photos_are_in_memory_at_a_time(photos, monkeypatch):
     monkeypatch.setattr(embedding, "SHOWN_AT_ONCE", 2)
-    made, counts, real = [], [], embedding.load_image
+    made, counts = [], []
 
-    def watched(image, **options):
-        picture = real(image, **options)
-        if isinstance(image, str):
-            gc.collect()
-            made.append(weakref.ref(picture))
-            counts.append(sum(one() is not None for one in made))
-        return picture
+    def told(path, picture):
+        gc.collect()
+        made.append(weakref.ref(picture))
+        counts.append(sum(one() is not None for one in made))
 
-    monkeypatch.setattr(embedding, "load_image", watched)
+    watch_decoding(monkeypatch, told)
     scorer(batch_size=1).score(captions([*photos, *photos]), [*photos, *photos], language="en")
     # two are shown and two are decoded ahead; one may be on its way
     assert len(made) == 6 and max(counts) <= 5

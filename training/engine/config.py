@@ -21,8 +21,7 @@ from typing import Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin,
 
 from capscore.errors import CapscoreError, InputError, Setting
 from capscore.files.interrupts import PromptEnd, Signals
-
-from .settings_file import kind_of, read_settings, shown
+from training.engine.settings_file import kind_of, read_settings, shown
 
 Settings = TypeVar("Settings")
 
