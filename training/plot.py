@@ -173,12 +173,29 @@ def _draw(axis: Axes, title: str, curves: Curves) -> None:
             axis.set_ylim(middle - half, middle + half)
     if title == _RATE:
         axis.set_ylim(bottom=0)
-    axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.3g}"))
+    digits = _digits(axis.get_yticks())
+    axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.{digits}g}"))
     axis.set_title(title)
     axis.set_xlabel("step")
     axis.grid(alpha=0.3)
     if any(curve.label for curve in curves):
         axis.legend(frameon=False, fontsize="small")
+
+
+def _digits(ticks: Sequence[float] | np.ndarray) -> int:
+    """Significant digits that tell an axis' ticks apart: 3, or more where they are close together.
+
+    >>> _digits([1.87, 1.875, 1.88, 1.885]), _digits([0, 0.5, 1])
+    (4, 3)
+    """
+    return next(
+        (
+            n
+            for n in range(3, 7)
+            if len({f"{tick:.{n}g}" for tick in ticks}) == len({float(tick) for tick in ticks})
+        ),
+        7,
+    )
 
 
 def _running_mean(values: Sequence[float]) -> np.ndarray:

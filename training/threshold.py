@@ -44,7 +44,7 @@ class Settings:
         data_dir: Folder of their files; for several benchmarks, a folder of such folders.
         ratings_dir: Flickr8k's folder, for agreement; "" for none.
         shifts: Shifts of the threshold in logits: above 0, fewer captions are turned away.
-        most: Most captions of each configuration to measure.
+        most: Largest number of captions to measure per configuration.
         seed: Seed for the choice of captions and the perturbations.
         order: Order of the objects in a substitution, as in `capscore.perturbations.published.perturb`.
         output: JSON file to write; "" for none.
@@ -194,7 +194,7 @@ def _shown(value: float | None) -> str:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """The command; see the top of this file."""
-    settings = parse(Settings, argv, __doc__ or "")
+    settings = parse(Settings, argv, (__doc__ or "").partition("\n")[0])
     rows = trade_off(settings)
     print_table(rows)
     if settings.output:

@@ -23,6 +23,7 @@ from .terminal import (
     UsageError,
     as_usage,
     check_choice,
+    check_not_standard_output,
     check_only_one,
     listed_failures,
     make_table,
@@ -134,6 +135,7 @@ class PerturbRequest:
 
         check_choice("on_error", self.on_error, ("raise", "skip"))
         check_only_one(Setting("kind", self.kind), Setting("all_kinds", self.all_kinds))
+        check_not_standard_output(self.output, ": rows go to standard output if this option is left out")
         if not (self.kind or self.all_kinds or self.noun_finder):
             raise UsageError(f"no perturbation is chosen: --kind with {', '.join(KINDS)}, or --all-kinds")
         for name, takes in (
@@ -399,7 +401,8 @@ def _print_summary(summary: dict[str, Any]) -> None:
     missing = parts.get("substitution", {}).get("objects_not_found", 0)
     if missing:
         print_line(console, f"objects that are not in their captions, and were left out: {missing:,}")
-    print_line(console, f"{summary['rows']:,} rows written to {summary['output'] or 'standard output'}")
+    n_rows, target = summary["rows"], summary["output"] or "standard output"
+    print_line(console, f"{n_rows:,} row{'' if n_rows == 1 else 's'} written to {target}")
 
 
 def _finder_table(languages: dict[str, dict[str, Any]], finds: Sequence[str]) -> Table:

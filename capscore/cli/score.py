@@ -225,6 +225,7 @@ def show_score(request: ScoreRequest, result: ScoreResult) -> int | None:
             result.scores,
             result.standings,
             result.target,
+            report=request.report,
             calibration=request.calibration,
             per_row=request.per_row,
         )

@@ -153,7 +153,7 @@ def _metrics(request: ScoreRequest, source: RowSource) -> tuple[list[str], list[
         )
     if left_out:
         return chosen, [
-            f"--preset {request.preset} without {', '.join(left_out)}: the input has no {missing}"
+            f"--preset {request.preset}: {', '.join(left_out)} left out, because the input has no {missing}"
         ]
     return chosen, []
 

@@ -13,7 +13,13 @@ from .models import check_calibration, check_metrics, complete_presets, split_me
 from .options import OF_SCORE, AsJson, Force, Language, OnError, Quiet, Split, column_option, metric_option
 from .request import argument, check_metric_options, flowing, metric_options, option
 from .score_report import SUFFIXES
-from .terminal import UsageError, check_choice, check_only_one, check_result_file
+from .terminal import (
+    UsageError,
+    check_choice,
+    check_not_standard_output,
+    check_only_one,
+    check_result_file,
+)
 
 _OUTPUT = "Output"
 
@@ -57,7 +63,7 @@ class ScoreRequest:
     output: Annotated[Path | None, option("File for the scored rows.", "--output", "-o", panel=_OUTPUT)] = (
         None
     )
-    report: Annotated[Path | None, option("HTML page: worst and best rows, ….", panel=_OUTPUT)] = None
+    report: Annotated[Path | None, option("HTML page with distributions and photos.", panel=_OUTPUT)] = None
     calibration: Annotated[Path | None, option("File of capscore calibrate.", panel=_OUTPUT)] = None
     per_row: Annotated[
         bool | None,
@@ -79,6 +85,7 @@ class ScoreRequest:
         check_only_one(Setting("language", self.language), Setting("language_column", self.language_column))
         spoken_language(self.language)
         check_metric_options(self.metrics, self.options)
+        check_not_standard_output(self.output, ": rows are written to a file; --json --per-row prints scores")
         check_result_file("report", self.report, SUFFIXES, self.force)
         if self.calibration is not None:
             check_calibration(self.calibration)
@@ -116,5 +123,5 @@ def _check_what_is_scored(request: ScoreRequest) -> None:
     for name in ("references", "split", "image_column", "candidate_column", "references_column"):
         if getattr(request, name) is not None:
             raise UsageError(
-                Setting(name, getattr(request, name)), " goes with INPUT, and there are captions instead"
+                Setting(name, getattr(request, name)), " goes with INPUT, but there are captions instead"
             )

@@ -28,6 +28,7 @@ def print_scores(
     standings: dict[str, Standing],
     target: Path | None,
     *,
+    report: Path | None = None,
     calibration: Path | None = None,
     per_row: bool | None = None,
 ) -> None:
@@ -38,6 +39,7 @@ def print_scores(
         scores: Scores per metric.
         standings: Per metric, where the scores lie among those of right and of shuffled captions.
         target: Path of the result, or None.
+        report: Path of the report, or None.
         calibration: File of calibrations behind the standings; None for those that ship.
         per_row: Whether rows are printed; None prints them if they are few.
     """
@@ -59,10 +61,14 @@ def print_scores(
     for part in scores.values():
         print_line(console, part.signature)
     print_line(console, visible(_what_was_scored(run)))
+    if report is not None:
+        print_line(console, visible(f"Report written to {report}"))
     if target is None:
-        print_line(console, "No file was written; --output scores.jsonl keeps the score of each row.")
+        start = "No file was written" if report is None else "The scores are in no other file"
+        print_line(console, f"{start}; --output scores.jsonl keeps the score of each row.")
     else:
-        print_line(console, f"{run.source.n_rows:,} rows written to {target}")
+        n_rows = run.source.n_rows
+        print_line(console, f"{n_rows:,} row{'' if n_rows == 1 else 's'} written to {target}")
 
 
 def _print_means(console: Console, scores: dict[str, Scores]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import functools
 import os
 import shlex
@@ -180,7 +181,7 @@ def check_result_file(option: str, path: Path | None, kinds: Sequence[str], forc
         return
     given = Setting(option, path)
     if path.suffix.lower() not in kinds:
-        raise InputError(given, f": expected a name that ends in {' or '.join(kinds)}")
+        raise InputError(given, f": expected a name that ends in {_listed(kinds)}")
     if path.exists() and not force:
         raise InputError(given, " exists; ", Setting("force", True), " overwrites it")
     above = next(folder for folder in path.absolute().parents if folder.exists())
@@ -203,7 +204,20 @@ def check_only_one(first: Setting, second: Setting) -> None:
 def check_choice(option: str, value: str, choices: Sequence[str]) -> None:
     """Raise UsageError if an option has a value that is not one of its choices."""
     if value not in choices:
-        raise UsageError(Setting(option, value), f": expected {' or '.join(choices)}")
+        close = difflib.get_close_matches(value.lower(), choices, n=1)
+        hint = f"; did you mean {close[0]}?" if close else ""
+        raise UsageError(Setting(option, value), f": expected {_listed(choices)}{hint}")
+
+
+def _listed(choices: Sequence[str]) -> str:
+    """Choices as a sentence lists them: "a, b or c"."""
+    return " or ".join([", ".join(choices[:-1]), choices[-1]] if choices[1:] else choices)
+
+
+def check_not_standard_output(output: Path | None, instead: str) -> None:
+    """Raise UsageError if `--output` is `-`, which would become the name of a saved data set."""
+    if output == Path("-"):
+        raise UsageError(Setting("output", "-"), instead)
 
 
 def make_table(*columns: str, numbers: Sequence[str] = ()) -> Any:

@@ -143,8 +143,8 @@ def _find(field: str, given: str | None, columns: Sequence[str], *, required: bo
     hint: list[Part] = ["; did you mean ", Setting(option, alike), "?"] if alike else []
     raise InputError(
         Setting(option),
-        f": no column is known to hold the {_what(field)}; found {_listed(columns)}; "
-        f"expected one of {expected}",
+        f": no column seems to hold the {_what(field)}; found {_listed(columns)}; "
+        f"expected one named {expected}",
         *hint,
     )
 

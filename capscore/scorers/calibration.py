@@ -26,8 +26,9 @@ KINDS = (RIGHT, SHUFFLED)
 # closer together at the ends, so that "better than 99.9 %" is measured and not interpolated
 PERCENTS = (0, 0.1, 0.5, *range(1, 100), 99.5, 99.9, 100)
 _LARGEST = 16 * 2**20  # bytes of a file
-# the settings that may differ: each row is looked up in its own language
-_FREE = ("lang",)
+# the settings that may differ: each row is looked up in its own language, and what is done with empty
+# captions moves the score of no other caption
+_FREE = ("lang", "empty")
 # settings that name one program per language: the calibration may know more languages than the rows have
 _PER_LANGUAGE = ("words", "segmenter")
 
@@ -199,9 +200,11 @@ shuffled ones (83 photos)
 def percent(value: float) -> str:
     """A percentage with as many digits as it is worth.
 
-    >>> [percent(value) for value in (0.01, 0.4, 48.6, 99.34, 99.97)]
-    ['under 0.1 %', '0.4 %', '49 %', '99.3 %', 'over 99.9 %']
+    >>> [percent(value) for value in (0.0, 0.01, 0.4, 48.6, 99.34, 99.97)]
+    ['0 %', 'under 0.1 %', '0.4 %', '49 %', '99.3 %', 'over 99.9 %']
     """
+    if value == 0:
+        return "0 %"
     if value < 0.1:
         return "under 0.1 %"
     if value > 99.9:
@@ -272,7 +275,9 @@ def matching(signature: str, known: Sequence[Calibration]) -> Calibration | str:
             return one
         if "metric" in differences or _backbone(one.signature) != _backbone(signature):
             continue
-        told = ", ".join(f"{key} {here} there and {now} here" for key, (here, now) in differences.items())
+        told = ", ".join(
+            f"made with {key}:{here}, scored with {key}:{now}" for key, (here, now) in differences.items()
+        )
         reasons.setdefault(len(differences), told)
     return reasons[min(reasons)] if reasons else ""
 
@@ -299,7 +304,7 @@ def read_calibrations(path: str | Path) -> list[Calibration]:
     except OSError as error:
         raise InputError(given, f" cannot be read: {error.strerror or error}") from None
     except (ValueError, RecursionError) as error:
-        raise InputError(given, f" is not JSON: {error!s:.200}") from None
+        raise InputError(given, f" is not a file that `capscore calibrate` wrote: {error!s:.200}") from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise InputError(given, f" is not a file that `capscore calibrate` wrote (format {FORMAT!r})")
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
@@ -13,6 +14,9 @@ from ..errors import InputError, OptionError, Setting
 from ..text.languages import language_code
 
 Fail = Callable[[int, InputError], None]
+
+# arguments of `score`, and of a module's `compute`, that a name may be a misspelling of
+_ARGUMENTS = ("predictions", "candidates", "images", "references", "language", "on_error", "per_row")
 
 
 @dataclass(frozen=True)
@@ -133,7 +137,7 @@ def check_rows(
     if not captions:
         raise InputError("there are no rows: candidates is empty", field="candidates")
     if images is None and reader.needs_images:
-        raise InputError(f"{reader.metric} looks at images, and images=None", field="images")
+        raise InputError(f"{reader.metric} looks at images, but images=None", field="images")
     if images is not None:
         images = check_images(images)
         _same_length("images", len(images), captions)
@@ -141,7 +145,7 @@ def check_rows(
     if references is None and reader.needs_references:
         instead = "; without references use 'clip_score' or 'mcs'" if reader.needs_images else ""
         raise InputError(
-            f"{reader.metric} compares with references, and references=None{instead}", field="references"
+            f"{reader.metric} compares with references, but references=None{instead}", field="references"
         )
     if references is not None and not reader.needs_references:
         raise InputError(
@@ -205,7 +209,10 @@ def check_column_names(metric: str, columns: Sequence[ExtraColumn], extra: Mappi
     names = [column.name for column in columns]
     for name, values in extra.items():
         if name not in names and values is not None:
-            known = f"; its rows may have {', '.join(names)}" if names else ""
+            close = difflib.get_close_matches(name, [*names, *_ARGUMENTS], n=1)
+            known = f"; did you mean {close[0]}?" if close else ""
+            if names and not close:
+                known = f"; its rows may have {', '.join(names)}"
             raise OptionError(f"{metric} takes no {name}{known}", field=name)
 
 

@@ -215,7 +215,7 @@ def test_nothing_in_a_file_moves_the_cursor(tmp_path):
         (["a.jsonl", "a.jsonl"], 2, "two systems would be called"),
         (["a.jsonl", "b.jsonl", "--baseline", "z"], 2, "--baseline z: expected a or b"),
         (["a.jsonl", "b.jsonl", "--metric", "mcz"], 2, "did you mean --metric mcs"),
-        (["a.jsonl", "b.jsonl", "--match-by", "name"], 2, "expected id or photo"),
+        (["a.jsonl", "b.jsonl", "--match-by", "name"], 2, "expected id, photo"),
         (["a.jsonl", "b.jsonl", "--match-by", "references"], 2, "not all files have a column of references"),
         (["a.jsonl", "none.jsonl"], 2, "no such file"),
         (["a.jsonl", "b.jsonl", "--confidence", "2"], 2, "a share between 0 and 1"),

@@ -182,7 +182,7 @@ def test_the_photo_is_never_overwritten(scorer, photo):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["-o", "out.jpg"], "expected a name that ends in .html or .htm or .png or .json"),
+        (["-o", "out.jpg"], "expected a name that ends in .html, .htm, .png or .json"),
         (["--language", "xx-klingon"], "unknown language code"),
         (["--language", "tlh"], "--language tlh: no words of Klingon are known"),
         (["--regions", "windows", "--boxes", "b.json"], "--regions and --boxes: give only one of them"),

@@ -481,7 +481,7 @@ def test_files_that_do_not_fit(tmp_path, captions):
     other = write_jsonl(tmp_path / "other.jsonl", [{"id": 1, "sentence": "a goat"}])
     result = run(other, "-k", "jumble")
     assert result.exit_code == 2
-    assert_says(result, "no column is known to hold the captions.*did you mean --candidate-column sentence")
+    assert_says(result, "no column seems to hold the captions.*did you mean --candidate-column sentence")
     assert json_lines(run(other, "-k", "jumble", "--column", "sentence").stdout)[0]["sentence"] == "goat a"
     both = write_jsonl(
         tmp_path / "both.jsonl", [{"caption": "a goat", "objects": [], "critical_objects": []}]

@@ -291,6 +291,32 @@ def test_without_an_output_there_is_a_table_and_a_hint(preds, tmp_path, colours)
     assert score(preds, "--quiet").stdout == ""
 
 
+def test_a_report_is_named_and_is_a_file_that_was_written(preds, tmp_path, colours):
+    page = tmp_path / "r.html"
+    said = score(preds, "--report", page).stdout
+    assert f"Report written to {page}" in said.replace("\n", "") and page.is_file()
+    assert "No file was written" not in said
+    assert "The scores are in no other file; --output scores.jsonl keeps the score of each row." in said
+    said = score(preds, "--report", page, "--force", "-o", tmp_path / "o.jsonl").stdout
+    assert f"Report written to {page}" in said and "rows written to" in said
+
+
+@pytest.mark.parametrize("argv", [["score"], ["perturb", "-k", "jumble"]])
+def test_an_output_named_minus_is_no_folder_of_that_name(preds, tmp_path, monkeypatch, argv):
+    monkeypatch.chdir(tmp_path)
+    before = sorted(path.name for path in tmp_path.iterdir())
+    result = CliRunner(env={"COLUMNS": "200"}).invoke(app, [*argv, str(preds), "-o", "-"])
+    assert result.exit_code == 2 and "--output -: rows " in result.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+def test_a_preset_that_is_misspelt_is_suggested(preds):
+    assert (
+        "--preset coc: expected coco, multilingual or reference-free; did you mean coco?"
+        in score(preds, "--preset", "coc").stderr
+    )
+
+
 EMPTY = [
     {"caption": "a dog", "references": ["a dog runs"]},
     {"caption": " ", "references": ["a cat"]},
@@ -553,7 +579,7 @@ def test_options_of_cider(tmp_path):
         (["--language", "km"], "--language km: Khmer ('km') is written without spaces"),
         (["-m", "bleu", "--language", "km", "--on-error", "skip"], "--language km: Khmer"),
         (["--references-column", "referenecs"], "did you mean --references-column references?"),
-        (["-m", "mcs"], "no column is known to hold the images"),
+        (["-m", "mcs"], "no column seems to hold the images"),
     ],
 )
 def test_usage_errors_of_text_metrics(tmp_path, arguments, message):

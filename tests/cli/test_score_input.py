@@ -108,14 +108,14 @@ def test_references_alone_need_no_photo():
         (["p.jsonl", "--caption", "x"], "INPUT p.jsonl and --caption: give only one of them"),
         (
             ["--photo", "red.png", "--caption", "x", "--image-column", "y"],
-            "--image-column y goes with INPUT, and there are captions instead",
+            "--image-column y goes with INPUT, but there are captions instead",
         ),
         (["red.png"], 'red.png is a photo; to score a caption of it: --photo red.png --caption "a dog"'),
         (["notes.txt"], "notes.txt is a text file, which names no photos; put captions into NAME.txt beside"),
         (["https://x.org/a.jpg"], "is a URL, and INPUT is a file or a folder; a photo there is scored"),
         (["empty"], "empty is a folder without photos, and no saved data set; expected JSONL"),
         (["."], "has 3 photos, but no captions; expected a text file beside each photo (dog.jpg and dog.txt"),
-        (["p.jsonl", "--preset", "cocoa"], "--preset cocoa: expected coco or multilingual or reference-free"),
+        (["p.jsonl", "--preset", "cocoa"], "coco, multilingual or reference-free; did you mean coco?"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_scored_is_one_error_that_says_what_to_type(
@@ -273,7 +273,8 @@ def test_a_preset_works_with_what_there_is_and_says_what_is_missing(photos, colo
     result = capscore_("score", source, "--images", photos, "--preset", "multilingual", "--json")
     assert list(json.loads(result.stdout)["metrics"]) == ["mcs"]
     assert result.stderr == (
-        "capscore: note: --preset multilingual without cider, rouge_l: the input has no references\n"
+        "capscore: note: --preset multilingual: cider, rouge_l left out, because the input "
+        "has no references\n"
     )
     result = capscore_("score", source, "--images", photos, "--preset", "coco")
     assert result.exit_code == 2 and result.stderr == (
@@ -283,7 +284,7 @@ def test_a_preset_works_with_what_there_is_and_says_what_is_missing(photos, colo
     texts = write_jsonl(tmp_path / "t.jsonl", [{"caption": "red", "references": ["red"]}] * 2)
     result = capscore_("score", texts, "--preset", "coco", "--json")
     assert list(json.loads(result.stdout)["metrics"]) == ["bleu", "rouge_l", "cider"]
-    assert "without ref_clip_score: the input has no photos" in result.stderr
+    assert "ref_clip_score left out, because the input has no photos" in result.stderr
     typed = ("--photo", photos / "red.png", "--caption", "red")
     assert "; add --reference" in capscore_("score", *typed, "--preset", "coco").stderr
 

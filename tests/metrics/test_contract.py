@@ -27,6 +27,7 @@ from capscore.errors import (
     ImageError,
     InputError,
     MissingExtraError,
+    OptionError,
 )
 from capscore.scorers import scorer_class
 
@@ -303,8 +304,8 @@ def test_when_every_row_is_skipped(load, slug):
         ({"images": [RED]}, "2 candidates but 1 images"),
         ({"predictions": ["red"]}, "1 candidates but 2 images"),
         ({"references": [["red"]]}, "2 candidates but 1 references"),
-        ({"images": None}, "ref_clip_score looks at images, and images=None"),
-        ({"references": None}, "ref_clip_score compares with references, and references=None"),
+        ({"images": None}, "ref_clip_score looks at images, but images=None"),
+        ({"references": None}, "ref_clip_score compares with references, but references=None"),
         ({"predictions": None}, "predictions=None: expected a list of captions"),
         ({"predictions": "red"}, "'red' is one string"),
         ({"predictions": [], "images": [], "references": []}, "there are no rows"),
@@ -319,6 +320,14 @@ def test_lists_that_do_not_go_together(load, change, message):
         with pytest.raises(InputError, match=message):
             call(**given)
     assert len(module) == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"), [("per_rwo", "per_row"), ("langauge", "language"), ("reference", "references")]
+)
+def test_a_misspelt_argument_of_compute_is_suggested(load, name, meant):
+    with pytest.raises(OptionError, match=f"mcs takes no {name}; did you mean {meant}"):
+        load("mcs").compute(**rows("mcs"), **{name: ["en"]})
 
 
 def test_images_for_a_metric_without_them(load):

@@ -196,9 +196,9 @@ def test_a_calibration_applies_to_its_own_signature_only(scorer, file, rows):
     with_prefix = MCS(Embedder(ColourBackbone()), prefix="a photo of ").score(["red"], [image], language="en")
     placed = standing(with_prefix, file)
     assert placed.to_dict() == {
-        "reason": "not comparable with a calibration: prefix none there and a photo of  here"
+        "reason": "not comparable with a calibration: made with prefix:none, scored with prefix:a photo of "
     }
-    with pytest.raises(InputError, match=r"has no calibration for these scores: prefix none there"):
+    with pytest.raises(InputError, match=r"has no calibration for these scores: made with prefix:none, sc"):
         with_prefix.percentiles(calibration=file)
     spoken = scorer.score(["red"], [image], language="fr")
     assert "no row is in a calibrated language (de, en)" in standing(spoken, file).reason
@@ -214,8 +214,8 @@ def test_a_calibration_in_more_languages_applies_too():
     whole = {"right": Distribution.of(np.arange(9.0)), "shuffled": Distribution.of(np.arange(9.0))}
     one = Calibration("x", "x|words:a-1,b-2+c|lang:de+en", None, "s", {"all": whole})
     assert matching("x|words:a-1|lang:en", [one]) is one
-    assert matching("x|words:a-2|lang:en", [one]) == "words a-1,b-2+c there and a-2 here"
-    assert matching("x|lang:en", [one]) == "words a-1,b-2+c there and none here"
+    assert matching("x|words:a-2|lang:en", [one]) == "made with words:a-1,b-2+c, scored with words:a-2"
+    assert matching("x|lang:en", [one]) == "made with words:a-1,b-2+c, scored with words:none"
 
 
 def test_rows_that_failed_or_are_not_calibrated_are_counted(scorer, file, rows):
@@ -230,7 +230,7 @@ def test_rows_that_failed_or_are_not_calibrated_are_counted(scorer, file, rows):
 def test_the_nearest_calibration_gives_the_reason(file):
     (one,) = read_calibrations(file)
     settings = one.signature.replace("w:2.5", "w:1")
-    assert matching(settings, [one]) == "w 2.5 there and 1 here"
+    assert matching(settings, [one]) == "made with w:2.5, scored with w:1"
     assert matching("mcs|backbone:other@w1|w:2.5", [one]) == ""
     assert matching(one.signature.replace("lang:de+en", "lang:ja"), [one]) is one
 
@@ -238,15 +238,15 @@ def test_the_nearest_calibration_gives_the_reason(file):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"{", "is not JSON"),
-        (b"\xff\xfe", "is not JSON"),
+        (b"{", "is not a file that `capscore calibrate` wrote: Expecting property name"),
+        (b"\xff\xfe", "is not a file that `capscore calibrate` wrote: "),
         (b"[]", "is not a file that `capscore calibrate` wrote"),
         (b'{"format": "capscore calibration 1"}', "is damaged: KeyError"),
         (
             b'{"format": "capscore calibration 1", "percents": [1], "set": {"name": "x"}, "metrics": []}',
             "other percents",
         ),
-        (b"[" * 100_000, "is not JSON"),
+        (b"[" * 100_000, "is not a file that `capscore calibrate` wrote: "),
     ],
 )
 def test_damaged_files_are_told(content, message, tmp_path):
@@ -266,9 +266,22 @@ def test_numbers_must_ascend(file):
         read_calibrations(file.with_name("none.json"))
 
 
+@pytest.mark.parametrize("empty", ["score", "skip"])
+def test_what_is_done_with_empty_captions_does_not_hide_the_rank_of_the_others(scorer, file, rows, empty):
+    plain = scorer.score(["red"], [rows.images[0]], language="en")
+    other = MCS(Embedder(ColourBackbone()), empty=empty)
+    scores = other.score(["red", ""], [rows.images[0]] * 2, language="en")
+    assert f"empty:{empty}" in scores.signature
+    found = scores.percentiles(calibration=file)
+    assert found[0] == pytest.approx(plain.percentiles(calibration=file)[0]) and standing(scores, file).n_rows
+    assert np.isnan(found[1]) == (empty == "skip")
+
+
 def test_words_are_honest_about_one_row_and_many():
     one = Standing({"right": 100.0, "shuffled": 0.02}, 50.0, 1, 0, "x")
     assert one.sentence() == "better than over 99.9 % of right captions and under 0.1 % of shuffled ones (x)"
+    none = Standing({"right": 0.0, "shuffled": 0.0}, 50.0, 1, 0, "x")
+    assert none.sentence() == "better than 0 % of right captions and 0 % of shuffled ones (x)"
     many = Standing({"right": 50.2, "shuffled": 97.0}, 41.0, 2, 0, "x")
     assert many.sentence().startswith(
         "on average, a caption is better than 50 % of right captions (right ones: 41 %)"

@@ -77,7 +77,7 @@ def test_text_score_opens_no_image():
     with_images = scorer.score(CAPTIONS, ["gone.jpg"] * 3, REFERENCES)
     assert with_images.to_dict() == scorer.score(CAPTIONS, references=REFERENCES).to_dict()
     assert backbone.encoded_images == 0 and backbone.encoded_texts == 4  # each distinct text once
-    with pytest.raises(InputError, match=r"text_score compares with references, and references=None$"):
+    with pytest.raises(InputError, match=r"text_score compares with references, but references=None$"):
         scorer.score(CAPTIONS)
 
 

@@ -144,7 +144,7 @@ def test_images_are_not_opened(metric):
     assert with_images.image_keys == ["", "", ""]
     with pytest.raises(InputError, match="3 candidates but 2 images"):
         scorer.score(CAPTIONS, ["gone.jpg"] * 2, REFERENCES)
-    with pytest.raises(InputError, match=f"{metric} compares with references, and references=None$"):
+    with pytest.raises(InputError, match=f"{metric} compares with references, but references=None$"):
         scorer.score(CAPTIONS)
 
 
