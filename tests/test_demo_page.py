@@ -436,6 +436,15 @@ def contrast(one: str, other: str) -> float:
     return (high + 0.05) / (low + 0.05)
 
 
+def test_nothing_makes_the_page_wider_than_a_phone(tmp_path):
+    """Wide tables scroll in their own box, with what is hidden in them; photos stay within theirs."""
+    _, root = write(tmp_path, [ReportPhoto(GREY, "one", three("en", 3, 2, 1))])
+    rules = dict(re.findall(r"^([^{}@/\n]+) \{([^{}]*)\}", root.one("style").text, re.MULTILINE))
+    assert "position: relative" in rules[".sheet"] and "overflow-x: auto" in rules[".sheet"]
+    assert "max-height" in rules["figure img"] and "object-fit: contain" in rules["figure img"]
+    assert "overflow-wrap: anywhere" in rules["h1"]
+
+
 def test_contrast_holds_in_light_and_dark(tmp_path):
     assert contrast("#fff", "#000000") == pytest.approx(21)
     _, root = write(tmp_path, [ReportPhoto(GREY, "one", three("en", 3, 2, 1))])

@@ -87,6 +87,11 @@ def test_a_chosen_language_shows_its_explained_captions(tmp_path):
     hiding = re.findall(r'\[data-language\]:not\(\[data-language="(\w+)"\]\)\{display:none\}', page)
     assert "en" in hiding and len(hiding) == page.count('type="radio"') - 1  # "All languages" hides nothing
     assert "Examples in English;" in part
+    # a heading, the legend and the scale would stand there alone where the language has no example
+    hiding = re.findall(r'\.examples:not\(:has\(\[data-language="(\w+)"\]\)\)\{display:none\}', page)
+    assert hiding == ["en", "de"]
+    shell, one = part.split('<div class="examples">')[1:]
+    assert '<ul class="key' in shell and "<h3>" in one and "<article" in one
 
 
 def test_its_signature_is_at_the_foot(tmp_path):

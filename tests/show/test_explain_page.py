@@ -190,6 +190,14 @@ def test_a_word_and_the_region_most_like_it_light_each_other_up():
         assert markup.count(rule) == 1
 
 
+def test_long_names_and_signatures_are_broken(written):
+    """Without a place to break, the name of a photo's file makes the page wider than a phone."""
+    style = written(caption("a"), title="x" * 200, signature="y" * 200).partition("</style>")[0]
+    rules = dict(re.findall(r"^([^{}@/\n]+) \{([^{}]*)\}", style, re.MULTILINE))
+    assert "overflow-wrap: anywhere" in rules["h1"]
+    assert "overflow-wrap: anywhere" in rules["footer :not(pre) > code"]
+
+
 def luminance(colour: tuple[float, ...]) -> float:
     linear = [
         value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4
