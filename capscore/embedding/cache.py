@@ -429,17 +429,18 @@ def _possible(folder: Path) -> Path:
     """The absolute path of a folder, which need not exist.
 
     Raises:
-        CapscoreError: no folder can have this path: it is too long, or holds what no name can.
+        CapscoreError: no folder can have this path: it is too long, holds what no name can, or begins with
+            the home of somebody who does not exist.
     """
-    with suppress(RuntimeError):  # "~nobody", which may be a real name
-        folder = folder.expanduser()
     try:
-        folder = folder.absolute()
+        folder = folder.expanduser().absolute()
         os.lstat(folder)
     except (FileNotFoundError, NotADirectoryError, PermissionError):
         pass  # made later, or reported once when it cannot be
-    except (OSError, ValueError) as error:  # too long; NUL, or half a surrogate pair
+    except (OSError, ValueError, RuntimeError) as error:  # too long; NUL, or half a surrogate pair; ~nobody
         reason = getattr(error, "strerror", None) or error
+        if isinstance(error, RuntimeError):
+            reason = "there is no such user; a folder whose name begins with ~ needs its absolute path"
         raise CapscoreError(
             Setting("cache", str(folder)[:60]),
             f": no folder can have this path ({reason}). Name another one here or in CAPSCORE_CACHE",

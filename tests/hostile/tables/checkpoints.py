@@ -189,7 +189,7 @@ _CACHES = [
     ("300 letters", lambda folder: f"{folder}/{'c' * 300}", None),
     ("escape sequences", lambda folder: f"{folder}/\x1b[31mred", 0),
     ("a link to itself", lambda folder: _self_link(folder), 0),
-    ("home of nobody", lambda folder: "~nobody-of-that-name/cache", 0),
+    ("home of nobody", lambda folder: "~nobody-of-that-name/cache", None),
 ]  # fmt: skip
 
 
