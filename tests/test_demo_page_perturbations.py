@@ -80,6 +80,13 @@ def test_examples(tmp_path):
     assert "Words &amp; noise</h2>" in part and "<p>First &lt;i&gt;.</p>" in part
 
 
+def test_marks_and_bars_differ_without_colour(tmp_path):
+    page, _ = section(tmp_path)
+    rules = dict(re.findall(r"^([^{}@/\n]+) \{([^{}]*)\}", page, re.MULTILINE))
+    assert "underline" in rules[".perturbed mark"]
+    assert "repeating-linear-gradient" in rules[".before"] and "gradient" not in rules[".plain"]
+
+
 def test_every_signature_is_at_the_foot_once(tmp_path):
     page, _ = section(tmp_path)
     foot = page.partition("<footer>")[2].replace("<wbr>", "")
