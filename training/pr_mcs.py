@@ -89,7 +89,7 @@ class Settings(RecipeSettings):
         keep_original: Smallest share of the base's mean score on validation captions that a tower with a gate
             keeps: the gate's threshold is moved until it does. None leaves it.
         dropout: Whether the text tower's dropout is active in training.
-        evaluate_captions: Most validation captions to measure.
+        evaluate_captions: Largest number of validation captions to measure.
     """
 
     epochs: int = 5

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ..scorers.base import Scorer
     from ..scorers.calibrate import CaptionedPhotos
 
-_HELP = """Measure which scores right captions have, and captions of other photos.
+_HELP = """Measure the scores of right captions, and of captions of other photos.
 
 INPUT holds right captions, one per row, with their photos; several captions of a photo and several
 languages are fine. Each metric scores the captions as they are, and beside photos that they were not written

@@ -292,7 +292,9 @@ def test_two_metrics_are_compared_on_the_same_photos(tmp_path):
 def test_nothing_to_measure(flickr):
     with pytest.raises(InputError, match="nothing to measure"):
         run_benchmark("flickr8k_human", "expert", data_dir=flickr)
-    with pytest.raises(InputError, match=r"a configuration is needed: one of expert, crowdflower"):
+    with pytest.raises(
+        InputError, match=r"flickr8k_human needs a configuration: expected one of expert, crowdflower"
+    ):
         run_benchmark("flickr8k_human", data_dir=flickr, metrics=rouge)
     with pytest.raises(InputError, match=r"there is no split 'dev': one of test"):
         run_benchmark("flickr8k_human", "expert", data_dir=flickr, split="dev", metrics=rouge)

@@ -165,10 +165,19 @@ def test_a_suite_runs_what_is_there(flickr):
         (("--suite", "all", "--metric", "rouge_l"), 2, "--suite needs --data-dir"),
         (("--suite", "all", "--data-dir", ".", "--split", "test"), 2, "belong to --data"),
         (("--data", "thumb"), 2, "nothing to measure: give --metric, or --scores"),
-        (("--data", "xvnli", "--metric", "rouge_l"), 2, "a configuration is needed: one of en, ar"),
+        (
+            ("--data", "xvnli", "--metric", "rouge_l"),
+            2,
+            "xvnli needs a configuration: expected one of en, ar",
+        ),
         (("--data", "flikr8k", "--metric", "rouge_l"), 2, "there is no benchmark 'flikr8k'"),
+        (("--data", "thumb", "-m", "rouge_l", "--data-dir", "gone"), 1, "gone is not a folder. Get it from"),
         (("--data", "thumb", "--metric", "roug_l"), 2, "did you mean 'rouge_l'?"),
-        (("--data", "xvnli", "-c", "fx", "--metric", "rouge_l"), 2, "'fx' is not known: one of en, ar"),
+        (
+            ("--data", "xvnli", "-c", "fx", "--metric", "rouge_l"),
+            2,
+            "has no configuration 'fx': expected one of en, ar",
+        ),
         (("--data", "thumb", "--metric", "rouge_l", "--raters", "median"), 2, "--raters median: expected"),
         (("--data", "thumb", "--metric", "rouge_l", "--output", "out.txt"), 2, "ends in .json"),
         (

@@ -64,7 +64,7 @@ def test_a_folder_by_any_name(folder, rows, tmp_path, monkeypatch, way):
 @pytest.mark.parametrize("name", ["nowhere", "~nobody-of-that-name/xvnli", "fr/test.jsonl"])
 def test_a_folder_that_is_none(folder, monkeypatch, name):
     monkeypatch.chdir(folder)
-    with pytest.raises(capscore.MissingAnnotations, match=rf"data_dir=.*{name} is not a folder"):
+    with pytest.raises(capscore.MissingAnnotations, match=rf"data_dir=.*{name}' is not a folder"):
         capscore.load_benchmark("xvnli", "fr", data_dir=name)
 
 
@@ -119,8 +119,8 @@ def test_configurations_and_options_that_there_are_not(folder):
     for arguments, message in (
         (("xvnl", "fr"), r"there is no benchmark 'xvnl': .*; did you mean 'xvnli'\?"),
         (("flickr8k-human",), r"did you mean 'flickr8k_human'\?"),
-        (("xvnli", "FR"), r"'FR' is not known: one of en, ar, es, fr, ru; did you mean 'fr'\?"),
-        (("xvnli",), r"xvnli: a configuration is needed: one of en, ar, es, fr, ru$"),
+        (("xvnli", "FR"), r"no configuration 'FR': expected one of en, ar, es, fr, ru; did you mean 'fr'\?"),
+        (("xvnli",), r"xvnli needs a configuration: expected one of en, ar, es, fr, ru$"),
         (("valse", "existance"), r"did you mean 'existence'\?"),
     ):
         with pytest.raises(capscore.CapscoreError, match=message):

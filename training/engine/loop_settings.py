@@ -16,16 +16,16 @@ class LoopSettings:
     Attributes:
         out: Folder of the run.
         epochs: Number of passes through the data.
-        max_steps: Number of steps in all, whatever `epochs` says; None for whole epochs.
+        max_steps: Total number of steps, which overrides `epochs`; None for whole epochs.
         batch_size: Rows per step, over all processes and parts of the step.
-        learning_rate: AdamW's learning rate at the top of the schedule.
+        learning_rate: Highest learning rate of AdamW, at the end of the warm-up.
         betas: AdamW's two betas.
         eps: AdamW's epsilon.
         weight_decay: AdamW's weight decay, for every parameter.
-        warmup_steps: Steps over which the learning rate rises to its top.
+        warmup_steps: Steps over which the learning rate rises to its highest value.
         schedule: Learning rate after the warm-up: "constant", or falling to 0 at the end of the run,
             "linear" or as a "cosine".
-        clip_norm: Longest gradient; longer ones are scaled down to it. None for no limit.
+        clip_norm: Largest norm of the gradient; larger gradients are scaled down to it. None for no limit.
         precision: "no" for float32; "bf16" or "fp16" to compute in these and keep the weights in float32.
         accumulation_steps: Parts into which a batch is cut, in order, to save memory. A loss that compares
             rows sees the rows of one part only.

@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
-from ...errors import CapscoreError
+from ...errors import CapscoreError, Part, join_parts
 from ...files.sizes import LIST_BYTES, NESTED_LEVELS, ROW_BYTES, Limit, nested_too_deeply
 from .archives import PackedFileError, member_names, open_packed
 
@@ -47,23 +47,25 @@ class AnnotationError(CapscoreError, ValueError):
     """An annotation file is not what its benchmark documents.
 
     Args:
-        message: what was found and what was expected.
+        parts: Pieces of the message: what was found and what was expected.
         file: the file, and what is read from inside it if it is an archive.
         line: 1-based line, or None where none is at fault.
         entry: key or number of an entry in a JSON document.
     """
 
-    def __init__(self, message: str, *, file: str = "", line: int | None = None, entry: object = None):
-        self.message, self.file, self.line, self.entry = message, file, line, entry
+    def __init__(self, *parts: Part, file: str = "", line: int | None = None, entry: object = None):
+        self.message, self.file, self.line, self.entry = join_parts(parts), file, line, entry
+        self._given = parts
         place = [file] if file else []
         if line is not None:
             place.append(f"line {line}")
         if entry is not None:
             place.append(f"entry {entry!r}" if isinstance(entry, str) else f"entry {entry}")
-        super().__init__(f"{', '.join(place)}: {message}" if place else message)
+        before = (f"{', '.join(place)}: ",) if place else ()
+        super().__init__(*before, *parts)
 
     def __reduce__(self):
-        return _rebuild, (type(self), self.message, self.file, self.line, self.entry)
+        return _rebuild, (type(self), self._given, self.file, self.line, self.entry)
 
 
 class MissingAnnotations(AnnotationError):
@@ -71,9 +73,9 @@ class MissingAnnotations(AnnotationError):
 
 
 def _rebuild(
-    kind: type[AnnotationError], message: str, file: str, line: int | None, entry: object
+    kind: type[AnnotationError], parts: tuple[Part, ...], file: str, line: int | None, entry: object
 ) -> AnnotationError:
-    return kind(message, file=file, line=line, entry=entry)
+    return kind(*parts, file=file, line=line, entry=entry)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """The base of the loading scripts in `datasets_scripts/`: official annotation files and photos in, rows out.
 
-A script says which files its benchmark has, what is in them, and which photos belong to the rows; found,
-checked and downloaded are they here. Only `datasets` and the standard library are imported.
+A script says which files its benchmark has, what is in them, and which photos belong to the rows; this module
+finds, checks and downloads them. Only `datasets` and the standard library are imported.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any, ClassVar
 import datasets
 from datasets import Features, Value
 
-from ...errors import CapscoreError, InputError, ResultWriteError, warn
+from ...errors import CapscoreError, InputError, Part, ResultWriteError, Setting, warn
 from .annotation_files import AnnotationError, AnnotationSource, MissingAnnotations
 from .script import unpickled
 
@@ -314,22 +314,21 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
         known = self.FILES[name]
         if known.url and self.data_dir is None:
             return self._download(known)
-        raise MissingAnnotations(self._absence(name))
+        raise MissingAnnotations(*self._absence(name))
 
-    def _absence(self, name: str) -> str:
+    def _absence(self, name: str) -> tuple[Part, ...]:
         known = self.FILES[name]
         places = " or ".join(place.format(config=self.config.name) for place in known.names)
-        where = (
-            "no data_dir was given" if self.data_dir is None else f"not found under data_dir={self.data_dir}"
-        )
-        if self.data_dir is not None:
-            where = (
-                f"{where}{self._there(known)}"
-                if os.path.isdir(self.data_dir)
-                else f"data_dir={self.data_dir} is not a folder"
-            )
+        where: tuple[Part, ...]
+        given = Setting("data_dir", self.data_dir)
+        if self.data_dir is None:
+            where = ("no ", Setting("data_dir"), " was given")
+        elif os.path.isdir(self.data_dir):
+            where = ("not found under ", given, self._there(known))
+        else:
+            where = (given, " is not a folder")
         source = known.source or self.HOMEPAGE
-        return f"{self.name} ({self.config.name}) reads {places}: {where}. Get it from {source}"
+        return (f"{self.name} ({self.config.name}) reads {places}: ", *where, f". Get it from {source}")
 
     def _there(self, known: AnnotationFile) -> str:
         """What is there instead of a file: something else of its name, a similar name, or anything."""
@@ -396,7 +395,7 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
         if self.config.image_dir:
             folder = Path(os.path.abspath(os.path.expanduser(self.config.image_dir)))
             if not os.path.isdir(folder):
-                raise InputError(f"image_dir={folder} is not a folder")
+                raise InputError(Setting("image_dir", folder), " is not a folder")
             return [folder]
         if self.data_dir is None:
             return []

@@ -152,9 +152,9 @@ def config_name(slug: str, config: str | None) -> str:
     if config is None:
         config = kind.DEFAULT_CONFIG_NAME or (names[0] if len(names) == 1 else None)
     if config not in names:
-        given = "is needed" if config is None else f"{config!r} is not known"
+        given = "needs a configuration" if config is None else f"has no configuration {config!r}"
         raise InputError(
-            f"{slug}: a configuration {given}: one of {', '.join(names)}{_near(config, names)}",
+            f"{slug} {given}: expected one of {', '.join(names)}{_near(config, names)}",
             field="config",
         )
     return config
