@@ -94,6 +94,23 @@ def test_other_settings_are_refused(scored):
     assert "refs '1' against '5'" in done.output
 
 
+@pytest.mark.parametrize("empty", ["score", "skip"])
+def test_a_system_with_an_empty_caption_compares_with_one_without(scored, empty):
+    again = scored[1].with_name("other.jsonl")
+    lines = [json.loads(line) for line in scored[1].read_text().splitlines()]
+    lines[0]["bleu"] = 0.0 if empty == "score" else None
+    again.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    summary = json.loads(scored[1].with_name("large.summary.json").read_text())
+    stated = summary["metrics"]["bleu"]
+    stated["signature"] = stated["signature"].replace("|version", f"|empty:{empty}|version")
+    again.with_name("other.summary.json").write_text(json.dumps(summary))
+    done = run(scored[0], again, "-m", "bleu")
+    assert done.exit_code == (0 if empty == "score" else 1), done.output
+    if empty == "skip":  # a row that was left out is missing, whatever the setting is called
+        assert "--common-rows" in done.output and "different ways" not in done.output
+        assert run(scored[0], again, "-m", "bleu", "--common-rows").exit_code == 0
+
+
 def test_rows_are_matched_by_photo_and_language_and_time(tmp_path):
     first = rows([0.1, 0.2, 0.3], ("de", "en"))
     second = [{**row, "image": f"elsewhere/{row['image']}", "lang": row["language"]} for row in first]
