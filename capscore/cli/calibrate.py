@@ -15,7 +15,7 @@ from ..files.whole_file import write_text
 from .models import check_metrics, embedders, split_metrics
 from .options import OF_SCORE, AsJson, Force, Quiet, Seed, Split, column_option, metric_option
 from .request import argument, check_metric_options, flowing, metric_options, option
-from .terminal import UsageError, check_result_file, print_json
+from .terminal import UsageError, check_result_file, print_json, print_written
 
 if TYPE_CHECKING:
     from ..files.columns import ColumnNames
@@ -209,4 +209,6 @@ def show_calibrate(request: CalibrateRequest, document: dict[str, Any]) -> None:
     if request.as_json:
         print_json(document)
     elif not request.quiet:
-        print_table(document, make_console())
+        console = make_console()
+        print_table(document, console)
+        print_written(console, request.output)

@@ -22,6 +22,7 @@ from .terminal import (
     check_result_file,
     print_json,
     print_line,
+    print_written,
 )
 
 if TYPE_CHECKING:
@@ -210,3 +211,4 @@ def show_compare(request: CompareRequest, result: CompareResult) -> None:
         print_line(console, _matched(result.rows))
         for note in result.rows.notes:
             print_line(console, f"note: {note}")
+        print_written(console, request.output, request.markdown, request.report)

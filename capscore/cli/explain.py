@@ -23,6 +23,7 @@ from .terminal import (
     make_table,
     print_json,
     print_line,
+    print_written,
     speaks_unicode,
 )
 
@@ -270,7 +271,7 @@ def show_explain(request: ExplainRequest, result: ExplainResult) -> None:
     elif not request.quiet:
         _print(result.captions, result.scores, request.beta, request.missed)
         if request.target is not None:
-            print_line(make_console(), f"Written to {request.target}")
+            print_written(make_console(), request.target)
 
 
 # ---- the terminal ----

@@ -37,7 +37,7 @@ from .options import (
 )
 from .request import flowing, metric_options, option
 from .targets import Target, benchmark_targets, check_beside, targets_in_languages
-from .terminal import SKIPPED, UsageError, as_usage, check_result_file, print_json, say
+from .terminal import SKIPPED, UsageError, as_usage, check_result_file, print_json, print_written, say
 
 if TYPE_CHECKING:
     from ..benchmark import BenchmarkRun
@@ -419,6 +419,7 @@ def show_robustness(request: RobustnessRequest, result: RobustnessResult) -> int
         print_runs(result.runs, console)
         for run in result.agreed:
             print_run(run, console)
+        print_written(console, request.output, request.markdown, request.figure, request.bars)
     if not result.missed:
         return None
     if request.quiet or request.as_json:  # otherwise the tables say it

@@ -278,3 +278,10 @@ def listed_failures(failures: dict[int, tuple[int | None, str]]) -> list[dict[st
 def speaks_unicode() -> bool:
     """Whether standard output can show more than ASCII."""
     return (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "").startswith("utf")
+
+
+def print_written(console: Console, *paths: Path | None) -> None:
+    """Name the files that were written; None is an option that was not given."""
+    names = [str(path) for path in paths if path is not None]
+    if names:
+        print_line(console, f"Written to {', '.join(names)}")

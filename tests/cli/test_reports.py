@@ -85,3 +85,16 @@ def test_a_report_of_two_systems(systems, tmp_path):
 def test_photos_of_a_comparison_need_a_report(systems):
     result = run("compare", *systems, "--images", systems[0].parent)
     assert result.exit_code == 2 and "--images" in result.output and "--report" in result.output
+
+
+def test_what_was_written_is_named(systems, tmp_path):
+    scored = []
+    for path in systems:
+        scored.append(path.with_suffix(".scores.jsonl"))
+        assert run("score", path, "-m", "rouge_l", "-o", scored[-1]).exit_code == 0
+    made = [tmp_path / "c.json", tmp_path / "c.md", tmp_path / "c.html"]
+    options = ["-o", made[0], "--markdown", made[1], "--report", made[2]]
+    result = run("compare", *scored, *options, "--samples", 20)
+    assert result.exit_code == 0, result.output
+    assert f"Written to {', '.join(map(str, made))}" in result.output.replace("\n", " ")
+    assert "Written to" not in run("compare", *scored, "--samples", 20).output
