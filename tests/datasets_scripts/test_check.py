@@ -78,7 +78,7 @@ def test_a_missing_file_is_a_problem_of_its_configuration(flickr):
 
 def test_wrong_names_are_found_before_any_file_is_read(flickr):
     (flickr / "ExpertAnnotations.txt").write_text("damaged")
-    with pytest.raises(capscore.InputError, match=r"'crowd' is not known.*did you mean 'crowdflower'\?"):
+    with pytest.raises(capscore.InputError, match=r"no configuration 'crowd'.*did you mean 'crowdflower'\?"):
         check_benchmark("flickr8k_human", ["expert", "crowd"], data_dir=flickr)
     with pytest.raises(capscore.InputError, match=r"data_dir: .*nowhere is not a folder"):
         check_benchmark("flickr8k_human", data_dir=flickr / "nowhere")
