@@ -416,7 +416,7 @@ def test_familiar_columns():
         (["image", "caption", "refs", "reference_1"], "refs and reference_1 could each hold the references"),
         (
             ["image", "wert"],
-            "candidate_column: no column .* expected one of caption, candidate, prediction, hyp",
+            "candidate_column: no column .* expected one named caption, candidate, prediction, hyp",
         ),
     ],
 )
