@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..errors.visible import visible
 from ..files.console import make_console
@@ -98,6 +97,7 @@ def _print_rows(
     from rich.text import Text
 
     from ..files.row_source import CHUNK_ROWS
+    from ..show.reported_rows import photo_name
 
     image, caption = run.names.image, run.names.candidate
     columns: dict[str, list[str]] = {} if image is None else {"photo": []}
@@ -105,7 +105,7 @@ def _print_rows(
     for chunk in run.source.chunks(CHUNK_ROWS):
         columns["caption"] += ["" if text is None else str(text) for text in chunk.values(caption)]
         if image is not None:
-            columns["photo"] += [_name(value) for value in chunk.values(image)]
+            columns["photo"] += [photo_name(value) or "–" for value in chunk.values(image)]
     before = [*columns]
     texts = [[Text(visible(cell)) for cell in cells] for cells in zip(*columns.values(), strict=True)]
     if sum(max(len(name), 6) + 2 for name in scores) <= _MOST_WIDTH:
@@ -121,15 +121,6 @@ def _print_rows(
                 table.add_row(*shown, name, _number(part.scores[row]))
         table.columns[-2].no_wrap = True
     console.print(table)
-
-
-def _name(value: Any) -> str:
-    """How a photo is shown; one that is stored in the file has no name."""
-    return (
-        os.path.basename(value)
-        if isinstance(value, str | os.PathLike)
-        else (str(value) if isinstance(value, int) else "–")
-    )
 
 
 def _number(value: float) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
+from ..errors.visible import address_name
 from ..files.columns import is_missing, read_inputs
 from ..files.row_source import CHUNK_ROWS
 
@@ -74,7 +75,7 @@ def file_rows(
                 photo=_photo(image),
                 references=references,
                 language="" if not isinstance(language, str) else language,
-                name=_name(photos[row]),
+                name=photo_name(photos[row]),
             )
     return found
 
@@ -96,8 +97,13 @@ def _texts(value: Any) -> tuple[str, ...]:
     return tuple(str(text) for text in value) if isinstance(value, (list, tuple)) else ()
 
 
-def _name(value: Any) -> str:
+def photo_name(value: Any) -> str:
+    """How a cell that names a photo is shown: without its folder, and without secrets of an address.
+
+    >>> photo_name("photos/cat.jpg"), photo_name("https://me:pw@x.org/a.jpg?token=1"), photo_name(b"...")
+    ('cat.jpg', 'a.jpg?…', '')
+    """
     if isinstance(value, (str, os.PathLike)):
         text = os.fspath(value)
-        return "" if text[:5].lower() == "data:" else os.path.basename(text)
+        return "" if text[:5].lower() == "data:" else os.path.basename(address_name(text))
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else ""

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from capscore import CapscoreError
+from capscore.show.reported_rows import photo_name
 from capscore.show.score_report import ReportedMetric, ReportedRow, row_lists, write_score_report
 
 NAN = float("nan")
@@ -132,3 +133,9 @@ def test_what_cannot_be_reported(tmp_path, metrics, languages):
             tmp_path / "x.html", title="", metrics=[], languages=[], rows_of=lambda numbers: {}
         )
     assert not list(tmp_path.iterdir())
+
+
+def test_names_of_photos_hold_no_secrets():
+    assert photo_name("https://me:word@x.org/dir/a.jpg?token=key#part") == "a.jpg?…"
+    assert photo_name("data:image/png;base64,AAAA") == "" and photo_name({"bytes": b""}) == ""
+    assert (photo_name("dir/a.jpg"), photo_name(42), photo_name(True)) == ("a.jpg", "42", "")
