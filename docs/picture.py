@@ -50,9 +50,10 @@ class ScoredCaption:
 def scored_captions(image: Image.Image, captions: dict[str, str]) -> list[ScoredCaption]:
     """Captions of one photo (language → text), scored by MCS and marked by InfoMetIC."""
     texts, languages, photos = [*captions.values()], [*captions], [image] * len(captions)
-    marks = capscore.load("infometic", backbone="embedded", cache=False)
+    backbone = capscore.load_backbone("embedded")
+    marks = capscore.load("infometic", backbone=backbone, cache=False)
     explained = explained_captions(texts, marks.score(texts, photos, language=languages))
-    scores = capscore.load("mcs", backbone="embedded", cache=False).score(texts, photos, language=languages)
+    scores = capscore.load("mcs", backbone=backbone, cache=False).score(texts, photos, language=languages)
     return [
         ScoredCaption(language, marked, float(score), float(rank))
         for language, marked, score, rank in zip(

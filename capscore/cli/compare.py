@@ -170,7 +170,7 @@ def run_compare(request: CompareRequest) -> CompareResult:
         write_text(request.markdown, f"{to_markdown(compared)}- {_matched(rows)}\n")
     if request.report is not None:
         notes = [_matched(rows), *rows.notes]
-        write_systems(request.report, rows, systems, compared, images=request.images, notes=notes)
+        write_systems(request.report, rows, compared, images=request.images, notes=notes)
     return result
 
 

@@ -76,7 +76,6 @@ def write_scores(
 def write_systems(
     path: Path,
     rows: SystemRows,
-    systems: Mapping[str, Path],
     compared: Sequence[ComparedMetric],
     *,
     images: Path | None = None,
@@ -87,7 +86,6 @@ def write_systems(
     Args:
         path: File of the page.
         rows: Their scores on the same rows.
-        systems: System → its file of scored rows.
         compared: Comparisons per metric, in the order of `rows.scores`.
         images: Folder of the photos; None for that of the first file.
         notes: Sentences that a reader needs.
@@ -98,12 +96,11 @@ def write_systems(
     """
     from ..files.columns import find_columns
     from ..files.image_folder import ImageFolder
-    from ..files.read import open_rows
     from ..show.reported_rows import file_rows
     from ..show.score_report import ReportedMetric, ReportedRow, write_score_report
     from ..show.systems_table import differences
 
-    sources = {name: open_rows(file) for name, file in systems.items()}
+    sources = rows.sources
     names = {
         name: find_columns(
             source.columns,
@@ -137,7 +134,7 @@ def write_systems(
     n = len(next(iter(metrics[0].scores.values())))
     return write_score_report(
         path,
-        title=f"{' and '.join(systems) if len(systems) == 2 else f'{len(systems)} systems'}: {n:,} rows",
+        title=f"{' and '.join(sources) if len(sources) == 2 else f'{len(sources)} systems'}: {n:,} rows",
         metrics=metrics,
         languages=rows.languages or [],
         rows_of=rows_of,

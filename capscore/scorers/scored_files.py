@@ -43,6 +43,7 @@ class SystemRows:
         signatures: Metric → signature, where a summary states it.
         corpus: Metric → system → numbers of all rows together, which are no means.
         notes: Remarks that a reader needs.
+        sources: System → its file.
         places: System → number of each row in its file, counted from 0.
         image_column: Column of photos of the first system's file; None without one.
     """
@@ -55,6 +56,7 @@ class SystemRows:
     signatures: dict[str, str]
     corpus: dict[str, dict[str, dict[str, float]]]
     notes: list[str]
+    sources: dict[str, RowSource]
     places: dict[str, list[int]]
     image_column: str | None
 
@@ -147,6 +149,7 @@ def read_systems(
         signatures={c: s for c in columns for s in [systems[0].signature(c)] if s},
         corpus={c: found for c in columns if (found := _corpus(systems, c))},
         notes=notes,
+        sources={system.name: system.source for system in systems},
         places={system.name: list(rows) for system, rows in zip(systems, places, strict=True)},
         image_column=next(iter(systems[0].columns["photo"]), None),
     )

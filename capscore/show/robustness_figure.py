@@ -75,10 +75,9 @@ def write_dots(runs: Sequence[RobustnessRun], path: str | Path) -> Path:
     """
     found = _drawn(runs)
     heights = [0.55 + 0.17 * len(_kinds(group)) * (len(group.metrics) + 1) for group in found]
-    labels = [f"{metric}, published" for group in found for metric in group.metrics]
+    labels = {label for group in found for label in _dot_labels(group)}
     columns = 2 if max(map(len, labels)) <= 36 else 1
-    n_labels = len({label for group in found for label in _dot_labels(group)})
-    height = sum(heights) + 0.5 + 0.17 * (-(-n_labels // columns)) + 0.2 * len(found)
+    height = sum(heights) + 0.5 + 0.17 * (-(-len(labels) // columns)) + 0.2 * len(found)
     figure = figure_class()(figsize=(7.5, height), layout="constrained")
     panels = figure.subplots(len(found), 1, squeeze=False, height_ratios=heights)[:, 0]
     for panel, group in zip(panels, found, strict=True):
