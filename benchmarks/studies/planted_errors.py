@@ -214,7 +214,6 @@ def score_photos(
 ) -> tuple[dict[Row, Scored], dict[str, Seen]]:
     """Score every row with its image in one call; also the embeddings of each photo."""
     from capscore.images.load import load_image
-    from capscore.infometic.boxes import crops
 
     images = [str(photos[row.photo].image) for row in rows]
     scores = scorer.score([row.caption for row in rows], images, language=[row.language for row in rows])
@@ -230,12 +229,8 @@ def score_photos(
     seen = {}
     for name, own in boxes.items():
         image = load_image(str(photos[name].image))
-        whole = scorer.embedder.images([image])
-        regions = np.zeros((0, scorer.backbone.dim), np.float32)
-        if own:
-            found = scorer.embedder.images(crops(image, np.array(own)))
-            regions = found.matrix[found.index]
-        seen[name] = Seen(whole.matrix[whole.index[0]], regions)
+        (shown,) = scorer.embedder.regions([image], [np.array([(0, 0, *image.size), *own])])
+        seen[name] = Seen(shown[0], shown[1:])
     return scored, seen
 
 

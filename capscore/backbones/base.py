@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import CapscoreError, Part, Setting
+from ..errors import CapscoreError, InputError, Part, Setting
+from ..images.boxes import check_boxes, crops, normalised
 from ..text.languages import language_code
 
 if TYPE_CHECKING:
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
     import torch
     from PIL import Image
 
+# CLIPScore's weight (Hessel et al. 2021, section 3).
+PUBLISHED_W = 2.5
+# Photos or crops that `Backbone.encode_region_batch` gives to the image tower at once.
+_REGION_BATCH = 32
 # Texts that most tokenizers read as a single piece.
 _PROBES = ("a", "dog", ".", "1", "的")
 DTYPES = {
@@ -97,6 +102,9 @@ class Backbone(ABC):
         prefix: Text put before every candidate and reference; "" for none.
         max_tokens: Context length, special tokens included.
         logit_scale: Factor (not its logarithm) on cosines during the model's training.
+        w: Factor on cosines of photo and text in CLIPScore and the metrics built on it. A backbone whose
+            photos and texts lie further apart or closer together than CLIP's brings them to the scale of its
+            cosines of two texts by a factor of its own.
         languages: BCP 47 primary subtags of the text tower's training languages, or None if not known.
         dtype: "float32", "bfloat16" or "float16".
         device: Device of the towers, such as "cpu" or "cuda:0".
@@ -104,6 +112,8 @@ class Backbone(ABC):
             preprocessing, tokenizer, context length.
         recipe: Recipe in `training/` that fine-tuned its text tower, such as "pr_mcs"; "" if none did.
         unit_rows: Whether its rows have unit length, as all have except some of `features.as_read`.
+        has_feature_map: Whether the image tower gives a photo and all of its regions from one pass, by
+            `feature_maps`, `encode_maps` and `encode_map_regions`. Other towers embed crops.
 
     Revision and fingerprint are computed when a backbone is made: after training a tower, use the backbone
     that `remade` returns.
@@ -115,12 +125,14 @@ class Backbone(ABC):
     prefix: str = ""
     max_tokens: int
     logit_scale: float
+    w: float = PUBLISHED_W
     languages: frozenset[str] | None = None
     dtype: str = "float32"
     device: str = "cpu"
     fingerprint: str
     recipe: str = ""
     unit_rows: bool = True
+    has_feature_map: bool = False
 
     @abstractmethod
     def preprocess(self, image: Image.Image) -> torch.Tensor:
@@ -210,6 +222,102 @@ class Backbone(ABC):
         if not len(texts):
             return np.zeros((0, self.dim), np.float32)
         return self.encode_tokens(self.tokenize(texts).ids)
+
+    # ------------------------------------------------------------- regions
+
+    def encode_regions(self, image: Image.Image, boxes: Any) -> np.ndarray:
+        """Regions of one RGB image → float32 (k, d), rows of unit length.
+
+        They come from one pass over the image if the image tower has a feature map, otherwise from its crops.
+        The box of the whole image gives the embedding of the image.
+
+        Args:
+            image: Upright RGB image.
+            boxes: k boxes (left, top, right, bottom) in pixels, counted from the image's upper left corner;
+                what `capscore.images.boxes.check_boxes` takes. Boxes are clipped to the image.
+
+        Raises:
+            InputError: a box that is not four finite numbers, has no area, or lies outside the image; the
+                message has its number, counted from 0.
+
+        >>> from PIL import Image
+        >>> from capscore import load_backbone
+        >>> photo, boxes = Image.new("RGB", (64, 48), "red"), [[0, 0, 32, 48], [8, 8, 9, 9]]
+        >>> load_backbone("embedded", device="cpu").encode_regions(photo, boxes).shape
+        (2, 512)
+        """
+        return self._encode_checked([image], [check_boxes(boxes, image.size)])[0]
+
+    def encode_region_batch(self, images: Sequence[Image.Image], boxes: Sequence[Any]) -> list[np.ndarray]:
+        """Regions of n RGB images → n float32 (k, d), as `encode_regions` gives them, in full batches.
+
+        Args:
+            images: n upright RGB images.
+            boxes: Boxes of each image, as `encode_regions` takes them.
+
+        Raises:
+            InputError: a box that cannot be used, named with the number of its image as the row, or another
+                number of lists of boxes than of images.
+        """
+        if len(images) != len(boxes):
+            raise InputError(
+                f"{len(boxes)} lists of boxes for {len(images)} images; expected one for each", field="boxes"
+            )
+        checked = [
+            check_boxes(own, image.size, row=row)
+            for row, (image, own) in enumerate(zip(images, boxes, strict=True))
+        ]
+        return self._encode_checked(images, checked)
+
+    def _encode_checked(self, images: Sequence[Image.Image], boxes: list[np.ndarray]) -> list[np.ndarray]:
+        if not boxes:
+            return []
+        rows: list[np.ndarray] = [np.zeros((0, self.dim), np.float32)]
+        if self.has_feature_map:
+            asked = [place for place, own in enumerate(boxes) if len(own)]
+            for start in range(0, len(asked), _REGION_BATCH):
+                part = asked[start : start + _REGION_BATCH]
+                maps = self.feature_maps([self.preprocess(images[place]) for place in part])
+                shares = [normalised(boxes[place], images[place].size) for place in part]
+                rows.append(self.encode_map_regions(maps, shares))
+        else:
+            waiting: list[torch.Tensor] = []
+            for image, own in zip(images, boxes, strict=True):
+                for box in own:
+                    waiting += [self.preprocess(crop) for crop in crops(image, box)]
+                    if len(waiting) == _REGION_BATCH:
+                        rows.append(self.encode_pixels(waiting))
+                        waiting = []
+            if waiting:
+                rows.append(self.encode_pixels(waiting))
+        return np.split(np.concatenate(rows), np.cumsum([len(own) for own in boxes])[:-1])
+
+    def feature_maps(self, pixels: Sequence[torch.Tensor]) -> torch.Tensor:
+        """A batch of `preprocess` results → feature maps (n, channels, height, width) on the device.
+
+        Raises:
+            CapscoreError: this backbone's image tower has no feature map.
+        """
+        raise self._no_feature_map()
+
+    def encode_maps(self, maps: torch.Tensor) -> np.ndarray:
+        """`feature_maps` → what `encode_pixels` gives for the same photos, float32 (n, d)."""
+        raise self._no_feature_map()
+
+    def encode_map_regions(self, maps: torch.Tensor, boxes: Sequence[np.ndarray]) -> np.ndarray:
+        """`feature_maps` of n photos → float32 (k_1 + … + k_n, d), rows of unit length.
+
+        Args:
+            maps: (n, channels, height, width).
+            boxes: n arrays (k_i, 4), left, top, right, bottom as shares of the photo's width and height, in
+                [0, 1].
+        """
+        raise self._no_feature_map()
+
+    def _no_feature_map(self) -> CapscoreError:
+        return CapscoreError(
+            f"the backbone {self.name!r} has no feature map: encode_regions embeds crops of the photo"
+        )
 
     # ------------------------------------------------------------- fine-tuning
 

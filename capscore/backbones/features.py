@@ -52,6 +52,7 @@ class _FeatureBackbone(Backbone):
         self.name, self.revision, self.recipe = backbone.name, backbone.revision, backbone.recipe
         self.dim, self.prefix, self.logit_scale = backbone.dim, backbone.prefix, backbone.logit_scale
         self.languages, self.dtype, self.device = backbone.languages, backbone.dtype, backbone.device
+        self.w, self.has_feature_map = backbone.w, backbone.has_feature_map and unit
         self.max_tokens = min(caption_tokens or backbone.max_tokens, backbone.max_tokens)
         self._after: list[int] = []
         if self.max_tokens < backbone.max_tokens:
@@ -70,6 +71,15 @@ class _FeatureBackbone(Backbone):
         return (
             self._backbone.encode_pixels(pixels) if self.unit_rows else self._backbone.pixel_features(pixels)
         )
+
+    def feature_maps(self, pixels: Sequence[torch.Tensor]) -> torch.Tensor:
+        return self._backbone.feature_maps(pixels)
+
+    def encode_maps(self, maps: torch.Tensor) -> np.ndarray:
+        return self._backbone.encode_maps(maps)
+
+    def encode_map_regions(self, maps: torch.Tensor, boxes: Sequence[np.ndarray]) -> np.ndarray:
+        return self._backbone.encode_map_regions(maps, boxes)
 
     def tokenize(self, texts: Sequence[str]) -> Tokens:
         whole, most = self._backbone.tokenize(texts), self.max_tokens

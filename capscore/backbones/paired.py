@@ -123,6 +123,7 @@ class PairedBackbone(TrainableBackbone):
         self.dim, self.prefix, self.languages = text.dim, options.prefix, options.languages
         self.max_tokens = text.max_tokens
         self.logit_scale = image.logit_scale if logit_scale is None else logit_scale
+        self.w, self.has_feature_map = image.w, image.has_feature_map
         self.device, self.dtype = device, dtype
         self._image, self._text, self._settings = image, text, settings
         self._identify(options.revision)
@@ -146,6 +147,15 @@ class PairedBackbone(TrainableBackbone):
 
     def encode_pixels(self, pixels: Sequence[torch.Tensor]) -> np.ndarray:
         return self._image.encode_pixels(pixels)
+
+    def feature_maps(self, pixels: Sequence[torch.Tensor]) -> torch.Tensor:
+        return self._image.feature_maps(pixels)
+
+    def encode_maps(self, maps: torch.Tensor) -> np.ndarray:
+        return self._image.encode_maps(maps)
+
+    def encode_map_regions(self, maps: torch.Tensor, boxes: Sequence[np.ndarray]) -> np.ndarray:
+        return self._image.encode_map_regions(maps, boxes)
 
     def tokenize(self, texts: Sequence[str]) -> Tokens:
         return self._text.tokenize(texts)

@@ -133,8 +133,8 @@ def run_explain(request: ExplainRequest) -> ExplainResult:
     Raises:
         UsageError, InputError: An option is wrong, or the photo.
     """
+    from ..images.boxes import check_boxes
     from ..images.load import load_image
-    from ..infometic.boxes import check_boxes
     from ..text.word_classes import length_problem
 
     boxes = None if request.boxes is None else _read_boxes(request.boxes)

@@ -25,6 +25,7 @@ from ..backbones.base import Backbone, fingerprint_of
 from ..errors import CapscoreError, ImageError, InputError, Setting
 from ..files.interrupts import before_the_end
 from ..files.progress import progress_bar
+from ..images.boxes import crops, normalised
 from ..images.decoding import DECODING
 from ..images.downloads import Downloads
 from ..images.in_flight import IN_FLIGHT, Ticket
@@ -32,6 +33,7 @@ from ..images.load import content_key, load_counted_image, load_with_ticket, pix
 from ..images.sequence import check_images
 
 if TYPE_CHECKING:
+    import torch
     from PIL import Image
 
     from .cache import EmbeddingCache
@@ -51,6 +53,8 @@ SETTLED_NS = 2_000_000_000
 ENCODING = 1
 # decoded images that are shown to an `ImageReader` together, or fewer if they are large
 SHOWN_AT_ONCE = 16
+# pixels of crops that are in memory at once, but for one larger crop: 48 MB
+CROPPED_PIXELS = 2**24
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +84,16 @@ class ImageReader(Protocol):
 
     def look(self, images: Mapping[str, Image.Image]) -> None:
         """Called with up to `SHOWN_AT_ONCE` decoded images, by key; each wanted image comes once."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Shown:
+    """An image that an `ImageReader` is looking at, its key, and its feature map (c, h, w) if it has one."""
+
+    image: Image.Image
+    key: str
+    backbone: Backbone
+    feature_map: torch.Tensor | None
 
 
 class _Distinct:
@@ -155,6 +169,8 @@ class Embedder:
         self._turn = threading.RLock()
         self._memory: OrderedDict[str, np.ndarray] = OrderedDict()
         self._path_keys: OrderedDict[str, tuple[tuple[int, ...], str]] = OrderedDict()
+        # by identity, while a reader looks at them
+        self._shown: dict[int, _Shown] = {}
 
     def of(self, backbone: Backbone) -> Embedder:
         """An embedder of another backbone with the same settings and the same cache on disk."""
@@ -168,7 +184,8 @@ class Embedder:
 
     def __getstate__(self) -> dict[str, Any]:
         """State for a copy in another process: without the lock, and without what memory holds."""
-        return {**self.__dict__, "_turn": None, "_memory": OrderedDict(), "_path_keys": OrderedDict()}
+        empty: dict[str, Any] = {"_memory": OrderedDict(), "_path_keys": OrderedDict(), "_shown": {}}
+        return {**self.__dict__, "_turn": None, **empty}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -219,6 +236,30 @@ class Embedder:
             if key in broken and row not in failures:
                 failures[row] = broken[key].at(row, "image")
         return distinct.rows(["" if row in failures else key for row, key in enumerate(keys)], failures)
+
+    def regions(self, images: Sequence[Image.Image], boxes: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Embed regions of decoded images, each distinct one once, from the cache if it is there.
+
+        A backbone with a feature map gives all regions of an image from one pass over it, and from the same
+        pass as the image's own embedding while an `ImageReader` looks at the image. Other backbones embed
+        crops, which are cached by their pixels.
+
+        Args:
+            images: n upright RGB images.
+            boxes: n float arrays (k_i, 4), left, top, right, bottom in pixels within the image, with an area,
+                as `capscore.images.boxes.check_boxes` returns them.
+
+        Returns:
+            n float32 (k_i, d), rows of unit length (as long as the backbone's rows).
+        """
+        if not images:
+            return []
+        with self._turn:
+            if self.backbone.has_feature_map:
+                rows = self._regions_of_maps(images, boxes)
+            else:
+                rows = self._regions_of_crops(images, boxes)
+        return np.split(rows, np.cumsum([len(own) for own in boxes])[:-1])
 
     def texts(self, texts: Sequence[str], *, prefix: str = "") -> EmbeddedRows:
         """Embed one text per row, each with `prefix` before it."""
@@ -365,14 +406,31 @@ class Embedder:
 
         batch: dict[str, Any] = {}
         shown: dict[str, tuple[Image.Image, Ticket]] = {}
+        maps: dict[str, torch.Tensor] = {}
 
         def embed() -> None:
-            write(list(batch), self.backbone.encode_pixels(list(batch.values())), None)
+            pixels = list(batch.values())
+            if wanted and self.backbone.has_feature_map:
+                fresh = self.backbone.feature_maps(pixels)
+                maps.update({key: own for key, own in zip(batch, fresh, strict=True) if key in wanted})
+                write(list(batch), self.backbone.encode_maps(fresh), None)
+            else:
+                write(list(batch), self.backbone.encode_pixels(pixels), None)
             batch.clear()
 
         def show() -> None:
             if reader is not None and shown:
-                reader.look({key: image for key, (image, _) in shown.items()})
+                if batch and self.backbone.has_feature_map:
+                    embed()  # the reader may ask for regions, which come from the same maps
+                self._shown.update(
+                    (id(image), _Shown(image, key, self.backbone, maps.get(key)))
+                    for key, (image, _) in shown.items()
+                )
+                try:
+                    reader.look({key: image for key, (image, _) in shown.items()})
+                finally:
+                    self._shown.clear()
+                    maps.clear()
             tickets = [ticket for _, ticket in shown.values()]
             shown.clear()
             for ticket in tickets:
@@ -413,6 +471,76 @@ class Embedder:
                 embed()
             show()
         return broken
+
+    # ----------------------------------------------------------------- regions
+
+    def _regions_of_crops(self, images: Sequence[Image.Image], boxes: Sequence[np.ndarray]) -> np.ndarray:
+        rows: list[np.ndarray] = [np.zeros((0, self.backbone.dim), np.float32)]
+        waiting: list[Image.Image] = []
+
+        def embed() -> None:
+            if waiting:
+                embedded = self.images(waiting)
+                rows.append(embedded.matrix[embedded.index])
+                waiting.clear()
+
+        pixels = 0
+        for image, own in zip(images, boxes, strict=True):
+            for box in own:
+                (crop,) = crops(image, box)
+                pixels += crop.width * crop.height
+                if pixels > CROPPED_PIXELS:
+                    embed()
+                    pixels = crop.width * crop.height
+                waiting.append(crop)
+        embed()
+        return np.concatenate(rows)
+
+    def _regions_of_maps(self, images: Sequence[Image.Image], boxes: Sequence[np.ndarray]) -> np.ndarray:
+        keys = [
+            [_region_key(key, box) for box in np.asarray(own, np.float64)]
+            for key, own in zip([self._key_of(image) for image in images], boxes, strict=True)
+        ]
+        distinct = self._look_up(key for own in keys for key in own)
+        # image → its regions that no cache had, each once
+        missing = []
+        seen: set[str] = set()
+        for place, own in enumerate(keys):
+            fresh = {key: row for row, key in enumerate(own) if key in distinct.missing and key not in seen}
+            seen.update(fresh)
+            if fresh:
+                missing.append((place, fresh))
+        with self._writer(distinct) as write:
+            for start in range(0, len(missing), self.image_batch):
+                part = missing[start : start + self.image_batch]
+                maps = self._maps_of([images[place] for place, _ in part])
+                shares = [
+                    normalised(boxes[place][list(fresh.values())], images[place].size)
+                    for place, fresh in part
+                ]
+                rows = self.backbone.encode_map_regions(maps, shares)
+                write([key for _, fresh in part for key in fresh], rows, None)
+        found = distinct.rows([key for own in keys for key in own], {})
+        return found.matrix[found.index]
+
+    def _key_of(self, image: Image.Image) -> str:
+        shown = self._shown.get(id(image))
+        return content_key(image) if shown is None else shown.key
+
+    def _maps_of(self, images: Sequence[Image.Image]) -> torch.Tensor:
+        """Feature maps of a batch; those that the image's own embedding came from are not made again."""
+        import torch
+
+        maps: list[torch.Tensor | None] = []
+        for image in images:
+            shown = self._shown.get(id(image))
+            maps.append(shown.feature_map if shown and shown.backbone is self.backbone else None)
+        without = [place for place, own in enumerate(maps) if own is None]
+        if without:
+            fresh = self.backbone.feature_maps([self.backbone.preprocess(images[row]) for row in without])
+            for place, own in zip(without, fresh, strict=True):
+                maps[place] = own
+        return torch.stack([own for own in maps if own is not None])
 
     # ------------------------------------------------------------------- texts
 
@@ -498,6 +626,13 @@ class Embedder:
     def _bar(self, label: str, total: int) -> AbstractContextManager[Callable[[int], None]]:
         quick = self.progress is None and total <= 2 * self.text_batch
         return progress_bar(label, total, shown=False if quick else self.progress)
+
+
+def _region_key(image_key: str, box: np.ndarray) -> str:
+    """The content key of a region: of its image, and of its box in pixels."""
+    digest = xxhash.xxh3_128(f"{image_key}|".encode())
+    digest.update(np.ascontiguousarray(box, "<f8").tobytes())
+    return f"region:{digest.hexdigest()}"
 
 
 @contextmanager

@@ -37,6 +37,7 @@ FORMER_NAMES = {
     "demo_app": "show.demo_app",
     "evaluate_module": "scorers.evaluate_module",
     "explain_app": "show.explain_app",
+    "infometic.boxes": "images.boxes",
     "infometic.drawing": "show.explain_picture",
     "infometic.explain_page": "show.explain_page",
     "infometic.explained": "show.explained",

@@ -39,7 +39,7 @@ from ..backbones.checkpoint import (
 )
 from ..backbones.download import fetch, needed_files, offline_variable
 from ..errors import BackboneUnavailable, CapscoreError, InputError, Setting
-from .boxes import suppress
+from ..images.boxes import suppress
 from .regions import MOST, OPEN_VOCABULARY, RegionFinder, Regions, check_names
 
 if TYPE_CHECKING:

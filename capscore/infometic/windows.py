@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..backbones.base import fingerprint_of
-from .boxes import areas, crops, overlaps, suppress
+from ..images.boxes import areas, overlaps, suppress
 from .regions import MOST, RegionFinder, Regions
 
 if TYPE_CHECKING:
@@ -61,11 +61,10 @@ class WindowFinder(RegionFinder):
         Confidences are `contrast` mapped to [0, 1]: (1 + contrast / 2) / 2.
         """
         found = []
-        for image in images:
-            boxes = windows(image.size)
-            rows = self.embedder.images(crops(image, boxes))
+        listed = [windows(image.size) for image in images]
+        for boxes, rows in zip(listed, self.embedder.regions(images, listed), strict=True):
             if len(boxes) > 1:
-                values = contrast(boxes, rows.matrix[rows.index])[1:]
+                values = contrast(boxes, rows)[1:]
                 boxes = boxes[1:]
             else:
                 values = np.zeros(1)

@@ -13,7 +13,7 @@ import numpy as np
 from .backbone_scorer import BackboneScorer
 from .base import PreparedRows, Scores
 from .cider import Consensus
-from .clip_score import W, clip_score
+from .clip_score import clip_score
 from .options import EMPTY, OPTIONS
 from .ref_clip_score import ref_clip_score
 from .reference_scorer import Texts
@@ -63,14 +63,17 @@ class CLIPCIDEr(BackboneScorer):
         return self.clip == "ref_clip_score"
 
     def constants(self) -> dict[str, object]:
-        return {"clip": self.clip, "w": W}
+        return {"clip": self.clip, "w": self.backbone.w}
 
     def language_problem(self, code: str) -> str:
         return self.consensus.language_problem(code)
 
     def combine(self, values: dict[str, np.ndarray]) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        image, cider = values["image_cosine"], values["cider"]
-        term = ref_clip_score(image, values["text_cosine"]) if self.compares_texts else clip_score(image)
+        image, cider, w = values["image_cosine"], values["cider"], self.backbone.w
+        if self.compares_texts:
+            term = ref_clip_score(image, values["text_cosine"], w)
+        else:
+            term = clip_score(image, w)
         return (term + cider) / 2, {"clip_term": term, "cider": cider}
 
     def finish(self, rows: PreparedRows) -> Scores:

@@ -1,15 +1,17 @@
-"""CLIPScore (Hessel et al. 2021): w · max(cos(candidate, image), 0), w = 2.5.
+"""CLIPScore (Hessel et al. 2021): w · max(cos(candidate, image), 0).
 
-In: captions and images. Out: one score per row in [0, 2.5], and their mean.
+In: captions and images. Out: one score per row in [0, w], and their mean. As published, w = 2.5; a backbone
+with cosines on another scale has a w of its own, which the signature names.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from ..backbones.base import PUBLISHED_W
 from .backbone_scorer import BackboneScorer
 
-W = 2.5
+W = PUBLISHED_W
 
 
 def clip_score(image_cosines: np.ndarray, w: float = W) -> np.ndarray:
@@ -27,7 +29,7 @@ class CLIPScore(BackboneScorer):
     metric = "clip_score"
 
     def constants(self) -> dict[str, object]:
-        return {"w": W}
+        return {"w": self.backbone.w}
 
     def combine(self, values: dict[str, np.ndarray]) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        return clip_score(values["image_cosine"]), {}
+        return clip_score(values["image_cosine"], self.backbone.w), {}

@@ -15,15 +15,16 @@ import numpy as np
 
 from ..backbones.base import fingerprint_of
 from ..errors import InputError
-from ..infometic.boxes import check_boxes, crops, normalised
+from ..images.boxes import check_boxes, normalised
 from ..infometic.choose import choose
+from ..infometic.regions import Regions
 
 if TYPE_CHECKING:
     from PIL import Image
 
     from ..backbones.base import Backbone
     from ..embedding.embedder import Embedder
-    from ..infometic.regions import RegionFinder, Regions
+    from ..infometic.regions import RegionFinder
 
 REMEMBERED = 2048  # images whose regions stay in memory from call to call
 # an image, and the boxes that were given for it ("" for none)
@@ -74,7 +75,11 @@ class RegionMaker:
     def find(self, images: Sequence[Image.Image]) -> list[ImageRegions]:
         """The regions of images, found and chosen."""
         found = self.finder.find(images) if images else []
-        return [self._choose(image, regions) for image, regions in zip(images, found, strict=True)]
+        embedded = self.embedder.regions(images, [regions.boxes for regions in found])
+        return [
+            self._choose(_image_regions(image, regions, rows), regions)
+            for image, regions, rows in zip(images, found, embedded, strict=True)
+        ]
 
     def at(self, image: Image.Image, boxes: Any, row: int) -> ImageRegions:
         """The regions at given boxes.
@@ -83,11 +88,11 @@ class RegionMaker:
             InputError: a box that cannot be used; names the row.
         """
         checked = check_boxes(boxes, image.size, row=row)
-        regions = self._embed(image, checked, np.ones(len(checked)), ("",) * len(checked))
-        return replace(regions, given=True)
+        given = Regions(checked, np.ones(len(checked)), ("",) * len(checked))
+        (rows,) = self.embedder.regions([image], [checked])
+        return replace(_image_regions(image, given, rows), given=True)
 
-    def _choose(self, image: Image.Image, found: Regions) -> ImageRegions:
-        all_regions = self._embed(image, found.boxes, found.confidences, found.labels)
+    def _choose(self, all_regions: ImageRegions, found: Regions) -> ImageRegions:
         places = np.zeros(0, np.int64)
         if len(found):
             rows = unit_rows_of(self.embedder.backbone, all_regions.embeddings)
@@ -101,14 +106,10 @@ class RegionMaker:
             embeddings=all_regions.embeddings[places],
         )
 
-    def _embed(
-        self, image: Image.Image, boxes: np.ndarray, confidences: np.ndarray, labels: tuple[str, ...]
-    ) -> ImageRegions:
-        embeddings = np.zeros((0, self.embedder.backbone.dim), np.float32)
-        if len(boxes):
-            embedded = self.embedder.images(crops(image, boxes))
-            embeddings = embedded.matrix[embedded.index]
-        return ImageRegions(boxes, normalised(boxes, image.size), confidences, labels, embeddings, image.size)
+
+def _image_regions(image: Image.Image, regions: Regions, rows: np.ndarray) -> ImageRegions:
+    shares = normalised(regions.boxes, image.size)
+    return ImageRegions(regions.boxes, shares, regions.confidences, regions.labels, rows, image.size)
 
 
 def unit_rows_of(backbone: Backbone, rows: np.ndarray) -> np.ndarray:

@@ -1,6 +1,7 @@
 """PR-MCS (Kim et al. 2023, section 3.4): MCS with a text tower that was fine-tuned to notice lexical noise.
 
-In: captions in languages of the backbone, and images. Out: one score per row in [0, 2.5], and their mean.
+In: captions in languages of the backbone, and images. Out: one score per row in [0, w], and their mean;
+w is the backbone's, 2.5 for most.
 """
 
 from __future__ import annotations

@@ -35,11 +35,11 @@ class RefCLIPScore(BackboneScorer):
     needs_references = True
 
     def constants(self) -> dict[str, object]:
-        return {"w": W}
+        return {"w": self.backbone.w}
 
     def combine(self, values: dict[str, np.ndarray]) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        image, text = values["image_cosine"], values["text_cosine"]
-        return ref_clip_score(image, text), {
-            "clip_score": clip_score(image),
+        image, text, w = values["image_cosine"], values["text_cosine"], self.backbone.w
+        return ref_clip_score(image, text, w), {
+            "clip_score": clip_score(image, w),
             "text_score": np.maximum(text, 0.0),
         }

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import CapscoreError, MissingExtraError
 from ..scorers import load, scorer_class
-from ..scorers.clip_score import W
 from .app_inputs import example_photo, given_captions, given_photo, given_text, lines_in
 from .app_parts import (
     ABOUT,
@@ -190,7 +189,7 @@ def _score(
     code = language_in(language)
     scorer = loaded.get()
     scores = scorer.score(lines, [photo] * len(lines), lists, code)
-    terms = [_terms(scores, row) for row in range(len(lines))]
+    terms = [_terms(scorer, scores, row) for row in range(len(lines))]
     return _bars(lines, scores, terms) + warnings_html(_notes(scorer, scores, code)), scores.signature
 
 
@@ -251,15 +250,16 @@ def _bars(captions: list[str], scores: Scores, terms: list[list[str]]) -> str:
     return render("bars.html", rows=rows, best=best, top=max(1.0, math.ceil(2 * best) / 2))
 
 
-def _terms(scores: Scores, row: int) -> list[str]:
+def _terms(scorer: BackboneScorer, scores: Scores, row: int) -> list[str]:
     """The parts of a score."""
     if "text_score" in scores.components:
         return [
             f"with the photo {scores.components['clip_score'][row]:.3f}",
             f"with the nearest reference {scores.components['text_score'][row]:.3f}",
         ]
-    cosine = scores.scores[row] / W
-    return [f"{W:g} × cosine {cosine:.3f}" if cosine > 0 else "cosine 0 or below"]
+    w = scorer.backbone.w
+    cosine = scores.scores[row] / w
+    return [f"{w:g} × cosine {cosine:.3f}" if cosine > 0 else "cosine 0 or below"]
 
 
 def _notes(scorer: BackboneScorer, scores: Scores, code: str | None) -> list[str]:

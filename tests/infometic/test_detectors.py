@@ -17,8 +17,8 @@ import transformers
 from PIL import Image
 
 from capscore.errors import BackboneUnavailable, CapscoreError, InputError
+from capscore.images.boxes import overlaps
 from capscore.infometic import detectors
-from capscore.infometic.boxes import overlaps
 from capscore.infometic.detectors import SAME, TorchvisionDetector, TransformersDetector
 
 from ..backbones.tiny_transformers import (

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from capscore.embedding.embedder import Embedder
-from capscore.infometic.boxes import overlaps
+from capscore.images.boxes import overlaps
 from capscore.infometic.windows import MOST_ALONG, WindowFinder, contrast, windows
 
 from ..toy import ColourBackbone

@@ -14,7 +14,7 @@ from PIL import Image
 import capscore
 from capscore.embedding.embedder import Embedder
 from capscore.errors import CapscoreError, InputError, RegionWarning, TruncationWarning
-from capscore.infometic.boxes import crops
+from capscore.images.boxes import crops
 from capscore.infometic.info_clip import InfoCLIP
 from capscore.infometic.model import InfoMetIC, InfoMetICConfig
 from capscore.infometic.pieces import encode_pieces, split_pieces

@@ -18,8 +18,8 @@ import xxhash
 
 from capscore.embedding.embedder import Embedder
 from capscore.errors import CapscoreError, ImageError, InputError, ResultWriteError, Setting
+from capscore.images.boxes import check_boxes, normalised, overlaps
 from capscore.images.load import content_key, load_image
-from capscore.infometic.boxes import check_boxes, crops, normalised, overlaps
 from capscore.infometic.choose import choose
 from capscore.infometic.context import added_by_words
 from capscore.infometic.load_finder import load_finder
@@ -401,8 +401,8 @@ def _see(
         for row, photo, regions in zip(here, opened, found, strict=True):
             if photo is not None:
                 boxes = np.zeros((0, 4)) if regions is None else regions.boxes
-                embedded = embedder.images([photo, *crops(photo, boxes)])
-                shown = embedded.matrix[embedded.index]
+                # the box of the whole photo gives the photo's own embedding, from the same pass
+                (shown,) = embedder.regions([photo], [np.vstack([(0, 0, *photo.size), boxes])])
                 seen.whole += keep(shown[:1])
             elif len(row.stand_ins) == 1:
                 seen.whole.append(-1 - texts(row.stand_ins[0]))

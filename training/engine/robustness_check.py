@@ -16,8 +16,6 @@ from capscore.statistics.correlation import spearman
 from training.data.captions import Captions
 from training.data.triples import Noise, noun_finders, perturb_rows
 
-W = 2.5  # weight of MCS and PR-MCS (Kim et al. 2023, §3.1, §3.4)
-
 
 class RobustnessCheck:
     """Scores captions and their perturbations against their images.
@@ -76,7 +74,7 @@ class RobustnessCheck:
         """Mean score of the unperturbed captions, as a share of the base's."""
         embedded = Embedder(backbone, progress=False).texts(self._texts, prefix=backbone.prefix)
         cosines = (embedded.matrix[embedded.index] * self._images[self._image]).sum(axis=1)
-        return float(W * np.maximum(cosines, 0).mean() / self.base_numbers["original"])
+        return float(backbone.w * np.maximum(cosines, 0).mean() / self.base_numbers["original"])
 
     def __call__(self, backbone: Backbone) -> dict[str, float]:
         """Measure the tower; NaN where a number is undefined.
@@ -92,7 +90,7 @@ class RobustnessCheck:
         embedded = Embedder(backbone, progress=False).texts(texts, prefix=backbone.prefix)
         matrix = embedded.matrix[embedded.index]
         own = self._images[self._image]
-        scores = W * np.maximum((matrix * np.tile(own, (1 + len(self.kinds), 1))).sum(axis=1), 0)
+        scores = backbone.w * np.maximum((matrix * np.tile(own, (1 + len(self.kinds), 1))).sum(axis=1), 0)
         parts = scores.reshape(1 + len(self.kinds), self.n)
         result = robustness_drop(
             parts[0], dict(zip(self.kinds, parts[1:], strict=True)), unchanged=self._unchanged

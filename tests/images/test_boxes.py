@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from capscore.errors import InputError
-from capscore.infometic.boxes import check_boxes, crops, normalised, overlaps, suppress
+from capscore.images.boxes import check_boxes, crops, normalised, overlaps, suppress
 
 SIZE = (20, 10)
 
