@@ -1,0 +1,287 @@
+"""Embeddings of regions: crops where a tower has no feature map, one pass over the photo where it has one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from capscore.backbones.base import Backbone
+from capscore.backbones.features import as_read
+from capscore.embedding import embedder as embedder_module
+from capscore.embedding.cache import EmbeddingCache
+from capscore.embedding.embedder import Embedder
+from capscore.errors import CapscoreError, InputError
+from capscore.scorers.clip_cider import CLIPCIDEr
+from capscore.scorers.clip_score import CLIPScore
+from capscore.scorers.infometic import InfoMetIC
+from capscore.scorers.mcs import MCS
+from capscore.scorers.ref_clip_score import RefCLIPScore
+
+from ..toy import RED, ColourBackbone, plain
+
+S = 1 / np.sqrt(2)
+
+
+class MapBackbone(ColourBackbone):
+    """A photo's map are its pixels, at 8 × 8; a region is the mean of the cells whose centre it covers."""
+
+    name = "maps"
+    has_feature_map = True
+
+    def __init__(self, **options):
+        super().__init__(**options)
+        self.passes: list[int] = []
+
+    def preprocess(self, image):
+        small = image.resize((8, 8), Image.Resampling.NEAREST)
+        return torch.from_numpy(np.asarray(small, dtype=np.float32)).permute(2, 0, 1)
+
+    def feature_maps(self, pixels):
+        self.passes.append(len(pixels))
+        return torch.stack(list(pixels))
+
+    def encode_maps(self, maps):
+        return self.encode_map_regions(maps, [np.array([[0.0, 0, 1, 1]])] * len(maps))
+
+    def encode_pixels(self, pixels):
+        return self.encode_maps(self.feature_maps(pixels))
+
+    def encode_map_regions(self, maps, boxes):
+        centres = (np.arange(8) + 0.5) / 8
+        rows = []
+        for own, listed in zip(maps.numpy(), boxes, strict=True):
+            for left, top, right, bottom in listed:
+                x, y = (centres > left) & (centres < right), (centres > top) & (centres < bottom)
+                rows.append(own[:, y][:, :, x].mean(axis=(1, 2)))
+        rows = np.array(rows).reshape(-1, 3)
+        return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+
+
+def halves(left, right, size=(16, 8)) -> Image.Image:
+    """A photo whose left half has one colour and whose right half another."""
+    width, height = size
+    photo = np.zeros((height, width, 3), np.uint8)
+    photo[:, : width // 2], photo[:, width // 2 :] = left, right
+    return Image.fromarray(photo)
+
+
+RED_GREEN = halves((200, 0, 0), (0, 200, 0))
+BLUE_RED = halves((0, 0, 90), (90, 0, 0), (32, 32))
+BOXES = [[0, 0, 8, 8], [8, 0, 16, 8], [0, 0, 16, 8], [4, 2, 12, 6]]
+EXPECTED = [[1, 0, 0], [0, 1, 0], [S, S, 0], [S, S, 0]]
+KINDS = [ColourBackbone, MapBackbone]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_regions_of_one_photo(kind):
+    rows = kind().encode_regions(RED_GREEN, BOXES)
+    assert rows.dtype == np.float32
+    np.testing.assert_allclose(rows, EXPECTED, atol=1e-6)
+    # boxes reach beyond the photo as they do elsewhere
+    np.testing.assert_allclose(kind().encode_regions(RED_GREEN, [[-9, -9, 8, 99]]), [[1, 0, 0]], atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_regions_of_many_photos(kind):
+    backbone = kind()
+    rows = backbone.encode_region_batch(
+        [RED_GREEN, BLUE_RED, RED_GREEN], [BOXES, np.zeros((0, 4)), [[8, 0, 10, 2]]]
+    )
+    assert [len(own) for own in rows] == [4, 0, 1]
+    np.testing.assert_allclose(np.concatenate(rows), [*EXPECTED, [0, 1, 0]], atol=1e-6)
+    assert backbone.encode_region_batch([], []) == []
+    assert backbone.encode_regions(RED_GREEN, []).shape == (0, 3)
+
+
+def test_crops_go_through_the_tower_in_batches():
+    backbone = ColourBackbone()
+    boxes = [[x, 0, x + 1, 1] for x in range(16)] * 5
+    backbone.encode_region_batch([RED_GREEN, RED_GREEN], [boxes[:50], boxes[50:]])
+    assert backbone.image_batches == [32, 32, 16]
+
+
+def test_a_photo_goes_through_a_tower_with_a_map_once():
+    backbone = MapBackbone()
+    backbone.encode_region_batch([RED_GREEN, BLUE_RED], [BOXES * 10, [[0, 0, 5, 5]] * 40])
+    assert backbone.passes == [2] and backbone.image_batches == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "boxes, message",
+    [
+        ([[0, 0, 4, 4], [3, 2, 3, 6]], r"boxes: box 1 is \(3, 2, 3, 6\): its right is not right of its left"),
+        ([[0, 5, 4, 5]], "box 0 is .*its bottom is not below its top"),
+        ([[20, 0, 24, 4]], "box 0 .*outside the photo of 16 × 8"),
+        ([[0, 0, float("nan"), 4]], "box 0 is .*four finite numbers"),
+        ("left", "not a list of boxes"),
+    ],
+)
+def test_a_box_that_shows_nothing_is_named(kind, boxes, message):
+    with pytest.raises(InputError, match=message):
+        kind().encode_regions(RED_GREEN, boxes)
+    with pytest.raises(InputError, match="row 1, boxes"):
+        kind().encode_region_batch([RED_GREEN, RED_GREEN], [BOXES, boxes])
+
+
+def test_lists_of_boxes_belong_to_images():
+    with pytest.raises(InputError, match="2 lists of boxes for 1 images"):
+        ColourBackbone().encode_region_batch([RED_GREEN], [BOXES, BOXES])
+
+
+def test_a_tower_without_a_map_says_so():
+    backbone = ColourBackbone()
+    pixels = [backbone.preprocess(RED_GREEN)]
+    for call in (
+        lambda: backbone.feature_maps(pixels),
+        lambda: backbone.encode_maps(torch.zeros(1, 3, 8, 8)),
+        lambda: backbone.encode_map_regions(torch.zeros(1, 3, 8, 8), [np.zeros((0, 4))]),
+    ):
+        with pytest.raises(CapscoreError, match="'colours' has no feature map"):
+            call()
+
+
+# ------------------------------------------------------------------ embedder
+
+
+def arrays(*boxes):
+    return [np.array(own, np.float64).reshape(-1, 4) for own in boxes]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("batch_size", [1, 3, None])
+def test_the_embedder_gives_the_same_regions(kind, batch_size):
+    photos = [RED_GREEN, BLUE_RED, RED_GREEN, BLUE_RED]
+    boxes = arrays(BOXES, [[0, 0, 16, 32], [3, 3, 30, 8]], BOXES[:2], [])
+    rows = Embedder(kind(), batch_size=batch_size).regions(photos, boxes)
+    expected = kind().encode_region_batch(photos, boxes)
+    assert [own.shape for own in rows] == [(4, 3), (2, 3), (2, 3), (0, 3)]
+    np.testing.assert_allclose(np.concatenate(rows), np.concatenate(expected), atol=1e-6)
+    assert Embedder(kind()).regions([], []) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_known_regions_are_not_embedded_again(kind, tmp_path):
+    cache = EmbeddingCache(tmp_path / "cache")
+    embedder = Embedder(kind(), cache=cache)
+    embedder.regions([RED_GREEN, BLUE_RED], arrays(BOXES, [[0, 0, 5, 5]]))
+    works = (embedder.backbone.encoded_images, list(getattr(embedder.backbone, "passes", [])))
+    again = embedder.regions([RED_GREEN.copy()], arrays(BOXES[::-1]))
+    fresh = Embedder(kind(), cache=cache)
+    stored = fresh.regions([BLUE_RED, RED_GREEN], arrays([], BOXES[::-1]))
+    assert works == (embedder.backbone.encoded_images, list(getattr(embedder.backbone, "passes", [])))
+    assert fresh.backbone.encoded_images == 0 and not getattr(fresh.backbone, "passes", [])
+    np.testing.assert_allclose([again[0], stored[1]], [EXPECTED[::-1]] * 2, atol=1e-6)
+
+
+def test_a_region_of_a_map_is_cached_by_photo_and_box():
+    backbone = MapBackbone()
+    embedder = Embedder(backbone)
+    # the crops are the same pixels, but each region is seen within its own photo
+    red = Image.fromarray(plain((200, 0, 0), (8, 16)))
+    embedder.regions([RED_GREEN], arrays([[0, 0, 8, 8]]))
+    embedder.regions([red], arrays([[0, 0, 8, 8]]))
+    embedder.regions([red], arrays([[0, 0, 8, 8], [0, 0, 8, 7.5]]))
+    assert backbone.passes == [1, 1, 1]
+    embedder.regions([red], arrays([[0, 0, 8, 7.5], [0, 0, 8, 8]]))
+    assert backbone.passes == [1, 1, 1]
+
+
+def test_crops_are_not_all_in_memory_at_once(monkeypatch):
+    monkeypatch.setattr(embedder_module, "CROPPED_PIXELS", 300)
+    backbone = ColourBackbone()
+    seen = []
+    images = Embedder.images
+    monkeypatch.setattr(
+        Embedder, "images", lambda self, rows, **options: seen.append(len(rows)) or images(self, rows)
+    )
+    rows = Embedder(backbone).regions([RED_GREEN, BLUE_RED], arrays(BOXES, [[0, 0, 32, 32], [0, 0, 9, 9]]))
+    # 64 + 64 + 128 + 32 pixels, then 1,024 alone, then 81
+    assert seen == [4, 1, 1]
+    np.testing.assert_allclose(rows[0], EXPECTED, atol=1e-6)
+
+
+# ------------------------------------------------------------------ InfoMetIC
+
+
+@pytest.fixture
+def photos(tmp_path):
+    paths = []
+    for number in range(5):
+        pixels = np.random.default_rng(number).integers(30, 255, (40, 60, 3), dtype=np.uint8)
+        paths.append(str(tmp_path / f"{number}.png"))
+        Image.fromarray(pixels).save(paths[-1])
+    return paths
+
+
+def test_infometic_takes_one_pass_over_a_photo(photos):
+    backbone = MapBackbone()
+    scorer = InfoMetIC(Embedder(backbone, batch_size=2), weights="info_clip", n_regions=4)
+    captions = ["a red dog"] * 5
+    first = scorer.score(captions, photos, language="en")
+    assert sum(backbone.passes) == 5
+    # each region is what the backbone gives for it alone
+    for path, regions in zip(photos, first.details, strict=True):
+        assert len(regions["regions"]) == 4
+        boxes = np.array([region["box"] for region in regions["regions"]])
+        with Image.open(path) as photo:
+            (embedded,) = scorer.embedder.regions([photo.convert("RGB")], [boxes])
+            np.testing.assert_allclose(embedded, MapBackbone().encode_regions(photo, boxes), atol=1e-6)
+    boxes = [[[0, 0, 30, 20], [10, 10, 50, 40]], None, None, None, None]
+    another = InfoMetIC(Embedder(fresh := MapBackbone()), weights="info_clip")
+    another.score(captions, photos, language="en", boxes=boxes)
+    assert sum(fresh.passes) == 5
+
+
+def test_infometic_takes_no_pass_over_a_photo_that_the_cache_knows(photos, tmp_path):
+    cache = EmbeddingCache(tmp_path / "cache")
+    captions = ["a red dog"] * 5
+    scores = []
+    for passes in (5, 0):
+        backbone = MapBackbone()
+        scorer = InfoMetIC(Embedder(backbone, cache=cache), weights="info_clip")
+        scores.append(scorer.score(captions, photos, language="en").to_dict())
+        assert sum(backbone.passes) == passes
+    assert scores[0] == scores[1]
+
+
+def test_a_backbone_as_a_network_reads_it_keeps_map_and_w():
+    backbone = MapBackbone()
+    backbone.w = 1.5
+    read = as_read(backbone, caption_tokens=5)
+    assert read is not backbone and read.w == 1.5 and read.has_feature_map
+    np.testing.assert_allclose(read.encode_regions(RED_GREEN, BOXES), EXPECTED, atol=1e-6)
+    np.testing.assert_allclose(
+        read.encode_images([RED_GREEN]), backbone.encode_images([RED_GREEN]), atol=1e-6
+    )
+
+
+# ------------------------------------------------------------------ w
+
+
+def test_the_published_w_is_the_default():
+    assert Backbone.w == 2.5
+    scores = MCS(Embedder(ColourBackbone())).score(["red"], [RED])
+    assert scores.mean == pytest.approx(2.5) and "|w:2.5|" in scores.signature
+
+
+def test_scorers_take_the_w_of_their_backbone():
+    backbone = ColourBackbone()
+    backbone.w = 1.2
+    embedder = Embedder(backbone)
+    yellow, references = plain((255, 255, 0)), [["green red"]]
+    for kind in (MCS, CLIPScore):
+        scores = kind(embedder).score(["red"], [yellow])
+        assert scores.mean == pytest.approx(1.2 * S, abs=1e-6)  # 0.848528
+        assert "|w:1.2|" in scores.signature
+    scores = RefCLIPScore(embedder).score(["red"], [yellow], references)
+    # harmonic mean of 1.2 / √2 = 0.848528 and 1 / √2 = 0.707107
+    assert scores.mean == pytest.approx(2 * 0.8485281 * 0.7071068 / (0.8485281 + 0.7071068), abs=1e-6)
+    assert scores.components["clip_score"][0] == pytest.approx(0.8485281, abs=1e-6)
+    assert "|w:1.2|" in scores.signature
+    for clip, term in (("ref_clip_score", scores.mean), ("clip_score", 0.8485281)):
+        both = CLIPCIDEr(embedder, clip=clip).score(["red"], [yellow], references)
+        assert both.components["clip_term"][0] == pytest.approx(term, abs=1e-6)
+        assert "|w:1.2|" in both.signature
