@@ -31,12 +31,12 @@ from capscore.files.whole_file import whole_file, write_text
 from capscore.perturbations.published import find_nouns
 from capscore.text.segmentation import words
 from training.embedded.caption_grammar import generate
+from training.embedded.held_out import TESTED, held_out_photos
 from training.embedded.package_texts import MORE_SOURCES, SOURCES
 from training.engine.config import language_counts, parse
 from training.engine.config import main as run_as_command
 
 MULTI30K = ("en", "de", "fr", "cs")
-MULTI30K_TESTS = ("test_2016_flickr", "test_2017_flickr", "test_2017_mscoco", "test_2018_flickr")
 XFLICKRCO = {
     "de": ("train_1500", "train_200x5"),
     "ja": ("train_1500", "train_200x5"),
@@ -163,15 +163,7 @@ def held_out(data: Path) -> frozenset[str]:
     Raises:
         CapscoreError: a file is missing or damaged, or a list of Flickr8k names no photo.
     """
-    names: set[str] = set()
-    for split in MULTI30K_TESTS:
-        names.update(map(short_name, _column("multi30k", "en", split, data, "image_id")))
-    names.update(map(short_name, _column("xflickrco", "en", "test", data, "image_id")))
-    flickr8k = data / "flickr8k"
-    for file in ("Flickr_8k.testImages.txt", "ExpertAnnotations.txt", "CrowdFlowerAnnotations.txt"):
-        names.update(map(short_name, listed_photos(AnnotationSource(flickr8k / file))))
-    names.update(short_name(path.name) for path in (flickr8k / "images").glob("*.jpg"))
-    return frozenset(names)
+    return frozenset(str(photo.number) for photo in held_out_photos(data, sets=TESTED).sets)
 
 
 def photo_captions(data: Path, held: Collection[str]) -> Iterator[Text]:
