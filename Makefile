@@ -6,8 +6,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 COMPAT := $(VENV)/datasets-3.6
 TRAINING := build/training
-# Weights that measure-embedded-infometic measures: those that ship, or a folder
-INFOMETIC ?= capscore/infometic/infometic_embedded
+# Weights that measure-embedded-infometic measures: those of capscore-weights, or a folder
+INFOMETIC ?= weights/capscore_weights/infometic
 
 # Nothing below asks a model hub for anything, whatever the machine's own settings are.
 OFFLINE := HF_HUB_OFFLINE=1 HF_DATASETS_OFFLINE=1 HF_EVALUATE_OFFLINE=1 TRANSFORMERS_OFFLINE=1 \
@@ -27,10 +27,11 @@ KERNELS := ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=AVX2 CAPSCORE_TEST_THR
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z][a-z0-9.-]*:.*## / {printf "  make %-26s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-$(VENV)/.installed: pyproject.toml
+$(VENV)/.installed: pyproject.toml weights/pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "capscore needs Python 3.10 or newer; try make PYTHON=python3.12")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]' \
+		--editable ./weights
 	@touch $@
 
 $(COMPAT)/.installed: tests/requirements-datasets-3.6.txt $(VENV)/.installed
@@ -139,8 +140,8 @@ measure-embedded: $(VENV)/.installed ## measure the PR-MCS weights: DATA=folder
 		--data flickr8k_human --config expert --data-dir $(DATA)/flickr8k --force \
 		--output $(TRAINING)/expert.json
 
-wheel: $(VENV)/.installed ## build the wheel into dist/
-	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+wheel: $(VENV)/.installed ## build both wheels into dist/
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist . ./weights
 
 clean: ## remove what make made, with the environment
 	rm -rf $(VENV) build dist *.egg-info demo.html .coverage .pytest_cache .ruff_cache .mypy_cache .hypothesis

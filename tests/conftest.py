@@ -63,10 +63,16 @@ def embedded():
     return load_backbone("embedded", device="cpu")
 
 
+@pytest.fixture
+def no_weights_installed(monkeypatch):
+    """As where capscore is installed alone, without capscore-weights."""
+    monkeypatch.setattr("capscore.files.installed_weights.entry_points", lambda group: [])
+
+
 @pytest.fixture(scope="module")
 def embedded_is_read_once(embedded):
     """Within a module, the embedded backbone is copied where it would be read from its files again."""
-    from capscore.backbones import embedded as module
+    from capscore.backbones import learned as module
 
     read = module.load_embedded
 

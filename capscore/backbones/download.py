@@ -161,7 +161,7 @@ def cached_snapshot(repo: str, revision: str) -> Path | None:
     return snapshot if commit and snapshot.is_dir() else None
 
 
-def has_weights(folder: Path) -> bool:
+def holds_weights(folder: Path) -> bool:
     """Whether a folder or its subfolders hold weights, whatever their names."""
     return any(
         path.suffix in (".safetensors", ".bin", ".pt") and path.is_file() for path in folder.rglob("*")

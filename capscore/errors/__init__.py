@@ -154,6 +154,10 @@ class BackboneUnavailable(CapscoreError, OSError):
     """A backbone's weights are not available here; the message says why, and what is available."""
 
 
+class MissingWeightsError(BackboneUnavailable):
+    """Weights that are a distribution of their own are not installed, damaged or of another version."""
+
+
 class ResultWriteError(CapscoreError, OSError):
     """A result could not be written; nothing half-written carries the result's name."""
 

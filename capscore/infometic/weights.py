@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 from ..backbones.base import Backbone, tensors_digest
 from ..errors import CapscoreError, Setting
+from ..files.installed_weights import weights_folder
 from .alignment import Aligner
 from .info_clip import InfoCLIP
 from .model import InfoMetIC
 
 INFO_CLIP = "info_clip"
-# Backbone's name → folder beside this file with its weights, which ship with capscore.
-SHIPPED = {"embedded": "infometic_embedded"}
+# Backbone's name → folder with its weights in the distribution capscore-weights.
+INSTALLED = {"embedded": "infometic"}
 # CLIP's factor on cosines, for backbones that were trained without one.
 CLIP_SCALE = 100.0
 
@@ -33,14 +33,15 @@ def load_aligner(
 
     Args:
         weights: Folder from `InfoMetIC.save_pretrained`, or Hub id; "info_clip" for the baseline without
-            weights; an aligner; None for the weights that ship with capscore for this backbone, or the
-            baseline if there are none.
+            weights; an aligner; None for the weights for this backbone in capscore-weights, or the
+            baseline if it has none.
         backbone: Backbone of the embeddings.
         revision: Commit, branch or tag of a Hub id.
 
     Raises:
         CapscoreError: the weights are for another backbone.
         BackboneUnavailable: the weights are not available.
+        MissingWeightsError: capscore-weights has weights for this backbone, but is not installed.
 
     >>> from capscore import load_backbone
     >>> load_aligner("info_clip", load_backbone("embedded", device="cpu"))[1]
@@ -51,8 +52,8 @@ def load_aligner(
         if config is not None:
             config.check_backbone(backbone)
         return weights.to(backbone.device).eval(), _name(weights, backbone)
-    if weights is None and backbone.name in SHIPPED:
-        weights = Path(__file__).with_name(SHIPPED[backbone.name])
+    if weights is None and backbone.name in INSTALLED:
+        weights = weights_folder(INSTALLED[backbone.name])
     if weights is None or str(weights) == INFO_CLIP:
         if revision is not None:
             raise CapscoreError(Setting("revision", revision), " is for weights, and InfoCLIP has none")

@@ -15,7 +15,7 @@ RECIPE = "pr_mcs"
 
 
 class PRMCS(CLIPScore):
-    """PR-MCS. Its default backbone ships with capscore: `embedded-pr-mcs`.
+    """PR-MCS. Its default backbone is `embedded-pr-mcs`, of the distribution capscore-weights.
 
     The formula is that of MCS; the difference is the training of the text tower (`training.pr_mcs`). With a
     backbone without that training, the scores are those of MCS.

@@ -1,6 +1,6 @@
 """Demo of PR-MCS: a photo and its caption in, perturbed captions and their scores out.
 
-`python app.py` starts it; the weights ship with capscore, so it needs no Hub.
+`python app.py` starts it; the weights come with capscore-weights, so it needs no Hub.
 """
 
 from capscore.show.demo_app import build_app, launch

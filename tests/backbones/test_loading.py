@@ -105,15 +105,23 @@ def test_what_is_no_backbone_at_all(spec):
         load_backbone(spec)
 
 
-def test_embedded_goes_to_its_own_loader(monkeypatch):
+@pytest.mark.parametrize(
+    ("name", "module", "loader"),
+    [
+        ("embedded", "learned", "load_embedded"),
+        ("embedded-free", "free", "load_free"),
+        ("embedded-uncentred", "uncentred", "load_uncentred"),
+    ],
+)
+def test_each_embedded_backbone_goes_to_its_own_loader(name, module, loader, monkeypatch):
     calls = []
-    fake = types.ModuleType("embedded")
-    fake.load_embedded = lambda **options: calls.append(options) or "the embedded one"
-    monkeypatch.setitem(sys.modules, "capscore.backbones.embedded", fake)
-    assert load_backbone("embedded", device="cpu", dtype="bf16") == "the embedded one"
+    fake = types.ModuleType(module)
+    setattr(fake, loader, lambda **options: calls.append(options) or "the embedded one")
+    monkeypatch.setitem(sys.modules, f"capscore.backbones.{module}", fake)
+    assert load_backbone(name, device="cpu", dtype="bf16") == "the embedded one"
     assert calls == [{"device": "cpu", "dtype": "bfloat16"}]
     with pytest.raises(CapscoreError, match="revision='v1' does not go with"):
-        load_backbone("embedded@v1")
+        load_backbone(f"{name}@v1")
 
 
 def test_a_local_folder_by_path_string_and_home(tiny, loaded, monkeypatch):
@@ -450,6 +458,12 @@ def test_embedded_is_here_with_all_its_packages(monkeypatch):
         present.remove(package)
         assert not is_downloaded(known)
         present.add(package)
+
+
+def test_an_embedded_backbone_with_weights_is_here_with_them(monkeypatch):
+    known = replace(backbones.find("embedded"), weights="pr_mcs")
+    assert is_downloaded(known)
+    assert not is_downloaded(replace(known, weights="none"))
 
 
 def test_nothing_outside_the_cache_is_looked_at(online, tmp_path, monkeypatch):

@@ -155,4 +155,4 @@ def test_aliases_and_near_misses():
     assert find("openai/clip-vit-base-patch32").name == "ViT-B-32-quickgelu/openai"
     assert find("nobody/nothing") is None
     assert suggest("M-CLIP/XLM-Roberta-Large-ViT-L14")[0] == "M-CLIP/XLM-Roberta-Large-Vit-L-14"
-    assert suggest("embeded") == ["embedded", "embedded-pr-mcs", "embedded-uncentred"]
+    assert suggest("embeded") == ["embedded", "embedded-free", "embedded-pr-mcs"]

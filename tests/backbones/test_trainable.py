@@ -177,10 +177,10 @@ class Gated(UniversalSentenceEncoder):
 
 @pytest.fixture
 def gates(monkeypatch):
-    monkeypatch.setattr("capscore.backbones.embedded.gated", Gated)
+    monkeypatch.setattr("capscore.backbones.sentence_encoder.gated", Gated)
 
 
-@pytest.mark.parametrize("name", ["embedded", "embedded-uncentred"])
+@pytest.mark.parametrize("name", ["embedded", "embedded-free", "embedded-uncentred"])
 def test_parts_are_added_to_the_embedded_text_network(gates, name):
     backbone = load_backbone(name, device="cpu", dtype="bf16")
     before = backbone.encode_texts(CAPTIONS)

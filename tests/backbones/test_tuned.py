@@ -19,6 +19,7 @@ from capscore.backbones.base import tensors_digest
 from capscore.backbones.loading import default_backbone, is_downloaded
 from capscore.backbones.registry import find
 from capscore.backbones.tuned import MARKER, WEIGHTS, save_tuned
+from capscore.errors import MissingWeightsError
 
 from . import tiny_transformers as tiny
 from .loopback_hub import LoopbackHub
@@ -406,7 +407,7 @@ def test_a_second_save_replaces_the_first_or_leaves_it(clip, tmp_path, monkeypat
 
 @pytest.fixture
 def gates(monkeypatch):
-    monkeypatch.setattr("capscore.backbones.embedded.gated", Gated)
+    monkeypatch.setattr("capscore.backbones.sentence_encoder.gated", Gated)
 
 
 def with_gate(width: int):
@@ -457,20 +458,14 @@ def test_a_part_without_its_weights_is_refused(gates, tmp_path):
         load(tmp_path / "out")
 
 
-# What ships with capscore
+# What is installed
 
 
-@pytest.fixture
-def shipped(tmp_path, monkeypatch):
-    """The folder of embedded-pr-mcs, not made yet."""
-    folder = tmp_path / "pr_mcs_embedded"
-    monkeypatch.setattr(loading, "_shipped_folder", lambda known: folder)
-    return folder
-
-
-def test_the_default_of_pr_mcs_is_the_shipped_one(shipped):
+def test_the_default_of_pr_mcs_is_the_installed_one(tmp_path, monkeypatch):
+    installed = tmp_path / "pr_mcs"
+    monkeypatch.setattr(loading, "weights_folder", {"pr_mcs": installed}.__getitem__)
     assert default_backbone("pr_mcs") == "embedded-pr-mcs"
-    trained = train_and_save("embedded", shipped, languages=["en", "de"])
+    trained = train_and_save("embedded", installed, languages=["en", "de"])
     back = load("embedded-pr-mcs")
     np.testing.assert_allclose(back.encode_texts(CAPTIONS), trained.encode_texts(CAPTIONS), rtol=0, atol=1e-6)
     assert back.name == "embedded-pr-mcs" and back.revision[0] == "w"
@@ -489,22 +484,25 @@ def test_the_variable_does_not_turn_pr_mcs_into_mcs(monkeypatch):
         assert default_backbone("pr_mcs") == name
 
 
-def test_whether_the_shipped_one_is_here(shipped, monkeypatch):
+def test_whether_the_installed_one_is_here(monkeypatch):
     known = find("embedded-pr-mcs")
-    assert (known.kind, known.base, known.model) == ("tuned", "embedded", "pr_mcs_embedded")
+    assert (known.kind, known.base, known.weights) == ("tuned", "embedded", "pr_mcs")
     assert loading.repository_of(known) == ""
-    shipped.mkdir()
-    assert not is_downloaded(known)
-    with pytest.raises(
-        BackboneUnavailable, match=r"its weights ship with capscore, but .* none in .*pr_mcs_e"
-    ):
-        load("embedded-pr-mcs")
-    train_and_save("embedded", shipped)
     assert is_downloaded(known)
-    monkeypatch.setattr(loading, "find_spec", lambda name: None)
+    with monkeypatch.context() as patch:
+        patch.setattr(loading, "has_weights", lambda name: name != "pr_mcs")
+        assert not is_downloaded(known)
+    monkeypatch.setattr(loading, "find_spec", lambda name: name if name == "torch" else None)
     assert not is_downloaded(known), "its base is missing"
 
 
-def test_the_shipped_folder_is_in_the_package():
-    folder = loading._shipped_folder(find("embedded-pr-mcs"))
-    assert folder == Path(tuned.__file__).parent / "pr_mcs_embedded"
+@pytest.mark.usefixtures("no_weights_installed")
+def test_without_capscore_weights_the_error_says_how_to_get_them():
+    with pytest.raises(MissingWeightsError) as caught:
+        load("embedded-pr-mcs")
+    assert str(caught.value) == (
+        "backbone 'embedded-pr-mcs' is not available: the weights 'pr_mcs' are part of capscore-weights "
+        "(CC BY-NC 4.0, not for commercial use), which is not installed: pip install ./weights in a checkout "
+        "of capscore; backbone='embedded-free' does without, and is Apache-2.0 throughout"
+    )
+    assert not is_downloaded(find("embedded-pr-mcs"))

