@@ -43,6 +43,7 @@ _ROWS_SHOWN = 8
 
 Loss = Callable[[nn.Module, Sequence[Any], Gather], Mapping[str, Tensor]]
 Evaluate = Callable[[nn.Module, int], Mapping[str, float]]
+AfterStep = Callable[[nn.Module], None]
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,7 @@ def run(
     evaluate: Evaluate | None = None,
     parameters: Iterable[nn.Parameter] | Iterable[dict[str, Any]] | None = None,
     identity: Mapping[str, Any] | None = None,
+    after_step: AfterStep | None = None,
 ) -> RunResult:
     """Train a model in place, from the newest checkpoint in `settings.out` or from the start.
 
@@ -97,6 +99,8 @@ def run(
             others are frozen. None for those that require gradients.
         identity: What else makes the run what it is, ready for JSON, such as a recipe's own settings and a
             digest of the data. A run continues only with the same identity.
+        after_step: Called with the model after each step, in every process and without gradients. What it
+            remembers must be in buffers of the model, which checkpoints hold.
 
     Raises:
         CapscoreError: the folder holds a run with other settings; a loss or gradient is not finite (the
@@ -124,7 +128,7 @@ def run(
     out = Path(settings.out).expanduser()
     with alone_in(out):
         return _Run(
-            model, batches, loss, settings, evaluate, parameters, identity or {}, out, accelerator
+            model, batches, loss, settings, evaluate, parameters, identity or {}, after_step, out, accelerator
         ).go()
 
 
@@ -138,10 +142,12 @@ class _Run:
         evaluate: Evaluate | None,
         parameters: Iterable[Any] | None,
         identity: Mapping[str, Any],
+        after_step: AfterStep | None,
         out: Path,
         accelerator: Accelerator,
     ):
         self.batches, self.loss, self.settings, self.evaluate = batches, loss, settings, evaluate
+        self.after_step = after_step
         self.accelerator, self.out = accelerator, out
         self.model = model.to(accelerator.device)
         self.per_epoch = batches.steps_per_epoch
@@ -249,6 +255,9 @@ class _Run:
         if not math.isfinite(norm) and not scaled:
             self._stop(rows, f"the gradient's norm is {norm}")
         self.optimizer.step()
+        if self.after_step is not None:
+            with torch.no_grad():
+                self.after_step(self.model)
         self.step += 1
         step_values = {name: total / share for name, (total, share) in means.items()}
         if math.isfinite(norm):

@@ -8,6 +8,7 @@ continues behind the last batch that is on disk, with the same batches, so it en
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -159,9 +160,13 @@ class _View:
     def _made(self, shape: tuple[int, ...]) -> np.memmap:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            return np.lib.format.open_memmap(
+            array = np.lib.format.open_memmap(
                 self.path, mode="w+", dtype=np.float16, shape=(len(self.rows), *shape)
             )
+            if hasattr(os, "posix_fallocate"):  # a disk that is full is an error now, and not a crash later
+                with open(self.path, "r+b") as file:
+                    os.posix_fallocate(file.fileno(), 0, array.offset + array.nbytes)
+            return array
         except OSError as error:
             raise ResultWriteError(
                 f"the features {self.path} could not be written: {error.strerror or error}"

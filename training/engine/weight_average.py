@@ -1,0 +1,99 @@
+"""A moving average of a model's weights: often better than the last ones, and no more to compute.
+
+The average is in buffers, so that the checkpoints of `training.engine.loop` hold it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from training.engine.loop_settings import require
+
+
+class WeightAverage(nn.Module):
+    """A model with the exponential moving average of its weights.
+
+    Pass it to `training.engine.loop.run` in the model's place, with `after_step=WeightAverage.update`.
+
+    Args:
+        model: The model; its parameters that require gradients are averaged.
+        decay: Share of the average that stays in a step. In the first steps it is less, (1 + n) / (10 + n)
+            after n steps, so that the weights at the start are soon forgotten.
+
+    Attributes:
+        model: The model, with the weights that are trained.
+
+    Raises:
+        CapscoreError: a decay outside [0, 1).
+
+    >>> line = nn.Linear(1, 1, bias=False)
+    >>> with torch.no_grad():
+    ...     _ = line.weight.fill_(0.0)
+    ...     average = WeightAverage(line, decay=0.5)
+    ...     _ = line.weight.fill_(1.0)
+    >>> average.update()                            # the decay is (1 + 0) / (10 + 0)
+    >>> with average.in_use():
+    ...     round(line.weight.item(), 2)
+    0.9
+    >>> line.weight.item()
+    1.0
+    """
+
+    steps: Tensor
+
+    def __init__(self, model: nn.Module, decay: float):
+        super().__init__()
+        require(0 <= decay < 1, "average_decay", decay, "a number from 0 to below 1")
+        self.model, self.decay = model, decay
+        self.register_buffer("steps", torch.zeros((), dtype=torch.int64))
+        # name of the buffer → name of the parameter; names of buffers have no dots
+        self._names: dict[str, str] = {}
+        for number, (name, parameter) in enumerate(model.named_parameters()):
+            if parameter.requires_grad:
+                self._names[f"average_{number}"] = name
+                self.register_buffer(f"average_{number}", parameter.detach().clone())
+
+    def forward(self, *args: Any, **options: Any) -> Any:
+        return self.model(*args, **options)
+
+    @torch.no_grad()
+    def update(self) -> None:
+        """Take the weights after a step into the average."""
+        n = int(self.steps)
+        decay = min(self.decay, (1 + n) / (10 + n))
+        for average, parameter in self._pairs():
+            average.lerp_(parameter, 1 - decay)
+        self.steps += 1
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Give the model its averaged weights inside the block, and the trained ones again after it."""
+        self._swap()
+        try:
+            yield
+        finally:
+            self._swap()
+
+    @torch.no_grad()
+    def keep(self) -> nn.Module:
+        """Give the model its averaged weights for good; returns the model."""
+        for average, parameter in self._pairs():
+            parameter.copy_(average)
+        return self.model
+
+    @torch.no_grad()
+    def _swap(self) -> None:
+        for average, parameter in self._pairs():
+            trained = parameter.clone()
+            parameter.copy_(average)
+            average.copy_(trained)
+
+    def _pairs(self) -> Iterator[tuple[Tensor, Tensor]]:
+        parameters, buffers = dict(self.model.named_parameters()), dict(self.named_buffers())
+        for buffer, name in self._names.items():
+            yield buffers[buffer], parameters[name]
