@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 # the split to measure on where none is named: the first of these that exists
 USUAL_SPLITS = ("test", "test_2016_flickr", "validation", "val")
+# all splits of a benchmark, as `datasets` calls them
+EVERY_SPLIT = "all"
 # name that people use → the metric that computes it, and its component
 COMPONENTS = {
     **{f"bleu_{n}": ("bleu", f"bleu_{n}") for n in (1, 2, 3, 4)},
@@ -202,7 +205,7 @@ def run_benchmark(
 
     Args:
         slug, config, data_dir, split, image_dir: As in `capscore.load_benchmark`. The default split is the
-            test split, or else the validation split.
+            test split, or else the validation split; "all" takes the rows of every split together.
         metrics: Name → function that makes its scorer. `bleu_1` to `bleu_4` name components of `bleu`, and
             the names in `Scorer.reported` name components of others. A metric asked for by its own name gets
             the latter as further rows, where the benchmark has ratings of them.
@@ -271,7 +274,7 @@ def start_run(
 ) -> tuple[BenchmarkRun, KeyedRows]:
     """Read a benchmark's rows: an empty run with what reading them said and further notes, and the rows."""
     with heard() as said:
-        rows = list(builder.examples(split))
+        rows = read_rows(builder, split)
     run = BenchmarkRun(
         benchmark=builder.name,
         config=builder.config.name,
@@ -366,10 +369,32 @@ def open_benchmark(
     names = builder.splits()
     usual = (*USUAL_SPLITS, *(names if len(names) == 1 else ()))
     chosen = split or next((name for name in usual if name in names), None)
-    if chosen not in names:
+    if chosen != EVERY_SPLIT and chosen not in names:
         given = "name a split" if split is None else f"there is no split {split!r}"
-        raise InputError(f"{slug} ({builder.config.name}): {given}: one of {', '.join(names)}", field="split")
+        known = f"one of {', '.join(names)}, or {EVERY_SPLIT}"
+        raise InputError(f"{slug} ({builder.config.name}): {given}: {known}", field="split")
     return builder, chosen
+
+
+def read_rows(builder: CaptionBenchmark, split: str) -> list[tuple[str, dict[str, Any]]]:
+    """Key and row of every example of a split, or of all splits one after the other.
+
+    Raises:
+        CapscoreError: as `run_benchmark`; two splits have rows of one key.
+    """
+    rows = [
+        row
+        for name in (builder.splits() if split == EVERY_SPLIT else (split,))
+        for row in builder.examples(name)
+    ]
+    twice = [key for key, n in Counter(key for key, _ in rows).items() if n > 1]
+    if twice:
+        raise InputError(
+            f"{builder.name} ({builder.config.name}): the row {twice[0]!r} is in more than one split; name "
+            f"one of {', '.join(builder.splits())}",
+            field="split",
+        )
+    return rows
 
 
 def benchmark_queries(
@@ -388,7 +413,7 @@ def benchmark_queries(
     builder, split = open_benchmark(slug, config, data_dir=data_dir, split=split, image_dir=image_dir)
     task = task_of(slug, builder.config.name)
     _check_takes_scores(task, slug)
-    return task.queries(list(builder.examples(split)))
+    return task.queries(read_rows(builder, split))
 
 
 def _check_takes_scores(task: Task, slug: str) -> None:

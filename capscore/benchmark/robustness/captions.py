@@ -21,7 +21,7 @@ from ...files.row_source import Chunk, RowSource
 from ...text.languages import language_code
 from ..data.annotation_files import AnnotationSource
 from ..protocols.results import counted
-from ..run import heard, open_benchmark
+from ..run import heard, open_benchmark, read_rows
 
 OBJECTS = ("critical_objects", "objects")
 STAND_IN = "stand_in"
@@ -142,7 +142,7 @@ def benchmark_captions(
         slug, config, data_dir=data_dir, split=split, image_dir=image_dir, images=False if stand_in else None
     )
     with heard() as said:
-        rows = [row for _, row in builder.examples(split)]
+        rows = [row for _, row in read_rows(builder, split)]
     texts = _true_captions(slug, rows)
     english: dict[str, str] = {}
     if stand_in:
@@ -202,7 +202,7 @@ def _english(
     if language != "en":
         try:
             builder, split = open_benchmark(slug, "en", data_dir=data_dir, split=split, images=False)
-            rows = [row for _, row in builder.examples(split)]
+            rows = [row for _, row in read_rows(builder, split)]
         except CapscoreError as error:
             raise CapscoreError(
                 f"the texts that stand for photos are the captions of the English configuration of {slug}, "
