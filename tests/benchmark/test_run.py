@@ -12,9 +12,11 @@ from scipy.stats import kendalltau
 import capscore
 from capscore import CapscoreError, InputError
 from capscore.benchmark import run_benchmark
+from capscore.benchmark.data.load import benchmark_builder
 from capscore.benchmark.run import benchmark_queries
 from capscore.benchmark.tasks import TaskOptions, task_of
 
+from ..datasets_scripts.conftest import official
 from ..photos import encode, noise
 from ..toy import ColourBackbone
 
@@ -298,6 +300,39 @@ def test_nothing_to_measure(flickr):
         run_benchmark("flickr8k_human", data_dir=flickr, metrics=rouge)
     with pytest.raises(InputError, match=r"there is no split 'dev': one of test"):
         run_benchmark("flickr8k_human", "expert", data_dir=flickr, split="dev", metrics=rouge)
+
+
+def test_all_splits_are_measured_together(tmp_path):
+    official("vicr").write(tmp_path)
+    builder = benchmark_builder("vicr", data_dir=tmp_path, images=False)
+    parts = {split: list(builder.examples(split)) for split in ("train", "validation", "test")}
+    assert [len(rows) for rows in parts.values()] == [1, 1, 2]
+    rows = [row for part in parts.values() for row in part]
+    run = run_benchmark("vicr", data_dir=tmp_path, split="all", metrics=rouge, options=quick)
+    assert (run.split, run.n_rows) == ("all", 4)
+    scores = capscore.load("rouge_l").score(
+        [row["caption"] for _, row in rows],
+        references=[row["references"] for _, row in rows],
+        language="en",
+    )
+    single = [
+        (score, rating)
+        for score, (_, row) in zip(scores.scores, rows, strict=True)
+        for rating in row["ratings"]
+    ]
+    tau_b = next(one for one in run.results[0].outcome.statistics if one.name == "tau_b")
+    assert tau_b.value == pytest.approx(kendalltau(*zip(*single, strict=True)).statistic, abs=1e-12)
+    queries = benchmark_queries("vicr", data_dir=tmp_path, split="all")
+    assert queries.ids == [key for key, _ in rows]
+
+
+def test_splits_with_a_row_in_common_are_not_measured_together(tmp_path):
+    official("vicr").write(tmp_path)
+    file = tmp_path / "VICR.csv"
+    lines = file.read_text(encoding="utf-8-sig").splitlines()
+    file.write_text("\n".join([*lines, lines[-1].replace(",val,", ",train,")]), encoding="utf-8-sig")
+    with pytest.raises(InputError, match=r"the row '.*A cat' is in more than one split; name one of train, "):
+        run_benchmark("vicr", data_dir=tmp_path, split="all", metrics=rouge)
 
 
 @pytest.mark.parametrize(

@@ -28,11 +28,11 @@ from capscore import CapscoreError
 from capscore.benchmark.tasks import TaskOptions
 from tests.toy import WORDS, ColourBackbone
 
-# photo → its colour
+# photo → its colour; no two are alike but for the order of their parts, whose cosines would be tied
 COLOURS = {
     "101_a.jpg": (250, 10, 10),
-    "102_b.jpg": (10, 250, 10),
-    "103_c.jpg": (10, 10, 250),
+    "102_b.jpg": (12, 240, 30),
+    "103_c.jpg": (25, 7, 200),
     "104_d.jpg": (200, 120, 5),
     "105_e.jpg": (5, 160, 150),
     "106_f.jpg": (150, 5, 170),
@@ -51,7 +51,7 @@ OTHERS = {
     "ar": {photo: [ENGLISH["103_c.jpg"][0]] for photo in ENGLISH},
 }
 PASCAL = {"2008_000001.jpg": (240, 20, 20), "2008_000002.jpg": (20, 20, 240)}
-COCO = {"COCO_val2014_000000000001.jpg": (240, 20, 20), "COCO_val2014_000000000002.jpg": (20, 200, 90)}
+COCO = {"COCO_val2014_000000000001.jpg": (230, 30, 20), "COCO_val2014_000000000002.jpg": (20, 200, 90)}
 RATED = [
     ("COCO_val2014_000000000001.jpg", "red", "train", [5, 4]),
     ("COCO_val2014_000000000001.jpg", "green and red", "val", [3, 4]),
@@ -80,7 +80,8 @@ def photo_rows(photos):
 
 
 def text_rows(texts):
-    return unit_rows([[text.split().count(word) for word in WORDS] for text in texts])
+    """The toy reads four words of a text."""
+    return unit_rows([[text.split()[:4].count(word) for word in WORDS] for text in texts])
 
 
 def expected_recall(captions, k, colours=COLOURS):
@@ -166,7 +167,7 @@ def pascal50s(folder):
         "HC": [(one, "red", "red and green", 0), (two, "blue blue red", "blue", 0)],
         "HI": [(one, "green", "red", 1), ("2008_000009.jpg", "red", "blue", 0)],
         "HM": [(two, "blue", "green blue", 0)],
-        "MM": [(two, "red", "green red", 1)],
+        "MM": [(two, "red", "green red", 0)],
     }
     document = {
         category: [
@@ -364,7 +365,7 @@ def test_crowdflower_is_tau_b_with_the_share_of_yes(folders):
 
 def test_pascal50s_is_of_the_pairs_whose_photos_are_there(folders):
     found = measured(folders, "pascal50s")
-    # red is nearer to red than red and green; the preferred caption of the second is further away
+    # in the second pair of HC, and in MM, the preferred caption is further from the photo
     values = {"hc": 50.0, "hi": 100.0, "hm": 100.0, "mm": 0.0, "mean": 62.5}
     for category, value in values.items():
         figure = found[f"pascal50s/mcs/accuracy_{category}"]
@@ -610,7 +611,7 @@ def test_tables_fit_eighty_columns_and_leave_nothing_out(chosen):
     assert max(map(cell_len, lines)) <= 80
     text = " ".join(" ".join(lines).split())
     assert "not measured: there is no a|b.txt" in text and "49.9 [47.6–52.0]" in text
-    assert "CLIPScore 51.2–51.5" in text
+    assert "CLIPScore" in text and "51.2–51.5" in text
     assert ("no such tower" in text) == (len(chosen) > 1)
 
 

@@ -202,9 +202,9 @@ def _published(rated: RatedSet, metric: str, statistic: str) -> tuple[PublishedF
     for other in BESIDE.get(metric, ()):
         for entry in find(rated.slug, rated.config, other, backbone=OPENAI, language="en"):
             if entry.statistic == statistic and not entry.setting and entry.metric == other:
-                value = 100 * entry.measured_unit
+                value = round(100 * entry.measured_unit, 6)
                 shown = PublishedFigure(LABELS[other], OPENAI, value, entry.citation)
-                found.setdefault((other, round(value, 6)), shown)
+                found.setdefault((other, value), shown)
     return tuple(found.values())
 
 

@@ -117,8 +117,8 @@ def remarks(reports: Sequence[Report]) -> list[str]:
     scales = "τ, ρ, R@k and accuracies are times 100."
     if drawn:
         scales += (
-            f" In brackets: 95 % bootstrap intervals, which draw {' or '.join(drawn)} with all their captions; "
-            "in retrieval the ranked photos stay the same."
+            f" In brackets: 95 % bootstrap intervals, which draw {' or '.join(drawn)} with all their "
+            "captions; in retrieval the ranked photos stay the same."
         )
     lines = [scales]
     if any(figure.published for figure in figures):
