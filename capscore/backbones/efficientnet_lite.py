@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 # (blocks, kernel, stride of the first block, expansion, channels), stage by stage
-_STAGES = (
+STAGES = (
     (1, 3, 1, 1, 16),
     (3, 3, 2, 6, 24),
     (3, 5, 2, 6, 48),
@@ -20,7 +20,7 @@ _STAGES = (
     (5, 5, 2, 6, 208),
     (1, 3, 1, 6, 352),
 )
-_STEM = 32
+STEM = 32
 FEATURES = 1280
 CLASSES = 1000
 
@@ -33,11 +33,11 @@ class EfficientNetLite2(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.conv_stem = _convolution(3, _STEM, kernel=3, stride=2)
-        self.bn1 = nn.BatchNorm2d(_STEM)
+        self.conv_stem = _convolution(3, STEM, kernel=3, stride=2)
+        self.bn1 = nn.BatchNorm2d(STEM)
         self.act = nn.ReLU6(inplace=True)
-        stages, width = [], _STEM
-        for blocks, kernel, stride, expansion, channels in _STAGES:
+        stages, width = [], STEM
+        for blocks, kernel, stride, expansion, channels in STAGES:
             stage: list[nn.Module] = []
             for number in range(blocks):
                 step = stride if number == 0 else 1

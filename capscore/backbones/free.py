@@ -140,5 +140,6 @@ class FreeBackbone(SentenceEncoderBackbone):
         shares = (logits / TEMPERATURE).softmax(dim=-1)
         return F.normalize(shares @ self._directions, dim=-1).cpu().numpy()
 
-    def _placed(self, rows: torch.Tensor) -> torch.Tensor:
-        return rows - self._centre
+    @property
+    def centre(self) -> torch.Tensor:
+        return self._centre

@@ -19,6 +19,7 @@ from .registry import Known, find, suggest
 # Modules that recognise and load a folder, the most specific first: a repository often holds one model in
 # the formats of several libraries.
 FOLDER_KINDS = (
+    "learned",
     "tuned",
     "student",
     "sentence_transformers_clip",

@@ -1,7 +1,7 @@
 """The text side of the embedded backbones: multilingual Universal Sentence Encoder, 512-d.
 
 In: captions in fifteen languages. Out: rows of unit length in the space of the backbone, which says in
-`_placed` where a text lies in it.
+`placed` where a text lies in it.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ class SentenceEncoderBackbone(TrainableBackbone):
     def embed_tokens(self, ids: Sequence[Sequence[int]]) -> torch.Tensor:
         if not len(ids):
             return torch.zeros(0, self.dim, device=self.device)
-        return F.normalize(self._placed(self.text(*self._padded(ids))), dim=-1)
+        return self.placed(self.text(*self._padded(ids)))
 
     def embed_gated(self, ids: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
         """`embed_tokens` of a text network with a gate, and the gate's logits (n,), with gradients."""
         rows, logits = cast(GatedSentenceEncoder, self.text).gated(*self._padded(ids))
-        return F.normalize(self._placed(rows), dim=-1), logits
+        return self.placed(rows), logits
 
     def _padded(self, ids: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
         batch, mask = pad_batch(ids, pad_id=0)
@@ -75,9 +75,18 @@ class SentenceEncoderBackbone(TrainableBackbone):
                 f"asked for {parts!r}"
             )
         network = gated(self.text, parts)
-        network.centre.copy_(self._placed(torch.zeros(self.dim, device=self.device)).neg())
+        network.centre.copy_(self.centre)
         self.text = network.to(self.device, getattr(torch, self.dtype)).eval()
 
+    @property
     @abstractmethod
-    def _placed(self, rows: torch.Tensor) -> torch.Tensor:
-        """The encoder's rows (n, 512) → the texts' places in this backbone's space, (n, 512)."""
+    def centre(self) -> torch.Tensor:
+        """What `placed` subtracts from the encoder's rows first, float32 (512,)."""
+
+    def placed(self, rows: torch.Tensor) -> torch.Tensor:
+        """The encoder's rows (n, 512) → the texts' places in this backbone's space, (n, 512), unit rows."""
+        return F.normalize(rows - self.centre, dim=-1)
+
+    def before_placing(self, directions: torch.Tensor) -> torch.Tensor:
+        """Directions in this backbone's space (…, 512) → those of centred rows that `placed` puts there."""
+        return directions

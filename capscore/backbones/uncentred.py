@@ -55,8 +55,9 @@ class UncentredBackbone(SentenceEncoderBackbone):
     def encode_pixels(self, pixels: Sequence[torch.Tensor]) -> np.ndarray:
         raise _no_images()
 
-    def _placed(self, rows: torch.Tensor) -> torch.Tensor:
-        return rows
+    @property
+    def centre(self) -> torch.Tensor:
+        return torch.zeros(self.dim, device=self.device)
 
 
 def _no_images() -> CapscoreError:

@@ -10,6 +10,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 from capscore.backbones.base import Backbone, Tokens, fingerprint_of, pad_batch
+from capscore.backbones.sentence_encoder import SentenceEncoderBackbone
 from capscore.errors import CapscoreError, Setting
 
 # Steps in which the threshold is moved, in logits.
@@ -32,7 +33,7 @@ class MovedThreshold(Backbone):
         CapscoreError: the tower has no gate.
     """
 
-    def __init__(self, tower: Backbone, shift: float, memory: Memory):
+    def __init__(self, tower: SentenceEncoderBackbone, shift: float, memory: Memory):
         if "gate" not in (tower.network_parts() or {}):
             raise CapscoreError(f"{tower.name} has no gate whose threshold could be moved")
         self.tower, self.shift, self.memory = tower, shift, memory
@@ -40,7 +41,7 @@ class MovedThreshold(Backbone):
         self.prefix, self.max_tokens, self.logit_scale = tower.prefix, tower.max_tokens, tower.logit_scale
         self.languages, self.dtype, self.device = tower.languages, tower.dtype, tower.device
         self.fingerprint = fingerprint_of(tower.fingerprint, shift)
-        self.recipe = tower.recipe
+        self.recipe, self.w = tower.recipe, tower.w
 
     def preprocess(self, image: Image.Image) -> Tensor:
         return self.tower.preprocess(image)
@@ -61,10 +62,10 @@ class MovedThreshold(Backbone):
             self.memory.update(zip(fresh, zip(rows.cpu(), logits.cpu(), strict=True), strict=True))
         rows, logits = (torch.stack(part) for part in zip(*map(self.memory.get, keys), strict=True))
         mixed = network.mixed(rows.to(self.device), logits.to(self.device) - self.shift)
-        return mixed.cpu().numpy()
+        return self.tower.placed(mixed + network.centre.float()).cpu().numpy()
 
 
-def add_gate(backbone: Backbone, size: Sequence[int], captions: np.ndarray, seed: int) -> None:
+def add_gate(backbone: SentenceEncoderBackbone, size: Sequence[int], captions: np.ndarray, seed: int) -> None:
     """Give a text tower an untrained gate that turns texts away from captions.
 
     Args:
@@ -77,7 +78,8 @@ def add_gate(backbone: Backbone, size: Sequence[int], captions: np.ndarray, seed
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         backbone.add_network_parts({"gate": {"width": width, "layers": layers, "heads": heads}})
-    backbone.text_network().turn_away(-torch.from_numpy(captions.mean(axis=0)))
+    away = backbone.before_placing(-torch.from_numpy(captions.mean(axis=0)))
+    backbone.text_network().turn_away(away)
 
 
 def sharpen(network: nn.Module, factor: float) -> None:

@@ -1,0 +1,241 @@
+"""The eye: one pass over a photo → a feature map → embeddings of the photo and of any of its regions.
+
+In: pixels, boxes, and rows of the text encoder. Out: rows of unit length in one space. Attention with learned
+queries pools a grid that RoIAlign lays over a box; the photo itself is the region of its whole box.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from ..errors import CapscoreError, InputError
+from .efficientnet_lite import FEATURES, STAGES, STEM
+from .folded_trunk import FoldedTrunk, Stage
+from .roi_align import align_weights
+
+# Regions of each photo that are pooled together: more would take memory, not save time.
+_REGIONS_AT_ONCE = 64
+# The most that any number of a config may be: far above every useful one.
+_MOST = 4096
+_MOST_BLOCKS = 256
+
+
+@dataclass(frozen=True)
+class EyeConfig:
+    """Sizes of the network; a smaller trunk makes a network for tests.
+
+    Attributes:
+        dim: Length of an embedding.
+        side: Height and width of the photo that the trunk reads, in pixels.
+        stem, stages, features: Trunk, as in `FoldedTrunk`.
+        width: Channels of keys and of values.
+        heads: Attention heads, a divisor of the width.
+        queries: Learned queries per head.
+        grid: Bins along each side of a box.
+        samples: Points along each side of a bin.
+
+    Raises:
+        CapscoreError: a size that is not a whole number in its range.
+    """
+
+    dim: int = 512
+    side: int = 256
+    stem: int = STEM
+    stages: tuple[Stage, ...] = STAGES
+    features: int = FEATURES
+    width: int = 512
+    heads: int = 8
+    queries: int = 1
+    grid: int = 7
+    samples: int = 2
+
+    def __post_init__(self) -> None:
+        plain = {name: value for name, value in asdict(self).items() if name != "stages"}
+        for name, value in plain.items():
+            _check_size(name, value)
+        if not isinstance(self.stages, (tuple, list)) or not self.stages:
+            raise CapscoreError(f"'stages' of an eye is {self.stages!r:.60}: expected a list of stages")
+        for stage in self.stages:
+            if not isinstance(stage, (tuple, list)) or len(stage) != 5:
+                raise CapscoreError(
+                    f"a stage of an eye is {stage!r:.60}: expected five numbers, blocks, kernel, stride, "
+                    "expansion, channels"
+                )
+            for value in stage:
+                _check_size("stages", value)
+            if stage[1] % 2 == 0:
+                raise CapscoreError(f"a stage of an eye has the kernel {stage[1]}: expected an odd number")
+        if sum(stage[0] for stage in self.stages) > _MOST_BLOCKS:
+            raise CapscoreError(f"the trunk of an eye has at most {_MOST_BLOCKS} blocks")
+        if self.width % self.heads:
+            raise CapscoreError(f"an eye of width {self.width} cannot have {self.heads} heads: no divisor")
+        object.__setattr__(self, "stages", tuple(tuple(stage) for stage in self.stages))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The sizes, ready for JSON."""
+        return {**asdict(self), "stages": [list(stage) for stage in self.stages]}
+
+
+class Eye(nn.Module):
+    """The network without weights.
+
+    Shapes: `feature_map` takes pixels (n, 3, side, side) in [−1, 1] and gives (n, features, h, w); `embed`
+    and `embed_regions` take that map. All rows of embeddings have unit length.
+
+    Attributes:
+        config: Sizes.
+        trunk: Pixels → map.
+        head: Map and boxes → embeddings.
+        text: Rows of the text encoder → their places among the photos.
+    """
+
+    def __init__(self, config: EyeConfig | None = None) -> None:
+        super().__init__()
+        self.config = config or EyeConfig()
+        self.trunk = FoldedTrunk(self.config.stem, self.config.stages, self.config.features)
+        self.head = RegionHead(self.config)
+        self.text = TextPlace(self.config.dim)
+
+    def feature_map(self, pixels: torch.Tensor) -> torch.Tensor:
+        """Pixels (n, 3, side, side) → (n, features, h, w)."""
+        return self.trunk(pixels.contiguous(memory_format=torch.channels_last))
+
+    def embed(self, maps: torch.Tensor) -> torch.Tensor:
+        """Maps of n photos → (n, dim): each photo is the region of its whole box."""
+        whole = torch.tensor([[[0.0, 0.0, 1.0, 1.0]]], device=maps.device)
+        return self.head(maps, whole.expand(len(maps), 1, 4)).flatten(0, 1)
+
+    def embed_regions(self, maps: torch.Tensor, boxes: Sequence[Any]) -> torch.Tensor:
+        """Maps of n photos → (k_1 + … + k_n, dim), photo after photo.
+
+        Args:
+            maps: (n, features, h, w).
+            boxes: n arrays or tensors (k_i, 4), left, top, right, bottom as shares of the photo's width and
+                height, in [0, 1].
+
+        Raises:
+            InputError: a box without area, or one that reaches beyond the photo; named by its number and its
+                photo's, counted from 0.
+        """
+        checked = [_check_shares(own, photo) for photo, own in enumerate(boxes)]
+        if len(checked) != len(maps):
+            raise InputError(f"{len(checked)} lists of boxes for {len(maps)} photos", field="boxes")
+        most = max((len(own) for own in checked), default=0)
+        if not most:
+            return torch.zeros(0, self.config.dim, device=maps.device)
+        # a photo with fewer regions than another has its whole box in their place, which is left out again
+        padded = torch.tensor([0.0, 0.0, 1.0, 1.0]).repeat(len(checked), most, 1)
+        given = torch.zeros(len(checked), most, dtype=torch.bool)
+        for photo, own in enumerate(checked):
+            padded[photo, : len(own)] = own
+            given[photo, : len(own)] = True
+        rows = self.head(maps, padded.to(maps.device))
+        return rows[given.to(maps.device)]
+
+
+class RegionHead(nn.Module):
+    """Attention over the grid in each box.
+
+    Shapes: maps (n, features, h, w) and boxes (n, k, 4) → (n, k, dim), rows of unit length.
+
+    Keys and values are linear in the cells of the map, and RoIAlign is linear in keys and values. So the
+    queries meet the cells once per photo, and a region costs only the mixing of their h · w answers.
+    """
+
+    def __init__(self, config: EyeConfig) -> None:
+        super().__init__()
+        self.heads, self.grid, self.samples = config.heads, config.grid, config.samples
+        self.keys = nn.Linear(config.features, config.width, bias=False)
+        self.values = nn.Linear(config.features, config.width)
+        # (queries, width)
+        self.queries = nn.Parameter(torch.randn(config.queries, config.width))
+        self.out = nn.Linear(config.queries * config.width, config.dim)
+
+    def forward(self, maps: torch.Tensor, boxes: torch.Tensor) -> torch.Tensor:
+        height, width = maps.shape[-2:]
+        cells = maps.flatten(2).transpose(1, 2)
+        # (n, cells, heads, channels of a head)
+        keys, values = (part(cells).unflatten(-1, (self.heads, -1)) for part in (self.keys, self.values))
+        queries = self.queries.unflatten(-1, (self.heads, -1))
+        logits = torch.einsum("nchd,qhd->ncqh", keys, queries) / math.sqrt(keys.shape[-1])
+        return torch.cat(
+            [
+                self._pooled(logits, values, align_weights(part, height, width, **self._grid))
+                for part in boxes.split(_REGIONS_AT_ONCE, dim=1)
+            ],
+            dim=1,
+        )
+
+    @property
+    def _grid(self) -> dict[str, int]:
+        return {"grid": self.grid, "samples": self.samples}
+
+    def _pooled(self, logits: torch.Tensor, values: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+        """Logits (n, cells, queries, heads), values, and weights (n, k, grid², cells) → (n, k, dim)."""
+        at_points = weights @ logits.flatten(2).unsqueeze(1)
+        attention = at_points.softmax(dim=2).transpose(2, 3)  # (n, k, queries · heads, grid²)
+        of_cells = (attention @ weights).unflatten(2, logits.shape[2:])
+        pooled = torch.einsum("nkqhc,nchd->nkqhd", of_cells, values)
+        return F.normalize(self.out(pooled.flatten(2)), dim=-1)
+
+
+class TextPlace(nn.Module):
+    """Rows of the text encoder (n, dim) → their places among the photos (n, dim), rows of unit length.
+
+    x = normalize(row − centre); the place is normalize(x + A x).
+
+    Attributes:
+        centre: (dim,), what all texts have in common.
+        adapter: The matrix A, zero at first.
+    """
+
+    centre: torch.Tensor
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.register_buffer("centre", torch.zeros(dim))
+        self.adapter = nn.Linear(dim, dim, bias=False)
+        nn.init.zeros_(self.adapter.weight)
+
+    def forward(self, rows: torch.Tensor) -> torch.Tensor:
+        centred = F.normalize(rows.float() - self.centre, dim=-1)
+        return F.normalize(centred + self.adapter(centred), dim=-1)
+
+    def before(self, directions: torch.Tensor) -> torch.Tensor:
+        """Directions among the photos (…, dim) → those of centred texts that the adapter turns to them."""
+        whole = torch.eye(len(self.centre), dtype=torch.float64) + self.adapter.weight.detach().cpu().double()
+        found = torch.linalg.solve(whole, directions.cpu().double().unsqueeze(-1)).squeeze(-1)
+        return F.normalize(found, dim=-1).to(directions)
+
+
+def _check_size(name: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= _MOST:
+        raise CapscoreError(
+            f"{name!r} of an eye is {value!r:.60}: expected a whole number from 1 to {_MOST:,}"
+        )
+
+
+def _check_shares(boxes: Any, photo: int) -> torch.Tensor:
+    """Boxes of one photo as float32 (k, 4) on the CPU."""
+    checked = torch.as_tensor(boxes, dtype=torch.float32, device="cpu").reshape(-1, 4)
+    left, top, right, bottom = checked.unbind(dim=1)
+    # False for NaN too; what rounding puts beyond an edge is at the edge
+    inside = ((checked >= -1e-4) & (checked <= 1 + 1e-4)).all(dim=1)
+    has_area = (right > left) & (bottom > top)
+    for fits, wrong in ((inside, "it is not within [0, 1]"), (has_area, "it has no area")):
+        if not fits.all():
+            number = int((~fits).nonzero()[0])
+            shown = ", ".join(f"{value:g}" for value in checked[number].tolist())
+            raise InputError(
+                f"box {number} of photo {photo} is ({shown}): {wrong}; expected left, top, right, bottom as "
+                "shares of the photo's sides, right above left and bottom above top",
+                field="boxes",
+            )
+    return checked.clamp(0.0, 1.0)

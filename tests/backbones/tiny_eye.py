@@ -1,0 +1,42 @@
+"""Eyes with random weights, small enough for tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from capscore.backbones.eye import Eye, EyeConfig
+from capscore.backbones.learned import save_eye
+
+SMALL: dict[str, Any] = {
+    "side": 32,
+    "stem": 8,
+    "stages": ((1, 3, 1, 1, 8), (2, 3, 2, 2, 12), (1, 5, 2, 3, 16)),
+    "features": 24,
+    "width": 16,
+    "heads": 2,
+    "grid": 7,
+}
+
+
+def random_eye(seed: int = 0, **sizes: Any) -> Eye:
+    """An eye whose weights are large enough that everything it reads moves its rows."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        eye = Eye(EyeConfig(**{**SMALL, **sizes})).eval()
+        with torch.no_grad():
+            for name, tensor in eye.named_parameters():
+                if name.startswith("trunk.") and name.endswith("bias"):
+                    tensor.uniform_(0.0, 0.5)
+            eye.head.keys.weight.normal_(0, 1.0)
+            eye.text.centre.normal_(0, 0.02)
+            eye.text.adapter.weight.normal_(0, 0.01)
+    return eye
+
+
+def write_eye(folder: Path, seed: int = 0, *, sizes: dict[str, Any] | None = None, **options: Any) -> Path:
+    """A folder with such an eye."""
+    save_eye(random_eye(seed, **(sizes or {})), folder, **options)
+    return folder
