@@ -38,6 +38,7 @@ def _described(known: Known) -> dict[str, Any]:
         "dim": known.dim,
         "flickr8k_expert_tau_c": known.agreement.get("Flickr8k-Expert", {}).get("tau_c"),
         "here": is_downloaded(known),
+        "licence": known.licence or None,
         "note": known.note,
     }
 
@@ -47,7 +48,7 @@ def show_backbones(request: BackbonesRequest, found: list[dict[str, Any]]) -> No
     if request.as_json:
         print_json(found)
         return
-    table = make_table("backbone", numbers=("languages", "dim", "τ_c", "here"))
+    table = make_table("backbone", numbers=("languages", "dim", "τ_c", "here", "licence"))
     for entry in found:
         agreement = entry["flickr8k_expert_tau_c"]
         table.add_row(
@@ -56,8 +57,10 @@ def show_backbones(request: BackbonesRequest, found: list[dict[str, Any]]) -> No
             str(entry["dim"]),
             "–" if agreement is None else f"{agreement:.1f}",
             "yes" if entry["here"] else "no",
+            entry["licence"] or "–",
         )
     console = make_console()
     console.print(table)
     print_line(console, "τ_c: published agreement with human ratings on Flickr8k-Expert, in percent.")
-    print_line(console, "here: the weights are on this machine; others come from the Hub on first use.")
+    print_line(console, "here: the weights are on this machine; those of the Hub come on first use.")
+    print_line(console, "licence: that of the weights; where there is –, see their page on the Hub.")

@@ -786,6 +786,22 @@ def test_a_backbone_that_cannot_be_had_is_a_failure_not_of_usage(preds, tmp_path
     assert score(preds, "--backbone", "embedded", "--device", "cudda").exit_code == 2
 
 
+@pytest.mark.usefixtures("no_weights_installed")
+@pytest.mark.parametrize(
+    "asked", [("--metric", "pr_mcs"), ("--metric", "infometic", "--backbone", "embedded")]
+)
+def test_weights_that_are_not_installed_are_a_failure_that_says_how_to_get_them(preds, tmp_path, asked):
+    result = score(preds, *asked, "-o", tmp_path / "o.jsonl")
+    assert result.exit_code == 1
+    told = " ".join(result.stderr.split())
+    assert (
+        "capscore-weights (CC BY-NC 4.0, not for commercial use), which is not installed: pip install ./weigh"
+        in told
+    )
+    assert "--backbone embedded-free does without" in told
+    assert not (tmp_path / "o.jsonl").exists()
+
+
 def test_debug_shows_the_traceback(preds, monkeypatch):
     monkeypatch.setenv("CAPSCORE_DEBUG", "0")  # monkeypatch puts back what the option sets
     assert "Traceback" not in score(preds, "-m", "x").stderr
@@ -997,6 +1013,11 @@ def test_backbones_fit_the_terminal_and_tell_what_is_known(monkeypatch, tmp_path
 
     known = {entry["name"]: entry for entry in json.loads(capscore_("backbones", "--json").stdout)}
     assert known["embedded"]["here"] is True
+    assert (known["embedded-free"]["licence"], known["embedded-pr-mcs"]["licence"]) == (
+        "Apache-2.0",
+        "CC-BY-NC-4.0",
+    )
+    assert known["BAAI/AltCLIP"]["licence"] is None
     laion = known["xlm-roberta-base-ViT-B-32/laion5b_s13b_b90k"]
     assert (laion["flickr8k_expert_tau_c"], laion["here"]) == (52.8, False)
     assert known["BAAI/AltCLIP-m9"]["here"] is False

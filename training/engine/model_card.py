@@ -376,6 +376,9 @@ def _body(card: ModelCard) -> str:
         tower = f"`{_anonymous(card.image_tower)}`" if card.image_tower else "that of the base"
         facts.append(("Image tower", tower))
     facts += [("Languages", languages), ("Licence", _licence(card))]
+    base = find(card.base)
+    if base is not None and base.licence:
+        facts.append(("Licence of the base", base.licence.lower()))
     sections = [
         f"# {card.name}",
         recipe.what,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import re
 from dataclasses import fields, replace
 
 import pytest
@@ -203,6 +204,20 @@ def test_a_licence_of_its_own():
     assert front(card_text(own))["license_name"] == "garden-1.0"
     with pytest.raises(CapscoreError, match="needs license_name and license_link"):
         card_text(replace(own, license_link=""))
+
+
+@pytest.mark.parametrize(
+    "base, licence",
+    [
+        ("embedded-free", "apache-2.0"),
+        ("embedded-pr-mcs", "cc-by-nc-4.0"),
+        ("BAAI/AltCLIP", None),
+        ("me/mine", None),
+    ],
+)
+def test_the_licence_of_the_base_where_it_is_known(base, licence):
+    found = re.findall(r"^- \*\*Licence of the base\*\*: (.*)$", card_text(replace(CARD, base=base)), re.M)
+    assert found == ([licence] if licence else [])
 
 
 @pytest.mark.parametrize(
