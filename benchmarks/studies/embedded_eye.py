@@ -62,7 +62,7 @@ def measure(
     options: TaskOptions | None = None,
     cache: Any = None,
     threads: int = 2,
-    n_timed: int = 12 * BLOCK,
+    n_timed: int = 8 * BLOCK,
 ) -> list[Report]:
     """Measure backbones; one report each, in their order.
 

@@ -9,6 +9,8 @@ import numpy as np
 from capscore.benchmark.tasks import TaskOptions
 from capscore.embedding.embedder import EmbeddedRows, Embedder
 from capscore.errors import InputError
+from capscore.scorers.mcs import MCS
+from capscore.scorers.signature import format_signature
 
 from ..intervals import ratio_of_shares
 from ..retrieval import KS, Ranked, rank_photos, recall
@@ -87,6 +89,8 @@ class _Search:
 
     def __init__(self, report: Report, embedder: Embedder, options: TaskOptions):
         self.report, self.embedder, self.options = report, embedder, options
+        # as in `capscore benchmark`, whose retrieval compares cosines too
+        self.signature = format_signature("mcs", MCS(embedder).settings)
         self.place: dict[str, int] = {}
         self.images: EmbeddedRows
 
@@ -109,6 +113,7 @@ class _Search:
                 recall(ranked, k, self.options),
                 n=len(captions),
                 n_of="captions",
+                signature=self.signature,
                 note=f"{len(ranked.photos):,} photos have captions, {ranked.n_photos:,} are ranked",
             )
             for k in KS
@@ -126,5 +131,6 @@ class _Search:
                 share,
                 n=len(both),
                 n_of="photos",
+                signature=self.signature,
             )
         )

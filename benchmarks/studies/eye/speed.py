@@ -124,6 +124,8 @@ def measure_speed(
                     f"speed/{key}", title, share_of_sums(*own, options), times=1.0, unit="photos/s", **about
                 )
             )
+            if backbone is reference:
+                continue
             name, named = f"speed/{key}/ratio", f"… ÷ {REFERENCE}"
             if isinstance(reference, str):
                 report.figures.append(Figure(name, named, missing=reference))

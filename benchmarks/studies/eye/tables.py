@@ -117,8 +117,8 @@ def remarks(reports: Sequence[Report]) -> list[str]:
     scales = "τ, ρ, R@k and accuracies are times 100."
     if drawn:
         scales += (
-            f" In brackets: 95 % bootstrap intervals, which draw {' or '.join(drawn)} with all their "
-            "captions; in retrieval the ranked photos stay the same."
+            f" In brackets: 95 % bootstrap intervals, which draw {' or '.join(map(_drawn, drawn))}; in "
+            "retrieval the ranked photos stay the same."
         )
     lines = [scales]
     if any(figure.published for figure in figures):
@@ -151,6 +151,11 @@ def markdown(reports: Sequence[Report]) -> str:
         cells = ["" if why else number(figure) for figure in figures]
         lines.append("| " + " | ".join(map(_cell, [title, n, *cells, published(figures)])) + " |")
     return "\n".join([*lines, "", *remarks(reports)]) + "\n"
+
+
+def _drawn(unit: str) -> str:
+    """What a draw of photos takes along; their time belongs to blocks of photos alone."""
+    return "photos with all their captions" if unit == "photos" else unit
 
 
 def _cell(text: str) -> str:
