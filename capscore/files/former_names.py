@@ -19,6 +19,7 @@ FORMER_NAMES = {
     "agreement": "statistics.agreement",
     "annotation_files": "benchmark.data.annotation_files",
     "annotation_folder": "benchmark.data.annotation_folder",
+    "backbones.embedded": "backbones.learned",
     "benchmark.figure": "show.benchmark_figure",
     "benchmark.heatmap": "show.language_heatmap",
     "benchmark.present": "show.benchmark_table",
@@ -83,6 +84,11 @@ FORMER_NAMES = {
 
 # former module → its names that are not those of the present module: where each is now
 FORMER_MEMBERS = {
+    "backbones.embedded": {
+        "CLASSES_FILE": "backbones.free:CLASSES_FILE",
+        "UncentredBackbone": "backbones.uncentred:UncentredBackbone",
+        "load_embedded_uncentred": "backbones.uncentred:load_uncentred",
+    },
     "perturbed_rows": {
         "Counts": "perturbations.perturbed_file:KindCounts",
         "Options": "perturbations.perturbed_file:PerturbationOptions",

@@ -12,6 +12,8 @@ from capscore.files.former_names import FORMER_MEMBERS, FORMER_NAMES
 
 NAMES = [
     ("agreement", "agreement"),
+    ("backbones.embedded", "load_embedded"),
+    ("backbones.embedded", "UncentredBackbone"),
     ("benchmark.tasks", "RatingTask"),
     ("benchmark_builder", "CaptionBenchmark"),
     ("cache", "EmbeddingCache"),
