@@ -157,6 +157,15 @@ class HeldOut:
         """Number of photos per set, in the order of the sets."""
         return dict(Counter(name for names in self.sets.values() for name in names))
 
+    def statement(self) -> str:
+        """What was held out, for a card."""
+        listed = ", ".join(f"{name} ({n:,})" for name, n in self.counts().items() if name != VAL2014)
+        return (
+            "every photo, by its number, in whatever data set or language it turns up, of these sets: "
+            f"{listed}; and all of {VAL2014}: a photo of COCO was taken only where a file name or COCO's own "
+            "list shows that it is of train2014"
+        )
+
 
 def held_out_photos(data: Path, names: Iterable[str] = (), sets: Sequence[HeldOutSet] = SETS) -> HeldOut:
     """Read which photos are held out.

@@ -64,9 +64,9 @@ class ModelCard:
 
     Attributes:
         name: Name of the model ("pr-mcs-embedded").
-        recipe: "teacher_learning", "pr_mcs" or "infometic".
-        base: Backbone whose text tower was fine-tuned, encoder that the student started from, or backbone
-            whose embeddings the network reads.
+        recipe: "teacher_learning", "pr_mcs", "infometic" or "eye".
+        base: Backbone whose text tower was fine-tuned, encoder that the student started from, backbone
+            whose embeddings the network reads, or networks that the eye started from.
         languages: Codes of the training languages.
         license: Licence of the weights, as the Hub writes it ("apache-2.0"); "other" with a name and a link.
         command: Command that trains the weights again.
@@ -132,6 +132,10 @@ _INFOMETIC = """@inproceedings{hu-etal-2023-infometic,
   author = {Hu, Anwen and Chen, Shizhe and Zhang, Liang and Jin, Qin},
   booktitle = {Proceedings of the 61st Annual Meeting of the Association for Computational Linguistics},
   year = {2023}}"""
+_ROI_ALIGN = """@inproceedings{he-etal-2017-mask,
+  title = {Mask {R-CNN}},
+  author = {He, Kaiming and Gkioxari, Georgia and Doll{\'a}r, Piotr and Girshick, Ross},
+  booktitle = {Proceedings of ICCV}, year = {2017}}"""
 _INFOMETIC_PAPER = "[Hu et al. 2023](https://arxiv.org/abs/2305.06002)"
 _PAPER = "[Kim et al. 2023](https://aclanthology.org/2023.findings-emnlp.819)"
 
@@ -182,6 +186,24 @@ _RECIPES = {
         about_base="Backbone, which was not changed",
         thing="network",
         compared="InfoCLIP",
+    ),
+    "eye": _Recipe(
+        metric="mcs",
+        tags=("multilingual", "image-text-retrieval"),
+        what="A backbone for captions in fifteen languages: one pass over a photo gives its embedding and the "
+        "embeddings of its regions, in the space of a frozen sentence encoder. It was trained to place a "
+        "photo near its captions and far from those of other photos.",
+        limits=(
+            "It was trained with thousands of photos, not with hundreds of millions: of what few of them "
+            "show, such as places, brands, people by name and writing, it knows next to nothing.",
+            "It reads a photo at 256 × 256 pixels; small things are lost.",
+            "Most captions that it was trained with are short and plain. Poetry, jokes and long descriptions "
+            "are not.",
+        ),
+        cited=(_CLIP_SCORE, _ROI_ALIGN),
+        about_base="Started from",
+        thing="backbone",
+        compared="embedded-free",
     ),
 }
 
@@ -426,7 +448,7 @@ _COMMON_LIMITS = (
 
 def _loading(card: ModelCard, recipe: _Recipe) -> str:
     where = card.repo_id or "path/to/this/folder"
-    if recipe.thing == "tower":
+    if recipe.thing != "network":
         argument = f'backbone="{where}"'
     else:
         argument = f'backbone="{_anonymous(card.base)}", weights="{where}"'

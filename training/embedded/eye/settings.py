@@ -1,0 +1,98 @@
+"""The settings of the recipe of the eye."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from capscore.errors import CapscoreError
+from training.embedded.eye.features import ViewSettings
+from training.embedded.eye.rows import SOURCES
+from training.engine.loop_settings import LoopSettings, require
+
+
+@dataclass
+class EyeSettings(LoopSettings):
+    """Settings of the recipe of the eye, besides those of the loop.
+
+    Attributes:
+        data: Folder of the official files: flickr8k, multi30k, xflickrco, and the sets that are held out.
+        photos: Folder of the photos: flickr8k, and COCO's in folders such as coco_train2014.
+        texts: Folder of `training.embedded.package_texts`.
+        coco: Files of captions of COCO's photos: COCO's own annotations, or JSONL rows of photo, caption and
+            language.
+        sources: Official sources of captions.
+        captionless: Whether photos without captions are rows too.
+        most_photos: Most photos, evenly spread over them; None for all.
+        features: Folder of the features; None for one in `out`. Several runs may share it.
+        views: Number of views of a photo: the whole photo and random ones.
+        views_seed: Seed for the random views; the seed of the loop does not change the features.
+        half_precision: Whether the features of random views are computed in bfloat16.
+        features_batch: Photos at once while features are computed.
+        text_encoder: Backbone whose text encoder embeds the captions.
+        frozen_stages: Number of the trunk's stages, from the first, that are not trained.
+        head_learning_rate: Highest learning rate of what is not the trunk; `learning_rate` is the trunk's.
+        average_decay: Decay of the moving average of the weights.
+        logit_scale: Factor on cosines in the contrast.
+        label_smoothing: Label smoothing of the contrast, from 0 to below 1.
+        text_weight: Weight of the contrast between captions of one photo.
+        name: Name of the model for its card; "" for the name of the folder `out`.
+        license: Licence of the weights, as the Hub writes it.
+        data_license: Licence of files of captions that state none.
+    """
+
+    out: str = ""
+    data: str = ""
+    photos: str = ""
+    texts: str = ""
+    coco: list[str] = field(default_factory=list)
+    sources: list[str] = field(default_factory=lambda: list(SOURCES))
+    captionless: bool = False
+    most_photos: int | None = None
+    features: str | None = None
+    views: int = 4
+    views_seed: int = 0
+    half_precision: bool = True
+    features_batch: int = 32
+    text_encoder: str = "embedded-free"
+    frozen_stages: int = 4
+    head_learning_rate: float = 2e-4
+    average_decay: float = 0.998
+    logit_scale: float = 40.0
+    label_smoothing: float = 0.05
+    text_weight: float = 0.5
+    name: str = ""
+    license: str = "cc-by-nc-4.0"
+    data_license: str = "unknown"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("data", "photos", "texts"):
+            if not getattr(self, name).strip():
+                raise CapscoreError(f"{name} is missing: give --{name}, a folder; see --help")
+        for name in ("views", "features_batch", "frozen_stages"):
+            require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
+        require(self.frozen_stages <= 7, "frozen_stages", self.frozen_stages, "at most 7, all of them")
+        for name in ("head_learning_rate", "logit_scale"):
+            require(getattr(self, name) > 0, name, getattr(self, name), "a number above 0")
+        for name in ("average_decay", "label_smoothing"):
+            value = getattr(self, name)
+            require(0 <= value < 1, name, value, "a number from 0 to below 1")
+        require(self.views_seed >= 0, "views_seed", self.views_seed, "at least 0")
+        require(self.text_weight >= 0, "text_weight", self.text_weight, "at least 0")
+        if self.most_photos is not None:
+            require(self.most_photos >= 1, "most_photos", self.most_photos, "at least 1, or nothing (null)")
+        right = bool(self.sources) and set(self.sources) <= set(SOURCES)
+        require(right, "sources", self.sources, f"a list of {', '.join(SOURCES)}")
+
+    @property
+    def view_settings(self) -> ViewSettings:
+        """How photos become features."""
+        return ViewSettings(
+            seed=self.views_seed, batch_size=self.features_batch, half_precision=self.half_precision
+        )
+
+    @property
+    def features_folder(self) -> Path:
+        """Folder of the features and of the embeddings of captions."""
+        return Path(self.features or Path(self.out) / "features").expanduser()

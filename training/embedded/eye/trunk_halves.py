@@ -1,0 +1,51 @@
+"""The trunk in two halves: the frozen one, whose output is on disk, and the one that is trained.
+
+Both share their layers with the trunk, so that the trunk is trained with its second half.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from capscore.backbones.folded_trunk import FoldedTrunk, Stage
+
+
+class FrozenHalf(nn.Module):
+    """Pixels (n, 3, side, side) → what the first blocks give, (n, 88, side / 16, side / 16) after 4 stages.
+
+    Args:
+        trunk: The trunk.
+        blocks: Number of its first blocks, as `blocks_of_stages` counts them.
+    """
+
+    def __init__(self, trunk: FoldedTrunk, blocks: int):
+        super().__init__()
+        self.stem, self.blocks = trunk.stem, trunk.blocks[:blocks]
+
+    def forward(self, pixels: torch.Tensor) -> torch.Tensor:
+        return self.blocks(F.relu6(self.stem(pixels)))
+
+
+class TrainedHalf(nn.Module):
+    """What `FrozenHalf` gives → the feature map of the trunk, (n, features, h, w); arguments are the same."""
+
+    def __init__(self, trunk: FoldedTrunk, blocks: int):
+        super().__init__()
+        self.blocks, self.last = trunk.blocks[blocks:], trunk.last
+
+    def forward(self, rows: torch.Tensor) -> torch.Tensor:
+        return F.relu6(self.last(self.blocks(rows)))
+
+
+def blocks_of_stages(stages: Sequence[Stage], frozen: int) -> int:
+    """Number of blocks in the first `frozen` stages.
+
+    >>> from capscore.backbones.efficientnet_lite import STAGES
+    >>> blocks_of_stages(STAGES, 4)
+    11
+    """
+    return sum(stage[0] for stage in stages[:frozen])
