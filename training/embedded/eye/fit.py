@@ -7,18 +7,18 @@ too. The trunk's frozen half is read from disk; its other half, the head and the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from capscore.backbones.base import PUBLISHED_W
 from capscore.backbones.eye import Eye
+from capscore.errors import CapscoreError, Setting
 from training.data.batches import ShuffledBatches
 from training.embedded.eye.caption_embeddings import CaptionEmbeddings
 from training.embedded.eye.data import EyeData
@@ -31,7 +31,17 @@ from training.engine.recipe import own_settings
 from training.engine.weight_average import WeightAverage
 
 # Settings that do not change the weights, or that the digest of the data covers.
-_NO_IDENTITY = ("data", "photos", "texts", "coco", "features", "features_batch", "name", "license", "data_license")
+_NO_IDENTITY = (
+    "data",
+    "photos",
+    "texts",
+    "coco",
+    "features",
+    "features_batch",
+    "name",
+    "license",
+    "data_license",
+)
 # Photos that the scale of cosines is measured on.
 _SCALE_PHOTOS = 1000
 
@@ -43,7 +53,7 @@ class Fitted:
     Attributes:
         run: How far the run has come.
         eye: The network, with the average of its weights.
-        w: Factor on cosines of photos and captions.
+        w: Factor on cosines of photos and captions; the published one where the run is not finished.
         results: Numbers for the card.
     """
 
@@ -62,7 +72,8 @@ def fit(settings: EyeSettings, data: EyeData, out: Path) -> Fitted:
         out: Folder of the run.
 
     Raises:
-        CapscoreError: as in `training.engine.loop.run`; a loss that is not finite names the batch.
+        CapscoreError: as in `training.engine.loop.run`; a loss that is not finite names the batch. After a
+            finished run, photos are no nearer to their captions than chance.
     """
     frozen = nn.ModuleList([data.eye.trunk.stem, data.eye.trunk.blocks[: data.frozen_blocks]])
     frozen.requires_grad_(False)
@@ -86,7 +97,10 @@ def fit(settings: EyeSettings, data: EyeData, out: Path) -> Fitted:
     )
     average.keep()
     data.eye.eval()
-    return Fitted(result, data.eye, measured_w(data, half, captioned[:: max(1, len(captioned) // _SCALE_PHOTOS)]))
+    if not result.finished:
+        return Fitted(result, data.eye, PUBLISHED_W)
+    measured = captioned[:: max(1, len(captioned) // _SCALE_PHOTOS)]
+    return Fitted(result, data.eye, measured_w(data, half, measured))
 
 
 class EyeLoss:
@@ -112,24 +126,20 @@ class EyeLoss:
         features = np.stack([self.data.views[view][row] for view, row in zip(views, rows, strict=True)])
         # rows of float16 are read as they are, and computed with in the precision of the loop
         photos = eye.embed(self.half(torch.from_numpy(features).to(place).float()))
-        first, second = self._captions(rows, chance, place)
-        contrast = self._contrast(gather(photos), gather(_placed(eye, first)))
-        losses = {"loss": contrast, "photo": contrast}
-        if settings.text_weight:
-            if len(self.groups):
-                more = self.groups[chance.integers(len(self.groups), size=len(rows))]
-                one, other = self.of_texts.two(more, chance)
-                first = torch.cat([first, one.to(place)])
-                second = torch.cat([second, other.to(place)])
-            text = self._contrast(gather(_placed(eye, first)), gather(_placed(eye, second)))
-            losses |= {"loss": contrast + settings.text_weight * text, "text": text}
-        return losses
-
-    def _captions(
-        self, rows: Sequence[int], chance: np.random.Generator, place: torch.device
-    ) -> tuple[Tensor, Tensor]:
-        first, second = self.of_photos.two(np.asarray(rows), chance)
-        return first.to(place), second.to(place)
+        pairs = [self.of_photos.two(np.asarray(rows), chance)]
+        if settings.text_weight and len(self.groups):
+            more = self.groups[chance.integers(len(self.groups), size=len(rows))]
+            pairs.append(self.of_texts.two(more, chance))
+        # (photos' captions, others') of the first and of the second caption of each pair
+        first, second = (
+            [gather(_placed(eye, captions.to(place))) for captions in column]
+            for column in zip(*pairs, strict=True)
+        )
+        contrast = self._contrast(gather(photos), first[0])
+        if not settings.text_weight:
+            return {"loss": contrast, "photo": contrast}
+        text = self._contrast(torch.cat(first), torch.cat(second))
+        return {"loss": contrast + settings.text_weight * text, "photo": contrast, "text": text}
 
     def _contrast(self, one: Tensor, other: Tensor) -> Tensor:
         """Symmetric contrast of rows (n, dim) with rows of the same places."""
@@ -147,10 +157,11 @@ class _Members:
 
     def __init__(self, embeddings: CaptionEmbeddings):
         self.matrix = embeddings.matrix
-        offsets = embeddings.offsets.values()
-        self.counts = sum((np.diff(own) for own in offsets), np.zeros(0, dtype=np.int64) if not offsets else 0)
         # (languages, rows + 1)
-        self.offsets = np.stack(list(offsets)) if offsets else np.zeros((0, 1), dtype=np.int64)
+        self.offsets = np.array(list(embeddings.offsets.values()), dtype=np.int64).reshape(
+            len(embeddings.offsets), -1
+        )
+        self.counts = np.diff(self.offsets).sum(axis=0)
 
     def two(self, rows: np.ndarray, chance: np.random.Generator) -> tuple[Tensor, Tensor]:
         """Two captions per row, different ones where it has two: float32 (n, dim) each."""
@@ -176,7 +187,10 @@ class _Members:
 def measured_w(data: EyeData, half: TrainedHalf, photos: Sequence[int]) -> float:
     """The factor that gives a photo and its caption, on average, the score of two captions of one photo.
 
-    Measured on photos that were trained on, whole; two captions count 2.5 · cosine, CLIPScore's weight.
+    Measured on whole photos that were trained on; two captions count 2.5 · cosine, CLIPScore's weight.
+
+    Raises:
+        CapscoreError: photos are on average no nearer to their captions than chance.
     """
     of_photos, chance = _Members(data.captions), np.random.default_rng(0)
     eye, place = data.eye, next(data.eye.parameters()).device
@@ -190,7 +204,13 @@ def measured_w(data: EyeData, half: TrainedHalf, photos: Sequence[int]) -> float
             cosines.append((found * placed[0][start : start + 32]).sum(dim=1))
         texts = (placed[0] * placed[1]).sum(dim=1).mean().item()
         images = torch.cat(cosines).mean().item()
-    return 2.5 * texts / max(images, 1e-3)
+    if images <= 0:
+        raise CapscoreError(
+            f"the mean cosine of {len(photos)} photos and their captions is {images:.3f}, no more than "
+            "chance: train longer, or with another ",
+            Setting("learning_rate"),
+        )
+    return PUBLISHED_W * texts / images
 
 
 def _placed(eye: Eye, rows: Tensor) -> Tensor:
