@@ -29,20 +29,21 @@ TITLES = {
 }
 
 ABOUT = {
-    "mcs": "How well does a caption fit a photo, in any language? **2.5 · max(cos(caption, photo), 0)**, "
-    "from 0 to 2.5, without references.",
+    "mcs": "How well does a caption fit a photo, in any language? **w · max(cos(caption, photo), 0)**, "
+    "from 0 to w, without references; w is 2.5 for most backbones.",
     "pr_mcs": "How well does a caption fit a photo, in many languages, and **are its words in order**? The "
-    "formula is that of MCS, **2.5 · max(cos(caption, photo), 0)**, from 0 to 2.5, without references. The "
-    "text tower was trained to treat repeated, missing, masked, jumbled and exchanged words as noise.",
-    "clip_score": "How well does an English caption fit a photo? **2.5 · max(cos(caption, photo), 0)**, "
-    "from 0 to 2.5, without references.",
+    "formula is that of MCS, **w · max(cos(caption, photo), 0)**, from 0 to w, without references; w is 2.5 "
+    "for most backbones. The text tower was trained to treat repeated, missing, masked, jumbled and "
+    "exchanged words as noise.",
+    "clip_score": "How well does an English caption fit a photo? **w · max(cos(caption, photo), 0)**, "
+    "from 0 to w, without references; w is 2.5 for most backbones.",
     "infometic": "Which **words** of a caption are wrong, and which **regions** of the photo does it leave "
     "out? Words and regions get scores; a word that scores above β = 0.1 counts as right, a region above it "
     "as mentioned. Three scores say how much of the caption is in the photo (**text precision**), how much "
     "of the photo is in the caption (**vision recall**), and both together (**overall**).",
     "ref_clip_score": "How well does a caption fit a photo and its reference captions? "
-    "The harmonic mean of **2.5 · max(cos(caption, photo), 0)** and the **largest cosine with a reference**, "
-    "from 0 to 1.43.",
+    "The harmonic mean of **w · max(cos(caption, photo), 0)** and the **largest cosine with a reference**, "
+    "from 0 to 2w / (w + 1); w is 2.5 for most backbones.",
     "cider": "How many words does a caption share with the reference captions of the same photo? Shared runs "
     "of one to four words count, rare ones more than common ones; from 0 to 10.",
 }
