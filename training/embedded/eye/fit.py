@@ -158,9 +158,8 @@ class _Members:
     def __init__(self, embeddings: CaptionEmbeddings):
         self.matrix = embeddings.matrix
         # (languages, rows + 1)
-        self.offsets = np.array(list(embeddings.offsets.values()), dtype=np.int64).reshape(
-            len(embeddings.offsets), -1
-        )
+        offsets = list(embeddings.offsets.values())
+        self.offsets = np.stack(offsets) if offsets else np.zeros((0, 1), dtype=np.int64)
         self.counts = np.diff(self.offsets).sum(axis=0)
 
     def two(self, rows: np.ndarray, chance: np.random.Generator) -> tuple[Tensor, Tensor]:
