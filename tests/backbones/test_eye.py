@@ -14,6 +14,7 @@ from torch.nn import functional as F
 from capscore.backbones.efficientnet_lite import EfficientNetLite2
 from capscore.backbones.eye import Eye, EyeConfig, TextPlace
 from capscore.backbones.folded_trunk import FoldedTrunk, folded
+from capscore.backbones.free import load_image_tower
 from capscore.backbones.roi_align import align_weights
 from capscore.errors import CapscoreError, InputError
 
@@ -51,10 +52,11 @@ def test_folding_batch_norms_changes_nothing(side):
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
 
 
-def test_folding_the_published_weights_changes_nothing(embedded):
+def test_folding_the_published_weights_changes_nothing():
+    network = load_image_tower()
     pixels = torch.rand(1, 3, 256, 256, generator=torch.Generator().manual_seed(2)) * 2 - 1
     with torch.inference_mode():
-        expected, found = embedded.image.features(pixels), folded(embedded.image)(pixels)
+        expected, found = network.features(pixels), folded(network)(pixels)
     torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-5)
 
 

@@ -13,15 +13,18 @@ import torch
 from PIL import Image
 from safetensors.torch import load_file, save_file
 from torch.nn import functional as F
+from transformers import AutoTokenizer
 
 from capscore import load, load_backbone
 from capscore.backbones.base import tensors_digest
 from capscore.backbones.checkpoint import read_json
 from capscore.backbones.learned import TEXT_ENCODER, LearnedBackbone, load_eye, load_learned, save_eye
+from capscore.backbones.student import StudentTextTower
 from capscore.backbones.tuned import save_tuned
 from capscore.embedding.embedder import Embedder
 from capscore.errors import BackboneUnavailable, CapscoreError, InputError, RecipeWarning, ResultWriteError
 
+from . import tiny_transformers as tiny
 from .tiny_eye import random_eye, write_eye
 
 PARTS = {"gate": {"width": 16, "layers": 1, "heads": 2}}
@@ -117,6 +120,22 @@ def test_batches_change_nothing(eye, photos):
 def test_boxes_without_area_are_named(eye, photos):
     with pytest.raises(InputError, match=r"boxes: box 1 is \(5, 5, 5, 9\): its right is not right"):
         eye.encode_regions(photos[0], [[0, 0, 9, 9], [5, 5, 5, 9]])
+
+
+def test_another_text_tower_can_use_the_eye(folder, eye, photos, tmp_path):
+    """A student of the eye sees regions in one pass too, and has the eye's w."""
+    encoder = tiny.tiny_encoder(tmp_path / "tokenizer")
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "tokenizer")
+    StudentTextTower(encoder, tokenizer, dim=512, image_tower=str(folder)).save_pretrained(
+        tmp_path / "student"
+    )
+    student = load_backbone(tmp_path / "student", device="cpu")
+    assert (student.w, student.has_feature_map) == (1.6, True)
+    boxes = [[0, 0, 30, 20], [9, 9, 20, 40]]
+    expected = eye.encode_regions(photos[0], boxes)
+    np.testing.assert_allclose(student.encode_regions(photos[0], boxes), expected, atol=1e-6)
+    (rows,) = Embedder(student).regions(photos[:1], [np.array(boxes, np.float64)])
+    np.testing.assert_allclose(rows, expected, atol=1e-6)
 
 
 @pytest.mark.parametrize(
