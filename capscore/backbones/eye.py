@@ -1,7 +1,7 @@
 """The eye: one pass over a photo → a feature map → embeddings of the photo and of any of its regions.
 
-In: pixels, boxes, and rows of the text encoder. Out: rows of unit length in one space. Attention with learned
-queries pools a grid that RoIAlign lays over a box; the photo itself is the region of its whole box.
+In: pixels, boxes, and rows of the text encoder. Out: rows of unit length in one space. The head reads a grid
+that RoIAlign lays over a box; the photo itself is the region of its whole box.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from ..errors import CapscoreError, InputError
-from .efficientnet_lite import FEATURES, STAGES, STEM
+from .efficientnet_lite import CLASSES, FEATURES, STAGES, STEM
 from .folded_trunk import FoldedTrunk, Stage
 from .roi_align import align_weights
 
@@ -25,6 +25,8 @@ _REGIONS_AT_ONCE = 64
 # The most that any number of a config may be: far above every useful one.
 _MOST = 4096
 _MOST_BLOCKS = 256
+# Above 1, so that the second and third classes count as well: a box shows more than one thing.
+_TEMPERATURE = 2.0
 
 
 @dataclass(frozen=True)
@@ -35,9 +37,10 @@ class EyeConfig:
         dim: Length of an embedding.
         side: Height and width of the photo that the trunk reads, in pixels.
         stem, stages, features: Trunk, as in `FoldedTrunk`.
-        width: Channels of keys and of values.
+        width: Channels of the values.
         heads: Attention heads, a divisor of the width.
-        queries: Learned queries per head.
+        hidden: Width of the hidden layer.
+        classes: Number of classes with names.
         grid: Bins along each side of a box.
         samples: Points along each side of a bin.
 
@@ -50,11 +53,12 @@ class EyeConfig:
     stem: int = STEM
     stages: tuple[Stage, ...] = STAGES
     features: int = FEATURES
-    width: int = 512
-    heads: int = 8
-    queries: int = 1
-    grid: int = 7
-    samples: int = 2
+    width: int = 576
+    heads: int = 12
+    hidden: int = 704
+    classes: int = CLASSES
+    grid: int = 8
+    samples: int = 1
 
     def __post_init__(self) -> None:
         plain = {name: value for name, value in asdict(self).items() if name != "stages"}
@@ -141,49 +145,73 @@ class Eye(nn.Module):
 
 
 class RegionHead(nn.Module):
-    """Attention over the grid in each box.
+    """What a box shows → its embedding, the sum of four views of the grid that RoIAlign lays over it.
 
     Shapes: maps (n, features, h, w) and boxes (n, k, 4) → (n, k, dim), rows of unit length.
 
-    Keys and values are linear in the cells of the map, and RoIAlign is linear in keys and values. So the
-    queries meet the cells once per photo, and a region costs only the mixing of their h · w answers.
+    Attention: each head weights the points of the grid and mixes their values; `places` says which points it
+    likes beforehand. Mean: the mean of the points by a linear map, and by a network with one hidden layer.
+    Names: class probabilities of the mean weight the embeddings of the classes' names, as ConSE does
+    (Norouzi et al. 2014), which knows things that no caption of the training mentions.
+
+    RoIAlign is linear, as are scores and values. So cells are scored and valued once per photo, and a region
+    costs only the mixing of its h · w cells.
     """
 
     def __init__(self, config: EyeConfig) -> None:
         super().__init__()
         self.heads, self.grid, self.samples = config.heads, config.grid, config.samples
-        self.keys = nn.Linear(config.features, config.width, bias=False)
+        self.dropout = 0.0
+        self.scores = nn.Linear(config.features, config.heads, bias=False)
+        self.places = nn.Parameter(torch.zeros(config.heads, config.grid**2))
         self.values = nn.Linear(config.features, config.width)
-        # (queries, width)
-        self.queries = nn.Parameter(torch.randn(config.queries, config.width))
-        self.out = nn.Linear(config.queries * config.width, config.dim)
+        self.out = nn.Linear(config.width, config.dim, bias=False)
+        self.mean = nn.Linear(config.features, config.dim)
+        self.hidden = nn.Linear(config.features, config.hidden)
+        self.of_hidden = nn.Linear(config.hidden, config.dim, bias=False)
+        self.classes = nn.Linear(config.features, config.classes)
+        # (classes, dim), directions among the texts
+        self.names = nn.Parameter(torch.randn(config.classes, config.dim) / math.sqrt(config.dim))
+        self.name_share = nn.Parameter(torch.ones(()))
 
     def forward(self, maps: torch.Tensor, boxes: torch.Tensor) -> torch.Tensor:
         height, width = maps.shape[-2:]
         cells = maps.flatten(2).transpose(1, 2)
-        # (n, cells, heads, channels of a head)
-        keys, values = (part(cells).unflatten(-1, (self.heads, -1)) for part in (self.keys, self.values))
-        queries = self.queries.unflatten(-1, (self.heads, -1))
-        logits = torch.einsum("nchd,qhd->ncqh", keys, queries) / math.sqrt(keys.shape[-1])
+        scores, values = self.scores(cells), self.values(cells).unflatten(-1, (self.heads, -1))
         return torch.cat(
             [
-                self._pooled(logits, values, align_weights(part, height, width, **self._grid))
+                self._pooled(
+                    cells,
+                    scores,
+                    values,
+                    align_weights(part, height, width, grid=self.grid, samples=self.samples),
+                )
                 for part in boxes.split(_REGIONS_AT_ONCE, dim=1)
             ],
             dim=1,
         )
 
-    @property
-    def _grid(self) -> dict[str, int]:
-        return {"grid": self.grid, "samples": self.samples}
+    def _pooled(
+        self, cells: torch.Tensor, scores: torch.Tensor, values: torch.Tensor, weights: torch.Tensor
+    ) -> torch.Tensor:
+        """Cells (n, cells, features), scores (…, heads), values (…, heads, size), weights (n, k, grid², cells)
+        → (n, k, dim)."""
+        at_points = weights @ scores.unsqueeze(1) + self.places.T
+        attention = at_points.softmax(dim=2).transpose(2, 3)  # (n, k, heads, grid²)
+        mixed = torch.einsum("nkhc,nchd->nkhd", attention @ weights, values)
+        mean = weights.mean(dim=2) @ cells  # (n, k, features)
+        kept = self._drop(mean)
+        shares = (self.classes(mean) / _TEMPERATURE).softmax(dim=-1)
+        rows = (
+            self.out(self._drop(F.gelu(mixed.flatten(2))))
+            + self.mean(kept)
+            + self.of_hidden(self._drop(F.relu(self.hidden(kept))))
+            + self.name_share * F.normalize(shares @ self.names, dim=-1)
+        )
+        return F.normalize(rows, dim=-1)
 
-    def _pooled(self, logits: torch.Tensor, values: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-        """Logits (n, cells, queries, heads), values, and weights (n, k, grid², cells) → (n, k, dim)."""
-        at_points = weights @ logits.flatten(2).unsqueeze(1)
-        attention = at_points.softmax(dim=2).transpose(2, 3)  # (n, k, queries · heads, grid²)
-        of_cells = (attention @ weights).unflatten(2, logits.shape[2:])
-        pooled = torch.einsum("nkqhc,nchd->nkqhd", of_cells, values)
-        return F.normalize(self.out(pooled.flatten(2)), dim=-1)
+    def _drop(self, rows: torch.Tensor) -> torch.Tensor:
+        return F.dropout(rows, self.dropout, self.training)
 
 
 class TextPlace(nn.Module):

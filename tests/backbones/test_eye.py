@@ -129,27 +129,32 @@ def test_the_weights_of_a_bin_sum_to_one():
 
 
 def by_hand(eye: Eye, feature_map: torch.Tensor, box: list[float]) -> np.ndarray:
-    """The embedding of a region by torchvision's RoIAlign of keys and values, and softmax, head by head."""
+    """The embedding of a region by torchvision's RoIAlign of the map, and the head's layers one by one."""
     from torchvision.ops import roi_align
 
     config, head = eye.config, eye.head
-    cells = feature_map.permute(1, 2, 0)
-    height, width = cells.shape[:2]
-    projected = torch.cat([head.keys(cells), head.values(cells)], dim=-1).permute(2, 0, 1)[None]
+    height, width = feature_map.shape[1:]
     scaled = torch.tensor([box]) * torch.tensor([width, height, width, height])
-    grid = roi_align(projected, [scaled], config.grid, 1.0, config.samples, aligned=True)[0].flatten(1)
-    keys, values = grid.split(config.width)
-    size, pooled = config.width // config.heads, []
-    for query in head.queries:
-        for start in range(0, config.width, size):
-            part = slice(start, start + size)
-            attention = torch.softmax(query[part] @ keys[part] / size**0.5, dim=0)
-            pooled.append(values[part] @ attention)
-    row = head.out(torch.cat(pooled))
+    grid = roi_align(feature_map[None], [scaled], config.grid, 1.0, config.samples, aligned=True)[0]
+    points = grid.flatten(1).T
+    size, mixed = config.width // config.heads, []
+    for number in range(config.heads):
+        attention = torch.softmax(points @ head.scores.weight[number] + head.places[number], dim=0)
+        part = slice(number * size, (number + 1) * size)
+        mixed.append(attention @ (points @ head.values.weight[part].T + head.values.bias[part]))
+    mean = points.mean(dim=0)
+    named = torch.softmax((head.classes.weight @ mean + head.classes.bias) / 2, dim=0) @ head.names
+    row = (
+        head.out.weight @ torch.nn.functional.gelu(torch.cat(mixed))
+        + head.mean.weight @ mean
+        + head.mean.bias
+        + head.of_hidden.weight @ (head.hidden.weight @ mean + head.hidden.bias).clamp(min=0)
+        + head.name_share * named / named.norm()
+    )
     return (row / row.norm()).detach().numpy()
 
 
-@pytest.mark.parametrize("sizes", [{}, {"queries": 3, "heads": 4, "grid": 3}])
+@pytest.mark.parametrize("sizes", [{}, {"heads": 4, "grid": 3, "samples": 2}])
 def test_attention_over_a_box_by_hand(sizes):
     eye = random_eye(**sizes)
     with torch.no_grad():

@@ -276,11 +276,11 @@ def test_what_cannot_be_saved_leaves_what_was_there(tmp_path):
     write_eye(tmp_path)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     for value, message in (
-        (float("nan"), "head.out.bias of the eye holds NaN"),
+        (float("nan"), "head.mean.bias of the eye holds NaN"),
         (float("inf"), "NaN or inf"),
     ):
         bad = random_eye()
-        bad.head.out.bias.data[3] = value
+        bad.head.mean.bias.data[3] = value
         with pytest.raises(CapscoreError, match=message):
             save_eye(bad, tmp_path)
     bad = random_eye()
@@ -297,7 +297,7 @@ def test_what_cannot_be_saved_leaves_what_was_there(tmp_path):
     with pytest.raises(InputError, match="xx-yy"):
         save_eye(random_eye(), tmp_path, languages=["xx-yy"])
     with pytest.raises(CapscoreError, match="bytes; expected at most 20,000,000"):
-        save_eye(random_eye(width=4096, queries=8), tmp_path)
+        save_eye(random_eye(features=1024, hidden=4096, classes=4096), tmp_path)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
@@ -333,7 +333,7 @@ def resized(folder, **sizes):
 
 
 def _poisoned(tensors):
-    tensors["head.keys.weight"][0, 0] = float("nan")
+    tensors["head.scores.weight"][0, 0] = float("nan")
 
 
 FAULTS = {
@@ -346,10 +346,10 @@ FAULTS = {
         "is damaged or not a safetensors file",
     ),
     "other weights": (
-        lambda folder: rewritten(folder, lambda tensors: tensors["head.out.bias"].add_(1), digest=False),
+        lambda folder: rewritten(folder, lambda tensors: tensors["head.mean.bias"].add_(1), digest=False),
         r"model\.safetensors does not belong to config\.json",
     ),
-    "NaN": (lambda folder: rewritten(folder, _poisoned), "head.keys.weight holds NaN or infinity"),
+    "NaN": (lambda folder: rewritten(folder, _poisoned), "head.scores.weight holds NaN or infinity"),
     "a missing tensor": (
         lambda folder: rewritten(folder, lambda tensors: tensors.pop("text.centre")),
         r"text\.centre are missing",

@@ -17,6 +17,8 @@ SMALL: dict[str, Any] = {
     "features": 24,
     "width": 16,
     "heads": 2,
+    "hidden": 20,
+    "classes": 10,
     "grid": 7,
 }
 
@@ -30,7 +32,8 @@ def random_eye(seed: int = 0, **sizes: Any) -> Eye:
             for name, tensor in eye.named_parameters():
                 if name.startswith("trunk.") and name.endswith("bias"):
                     tensor.uniform_(0.0, 0.5)
-            eye.head.keys.weight.normal_(0, 1.0)
+            eye.head.scores.weight.normal_(0, 1.0)
+            eye.head.places.normal_(0, 1.0)
             eye.text.centre.normal_(0, 0.02)
             eye.text.adapter.weight.normal_(0, 0.01)
     return eye
