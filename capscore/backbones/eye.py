@@ -194,8 +194,14 @@ class RegionHead(nn.Module):
     def _pooled(
         self, cells: torch.Tensor, scores: torch.Tensor, values: torch.Tensor, weights: torch.Tensor
     ) -> torch.Tensor:
-        """Cells (n, cells, features), scores (…, heads), values (…, heads, size), weights (n, k, grid², cells)
-        → (n, k, dim)."""
+        """Regions of n photos, (n, k, dim).
+
+        Args:
+            cells: (n, h · w, features).
+            scores: (n, h · w, heads).
+            values: (n, h · w, heads, width / heads).
+            weights: (n, k, grid², h · w).
+        """
         at_points = weights @ scores.unsqueeze(1) + self.places.T
         attention = at_points.softmax(dim=2).transpose(2, 3)  # (n, k, heads, grid²)
         mixed = torch.einsum("nkhc,nchd->nkhd", attention @ weights, values)

@@ -83,6 +83,12 @@ def load_image_tower() -> nn.Module:
     return tower.eval()
 
 
+def class_directions() -> torch.Tensor:
+    """Embeddings of the ImageNet classes' names and definitions, centred on the mean class, (1000, 512)."""
+    classes = load_file(CLASSES_FILE)["classes"].float()
+    return classes - classes.mean(dim=0)
+
+
 class FreeBackbone(SentenceEncoderBackbone):
     """Universal Sentence Encoder (text) and EfficientNet-Lite2 by ConSE (images), 512-d.
 

@@ -25,7 +25,7 @@ import torch
 
 from capscore.backbones.eye import Eye
 from capscore.backbones.folded_trunk import folded
-from capscore.backbones.free import load_image_tower
+from capscore.backbones.free import class_directions, load_image_tower
 from capscore.backbones.learned import save_eye
 from capscore.backbones.loading import load_backbone
 from capscore.backbones.sentence_encoder import SentenceEncoderBackbone
@@ -75,7 +75,10 @@ def train(settings: EyeSettings, *, command: str = "") -> Fitted:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
         eye = Eye()
-    eye.trunk = folded(load_image_tower())
+    tower = load_image_tower()
+    eye.trunk = folded(tower)
+    eye.head.classes.load_state_dict(tower.classifier.state_dict())
+    eye.head.names.data.copy_(class_directions())
     data = prepare(settings, rows, eye, encoder)
     fitted = fit(settings, data, out)
     if fitted.run.finished and is_main_process():

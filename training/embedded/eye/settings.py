@@ -34,8 +34,14 @@ class EyeSettings(LoopSettings):
         head_learning_rate: Highest learning rate of what is not the trunk; `learning_rate` is the trunk's.
         average_decay: Decay of the moving average of the weights.
         logit_scale: Factor on cosines in the contrast.
-        label_smoothing: Label smoothing of the contrast, from 0 to below 1.
-        text_weight: Weight of the contrast between captions of one photo.
+        soft_share: Share of the target that is spread over captions by their similarity to the photo's, from
+            0 to 1.
+        softness: How sharply it is spread, as a share of `logit_scale`; at 1 as sharply as the contrast.
+        recent: Number of photos of the last steps that captions are contrasted with.
+        region_weight: Weight of the contrast of a random region of each photo; 0 for none.
+        english_share: Chance that a photo's caption is an English one where it has others too.
+        adapter_share: Share of the learned text adapter that is kept, from 0 to 1.
+        dropout: Dropout in the head, from 0 to below 1.
         name: Name of the model for its card; "" for the name of the folder `out`.
         license: Licence of the weights, as the Hub writes it.
         data_license: Licence of files of captions that state none.
@@ -56,11 +62,16 @@ class EyeSettings(LoopSettings):
     features_batch: int = 32
     text_encoder: str = "embedded-free"
     frozen_stages: int = 4
-    head_learning_rate: float = 2e-4
+    head_learning_rate: float = 5e-4
     average_decay: float = 0.998
-    logit_scale: float = 40.0
-    label_smoothing: float = 0.05
-    text_weight: float = 0.5
+    logit_scale: float = 30.0
+    soft_share: float = 0.3
+    softness: float = 0.67
+    recent: int = 1024
+    region_weight: float = 0.25
+    english_share: float = 0.4
+    adapter_share: float = 0.5
+    dropout: float = 0.3
     name: str = ""
     license: str = "cc-by-nc-4.0"
     data_license: str = "unknown"
@@ -75,11 +86,15 @@ class EyeSettings(LoopSettings):
         require(self.frozen_stages <= 7, "frozen_stages", self.frozen_stages, "at most 7, all of them")
         for name in ("head_learning_rate", "logit_scale"):
             require(getattr(self, name) > 0, name, getattr(self, name), "a number above 0")
-        for name in ("average_decay", "label_smoothing"):
+        for name in ("average_decay", "dropout", "english_share"):
             value = getattr(self, name)
             require(0 <= value < 1, name, value, "a number from 0 to below 1")
         require(self.views_seed >= 0, "views_seed", self.views_seed, "at least 0")
-        require(self.text_weight >= 0, "text_weight", self.text_weight, "at least 0")
+        for name in ("soft_share", "adapter_share"):
+            require(0 <= getattr(self, name) <= 1, name, getattr(self, name), "a number from 0 to 1")
+        require(self.softness > 0, "softness", self.softness, "a number above 0")
+        require(self.recent >= 1, "recent", self.recent, "at least 1")
+        require(self.region_weight >= 0, "region_weight", self.region_weight, "at least 0")
         if self.most_photos is not None:
             require(self.most_photos >= 1, "most_photos", self.most_photos, "at least 1, or nothing (null)")
         right = bool(self.sources) and set(self.sources) <= set(SOURCES)
