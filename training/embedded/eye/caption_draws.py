@@ -49,10 +49,6 @@ class CaptionDraws:
         starts, stops = self.offsets[language, rows], self.offsets[language, rows + 1]
         return starts + (chance.random(len(rows)) * (stops - starts)).astype(np.int64)
 
-    def one(self, rows: np.ndarray, chance: np.random.Generator) -> Tensor:
-        """Embedding of one caption of each of the given rows, float32 (k, dim)."""
-        return self.at(self.places(rows, chance))
-
     def two(self, rows: np.ndarray, chance: np.random.Generator) -> tuple[Tensor, Tensor]:
         """Embeddings of two different captions of each row that has two, float32 (k, dim) each."""
         first = self.places(rows, chance)

@@ -71,8 +71,11 @@ class EyeLoss:
         self.place_of = np.full(len(draws.counts), -1, dtype=np.int64)
         self.place_of[self.captioned] = np.arange(len(self.captioned))
         with torch.no_grad():
-            means = draws.means(self.captioned).to(_device(data.eye))
+            device = _device(data.eye)
+            means = draws.means(self.captioned).to(device)
             self.means = placed(data.eye, F.normalize(means, dim=-1))
+            # the adapter is fixed, so every caption has its place before the first step
+            self.captions = placed(data.eye, draws.at(np.arange(len(draws.matrix))).to(device))
 
     def __call__(self, average: nn.Module, rows: Sequence[int], gather: Gather) -> Mapping[str, Tensor]:
         settings, learner = self.settings, average.model
@@ -81,9 +84,10 @@ class EyeLoss:
         views = chance.integers(len(self.data.views), size=len(rows))
         features = np.stack([self.data.views[view][row] for view, row in zip(views, rows, strict=True)])
         # rows of float16 are read as they are, and computed with in the precision of the loop
-        maps = self.half(torch.from_numpy(features).to(device).float())
+        read = torch.from_numpy(features).to(device).float()
+        maps = self.half(read.contiguous(memory_format=torch.channels_last))
         photos = eye.embed(maps).float()
-        captions = placed(eye, self.draws.one(self.captioned, chance).to(device)).detach()
+        captions = self.captions[torch.from_numpy(self.draws.places(self.captioned, chance)).to(device)]
         own = torch.from_numpy(self.place_of[np.asarray(rows)]).to(device)
         near = settings.logit_scale * captions @ self.means[own].T * settings.softness
         target = self._target(F.one_hot(own, len(captions)), near.T)

@@ -81,7 +81,7 @@ def fit(settings: EyeSettings, data: EyeData, out: Path) -> Fitted:
     eye = data.eye
     frozen = nn.ModuleList([eye.trunk.stem, eye.trunk.blocks[: data.frozen_blocks], eye.text])
     frozen.requires_grad_(False)
-    half = TrainedHalf(eye.trunk, data.frozen_blocks)
+    half = TrainedHalf(eye.trunk, data.frozen_blocks).to(memory_format=torch.channels_last)
     draws = CaptionDraws(data.captions, LANGUAGES, settings.english_share)
     with main_process_first():  # the others find the file
         adapter = _adapter(settings, data, out)

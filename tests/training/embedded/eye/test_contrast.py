@@ -58,7 +58,7 @@ def test_the_loss_of_two_steps_by_hand(tmp_path, soft_share):
         views = chance.integers(3, size=2)
         features = np.stack([data.views[view][row] for view, row in zip(views, rows, strict=True)])
         photos = eye.embed(half(torch.from_numpy(features).float())).double().numpy()
-        captions = unit(draws.one(np.array(captioned), chance).double().numpy())
+        captions = unit(draws.at(draws.places(np.array(captioned), chance)).double().numpy())
         own = [captioned.index(row) for row in rows]
         # photos → captions of all photos
         target = (1 - soft_share) * np.eye(len(captioned))[own]
