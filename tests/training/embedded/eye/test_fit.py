@@ -141,7 +141,7 @@ def test_w_puts_both_cosines_on_one_scale(tmp_path):
     fitted = fit(settings(tmp_path, epochs=8), given, tmp_path)
     half = fitting.TrainedHalf(given.eye.trunk, given.frozen_blocks)
     # photo 3, whole, and two of its captions, drawn as stated
-    draws = CaptionDraws(given.captions, ("en", "zh"), 0.5)
+    draws = CaptionDraws(given.captions, ("en", "zh"), settings(tmp_path).english_share)
     first, second = draws.two(np.array([3]), np.random.default_rng(0))
     with torch.inference_mode():
         photo = given.eye.embed(half(torch.from_numpy(given.views[0][3:4]).float()))[0]
