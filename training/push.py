@@ -1,4 +1,4 @@
-"""Push a trained text tower or network of InfoMetIC to the Hub, where `capscore.load` finds it.
+"""Push a trained text tower, eye or network of InfoMetIC to the Hub, where `capscore.load` finds it.
 
     python -m training.push FOLDER ORG/NAME --dry-run
     python -m training.push FOLDER ORG/NAME
@@ -25,7 +25,9 @@ from training.engine.push_plan import Plan, plan
 app = typer.Typer(add_completion=False, context_settings={"help_option_names": ["-h", "--help"]})
 
 
-@app.command(help="Put a fine-tuned text tower, or a network of InfoMetIC, on the Hub, in one commit.")
+@app.command(
+    help="Put a fine-tuned text tower, an eye, or a network of InfoMetIC, on the Hub, in one commit."
+)
 @command
 def main_command(
     folder: Annotated[Path, typer.Argument(help="Folder of a recipe: weights, config, card.")],

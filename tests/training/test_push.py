@@ -6,11 +6,14 @@ import json
 import os
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from huggingface_hub import constants
+from PIL import Image
 from safetensors.torch import load_file, save_file
 from typer.testing import CliRunner
 
@@ -26,6 +29,7 @@ from capscore.infometic.model import InfoMetIC, InfoMetICConfig
 from tests import processes
 from tests.backbones import tiny_transformers as tiny
 from tests.backbones.loopback_hub import LoopbackHub
+from tests.backbones.tiny_eye import write_eye
 from training.engine.hub_push import push
 from training.engine.model_card import DataSource, ModelCard, write_card
 from training.engine.push_plan import MAX_BYTES, MAX_FILES, NETWORK, plan
@@ -357,13 +361,36 @@ def test_a_pattern_that_fits_nothing(folder):
     assert "--include log.json matches no file" in message and "did you mean 'log.jsonl'" in message
 
 
+# Eyes
+
+
+def test_an_eye_there_and_back(hub, tmp_path):
+    folder = write_eye(tmp_path / "eye", languages=["de", "en"], w=1.5)
+    with pytest.raises(CapscoreError, match=r"has no README.md"):
+        plan(folder)
+    write_card(folder, replace(NETWORK_CARD, recipe="eye"))
+    (folder / "log.jsonl").write_text("{}")
+    ready = plan(folder)
+    assert ready.kind == "eye"
+    assert {file.name for file in ready.files} == {"README.md", "config.json", "model.safetensors"}
+    pushed = push(ready, "jo/eye")
+    there, here = (capscore.load_backbone(spec, device="cpu") for spec in ("jo/eye", folder))
+    assert there.revision == pushed.commit and there.w == here.w == 1.5
+    photo = Image.new("RGB", (40, 30), "teal")
+    np.testing.assert_allclose(there.encode_images([photo]), here.encode_images([photo]), atol=1e-6)
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-8])
+    with pytest.raises(CapscoreError, match=r"model.safetensors"):
+        plan(folder)
+
+
 # What is no tower, or not for others
 
 
 def test_folders_that_are_no_tower(folder, clip, tmp_path):
     assert "there is no such folder" in failed(tmp_path / "gone", "jo/tiny", "--dry-run", code=2)
     with pytest.raises(
-        CapscoreError, match=r"expected capscore_student.json, .* of InfoMetIC's network; it has"
+        CapscoreError, match=r"expected capscore_student.json, .* of an eye or of InfoMetIC's network; it has"
     ):
         plan(clip)
     (tmp_path / "empty").mkdir()

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 
 from capscore.errors import CapscoreError, InputError, Setting
 from training.engine.model_card import CARD
-from training.engine.push_plan import NETWORK, Plan, PushedFile, files_read, is_network, one_line
+from training.engine.push_plan import EYE, NETWORK, Plan, PushedFile, files_read, is_network, one_line
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
-_MESSAGES = {True: "InfoMetIC's network for capscore", False: "Fine-tuned text tower for capscore"}
+_MESSAGES = {NETWORK: "InfoMetIC's network for capscore", EYE: "Eye for capscore"}
+_OTHER_MESSAGE = "Fine-tuned text tower for capscore"
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,7 @@ def push(
                 *(CommitOperationDelete(name) for name in stale),
                 *(CommitOperationAdd(file.name, file.path) for file in sent),
             ],
-            commit_message=message or _MESSAGES[ready.kind == NETWORK],
+            commit_message=message or _MESSAGES.get(ready.kind, _OTHER_MESSAGE),
             revision=None if create_pr else branch,
             create_pr=create_pr,
             parent_commit=head.sha,

@@ -15,6 +15,7 @@ from capscore.files.sizes import readable_size
 from training.engine.model_card import CARD
 
 KINDS = ("tuned", "student")  # in the order in which loading tries them
+EYE = "eye"
 NETWORK = "infometic"
 # Front matter of a network's card, by which the Hub finds it and shows how to load it.
 _NETWORK_CARD = {"library_name": "capscore", "pipeline_tag": "feature-extraction", "tags": "infometic"}
@@ -53,7 +54,7 @@ class Plan:
 
     Attributes:
         folder: The folder.
-        kind: One of `KINDS`, or `NETWORK`.
+        kind: One of `KINDS`, `EYE`, or `NETWORK`.
         files: Files to send, by name.
         left_out: Files to leave out, with the reason.
         notes: Remarks for whoever pushes.
@@ -85,7 +86,7 @@ def plan(folder: str | Path, include: Sequence[str] = ()) -> Plan:
     Reads only the local disk, unless the tower needs a backbone that is not downloaded yet.
 
     Args:
-        folder: Saved student, fine-tuned tower or network of InfoMetIC, with its card.
+        folder: Saved student, fine-tuned tower, eye or network of InfoMetIC, with its card.
         include: Patterns of further files to send ("log.jsonl", "checkpoints/step-000100/*").
 
     Raises:
@@ -114,17 +115,20 @@ def plan(folder: str | Path, include: Sequence[str] = ()) -> Plan:
 
 
 def _kind(folder: Path) -> str:
+    from capscore.backbones import learned
     from capscore.infometic.model import CONFIG
 
     for kind in KINDS:
         if importlib.import_module(f"capscore.backbones.{kind}").recognises(folder):
             return kind
+    if learned.recognises(folder):
+        return EYE
     if is_network(folder / CONFIG):
         return NETWORK
     names = ", ".join(sorted(path.name for path in folder.iterdir())) or "nothing"
     raise CapscoreError(
         f"{folder} holds nothing that a recipe finished: expected capscore_student.json, "
-        f"capscore_tuned.json, or the {CONFIG} of InfoMetIC's network; it has {names}"
+        f"capscore_tuned.json, or the {CONFIG} of an eye or of InfoMetIC's network; it has {names}"
     )
 
 
@@ -230,11 +234,14 @@ def _check_size(files: list[PushedFile]) -> None:
 
 def _check_tower(folder: Path, kind: str) -> list[str]:
     """Load the tower as far as possible; returns remarks."""
-    from capscore.backbones import student, tuned
+    from capscore.backbones import learned, student, tuned
     from capscore.backbones.base import LoadOptions
     from capscore.backbones.checkpoint import read_json
     from capscore.backbones.loading import load_backbone
 
+    if kind == EYE:
+        learned.load_eye(folder)
+        return []
     marker = folder / f"capscore_{kind}.json"
     said = read_json(marker)
     for field in ("base", "image_tower"):
