@@ -9,6 +9,9 @@ TRAINING := build/training
 comma := ,
 # Weights that measure-embedded-infometic measures: those of capscore-weights, or a folder
 INFOMETIC ?= weights/capscore_weights/infometic
+# Backbones that the weights of PR-MCS and of InfoMetIC belong to
+PR_MCS_BASE := embedded-free
+INFOMETIC_BASE := embedded-free
 
 # Nothing below asks a model hub for anything, whatever the machine's own settings are.
 OFFLINE := HF_HUB_OFFLINE=1 HF_DATASETS_OFFLINE=1 HF_EVALUATE_OFFLINE=1 TRANSFORMERS_OFFLINE=1 \
@@ -121,7 +124,7 @@ train-embedded-infometic: $(VENV)/.installed ## train InfoMetIC's: DATA=folder P
 
 # Metrics whose percentiles ship: METRIC@BACKBONE, and numbers of references.
 CALIBRATED := --metric mcs@embedded,clip_score@embedded,pr_mcs@embedded-pr-mcs,ref_clip_score@embedded,text_score@embedded \
-	--metric infometic@embedded --n-references 1 --n-references 4 --shuffled 3
+	--metric infometic@$(INFOMETIC_BASE) --n-references 1 --n-references 4 --shuffled 3
 calibrate: $(VENV)/.installed ## measure what a good score is: DATA=folder
 	@test -n "$(DATA)" || { echo "make calibrate DATA=<folder with flickr8k>"; exit 2; }
 	$(OFFLINE) $(BIN)/python -m benchmarks.studies.held_out --flickr8k $(DATA)/flickr8k --out $(TRAINING)/held_out
@@ -149,7 +152,7 @@ measure-embedded-eye: $(VENV)/.installed ## measure how well it sees: DATA=folde
 		--packages $(or $(PACKAGES),$(EYE_TEXTS)/packages) $(if $(BACKBONE),--backbone $(BACKBONE)) \
 		--output $(TRAINING)/eye.json --markdown $(TRAINING)/eye.md
 
-MEASURE := $(OFFLINE) $(BIN)/capscore robustness --metric mcs@embedded --metric pr_mcs --bootstrap 0 --force
+MEASURE := $(OFFLINE) $(BIN)/capscore robustness --metric mcs@$(PR_MCS_BASE) --metric pr_mcs --bootstrap 0 --force
 # All kinds of perturbation as published, then substitution with every object moved: NAME.json, NAME-every.json
 define measure
 	$(MEASURE) $(2) --kinds all --output $(TRAINING)/$(1).json
@@ -167,7 +170,7 @@ measure-embedded: $(VENV)/.installed ## measure the PR-MCS weights: DATA=folder
 	$(if $(DUTCH),$(OFFLINE) $(BIN)/python -m benchmarks.studies.held_out --dutch $(DUTCH) --multi30k $(DATA)/multi30k \
 		--out $(TRAINING)/held_out)
 	$(if $(DUTCH),$(call measure,dutch,--captions $(TRAINING)/held_out/dutch.jsonl --stand-in --sample 500))
-	$(OFFLINE) $(BIN)/capscore benchmark --metric text_score --backbone embedded --backbone embedded-pr-mcs \
+	$(OFFLINE) $(BIN)/capscore benchmark --metric text_score --backbone $(PR_MCS_BASE) --backbone embedded-pr-mcs \
 		--data flickr8k_human --config expert --data-dir $(DATA)/flickr8k --force \
 		--output $(TRAINING)/expert.json
 

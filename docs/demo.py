@@ -1,4 +1,4 @@
-"""Scores real photos with right, half-right and wrong captions in eight languages, on the embedded backbone.
+"""Scores real photos with right, half-right and wrong captions in eight languages, without a Hub.
 
 It also perturbs the right captions in five languages and scores them with MCS and PR-MCS, and it plants a
 wrong noun in one photo's caption in three languages for InfoMetIC to find. Photos that scikit-image ships and
@@ -21,7 +21,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import capscore
+from capscore.backbones.loading import default_backbone
 from capscore.benchmark.protocols.relative_drop import RobustnessDrop, robustness_drop
+from capscore.benchmark.robustness.stand_in import plain_backbone
 from capscore.infometic.weights import INFO_CLIP
 from capscore.perturbations.differences import word_changes
 from capscore.perturbations.published import KINDS, perturb
@@ -57,17 +59,17 @@ SETTINGS = {
     "TOKENIZERS_PARALLELISM": "false",
 }
 BACKBONE_NOTE = (
-    "Backbone: embedded. This demo chose it (CAPSCORE_BACKBONE=embedded), because it comes with pip packages "
-    "and so runs without access to a model hub. It is small: its image tower knows 1,000 kinds of things. "
-    "For real work choose another backbone."
+    "Backbone: embedded. This demo chose it (CAPSCORE_BACKBONE=embedded), because its weights are "
+    "pip packages, and so it runs without access to a model hub. It is small, and learned from thousands of "
+    "photos, not from millions. PR-MCS and InfoMetIC name their own backbones in their signatures."
 )
 INTRO = (
     "Three captions per photo: one right, one with one thing wrong, one about something else. MCS compares a "
     "caption with the photo, RefCLIPScore also with reference captions. A good metric keeps this order.",
 )
 EXPLANATIONS = {
-    "mcs": ("MCS", "photo and caption, from 0 to 2.5"),
-    "ref_clip_score": ("RefCLIPScore", "photo, caption and references, from 0 to 1.43"),
+    "mcs": ("MCS", "photo and caption, from 0 up"),
+    "ref_clip_score": ("RefCLIPScore", "photo, caption and references, from 0 up"),
 }
 LABELS = {"mcs": "MCS", "pr_mcs": "PR-MCS"}
 PERTURBED = (
@@ -177,7 +179,7 @@ def perturb_right(photos: dict[str, Any]) -> dict[str, dict[str, list[str]]]:
 
 
 def score_perturbed(photos: dict[str, Any], backbone: Any, tuned: Any) -> Robustness:
-    """Score captions and their perturbations with MCS on a backbone and PR-MCS on its fine-tuned copy."""
+    """Score captions and their perturbations with MCS on a backbone and PR-MCS on what was tuned from it."""
     import evaluate
 
     captions = perturb_right(photos)
@@ -367,12 +369,12 @@ def explained_facts(explained: Explained) -> list[str]:
     """Sentences about the scorer and its success."""
     if explained.weights == INFO_CLIP:
         scorer = (
-            "Scorer: InfoCLIP, which is InfoMetIC without its network, because this backbone has no trained "
+            "Scorer: InfoCLIP, which is InfoMetIC without its network, because its backbone has no trained "
             "weights. It gives nearly all weight to one or two words and marks most others, right or wrong: "
             "its marks mean little."
         )
     else:
-        scorer = f"Scorer: InfoMetIC with trained weights for this backbone, {explained.weights}."
+        scorer = f"Scorer: InfoMetIC with trained weights for its backbone, {explained.weights}."
     counts = [pair.marked_in_right for pair in explained.pairs]
     marked, n_words = (sum(column) for column in zip(*counts, strict=True))
     found = sum(pair.found for pair in explained.pairs)
@@ -551,17 +553,22 @@ def wrong_words(caption: ExplainedCaption) -> list[Segment]:
     return [piece for piece in segments(caption) if piece.kind == "wrong"]
 
 
-def run(output: str, backbone: Any, tuned: Any, console: Any) -> None:
-    """Score, print and write the page; `backbone` and `tuned` are None or already loaded."""
+def run(output: str, loaded: dict[str, Any], console: Any) -> None:
+    """Score, print and write the page; `loaded` has backbones by name, to which those that it needs come."""
+
+    def by_name(name: str) -> Any:
+        if name not in loaded:
+            loaded[name] = capscore.load_backbone(name)
+        return loaded[name]
+
     started = time.perf_counter()
     console.print(f"{BACKBONE_NOTE}\n")
     photos = json.loads(CAPTIONS.read_text(encoding="utf-8"))
     with console.status("Loading the backbone and scoring …"):
-        backbone = backbone or capscore.load_backbone(os.environ["CAPSCORE_BACKBONE"])
-        tuned = tuned or capscore.load_backbone("embedded-pr-mcs")
-        rows, results = score(photos, backbone)
-        robustness = score_perturbed(photos, backbone, tuned)
-        explained = explain_planted(photos, backbone)
+        rows, results = score(photos, by_name(default_backbone("mcs")))
+        tuned = default_backbone("pr_mcs")
+        robustness = score_perturbed(photos, by_name(plain_backbone(tuned)), by_name(tuned))
+        explained = explain_planted(photos, by_name(default_backbone("infometic")))
     shown = report_photos(photos, rows, results)
 
     for metric in results:
@@ -619,7 +626,7 @@ def run(output: str, backbone: Any, tuned: Any, console: Any) -> None:
     console.print(f"\nPage: {page.resolve()} ({seconds:.1f} s in all)", soft_wrap=True)
 
 
-def main(arguments: Sequence[str] | None = None, *, backbone: Any = None, tuned: Any = None) -> int:
+def main(arguments: Sequence[str] | None = None, *, loaded: Sequence[Any] = ()) -> int:
     """Run the command and return its exit code. Backbones that are already loaded may be given."""
     parser = argparse.ArgumentParser(description="Score real photos in eight languages and write a page.")
     parser.add_argument("--output", default="demo.html", help="the page (default: demo.html)")
@@ -631,7 +638,7 @@ def main(arguments: Sequence[str] | None = None, *, backbone: Any = None, tuned:
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="replace")  # a terminal without ✓ shows ? instead of failing
     try:
-        run(output, backbone, tuned, Console(highlight=False))
+        run(output, {backbone.name: backbone for backbone in loaded}, Console(highlight=False))
     except capscore.CapscoreError as error:
         print(f"demo: {error}", file=sys.stderr)
         return 1

@@ -34,28 +34,29 @@ _WIDTH, _MARGIN, _PHOTO, _GAP = 660.0, 14.0, 250.0, 20.0
 _LEFT = _MARGIN + _PHOTO + _GAP
 _COLUMN = _WIDTH - _MARGIN - _LEFT
 _TRACK = "#e4e3df"
-_LARGEST = 2.5  # of MCS
 
 
 @dataclass(frozen=True)
 class ScoredCaption:
-    """A caption with its marks, its score, and the percentage of right captions that score lower."""
+    """A caption with its marks, its score, the percentage of right captions that score lower, and the
+    highest possible score."""
 
     language: str
     explained: ExplainedCaption
     mcs: float
     rank: float
+    w: float
 
 
 def scored_captions(image: Image.Image, captions: dict[str, str]) -> list[ScoredCaption]:
     """Captions of one photo (language → text), scored by MCS and marked by InfoMetIC."""
     texts, languages, photos = [*captions.values()], [*captions], [image] * len(captions)
     backbone = capscore.load_backbone("embedded")
-    marks = capscore.load("infometic", backbone=backbone, cache=False)
+    marks = capscore.load("infometic", cache=False)
     explained = explained_captions(texts, marks.score(texts, photos, language=languages))
     scores = capscore.load("mcs", backbone=backbone, cache=False).score(texts, photos, language=languages)
     return [
-        ScoredCaption(language, marked, float(score), float(rank))
+        ScoredCaption(language, marked, float(score), float(rank), backbone.w)
         for language, marked, score, rank in zip(
             languages, explained, scores.scores, scores.percentiles(), strict=True
         )
@@ -75,7 +76,7 @@ def draw_scored(image: Image.Image, captions: list[ScoredCaption], foot: str) ->
         canvas.text(_LEFT, y + 8, "MCS", 9.0, SOFT)
         bar = _LEFT + 28, _WIDTH - _MARGIN - 34
         canvas.line(*bar, y + 5, _TRACK, 7)
-        canvas.line(bar[0], bar[0] + (bar[1] - bar[0]) * one.mcs / _LARGEST, y + 5, INK, 7)
+        canvas.line(bar[0], bar[0] + (bar[1] - bar[0]) * one.mcs / one.w, y + 5, INK, 7)
         canvas.text(bar[1] + 8, y + 9, f"{one.mcs:.2f}", 10.0, INK, bold=True)
         rank = f"better than {one.rank:.0f} % of right captions"
         canvas.text(bar[0], y + 19, rank, 7.5, SOFT)
@@ -97,7 +98,7 @@ def main() -> None:
     }
     image = load_image(photo_path(entry["file"]))
     foot = (
-        "Scores: MCS, backbone embedded, 0 to 2.5; ranks in each language. Marks: InfoMetIC; "
+        "Scores: MCS, backbone embedded; ranks in each language. Marks: InfoMetIC; "
         "straight line: right, wave: wrong. "
         f"{entry['credit']}."
     )

@@ -63,6 +63,22 @@ def embedded():
     return load_backbone("embedded", device="cpu")
 
 
+@pytest.fixture(scope="session")
+def embedded_free():
+    """The backbone `embedded-free`, loaded once: its numbers are fixed, so that tests may state them."""
+    from capscore import load_backbone
+
+    return load_backbone("embedded-free", device="cpu")
+
+
+@pytest.fixture(scope="session")
+def base_of_pr_mcs(embedded, embedded_free):
+    """What `embedded-pr-mcs` was fine-tuned from."""
+    from capscore.backbones.registry import find
+
+    return {"embedded": embedded, "embedded-free": embedded_free}[find("embedded-pr-mcs").base]
+
+
 @pytest.fixture
 def no_weights_installed(monkeypatch):
     """As where capscore is installed alone, without capscore-weights."""
@@ -70,16 +86,19 @@ def no_weights_installed(monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def embedded_is_read_once(embedded):
-    """Within a module, the embedded backbone is copied where it would be read from its files again."""
-    from capscore.backbones import learned as module
-
-    read = module.load_embedded
-
-    def load(*, device: str | None = None, dtype: str | None = None):
-        same = device == embedded.device and dtype in (None, embedded.dtype)
-        return copy.deepcopy(embedded) if same else read(device=device, dtype=dtype)
+def embedded_is_read_once(embedded, embedded_free):
+    """Within a module, the embedded backbones are copied where they would be read from their files again."""
+    from capscore.backbones import free, learned
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "load_embedded", load)
+        patch.setattr(learned, "load_embedded", _copied(embedded, learned.load_embedded))
+        patch.setattr(free, "load_free", _copied(embedded_free, free.load_free))
         yield
+
+
+def _copied(loaded, read):
+    def load(*, device: str | None = None, dtype: str | None = None):
+        same = device == loaded.device and dtype in (None, loaded.dtype)
+        return copy.deepcopy(loaded) if same else read(device=device, dtype=dtype)
+
+    return load

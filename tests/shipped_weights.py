@@ -9,8 +9,9 @@ from capscore import load_backbone
 from capscore.backbones.base import Backbone
 
 
-def pr_mcs_on(embedded: Backbone) -> Backbone:
-    """`embedded-pr-mcs`, its base not loaded once more; `embedded` stays as it is."""
+def pr_mcs_on(base: Backbone) -> Backbone:
+    """`embedded-pr-mcs`, its base not loaded once more; `base` stays as it is."""
     # a copy shares the towers, but gets a gate of its own
-    with mock.patch("capscore.backbones.learned.load_embedded", lambda **options: copy.copy(embedded)):
+    loader = {"embedded": "learned.load_embedded", "embedded-free": "free.load_free"}[base.name]
+    with mock.patch(f"capscore.backbones.{loader}", lambda **options: copy.copy(base)):
         return load_backbone("embedded-pr-mcs", device="cpu")

@@ -122,7 +122,7 @@ def test_a_problem_is_said_in_one_line(monkeypatch, capsys, tmp_path, embedded):
     for name in demo.SETTINGS:
         monkeypatch.setenv(name, os.environ.get(name, ""))
     monkeypatch.setattr(demo, "find_spec", lambda name: None)
-    assert demo.main(["--output", str(tmp_path / "demo.html")], backbone=embedded) == 1
+    assert demo.main(["--output", str(tmp_path / "demo.html")], loaded=[embedded]) == 1
     assert capsys.readouterr().err.startswith("demo: the demo needs the package 'scikit-image'")
     assert os.listdir(tmp_path) == []
 
@@ -131,12 +131,17 @@ def test_a_problem_is_said_in_one_line(monkeypatch, capsys, tmp_path, embedded):
 
 
 @pytest.fixture(scope="module")
-def tuned(embedded):
-    return pr_mcs_on(embedded)
+def tuned(base_of_pr_mcs):
+    return pr_mcs_on(base_of_pr_mcs)
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory, embedded, tuned):
+def backbones(embedded, tuned, base_of_pr_mcs) -> list:
+    return [embedded, tuned, base_of_pr_mcs]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory, backbones):
     """The demo, run from outside the checkout → what it printed, its page, the environment it set."""
     folder = tmp_path_factory.mktemp("elsewhere")
     with pytest.MonkeyPatch.context() as patch:
@@ -146,7 +151,7 @@ def run(tmp_path_factory, embedded, tuned):
         patch.chdir(folder)
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
-            assert demo.main([], backbone=embedded, tuned=tuned) == 0
+            assert demo.main([], loaded=backbones) == 0
         environment = {name: os.environ[name] for name in demo.SETTINGS}
     return printed.getvalue(), folder / "demo.html", environment
 
@@ -167,7 +172,7 @@ def expected(embedded) -> dict[str, dict[tuple[str, str, str], float]]:
         for language, captions in entry["captions"].items():
             for mark in MARKS:
                 text = rows[captions[mark]]
-                image_term = 2.5 * max(float(photo @ text), 0.0)
+                image_term = embedded.w * max(float(photo @ text), 0.0)
                 text_term = max(0.0, *(float(rows[reference] @ text) for reference in captions["references"]))
                 mcs[name, language, mark] = image_term
                 both = image_term > 0 and text_term > 0
@@ -259,20 +264,20 @@ def test_the_page_has_every_caption_and_score(run, expected):
 
 
 @pytest.fixture(scope="module")
-def drops(embedded, tuned) -> dict[str, dict[tuple[str, str], tuple[float, float]]]:
+def drops(base_of_pr_mcs, tuned) -> dict[str, dict[tuple[str, str], tuple[float, float]]]:
     """Metric → (language, kind) → mean score as it is, mean score perturbed; from the towers, row by row."""
     photos = {}
     for name, entry in PHOTOS.items():
         with Image.open(demo.photo_path(entry["file"])) as image:
-            photos[name] = embedded.encode_images([image.convert("RGB")])[0].astype(np.float64)
+            photos[name] = base_of_pr_mcs.encode_images([image.convert("RGB")])[0].astype(np.float64)
     found: dict[str, dict[tuple[str, str], tuple[float, float]]] = {"mcs": {}, "pr_mcs": {}}
     for language, kinds in demo.perturb_right(PHOTOS).items():
-        for metric, backbone in (("mcs", embedded), ("pr_mcs", tuned)):
+        for metric, backbone in (("mcs", base_of_pr_mcs), ("pr_mcs", tuned)):
             means = {}
             for kind, texts in kinds.items():
                 rows = backbone.encode_texts(texts).astype(np.float64)
                 cosines = [float(photo @ row) for photo, row in zip(photos.values(), rows, strict=True)]
-                means[kind] = 2.5 * sum(max(cosine, 0.0) for cosine in cosines) / len(cosines)
+                means[kind] = backbone.w * sum(max(cosine, 0.0) for cosine in cosines) / len(cosines)
             for kind in KINDS:
                 found[metric][language, kind] = means["original"], means[kind]
     return found
@@ -356,9 +361,9 @@ def test_the_page_has_the_perturbed_captions(run):
 
 
 @pytest.fixture(scope="module")
-def explained(embedded) -> dict[tuple[str, str], dict]:
+def explained() -> dict[tuple[str, str], dict]:
     """Language, "right" or "wrong" → what the scorer says of a caption, each scored by itself."""
-    scorer = capscore.load("infometic", backbone=embedded, cache=False, progress=False)
+    scorer = capscore.load("infometic", cache=False, progress=False)
     photo = str(demo.photo_path(PHOTOS[demo.PLANTED_IN]["file"]))
     found = {}
     for language, (_, wrong) in demo.PLANTED.items():
@@ -451,7 +456,7 @@ def test_who_explained_is_said():
     pairs = [planted("rocket", "giraffe"), planted("", "white")]
     trained = demo.Explained(pairs, "InfoMetIC", "shipped", "infometic|weights:shipped", 0.1)
     assert demo.explained_facts(trained) == [
-        "Scorer: InfoMetIC with trained weights for this backbone, shipped.",
+        "Scorer: InfoMetIC with trained weights for its backbone, shipped.",
         "Planted nouns that are marked: 1 of 2. "
         "Content words of the right captions that are wrongly marked: 1 of 4.",
     ]
@@ -466,7 +471,7 @@ def test_languages_without_a_tagger_are_left_out(monkeypatch, embedded):
     assert [pair.language for pair in demo.explain_planted(PHOTOS, embedded).pairs] == ["de"]
 
 
-def test_without_any_tagger_it_is_said(monkeypatch, capsys, tmp_path, embedded, tuned):
+def test_without_any_tagger_it_is_said(monkeypatch, capsys, tmp_path, backbones):
     for name in demo.SETTINGS:
         monkeypatch.setenv(name, os.environ.get(name, ""))
     captions = demo.perturb_right(PHOTOS)
@@ -483,7 +488,7 @@ def test_without_any_tagger_it_is_said(monkeypatch, capsys, tmp_path, embedded, 
     monkeypatch.setattr(demo, "score", lambda *_: (rows, dict.fromkeys(demo.EXPLANATIONS, result)))
     monkeypatch.setattr(demo, "score_perturbed", lambda *_: robustness)
     monkeypatch.setattr(demo, "supported", lambda language: False)
-    assert demo.main(["--output", str(tmp_path / "demo.html")], backbone=embedded, tuned=tuned) == 0
+    assert demo.main(["--output", str(tmp_path / "demo.html")], loaded=backbones) == 0
     page = (tmp_path / "demo.html").read_text(encoding="utf-8")
     assert f"<p>{demo.NO_TAGGER}</p>" in page and "explanations" not in page
     assert demo.NO_TAGGER in " ".join(capsys.readouterr().out.split())

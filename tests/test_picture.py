@@ -19,7 +19,7 @@ def caption(mcs, *, right=True):
         {"text": "cat", "start": 2, "end": 5, "score": 0.5, "semantic": True, "correct": right},
     ]
     explanation = {"words": words, "regions": [], "null": 0.0, "image_size": [9, 9], "n_words_cut": 0}
-    return picture.ScoredCaption("en", ExplainedCaption(TEXT, "en", explanation, SCORES), mcs, 61.4)
+    return picture.ScoredCaption("en", ExplainedCaption(TEXT, "en", explanation, SCORES), mcs, 61.4, 2.5)
 
 
 def drawn(*captions):

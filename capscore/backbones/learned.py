@@ -20,6 +20,7 @@ from PIL import Image
 from safetensors.torch import save_file
 
 from ..errors import BackboneUnavailable, CapscoreError, Setting
+from ..files.installed_weights import weights_folder
 from ..text.languages import language_code
 from .base import (
     PUBLISHED_W,
@@ -43,7 +44,7 @@ from .checkpoint import (
     replacing_files,
 )
 from .eye import Eye, EyeConfig
-from .free import FreeBackbone, load_image_tower
+from .registry import registry
 from .sentence_encoder import MAX_TOKENS, SentenceEncoderBackbone
 from .use_text import DIM, LANGUAGES, SHA256, PieceTokenizer, UniversalSentenceEncoder, package_files
 
@@ -226,36 +227,39 @@ def load_learned(
     device: str | None = None,
     dtype: str | None = None,
     name: str = "embedded",
+    languages: frozenset[str] | None = None,
 ) -> Backbone:
-    """`load_folder` under a name of its own, as the registry loads the eye.
+    """`load_folder` under a name of its own.
 
     Args:
         folder: Folder from `save_eye`.
         device: Torch device; None for a GPU if there is one.
         dtype: "float32" (None), "bfloat16" or "float16".
         name: Name in signatures.
+        languages: Language codes whose captions it reads; None for those of the folder.
     """
-    return load_folder(
-        Path(folder), LoadOptions(name=name, device=resolve_device(device), dtype=resolve_dtype(dtype))
+    options = LoadOptions(
+        name=name, device=resolve_device(device), dtype=resolve_dtype(dtype), languages=languages
     )
+    return load_folder(Path(folder), options)
 
 
-def load_embedded(*, device: str | None = None, dtype: str | None = None) -> EmbeddedBackbone:
-    """Load `embedded`; arguments and errors are those of `capscore.backbones.free.load_free`."""
-    files = package_files()
-    return EmbeddedBackbone(
-        text=UniversalSentenceEncoder.from_npz(files["weights.npz"]).eval(),
-        tokenizer=PieceTokenizer(files["sp.model"]),
-        image=load_image_tower(),
-        device=resolve_device(device),
-        dtype=resolve_dtype(dtype),
-    )
+def load_embedded(*, device: str | None = None, dtype: str | None = None) -> Backbone:
+    """Load `embedded`, the eye of the distribution capscore-weights.
 
+    Args:
+        device: Torch device; None for a GPU if there is one.
+        dtype: "float32" (None), "bfloat16" or "float16".
 
-class EmbeddedBackbone(FreeBackbone):
-    """The backbone `embedded`, made by `load_embedded`: images are embedded as by `embedded-free`."""
-
-    name = "embedded"
+    Raises:
+        MissingWeightsError: capscore-weights is not installed, or is of another version.
+        MissingExtraError: a package of the extra `capscore[embedded]` is not installed.
+        BackboneUnavailable: a file is missing or damaged.
+    """
+    known = registry()["embedded"]
+    # More than the eye's captions had: photos are placed among texts of all the encoder's languages.
+    languages = frozenset(known.languages)
+    return load_learned(weights_folder(known.weights), device=device, dtype=dtype, languages=languages)
 
 
 class LearnedBackbone(SentenceEncoderBackbone):

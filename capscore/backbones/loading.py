@@ -33,7 +33,7 @@ DEFAULTS = {
     "ref_clip_score": "ViT-B-32-quickgelu/openai",
     "clip_cider": "ViT-B-32-quickgelu/openai",
     "pr_mcs": "embedded-pr-mcs",
-    "infometic": "embedded",
+    "infometic": "embedded-free",
     "text_score": "xlm-roberta-base-ViT-B-32/laion5b_s13b_b90k",
 }
 # Model of an "embedded" entry → the module beside this one that loads it, and its function.
@@ -50,8 +50,8 @@ def default_backbone(metric: str) -> str:
     """Name of the backbone that a metric uses when the user names none.
 
     The environment variable CAPSCORE_BACKBONE overrides the default. Nothing else does, in particular not
-    whether the Hub can be reached. A metric that needs a fine-tuned text tower, such as PR-MCS, uses the
-    fine-tuned companion of the backbone in the variable if the registry knows one.
+    whether the Hub can be reached. A metric that needs weights of its own, such as PR-MCS, uses the backbone
+    with such weights that the registry names beside the one in the variable, if it names one.
 
     Raises:
         CapscoreError: the metric has no default, and the variable is not set.

@@ -26,7 +26,7 @@ class Known:
         languages: Primary subtags; () if its makers do not state them.
         dim: Length of an embedding.
         base: Name of the backbone that a "tuned" one was fine-tuned from; "" for other kinds.
-        tuned: Names of its fine-tuned companions, {metric: name}.
+        tuned: Backbones with weights for a metric that it has none for itself, {metric: name}.
         aliases: Other names for it.
         agreement: Published agreement in percent, {benchmark: {coefficient: value}} (Gomes et al. 2025,
             table 1).

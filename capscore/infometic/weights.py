@@ -13,7 +13,7 @@ from .model import InfoMetIC
 
 INFO_CLIP = "info_clip"
 # Backbone's name → folder with its weights in the distribution capscore-weights.
-INSTALLED = {"embedded": "infometic"}
+INSTALLED = {"embedded-free": "infometic"}
 # CLIP's factor on cosines, for backbones that were trained without one.
 CLIP_SCALE = 100.0
 

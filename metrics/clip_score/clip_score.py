@@ -21,7 +21,7 @@ _EXAMPLES = """\
 >>> photo = Image.new("RGB", (224, 224), "white")
 >>> ImageDraw.Draw(photo).ellipse((40, 40, 184, 184), fill="red")
 >>> captions = ["a red circle on a white wall", "two dogs run through deep snow"]
->>> clip_score = evaluate.load(capscore.module_folder("clip_score"), backbone="embedded")
+>>> clip_score = evaluate.load(capscore.module_folder("clip_score"), backbone="embedded-free")
 >>> results = clip_score.compute(predictions=captions, images=[photo, photo])
 >>> results["scores"][0] > results["scores"][1]
 True

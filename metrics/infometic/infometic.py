@@ -22,7 +22,7 @@ _EXAMPLES = """\
 >>> photo = Image.new("RGB", (224, 224), "white")
 >>> ImageDraw.Draw(photo).ellipse((40, 40, 184, 184), fill="red")
 >>> captions = ["a red circle on a white wall", "two dogs run through deep snow"]
->>> infometic = evaluate.load(capscore.module_folder("infometic"), backbone="embedded")
+>>> infometic = evaluate.load(capscore.module_folder("infometic"), backbone="embedded-free")
 >>> results = infometic.compute(predictions=captions, images=[photo, photo], language="en")
 >>> [word["text"] for word in results["words"][0] if word["semantic"]]
 ['red', 'circle', 'white', 'wall']

@@ -1,6 +1,6 @@
 """Demo of MCS: photo and captions in, scores out. `python app.py` starts it.
 
-CAPSCORE_BACKBONE=embedded runs it without the Hub.
+CAPSCORE_BACKBONE=embedded-free runs it without the Hub.
 """
 
 from capscore.show.demo_app import build_app, launch

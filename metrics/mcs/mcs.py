@@ -4,7 +4,7 @@ import capscore  # From: capscore
 
 _DESCRIPTION = """\
 MCS scores how well captions fit their images, without references, in every language that its backbone's text
-tower knows: 2.5 · max(cos(caption, image), 0), averaged over the rows.
+tower knows: w · max(cos(caption, image), 0), averaged over the rows; w is the backbone's, 2.5 as published.
 """
 
 _CITATION = """\
@@ -21,7 +21,7 @@ _EXAMPLES = """\
 >>> photo = Image.new("RGB", (224, 224), "white")
 >>> ImageDraw.Draw(photo).ellipse((40, 40, 184, 184), fill="red")
 >>> captions = ["a red circle on a white wall", "two dogs run through deep snow"]
->>> mcs = evaluate.load(capscore.module_folder("mcs"), backbone="embedded")
+>>> mcs = evaluate.load(capscore.module_folder("mcs"), backbone="embedded-free")
 >>> results = mcs.compute(predictions=captions, images=[photo, photo], language="en")
 >>> results["scores"][0] > results["scores"][1]
 True

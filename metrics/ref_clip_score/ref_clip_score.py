@@ -22,7 +22,7 @@ _EXAMPLES = """\
 >>> ImageDraw.Draw(photo).ellipse((40, 40, 184, 184), fill="red")
 >>> captions = ["a red circle on a white wall", "two dogs run through deep snow"]
 >>> references = [["a red dot on white paper"], ["a red dot on white paper", "a red ball"]]
->>> ref_clip_score = evaluate.load(capscore.module_folder("ref_clip_score"), backbone="embedded")
+>>> ref_clip_score = evaluate.load(capscore.module_folder("ref_clip_score"), backbone="embedded-free")
 >>> rows = {"predictions": captions, "images": [photo, photo], "references": references}
 >>> results = ref_clip_score.compute(**rows, language="en")
 >>> results["scores"][0] > results["scores"][1]

@@ -41,8 +41,8 @@ CAPTIONS = [
 
 
 @pytest.fixture(scope="module")
-def free():
-    return load_backbone("embedded-free", device="cpu")
+def free(embedded_free):
+    return embedded_free
 
 
 @pytest.fixture(scope="module")

@@ -25,13 +25,13 @@ TEXTS = [
 
 @pytest.fixture(scope="module")
 def plain():
-    return load_backbone("embedded", device="cpu")
+    return load_backbone("embedded-free", device="cpu")
 
 
 @pytest.fixture(scope="module")
 def gated():
     torch.manual_seed(0)
-    backbone = load_backbone("embedded", device="cpu")
+    backbone = load_backbone("embedded-free", device="cpu")
     backbone.add_network_parts(PARTS)
     backbone.text.turn_away(torch.arange(512.0))
     return backbone
@@ -53,7 +53,7 @@ def test_a_repeat_is_seen_where_it_is_and_nowhere_else():
 
 
 def test_an_open_gate_changes_nothing_and_a_shut_one_turns_every_text_away(plain):
-    backbone = load_backbone("embedded", device="cpu")
+    backbone = load_backbone("embedded-free", device="cpu")
     backbone.add_network_parts(PARTS)
     direction = torch.randn(512, generator=torch.Generator().manual_seed(1))
     backbone.text.turn_away(direction)
@@ -65,7 +65,7 @@ def test_an_open_gate_changes_nothing_and_a_shut_one_turns_every_text_away(plain
 
 
 def test_in_between_a_text_is_mixed_by_hand(plain):
-    backbone = load_backbone("embedded", device="cpu")
+    backbone = load_backbone("embedded-free", device="cpu")
     backbone.add_network_parts(PARTS)
     backbone.text.turn_away(torch.arange(512.0))
     opening = 1 / (1 + np.exp(0.5))  # σ(−0.5)
@@ -114,6 +114,6 @@ def test_the_encoder_keeps_its_own_weights_and_only_the_gate_is_new(gated, plain
     ],
 )
 def test_parts_that_cannot_be(parts):
-    backbone = load_backbone("embedded", device="cpu")
+    backbone = load_backbone("embedded-free", device="cpu")
     with pytest.raises(CapscoreError, match="takes the parts"):
         backbone.add_network_parts(parts)

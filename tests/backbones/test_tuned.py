@@ -337,7 +337,7 @@ def test_what_does_not_go_together_is_not_saved(clip, tmp_path):
     refused("share their text network: load the base again", base=trained)
     refused("share their text network", base=trained.remade())
     refused("the base is in bfloat16", base=load(clip, dtype="bf16"))
-    refused("a TransformersClip was not fine-tuned from a EmbeddedBackbone", base=load("embedded"))
+    refused("a TransformersClip was not fine-tuned from a LearnedBackbone", base=load("embedded"))
     refused("splits texts into other tokens", base=load(tiny.write_siglip_2(tmp_path / "siglip")))
     moved = load(clip)
     step(moved)
@@ -486,7 +486,7 @@ def test_the_variable_does_not_turn_pr_mcs_into_mcs(monkeypatch):
 
 def test_whether_the_installed_one_is_here(monkeypatch):
     known = find("embedded-pr-mcs")
-    assert (known.kind, known.base, known.weights) == ("tuned", "embedded", "pr_mcs")
+    assert (known.kind, known.base, known.weights) == ("tuned", "embedded-free", "pr_mcs")
     assert loading.repository_of(known) == ""
     assert is_downloaded(known)
     with monkeypatch.context() as patch:

@@ -1,4 +1,4 @@
-"""The installed weights for `embedded`: their files, and what they see in photos that scikit-image has."""
+"""The installed weights: their files, and what they see in photos that scikit-image has."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ import pytest
 import yaml
 
 import capscore
+from capscore.backbones.loading import DEFAULTS, default_backbone
 from capscore.errors import MissingWeightsError
 from capscore.files.installed_weights import weights_folder
 from capscore.infometic.weights import INSTALLED, load_aligner
 
-FOLDER = weights_folder(INSTALLED["embedded"])
+# the backbone that they belong to
+BASE = DEFAULTS["infometic"]
+FOLDER = weights_folder(INSTALLED[BASE])
 # photo → language → a right caption, and the same with a noun that is not in the photo
 PLANTED = {
     "chelsea": {
@@ -28,11 +31,16 @@ CASES = [(photo, language) for photo, said in PLANTED.items() for language in sa
 
 
 @pytest.fixture(scope="module")
-def scorer(embedded):
+def base():
+    return capscore.load_backbone(BASE, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def scorer(base):
     from capscore.embedding.embedder import Embedder
     from capscore.scorers.infometic import InfoMetIC
 
-    return InfoMetIC(Embedder(embedded, progress=False))
+    return InfoMetIC(Embedder(base, progress=False))
 
 
 def test_the_files():
@@ -52,24 +60,26 @@ def test_the_card_says_what_they_learned_from():
 
 
 @pytest.mark.usefixtures("no_weights_installed")
-def test_without_capscore_weights_the_error_says_how_to_get_them(embedded):
+def test_without_capscore_weights_the_error_says_how_to_get_them(base):
     with pytest.raises(
         MissingWeightsError, match=r"'infometic' are part of capscore-weights .*pip install \./weights"
     ) as told:
-        load_aligner(None, embedded)
+        load_aligner(None, base)
     assert "backbone='embedded-free' does without" in str(told.value)
     with pytest.raises(MissingWeightsError, match="'infometic' are part of"):
-        capscore.load("infometic", backbone=embedded, progress=False)
-    assert load_aligner("info_clip", embedded)[1] == "info_clip"
+        capscore.load("infometic", backbone=base, progress=False)
+    assert load_aligner("info_clip", base)[1] == "info_clip"
 
 
-def test_embedded_takes_them_by_itself(embedded, scorer):
-    aligner, name = load_aligner(None, embedded)
+def test_their_backbone_takes_them_by_itself(base, scorer, monkeypatch):
+    aligner, name = load_aligner(None, base)
     assert name == scorer.weights and name.startswith(f"{FOLDER.name}@w")
     # its fingerprint has changed since the training: other modules compute the same numbers
-    assert aligner.config.backbone_revision == embedded.revision
-    assert load_aligner("info_clip", embedded)[1] == "info_clip"
-    assert capscore.load("infometic", backbone="embedded", progress=False).weights == name
+    assert aligner.config.backbone_revision == base.revision
+    assert load_aligner("info_clip", base)[1] == "info_clip"
+    assert capscore.load("infometic", progress=False).weights == name
+    monkeypatch.setenv("CAPSCORE_BACKBONE", "embedded")
+    assert default_backbone("infometic") == BASE
 
 
 @pytest.mark.parametrize(("photo", "language"), CASES, ids=[" ".join(case) for case in CASES])

@@ -77,9 +77,9 @@ def slug_with_backbone(request) -> str:
 
 
 @pytest.fixture(scope="session")
-def embedded_pr_mcs(embedded):
+def embedded_pr_mcs(base_of_pr_mcs):
     """The weights of PR-MCS that ship, loaded once."""
-    return pr_mcs_on(embedded)
+    return pr_mcs_on(base_of_pr_mcs)
 
 
 @pytest.fixture(scope="session")

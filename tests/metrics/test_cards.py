@@ -176,16 +176,17 @@ def test_agreement_in_the_card_is_that_of_the_registry(slug):
     assert find(DEFAULTS[slug]) in [find(name) for name, _ in lines]
 
 
-def test_examples_in_the_card_run(slug, embedded, tmp_path, monkeypatch):
+def test_examples_in_the_card_run(slug, embedded, embedded_free, tmp_path, monkeypatch):
     """In the folder of someone who has a checkout and some photos; results as printed in the card."""
     (tmp_path / "metrics").symlink_to(METRICS)
     (tmp_path / "photos").mkdir()
     for seed, name in enumerate(("dog", "cat")):
         (tmp_path / "photos" / f"{name}.jpg").write_bytes(encode(noise(seed=seed), "JPEG"))
     monkeypatch.chdir(tmp_path)
-    # all say "embedded", or what was fine-tuned from it; loaded once for all of them, each gets its own copy
+    # loaded once for all of them, each gets its own copy; what is printed is by embedded-free
     monkeypatch.setenv("CAPSCORE_BACKBONE", "embedded")
     monkeypatch.setattr("capscore.backbones.learned.load_embedded", lambda **options: copy.copy(embedded))
+    monkeypatch.setattr("capscore.backbones.free.load_free", lambda **options: copy.copy(embedded_free))
 
     _, body = card(slug)
     blocks = re.findall(r"^```python\n(.*?)^```$", body, re.DOTALL | re.MULTILINE)

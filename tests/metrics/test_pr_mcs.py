@@ -29,15 +29,15 @@ def cat():
     return importlib.import_module("skimage.data").chelsea()
 
 
-def test_the_weights_that_ship_are_the_default(load, embedded, embedded_pr_mcs, monkeypatch):
+def test_the_weights_that_ship_are_the_default(load, base_of_pr_mcs, embedded_pr_mcs, monkeypatch):
     monkeypatch.setattr("capscore.backbones.tuned.load_folder", lambda folder, options: embedded_pr_mcs)
     module = load("pr_mcs", backbone=None)
     assert module.scorer.backbone is embedded_pr_mcs
     result = module.compute(predictions=["Rot"], images=[RED], language="de")
     assert result["signature"].startswith(
-        f"pr_mcs|backbone:embedded-pr-mcs@{embedded_pr_mcs.revision}|w:2.5|"
+        f"pr_mcs|backbone:embedded-pr-mcs@{embedded_pr_mcs.revision}|w:{embedded_pr_mcs.w:g}|"
     )
-    assert embedded_pr_mcs.revision != embedded.revision
+    assert embedded_pr_mcs.revision != base_of_pr_mcs.revision
     # the demo's setting chooses its companion
     monkeypatch.setenv("CAPSCORE_BACKBONE", "embedded")
     assert load("pr_mcs", backbone=None).scorer.backbone is embedded_pr_mcs
@@ -45,7 +45,7 @@ def test_the_weights_that_ship_are_the_default(load, embedded, embedded_pr_mcs, 
 
 @pytest.mark.parametrize("language", CAPTIONS)
 def test_perturbed_captions_lose_their_score_and_others_keep_it(
-    load, embedded, embedded_pr_mcs, cat, language
+    load, base_of_pr_mcs, embedded_pr_mcs, cat, language
 ):
     caption, objects = CAPTIONS[language]
     texts = [caption]
@@ -54,7 +54,7 @@ def test_perturbed_captions_lose_their_score_and_others_keep_it(
             given = [objects] if kind == "substitution" else None
             texts += perturb([caption], kind, language, seed=seed, objects=given).captions
     scores = {}
-    for slug, backbone in (("mcs", embedded), ("pr_mcs", embedded_pr_mcs)):
+    for slug, backbone in (("mcs", base_of_pr_mcs), ("pr_mcs", embedded_pr_mcs)):
         result = load(slug, backbone=backbone).compute(predictions=texts, images=[cat] * len(texts))
         scores[slug] = np.array(result["scores"])
     left = {
@@ -87,4 +87,4 @@ def test_the_formula_is_that_of_mcs(load, embedded_pr_mcs, cat):
     result = load("pr_mcs", backbone=embedded_pr_mcs).compute(predictions=texts, images=[cat] * 3)
     image = embedded_pr_mcs.encode_images([capscore.load_image(cat)])[0].astype(np.float64)
     cosines = embedded_pr_mcs.encode_texts(texts).astype(np.float64) @ image
-    np.testing.assert_allclose(result["scores"], 2.5 * np.maximum(cosines, 0), atol=1e-5)
+    np.testing.assert_allclose(result["scores"], embedded_pr_mcs.w * np.maximum(cosines, 0), atol=1e-5)

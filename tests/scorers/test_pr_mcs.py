@@ -33,15 +33,15 @@ def pr_mcs():
 
 def test_the_weights_that_ship_are_the_default_and_say_their_recipe(pr_mcs, monkeypatch):
     assert pr_mcs.backbone.name == "embedded-pr-mcs" and pr_mcs.backbone.recipe == "pr_mcs"
-    # the variable that names the base means its fine-tuned companion here
+    # the variable that names the learned eye means its fine-tuned companion here
     monkeypatch.setenv("CAPSCORE_BACKBONE", "embedded")
     assert capscore.load("pr_mcs", cache=False).backbone.name == "embedded-pr-mcs"
 
 
 @pytest.mark.parametrize("language", CAPTIONS)
-def test_a_jumbled_caption_falls_and_the_original_keeps_its_score(pr_mcs, language):
+def test_a_jumbled_caption_falls_and_the_original_keeps_its_score(pr_mcs, base_of_pr_mcs, language):
     original, jumbled = CAPTIONS[language]
-    mcs = capscore.load("mcs", backbone="embedded", cache=False)
+    mcs = capscore.load("mcs", backbone=base_of_pr_mcs, cache=False)
     plain = mcs.score([original, jumbled], [PHOTO] * 2, language=language).scores
     robust = pr_mcs.score([original, jumbled], [PHOTO] * 2, language=language).scores
     assert robust[0] > 0.8 * plain[0]
@@ -53,8 +53,9 @@ def test_the_score_is_the_formula_on_the_towers_cosine(pr_mcs):
     image = pr_mcs.backbone.encode_images([load_image(PHOTO)])[0]
     cosines = pr_mcs.backbone.encode_texts(captions) @ image
     scores = pr_mcs.score(captions, [PHOTO] * 2)
-    np.testing.assert_allclose(scores.scores, 2.5 * np.maximum(cosines, 0), atol=1e-5)
-    assert scores.signature.startswith(f"pr_mcs|backbone:embedded-pr-mcs@{pr_mcs.backbone.revision}|w:2.5|")
+    np.testing.assert_allclose(scores.scores, pr_mcs.backbone.w * np.maximum(cosines, 0), atol=1e-5)
+    tower = pr_mcs.backbone
+    assert scores.signature.startswith(f"pr_mcs|backbone:embedded-pr-mcs@{tower.revision}|w:{tower.w:g}|")
 
 
 def test_a_tower_without_the_training_is_told():

@@ -1,4 +1,4 @@
-"""Embed the 1,000 ImageNet classes for the embedded backbone's image side.
+"""Embed the 1,000 ImageNet classes for the image side of `embedded-free`.
 
     python -m training.embedded.classes
 

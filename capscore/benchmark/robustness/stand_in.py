@@ -23,7 +23,7 @@ def plain_backbone(spec: str) -> str:
         BackboneUnavailable: the folder of a fine-tuned backbone is damaged.
 
     >>> plain_backbone("embedded-pr-mcs"), plain_backbone("embedded")
-    ('embedded', 'embedded')
+    ('embedded-free', 'embedded')
     """
     seen: set[str] = set()
     while spec not in seen:

@@ -30,7 +30,7 @@ def test_the_plain_backbone_is_what_all_tuning_began_with(tmp_path):
     first = tuned(tmp_path / "first", "embedded")
     second = tuned(tmp_path / "second", "../first")
     assert [plain_backbone(str(folder)) for folder in (first, second)] == ["embedded", "embedded"]
-    assert plain_backbone("embedded-pr-mcs") == "embedded"
+    assert plain_backbone("embedded-pr-mcs") == "embedded-free"
     (tmp_path / "plain").mkdir()
     assert plain_backbone(str(tmp_path / "plain")) == str(tmp_path / "plain")
     assert plain_backbone("some/model@main") == "some/model@main"
