@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import warnings
+from importlib.resources import files
 
 import numpy as np
 import pytest
@@ -19,10 +20,12 @@ from capscore import load, load_backbone
 from capscore.backbones.base import tensors_digest
 from capscore.backbones.checkpoint import read_json
 from capscore.backbones.learned import TEXT_ENCODER, LearnedBackbone, load_eye, load_learned, save_eye
+from capscore.backbones.registry import registry
 from capscore.backbones.student import StudentTextTower
 from capscore.backbones.tuned import save_tuned
 from capscore.embedding.embedder import Embedder
 from capscore.errors import BackboneUnavailable, CapscoreError, InputError, RecipeWarning, ResultWriteError
+from capscore.files.installed_weights import weights_folder
 
 from . import tiny_transformers as tiny
 from .tiny_eye import random_eye, write_eye
@@ -63,6 +66,18 @@ def test_a_folder_is_loaded_with_what_it_says(eye):
 def test_the_registry_can_load_it_under_a_name_of_its_own(folder, eye):
     named = load_learned(folder, device="cpu")
     assert (named.name, named.revision, named.fingerprint) == ("embedded", eye.revision, eye.fingerprint)
+
+
+def test_embedded_is_the_eye_that_is_installed(embedded):
+    config = read_json(weights_folder("eye") / "config.json")
+    assert isinstance(embedded, LearnedBackbone) and embedded.has_feature_map
+    assert (embedded.name, embedded.w, embedded.dim) == ("embedded", config["w"], 512)
+    assert embedded.languages == frozenset(registry()["embedded"].languages)
+    with Image.open(files("skimage.data") / "chelsea.png") as photo:
+        cosines = (
+            embedded.encode_texts(["A cat.", "Two men play football."]) @ embedded.encode_images([photo])[0]
+        )
+    assert cosines[0] > cosines[1]
 
 
 def test_languages_and_dtype_are_those_that_are_asked_for(tmp_path, photos):

@@ -21,7 +21,7 @@ from capscore.backbones.base import LoadOptions
 from capscore.backbones.download import fetch, needed_files, offline_variable
 from capscore.backbones.loading import default_backbone, is_downloaded, load_backbone
 from capscore.backbones.registry import Known
-from capscore.errors import BackboneUnavailable, CapscoreError
+from capscore.errors import BackboneUnavailable, CapscoreError, MissingWeightsError
 
 from .loopback_hub import LoopbackHub
 from .tiny_open_clip import MODELS, write_open_clip
@@ -464,6 +464,16 @@ def test_an_embedded_backbone_with_weights_is_here_with_them(monkeypatch):
     known = replace(backbones.find("embedded"), weights="pr_mcs")
     assert is_downloaded(known)
     assert not is_downloaded(replace(known, weights="none"))
+
+
+@pytest.mark.usefixtures("no_weights_installed")
+def test_without_capscore_weights_embedded_is_an_error_that_names_what_does_without():
+    with pytest.raises(
+        MissingWeightsError, match=r"^backbone 'embedded' is not available: the weights 'eye' are part of"
+    ) as error:
+        load_backbone("embedded", device="cpu")
+    assert "backbone='embedded-free' does without" in str(error.value)
+    assert [is_downloaded(backbones.find(name)) for name in ("embedded", "embedded-free")] == [False, True]
 
 
 def test_nothing_outside_the_cache_is_looked_at(online, tmp_path, monkeypatch):

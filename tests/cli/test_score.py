@@ -1013,10 +1013,8 @@ def test_backbones_fit_the_terminal_and_tell_what_is_known(monkeypatch, tmp_path
 
     known = {entry["name"]: entry for entry in json.loads(capscore_("backbones", "--json").stdout)}
     assert known["embedded"]["here"] is True
-    assert (known["embedded-free"]["licence"], known["embedded-pr-mcs"]["licence"]) == (
-        "Apache-2.0",
-        "CC-BY-NC-4.0",
-    )
+    licences = {known[name]["licence"] for name in ("embedded", "embedded-pr-mcs")}
+    assert (known["embedded-free"]["licence"], licences) == ("Apache-2.0", {"CC-BY-NC-4.0"})
     assert known["BAAI/AltCLIP"]["licence"] is None
     laion = known["xlm-roberta-base-ViT-B-32/laion5b_s13b_b90k"]
     assert (laion["flickr8k_expert_tau_c"], laion["here"]) == (52.8, False)

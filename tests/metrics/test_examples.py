@@ -23,7 +23,9 @@ SLUGS = ["cider", "clip_score", "infometic", "mcs", "pr_mcs", "ref_clip_score"]
 def module(request, monkeypatch):
     monkeypatch.setenv("CAPSCORE_BACKBONE", "embedded")
     slug = request.param
-    options = {} if slug == "cider" else {"backbone": "embedded-pr-mcs" if slug == "pr_mcs" else "embedded"}
+    options = (
+        {} if slug == "cider" else {"backbone": "embedded-pr-mcs" if slug == "pr_mcs" else "embedded-free"}
+    )
     return evaluate.load(capscore.module_folder(slug), **options)
 
 

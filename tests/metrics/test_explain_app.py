@@ -153,10 +153,10 @@ def test_examples_are_those_whose_words_can_be_found(monkeypatch):
     assert explain_app.examples() == []
 
 
-def test_in_most_examples_the_wrong_word_scores_lowest(embedded):
+def test_in_most_examples_the_wrong_word_scores_lowest():
     """With the weights that ship; where the right caption is French or Chinese it is a near thing."""
     pytest.importorskip("skimage")
-    scorer = capscore.load("infometic", backbone=embedded, cache=False, progress=False)
+    scorer = capscore.load("infometic", cache=False, progress=False)
     found = set()
     for name, (path, captions, language) in explain_app.examples():
         right, wrong = captions.splitlines()
@@ -170,13 +170,13 @@ def test_in_most_examples_the_wrong_word_scores_lowest(embedded):
     assert {"English", "Deutsch", "Español"} <= found
 
 
-def test_what_is_said_about_the_language_is_true(embedded):
+def test_what_is_said_about_the_language_is_true():
     """The weights that ship leave out one content word at a time, and the language says which those are."""
     pytest.importorskip("HanTa")
     pytest.importorskip("skimage")
     (info,) = [part.info for part in build_app("infometic").blocks.values() if isinstance(part, gr.Dropdown)]
     assert "it changes scores as well" in info and "Not stated counts as English" in info
-    scorer = capscore.load("infometic", backbone=embedded, cache=False, progress=False)
+    scorer = capscore.load("infometic", cache=False, progress=False)
     path, captions, _ = dict(explain_app.examples())["English"]
     caption = captions.splitlines()[0]
     english, german, unstated = scorer.score([caption] * 3, [path] * 3, language=["en", "de", ""]).scores

@@ -158,7 +158,7 @@ def trained(eight, tmp_path_factory):
     return train(
         Settings(
             out=str(tmp_path_factory.mktemp("runs") / "infometic"),
-            base="embedded",
+            base="embedded-free",
             data=[str(eight)],
             validation_share=0.0,
             batch_size=8,
@@ -225,11 +225,15 @@ def test_the_folder_has_card_settings_and_result(trained):
     assert InfoMetIC.from_pretrained(trained.folder).notes["languages"] == ["en"]
 
 
-def test_features_are_made_once(trained, eight, embedded, monkeypatch):
+def test_features_are_made_once(trained, eight, embedded_free, monkeypatch):
     monkeypatch.setattr(alignment_features, "_build", lambda *arguments: pytest.fail("made again"))
     said = []
     again = prepare(
-        file_rows(eight), Embedder(embedded), FeatureOptions(), trained.folder / "features", say=said.append
+        file_rows(eight),
+        Embedder(embedded_free),
+        FeatureOptions(),
+        trained.folder / "features",
+        say=said.append,
     )
     assert len(again) == 8 and not said
 
@@ -260,8 +264,8 @@ def features(rows, embedder, folder, **options) -> AlignmentData:
     return prepare(rows, embedder, FeatureOptions(**options), folder)
 
 
-def test_features_are_the_embeddings_of_what_stands_in(embedded, tmp_path):
-    embedder = Embedder(embedded)
+def test_features_are_the_embeddings_of_what_stands_in(embedded_free, tmp_path):
+    embedder = Embedder(embedded_free)
     regions = (RegionText("a dog", (0.0, 0.0, 0.5, 1.0)), RegionText("a cat"))
     rows = [
         AlignedRow(
@@ -271,18 +275,18 @@ def test_features_are_the_embeddings_of_what_stands_in(embedded, tmp_path):
         AlignedRow("Nothing is known.", "en", stand_ins=("Nichts.",)),
     ]
     data = features(rows, embedder, tmp_path / "features")
-    mean = embedded.encode_texts(["Ein Hund.", "Un chien."]).mean(axis=0)
+    mean = embedded_free.encode_texts(["Ein Hund.", "Un chien."]).mean(axis=0)
     batch = data.images([0, 1, 2])
     assert np.allclose(batch.global_[0], mean / np.linalg.norm(mean), atol=1e-5)
-    assert np.allclose(batch.global_[1], embedded.encode_texts(["Ein Vogel."])[0], atol=1e-5)
-    assert np.allclose(batch.regions[0], embedded.encode_texts(["a dog", "a cat"]), atol=1e-5)
+    assert np.allclose(batch.global_[1], embedded_free.encode_texts(["Ein Vogel."])[0], atol=1e-5)
+    assert np.allclose(batch.regions[0], embedded_free.encode_texts(["a dog", "a cat"]), atol=1e-5)
     assert batch.boxes[0].tolist() == [[0, 0, 0.5, 1], [0, 0, 0, 0]]
     assert batch.mask.tolist() == [[True, True], [True, True], [False, False]]
     # mentioned, not mentioned, and the null region, which stands for a caption that mentions none
     assert data.region_labels([0, 1], 2).tolist() == [[1, 0, 0], [0, 0, 1]]
     assert data.with_region_labels().tolist() == [True, True, False]
     told = data.text_batch([0])
-    assert np.allclose(told.global_[0], embedded.encode_texts(["A dog runs."])[0], atol=1e-5)
+    assert np.allclose(told.global_[0], embedded_free.encode_texts(["A dog runs."])[0], atol=1e-5)
     assert told.counted.sum() == 2 and told.labels[0].tolist() == [1, 1]
 
 
@@ -346,16 +350,16 @@ WORDS_OF = [
 
 
 @pytest.fixture(scope="module")
-def added(embedded, tmp_path_factory) -> AlignmentData:
+def added(embedded_free, tmp_path_factory) -> AlignmentData:
     """Features of texts in English and Chinese with what their words add, each polluted where that can be."""
     rows = [AlignedRow(text, language, stand_ins=(text,)) for text, language in WORDS_OF]
     rows += [AlignedRow("A small dog sleeps.", "en", stand_ins=("dog",))]
-    return features(rows, Embedder(embedded), tmp_path_factory.mktemp("added") / "f", word_context=True)
+    return features(rows, Embedder(embedded_free), tmp_path_factory.mktemp("added") / "f", word_context=True)
 
 
-def test_features_of_words_written_out(added, embedded):
+def test_features_of_words_written_out(added, embedded_free):
     context = added.text_batch([0, 1]).context
-    whole, *without = embedded.encode_texts(
+    whole, *without = embedded_free.encode_texts(
         [
             "A tabby cat looks up.",
             "A cat looks up.",
@@ -374,12 +378,12 @@ def test_features_of_words_written_out(added, embedded):
     assert context.weight[1].tolist() == [0.0] * 8 and not context.added[1].any()
 
 
-def test_features_of_a_polluted_caption_are_of_its_own_words(added, embedded):
+def test_features_of_a_polluted_caption_are_of_its_own_words(added, embedded_free):
     number = int(added.polluted_texts(0)[0])
     before, after = WORDS_OF[0][0], added.texts[number]
     ((old, _),) = {pair for pair in zip(before.split(), after.split(), strict=True) if len(set(pair)) == 2}
     batch = added.text_batch([number])
-    whole, without = embedded.encode_texts([after, before.replace(f"{old} ", "")])
+    whole, without = embedded_free.encode_texts([after, before.replace(f"{old} ", "")])
     (word,) = np.flatnonzero(batch.labels[0] == 0)
     (pieces,) = np.nonzero(batch.shares[0, :, word].numpy())
     assert len(pieces)
@@ -389,11 +393,13 @@ def test_features_of_a_polluted_caption_are_of_its_own_words(added, embedded):
 
 
 @pytest.mark.parametrize("number", range(3), ids=["en", "marks", "zh"])
-def test_the_network_is_told_the_same_of_words_in_training_and_in_scoring(added, embedded, number):
+def test_the_network_is_told_the_same_of_words_in_training_and_in_scoring(added, embedded_free, number):
     """A piece that writes parts of two words, one of which counts, has the same part of it in both."""
-    scorer = capscore.load("infometic", backbone=embedded, weights="info_clip", cache=False, progress=False)
+    scorer = capscore.load(
+        "infometic", backbone=embedded_free, weights="info_clip", cache=False, progress=False
+    )
     (text, language) = WORDS_OF[number]
-    pieces = split_pieces(embedded, [text])
+    pieces = split_pieces(embedded_free, [text])
     ((expected, weight),) = scorer.contexts([text], caption_words([text], language), pieces)
     context = added.text_batch([number]).context
     np.testing.assert_allclose(context.weight[0], weight, atol=1e-6)
@@ -404,16 +410,16 @@ def test_features_without_what_words_add(learnt):
     assert learnt.added is None and learnt.text_batch([0]).context is None
 
 
-def test_planted_words_are_like_those_they_replace(embedded, tmp_path):
+def test_planted_words_are_like_those_they_replace(embedded_free, tmp_path):
     """The word most like another is not put in for it, as it would be by chance."""
     nouns = ("dog", "cat", "horse", "cow", "sheep", "goat", "bird", "duck")
     rows = [AlignedRow(f"the {noun}", "en", stand_ins=(noun,)) for noun in nouns]
-    embedder = Embedder(embedded)
-    table = embedded.encode_texts(list(nouns))
+    embedder = Embedder(embedded_free)
+    table = embedded_free.encode_texts(list(nouns))
     cosines = table @ table.T
     np.fill_diagonal(cosines, -1)
     nearest = {noun: nouns[place] for noun, place in zip(nouns, cosines.argmax(axis=1), strict=True)}
-    listed = like_words({"noun": list(nouns)}, embedded.encode_texts)["noun"]
+    listed = like_words({"noun": list(nouns)}, embedded_free.encode_texts)["noun"]
     drawn = {}
     for alike in (0.0, 1.0):
         data = features(rows, embedder, tmp_path / str(alike), pollutions=60, alike=alike)

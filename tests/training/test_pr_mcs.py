@@ -84,7 +84,7 @@ def trained(data, tmp_path_factory):
     return train(
         Settings(
             out=str(out),
-            base="embedded",
+            base="embedded-free",
             data=[str(data)],
             batch_size=8,
             max_steps=15,
@@ -113,18 +113,21 @@ def test_the_drop_grows_and_the_captions_as_they_were_keep_their_scores(trained)
     assert {f"drop_{kind}" for kind in KINDS} <= set(after)
 
 
-def test_the_folder_loads_and_scores_as_the_run_measured(trained, data, embedded):
+def test_the_folder_loads_and_scores_as_the_run_measured(trained, data, embedded_free):
     tuned = capscore.load_backbone(str(trained.folder), device="cpu")
     assert tuned.languages == set(LANGUAGES)
     rows = [row for row in file_rows(data) if row.image is not None]
     images = [row.image for row in rows]
     assert np.allclose(
-        Embedder(tuned).images(images).matrix, Embedder(embedded).images(images).matrix, rtol=0, atol=1e-6
+        Embedder(tuned).images(images).matrix,
+        Embedder(embedded_free).images(images).matrix,
+        rtol=0,
+        atol=1e-6,
     )
 
-    captions = embed_captions(file_rows(data), Embedder(embedded))
+    captions = embed_captions(file_rows(data), Embedder(embedded_free))
     validation = split_by_image(captions, validation_share=0.25).validation
-    check = RobustnessCheck(captions, validation, Noise(), embedded)
+    check = RobustnessCheck(captions, validation, Noise(), embedded_free)
     again = check(tuned)
     assert again.keys() == trained.evaluation.keys()
     for name, value in trained.evaluation.items():
@@ -138,7 +141,7 @@ def test_the_folder_loads_and_scores_as_the_run_measured(trained, data, embedded
 
 def test_only_the_text_tower_is_stored_and_the_card_says_what_was_done(trained):
     stored = load_file(trained.folder / WEIGHTS)
-    network = capscore.load_backbone("embedded", device="cpu").text_network()
+    network = capscore.load_backbone("embedded-free", device="cpu").text_network()
     assert stored.keys() <= set(network.state_dict())
     card = (trained.folder / "README.md").read_text(encoding="utf-8")
     front = yaml.safe_load(card.split("---")[1])
@@ -163,24 +166,24 @@ def test_the_log_has_terms_and_evaluations(trained):
 # The loss as the loop calls it
 
 
-def test_the_loss_on_rows_is_that_of_their_embeddings(data, embedded):
-    captions = embed_captions(file_rows(data), Embedder(embedded))
+def test_the_loss_on_rows_is_that_of_their_embeddings(data, embedded_free):
+    captions = embed_captions(file_rows(data), Embedder(embedded_free))
     batches = TripleBatches(captions, range(24), batch_size=8, noise=Noise(draws="all"))
     rows = batches.batch(0, 1)
     weights = losses.LossWeights(keep_close=0.5)
     loss = TripleLoss(
-        embedded,
+        embedded_free,
         captions,
         weights,
         logit_scale=20.0,
         shared_negatives=False,
-        before=Embedder(embedded).texts(captions.texts),
+        before=Embedder(embedded_free).texts(captions.texts),
     )
     with torch.no_grad():
-        found = loss(embedded.text_network(), rows, lambda tensor: tensor)
+        found = loss(embedded_free.text_network(), rows, lambda tensor: tensor)
 
     def unit(texts):
-        return embedded.encode_texts(texts)
+        return embedded_free.encode_texts(texts)
 
     n = len(rows)
     images = captions.embeddings[[row.image for row in rows]]
@@ -492,7 +495,7 @@ GATE = [16, 1, 2]
 def gated_settings(data, out, **changes) -> Settings:
     plain = dict(
         out=str(out),
-        base="embedded",
+        base="embedded-free",
         data=[str(data)],
         batch_size=8,
         max_steps=6,
@@ -519,13 +522,13 @@ def gated(data, tmp_path_factory):
         return train(gated_settings(data, tmp_path_factory.mktemp("runs") / "gated"))
 
 
-def with_gate(embedded, data, seed=0):
-    """A backbone that shares the encoder with `embedded`, and has an untrained gate; and the captions."""
-    captions = embed_captions(file_rows(data), Embedder(embedded))
+def with_gate(embedded_free, data, seed=0):
+    """A backbone that shares the encoder with `embedded-free`, with an untrained gate; and the captions."""
+    captions = embed_captions(file_rows(data), Embedder(embedded_free))
     split = split_by_image(captions, validation_share=0.25)
-    backbone = embedded.remade()
+    backbone = embedded_free.remade()
     chosen = np.random.default_rng(0).permutation(split.training)
-    rows = Embedder(embedded).texts([captions.texts[row] for row in chosen])
+    rows = Embedder(embedded_free).texts([captions.texts[row] for row in chosen])
     add_gate(backbone, GATE, rows.matrix[rows.index], seed)
     return backbone, captions, split
 
@@ -534,7 +537,7 @@ def own_tensors(network) -> dict[str, torch.Tensor]:
     return {name: tensor for name, tensor in network.state_dict().items() if name.startswith("gate.")}
 
 
-def test_the_gate_alone_moves_and_is_stored(gated, embedded):
+def test_the_gate_alone_moves_and_is_stored(gated, embedded_free):
     stored = load_file(gated.folder / WEIGHTS)
     assert stored.keys() == {
         *(name for name in stored if name.startswith("gate.")),
@@ -543,7 +546,7 @@ def test_the_gate_alone_moves_and_is_stored(gated, embedded):
     }
     assert "gate.leave.bias" in stored and "gate.enter.weight" in stored
     tuned = capscore.load_backbone(str(gated.folder), device="cpu").text_network().state_dict()
-    for name, tensor in embedded.text_network().state_dict().items():
+    for name, tensor in embedded_free.text_network().state_dict().items():
         assert torch.equal(tuned[name], tensor), name
     assert gated.run.finished and {"gate", "clip", "l1", "l2", "l3", "loss"} == set(gated.run.losses)
 
@@ -559,7 +562,7 @@ def test_the_folder_is_what_pr_mcs_loads(gated, data):
     assert scored.mean == pytest.approx(2.5 * max(float(cosine), 0), abs=1e-5)
 
 
-def test_the_threshold_moves_until_the_captions_keep_their_scores_and_no_further(gated, data, embedded):
+def test_the_threshold_moves_until_the_captions_keep_their_scores_and_no_further(gated, data, embedded_free):
     before = [line["evaluation"] for line in read_log(gated.folder) if "evaluation" in line][-1]
     assert before["original_of_base"] < 0.9 <= gated.evaluation["original_of_base"]
     result = json.loads((gated.folder / "result.json").read_text())
@@ -571,8 +574,8 @@ def test_the_threshold_moves_until_the_captions_keep_their_scores_and_no_further
     assert torch.equal(tuned.text_network().gate.leave.weight, 2 * trained["gate.leave.weight"])
     steps = (2 * trained["gate.leave.bias"] - bias.detach()).item() / 0.125
     assert steps == pytest.approx(round(steps), abs=1e-4) and steps >= 1
-    _, captions, split = with_gate(embedded, data)
-    check = RobustnessCheck(captions, split.validation, Noise(), embedded)
+    _, captions, split = with_gate(embedded_free, data)
+    check = RobustnessCheck(captions, split.validation, Noise(), embedded_free)
     assert check.original_of_base(tuned) == pytest.approx(gated.evaluation["original_of_base"], abs=1e-5)
     with torch.no_grad():
         bias += 0.125
@@ -611,24 +614,24 @@ def test_a_run_with_a_gate_that_was_broken_off_ends_with_the_same_weights(gated,
     assert resumed.evaluation == gated.evaluation
 
 
-def test_one_seed_is_one_gate_turned_away_from_captions(embedded, data):
+def test_one_seed_is_one_gate_turned_away_from_captions(embedded_free, data):
     state = torch.get_rng_state()
-    backbone, captions, split = with_gate(embedded, data)
+    backbone, captions, split = with_gate(embedded_free, data)
     assert torch.equal(torch.get_rng_state(), state)
     torch.manual_seed(99)
-    again, *_ = with_gate(embedded, data)
-    other, *_ = with_gate(embedded, data, seed=1)
+    again, *_ = with_gate(embedded_free, data)
+    other, *_ = with_gate(embedded_free, data, seed=1)
     first, second, third = (own_tensors(each.text_network()) for each in (backbone, again, other))
     assert all(torch.equal(first[name], second[name]) for name in first)
     assert not torch.equal(first["gate.enter.weight"], third["gate.enter.weight"])
-    mean = embedded.encode_texts([captions.texts[row] for row in split.training]).mean(axis=0)
+    mean = embedded_free.encode_texts([captions.texts[row] for row in split.training]).mean(axis=0)
     away = backbone.text_network().away.numpy()
     assert np.allclose(away, -mean / np.linalg.norm(mean), atol=1e-6)
-    assert embedded.network_parts() is None
+    assert embedded_free.network_parts() is None
 
 
-def test_parts_of_like_length_give_the_rows_of_each_text_alone(embedded, data, monkeypatch):
-    backbone, captions, _ = with_gate(embedded, data)
+def test_parts_of_like_length_give_the_rows_of_each_text_alone(embedded_free, data, monkeypatch):
+    backbone, captions, _ = with_gate(embedded_free, data)
     texts = [*captions.texts, "a dog", "two cats sleep", " ".join(captions.texts[::3])]
     texts = [texts[number] for number in np.random.default_rng(0).permutation(len(texts))]
     monkeypatch.setattr(triple_loss, "_TEXTS_AT_ONCE", 5)
@@ -646,8 +649,8 @@ def test_parts_of_like_length_give_the_rows_of_each_text_alone(embedded, data, m
     assert torch.allclose(logits, torch.cat([logit for _, logit in alone]), atol=1e-5)
 
 
-def test_the_loss_with_a_gate_adds_that_of_the_gate(embedded, data):
-    backbone, captions, _ = with_gate(embedded, data)
+def test_the_loss_with_a_gate_adds_that_of_the_gate(embedded_free, data):
+    backbone, captions, _ = with_gate(embedded_free, data)
     rows = TripleBatches(captions, range(24), batch_size=8, noise=Noise(draws="all")).batch(0, 1)
 
     def loss(weight):
@@ -676,7 +679,7 @@ def test_the_gate_alone_can_be_the_loss(settings):
 def test_the_config_of_the_weights_that_ship_is_one():
     line = ["--config", str(CONFIGS / "embedded_pr_mcs.yaml"), "--data", "d", "--out", "o"]
     read = parse(Settings, line, "")
-    assert (read.base, len(read.gate), read.kinds) == ("embedded", 3, list(KINDS))
+    assert (read.base, len(read.gate), read.kinds) == ("embedded-free", 3, list(KINDS))
     assert len(read.kind_shares) == 5 and sum(read.kind_shares) == pytest.approx(1)
     assert (read.lambda_1, read.lambda_2, read.lambda_3) == (0.1, 0.05, 0.05)
     assert read.keep_original and read.gate_weight and read.validation_share
