@@ -24,7 +24,6 @@ from ..files.installed_weights import weights_folder
 from ..text.languages import language_code
 from .base import (
     PUBLISHED_W,
-    Backbone,
     LoadOptions,
     architecture_digest,
     exact_convolutions,
@@ -190,7 +189,7 @@ def load_eye(folder: str | os.PathLike[str]) -> tuple[Eye, dict[str, Any]]:
     return eye.eval().requires_grad_(False), config
 
 
-def load_folder(folder: Path, options: LoadOptions) -> Backbone:
+def load_folder(folder: Path, options: LoadOptions) -> LearnedBackbone:
     """Load an eye with the text encoder that it belongs to.
 
     Raises:
@@ -228,7 +227,7 @@ def load_learned(
     dtype: str | None = None,
     name: str = "embedded",
     languages: frozenset[str] | None = None,
-) -> Backbone:
+) -> LearnedBackbone:
     """`load_folder` under a name of its own.
 
     Args:
@@ -244,7 +243,7 @@ def load_learned(
     return load_folder(Path(folder), options)
 
 
-def load_embedded(*, device: str | None = None, dtype: str | None = None) -> Backbone:
+def load_embedded(*, device: str | None = None, dtype: str | None = None) -> LearnedBackbone:
     """Load `embedded`, the eye of the distribution capscore-weights.
 
     Args:
