@@ -173,22 +173,42 @@ def load_folder(folder: Path, options: LoadOptions) -> Backbone:
         CapscoreError: an image tower that does not go with the base.
     """
     folder = Path(folder)
-    marker = read_marker(folder / MARKER, _FORMAT, _FIELDS)
-    state = read_state_dict(folder)
-    digest = tensors_digest(state)
-    if digest != marker["weights"]:
-        raise BackboneUnavailable(f"{folder}: {WEIGHTS} does not belong to {MARKER}; was saving interrupted?")
+    marker, state = read_tuned(folder)
     with _no_circle(folder):
         base = _load_base(folder, marker, options)
     _put_in(folder, base, marker["parts"], state)
     languages = options.languages
     if languages is None and marker["languages"] is not None:
         languages = frozenset(map(language_code, marker["languages"]))
-    own = fingerprint_of(base.revision, digest, json.dumps(marker["parts"], sort_keys=True))
+    own = fingerprint_of(base.revision, marker["weights"], json.dumps(marker["parts"], sort_keys=True))
     tuned = base.remade(name=_name(base, marker, options), revision=options.revision or f"w{own[:8]}")
     tuned.prefix, tuned.languages = options.prefix or marker["prefix"], languages
     tuned.recipe = marker["recipe"]
     return tuned
+
+
+def read_tuned(folder: str | Path) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
+    """What `save_tuned` wrote to a folder: the content of its marker, and the tensors that differ.
+
+    Raises:
+        BackboneUnavailable: a file is missing or damaged.
+    """
+    folder = Path(folder)
+    marker = read_marker(folder / MARKER, _FORMAT, _FIELDS)
+    state = read_state_dict(folder)
+    if tensors_digest(state) != marker["weights"]:
+        raise BackboneUnavailable(f"{folder}: {WEIGHTS} does not belong to {MARKER}; was saving interrupted?")
+    return marker, state
+
+
+def misfit(marker: Mapping[str, Any], base: Backbone) -> str:
+    """Why a marker's tensors do not go with the text network of a base: a clause, "" if they do."""
+    found = tensors_digest(without_rebuilt(base.text_network().state_dict()))
+    if found != marker["base_text"].get(base.dtype):
+        return "its text network is a different one"
+    if _tokens_digest(base) != marker["base_tokens"]:
+        return "it splits texts into other tokens"
+    return ""
 
 
 # ------------------------------------------------------------------ saving
@@ -338,14 +358,7 @@ def _load_base(folder: Path, marker: dict[str, Any], options: LoadOptions) -> Ba
     except BackboneUnavailable as error:
         # The first line only: the rest names replacements for the base.
         raise BackboneUnavailable(f"{folder} was fine-tuned from {name}: ", *first_line(error)) from error
-    network = base.text_network()
-    found = tensors_digest(without_rebuilt(network.state_dict()))
-    because = ""
-    if found != marker["base_text"].get(base.dtype):
-        because = "its text network is a different one"
-    elif _tokens_digest(base) != marker["base_tokens"]:
-        because = "it splits texts into other tokens"
-    if because:
+    if because := misfit(marker, base):
         raise BackboneUnavailable(
             f"{folder} was fine-tuned from {name} @ {marker['base_revision']}, but {name} is now "
             f"@ {base.revision}: {because}"

@@ -78,8 +78,13 @@ def add_gate(backbone: SentenceEncoderBackbone, size: Sequence[int], captions: n
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         backbone.add_network_parts({"gate": {"width": width, "layers": layers, "heads": heads}})
-    away = backbone.before_placing(-torch.from_numpy(captions.mean(axis=0)))
-    backbone.text_network().turn_away(away)
+    backbone.text_network().turn_away(away_from(backbone, captions))
+
+
+def away_from(backbone: SentenceEncoderBackbone, captions: np.ndarray) -> Tensor:
+    """Embeddings of captions (n, d) → the direction (d,), among centred rows, that the backbone places
+    opposite their mean."""
+    return backbone.before_placing(-torch.from_numpy(captions.mean(axis=0)))
 
 
 def sharpen(network: nn.Module, factor: float) -> None:

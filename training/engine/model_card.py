@@ -424,11 +424,16 @@ def _body(card: ModelCard) -> str:
         _not_measured(card),
         "## Limitations and bias",
         _bullets(
-            [
-                *card.limitations,
-                *recipe.limits,
-                *(limit.format(thing=recipe.thing) for limit in _COMMON_LIMITS),
-            ]
+            # each once: weights that were moved bring those of their first card
+            list(
+                dict.fromkeys(
+                    [
+                        *card.limitations,
+                        *recipe.limits,
+                        *(limit.format(thing=recipe.thing) for limit in _COMMON_LIMITS),
+                    ]
+                )
+            )
         ),
         "## Citation",
         "```bibtex\n" + "\n".join(recipe.cited) + "\n```",
