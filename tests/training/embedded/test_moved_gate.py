@@ -57,13 +57,13 @@ CAPTIONS = 150
 
 
 @pytest.fixture(scope="module")
-def write(tmp_path_factory, embedded):
+def write(tmp_path_factory, embedded_free):
     """Folder of an eye whose texts have the encoder's centre, and an adapter of their own."""
 
     def make(seed: int) -> Path:
         eye = random_eye(seed)
         with torch.no_grad():
-            eye.text.centre.copy_(embedded.centre)
+            eye.text.centre.copy_(embedded_free.centre)
         folder = tmp_path_factory.mktemp("eyes") / f"eye{seed}"
         save_eye(eye, folder)
         return folder
@@ -217,7 +217,7 @@ def written(folder: Path, state: dict[str, torch.Tensor], **changes) -> None:
         (lambda marker, state: state.update(table=torch.ones(2)), "also changes table of its text network"),
         (
             lambda marker, state: marker.update(base_text={"float32": "0"}),
-            "belongs behind the text network of embedded.*its text network is a different one",
+            "belongs behind the text network of embedded.*: its text network is a different one",
         ),
         (lambda marker, state: marker.update(base_tokens="0"), "it splits texts into other tokens"),
         (lambda marker, state: marker.update(languages=["th"]), "none of the languages of the caption"),
