@@ -95,11 +95,11 @@ train-embedded: $(VENV)/.installed ## train the PR-MCS weights: DATA=folder
 define train_eye
 	@test -n "$(DATA)" -a -n "$(PHOTOS)" || { \
 		echo "make $@ DATA=<folder with flickr8k, multi30k, xflickrco and the sets that are measured on>" \
-			"PHOTOS=<folder with flickr8k, coco_train2014> [PACKAGES=<folder of packages>]"; exit 2; }
+			"PHOTOS=<folder with flickr8k, coco_train2014> [COCO='<captions of COCO photos>'] [PACKAGES=<folder>]"; exit 2; }
 	$(BIN)/python -m training.embedded.package_texts --out $(TRAINING)/eye-texts --languages ar,ja,zh \
 		--sources flickr8k-cn,arabic-flickr8k,jsts,coco-cn-extension $(if $(PACKAGES),--from $(PACKAGES))
 	$(BIN)/python -m training.embedded.eye --config training/configs/$(1).yaml --data $(DATA) \
-		--photos $(PHOTOS) --texts $(TRAINING)/eye-texts --out $(TRAINING)/$(2)
+		--photos $(PHOTOS) --texts $(TRAINING)/eye-texts $(if $(COCO),--coco $(COCO)) --out $(TRAINING)/$(2)
 endef
 train-embedded-eye: $(VENV)/.installed ## train the eye, 3 hours: DATA=folder PHOTOS=folder
 	$(call train_eye,embedded_eye,eye)

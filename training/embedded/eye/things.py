@@ -1,10 +1,12 @@
 """The things that people marked in COCO's photos → captions such as "a dog, a frisbee and a person".
 
-    python -m training.embedded.eye.things --labels instances_train2014.json --out things.jsonl
+    python -m training.embedded.eye.things --labels instances_train2014.json --data DATA --out things.jsonl
 
 In: COCO's official annotations of instances, or a JSON object {file name of a photo: [names of things]}. Out:
 JSONL rows of photo, caption and language for the recipe's setting `coco`, two per photo, with its things in
-two orders. Most photos of COCO come here without captions; what is in them is worth learning all the same.
+two orders, and their source for the card in `things.jsonl.sources.json`. With --data, the folder of official
+files, photos that are held out are left out; without it the recipe refuses the first of them. Most photos of
+COCO come here without captions; what is in them is worth learning all the same.
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ import numpy as np
 
 from capscore.errors import CapscoreError, InputError
 from capscore.files.whole_file import write_text
-from training.embedded.photo_names import photo_of
+from training.data.origin import SOURCES
+from training.embedded.held_out import held_out_photos
+from training.embedded.photo_names import Photo, photo_of
 
 _EXPECTED = "COCO's annotations of instances, or an object {file name: [names of things]}"
 
@@ -93,8 +97,11 @@ def captions(things: dict[int, list[str]], *, seed: int = 0) -> Iterator[dict[st
 
 
 def write_captions(rows: Iterable[dict[str, Any]], path: Path) -> int:
-    """Write rows as JSONL; returns their number."""
+    """Write rows as JSONL, and their source beside them; returns the number of rows."""
     lines = [json.dumps(row, ensure_ascii=False) for row in rows]
+    source = {"name": "COCO, annotated things", "license": "CC BY 4.0", "url": "https://cocodataset.org"}
+    described = {"held_out": "", "sources": [{**source, "rows": len(lines)}]}
+    write_text(Path(f"{path}{SOURCES}"), json.dumps(described, indent=2) + "\n", "sources of the captions")
     write_text(path, "".join(f"{line}\n" for line in lines), "captions of things")
     return len(lines)
 
@@ -105,12 +112,15 @@ def main(argv: Sequence[str] | None = None) -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--labels", type=Path, required=True, help=f"JSON file: {_EXPECTED}")
+    parser.add_argument("--data", type=Path, help="folder of the official files of what is held out")
     parser.add_argument("--out", type=Path, required=True, help="JSONL file to write")
     options = parser.parse_args(argv)
     try:
-        print(
-            f"{write_captions(captions(things_of(options.labels)), options.out):,} captions in {options.out}"
-        )
+        things = things_of(options.labels)
+        if options.data is not None:
+            held = held_out_photos(options.data).sets
+            things = {number: own for number, own in things.items() if Photo("coco", number) not in held}
+        print(f"{write_captions(captions(things), options.out):,} captions in {options.out}")
     except CapscoreError as error:
         parser.error(str(error))
 
