@@ -10,7 +10,7 @@ comma := ,
 # Weights that measure-embedded-infometic measures: those of capscore-weights, or a folder
 INFOMETIC ?= weights/capscore_weights/infometic
 # Backbones that the weights of PR-MCS and of InfoMetIC belong to
-PR_MCS_BASE := embedded-free
+PR_MCS_BASE := embedded
 INFOMETIC_BASE := embedded-free
 
 # Nothing below asks a model hub for anything, whatever the machine's own settings are.

@@ -29,6 +29,7 @@ from capscore.backbones.free import class_directions, load_image_tower
 from capscore.backbones.learned import save_eye
 from capscore.backbones.loading import load_backbone
 from capscore.backbones.sentence_encoder import SentenceEncoderBackbone
+from capscore.backbones.use_text import LANGUAGES
 from capscore.errors import CapscoreError, Setting
 from training.data.origin import DataSource, Origin
 from training.embedded.captions import describe
@@ -87,7 +88,7 @@ def train(settings: EyeSettings, *, command: str = "") -> Fitted:
             out,
             w=fitted.w,
             logit_scale=settings.logit_scale,
-            languages=rows.languages,
+            languages=None,  # the captions of one photo agree in every language of the encoder
             notes={"recipe": "eye", "steps": fitted.run.step},
         )
         write_settings(out, settings)
@@ -106,7 +107,7 @@ def card_of(
         name=settings.name or Path(settings.out).resolve().name,
         recipe="eye",
         base="EfficientNet-Lite2 (ImageNet) and the text encoder of embedded-free",
-        languages=rows.languages,
+        languages=[language for language in rows.languages if language in LANGUAGES],
         license=settings.license,
         command=command or "python -m training.embedded.eye --config settings.yaml",
         settings={**shown, "w": fitted.w},
