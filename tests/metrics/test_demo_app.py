@@ -305,10 +305,11 @@ def test_errors_on_perturbed_captions_are_shown(photo, fine_tuned, change, messa
 
 def test_mcs_is_on_what_the_backbone_was_fine_tuned_from(photo, monkeypatch):
     asked = []
+    load = capscore.load  # before it is replaced where it comes from
 
     def counted(metric, *, backbone, **options):
         asked.append((metric, backbone))
-        return capscore.load(metric, backbone=ColourBackbone())
+        return load(metric, backbone=ColourBackbone())
 
     monkeypatch.setattr("capscore.scorers.load", counted)
     with pytest.warns(RecipeWarning):
