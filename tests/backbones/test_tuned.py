@@ -486,7 +486,7 @@ def test_the_variable_does_not_turn_pr_mcs_into_mcs(monkeypatch):
 
 def test_whether_the_installed_one_is_here(monkeypatch):
     known = find("embedded-pr-mcs")
-    assert (known.kind, known.base, known.weights) == ("tuned", "embedded-free", "pr_mcs")
+    assert (known.kind, known.weights) == ("tuned", "pr_mcs") and known.base in ("embedded", "embedded-free")
     assert loading.repository_of(known) == ""
     assert is_downloaded(known)
     with monkeypatch.context() as patch:

@@ -60,7 +60,7 @@ class Halves(NoFinder):
 
 @pytest.fixture(scope="module")
 def backbone():
-    return capscore.load_backbone("embedded", device="cpu")
+    return capscore.load_backbone("embedded-free", device="cpu")
 
 
 def scorer(backbone, **options):

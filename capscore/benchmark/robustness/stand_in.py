@@ -23,7 +23,7 @@ def plain_backbone(spec: str) -> str:
         BackboneUnavailable: the folder of a fine-tuned backbone is damaged.
 
     >>> plain_backbone("embedded-pr-mcs"), plain_backbone("embedded")
-    ('embedded-free', 'embedded')
+    ('embedded', 'embedded')
     """
     seen: set[str] = set()
     while spec not in seen:
