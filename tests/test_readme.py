@@ -45,7 +45,7 @@ def test_python_examples(here):
     examples = [block for block in blocks("python") if "cat.jpg" in block]
     assert len(examples) == 2
     printed = run_examples(examples, "README.md")
-    assert "Scores(mcs: mean 1." in printed
+    assert "Scores(mcs: mean 0.6" in printed
     assert "'n_items': 1" in printed and "'scores'" not in printed
 
 
