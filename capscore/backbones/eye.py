@@ -171,7 +171,9 @@ class RegionHead(nn.Module):
         self.of_hidden = nn.Linear(config.hidden, config.dim, bias=False)
         self.classes = nn.Linear(config.features, config.classes)
         # (classes, dim), directions among the texts
-        self.names = nn.Parameter(torch.randn(config.classes, config.dim) / math.sqrt(config.dim))
+        self.names = nn.Parameter(torch.empty(config.classes, config.dim))
+        if not self.names.is_meta:  # drawing there imports a compiler, more than a second of start
+            nn.init.normal_(self.names, std=1 / math.sqrt(config.dim))
         self.name_share = nn.Parameter(torch.ones(()))
 
     def forward(self, maps: torch.Tensor, boxes: torch.Tensor) -> torch.Tensor:
