@@ -23,11 +23,12 @@ from capscore.show.explained import ExplainedCaption, explained_captions
 from capscore.show.fonts import find_fonts
 from capscore.show.marked_words import INK, SOFT, draw_words
 from demo import CAPTIONS as CAPTIONS_FILE
-from demo import PLANTED, PLANTED_IN, SETTINGS, photo_path
+from demo import SETTINGS, photo_path
 
 OUTPUT = Path(__file__).with_name("scored_photo.jpg")
-# (language, whether the caption has the planted noun)
-CAPTIONS = (("en", False), ("de", True), ("zh", False))
+PHOTO = "cat"
+# Language → a caption with a planted noun; the others are the demo's right ones.
+CAPTIONS = {"en": "", "de": "Ein braun getigertes Motorrad mit grünen Augen blickt zur Seite.", "zh": ""}
 LANGUAGES = {"en": "English", "de": "German, with a wrong noun", "zh": "Chinese"}
 # lengths in points
 _WIDTH, _MARGIN, _PHOTO, _GAP = 660.0, 14.0, 250.0, 20.0
@@ -91,10 +92,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", type=Path, default=OUTPUT, help="JPEG file to write")
     output = parser.parse_args().output
-    entry = json.loads(CAPTIONS_FILE.read_text(encoding="utf-8"))[PLANTED_IN]
+    entry = json.loads(CAPTIONS_FILE.read_text(encoding="utf-8"))[PHOTO]
     captions = {
-        language: PLANTED[language][1] if planted else entry["captions"][language]["right"]
-        for language, planted in CAPTIONS
+        language: planted or entry["captions"][language]["right"] for language, planted in CAPTIONS.items()
     }
     image = load_image(photo_path(entry["file"]))
     foot = (
