@@ -1,5 +1,7 @@
 """The picture at the top of the README, from captions that the test scores itself."""
 
+import json
+
 import numpy as np
 import pytest
 from PIL import Image
