@@ -101,7 +101,7 @@ define train_eye
 	$(BIN)/python -m training.embedded.eye --config training/configs/$(1).yaml --data $(DATA) \
 		--photos $(PHOTOS) --texts $(TRAINING)/eye-texts $(if $(COCO),--coco $(COCO)) --out $(TRAINING)/$(2)
 endef
-train-embedded-eye: $(VENV)/.installed ## train the eye, 3 hours: DATA=folder PHOTOS=folder
+train-embedded-eye: $(VENV)/.installed ## train the eye, an hour: DATA=folder PHOTOS=folder
 	$(call train_eye,embedded_eye,eye)
 
 train-embedded-eye-small: $(VENV)/.installed ## the same in small, 15 minutes: DATA= PHOTOS=

@@ -100,7 +100,8 @@ def save_eye(
 
     >>> import tempfile
     >>> from capscore import load_backbone
-    >>> small = EyeConfig(side=32, stem=8, stages=((1, 3, 2, 1, 8), (1, 3, 2, 2, 16)), features=16, width=16)
+    >>> stages = ((1, 3, 2, 1, 8), (1, 3, 2, 2, 16))
+    >>> small = EyeConfig(side=32, stem=8, stages=stages, features=16, width=16, heads=4)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     save_eye(Eye(small), folder, w=2.0)
     ...     load_backbone(folder, device="cpu").w

@@ -28,6 +28,7 @@ MODULES = {
     "threshold": "training.threshold",
     "embedded_captions": "training.embedded.captions",
     "embedded_infometic": "training.embedded.infometic",
+    "embedded_eye": "training.embedded.eye.settings",
     "caption_grammar": "training.embedded.caption_grammar",
     "word_pollution": "training.data.word_pollution",
     "triples": "training.data.triples",
@@ -38,6 +39,7 @@ MODULES = {
 CONFIGS = ROOT / "training" / "configs"
 # of which recipe the settings of a file are, by how its name begins; the longest that fits
 RECIPES = {
+    "embedded_eye": "embedded_eye",
     "embedded_infometic": "infometic",
     "embedded_pr_mcs": "pr_mcs",
     "infometic": "infometic",
@@ -54,6 +56,7 @@ SETTINGS = {
     "threshold": "Settings",
     "embedded_captions": "Settings",
     "embedded_infometic": "Settings",
+    "embedded_eye": "EyeSettings",
 }
 
 
@@ -156,7 +159,7 @@ def _(place: Place) -> Any:
             parsed = parse(kind, given, "A recipe.")
         except Exception:
             names = {field.name for field in dataclasses.fields(kind)}
-            needed = [name for name in ("base", "data", "student") if name in names]
+            needed = [name for name in ("base", "data", "photos", "texts", "student") if name in names]
             parsed = parse(
                 kind, [*given, *(part for name in needed for part in (f"--{name}", "x"))], "A recipe."
             )

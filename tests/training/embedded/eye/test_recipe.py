@@ -70,7 +70,7 @@ def made(tmp_path_factory):
 
 def test_the_command_writes_weights_that_load(made):
     eye, config = load_eye(made / "run")
-    assert config["w"] > 0 and config["logit_scale"] == 40
+    assert config["w"] > 0 and config["logit_scale"] == 30
     assert config["languages"] == ["ar", "cs", "de", "en", "es", "fr", "ja", "pt", "ru", "tr", "zh"]
     assert config["notes"] == {"recipe": "eye", "steps": 3}
     assert eye.config.side == 256
@@ -164,8 +164,8 @@ def test_the_settings_that_ship_are_settings(name):
         (["--views", "0"], "views=0: expected at least 1"),
         (["--frozen_stages", "8"], "frozen_stages=8: expected at most 7"),
         (["--average_decay", "1"], r"average_decay=1\.0: expected a number from 0 to below 1"),
-        (["--label_smoothing", "-0.1"], "label_smoothing=-0"),
-        (["--text_weight", "-1"], "text_weight=-1"),
+        (["--soft_share", "-0.1"], "soft_share=-0"),
+        (["--region_weight", "-1"], "region_weight=-1"),
         (["--most_photos", "0"], "most_photos=0"),
         (["--sources", "flickr8k", "flickr9k"], "sources=.*: expected a list of flickr8k, multi30k"),
         (["--head_learning_rate", "0"], "head_learning_rate=0"),
