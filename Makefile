@@ -104,7 +104,7 @@ endef
 train-embedded-eye: $(VENV)/.installed ## train the eye, an hour: DATA=folder PHOTOS=folder
 	$(call train_eye,embedded_eye,eye)
 
-train-embedded-eye-small: $(VENV)/.installed ## the same in small, 15 minutes: DATA= PHOTOS=
+train-embedded-eye-small: $(VENV)/.installed ## the same in small, to try things out: DATA= PHOTOS=
 	$(call train_eye,embedded_eye_small,eye-small)
 
 train-embedded-infometic: $(VENV)/.installed ## train InfoMetIC's: DATA=folder PHOTOS=folder
