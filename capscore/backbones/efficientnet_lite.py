@@ -7,7 +7,9 @@ itself is not used, because importing it imports torch's compiler, which takes l
 
 from __future__ import annotations
 
+import numpy as np
 import torch
+from PIL import Image
 from torch import nn
 
 # (blocks, kernel, stride of the first block, expansion, channels), stage by stage
@@ -23,6 +25,23 @@ STAGES = (
 STEM = 32
 FEATURES = 1280
 CLASSES = 1000
+
+
+def photo_pixels(image: Image.Image, side: int) -> torch.Tensor:
+    """A photo as the network reads it, float32 (3, side, side) in [−1, 1].
+
+    It is resized as a whole and not cropped: captions also mention things at the edges.
+
+    Args:
+        image: The photo, RGB.
+        side: Height and width of the result.
+
+    >>> photo_pixels(Image.new("RGB", (300, 200), (255, 0, 0)), side=4)[:, 0, 0].tolist()
+    [1.0, -1.0, -1.0]
+    """
+    resized = image.resize((side, side), Image.Resampling.BICUBIC)
+    pixels = torch.from_numpy(np.array(resized, dtype=np.float32)).permute(2, 0, 1)
+    return pixels.div_(127.5).sub_(1.0)
 
 
 class EfficientNetLite2(nn.Module):

@@ -241,7 +241,10 @@ class TextPlace(nn.Module):
         nn.init.zeros_(self.adapter.weight)
 
     def forward(self, rows: torch.Tensor) -> torch.Tensor:
-        centred = F.normalize(rows.float() - self.centre, dim=-1)
+        return self.adapted(F.normalize(rows.float() - self.centre, dim=-1))
+
+    def adapted(self, centred: torch.Tensor) -> torch.Tensor:
+        """Centred unit rows (…, dim) → their places among the photos."""
         return F.normalize(centred + self.adapter(centred), dim=-1)
 
     def before(self, directions: torch.Tensor) -> torch.Tensor:

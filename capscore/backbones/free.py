@@ -29,7 +29,7 @@ from .base import (
     resolve_dtype,
     weights_digest,
 )
-from .efficientnet_lite import EfficientNetLite2
+from .efficientnet_lite import EfficientNetLite2, photo_pixels
 from .sentence_encoder import MAX_TOKENS, SentenceEncoderBackbone
 from .use_text import PieceTokenizer, UniversalSentenceEncoder, package_files
 
@@ -83,10 +83,16 @@ def load_image_tower() -> nn.Module:
     return tower.eval()
 
 
-def class_directions() -> torch.Tensor:
-    """Embeddings of the ImageNet classes' names and definitions, centred on the mean class, (1000, 512)."""
-    classes = load_file(CLASSES_FILE)["classes"].float()
-    return classes - classes.mean(dim=0)
+def load_classes() -> torch.Tensor:
+    """Embeddings of the ImageNet classes' names and definitions, (1000, 512), as they are stored."""
+    return load_file(CLASSES_FILE)["classes"]
+
+
+def centred(classes: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The mean class (512,), and the classes' directions from it (1000, 512), float32."""
+    classes = classes.float()
+    centre = classes.mean(dim=0)
+    return centre, classes - centre
 
 
 class FreeBackbone(SentenceEncoderBackbone):
@@ -109,14 +115,12 @@ class FreeBackbone(SentenceEncoderBackbone):
     ):
         self.tokenizer, self.text, self.image = tokenizer, text, image
         self.device, self.dtype = device, dtype
-        classes = load_file(CLASSES_FILE)["classes"]
+        classes = load_classes()
         self._classes_digest = classes.numpy().tobytes().hex()
         self._identify("")
 
         # Class embeddings stay in float32 whatever the dtype.
-        classes = classes.float().to(device)
-        self._centre = classes.mean(dim=0)
-        self._directions = classes - self._centre
+        self._centre, self._directions = centred(classes.to(device))
         self._torch_dtype = getattr(torch, dtype)
         self.text = text.to(device, self._torch_dtype)
         self.image = image.to(device, self._torch_dtype).to(memory_format=torch.channels_last)
@@ -131,10 +135,7 @@ class FreeBackbone(SentenceEncoderBackbone):
         )
 
     def preprocess(self, image: Image.Image) -> torch.Tensor:
-        # The whole photo, not its centre: captions also mention things at the edges.
-        resized = image.resize((IMAGE_SIDE, IMAGE_SIDE), Image.Resampling.BICUBIC)
-        pixels = torch.from_numpy(np.array(resized, dtype=np.float32)).permute(2, 0, 1)
-        return pixels.div_(127.5).sub_(1.0)
+        return photo_pixels(image, IMAGE_SIDE)
 
     @torch.inference_mode()
     def encode_pixels(self, pixels: Sequence[torch.Tensor]) -> np.ndarray:

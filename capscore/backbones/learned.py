@@ -42,6 +42,7 @@ from .checkpoint import (
     refuse_oversized,
     replacing_files,
 )
+from .efficientnet_lite import photo_pixels
 from .eye import Eye, EyeConfig
 from .registry import registry
 from .sentence_encoder import MAX_TOKENS, SentenceEncoderBackbone
@@ -227,7 +228,6 @@ def load_learned(
     device: str | None = None,
     dtype: str | None = None,
     name: str = "embedded",
-    languages: frozenset[str] | None = None,
 ) -> LearnedBackbone:
     """`load_folder` under a name of its own.
 
@@ -236,11 +236,8 @@ def load_learned(
         device: Torch device; None for a GPU if there is one.
         dtype: "float32" (None), "bfloat16" or "float16".
         name: Name in signatures.
-        languages: Language codes whose captions it reads; None for those of the folder.
     """
-    options = LoadOptions(
-        name=name, device=resolve_device(device), dtype=resolve_dtype(dtype), languages=languages
-    )
+    options = LoadOptions(name=name, device=resolve_device(device), dtype=resolve_dtype(dtype))
     return load_folder(Path(folder), options)
 
 
@@ -256,10 +253,7 @@ def load_embedded(*, device: str | None = None, dtype: str | None = None) -> Lea
         MissingExtraError: a package of the extra `capscore[embedded]` is not installed.
         BackboneUnavailable: a file is missing or damaged.
     """
-    known = registry()["embedded"]
-    # More than the eye's captions had: photos are placed among texts of all the encoder's languages.
-    languages = frozenset(known.languages)
-    return load_learned(weights_folder(known.weights), device=device, dtype=dtype, languages=languages)
+    return load_learned(weights_folder(registry()["embedded"].weights), device=device, dtype=dtype)
 
 
 class LearnedBackbone(SentenceEncoderBackbone):
@@ -307,11 +301,7 @@ class LearnedBackbone(SentenceEncoderBackbone):
         )
 
     def preprocess(self, image: Image.Image) -> torch.Tensor:
-        # The whole photo, not its centre: captions also mention things at the edges.
-        side = self.eye.config.side
-        resized = image.resize((side, side), Image.Resampling.BICUBIC)
-        pixels = torch.from_numpy(np.array(resized, dtype=np.float32)).permute(2, 0, 1)
-        return pixels.div_(127.5).sub_(1.0)
+        return photo_pixels(image, self.eye.config.side)
 
     def encode_pixels(self, pixels: Sequence[torch.Tensor]) -> np.ndarray:
         return self.encode_maps(self.feature_maps(pixels))

@@ -339,6 +339,17 @@ MORE_SOURCES: tuple[Source, ...] = (
         files=r"data/flickr8kzhc\.caption\.txt",
         read=_listed_captions("zh", " "),
     ),
+    # the English captions of the test photos, translated by people; never trained on
+    Source(
+        name="flickr8k-cn-test",
+        kind="git",
+        package="https://github.com/li-xirong/flickr8kcn",
+        version="a19b9aa4a7ad2a42741460d9f47385637ae270cd",
+        licence="none stated",
+        languages=("zh",),
+        files=r"data/flickr8kzhmtest\.captions\.txt",
+        read=_listed_captions("zh", " "),
+    ),
 )
 
 

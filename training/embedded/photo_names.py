@@ -14,18 +14,20 @@ _COCO = re.compile(r"COCO_(train|val|test)(20\d\d)_(\d+)", re.IGNORECASE)
 _COCO_2017 = re.compile(r"(?:.*?(train|val|test)2017/)?(?:.*/)?(\d{12})(?:\.\w+)?")
 _VOC = re.compile(r"(20(?:0[7-9]|1[0-2]))_(\d{6})(?!\d)")
 _FLICKR = re.compile(r"(\d+)(?:_[0-9a-z]+)?(?:\.\w+)*")
-_TITLES = {"flickr": "Flickr", "coco": "COCO", "voc": "VOC"}
+_TITLES = {"flickr": "Flickr", "coco": "COCO", "voc": "VOC", "labelled": "labelled photo"}
 
 
 class Photo(NamedTuple):
     """A photo, whatever a data set calls it.
 
     Attributes:
-        collection: Collection that numbers it: "flickr", "coco" or "voc".
-        number: Its number there; of VOC, the year and the number in one (2008003849).
+        collection: Collection that numbers it: "flickr", "coco" or "voc"; "labelled" for a photo without a
+            number, of a collection of labelled photos.
+        number: Its number there; of VOC, the year and the number in one (2008003849); of a labelled photo, a
+            digest of its file.
     """
 
-    collection: Literal["flickr", "coco", "voc"]
+    collection: Literal["flickr", "coco", "voc", "labelled"]
     number: int
 
     def __str__(self) -> str:

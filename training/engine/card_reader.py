@@ -9,12 +9,16 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import yaml
 
 from capscore.errors import InputError
 from training.data.origin import DataSource
 from training.engine.model_card import CARD
 
 _CELLS = re.compile(r"(?<!\\)\|")
+_COMMAND = re.compile(r"```bash\n(.*?)\n```", re.DOTALL)
 _LINK = re.compile(r"\[(.*)\]\((\S*)\)")
 
 
@@ -27,12 +31,14 @@ class Origins:
         held_out: What was held out; "" if that was not recorded.
         limitations: All limitations on the card, those of its recipe among them.
         compute: Machine and time; "" if not recorded.
+        command: Command that trains the weights again; "" without any.
     """
 
     data: list[DataSource]
     held_out: str
     limitations: list[str]
     compute: str
+    command: str
 
 
 def read_origins(folder: str | Path) -> Origins:
@@ -41,13 +47,7 @@ def read_origins(folder: str | Path) -> Origins:
     Raises:
         InputError: there is no card, or it has no table of training data.
     """
-    path = Path(folder) / CARD
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        raise InputError(
-            f"{path} cannot be read ({type(error).__name__}): expected the card of the weights", field="tower"
-        ) from None
+    path, text = _read(folder)
     lines = _section(text, "Training data")
     rows = [_cells(line) for line in lines if line.startswith("| ")][2:]
     if not rows or any(len(row) != 4 for row in rows):
@@ -59,12 +59,41 @@ def read_origins(folder: str | Path) -> Origins:
     times = [line for line in _section(text, "Training") if line.startswith("Machine and time: ")]
     compute = times[0].removeprefix("Machine and time: ").removesuffix(".") if times else ""
     limits = _section(text, "Limitations and bias")
+    command = _COMMAND.search("\n".join(_section(text, "Training")))
     return Origins(
         data=[_source(*row) for row in rows],
         held_out=held_out[0] if held_out else "",
         limitations=[line.removeprefix("- ") for line in limits if line.startswith("- ")],
         compute="" if compute == "not recorded" else compute,
+        command=command[1] if command else "",
     )
+
+
+def read_front_matter(folder: str | Path) -> dict[str, Any]:
+    """What the card of the weights in a folder says to the Hub.
+
+    Raises:
+        InputError: there is no card, or it has no front matter.
+    """
+    path, text = _read(folder)
+    try:
+        _, front, _ = text.split("---\n", 2)
+        found = yaml.safe_load(front)
+        if not isinstance(found, dict):
+            raise ValueError(f"it is {found!r:.40}")
+    except (ValueError, yaml.YAMLError) as error:
+        raise InputError(f"{path} has no front matter: {error}", field="tower") from None
+    return found
+
+
+def _read(folder: str | Path) -> tuple[Path, str]:
+    path = Path(folder) / CARD
+    try:
+        return path, path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"{path} cannot be read ({type(error).__name__}): expected the card of the weights", field="tower"
+        ) from None
 
 
 def _section(text: str, heading: str) -> list[str]:

@@ -156,7 +156,8 @@ def _parser(settings: type, known: dict[str, Any], description: str) -> _Parser:
         if kind is bool:
             options |= {"nargs": "?", "const": "true"}
         elif list in {get_origin(part) for part in (kind, *get_args(kind))}:
-            options["nargs"] = "+"
+            # a flag that is given twice adds to its list, instead of losing the first values
+            options |= {"nargs": "+", "action": "extend"}
         help_text = f"{said.get(name, '')} [{_shown(_default(field))}]".replace("%", "%%")
         _add_flag(parser, name, help_text, **options)
         if kind is bool and _default(field) is True:

@@ -18,8 +18,9 @@ from ..retrieval import read_captions
 
 Captions = list[tuple[str, str]]
 
-# language → the package that has Flickr8k's captions in it
-PACKAGED = {"zh": "flickr8k-cn", "ar": "arabic-flickr8k"}
+# language, with what sets two packages in it apart → the package that has Flickr8k's captions in it. Chinese
+# ones were written for the photos, and the English ones of the test photos were translated as well.
+PACKAGED = {"zh": "flickr8k-cn", "zh_translated": "flickr8k-cn-test", "ar": "arabic-flickr8k"}
 # languages of Multi30k's translations, and of the photos with captions in many languages
 TRANSLATED = ("de", "fr", "cs")
 SEVERAL = ("en", "zh", "ar", "pt", "de", "fr")
@@ -58,24 +59,33 @@ def english(flickr8k: Path, photos: Collection[str]) -> Captions:
     return [(line.photo, line.text) for line in token_captions(source) if line.photo in photos]
 
 
-def packaged(packages: Path | None, language: str, photos: Collection[str]) -> Captions:
-    """The captions of some photos in one of the languages of `PACKAGED`.
+def language_of(key: str) -> str:
+    """The language of a key of `PACKAGED`.
+
+    >>> language_of("zh_translated"), language_of("ar")
+    ('zh', 'ar')
+    """
+    return key.partition("_")[0]
+
+
+def packaged(packages: Path | None, key: str, photos: Collection[str]) -> Captions:
+    """The captions of some photos in one of the packages of `PACKAGED`.
 
     Args:
         packages: Folder of packages as `training.embedded.package_texts` reads them.
-        language: Language of the captions.
+        key: Key of `PACKAGED`.
         photos: Names of the photos.
 
     Raises:
         CapscoreError: the package is missing or of another version; none of the photos is in it.
     """
-    name = PACKAGED[language]
+    name = PACKAGED[key]
     if packages is None:
         raise InputError(f"{name}: no folder of packages is given; --packages names it")
     source = next(source for source in (*SOURCES, *MORE_SOURCES) if source.name == name)
     found = [
         (photo, row["text"])
-        for row in source_texts(source, packages, [language])
+        for row in source_texts(source, packages, [language_of(key)])
         if (photo := row["id"].removeprefix(f"{name}/").partition("#")[0]) in photos
     ]
     return _some(found, name)

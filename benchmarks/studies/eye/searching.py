@@ -21,13 +21,19 @@ from .captions import (
     Captions,
     english,
     in_several_languages,
+    language_of,
     packaged,
     test_photos,
     translated,
 )
 from .figures import Report, of_share
 
-SETS = {"zh": "Flickr8k-CN", "ar": "Arabic Flickr8k", **dict.fromkeys(TRANSLATED, "Multi30k")}
+SETS = {
+    "zh": "Flickr8k-CN",
+    "zh_translated": "Flickr8k-CN, translated",
+    "ar": "Arabic Flickr8k",
+    **dict.fromkeys(TRANSLATED, "Multi30k"),
+}
 
 
 def measure_retrieval(
@@ -54,12 +60,12 @@ def measure_retrieval(
         english_ranks = None
         with report.noting(f"{key}/en", f"en, {among}"):
             english_ranks = search.measured(f"{key}/en", f"en, {among}", english(data / "flickr8k", names))
-        for language in PACKAGED:
-            title = f"{language}, {SETS[language]}"
-            with report.noting(f"{key}/{language}", title):
-                found = search.measured(f"{key}/{language}", title, packaged(packages, language, names))
+        for own in PACKAGED:
+            title = f"{language_of(own)}, {SETS[own]}"
+            with report.noting(f"{key}/{own}", title):
+                found = search.measured(f"{key}/{own}", title, packaged(packages, own, names))
                 if english_ranks is not None:
-                    search.compared(f"{key}/{language}", title, found, english_ranks)
+                    search.compared(f"{key}/{own}", title, found, english_ranks)
         originals: dict[frozenset[str], Ranked] = {}
         for language in TRANSLATED:
             title = f"{language}, {SETS[language]}"

@@ -48,6 +48,11 @@ def config(tmp_path):
     return write
 
 
+def test_a_list_that_is_given_twice_is_one_list():
+    found = parse(Recipe, "--out o --names a b --names c --betas 0.1 --betas 0.2".split(), "")
+    assert (found.names, found.betas) == (["a", "b", "c"], [0.1, 0.2])
+
+
 def test_line_over_file_over_defaults(config):
     path = config("out: a\nrate: 5e-5\nsteps: 7\nnames: [x, y]\nprecision: no\nenglish: false\nonly: null\n")
     assert parse(Recipe, ["--config", path], "") == Recipe("a", 5e-5, 7, ["x", "y"], None, [0.9], "no", False)

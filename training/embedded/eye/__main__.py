@@ -18,38 +18,27 @@ import shlex
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 import torch
 
 from capscore.backbones.eye import Eye
 from capscore.backbones.folded_trunk import folded
-from capscore.backbones.free import class_directions, load_image_tower
+from capscore.backbones.free import centred, load_classes, load_image_tower
 from capscore.backbones.learned import save_eye
 from capscore.backbones.loading import load_backbone
 from capscore.backbones.sentence_encoder import SentenceEncoderBackbone
-from capscore.backbones.use_text import LANGUAGES
 from capscore.errors import CapscoreError, Setting
-from training.data.origin import DataSource, Origin
-from training.embedded.captions import describe
+from training.embedded.eye.card import card_of
 from training.embedded.eye.data import prepare, rows_of
 from training.embedded.eye.fit import Fitted, fit
-from training.embedded.eye.rows import COCO, FLICKR8K, SOURCES, TrainingRows
+from training.embedded.eye.rows import TrainingRows
 from training.embedded.eye.settings import EyeSettings
-from training.embedded.held_out import HeldOut
 from training.engine.config import main as run_as_command
 from training.engine.config import parse
-from training.engine.model_card import ModelCard, write_card
+from training.engine.model_card import write_card
 from training.engine.processes import device, is_main_process, say
 from training.engine.recipe import write_settings
-
-_PHOTOS = {
-    FLICKR8K: ("Flickr8k, photos", "for research only", "https://doi.org/10.1613/jair.3994"),
-    COCO: ("COCO, photos of train2014", "terms of Flickr, photo by photo", "https://cocodataset.org"),
-}
-
-_NOT_ON_CARD = ("out", "name", "features", "license", "data_license")
 
 
 def train(settings: EyeSettings, *, command: str = "") -> Fitted:
@@ -79,7 +68,7 @@ def train(settings: EyeSettings, *, command: str = "") -> Fitted:
     tower = load_image_tower()
     eye.trunk = folded(tower)
     eye.head.classes.load_state_dict(tower.classifier.state_dict())
-    eye.head.names.data.copy_(class_directions())
+    eye.head.names.data.copy_(centred(load_classes())[1])
     data = prepare(settings, rows, eye, encoder)
     fitted = fit(settings, data, out)
     if fitted.run.finished and is_main_process():
@@ -94,57 +83,6 @@ def train(settings: EyeSettings, *, command: str = "") -> Fitted:
         write_settings(out, settings)
         write_card(out, card_of(settings, fitted, rows, held, command))
     return fitted
-
-
-def card_of(
-    settings: EyeSettings, fitted: Fitted, rows: TrainingRows, held: HeldOut, command: str
-) -> ModelCard:
-    """The card of the weights."""
-    shown = {
-        name: value for name, value in asdict(settings).items() if name not in ("out", "name", "features")
-    }
-    return ModelCard(
-        name=settings.name or Path(settings.out).resolve().name,
-        recipe="eye",
-        base="EfficientNet-Lite2 (ImageNet) and the text encoder of embedded-free",
-        languages=[language for language in rows.languages if language in LANGUAGES],
-        license=settings.license,
-        command=command or "python -m training.embedded.eye --config settings.yaml",
-        settings={**shown, "w": fitted.w},
-        data=sources_of(settings, rows),
-        held_out=held.statement(),
-        results=fitted.results,
-        limitations=[
-            f"It was trained with {len(rows.photos):,} photos and the captions of {len(rows.texts):,} more."
-        ],
-        compute=f"{torch.device(device()).type}, {fitted.run.seconds / 60:.0f} minutes, features not counted",
-    )
-
-
-def sources_of(settings: EyeSettings, rows: TrainingRows) -> list[DataSource]:
-    """The photos and captions of the rows by their sources, with licences and counts."""
-    photos = Counter(row.source for row in rows.photos)
-    found = [
-        DataSource(name, terms, rows=photos[source], url=url)
-        for source, (name, terms, url) in _PHOTOS.items()
-        if photos[source]
-    ]
-    official: dict[str, Counter[str]] = defaultdict(Counter)
-    others: Counter[str] = Counter()
-    for (source, language), n in rows.counts.items():
-        if source in SOURCES:
-            official[language][source] += n
-        else:
-            others[source] += n
-    found += [DataSource(**source) for source in describe(official)["sources"]]
-    if others[COCO]:
-        found.append(DataSource("COCO Captions", "CC BY 4.0", others[COCO], "https://cocodataset.org"))
-    for path in map(Path, settings.coco):
-        if others[path.name]:
-            origin = Origin(str(path), path.name, settings.data_license)
-            origin.n = others[path.name]
-            found += origin.described()
-    return found
 
 
 def _told(rows: TrainingRows) -> str:

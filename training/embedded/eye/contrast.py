@@ -7,6 +7,7 @@ from captions that fit it as well, and agrees less with people.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -59,12 +60,21 @@ class EyeLoss:
         half: The trunk's trained half, with the layers of the eye.
         draws: Captions of the photos.
         settings: Settings of the run.
+        shares: (n, classes), shares of ImageNet's classes in each photo; needed with `names_weight`.
 
     Attributes:
         captioned: (n,) int64, numbers of the photos with a caption: those to train on.
     """
 
-    def __init__(self, data: EyeData, half: TrainedHalf, draws: CaptionDraws, settings: EyeSettings):
+    def __init__(
+        self,
+        data: EyeData,
+        half: TrainedHalf,
+        draws: CaptionDraws,
+        settings: EyeSettings,
+        shares: np.ndarray | None = None,
+    ):
+        self.shares = shares
         self.data, self.half, self.draws, self.settings = data, half, draws, settings
         self.captioned = np.flatnonzero(draws.counts > 0)
         # number of a photo → its place among the captioned
@@ -73,32 +83,70 @@ class EyeLoss:
         with torch.no_grad():
             device = _device(data.eye)
             means = draws.means(self.captioned).to(device)
-            self.means = placed(data.eye, F.normalize(means, dim=-1))
+            self.means = data.eye.text.adapted(F.normalize(means, dim=-1))
             # the adapter is fixed, so every caption has its place before the first step
-            self.captions = placed(data.eye, draws.at(np.arange(len(draws.matrix))).to(device))
+            # the head's own names are trained, and these stay
+            self.names = F.normalize(data.eye.head.names.detach().clone(), dim=-1)
+            self.captions = data.eye.text.adapted(draws.at(np.arange(len(draws.matrix))).to(device))
 
     def __call__(self, average: nn.Module, rows: Sequence[int], gather: Gather) -> Mapping[str, Tensor]:
         settings, learner = self.settings, average.model
         eye, chance = learner.eye, chance_of_step()
         device = _device(eye)
         views = chance.integers(len(self.data.views), size=len(rows))
-        features = np.stack([self.data.views[view][row] for view, row in zip(views, rows, strict=True)])
+        features = self._features(rows, views, chance)
+        captions = self.captions[torch.from_numpy(self.draws.places(self.captioned, chance)).to(device)]
         # rows of float16 are read as they are, and computed with in the precision of the loop
         read = torch.from_numpy(features).to(device).float()
-        maps = self.half(read.contiguous(memory_format=torch.channels_last))
-        photos = eye.embed(maps).float()
-        captions = self.captions[torch.from_numpy(self.draws.places(self.captioned, chance)).to(device)]
+        with torch.autocast(device.type, torch.bfloat16, enabled=settings.half_precision_steps):
+            maps = self.half(read.contiguous(memory_format=torch.channels_last))
+            photos = eye.embed(maps).float()
+            if settings.region_weight:
+                boxes = _random_boxes(len(rows), chance).to(device)
+                regions = eye.head(maps, boxes).squeeze(1).float()
+        # cosines are compared in full precision
         own = torch.from_numpy(self.place_of[np.asarray(rows)]).to(device)
         near = settings.logit_scale * captions @ self.means[own].T * settings.softness
         target = self._target(F.one_hot(own, len(captions)), near.T)
-        losses = {"photo": _cross_entropy(settings.logit_scale * photos @ captions.T, target)}
+        logits = settings.logit_scale * photos @ captions.T
+        losses = {"photo": _cross_entropy(logits, target)}
         losses["caption"] = self._of_captions(learner, gather(photos), gather(own), own, captions)
         loss = (losses["photo"] + losses["caption"]) / 2
         if settings.region_weight:
-            regions = eye.head(maps, _random_boxes(len(rows), chance).to(device)).squeeze(1).float()
             losses["region"] = _cross_entropy(settings.logit_scale * regions @ captions.T, target)
             loss = loss + settings.region_weight * losses["region"]
+        if settings.names_weight and self.shares is not None:
+            shares = torch.from_numpy(self.shares[np.asarray(rows)].astype(np.float32)).to(device)
+            near = settings.logit_scale * settings.softness * photos @ self.names.T
+            # what the trunk is sure of counts: of people, say, ImageNet has no class
+            sure = 1.0 + (shares * (shares + 1e-9).log()).sum(dim=-1) / math.log(shares.shape[1])
+            losses["names"] = (sure * -(shares * near.log_softmax(dim=-1)).sum(dim=-1)).mean()
+            loss = loss + settings.names_weight * losses["names"]
+        if settings.pair_weight:
+            losses["pair"] = _of_pairs(logits, target)
+            loss = loss + settings.pair_weight * losses["pair"]
         return {"loss": loss, **losses}
+
+    def _features(self, rows: Sequence[int], views: np.ndarray, chance: np.random.Generator) -> np.ndarray:
+        """Features of views (n, channels, h, w): a random part of each, as often as not mirrored.
+
+        A part of the map is nearly the map of a part of the photo, and costs no pass through the frozen half.
+        """
+        whole = [self.data.views[view][row] for view, row in zip(views, rows, strict=True)]
+        if self.settings.least_part >= 1:
+            return np.stack(whole)
+        _, height, width = whole[0].shape
+        # the parts of one batch have one size, so that they are computed together
+        h, w = (round(side * chance.uniform(self.settings.least_part, 1.0)) for side in (height, width))
+        tops = chance.integers(height - h + 1, size=len(rows))
+        lefts = chance.integers(width - w + 1, size=len(rows))
+        steps = np.where(chance.random(len(rows)) < 0.5, -1, 1)
+        return np.stack(
+            [
+                one[:, top : top + h, left : left + w][:, :, ::step]
+                for one, top, left, step in zip(whole, tops, lefts, steps, strict=True)
+            ]
+        )
 
     def _of_captions(
         self, learner: Learner, photos: Tensor, places: Tensor, own: Tensor, captions: Tensor
@@ -125,9 +173,13 @@ class EyeLoss:
         return (1.0 - share) * hard + share * near.softmax(dim=-1)
 
 
-def placed(eye: Eye, rows: Tensor) -> Tensor:
-    """Centred unit rows of captions (n, dim) → their places among the photos."""
-    return F.normalize(rows + eye.text.adapter(rows), dim=-1)
+def _of_pairs(logits: Tensor, target: Tensor) -> Tensor:
+    """Contrast of the wanted pairs (n, captions) with all of them at once.
+
+    The contrast of one photo's captions does not change when all its logits grow; this one compares photos.
+    """
+    wanted = (target * logits).sum(dim=-1).mean()
+    return logits.logsumexp(dim=(0, 1)) - math.log(len(logits)) - wanted
 
 
 def chance_of_step() -> np.random.Generator:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -13,12 +13,23 @@ from capscore.backbones.eye import Eye
 from capscore.backbones.sentence_encoder import SentenceEncoderBackbone
 from capscore.embedding.cache import EmbeddingCache
 from capscore.embedding.embedder import Embedder
+from capscore.errors import InputError
 from training.embedded.eye.caption_embeddings import CaptionEmbeddings, caption_embeddings
 from training.embedded.eye.features import photo_features
-from training.embedded.eye.rows import TrainingRows, photo_files, read_captions, training_rows
+from training.embedded.eye.labelled import labelled_captions
+from training.embedded.eye.rows import (
+    LABELLED,
+    PHOTO_SUFFIXES,
+    TrainingRows,
+    photo_files,
+    read_captions,
+    training_rows,
+)
 from training.embedded.eye.settings import EyeSettings
 from training.embedded.eye.trunk_halves import FrozenHalf, blocks_of_stages
 from training.embedded.held_out import HeldOut, held_out_photos
+from training.embedded.look_alikes import look_alikes
+from training.embedded.photo_names import photo_of
 from training.engine.processes import main_process_first, say
 
 
@@ -54,15 +65,45 @@ def rows_of(settings: EyeSettings) -> tuple[TrainingRows, HeldOut]:
             was made for the training; names photo, set and row.
     """
     data, texts = Path(settings.data).expanduser(), Path(settings.texts).expanduser()
-    photos = photo_files(Path(settings.photos).expanduser())
+    folder = Path(settings.photos).expanduser()
+    photos = photo_files(folder)
     coco = [Path(path).expanduser() for path in settings.coco]
     captions = read_captions(data, texts, coco, settings.sources)
+    for path in settings.labelled:
+        labels, files = labelled_captions(Path(path).expanduser(), folder)
+        captions += labels
+        photos = replace(photos, files={**photos.files, **files})
     held = held_out_photos(data, [*photos.names, *(caption.name for caption in captions)])
     rows = training_rows(
         captions, photos, held, most_photos=settings.most_photos, captionless=settings.captionless
     )
     rows.check(held)
+    _refuse_look_alikes(rows, held, folder)
     return rows, held
+
+
+def _refuse_look_alikes(rows: TrainingRows, held: HeldOut, folder: Path) -> None:
+    """Raise if a labelled photo, which has no number, looks like one in the folder that is held out."""
+    labelled = [row for row in rows.photos if row.source == LABELLED]
+    if not labelled:
+        return
+    say(f"comparing {len(labelled):,} labelled photos with those that are held out")
+    own = {row.name for row in labelled}
+    files = (path for path in sorted(folder.rglob("*")) if path.suffix.lower() in PHOTO_SUFFIXES)
+    kept_back = [
+        path
+        for path in files
+        if (name := path.relative_to(folder).as_posix()) not in own
+        and (photo := photo_of(name)) is not None
+        and held.reason(photo, name)
+    ]
+    for row, other, correlation in look_alikes([row.file for row in labelled if row.file], kept_back):
+        raise InputError(
+            f"{labelled[row].name} may not be trained on: it looks like {other}, which is held out (small "
+            f"pictures of both correlate by {correlation:.3f}). Remove its rows",
+            row=row,
+            field=LABELLED,
+        )
 
 
 def prepare(settings: EyeSettings, rows: TrainingRows, eye: Eye, encoder: SentenceEncoderBackbone) -> EyeData:

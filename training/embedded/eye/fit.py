@@ -6,8 +6,7 @@ then the trunk's other half and the head are trained with it fixed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -22,13 +21,12 @@ from capscore.errors import CapscoreError, Setting
 from capscore.files.whole_file import whole_file
 from training.data.batches import ShuffledBatches
 from training.embedded.eye.caption_draws import CaptionDraws
-from training.embedded.eye.contrast import EyeLoss, Learner, placed
+from training.embedded.eye.contrast import EyeLoss, Learner
 from training.embedded.eye.data import EyeData
 from training.embedded.eye.settings import EyeSettings
 from training.embedded.eye.text_adapter import learned_adapter
 from training.embedded.eye.trunk_halves import TrainedHalf
 from training.engine.loop import RunResult, run
-from training.engine.model_card import Result
 from training.engine.processes import main_process_first, say
 from training.engine.recipe import own_settings
 from training.engine.weight_average import WeightAverage
@@ -47,6 +45,7 @@ _NO_IDENTITY = (
 )
 # Photos that the scale of cosines is measured on.
 _SCALE_PHOTOS = 1000
+_AT_ONCE = 64
 
 
 @dataclass(frozen=True)
@@ -57,13 +56,11 @@ class Fitted:
         run: How far the run has come.
         eye: The network, with the average of its weights.
         w: Factor on cosines of photos and captions; the published one where the run is not finished.
-        results: Numbers for the card.
     """
 
     run: RunResult
     eye: Eye
     w: float
-    results: Sequence[Result] = field(default_factory=tuple)
 
 
 def fit(settings: EyeSettings, data: EyeData, out: Path) -> Fitted:
@@ -81,15 +78,18 @@ def fit(settings: EyeSettings, data: EyeData, out: Path) -> Fitted:
     eye = data.eye
     frozen = nn.ModuleList([eye.trunk.stem, eye.trunk.blocks[: data.frozen_blocks], eye.text])
     frozen.requires_grad_(False)
-    half = TrainedHalf(eye.trunk, data.frozen_blocks).to(memory_format=torch.channels_last)
+    half = TrainedHalf(eye.trunk, data.frozen_blocks, train_depthwise=settings.train_depthwise).to(
+        memory_format=torch.channels_last
+    )
     draws = CaptionDraws(data.captions, LANGUAGES, settings.english_share)
-    with main_process_first():  # the others find the file
+    with main_process_first():  # the others find the files
         adapter = _adapter(settings, data, out)
+        shares = _shares(settings, data, half, out) if settings.names_weight else None
     with torch.no_grad():
         eye.text.adapter.weight.copy_(adapter)
-        eye.head.names.copy_(placed(eye, eye.head.names))
+        eye.head.names.copy_(eye.text.adapted(eye.head.names))
     eye.head.dropout = settings.dropout
-    loss = EyeLoss(data, half, draws, settings)
+    loss = EyeLoss(data, half, draws, settings, shares)
     average = WeightAverage(Learner(eye, settings.recent), settings.average_decay).train()
     result = run(
         average,
@@ -97,7 +97,7 @@ def fit(settings: EyeSettings, data: EyeData, out: Path) -> Fitted:
         loss,
         replace(settings, out=str(out)),
         parameters=[
-            {"params": list(half.parameters())},
+            {"params": [one for one in half.parameters() if one.requires_grad]},
             {"params": list(eye.head.parameters()), "lr": settings.head_learning_rate},
         ],
         identity={**own_settings(settings, _NO_IDENTITY), "data_digest": data.digest},
@@ -125,6 +125,30 @@ def _adapter(settings: EyeSettings, data: EyeData, out: Path) -> Tensor:
     return torch.from_numpy(np.load(path))
 
 
+def _shares(settings: EyeSettings, data: EyeData, half: TrainedHalf, out: Path) -> np.ndarray:
+    """Shares of ImageNet's classes in each whole photo, float16 (photos, classes), by the trunk as published.
+
+    Learned from captions alone, the eye forgets what no caption mentions; these shares keep it.
+    """
+    path = out / f"shares-{xxhash.xxh3_64_hexdigest(data.digest.encode())}.npy"
+    if not path.exists():
+        say("the classes of the photos, by the trunk as published")
+        found = []
+        device = next(data.eye.parameters()).device
+        for start in range(0, len(data.views[0]), _AT_ONCE):
+            rows = torch.from_numpy(np.array(data.views[0][start : start + _AT_ONCE])).to(device).float()
+            with (
+                torch.inference_mode(),
+                torch.autocast(device.type, torch.bfloat16, enabled=settings.half_precision_steps),
+            ):
+                maps = half(rows.contiguous(memory_format=torch.channels_last)).float()
+                logits = data.eye.head.classes(maps.mean(dim=(2, 3))).float()
+            found.append(logits.softmax(dim=-1).cpu().numpy().astype(np.float16))
+        with whole_file(path, "classes of the photos", make_folders=True) as stream:
+            np.save(stream, np.concatenate(found))
+    return np.load(path)
+
+
 def measured_w(data: EyeData, half: TrainedHalf, draws: CaptionDraws, photos: np.ndarray) -> float:
     """The factor that brings cosines of photos and captions to the scale of two captions of one photo.
 
@@ -137,7 +161,7 @@ def measured_w(data: EyeData, half: TrainedHalf, draws: CaptionDraws, photos: np
     eye, chance = data.eye, np.random.default_rng(0)
     device = next(eye.parameters()).device
     with torch.inference_mode():
-        first, second = (placed(eye, rows.to(device)) for rows in draws.two(photos, chance))
+        first, second = (eye.text.adapted(rows.to(device)) for rows in draws.two(photos, chance))
         cosines = []
         for start in range(0, len(photos), 32):
             features = np.stack([data.views[0][row] for row in photos[start : start + 32]])

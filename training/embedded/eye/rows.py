@@ -30,7 +30,10 @@ PACKAGE_TEXTS = {"flickr8k-cn": "zh", "arabic-flickr8k": "ar", "jsts": "ja", "co
 SOURCES = ("flickr8k", "multi30k", "xflickrco", *PACKAGE_TEXTS)
 # Folders of photos: Flickr8k's, and all whose names begin with coco.
 FLICKR8K, COCO = "flickr8k", "coco"
-_SUFFIXES = (".jpg", ".jpeg", ".png")
+# Source of photos that are known by their files and labels alone.
+LABELLED = "labelled"
+_SOURCE_OF = {"flickr": FLICKR8K, "coco": COCO, "labelled": LABELLED}
+PHOTO_SUFFIXES = (".jpg", ".jpeg", ".png")
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,7 @@ class PhotoRow:
         name: Its file name in the folder of photos, with the folder's name; for captions alone, its name in
             the first source.
         file: Where its pixels are; None for captions alone.
-        source: Collection of the photos: "flickr8k", "coco" or "multi30k".
+        source: Collection of the photos: "flickr8k", "coco", "labelled" or "multi30k".
         captions: Language → captions, each once, in the order of the sources.
     """
 
@@ -134,9 +137,9 @@ def photo_files(folder: Path) -> PhotoFiles:
     files: dict[Photo, str] = {}
     names: list[str] = []
     for part in parts:
-        found = [path for path in sorted(part.rglob("*")) if path.suffix.lower() in _SUFFIXES]
+        found = [path for path in sorted(part.rglob("*")) if path.suffix.lower() in PHOTO_SUFFIXES]
         if not found:
-            raise InputError(f"{part} has no photo ({', '.join(_SUFFIXES)})", field="photos")
+            raise InputError(f"{part} has no photo ({', '.join(PHOTO_SUFFIXES)})", field="photos")
         collection = "flickr" if part.name == FLICKR8K else "coco"
         for path in found:
             name = path.relative_to(folder).as_posix()
@@ -328,8 +331,7 @@ def training_rows(
         rows = {language: tuple(one.text for one in same.values()) for language, same in own.items()}
         if photo in photos.files:
             name = photos.files[photo]
-            source = FLICKR8K if photo.collection == "flickr" else COCO
-            seen.append(PhotoRow(photo, name, photos.folder / name, source, rows))
+            seen.append(PhotoRow(photo, name, photos.folder / name, _SOURCE_OF[photo.collection], rows))
         elif sum(map(len, rows.values())) > 1:
             first = next(iter(next(iter(own.values())).values()))
             texts.append(PhotoRow(photo, first.name, None, first.source, rows))

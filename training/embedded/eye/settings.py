@@ -21,6 +21,8 @@ class EyeSettings(LoopSettings):
         texts: Folder of `training.embedded.package_texts`.
         coco: Files of captions of COCO's photos: COCO's own annotations, or JSONL rows of photo, caption and
             language.
+        labelled: Files of labelled photos, JSONL rows of file, caption and language, as
+            `training.embedded.eye.labelled` writes them; files are paths in `photos`.
         sources: Official sources of captions.
         captionless: Whether photos without captions are rows too.
         most_photos: Most photos, evenly spread over them; None for all.
@@ -29,6 +31,12 @@ class EyeSettings(LoopSettings):
         views_seed: Seed for the random views; the seed of the loop does not change the features.
         half_precision: Whether the features of random views are computed in bfloat16.
         features_batch: Photos at once while features are computed.
+        least_part: Smallest side of the random part of a view's features that a step reads, as a share of
+            theirs; half of the parts are mirrored. 1 for the features as they are.
+        half_precision_steps: Whether the trunk and the head are trained in bfloat16. CPUs that have it take
+            half the time.
+        train_depthwise: Whether the trunk's depthwise convolutions are trained too. Their gradients take a
+            third of a step on a CPU.
         text_encoder: Backbone whose text encoder embeds the captions.
         frozen_stages: Number of the trunk's stages, from the first, that are not trained.
         head_learning_rate: Highest learning rate of what is not the trunk; `learning_rate` is the trunk's.
@@ -37,6 +45,10 @@ class EyeSettings(LoopSettings):
         soft_share: Share of the target that is spread over captions by their similarity to the photo's, from
             0 to 1.
         softness: How sharply it is spread, as a share of `logit_scale`; at 1 as sharply as the contrast.
+        pair_weight: Weight of the contrast of each photo's own captions with all pairs of the batch's photos
+            and a caption; 0 for none.
+        names_weight: Weight of the contrast of each photo with the names of ImageNet's classes, with the
+            shares that the trunk as published gives them as the target, by how sure it is; 0 for none.
         recent: Number of photos of the last steps that captions are contrasted with.
         region_weight: Weight of the contrast of a random region of each photo; 0 for none.
         english_share: Chance that a photo's caption is an English one where it has others too.
@@ -52,6 +64,7 @@ class EyeSettings(LoopSettings):
     photos: str = ""
     texts: str = ""
     coco: list[str] = field(default_factory=list)
+    labelled: list[str] = field(default_factory=list)
     sources: list[str] = field(default_factory=lambda: list(SOURCES))
     captionless: bool = False
     most_photos: int | None = None
@@ -60,6 +73,9 @@ class EyeSettings(LoopSettings):
     views_seed: int = 0
     half_precision: bool = True
     features_batch: int = 32
+    least_part: float = 1.0
+    half_precision_steps: bool = True
+    train_depthwise: bool = False
     text_encoder: str = "embedded-free"
     frozen_stages: int = 4
     head_learning_rate: float = 5e-4
@@ -67,6 +83,8 @@ class EyeSettings(LoopSettings):
     logit_scale: float = 30.0
     soft_share: float = 0.3
     softness: float = 0.67
+    pair_weight: float = 0.0
+    names_weight: float = 0.0
     recent: int = 1024
     region_weight: float = 0.25
     english_share: float = 0.4
@@ -92,9 +110,11 @@ class EyeSettings(LoopSettings):
         require(self.views_seed >= 0, "views_seed", self.views_seed, "at least 0")
         for name in ("soft_share", "adapter_share"):
             require(0 <= getattr(self, name) <= 1, name, getattr(self, name), "a number from 0 to 1")
+        require(0 < self.least_part <= 1, "least_part", self.least_part, "a number above 0, at most 1")
         require(self.softness > 0, "softness", self.softness, "a number above 0")
         require(self.recent >= 1, "recent", self.recent, "at least 1")
-        require(self.region_weight >= 0, "region_weight", self.region_weight, "at least 0")
+        for name in ("region_weight", "pair_weight", "names_weight"):
+            require(getattr(self, name) >= 0, name, getattr(self, name), "at least 0")
         if self.most_photos is not None:
             require(self.most_photos >= 1, "most_photos", self.most_photos, "at least 1, or nothing (null)")
         right = bool(self.sources) and set(self.sources) <= set(SOURCES)

@@ -81,7 +81,7 @@ def described(names: Sequence[str]) -> str:
     >>> described(["dog", "umbrella", "person"])
     'a dog, an umbrella and a person'
     """
-    phrases = [f"{'an' if name[0] in 'aeiou' else 'a'} {name}" for name in names]
+    phrases = [f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}" for name in names]
     return phrases[0] if len(phrases) == 1 else f"{', '.join(phrases[:-1])} and {phrases[-1]}"
 
 

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from capscore.backbones.folded_trunk import FoldedTrunk, Stage
+from capscore.backbones.folded_trunk import FoldedBlock, FoldedTrunk, Stage
 
 
 class FrozenHalf(nn.Module):
@@ -31,14 +31,35 @@ class FrozenHalf(nn.Module):
 
 
 class TrainedHalf(nn.Module):
-    """What `FrozenHalf` gives → the feature map of the trunk, (n, features, h, w); arguments are the same."""
+    """What `FrozenHalf` gives → the feature map of the trunk, (n, features, h, w).
 
-    def __init__(self, trunk: FoldedTrunk, blocks: int):
+    Args:
+        trunk, blocks: As for `FrozenHalf`.
+        train_depthwise: Whether the depthwise convolutions are trained.
+    """
+
+    def __init__(self, trunk: FoldedTrunk, blocks: int, *, train_depthwise: bool = True):
         super().__init__()
         self.blocks, self.last = trunk.blocks[blocks:], trunk.last
+        if not train_depthwise:
+            for block in self.blocks:
+                block.depthwise.requires_grad_(False)
 
     def forward(self, rows: torch.Tensor) -> torch.Tensor:
-        return F.relu6(self.last(self.blocks(rows)))
+        for block in self.blocks:
+            rows = _strided(block, rows) if block.depthwise.stride != (1, 1) else block(rows)
+        return F.relu6(self.last(rows))
+
+
+def _strided(block: FoldedBlock, rows: torch.Tensor) -> torch.Tensor:
+    """A block whose depthwise convolution has a stride, with that in float32.
+
+    In bfloat16 CPUs take a hundred times as long for its gradient.
+    """
+    inner = rows if block.expand is None else F.relu6(block.expand(rows))
+    with torch.autocast(rows.device.type, enabled=False):
+        inner = F.relu6(block.depthwise(inner.float()))
+    return block.project(inner)
 
 
 def blocks_of_stages(stages: Sequence[Stage], frozen: int) -> int:

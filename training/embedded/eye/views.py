@@ -11,6 +11,7 @@ import zlib
 import numpy as np
 from PIL import Image
 
+from capscore.backbones.efficientnet_lite import photo_pixels
 from training.embedded.photo_names import Photo
 
 # Smallest share of the photo's area in a crop.
@@ -42,7 +43,7 @@ def view_pixels(image: Image.Image, photo: Photo, view: int, *, side: int, seed:
     """
     size = (side, side)
     if view == 0:
-        return _scaled(np.asarray(image.resize(size, Image.Resampling.BICUBIC), dtype=np.float32))
+        return photo_pixels(image, side).numpy()
     chance = _generator(photo, view, seed)
     box = _crop(image.width, image.height, chance)
     pixels = np.asarray(image.resize(size, Image.Resampling.BILINEAR, box=box), dtype=np.float32)

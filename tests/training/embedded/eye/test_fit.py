@@ -96,6 +96,8 @@ def settings(out, **changes) -> EyeSettings:
         checkpoint_every=4,
         log_every=3,
         views=3,
+        half_precision_steps=False,
+        train_depthwise=True,
     )
     return replace(plain, **changes)
 

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import json
+import shutil
 import warnings
 
 import numpy as np
 import pytest
 import torch
 import yaml
+from PIL import Image
 
-from capscore.backbones.learned import load_eye
+from capscore.backbones.learned import load_eye, load_learned
 from capscore.benchmark.data.builder import BenchmarkWarning
 from capscore.errors import CapscoreError, InputError
 from training.data.origin import SOURCES as ORIGINS
 from training.embedded.eye import __main__ as recipe
+from training.embedded.eye import measured_card
 from training.embedded.eye.rows import SOURCES
 from training.embedded.eye.settings import EyeSettings
 from training.engine.config import parse
 
-from .sources import write_coco_rows, write_data, write_photos, write_texts
+from .sources import draw_photo, write_coco_rows, write_data, write_photos, write_texts
 
 pytestmark = [
     pytest.mark.usefixtures("prepared_here"),
@@ -137,6 +140,37 @@ def test_a_held_out_photo_stops_the_recipe_before_anything_is_computed(made, tmp
     assert not (tmp_path / "run").exists()
 
 
+def labels(folder, name, file):
+    path = folder / name
+    path.write_text(json.dumps({"file": file, "caption": "a sign", "language": "en"}) + "\n")
+    return path
+
+
+def test_labelled_photos_are_rows_too(made, tmp_path):
+    draw_photo(made / "photos" / "things" / "sign" / "1.png", 77)
+    rows, _ = recipe.rows_of(
+        parse(
+            EyeSettings,
+            flags(made, labelled=labels(tmp_path, "signs.jsonl", "things/sign/1.png"), out=tmp_path),
+            "",
+        )
+    )
+    (row,) = [row for row in rows.photos if row.source == "labelled"]
+    assert row.name == "things/sign/1.png" and row.captions == {"en": ("a sign",)}
+    assert rows.counts["signs.jsonl", "en"] == 1
+
+
+def test_a_labelled_photo_that_looks_like_a_held_out_one_stops_the_recipe(made, tmp_path):
+    place = made / "photos" / "things" / "sign" / "2.png"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with Image.open(made / "photos" / "flickr8k" / "710_hh.jpg") as held:  # of the development split
+        held.resize((80, 60)).save(place)
+    given = flags(made, labelled=labels(tmp_path, "signs.jsonl", "things/sign/2.png"), out=tmp_path)
+    with pytest.raises(InputError, match=r"sign/2\.png may not be trained on: it looks like .*710_hh\.jpg"):
+        recipe.main(given)
+    place.unlink()
+
+
 def test_a_damaged_list_of_photos_stops_the_recipe(tmp_path):
     folder = write_all(tmp_path)
     (folder / "data" / "flickr8k" / "Flickr_8k.trainImages.txt").write_text("111_aa.jpg\n222_i")
@@ -179,3 +213,82 @@ def test_settings_that_cannot_be(given, message):
     plain = ["--data", "d", "--photos", "p", "--texts", "t", "--out", "o"]
     with pytest.raises(CapscoreError, match=message):
         parse(EyeSettings, [*plain, *given], "")
+
+
+# ------------------------------------------------------- figures on the card
+
+
+def figure(key, title, value, **changes):
+    return {
+        "key": key,
+        "title": title,
+        "value": value,
+        "interval": [value - 1, value + 2],
+        "n": 50,
+        "unit": "percent",
+        "signature": "",
+        **changes,
+    }
+
+
+def write_figures(folder, weights):
+    """Figures of the eye and of another backbone; returns the file."""
+    backbone = load_learned(weights, device="cpu")
+    measures = [
+        figure("retrieval/flickr8k_test/en/r@1", "R@1 en, 1,000 test photos", 21.5),
+        figure("retrieval/flickr8k_test/de/r@5", "R@5 de, Multi30k", 40.0, interval=None),
+        figure("retrieval/flickr8k_several/pt/r@1", "R@1 pt, 83 photos", 50.0),
+        figure("expert/mcs/tau_c", "MCS τ_c", 55.25),
+        figure("expert/ref_clip_score/photo_term", "photo term", 0.3, unit="score"),
+        figure("vicr/mcs/tau_b/mean_ratings", "MCS τ_b, mean ratings", 48.0),
+    ]
+    reports = [
+        {
+            "name": "runs/eye",
+            "backbone": {"fingerprint": backbone.fingerprint, "revision": backbone.revision},
+            "measures": measures,
+        },
+        {
+            "name": "embedded-free",
+            "backbone": {"fingerprint": "f", "revision": "w1"},
+            "measures": [figure("expert/mcs/tau_c", "MCS τ_c", 40.0)],
+        },
+    ]
+    path = folder / "figures.json"
+    path.write_text(json.dumps({"backbones": reports}))
+    return path
+
+
+def test_the_figures_of_its_own_weights_go_onto_the_card(made, tmp_path, capsys):
+    weights = tmp_path / "eye"
+    shutil.copytree(made / "run", weights)
+    before = (weights / "README.md").read_text(encoding="utf-8")
+    figures = write_figures(tmp_path, weights)
+    measured_card.main(["--weights", str(weights), "--figures", str(figures), "--name", "eye"])
+    assert "4 results on the card of eye" in capsys.readouterr().out
+    text = (weights / "README.md").read_text(encoding="utf-8")
+    assert "| `flickr8k`, test | en | R@1 en, 1,000 test photos, % | 21.5 [20.5, 23.5] |" in text
+    assert "| `flickr8k_human`, expert | en | MCS τ_c, % | 55.25 [54.25, 57.25] | 40 | 50 |" in text
+    assert "83 photos" not in text and "photo term" not in text
+    # what the training wrote stays as it was
+    for part in ("## Training data", "## Training\n", "## Licence", "Held out: "):
+        assert section(text, part) == section(before, part).replace("# run\n", "# eye\n"), part
+    # written again, nothing changes
+    measured_card.main(["--weights", str(weights), "--figures", str(figures), "--name", "eye"])
+    assert (weights / "README.md").read_text(encoding="utf-8") == text
+
+
+def section(text, heading):
+    return text.partition(f"\n{heading}")[2].partition("\n## ")[0]
+
+
+def test_figures_of_other_weights_are_refused(made, tmp_path, capsys):
+    figures = write_figures(tmp_path, made / "run")
+    figures.write_text(figures.read_text().replace(load_learned(made / "run").fingerprint, "other"))
+    for path, message in (
+        (figures, "has figures of runs/eye@w"),
+        (tmp_path / "gone.json", "gone.json has no figures of embedded_eye --output (FileNotFoundError"),
+    ):
+        with pytest.raises(SystemExit):
+            measured_card.main(["--weights", str(made / "run"), "--figures", str(path)])
+        assert message in " ".join(capsys.readouterr().err.split())
