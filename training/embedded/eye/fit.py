@@ -37,6 +37,7 @@ _NO_IDENTITY = (
     "photos",
     "texts",
     "coco",
+    "labelled",
     "features",
     "features_batch",
     "name",

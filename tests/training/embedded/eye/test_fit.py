@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from dataclasses import replace
 
@@ -18,6 +19,7 @@ from training.embedded.eye.data import EyeData
 from training.embedded.eye.fit import fit
 from training.embedded.eye.rows import PhotoRow, TrainingRows
 from training.embedded.eye.settings import EyeSettings
+from training.embedded.eye.trunk_halves import TrainedHalf
 from training.embedded.photo_names import Photo
 
 SMALL = EyeConfig(
@@ -202,6 +204,18 @@ def test_nan_stops_and_names_the_batch(tmp_path):
     with pytest.raises(CapscoreError, match=r"epoch 1, step \d: loss is nan.*rows.*: .*9") as caught:
         fit(settings(tmp_path), given, tmp_path)
     assert "learning_rate" in str(caught.value)
+
+
+def test_the_classes_of_the_photos_are_those_of_the_trunk_as_it_came(tmp_path):
+    given = data()
+    fresh = copy.deepcopy(given.eye).eval()
+    fit(settings(tmp_path, names_weight=0.5, epochs=2), given, tmp_path)
+    (path,) = tmp_path.glob("shares-*.npy")
+    with torch.no_grad():
+        maps = TrainedHalf(fresh.trunk, 1)(torch.from_numpy(given.views[0]).float())
+        expected = fresh.head.classes(maps.mean(dim=(2, 3))).softmax(dim=-1).numpy()
+    np.testing.assert_allclose(np.load(path), expected, atol=1e-3)
+    assert not torch.equal(given.eye.trunk.last.weight, fresh.trunk.last.weight)
 
 
 def test_the_adapter_is_learned_first_and_kept(tmp_path):
