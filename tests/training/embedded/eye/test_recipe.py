@@ -12,11 +12,13 @@ import torch
 import yaml
 from PIL import Image
 
-from capscore.backbones.learned import load_eye, load_learned
+from capscore.backbones.eye import Eye, EyeConfig
+from capscore.backbones.learned import load_eye, load_learned, save_eye
 from capscore.benchmark.data.builder import BenchmarkWarning
 from capscore.errors import CapscoreError, InputError
 from training.data.origin import SOURCES as ORIGINS
 from training.embedded.eye import __main__ as recipe
+from training.embedded.eye import averaged as averaging
 from training.embedded.eye import measured_card
 from training.embedded.eye.rows import SOURCES
 from training.embedded.eye.settings import EyeSettings
@@ -28,6 +30,8 @@ pytestmark = [
     pytest.mark.usefixtures("prepared_here"),
     pytest.mark.filterwarnings("ignore::capscore.benchmark.data.builder.BenchmarkWarning"),
 ]
+# small, but with the text encoder's 512 dimensions
+SMALL = EyeConfig(side=32, stem=8, stages=((1, 3, 2, 1, 8), (1, 3, 2, 2, 16)), features=16, width=16, heads=4)
 CONFIGS = ("embedded_eye", "embedded_eye_small")
 
 
@@ -292,3 +296,41 @@ def test_figures_of_other_weights_are_refused(made, tmp_path, capsys):
         with pytest.raises(SystemExit):
             measured_card.main(["--weights", str(made / "run"), "--figures", str(path)])
         assert message in " ".join(capsys.readouterr().err.split())
+
+
+# ---------------------------------------------------------------- mean of two
+
+
+def test_the_mean_of_two_runs_is_an_eye_with_a_card(made, tmp_path, capsys):
+    first, second, out = made / "run", tmp_path / "second", tmp_path / "mean"
+    shutil.copytree(first, second)
+    eye, config = load_eye(second)
+    with torch.no_grad():
+        eye.head.mean.bias += 0.5
+    save_eye(eye, second, w=config["w"] + 1.0, logit_scale=config["logit_scale"])
+    averaging.main(["--weights", str(first), str(second), "--out", str(out), "--name", "two"])
+    assert capsys.readouterr().out == f"the mean of 2 eyes in {out}\n"
+    mean, found = load_eye(out)
+    one, _ = load_eye(first)
+    torch.testing.assert_close(mean.head.mean.bias, one.head.mean.bias + 0.25)
+    torch.testing.assert_close(mean.trunk.last.weight, one.trunk.last.weight)
+    assert found["w"] == pytest.approx(config["w"] + 0.5)
+    text = (out / "README.md").read_text(encoding="utf-8")
+    assert "- It is the mean of 2 runs, and the settings are those of the last." in text
+    assert section(text, "## Training data") == section(
+        (first / "README.md").read_text(encoding="utf-8"), "## Training data"
+    )
+    assert load_learned(out, device="cpu").w == pytest.approx(config["w"] + 0.5)
+
+
+def test_eyes_without_a_mean_are_refused(made, tmp_path, capsys):
+    small = tmp_path / "small"
+    save_eye(Eye(SMALL), small)
+    for folders, message in (
+        ([made / "run"], "1 eyes were given; expected two or more"),
+        ([made / "run", small], "the eyes 0 and 1 have networks of different sizes"),
+    ):
+        with pytest.raises(SystemExit):
+            averaging.main(["--weights", *map(str, folders), "--out", str(tmp_path / "out")])
+        assert message in " ".join(capsys.readouterr().err.split())
+    assert not (tmp_path / "out").exists()
