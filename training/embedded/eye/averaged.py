@@ -93,14 +93,10 @@ def average_folders(folders: Sequence[Path], out: Path, *, command: str = "", na
         or f"python -m training.embedded.eye.averaged --weights {' '.join(map(str, folders))} --out {out}",
         data=list(data.values()),
         held_out=origins[-1].held_out,
-        limitations=list(
-            dict.fromkeys(
-                [
-                    f"It is the mean of {len(folders)} runs, and the settings are those of the last.",
-                    *(limit for origin in reversed(origins) for limit in origin.limitations[:1]),
-                ]
-            )
-        ),
+        limitations=[
+            f"It is the mean of {len(folders)} runs, and the settings are those of the last.",
+            *origins[-1].limitations[:1],
+        ],
         compute="; ".join(origin.compute for origin in origins if origin.compute),
     )
     write_card(out, card, force=True)
