@@ -17,8 +17,8 @@ Sources and licences:
 - tuxpaint-stamps: captions of the stamps in a children's drawing program (Tux Paint 2022.06.04;
   GPL-2.0-or-later).
 - coco-cn-extension: Chinese descriptions of COCO photos, written by people with the help of a captioner
-(COCO-CN,
-  release of February 2021; the repository's licence is MIT). None of its photos is in COCO-CN itself.
+  (COCO-CN, release of February 2021; the repository's licence is MIT). None of its photos is in COCO-CN
+  itself.
 - dutch-descriptions: Dutch descriptions of the Flickr30k validation photos, five each, written by people (van
   Miltenburg et al. 2017; Apache-2.0). Those of the test photos are left out: xFlickr&CO and Multi30k test on
   these photos.
@@ -28,6 +28,8 @@ Sources and licences:
   people (ElJundi et al. 2020; no licence stated).
 - flickr8k-cn: Chinese captions of Flickr8k's photos, five each, written by people (Li et al. 2016; no licence
   stated). Read only if --sources names it: the shipped PR-MCS weights were not trained on it.
+- flickr8k-cn-test: English captions of Flickr8k's test photos, translated into Chinese by people (Li et al.
+  2016; no licence stated). Read only if --sources names it, and for measuring alone.
 - tatoeba: sentences of everyday language with translations, written by people (Tatoeba, CC BY 2.0 FR), as the
   Tatoeba Challenge's test sets hold them (Tiedemann 2020). A model trained on them cannot be tested
   on them: translation or sentence retrieval on Tatoeba says nothing about it.
