@@ -70,8 +70,12 @@ def average_folders(folders: Sequence[Path], out: Path, *, command: str = "", na
         raise InputError(f"the eyes have the scales {sorted(scales)}: expected one", field="weights")
     w = sum(config["w"] for _, config in loaded) / len(loaded)
     origins = [read_origins(folder) for folder in folders]
-    settings_text = (folders[-1] / SETTINGS).read_text(encoding="utf-8")
-    settings = EyeSettings(**yaml.safe_load(settings_text))
+    texts = [(folder / SETTINGS).read_text(encoding="utf-8") for folder in folders]
+    every = [EyeSettings(**yaml.safe_load(text)) for text in texts]
+    settings, settings_text = every[-1], texts[-1]
+    seeds = sorted({own.seed for own in every})
+    if len(seeds) > 1:  # the heads were drawn from it, so those of two seeds have nothing in common
+        raise InputError(f"the eyes were trained with the seeds {seeds}: expected one", field="weights")
     save_eye(
         eye,
         out,

@@ -142,22 +142,6 @@ def _names(path: Path | None) -> dict[str, str]:
     return read
 
 
-def _names(path: Path | None) -> dict[str, str]:
-    if path is None:
-        return {}
-    try:
-        read = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(read, dict) or not all(
-            isinstance(one, str) and one.strip() for one in read.values()
-        ):
-            raise ValueError(f"{read!r:.60}")
-    except (OSError, ValueError) as error:
-        raise InputError(
-            f"{path}: expected a JSON object of labels and names: {error}", field="names"
-        ) from None
-    return read
-
-
 def main(argv: Sequence[str] | None = None) -> None:
     """The command."""
     parser = argparse.ArgumentParser(

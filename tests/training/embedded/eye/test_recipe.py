@@ -334,3 +334,14 @@ def test_eyes_without_a_mean_are_refused(made, tmp_path, capsys):
             averaging.main(["--weights", *map(str, folders), "--out", str(tmp_path / "out")])
         assert message in " ".join(capsys.readouterr().err.split())
     assert not (tmp_path / "out").exists()
+
+
+def test_eyes_of_two_seeds_are_refused(made, tmp_path, capsys):
+    other = tmp_path / "other"
+    shutil.copytree(made / "run", other)
+    settings = yaml.safe_load((other / "settings.yaml").read_text())
+    (other / "settings.yaml").write_text(yaml.safe_dump({**settings, "seed": 7}))
+    with pytest.raises(SystemExit):
+        averaging.main(["--weights", str(made / "run"), str(other), "--out", str(tmp_path / "out")])
+    assert "with the seeds [0, 7]: expected one" in " ".join(capsys.readouterr().err.split())
+    assert not (tmp_path / "out").exists()
