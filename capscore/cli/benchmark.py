@@ -14,6 +14,7 @@ from ..errors import CapscoreError, Setting
 from ..files.console import make_console
 from ..files.whole_file import write_text
 from ..scorers.options import OPTIONS, options_of, own_options
+from .benchmark_systems import SystemsResult, check_systems, run_systems_of, show_systems
 from .models import embedders
 from .options import (
     OF_SEVERAL,
@@ -34,7 +35,7 @@ from .options import (
     Seed,
     TestSplit,
 )
-from .request import check_metric_options, flowing, metric_options, option
+from .request import argument, check_metric_options, flowing, metric_options, option
 from .targets import Target, benchmark_targets
 from .terminal import FAILED, SKIPPED, UsageError, as_usage, check_result_file, print_json, say
 
@@ -55,6 +56,10 @@ Either --data names a benchmark (and --config its configuration), whose official
 caption, references), and --scores NAME=FILE reads the rows back with a column [bold]score[/]. Rows are
 matched by id, or else by image_id and caption, or else by order. Scores named METRIC@BACKBONE stand beside
 the published figures of that backbone.
+
+[bold]Captioning systems[/] on a set of captioned photos (xm3600, multi30k, …): --systems FILE FILE … with one
+caption per photo and language scores each per language with all references, and compares every two;
+--side-by-side has people's ratings of pairs. Default metric: cider.
 
 Numbers are printed times 100, with bootstrap intervals over photos; --output has them unrounded, with every
 published value, its source, signatures and counts.
@@ -89,7 +94,12 @@ class BenchmarkRequest:
     output: Output = None
     markdown: Markdown = None
     figure: Annotated[Path | None, option("Figure: .png, .svg or .pdf.")] = None
-    heatmap: Annotated[Path | None, option("Figure: languages against languages.")] = None
+    heatmap: Annotated[Path | None, option("Figure: by language, or of systems.")] = None
+    systems: Annotated[list[str] | None, option("Captions of systems; any number.", metavar="FILES")] = None
+    more: Annotated[list[str] | None, argument("FILE")] = None
+    side_by_side: Annotated[str | None, option("Ratings of pairs: a file, or published.", metavar="FILE")] = (
+        None
+    )
     compare: Annotated[bool, option("Test each metric against the first.", "--compare")] = False
     common_rows: Annotated[bool, option("Compare on rows that both scored.", "--common-rows")] = False
     partial: Partial = False
@@ -116,6 +126,8 @@ class BenchmarkRequest:
             )
         if self.suite is not None and self.data_dir is None:
             raise UsageError("--suite needs --data-dir, a folder with a folder for each benchmark")
+        if self.systems or self.more or self.side_by_side is not None:
+            check_systems(self)
 
     def task_options(self) -> TaskOptions:
         """How scores become numbers."""
@@ -152,6 +164,7 @@ class BenchmarkResult:
         skipped: For each benchmark of a suite that was not run, why.
         failed: For each benchmark of a suite whose files are damaged, how.
         n_queries: Number of rows that were written for others to score; None if none were asked for.
+        systems: Captioning systems that were compared, instead of all of these; None if none were.
     """
 
     runs: list[BenchmarkRun] = field(default_factory=list)
@@ -159,12 +172,15 @@ class BenchmarkResult:
     skipped: dict[str, str] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
     n_queries: int | None = None
+    systems: SystemsResult | None = None
 
 
 def run_and_print_benchmarks(request: BenchmarkRequest) -> BenchmarkResult:
     """Measure, and print each benchmark's table as soon as it is measured."""
     from ..show.benchmark_table import print_run
 
+    if request.systems or request.side_by_side is not None:
+        return BenchmarkResult(systems=run_systems_of(request, _scorers))
     console = make_console()
     shown = not request.quiet and not request.as_json
     tell = say if not request.quiet and sys.stderr.isatty() else None
@@ -350,6 +366,9 @@ def _write(request: BenchmarkRequest, result: BenchmarkResult) -> None:
 
 def show_benchmarks(request: BenchmarkRequest, result: BenchmarkResult) -> int | None:
     """Print what was not run, or all results as JSON; tables were printed as they came."""
+    if result.systems is not None:
+        show_systems(request, result.systems)
+        return None
     if result.n_queries is not None:
         say(
             f"{result.n_queries:,} rows to score are in {request.write_queries}; add a column score, and "

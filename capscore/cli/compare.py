@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,6 +14,7 @@ from ..files.whole_file import write_text
 from .options import AsJson, Confidence, Force, Markdown, Output, Quiet, Seed, column_option, metric_option
 from .request import argument, flowing, option
 from .score_report import SUFFIXES, write_systems
+from .targets import system_files
 from .terminal import (
     UsageError,
     as_usage,
@@ -91,20 +91,8 @@ class CompareRequest:
             raise UsageError(Setting("images", self.images), " goes with ", Setting("report"))
 
     def systems(self) -> dict[str, Path]:
-        """System → file; files of one name are told apart by their folders."""
-        given = []
-        for entry in self.files:
-            name, sign, file = entry.partition("=")
-            named = bool(sign) and not Path(entry).exists()
-            given.append((name, Path(file)) if named else ("", Path(entry)))
-        stems = Counter(path.stem for name, path in given if not name)
-        found: dict[str, Path] = {}
-        for name, path in given:
-            own = name or (path.stem if stems[path.stem] == 1 else str(path.with_suffix("")))
-            if own in found:
-                raise UsageError(f"two systems would be called {own!r}; NAME=FILE gives another name")
-            found[own] = path
-        return found
+        """System → file."""
+        return system_files(self.files)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
-"""The commands `capscore data list|check|export`: lists benchmarks, checks their files, and exports them."""
+"""The commands `capscore data list|check|statistics|export`: what benchmarks there are and what they hold."""
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,18 +14,29 @@ import typer
 
 from ..errors import InputError
 from ..files.console import make_console
-from .options import AsJson, DataDir, Force, ImageDir
+from .options import AsJson, DataDir, Force, ImageDir, Markdown, Output, TestSplit
 from .plain_help import PlainCommand, PlainGroup
 from .request import argument, make_command, option
-from .terminal import FAILED, UsageError, as_usage, make_table, print_json, say
+from .terminal import (
+    FAILED,
+    UsageError,
+    as_usage,
+    check_result_file,
+    make_table,
+    print_json,
+    print_written,
+    say,
+)
 
 if TYPE_CHECKING:
+    from ..benchmark.caption_statistics import CaptionTable
     from ..benchmark.data.check import CheckedBenchmark
 
-data_app = typer.Typer(help="List, check and export benchmarks.", cls=PlainGroup, no_args_is_help=True)
+data_app = typer.Typer(help="List, check, count and export benchmarks.", cls=PlainGroup, no_args_is_help=True)
 
 Slug = Annotated[str, argument("BENCHMARK")]
 Configs = Annotated[list[str] | None, option("Configuration; repeatable. Default: all.", "--config", "-c")]
+OnlyTables = Annotated[bool, option("Print no table.", "--quiet", "-q")]
 OnlyProblems = Annotated[bool, option("Print only problems.", "--quiet", "-q")]
 
 _CHECK_HELP = """Check a benchmark's files: published counts, checksums, missing photos.
@@ -32,6 +44,12 @@ _CHECK_HELP = """Check a benchmark's files: published counts, checksums, missing
 BENCHMARK is a name of `capscore data list`, such as xvnli.
 
 Exit codes: 0 as published; 1 something is missing or differs; 2 wrong usage."""
+_STATISTICS_HELP = """Count a benchmark's captions: per language, per photo, words, characters.
+
+BENCHMARK is a set of captioned photos, such as xm3600. Published numbers stand beside those of the files.
+Words are what stands between spaces.
+
+Exit codes: 0 counted; 1 a file is missing or damaged; 2 wrong usage."""
 _EXPORT_HELP = """Write a benchmark as Parquet, for load_dataset(folder, config) of every datasets version.
 
 BENCHMARK is a name of `capscore data list`, such as xvnli.
@@ -148,6 +166,58 @@ def show_check(request: DataCheckRequest, checked: Sequence[CheckedBenchmark]) -
 
 
 @dataclass(frozen=True)
+class DataStatisticsRequest:
+    """What `capscore data statistics` is asked for."""
+
+    benchmark: Slug
+    data_dir: DataDir = None
+    config: Configs = None
+    split: TestSplit = None
+    output: Output = None
+    markdown: Markdown = None
+    force: Force = False
+    as_json: AsJson = False
+    quiet: OnlyTables = False
+
+    def __post_init__(self) -> None:
+        check_result_file("output", self.output, (".json",), self.force)
+        check_result_file("markdown", self.markdown, (".md",), self.force)
+
+
+def run_statistics(request: DataStatisticsRequest) -> CaptionTable:
+    """Count the captions, and write the results."""
+    from ..benchmark.caption_statistics import caption_statistics
+    from ..files.whole_file import write_text
+    from ..show.caption_table import to_markdown
+
+    with _usage(request.benchmark):
+        found = caption_statistics(
+            request.benchmark,
+            None if "all" in (request.config or ()) else request.config,
+            data_dir=request.data_dir,
+            split=request.split,
+            say=say if sys.stderr.isatty() and not request.quiet else None,
+        )
+    if request.output is not None:
+        write_text(request.output, f"{json.dumps(found.to_dict(), ensure_ascii=False, indent=2)}\n")
+    if request.markdown is not None:
+        write_text(request.markdown, to_markdown(found))
+    return found
+
+
+def show_statistics(request: DataStatisticsRequest, found: CaptionTable) -> None:
+    """Print the table, or everything as JSON."""
+    from ..show.caption_table import print_captions
+
+    if request.as_json:
+        print_json(found.to_dict())
+    elif not request.quiet:
+        console = make_console()
+        print_captions(found, console)
+        print_written(console, request.output, request.markdown)
+
+
+@dataclass(frozen=True)
 class DataExportRequest:
     """What `capscore data export` is asked for."""
 
@@ -194,4 +264,11 @@ def _add(name: str, help: str, request: type[Any], run: Callable[..., Any], show
 
 _add("list", "List the benchmarks, with configurations and rows.", DataListRequest, run_list, show_list)
 _add("check", _CHECK_HELP, DataCheckRequest, run_check, show_check)
+_add(
+    "statistics",
+    _STATISTICS_HELP,
+    DataStatisticsRequest,
+    run_statistics,
+    show_statistics,
+)
 _add("export", _EXPORT_HELP, DataExportRequest, run_export, show_export)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -76,6 +77,27 @@ def targets_in_languages(
                 raise UsageError(f"{slug} has no captions in {language!r}; it has captions in {known}")
             targets.append(Target(slug, first[language], home))
     return targets
+
+
+def system_files(entries: Sequence[str]) -> dict[str, Path]:
+    """FILE or NAME=FILE of captioning systems → name and file; equal names are told apart by their folders.
+
+    Raises:
+        UsageError: Two systems would have one name.
+    """
+    given = []
+    for entry in entries:
+        name, sign, file = entry.partition("=")
+        named = bool(sign) and not Path(entry).exists()
+        given.append((name, Path(file)) if named else ("", Path(entry)))
+    stems = Counter(path.stem for name, path in given if not name)
+    found: dict[str, Path] = {}
+    for name, path in given:
+        own = name or (path.stem if stems[path.stem] == 1 else str(path.with_suffix("")))
+        if own in found:
+            raise UsageError(f"two systems would be called {own!r}; NAME=FILE gives another name")
+        found[own] = path
+    return found
 
 
 def check_beside(slug: str | None) -> None:

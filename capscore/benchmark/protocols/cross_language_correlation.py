@@ -285,7 +285,7 @@ def _draw(
                 if empty:
                     continue
                 text = "–" if math.isnan(value) else f"{value:.2f}".replace("-", "−")
-                ink = "black" if math.isnan(value) else _ink(colours((value - low) / (1.0 - low)))
+                ink = "black" if math.isnan(value) else readable_ink(colours((value - low) / (1.0 - low)))
                 axes.text(column, row, text, ha="center", va="center", color=ink, fontsize=8)
         lines = [title]
         if upper is not None:
@@ -300,7 +300,7 @@ def _draw(
     return buffer.getvalue()
 
 
-def _ink(colour: tuple[float, float, float, float]) -> str:
+def readable_ink(colour: tuple[float, float, float, float]) -> str:
     """Black or white, whichever has more contrast (WCAG 2 relative luminance)."""
     linear = [value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4 for value in colour[:3]]
     luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

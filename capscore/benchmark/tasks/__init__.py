@@ -26,6 +26,7 @@ __all__ = [
     "Statistic",
     "Task",
     "TaskOptions",
+    "captioned_sets",
     "known_slugs",
     "task_of",
 ]
@@ -95,6 +96,15 @@ def task_of(slug: str, config: str) -> Task:
         )
     module, name = known[0].split(".")
     return getattr(import_module(f"{__name__}.{module}"), name)(*known[1:])
+
+
+def captioned_sets() -> list[str]:
+    """Benchmarks that are sets of captioned photos: each of their rows is a photo with its captions.
+
+    >>> "xm3600" in captioned_sets(), "vicr" in captioned_sets()
+    (True, False)
+    """
+    return [slug for slug in known_slugs() if _TASKS[slug][0] == "retrieval.RetrievalTask"]
 
 
 def known_slugs() -> list[str]:

@@ -1,0 +1,232 @@
+"""Counts the captions of a set: its files in, the columns of Thapliyal et al. 2022, Table 1 out.
+
+Words are what stands between spaces, as that table counts them, so that Chinese, Japanese and Thai have about
+one per caption; characters are code points, spaces among them. Runs of white space count as one space.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from .. import __version__
+from ..errors import CapscoreError, InputError
+from .run import open_benchmark, start_run
+from .tasks import TaskOptions, captioned_sets
+
+# what a table counts, in its order; means have one decimal in print
+COUNTED = ("captions", "photos_with_1", "photos_with_2", "photos_with_3_or_more")
+MEANS = ("words", "characters")
+
+
+@dataclass(frozen=True)
+class CaptionStatistics:
+    """Numbers of captions, and their mean lengths.
+
+    Attributes:
+        captions: Number of captions.
+        photos: Number of photos, including those without a caption.
+        photos_with_1, photos_with_2, photos_with_3_or_more: Number of photos with so many captions.
+        words: Mean number of words between spaces; None without captions.
+        characters: Mean number of characters; None without captions.
+
+    >>> count_captions([["Ein Hund", "Hund am Strand"], ["Zwei Kinder"], []])
+    CaptionStatistics(captions=3, photos=3, photos_with_1=1, photos_with_2=1, photos_with_3_or_more=0,
+                      words=2.3333333333333335, characters=11.0)
+    """
+
+    captions: int
+    photos: int
+    photos_with_1: int
+    photos_with_2: int
+    photos_with_3_or_more: int
+    words: float | None
+    characters: float | None
+
+
+@dataclass(frozen=True)
+class ConfigStatistics:
+    """Captions of one configuration of a benchmark, beside what was published about them.
+
+    Attributes:
+        config, split, language: Names of what was read.
+        found: What its files hold.
+        published: Name of a number → the printed one; {} where nothing is published.
+        source: Where it is printed; "" where it is not.
+        files: Name of every annotation file that was read → its SHA-256.
+        notes: Remarks made while the files were read.
+    """
+
+    config: str
+    split: str
+    language: str
+    found: CaptionStatistics
+    published: Mapping[str, float] = field(default_factory=dict)
+    source: str = ""
+    files: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def differing(self) -> dict[str, float]:
+        """The published numbers that the files do not give, at the precision of print."""
+        own = vars(self.found)
+        return {
+            name: printed
+            for name, printed in self.published.items()
+            if own[name] is None or abs(own[name] - printed) > (0.05 + 1e-9 if name in MEANS else 0)
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """Ready for JSON."""
+        return {
+            "config": self.config,
+            "split": self.split,
+            "language": self.language,
+            **vars(self.found),
+            "published": dict(self.published) or None,
+            "source": self.source or None,
+            "differing": sorted(self.differing),
+            "files": dict(self.files),
+            "notes": list(self.notes),
+        }
+
+
+@dataclass(frozen=True)
+class CaptionTable:
+    """Statistics of the configurations of a benchmark.
+
+    Attributes:
+        benchmark: Name of the benchmark.
+        configs: Statistics of each configuration.
+        missing: Configuration → why its files could not be read.
+    """
+
+    benchmark: str
+    configs: tuple[ConfigStatistics, ...]
+    missing: Mapping[str, str] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Ready for JSON."""
+        return {
+            "benchmark": self.benchmark,
+            "capscore_version": __version__,
+            "configs": [one.to_dict() for one in self.configs],
+            "missing": dict(self.missing),
+        }
+
+
+def count_captions(captions: Iterable[Sequence[str]]) -> CaptionStatistics:
+    """Count the captions of photos.
+
+    Args:
+        captions: For each photo, its captions.
+    """
+    by_photo = [list(texts) for texts in captions]
+    sizes = [len(texts) for texts in by_photo]
+    texts = [text for some in by_photo for text in some]
+    return CaptionStatistics(
+        captions=len(texts),
+        photos=len(by_photo),
+        photos_with_1=sizes.count(1),
+        photos_with_2=sizes.count(2),
+        photos_with_3_or_more=sum(size >= 3 for size in sizes),
+        words=_mean([len(text.split()) for text in texts]),
+        characters=_mean([len(" ".join(text.split())) for text in texts]),
+    )
+
+
+def caption_statistics(
+    slug: str,
+    configs: Sequence[str] | None = None,
+    *,
+    data_dir: str | Path | None = None,
+    split: str | None = None,
+    say: Callable[[str], None] | None = None,
+) -> CaptionTable:
+    """Count the captions of a benchmark's configurations, beside published numbers.
+
+    Args:
+        slug: Name of a set of captioned photos, such as "xm3600".
+        configs: Its configurations; None for all whose files can be read.
+        data_dir: As in `capscore.load_benchmark`.
+        split: Split to count; None for the test split, or else the validation split.
+        say: Function that takes one line about what is being done.
+
+    Raises:
+        InputError: not a set of captioned photos, or an unknown configuration or split.
+        CapscoreError: a configuration that was named, or all of them, cannot be read.
+
+    >>> caption_statistics("xm3600", ["quz"], data_dir="xm3600").configs[0].found.words    # doctest: +SKIP
+    5.0
+    """
+    from .data.load import builder_class, config_name
+
+    if slug not in captioned_sets():
+        raise InputError(
+            f"{slug!r} is not a set of captioned photos; those are {', '.join(captioned_sets())}"
+        )
+    names = [config_name(slug, name) for name in configs or ()]
+    counted, missing = [], {}
+    for name in dict.fromkeys(names or (known.name for known in builder_class(slug).BUILDER_CONFIGS)):
+        if say is not None:
+            say(f"{slug} · {name}")
+        try:
+            counted.append(_of_config(slug, name, data_dir, split))
+        except CapscoreError as error:
+            if names or data_dir is None:  # every further configuration would be another download
+                raise
+            missing[name] = str(error)
+    if not counted:
+        raise CapscoreError(f"no configuration of {slug} can be read: {next(iter(missing.values()))}")
+    return CaptionTable(slug, tuple(counted), missing)
+
+
+def published_statistics(slug: str, config: str) -> tuple[dict[str, float], str]:
+    """The printed numbers of a configuration by name, and where they are printed; ({}, "") if nowhere.
+
+    >>> published_statistics("xm3600", "quz")[0]["words"]
+    5.0
+    """
+    from .published import sources
+
+    for table in _tables():
+        if table["benchmark"] == slug and config in table["rows"]:
+            numbers = dict(zip(table["columns"], table["rows"][config], strict=True))
+            return numbers, f"{sources()[table['source']].short}, {table['table']}"
+    return {}, ""
+
+
+def _of_config(slug: str, config: str, data_dir: str | Path | None, split: str | None) -> ConfigStatistics:
+    builder, chosen = open_benchmark(slug, config, data_dir=data_dir, split=split, images=False)
+    run, rows = start_run(builder, chosen, TaskOptions(bootstrap=0))
+    by_photo: dict[str, list[str]] = {}
+    for _, row in rows:
+        by_photo.setdefault(row["image_id"], []).extend(row["references"])
+    whole = split is None or chosen == "test"
+    published, source = published_statistics(slug, config) if whole else ({}, "")
+    return ConfigStatistics(
+        config=config,
+        split=chosen,
+        language=builder.config.language,
+        found=count_captions(by_photo.values()),
+        published=published,
+        source=source,
+        files=run.files,
+        notes=run.notes,
+    )
+
+
+def _mean(numbers: Sequence[int]) -> float | None:
+    return math.fsum(numbers) / len(numbers) if numbers else None
+
+
+@cache
+def _tables() -> list[dict[str, Any]]:
+    text = files(__package__).joinpath("caption_statistics.json").read_text(encoding="utf-8")
+    return json.loads(text)["tables"]
