@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ..benchmark.caption_statistics import COUNTED, MEANS, CaptionTable, ConfigStatistics
+from ..benchmark.protocols.results import counted
 from .benchmark_table import printable
 
 if TYPE_CHECKING:
@@ -50,9 +51,7 @@ def beside(one: ConfigStatistics) -> str:
 def remarks(table: CaptionTable) -> Iterator[str]:
     """The text below the table."""
     total = sum(one.found.captions for one in table.configs)
-    configs = len(table.configs)
-    told = f"{total:,} captions in {configs:,} configuration{'' if configs == 1 else 's'}."
-    yield f"{told} {_LEGEND}"
+    yield f"{total:,} captions in {counted(len(table.configs), 'configuration')}. {_LEGEND}"
     unspaced = [one.config for one in table.configs if one.language in _UNSPACED]
     if unspaced:
         yield f"{', '.join(unspaced)}: written without spaces, so a caption counts as about one word."
@@ -60,8 +59,11 @@ def remarks(table: CaptionTable) -> Iterator[str]:
         yield f"published: {source}; where it differs, its numbers are shown."
     for note in dict.fromkeys(note for one in table.configs for note in one.notes):
         yield f"note: {note}"
+    reasons: dict[str, list[str]] = {}
     for config, reason in table.missing.items():
-        yield f"{config}: not counted. {reason}"
+        reasons.setdefault(reason.replace(repr(config), "…").replace(f"({config})", "…"), []).append(config)
+    for configs in reasons.values():
+        yield f"{', '.join(configs)}: not counted. {table.missing[configs[0]]}"
 
 
 def print_captions(table: CaptionTable, console: Console) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -60,15 +61,15 @@ def remarks(run: SystemsRun) -> Iterator[str]:
         level = f"{100 * run.options.confidence:.10g}%"
         drawn = f"{run.options.bootstrap:,} bootstrap draws of photos, seed {run.options.seed}"
         yield (
-            f"{_CLEAR} the {level} interval of the difference leaves out 0 ({drawn}); intervals are not "
+            f"{_CLEAR} marks a difference whose {level} interval leaves out 0 ({drawn}); intervals are not "
             "corrected for the number of languages or of pairs."
             if run.options.bootstrap
             else "No intervals: no bootstrap draws."
         )
-    if any(part.published for metric in run.metrics for part in metric.languages):
+    for model in dict.fromkeys(filter(None, map(_published_model, run.metrics))):
         yield (
-            f"published: the best model of {published_citation()}, whose captions and references were split "
-            "into words in another way."
+            f"{model}: the best model of {published_citation()}, as published; its captions and the "
+            "references were split into words in another way."
         )
     if any(metric.agreement for metric in run.metrics):
         yield (
@@ -157,30 +158,29 @@ def published_markdown(lines: Sequence[PublishedAgreement]) -> str:
 def _two_systems(run: SystemsRun, metric: SystemsMetric) -> TextTable:
     """One line per language: both means, their difference, its interval."""
     first, second = run.systems
-    has_published = any(part.published for part in metric.languages)
+    model = _published_model(metric)
     level = f"{100 * run.options.confidence:.10g}% interval"
     rows: list[tuple[str, ...]] = []
     bold = set()
     for part in metric.languages:
         found = next(iter(part.differences), None)
         interval = None if found is None else found.interval
-        cells = [part.language, f"{part.n_photos:,}", _score(part, first), _score(part, second)]
+        cells = [part.language, *_photos(metric, part), _score(part, first), _score(part, second)]
         cells.append(_NONE if found is None else _signed(found.difference) + _mark(found.is_clear))
         cells.append("" if interval is None else f"{_signed(interval.low)} to {_signed(interval.high)}")
-        if has_published:
-            cells.append(_best_published(part))
+        cells += _published(part, model)
         if found is not None and found.difference:
-            bold.add((len(rows), 3 if found.difference > 0 else 2))
+            bold.add((len(rows), cells.index(_score(part, second if found.difference > 0 else first))))
         rows.append(tuple(cells))
     means = metric.means
     if len(metric.languages) > 1 and {first, second} <= means.keys():
         difference = _signed(means[second] - means[first]) + " "
-        last = [_MEAN, "", _decimals(means[first]), _decimals(means[second]), difference, ""]
-        rows.append((*last, "") if has_published else tuple(last))
-    headings = ["language", "photos", first, second, f"{second} − {first}", level]
+        before = [_MEAN, *_photos(metric, None), _decimals(means[first]), _decimals(means[second])]
+        rows.append((*before, difference, "", *([""] if model else [])))
+    headings = ["language", *_photos(metric, None, "photos"), first, second, f"{second} − {first}", level]
     return TextTable(
-        metric.metric,
-        tuple([*headings, "published"] if has_published else headings),
+        _title(metric),
+        tuple([*headings, model] if model else headings),
         tuple(rows),
         bold=frozenset(bold),
     )
@@ -188,24 +188,26 @@ def _two_systems(run: SystemsRun, metric: SystemsMetric) -> TextTable:
 
 def _means(run: SystemsRun, metric: SystemsMetric) -> TextTable:
     """One line per language: the mean of every system, the best in bold."""
-    has_published = any(part.published for part in metric.languages)
+    model = _published_model(metric)
     names = list(run.systems)
+    start = 1 + len(_photos(metric, None))
     rows: list[tuple[str, ...]] = []
     bold = set()
     for part in metric.languages:
         if len(part.means) > 1:
             best = max(part.means.values())
-            bold |= {(len(rows), 2 + names.index(name)) for name, mean in part.means.items() if mean == best}
-        cells = [part.language, f"{part.n_photos:,}", *(_score(part, name) for name in names)]
-        rows.append(tuple([*cells, _best_published(part)] if has_published else cells))
+            ahead = [name for name, mean in part.means.items() if mean == best]
+            bold |= {(len(rows), start + names.index(name)) for name in ahead}
+        scores = [_score(part, name) for name in names]
+        rows.append((part.language, *_photos(metric, part), *scores, *_published(part, model)))
     if len(metric.languages) > 1:
         means = metric.means
-        cells = [_MEAN, "", *(_decimals(means[name]) if name in means else _NONE for name in names)]
-        rows.append(tuple([*cells, ""] if has_published else cells))
-    headings = ["language", "photos", *names]
+        scores = [_decimals(means[name]) if name in means else _NONE for name in names]
+        rows.append((_MEAN, *_photos(metric, None), *scores, *([""] if model else [])))
+    headings = ["language", *_photos(metric, None, "photos"), *names]
     return TextTable(
-        f"{metric.metric}, means",
-        tuple([*headings, "published"] if has_published else headings),
+        f"{_title(metric)}: means",
+        tuple([*headings, model] if model else headings),
         tuple(rows),
         bold=frozenset(bold),
     )
@@ -229,13 +231,13 @@ def _differences(run: SystemsRun, metric: SystemsMetric) -> TextTable:
             cells.append(_signed(means[second] - means[first]) + " " if known else _NONE)
         rows.append(tuple(cells))
     headings = [f"{second} − {first}" for first, second in run.pairs]
-    return TextTable(f"{metric.metric}, differences", ("language", *headings), tuple(rows))
+    return TextTable(f"{metric.metric}: differences", ("language", *headings), tuple(rows))
 
 
 def _agreement(metric: SystemsMetric) -> TextTable:
     """Correlations with people's gains."""
     return TextTable(
-        f"{metric.metric}, agreement with side-by-side ratings",
+        f"{metric.metric}: agreement with side-by-side ratings",
         ("language", "evaluations", *(NAMES[name] for name in CORRELATIONS)),
         tuple(
             (
@@ -313,11 +315,34 @@ def _score(part: LanguageScores, system: str) -> str:
     return _decimals(part.means[system]) if system in part.means else _NONE
 
 
-def _best_published(part: LanguageScores) -> str:
-    if not part.published:
-        return ""
-    model, value = max(part.published.items(), key=lambda item: item[1])
-    return f"{value:.3f} {model}"
+def _title(metric: SystemsMetric) -> str:
+    """The metric, with the number of photos where it is the same in every language."""
+    numbers = {part.n_photos for part in metric.languages}
+    if len(numbers) > 1:
+        return metric.metric
+    return f"{metric.metric} ({counted(numbers.pop(), 'photo')} per language)"
+
+
+def _photos(metric: SystemsMetric, part: LanguageScores | None, otherwise: str = "") -> list[str]:
+    """The cell of the number of photos; [] where all languages have the same."""
+    if len({one.n_photos for one in metric.languages}) == 1:
+        return []
+    return [otherwise if part is None else f"{part.n_photos:,}"]
+
+
+def _published_model(metric: SystemsMetric) -> str:
+    """The published model that is best over these languages; "" where none is published."""
+    totals: Counter[str] = Counter()
+    for part in metric.languages:
+        totals.update(part.published)
+    return max(totals, key=lambda model: totals[model]) if totals else ""
+
+
+def _published(part: LanguageScores, model: str) -> list[str]:
+    """The cell of the published model; [] where no language has one."""
+    if not model:
+        return []
+    return [f"{part.published[model]:.3f}" if model in part.published else ""]
 
 
 def _mark(is_clear: bool) -> str:

@@ -37,6 +37,7 @@ COMMANDS = [
     ("data",),
     ("data", "list"),
     ("data", "check"),
+    ("data", "statistics"),
     ("data", "export"),
     ("cache",),
     ("cache", "info"),

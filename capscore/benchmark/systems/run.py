@@ -18,13 +18,15 @@ import numpy as np
 
 from ... import __version__
 from ...errors import CapscoreError, InputError, Setting
+from ...scorers import scorer_class
 from ...scorers.signature import format_signature, parse_signature
 from ...statistics.agreement import SystemLevel, side_by_side
 from ...statistics.bootstrap import Interval, multiplicities, percentile_interval, resample
 from ..protocols.results import counted
 from ..run import COMPONENTS, heard, open_benchmark, start_run
-from ..tasks import TaskOptions, captioned_sets
-from .captions import SystemCaptions, photo_key, read_captions
+from ..tasks import TaskOptions
+from .captions import read_captions
+from .matched_rows import MatchedRows, configs_by_language, known_languages, match_captions
 from .side_by_side import Evaluation, published_scores
 
 if TYPE_CHECKING:
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
 
 ALL = "all"
 _LEAST_EVALUATIONS = 3  # for a correlation within one language
-_SHOWN = 3
 
 
 @dataclass(frozen=True)
@@ -177,34 +178,6 @@ class SystemsRun:
         }
 
 
-@dataclass(frozen=True)
-class _Photo:
-    """A photo of the set: its key, its path (None where it is missing), its references."""
-
-    key: str
-    path: str | None
-    references: list[str]
-
-
-@dataclass(frozen=True)
-class _Rows:
-    """What is scored in one language: photos, and for each system their captions."""
-
-    language: str
-    config: str
-    n_whole: int
-    photos: list[_Photo]
-    captions: dict[str, list[str]]
-
-    def keep(self, kept: Sequence[bool]) -> _Rows:
-        """The rows of some of the photos."""
-        return dataclasses.replace(
-            self,
-            photos=list(itertools.compress(self.photos, kept)),
-            captions={name: list(itertools.compress(texts, kept)) for name, texts in self.captions.items()},
-        )
-
-
 def run_systems(
     slug: str,
     systems: Mapping[str, str | Path],
@@ -250,12 +223,11 @@ def run_systems(
     options, say = options or TaskOptions(), say or (lambda line: None)
     if not systems or not metrics:
         raise InputError("expected at least one system and one metric")
-    chosen = _configs(slug, configs)
-    everywhere = list(_configs(slug, None, ambiguous=True))
+    chosen = configs_by_language(slug, configs)
+    known = known_languages(slug)
     read = []
     for name, path in systems.items():
         say(f"{slug}: {path}")
-        known = list(dict.fromkeys([*chosen, *everywhere]))
         read.append(read_captions(name, path, list(chosen), known=known, may_be_empty=may_be_empty))
     notes = [
         f"{one.name}: {counted(one.n_elsewhere, 'row')} in other languages left out"
@@ -265,15 +237,21 @@ def run_systems(
     spoken = [code for code in chosen if configs or any(code in one.captions for one in read)]
     if not spoken:
         raise InputError(f"no file has a caption in {', '.join(chosen)}")
+    opens_images = any(scorer_class(_scored_by(name)[0]).needs_images for name in metrics)
     runs, rows = [], []
     for code in spoken:
         say(f"{slug} · {chosen[code]}")
         builder, part = open_benchmark(
-            slug, chosen[code], data_dir=data_dir, split=split, image_dir=image_dir
+            slug,
+            chosen[code],
+            data_dir=data_dir,
+            split=split,
+            image_dir=image_dir,
+            images=None if opens_images else False,
         )
         run, keyed = start_run(builder, part, options)
         runs.append(run)
-        found = _matched(code, chosen[code], slug, keyed, read, common_rows=common_rows)
+        found = match_captions(code, chosen[code], slug, keyed, read, common_rows=common_rows)
         if len(found.photos) < found.n_whole:
             notes.append(f"{code}: {len(found.photos):,} of {found.n_whole:,} photos, those that all have")
         rows.append(found)
@@ -298,113 +276,34 @@ def run_systems(
     )
 
 
-def _configs(slug: str, configs: Sequence[str] | None, *, ambiguous: bool = False) -> dict[str, str]:
-    """Language → configuration: those that are named, or one for each language.
-
-    Raises:
-        InputError: not a set of captioned photos, an unknown configuration, or two for one language.
-    """
-    from ..data.load import builder_class, config_name
-
-    if slug not in captioned_sets():
-        raise InputError(
-            f"{slug!r} is not a set of captioned photos; those are {', '.join(captioned_sets())}"
-        )
-    kind = builder_class(slug)
-    language = {known.name: known.language for known in kind.BUILDER_CONFIGS}
-    found: dict[str, list[str]] = {}
-    for name in [config_name(slug, one) for one in configs] if configs else language:
-        if name not in found.setdefault(language[name], []):
-            found[language[name]].append(name)
-    chosen = {}
-    for code, names in found.items():
-        usual = [name for name in names if name in (code, kind.DEFAULT_CONFIG_NAME)]
-        if len(names) > 1 and not ambiguous and (configs or len(usual) != 1):
-            raise InputError(
-                f"{slug} has several sets of references in {code!r}: choose one of {', '.join(names)} with ",
-                Setting("config"),
-            )
-        chosen[code] = usual[0] if len(usual) == 1 else names[0]
-    return chosen
-
-
-def _matched(
-    code: str,
-    config: str,
-    slug: str,
-    rows: Sequence[tuple[str, Mapping[str, Any]]],
-    systems: Sequence[SystemCaptions],
-    *,
-    common_rows: bool,
-) -> _Rows:
-    """The captions of all systems in a language, in the order of the set's photos.
-
-    Raises:
-        InputError: a photo that the set does not have, or that a system has no caption of.
-    """
-    photos: dict[str, _Photo] = {}
-    for _, row in rows:
-        key = photo_key(row["image_id"])
-        known = photos.setdefault(key, _Photo(key, row["image"], []))
-        known.references.extend(row["references"])
-    where = f"{slug} · {config}"
-    for one in systems:
-        for key, caption in one.captions.get(code, {}).items():
-            if key not in photos:
-                raise InputError(f"{caption.place}: {where} has no photo {key!r:.80}")
-    present = [one for one in systems if code in one.captions]
-    for one in systems:
-        lacking = [key for key in photos if key not in one.captions.get(code, {})]
-        if lacking and not common_rows:
-            such = ", ".join(lacking[:_SHOWN])
-            what = (
-                f"no caption in {code!r}, and {' and '.join(other.name for other in present)} has"
-                if one not in present and present
-                else f"no caption in {code!r}"
-                if one not in present
-                else f"no caption in {code!r} of {len(lacking):,} of the {len(photos):,} photos of {where}, "
-                f"such as {such}"
-            )
-            raise InputError(
-                f"{one.path} has {what}; ",
-                Setting("common_rows", True),
-                " compares systems on the languages and photos that they have in common",
-            )
-    both = [key for key in photos if all(key in one.captions[code] for one in present)]
-    if not both or not present:
-        raise InputError(f"no photo of {where} has a caption by {' and '.join(one.name for one in present)}")
-    return _Rows(
-        code,
-        config,
-        len(photos),
-        [photos[key] for key in both],
-        {one.name: [one.captions[code][key].text for key in both] for one in present},
-    )
-
-
 def _scored(
     slug: str,
     name: str,
     make: Callable[[], Scorer],
-    rows: Sequence[_Rows],
+    rows: Sequence[MatchedRows],
     options: TaskOptions,
     *,
     partial: bool,
     say: Callable[[str], None],
 ) -> list[LanguageScores]:
     """Scores of every language by one scorer."""
-    plain = name.partition("@")[0]
-    _, component = COMPONENTS.get(plain, (plain, ""))
+    component = _scored_by(name)[1]
     scorer = make()
     parts = []
     for part in rows:
         say(f"{slug} · {part.config}: {name}")
         kept = _available(slug, name, scorer, part, partial=partial)
-        parts.append(_of_language(slug, plain, component, scorer, kept, options))
+        parts.append(_of_language(slug, name.partition("@")[0], component, scorer, kept, options))
     return parts
 
 
-def _available(slug: str, name: str, scorer: Scorer, rows: _Rows, *, partial: bool) -> _Rows:
+def _scored_by(name: str) -> tuple[str, str]:
+    """A name in the table ("bleu_4", "mcs@embedded") → the metric, and its component or ""."""
+    plain = name.partition("@")[0]
+    return COMPONENTS.get(plain, (plain, ""))
+
+
+def _available(slug: str, name: str, scorer: Scorer, rows: MatchedRows, *, partial: bool) -> MatchedRows:
     """The rows that a metric can be run on.
 
     Raises:
@@ -430,7 +329,7 @@ def _available(slug: str, name: str, scorer: Scorer, rows: _Rows, *, partial: bo
 
 
 def _of_language(
-    slug: str, metric: str, component: str, scorer: Scorer, rows: _Rows, options: TaskOptions
+    slug: str, metric: str, component: str, scorer: Scorer, rows: MatchedRows, options: TaskOptions
 ) -> LanguageScores:
     """Means and differences of the systems in a language."""
     start = time.perf_counter()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 
 # photo → language → captions
@@ -17,9 +18,10 @@ _CAPTIONS = {
 }
 
 
-def _lines() -> str:
+def lines(of_photos: Mapping[str, Mapping[str, list[str]]]) -> str:
+    """Photo → language → captions, as the file has them."""
     lines = []
-    for key, captions in _CAPTIONS.items():
+    for key, captions in of_photos.items():
         row: dict = {"image/key": key, "image/locale": "de"}
         for language, texts in captions.items():
             row[language] = {
@@ -33,7 +35,7 @@ def _lines() -> str:
 
 def write(folder: Path) -> None:
     """The unpacked captions, and the list of photos."""
-    (folder / "captions.jsonl").write_text(_lines(), encoding="utf-8")
+    (folder / "captions.jsonl").write_text(lines(_CAPTIONS), encoding="utf-8")
     (folder / "image_ids.txt").write_text("\n".join(reversed(_CAPTIONS)) + "\n", encoding="utf-8")
 
 
@@ -41,7 +43,7 @@ def write_repository(folder: Path) -> None:
     """The folder web-data of the repository, captions in their archive."""
     (folder / "web-data").mkdir()
     with zipfile.ZipFile(folder / "web-data" / "captions.zip", "w") as archive:
-        archive.writestr("captions.jsonl", _lines())
+        archive.writestr("captions.jsonl", lines(_CAPTIONS))
 
 
 PHOTOS = ["images/00aa11bb22cc33dd.jpg", "images/44ee55ff66aa77bb.jpg"]

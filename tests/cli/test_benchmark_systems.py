@@ -1,0 +1,142 @@
+"""`capscore benchmark --systems` and `capscore data statistics` as a person types them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from PIL import Image
+
+from ..benchmark.systems.tiny import rows_of, write_rows, write_set, write_systems
+from ..datasets_scripts.conftest import _own_cache, official
+from .test_benchmark import capscore
+
+__all__ = ["_own_cache"]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return write_set(tmp_path / "xm3600")
+
+
+def compare(folder, *arguments):
+    return capscore("benchmark", "--data", "xm3600", "--data-dir", folder, *arguments)
+
+
+def words(text):
+    return " ".join(text.split())
+
+
+def test_two_systems(folder, tmp_path):
+    small, large = write_systems(tmp_path, "small", "large").values()
+    result = compare(folder, "--systems", small, large, "--bootstrap", 100)
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    assert max(len(line) for line in lines if "|" not in line) <= 80
+    assert lines[0] == "xm3600 (test): small, large"
+    german = next(line for line in lines if line.startswith("de")).split()
+    assert german[1:3] == ["2.5064", "5.0618"] and german[3].startswith("+2.5555")
+    mean = next(line for line in lines if line.startswith("mean ")).split()
+    assert mean[1:] == ["2.5274", "4.0740", "+1.5466"]
+    assert "cider|variant:coco|" in result.stdout and "lang:de+qu" in result.stdout
+
+
+def test_all_that_can_be_written(folder, tmp_path):
+    systems = write_systems(tmp_path, "small", "large", "other")
+    people = tmp_path / "people.csv"
+    people.write_text(
+        "system_a,system_b,language,gain\nsmall,large,de,30\nlarge,other,quz,10\nsmall,other,quz,7\n"
+    )
+    out = tmp_path / "out"
+    files = [out / "r.json", out / "r.md", out / "r.png"]
+    given = ("--output", files[0], "--markdown", files[1], "--heatmap", files[2], "--side-by-side", people)
+    result = compare(folder, "--systems", *systems.values(), "-m", "cider,rouge_l", "--bootstrap", 50, *given)
+    assert result.exit_code == 0, result.output
+    tables = [line for line in result.stdout.splitlines() if not line.startswith(("  ", "Written"))]
+    assert max(map(len, tables)) <= 80
+    document = json.loads(files[0].read_text())
+    german = document["metrics"]["cider"]["languages"]["de"]
+    assert german["means"]["other"] == pytest.approx(2.667263927, abs=1e-6)
+    assert [(one["first"], one["second"]) for one in german["differences"]][1] == ("small", "other")
+    assert document["metrics"]["rouge_l"]["agreement"]["all"]["n_points"] == 6
+    assert len(document["evaluations"]) == 3
+    markdown = files[1].read_text()
+    assert markdown.startswith("## xm3600 (test): small, large, other\n")
+    assert "| de | 2.5064 | **5.0618** | 2.6673 |" in markdown
+    assert "cider: agreement with side-by-side ratings" in markdown
+    with Image.open(files[2]) as picture:
+        assert picture.width > picture.height > 200
+    again = compare(folder, "--systems", *systems.values(), "--output", files[0])
+    assert again.exit_code == 2 and "exists; --force overwrites it" in again.stderr
+
+
+def test_json_and_a_name_of_ones_own(folder, tmp_path):
+    small = write_systems(tmp_path, "small")["small"]
+    result = compare(folder, "--systems", f"mine={small}", "--bootstrap", 0, "--json")
+    document = json.loads(result.stdout)
+    assert list(document["systems"]) == ["mine"]
+    assert document["metrics"]["cider"]["languages"]["qu"]["means"]["mine"] == pytest.approx(
+        2.548345568, abs=1e-6
+    )
+
+
+def test_bad_files_are_told_with_file_and_row(folder, tmp_path):
+    small, large = write_systems(tmp_path, "small", "large").values()
+    twice = write_rows(tmp_path / "twice.jsonl", [*rows_of("small"), rows_of("small")[3]])
+    result = compare(folder, "--systems", large, twice)
+    assert result.exit_code == 1 and result.stdout == ""
+    assert f"{twice}, line 9 (row 8 counted from 0): a second caption of the photo" in words(result.stderr)
+    less = write_rows(tmp_path / "less.jsonl", rows_of("large")[:-1])
+    result = compare(folder, "--systems", small, less)
+    assert result.exit_code == 1
+    told = words(result.stderr)
+    assert f"{less} has no caption in 'qu' of 1 of the 4 photos of xm3600 · quz, such as 33dd" in told
+    assert "; --common-rows compares systems on the languages and photos that they have in common" in told
+    result = compare(folder, "--systems", small, tmp_path / "none.jsonl")
+    assert result.exit_code == 2 and "no such file" in words(result.stderr)
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["a.jsonl"], "'a.jsonl': unexpected; files of captions go with --systems"),
+        (["--side-by-side", "a.csv"], "--side-by-side a.csv goes with --systems"),
+        (["--systems", "a.jsonl", "--side-by-side", "p.csv"], "--side-by-side compares systems, and there"),
+        (["--systems", "a.jsonl", "--heatmap", "h.png"], "--heatmap compares systems, and there is 1"),
+        (["--systems", "a.jsonl", "--scores", "s.jsonl"], "--scores and --systems: give only one of them"),
+        (["--systems", "a.jsonl", "--figure", "f.png"], "--figure and --systems: give only one of them"),
+        (["--systems", "a.jsonl", "x/a.jsonl", "a=b.jsonl", "a=c.jsonl"], "two systems would be called 'a'"),
+        (["--systems", "a.jsonl", "--data", "multi30k"], "--systems takes one benchmark"),
+    ],
+)  # fmt: skip
+def test_wrong_usage(folder, arguments, message):
+    result = compare(folder, *arguments)
+    assert result.exit_code == 2 and message in words(result.stderr)
+
+
+def test_published_ratings_give_the_published_table(tmp_path):
+    markdown = tmp_path / "table.md"
+    result = capscore("benchmark", "--data", "xm3600", "--side-by-side", "published", "--markdown", markdown)
+    assert result.exit_code == 0, result.output
+    assert max(map(len, result.stdout.splitlines()[:12])) <= 80
+    core = next(line for line in result.stdout.splitlines() if line.startswith("core") and "XM3600" in line)
+    assert core.split()[2:] == ["48", "0.895", "(0.90)", "0.954", "(0.96)", "0.808", "(0.81)"]
+    assert "| ext | COCO-dev | 82 | −0.436 (−0.44) |" in markdown.read_text()
+
+
+def test_statistics_of_captions(tmp_path):
+    official("xm3600").write(tmp_path)
+    markdown, output = tmp_path / "t.md", tmp_path / "t.json"
+    result = capscore(
+        "data", "statistics", "xm3600", "--data-dir", tmp_path, "--markdown", markdown, "--output", output
+    )
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    assert max(len(line) for line in lines if "/" not in line) <= 80
+    german = next(line for line in lines if line.startswith("de "))
+    assert german.split()[:7] == ["de", "3", "1", "1", "0", "3.3", "15.7"]
+    assert "8 captions in 3 configurations" in words(result.stdout)
+    assert "| quz | 3 | 1 | 1 | 0 | 2.3 | 13.7 | captions 7,200" in markdown.read_text()
+    assert json.loads(output.read_text())["configs"][0]["config"] == "bn"
+    refused = capscore("data", "statistics", "vicr", "--data-dir", tmp_path)
+    assert refused.exit_code == 2 and "is not a set of captioned photos" in words(refused.stderr)
