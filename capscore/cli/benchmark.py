@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import json
 import sys
@@ -180,7 +181,11 @@ def run_and_print_benchmarks(request: BenchmarkRequest) -> BenchmarkResult:
     from ..show.benchmark_table import print_run
 
     if request.systems or request.side_by_side is not None:
-        return BenchmarkResult(systems=run_systems_of(request, _scorers))
+        return BenchmarkResult(
+            systems=run_systems_of(
+                request, lambda names: _scorers(dataclasses.replace(request, metric=names))
+            )
+        )
     console = make_console()
     shown = not request.quiet and not request.as_json
     tell = say if not request.quiet and sys.stderr.isatty() else None

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ..errors import Setting
 from ..files.console import make_console
@@ -18,11 +17,54 @@ from .terminal import UsageError, as_usage, print_json, print_written, say
 
 if TYPE_CHECKING:
     from ..benchmark.systems import PublishedAgreement, SystemsRun
+    from ..benchmark.tasks import TaskOptions
     from ..scorers.base import Scorer
-    from .benchmark import BenchmarkRequest
+
+    Scorers = Callable[[list[str]], Mapping[str, Callable[[], Scorer]]]
 
 DEFAULT_METRIC = "cider"  # that of Thapliyal et al. 2022
 _OTHERS = ("suite", "scores", "write_queries", "figure", "compare")
+
+
+class SystemsRequest(Protocol):
+    """What `capscore benchmark` is asked for, as far as it concerns systems."""
+
+    @property
+    def metric(self) -> list[str] | None: ...
+    @property
+    def data(self) -> list[str] | None: ...
+    @property
+    def config(self) -> list[str] | None: ...
+    @property
+    def data_dir(self) -> Path | None: ...
+    @property
+    def image_dir(self) -> Path | None: ...
+    @property
+    def split(self) -> str | None: ...
+    @property
+    def systems(self) -> list[str] | None: ...
+    @property
+    def more(self) -> list[str] | None: ...
+    @property
+    def side_by_side(self) -> str | None: ...
+    @property
+    def output(self) -> Path | None: ...
+    @property
+    def markdown(self) -> Path | None: ...
+    @property
+    def heatmap(self) -> Path | None: ...
+    @property
+    def common_rows(self) -> bool: ...
+    @property
+    def partial(self) -> bool: ...
+    @property
+    def as_json(self) -> bool: ...
+    @property
+    def quiet(self) -> bool: ...
+    @property
+    def options(self) -> Mapping[str, Any]: ...
+    def task_options(self) -> TaskOptions: ...
+    def check_files(self) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -40,7 +82,7 @@ class SystemsResult:
     document: dict[str, Any]
 
 
-def check_systems(request: BenchmarkRequest) -> None:
+def check_systems(request: SystemsRequest) -> None:
     """Check the options of systems.
 
     Raises:
@@ -67,14 +109,12 @@ def check_systems(request: BenchmarkRequest) -> None:
         )
 
 
-def run_systems_of(
-    request: BenchmarkRequest, scorers: Callable[[BenchmarkRequest], Mapping[str, Callable[[], Scorer]]]
-) -> SystemsResult:
+def run_systems_of(request: SystemsRequest, scorers: Scorers) -> SystemsResult:
     """Compare the systems, and write the results.
 
     Args:
         request: What is asked for.
-        scorers: Function that makes the metrics of a request: name → maker of its scorer.
+        scorers: Function from names of metrics to name in the table → maker of its scorer.
 
     Raises:
         UsageError, CapscoreError: An option or a file is wrong, or nothing could be measured.
@@ -92,7 +132,7 @@ def run_systems_of(
     return result
 
 
-def show_systems(request: BenchmarkRequest, result: SystemsResult) -> None:
+def show_systems(request: SystemsRequest, result: SystemsResult) -> None:
     """Print the tables, or all results as JSON."""
     from ..show.systems_by_language import print_published, print_systems
 
@@ -107,15 +147,12 @@ def show_systems(request: BenchmarkRequest, result: SystemsResult) -> None:
         print_written(console, request.output, request.markdown, request.heatmap)
 
 
-def _measured(
-    request: BenchmarkRequest, scorers: Callable[[BenchmarkRequest], Mapping[str, Callable[[], Scorer]]]
-) -> SystemsRun:
+def _measured(request: SystemsRequest, scorers: Scorers) -> SystemsRun:
     from ..benchmark.systems import read_evaluations, run_systems
     from ..benchmark.systems.side_by_side import published_evaluations
 
     (slug,) = request.data or ()
     configs = None if "all" in (request.config or ()) else request.config
-    named = request if request.metric else dataclasses.replace(request, metric=[DEFAULT_METRIC])
     with as_usage():
         options = request.task_options()
     evaluations = (
@@ -128,7 +165,7 @@ def _measured(
     return run_systems(
         slug,
         _files(request),
-        scorers(named),
+        scorers(request.metric or [DEFAULT_METRIC]),
         configs=configs,
         data_dir=request.data_dir,
         split=request.split,
@@ -142,18 +179,18 @@ def _measured(
     )
 
 
-def _files(request: BenchmarkRequest) -> dict[str, Path]:
+def _files(request: SystemsRequest) -> dict[str, Path]:
     return system_files([*(request.systems or ()), *(request.more or ())])
 
 
-def _wants_published(request: BenchmarkRequest) -> bool:
+def _wants_published(request: SystemsRequest) -> bool:
     """Whether the published ratings are meant, and not a file of that name."""
     from ..benchmark.systems.side_by_side import PUBLISHED
 
     return request.side_by_side == PUBLISHED and not Path(PUBLISHED).exists()
 
 
-def _write(request: BenchmarkRequest, result: SystemsResult) -> None:
+def _write(request: SystemsRequest, result: SystemsResult) -> None:
     if request.output is not None:
         write_text(request.output, f"{json.dumps(result.document, ensure_ascii=False, indent=2)}\n")
     if request.markdown is not None:
