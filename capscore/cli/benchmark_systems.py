@@ -151,7 +151,6 @@ def _measured(request: SystemsRequest, scorers: Scorers) -> SystemsRun:
     from ..benchmark.systems import read_evaluations, run_systems
     from ..benchmark.systems.side_by_side import published_evaluations
 
-    (slug,) = request.data or ()
     configs = None if "all" in (request.config or ()) else request.config
     with as_usage():
         options = request.task_options()
@@ -163,7 +162,7 @@ def _measured(request: SystemsRequest, scorers: Scorers) -> SystemsRun:
         else []
     )
     return run_systems(
-        slug,
+        (request.data or [""])[0],
         _files(request),
         scorers(request.metric or [DEFAULT_METRIC]),
         configs=configs,

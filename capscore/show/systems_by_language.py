@@ -88,8 +88,8 @@ def remarks(run: SystemsRun) -> Iterator[str]:
             f"{counted(references, 'reference')}; {seconds:.1f} s"
         )
         yield f"  {metric.signature}"
-        for name, level in metric.agreement.items():
-            for note in level.notes:
+        for name, correlated in metric.agreement.items():
+            for note in correlated.notes:
                 yield f"  note: agreement, {name}: {note}"
         for warning in dict.fromkeys(text for part in metric.languages for text in part.warnings):
             yield f"  note: {warning}"
