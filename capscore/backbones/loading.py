@@ -6,6 +6,7 @@ import importlib
 import json
 import os
 import re
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
@@ -15,6 +16,7 @@ from ..errors import BackboneUnavailable, CapscoreError, MissingWeightsError, Pa
 from ..files.installed_weights import FREE, has_weights, weights_folder
 from .base import Backbone, LoadOptions, first_line, resolve_device, resolve_dtype
 from .registry import Known, find, suggest
+from .use_package import reading_ahead
 
 # Modules that recognise and load a folder, the most specific first: a repository often holds one model in
 # the formats of several libraries.
@@ -121,7 +123,26 @@ def load_backbone(
     if not isinstance(spec, (str, os.PathLike)) or not str(spec).strip():
         raise CapscoreError(Setting("backbone", spec), ": expected a name, a Hub id, a folder or a Backbone")
     asked = os.fspath(spec).strip()
-    _check_torch(asked)
+    with _reading_ahead(asked):
+        _check_torch(asked)
+        return _load_asked(asked, device, dtype, revision, image_tower, trust_remote_code)
+
+
+def _reading_ahead(asked: str) -> AbstractContextManager[None]:
+    """Reads the text encoder of an embedded backbone while torch and the image tower are loaded."""
+    known = find(asked)
+    base = find(known.base) if known is not None and known.base else known
+    return reading_ahead() if base is not None and base.kind == "embedded" else nullcontext()
+
+
+def _load_asked(
+    asked: str,
+    device: str | None,
+    dtype: str | None,
+    revision: str | None,
+    image_tower: str | None,
+    trust_remote_code: bool,
+) -> Backbone:
     name, revision = _split_revision(asked, revision)
     options = LoadOptions(
         name=name,

@@ -17,7 +17,8 @@ from torch.nn import functional as F
 from ..errors import CapscoreError
 from .base import Tokens, TrainableBackbone, pad_batch
 from .use_gated import GatedSentenceEncoder, gated
-from .use_text import DIM, END, LANGUAGES, PieceTokenizer, UniversalSentenceEncoder
+from .use_package import END, PieceTokenizer
+from .use_text import DIM, LANGUAGES, UniversalSentenceEncoder
 
 # The network has no limit of its own; this one bounds the memory that a very long text takes.
 MAX_TOKENS = 512

@@ -11,15 +11,16 @@ from PIL import Image
 from ..errors import CapscoreError, Setting
 from .base import architecture_digest, fingerprint_of, resolve_device, resolve_dtype, weights_digest
 from .sentence_encoder import MAX_TOKENS, SentenceEncoderBackbone
-from .use_text import PieceTokenizer, UniversalSentenceEncoder, package_files
+from .use_package import PieceTokenizer
+from .use_text import UniversalSentenceEncoder, text_encoder
 
 
 def load_uncentred(*, device: str | None = None, dtype: str | None = None) -> UncentredBackbone:
     """Load `embedded-uncentred`; arguments and errors are those of `capscore.backbones.free.load_free`."""
-    files = package_files()
+    text, tokenizer = text_encoder()
     return UncentredBackbone(
-        text=UniversalSentenceEncoder.from_npz(files["weights.npz"]).eval(),
-        tokenizer=PieceTokenizer(files["sp.model"]),
+        text=text,
+        tokenizer=tokenizer,
         device=resolve_device(device),
         dtype=resolve_dtype(dtype),
     )

@@ -17,7 +17,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from ..errors import CapscoreError
-from .use_text import CHANNELS, DIM, WINDOWS, UniversalSentenceEncoder
+from .use_package import WINDOWS
+from .use_text import CHANNELS, DIM, UniversalSentenceEncoder
 
 TOKEN_WIDTH = DIM + CHANNELS * len(WINDOWS)
 # Number of preceding tokens searched for the same piece: a repeated word repeats its pieces.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import re
+import sys
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -237,7 +238,8 @@ def too_large_error(name: str, extent: str) -> ImageError:
 
 def _as_array(image: Any) -> np.ndarray | None:
     """An array or tensor of any library as a NumPy array, or None for anything else."""
-    if isinstance(image, np.ma.MaskedArray) and np.ma.is_masked(image):
+    # an array can be masked only where numpy.ma is loaded; naming it would load it
+    if "numpy.ma" in sys.modules and isinstance(image, np.ma.MaskedArray) and np.ma.is_masked(image):
         raise image_error(f"{describe(image)} has masked pixels, whose colour is unknown; fill them first")
     if isinstance(image, np.ndarray):
         return image

@@ -73,10 +73,12 @@ def language_code(language: str) -> str:
 
 @lru_cache(maxsize=1024)
 def _code(language: str) -> str:
-    import langcodes
-
     tag = language.strip().replace("_", "-")
     lowered = tag.lower()
+    if lowered in NAMES:
+        return lowered
+    import langcodes  # slow to import, so only for what is not in the table
+
     meant = _BY_NAME.get(lowered) or COUNTRIES.get(lowered)
     if meant is None:
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from capscore.errors import InputError
-from capscore.text.languages import language_code
+from capscore.text.languages import NAMES, language_code
 
 
 @pytest.mark.parametrize(
@@ -36,6 +36,14 @@ from capscore.text.languages import language_code
 )
 def test_code(given, code):
     assert language_code(given) == code
+
+
+@pytest.mark.parametrize("code", NAMES)
+def test_the_table_says_what_the_package_says(code):
+    import langcodes
+
+    expected = langcodes.Language.get(code).prefer_macrolanguage().language
+    assert langcodes.tag_is_valid(code) and language_code(code) == expected == code
 
 
 @pytest.mark.parametrize(

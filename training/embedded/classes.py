@@ -16,7 +16,7 @@ from safetensors.torch import save_file
 
 from capscore.backbones.base import pad_batch
 from capscore.backbones.free import CLASSES_FILE
-from capscore.backbones.use_text import DIM, PieceTokenizer, UniversalSentenceEncoder, package_files
+from capscore.backbones.use_text import DIM, text_encoder
 
 
 def class_descriptions() -> tuple[list[str], list[str]]:
@@ -32,9 +32,7 @@ def class_descriptions() -> tuple[list[str], list[str]]:
 @torch.inference_mode()
 def embed_classes() -> torch.Tensor:
     """Class embeddings, float32 (1000, 512), not centred."""
-    files = package_files()
-    network = UniversalSentenceEncoder.from_npz(files["weights.npz"]).eval()
-    tokenizer = PieceTokenizer(files["sp.model"])
+    network, tokenizer = text_encoder()
 
     def embed(texts: Sequence[str], size: int = 50) -> torch.Tensor:
         ids = tokenizer(texts)
