@@ -19,7 +19,7 @@ __getattr__, __dir__ = lazy_attributes(
         # names that were in the module of this name until 0.1
         "ENCODING": "embedder",
         "MEMORY_ENTRIES": "embedder",
-        "SETTLED_NS": "embedder",
+        "SETTLED_NS": "known_files",
         "TEXT_BATCHES_A_SLAB": "embedder",
         "WRITE_EVERY": "embedder",
     },

@@ -23,9 +23,12 @@ import numpy as np
 import xxhash
 
 from ..errors import CacheWarning, CapscoreError, Setting, warn
+from . import blocks
 
 _CHUNK = 900  # keys per query; SQLite before 3.32 takes at most 999 variables
 _FLOAT = np.dtype("<f4")
+# Name of the records of image files, which belong to no backbone.
+FILES = "image-files"
 _TAILS = (
     "",
     "-wal",
@@ -125,6 +128,7 @@ class EmbeddingCache:
         self._reads = self._writes = True
         self._warned = False
         self._open: dict[str, tuple[Path, sqlite3.Connection]] = {}
+        self._indexes: dict[str, blocks.BlockIndex] = {}
         weakref.finalize(self, _close_all, self._open)
         _living.add(self)
 
@@ -139,14 +143,63 @@ class EmbeddingCache:
         Returns:
             Key → float32 (dim,), read-only; without keys that are absent or whose entry is damaged.
         """
+        wanted = list(dict.fromkeys(keys))
+        found: dict[str, np.ndarray] = {}
+
+        def take(places: np.ndarray, rows: np.ndarray) -> None:
+            found.update(zip([wanted[place] for place in places.tolist()], rows, strict=True))
+
+        self.visit(fingerprint, dim, wanted, take)
+        return found
+
+    def visit(self, fingerprint: str, dim: int, keys: Sequence[str], take: blocks.Take) -> np.ndarray:
+        """Look up many embeddings, which come in groups and in any order.
+
+        Args:
+            fingerprint: Fingerprint of the backbone.
+            dim: Length of its embeddings; an entry of another length counts as absent.
+            keys: n distinct content keys.
+            take: Called with places in `keys`, int64 (m,), and their rows, float32 (m, dim), read-only. If
+                the file turns out to be damaged on the way, it may be called again for the same place.
+
+        Returns:
+            bool (n,), True where an embedding was found and given to `take`.
+        """
+
+        def take_floats(places: np.ndarray, rows: np.ndarray) -> None:
+            take(places, rows.view(_FLOAT))
+
+        return self.visit_records(fingerprint, dim * _FLOAT.itemsize, keys, take_floats)
+
+    def visit_records(
+        self, fingerprint: str, width: int, keys: Sequence[str], take: blocks.Take
+    ) -> np.ndarray:
+        """`visit` for records of any kind: uint8 (m, width)."""
+        nothing = np.zeros(len(keys), dtype=bool)
         if not self._reads or not len(keys):
-            return {}
+            return nothing
+        names = [key.encode() for key in keys]
+
+        def job(connection: sqlite3.Connection) -> np.ndarray:
+            index = self._indexes.setdefault(fingerprint, blocks.BlockIndex())
+            found = _read(connection, width, names, take)
+            rest = np.flatnonzero(~found)
+            if len(rest):
+                found[rest] = index.read(
+                    connection,
+                    [names[place] for place in rest.tolist()],
+                    width,
+                    lambda places, rows: take(rest[places], rows),
+                )
+            return found
+
         try:
-            return self._use(fingerprint, lambda connection: _read(connection, dim, keys), create=False) or {}
+            found = self._use(fingerprint, job, create=False)
         except (sqlite3.Error, OSError) as error:
             self._reads = self._writes = False
             self._give_up("read", error)
-            return {}
+            return nothing
+        return nothing if found is None else found
 
     def put(
         self, fingerprint: str, keys: Sequence[str], rows: np.ndarray, *, name: str | None = None
@@ -169,6 +222,12 @@ class EmbeddingCache:
         if not finite.all():
             bad = int(np.flatnonzero(~finite)[0])
             raise ValueError(f"row {bad} ({keys[bad]!r}) holds NaN or infinity and is not cached")
+        self.put_records(fingerprint, keys, rows.view(np.uint8), name=name)
+
+    def put_records(
+        self, fingerprint: str, keys: Sequence[str], rows: np.ndarray, *, name: str | None = None
+    ) -> None:
+        """`put` for records of any kind: uint8 (n, width)."""
         if not self._writes or not len(keys):
             return
         try:
@@ -187,7 +246,7 @@ class EmbeddingCache:
             size = sum(_size(path) for path, _ in files)
             backbones = []
             for path, match in files:
-                if match["kind"] == "sqlite" and not match["tail"]:
+                if match["kind"] == "sqlite" and not match["tail"] and match["stem"] != FILES:
                     with suppress(FileNotFoundError):  # cleared meanwhile
                         backbones.append(self._describe(path, match["stem"]))
         backbones.sort(key=lambda backbone: backbone.last_used, reverse=True)
@@ -215,7 +274,7 @@ class EmbeddingCache:
                     self._drop(held)
                 files = [(path, match) for path, match in self._files() if stem in (None, match["stem"])]
                 for path, match in files:
-                    if match["kind"] == "sqlite" and not match["tail"]:
+                    if match["kind"] == "sqlite" and not match["tail"] and match["stem"] != FILES:
                         removed += self._describe(path, match["stem"]).entries
                 for path, _ in files:
                     path.unlink(missing_ok=True)
@@ -333,6 +392,7 @@ class EmbeddingCache:
         return connection
 
     def _drop(self, fingerprint: str) -> None:
+        self._indexes.pop(fingerprint, None)
         held = self._open.pop(fingerprint, None)
         if held:
             held[1].close()
@@ -378,6 +438,7 @@ class EmbeddingCache:
                     "SELECT fingerprint, name, created FROM about"
                 ).fetchone()
                 (entries,) = connection.execute("SELECT count(*) FROM entries").fetchone()
+                entries += blocks.count(connection)
             return StoredBackbone(
                 fingerprint.decode(),
                 (name or b"").decode(),
@@ -483,28 +544,62 @@ def _check_owner(connection: sqlite3.Connection, fingerprint: str) -> None:
         raise sqlite3.DatabaseError(f"it does not say that it belongs to {fingerprint}")
 
 
-def _read(connection: sqlite3.Connection, dim: int, keys: Sequence[str]) -> dict[str, np.ndarray]:
-    wanted = list(dict.fromkeys(keys))
-    found = {}
-    for start in range(0, len(wanted), _CHUNK):
-        chunk = wanted[start : start + _CHUNK]
-        marks = ",".join("?" * len(chunk))
-        query = f"SELECT key, checksum, vector FROM entries WHERE key IN ({marks})"
-        for key, checksum, vector in connection.execute(query, chunk):
-            whole = isinstance(vector, bytes) and len(vector) == dim * _FLOAT.itemsize
-            if whole and isinstance(key, bytes) and checksum == _checksum(key, vector):
-                found[key.decode()] = np.frombuffer(vector, _FLOAT)
+def _read(connection: sqlite3.Connection, width: int, keys: Sequence[bytes], take: blocks.Take) -> np.ndarray:
+    """Give the rows that stand alone to `take`; bool (n,), True where there was one."""
+    found = np.zeros(len(keys), dtype=bool)
+    place_of: dict[bytes, int] = {}
+    for chunk in _chunks(connection, keys):
+        place_of = place_of or {key: place for place, key in enumerate(keys)}
+        places, vectors = [], []
+        for key, checksum, vector in chunk:
+            if isinstance(vector, bytes) and len(vector) == width and isinstance(key, bytes):
+                place = place_of.get(key)
+                if place is not None and checksum == _checksum(key, vector):
+                    places.append(place)
+                    vectors.append(vector)
+        if places:
+            here = np.array(places, np.int64)
+            take(here, np.frombuffer(b"".join(vectors), np.uint8).reshape(len(here), width))
+            found[here] = True
     return found
 
 
+def _chunks(connection: sqlite3.Connection, keys: Sequence[bytes]) -> Iterator[list[tuple[Any, ...]]]:
+    """Entries that stand alone, at least those of the keys, in lists of bounded length."""
+    few = "SELECT count(*) FROM (SELECT 1 FROM entries LIMIT ?)"
+    (stored,) = connection.execute(few, (len(keys) + 1,)).fetchone()
+    if stored <= len(keys):  # then reading all of them is quicker than looking for each
+        rows = connection.execute("SELECT key, checksum, vector FROM entries")
+        while chunk := rows.fetchmany(_CHUNK):
+            yield chunk
+        return
+    for start in range(0, len(keys), _CHUNK):
+        part = [key.decode() for key in keys[start : start + _CHUNK]]
+        marks = ",".join("?" * len(part))
+        yield connection.execute(
+            f"SELECT key, checksum, vector FROM entries WHERE key IN ({marks})", part
+        ).fetchall()
+
+
 def _write(connection: sqlite3.Connection, keys: Sequence[str], rows: np.ndarray, name: str | None) -> None:
-    vectors = map(np.ndarray.tobytes, rows)
-    entries = (
-        (key, _checksum(key.encode(), vector), vector) for key, vector in zip(keys, vectors, strict=True)
-    )
+    last = {key: place for place, key in enumerate(keys)}
+    names = [key.encode() for key in last]
+    rows = rows[list(last.values())]
     with connection:  # commits, or rolls back on any exception, Ctrl-C included
         connection.execute("BEGIN IMMEDIATE")
-        connection.executemany("INSERT OR REPLACE INTO entries VALUES (?, ?, ?)", entries)
+        if blocks.fits(names):
+            # an entry that stands alone would count instead of the new row
+            if connection.execute("SELECT 1 FROM entries LIMIT 1").fetchone():
+                connection.executemany("DELETE FROM entries WHERE key = ?", ((key,) for key in last))
+            blocks.write(connection, names, rows)
+        else:
+            connection.executemany(
+                "INSERT OR REPLACE INTO entries VALUES (?, ?, ?)",
+                (
+                    (key, _checksum(own, vector), vector)
+                    for key, own, vector in zip(last, names, map(np.ndarray.tobytes, rows), strict=True)
+                ),
+            )
         if name is not None:
             shown = name.encode("utf-8", "backslashreplace").decode()  # a folder's name may be any bytes
             connection.execute("UPDATE about SET name = ? WHERE name IS NOT ?", (shown, shown))

@@ -9,14 +9,13 @@ from __future__ import annotations
 import copy
 import os
 import threading
-import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import xxhash
@@ -31,6 +30,7 @@ from ..images.downloads import Downloads
 from ..images.in_flight import IN_FLIGHT, Ticket
 from ..images.load import content_key, load_counted_image, load_with_ticket, pixels_to_decode
 from ..images.sequence import check_images
+from .known_files import KnownFiles, Signature
 
 if TYPE_CHECKING:
     import torch
@@ -47,8 +47,8 @@ MEMORY_ENTRIES = 16_384
 WRITE_EVERY = 512
 # batches of texts that are tokenised and sorted together
 TEXT_BATCHES_A_SLAB = 256
-# a file older than this counts as unchanged while its inode, size and times stay the same
-SETTLED_NS = 2_000_000_000
+# files whose contents are looked up together
+FILES_AT_ONCE = 4096
 # to be raised whenever this library computes other embeddings from the same weights
 ENCODING = 1
 # decoded images that are shown to an `ImageReader` together, or fewer if they are large
@@ -96,6 +96,15 @@ class _Shown:
     feature_map: torch.Tensor | None
 
 
+class _Unread(NamedTuple):
+    """The first row with an image, and for a file its path and what `KnownFiles` saw of it."""
+
+    row: int
+    image: Any
+    path: str = ""
+    signature: Signature | None = None
+
+
 class _Distinct:
     """The distinct items of one call: one place each, filled from memory, from disk, or by the towers."""
 
@@ -103,14 +112,14 @@ class _Distinct:
         self.place = {key: position for position, key in enumerate(dict.fromkeys(keys))}
         self.matrix = np.zeros((len(self.place), dim), np.float32)
         self.truncated = np.zeros(len(self.place), dtype=bool)
-        self.missing = dict(self.place)
+        self.missing = set(self.place)
 
     def fill(self, key: str, record: np.ndarray) -> None:
         """A record is an embedding and, after it, its `truncated` flag."""
         position = self.place[key]
         self.matrix[position] = record[:-1]
         self.truncated[position] = record[-1] > 0.5
-        self.missing.pop(key, None)
+        self.missing.discard(key)
 
     def rows(self, keys: list[str], failures: dict[int, ImageError]) -> EmbeddedRows:
         place, matrix, truncated = self.place, self.matrix, self.truncated
@@ -118,7 +127,10 @@ class _Distinct:
             filled = [position for key, position in place.items() if key not in self.missing]
             matrix, truncated = matrix[filled], truncated[filled]
             place = {key: new for new, key in enumerate(key for key in place if key not in self.missing)}
-        index = np.array([place.get(key, -1) for key in keys], dtype=np.int64)
+        if len(place) == len(keys):  # each key is there once, in the order of the rows
+            index = np.arange(len(keys))
+        else:
+            index = np.fromiter((place.get(key, -1) for key in keys), np.int64, len(keys))
         return EmbeddedRows(matrix, index, keys, truncated, failures)
 
 
@@ -168,7 +180,7 @@ class Embedder:
         self.fingerprint = fingerprint_of(backbone.fingerprint, DECODING, ENCODING)
         self._turn = threading.RLock()
         self._memory: OrderedDict[str, np.ndarray] = OrderedDict()
-        self._path_keys: OrderedDict[str, tuple[tuple[int, ...], str]] = OrderedDict()
+        self._files = KnownFiles(cache)
         # by identity, while a reader looks at them
         self._shown: dict[int, _Shown] = {}
 
@@ -184,7 +196,11 @@ class Embedder:
 
     def __getstate__(self) -> dict[str, Any]:
         """State for a copy in another process: without the lock, and without what memory holds."""
-        empty: dict[str, Any] = {"_memory": OrderedDict(), "_path_keys": OrderedDict(), "_shown": {}}
+        empty: dict[str, Any] = {
+            "_memory": OrderedDict(),
+            "_files": KnownFiles(self.cache),
+            "_shown": {},
+        }
         return {**self.__dict__, "_turn": None, **empty}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -232,10 +248,12 @@ class Embedder:
                     first.setdefault(key, row)
             distinct = self._look_up(first)
             broken = self._embed_images(rows, keys, first, distinct, reader, downloads, pool, fail)
-        for row, key in enumerate(keys):
+        for row, key in enumerate(keys if broken else ()):
             if key in broken and row not in failures:
                 failures[row] = broken[key].at(row, "image")
-        return distinct.rows(["" if row in failures else key for row, key in enumerate(keys)], failures)
+        for row in failures:
+            keys[row] = ""
+        return distinct.rows(keys, failures)
 
     def regions(self, images: Sequence[Image.Image], boxes: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Embed regions of decoded images, each distinct one once, from the cache if it is there.
@@ -263,14 +281,15 @@ class Embedder:
 
     def texts(self, texts: Sequence[str], *, prefix: str = "") -> EmbeddedRows:
         """Embed one text per row, each with `prefix` before it."""
+        digest = xxhash.xxh3_128_hexdigest
         keys = {
-            text: f"text:{xxhash.xxh3_128_hexdigest((prefix + text).encode('utf-8', 'surrogatepass'))}"
+            text: "text:" + digest((prefix + text).encode("utf-8", "surrogatepass"))
             for text in dict.fromkeys(texts)
         }
         with self._turn:
             distinct = self._look_up(keys.values())
-            missing = [text for text, key in keys.items() if key in distinct.missing]
-            if missing:
+            if distinct.missing:
+                missing = [text for text, key in keys.items() if key in distinct.missing]
                 self._embed_texts(
                     [prefix + text for text in missing], [keys[text] for text in missing], distinct
                 )
@@ -290,68 +309,66 @@ class Embedder:
         keys = [""] * len(rows)
         # identity tells objects apart only while they are alive
         held = isinstance(rows, (list, tuple))
-        same: dict[Any, list[int]] = {}
-
-        def distinct() -> Iterator[tuple[int, Any]]:
-            for row in range(len(rows)):
-                if row in skip:
-                    continue
-                image = rows[row]
-                if isinstance(image, (str, os.PathLike)):
-                    name = ("path", os.fspath(image))
-                else:
-                    name = ("object", id(image) if held else row)
-                if name in same:
-                    same[name].append(row)
-                else:
-                    same[name] = [row]
-                    yield row, image
-
-        def key_of(item: tuple[int, Any]) -> tuple[int, str | ImageError]:
-            row, image = item
-            try:
-                return row, self._content_key(downloads.local(image))
-            except ImageError as error:
-                return row, error
-
+        leaders: dict[str | int, int] = {}  # path or identity → its first row
+        repeated: list[tuple[int, int]] = []
         errors: dict[int, ImageError] = {}
+
+        def key_of(item: _Unread) -> tuple[_Unread, str | ImageError]:
+            try:
+                return item, content_key(downloads.local(item.image))
+            except ImageError as error:
+                return item, error
+
         with self._bar("Reading images", len(rows)) as advance:
-            for row, key in _bounded_map(pool, key_of, distinct(), 8 * self.workers):
+
+            def unread() -> Iterator[_Unread]:
+                waiting: dict[int, str] = {}  # files, about which many questions are asked at once
+                for row in range(len(rows)):
+                    if row in skip:
+                        continue
+                    image = rows[row]
+                    is_path = type(image) is str or isinstance(image, (str, os.PathLike))
+                    name = os.fsdecode(image) if is_path else id(image) if held else row
+                    leader = leaders.setdefault(name, row)
+                    if leader != row:
+                        repeated.append((row, leader))
+                    elif is_path:
+                        waiting[row] = name
+                        if len(waiting) == FILES_AT_ONCE:
+                            yield from unknown(waiting)
+                            waiting = {}
+                    else:
+                        yield from unknown(waiting)
+                        waiting = {}
+                        yield _Unread(row, image)
+                yield from unknown(waiting)
+
+            def unknown(files: dict[int, str]) -> Iterator[_Unread]:
+                if not files:
+                    return
+                paths = list(files.values())
+                found, signatures = self._files.look_up(paths, pool.map)
+                for place, row in enumerate(files):
+                    keys[row] = found[place]
+                    if not found[place]:
+                        yield _Unread(row, rows[row], paths[place], signatures[place])
+                advance(sum(map(bool, found)))
+
+            for item, key in _bounded_map(pool, key_of, unread(), 8 * self.workers):
                 advance(1)
                 if isinstance(key, ImageError):
-                    errors[row] = key
-                    fail(row, key)
+                    errors[item.row] = key
+                    fail(item.row, key)
                 else:
-                    keys[row] = key
-        for repeated in same.values():
-            leader, *others = repeated
-            for row in others:
-                keys[row] = keys[leader]
-                if leader in errors:
-                    fail(row, errors[leader])
+                    keys[item.row] = key
+                    if item.signature is not None:
+                        self._files.remember(item.path, item.signature, key)
+            self._files.store()
+        for row, leader in repeated:
+            keys[row] = keys[leader]
+            if leader in errors:
+                fail(row, errors[leader])
         return keys
-
-    def _content_key(self, image: Any) -> str:
-        """The content key of an image. A file that has not changed is not read again."""
-        if not isinstance(image, (str, os.PathLike)):
-            return content_key(image)
-        path = os.fspath(image)
-        try:
-            before = os.stat(path)
-        except (OSError, ValueError):
-            return content_key(image)  # it may be a URL or "~/…"; else content_key says what is wrong
-        # copies of a file may share its size and times, but not its inode
-        seen = (before.st_dev, before.st_ino, before.st_size, before.st_mtime_ns, before.st_ctime_ns)
-        known, key = self._path_keys.get(path, (None, ""))
-        if known == seen:
-            return key
-        key = content_key(image)
-        # a file that was written a moment ago may be written again without a change of its times
-        if time.time_ns() - max(before.st_mtime_ns, before.st_ctime_ns) > SETTLED_NS:
-            self._path_keys[path] = (seen, key)
-            while len(self._path_keys) > MEMORY_ENTRIES:
-                self._path_keys.popitem(last=False)
-        return key
 
     def _embed_images(
         self,
@@ -563,17 +580,36 @@ class Embedder:
     def _look_up(self, keys: Iterable[str]) -> _Distinct:
         """One place for each key, filled if memory or disk has the embedding."""
         distinct = _Distinct(keys, self.backbone.dim)
-        for key in distinct.place:
-            record = self._memory.get(key)
-            if record is not None:
-                self._memory.move_to_end(key)
-                distinct.fill(key, record)
+        for key in [key for key in distinct.place if key in self._memory]:
+            self._memory.move_to_end(key)
+            distinct.fill(key, self._memory[key])
         if self.cache is not None and distinct.missing:
-            found = self.cache.get(self.fingerprint, self.backbone.dim + 1, list(distinct.missing))
-            for key, record in found.items():
-                distinct.fill(key, record)
-            self._remember(found)
+            self._look_up_on_disk(self.cache, distinct)
         return distinct
+
+    def _look_up_on_disk(self, cache: EmbeddingCache, distinct: _Distinct) -> None:
+        asked, places = list(distinct.place), np.arange(len(distinct.place))
+        if len(asked) > len(distinct.missing):
+            places = np.array([place for key, place in distinct.place.items() if key in distinct.missing])
+            asked = [asked[place] for place in places.tolist()]
+        remembers = len(asked) <= MEMORY_ENTRIES
+        kept: dict[str, np.ndarray] = {}
+
+        def take(found: np.ndarray, records: np.ndarray) -> None:
+            here = places[found]
+            distinct.matrix[here] = records[:, :-1]
+            distinct.truncated[here] = records[:, -1] > 0.5
+            if remembers:  # copies, because a view would keep its whole group in memory
+                kept.update(
+                    (asked[row], record.copy()) for row, record in zip(found.tolist(), records, strict=True)
+                )
+
+        found = cache.visit(self.fingerprint, self.backbone.dim + 1, asked, take)
+        if found.all():
+            distinct.missing.clear()
+        else:
+            distinct.missing.difference_update(asked[row] for row in np.flatnonzero(found).tolist())
+        self._remember({key: record for key, record in kept.items() if key not in distinct.missing})
 
     def _remember(self, records: dict[str, np.ndarray]) -> None:
         for key, record in records.items():

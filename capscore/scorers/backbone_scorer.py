@@ -171,5 +171,15 @@ def row_cosines(
     out = np.empty(len(left_rows))
     for start in range(0, len(out), 1024):
         part = slice(start, start + 1024)
-        out[part] = np.einsum("nd,nd->n", left[left_rows[part]], right[right_rows[part]], optimize=False)
+        out[part] = np.einsum(
+            "nd,nd->n", _taken(left, left_rows[part]), _taken(right, right_rows[part]), optimize=False
+        )
     return out
+
+
+def _taken(matrix: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """`matrix[rows]`, without a copy where the rows follow one another."""
+    first = int(rows[0])
+    if first >= 0 and (np.diff(rows) == 1).all():
+        return matrix[first : first + len(rows)]
+    return matrix[rows]

@@ -356,12 +356,12 @@ class Scorer(ABC):
             values={name: spread(measured.values[name], rows.kept()) for name in self.value_names},
             candidates=_without_failed(rows.candidates, failures, "") if self.waits else None,
             references=_without_failed(rows.references or [], failures, []) if self.waits else None,
-            image_keys=["" if row in failures else key for row, key in enumerate(measured.image_keys)],
+            image_keys=_without_failed(measured.image_keys, failures, ""),
             truncated=measured.truncated,
             n_references=rows.n_references,
             languages=rows.languages,
             failures=failures,
-            empty=np.array([mark and row not in failures for row, mark in enumerate(rows.empty)], dtype=bool),
+            empty=_without(rows.empty, failures),
             skips_empty=rows.skips_empty,
             details=None if measured.details is None else _spread_details(measured.details, rows.kept()),
         )
@@ -436,8 +436,10 @@ def row_settings(rows: PreparedRows) -> dict[str, object]:
     What happened to empty captions is named where there are any: only then does it change a number.
     """
     kept = np.flatnonzero(rows.kept)
-    counts = {int(count) for count in rows.n_references[kept]}
-    named = {rows.languages[row] for row in kept} or set(rows.languages)
+    counts = set(np.unique(rows.n_references[kept]).tolist())
+    named = set(rows.languages)
+    if 0 < len(kept) < len(rows):
+        named = {rows.languages[row] for row in kept.tolist()}
     languages = sorted(named, key=lambda language: (not language, language))
     return {
         "refs": counts.pop() if len(counts) == 1 else "var" if counts else 0,
@@ -458,6 +460,15 @@ def _spread_details(details: list[dict[str, Any]], kept: np.ndarray) -> list[dic
     return [next(found) if is_kept else None for is_kept in kept]
 
 
+def _without(marks: np.ndarray, failures: dict[int, str]) -> np.ndarray:
+    """Marks of n rows, bool (n,), False where a row failed."""
+    kept = marks.copy()
+    kept[list(failures)] = False
+    return kept
+
+
 def _without_failed(items: list[Any], failures: dict[int, str], empty: Any) -> list[Any]:
+    if not failures:
+        return items
     # the text of a failed row may be anything but a string
     return [empty if row in failures else item for row, item in enumerate(items)]

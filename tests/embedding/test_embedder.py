@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from capscore.embedding import embedder as embedding
+from capscore.embedding import known_files
 from capscore.embedding.cache import EmbeddingCache
 from capscore.embedding.embedder import Embedder
 from capscore.errors import CapscoreError, ImageError, InputError
@@ -237,7 +238,7 @@ def test_threads_take_turns(monkeypatch):
 def test_an_untouched_file_is_read_once(tmp_path, monkeypatch):
     path = tmp_path / "red.png"
     path.write_bytes(png(RED))
-    monkeypatch.setattr(embedding, "SETTLED_NS", -1)
+    monkeypatch.setattr(known_files, "SETTLED_NS", -1)
     read = []
     original = embedding.content_key
     monkeypatch.setattr(embedding, "content_key", lambda image: read.append(image) or original(image))
@@ -248,7 +249,7 @@ def test_an_untouched_file_is_read_once(tmp_path, monkeypatch):
     path.write_bytes(png(GREEN))
     assert embedder.images([path]).keys != first and len(read) == 2
     # written a moment ago: it may be written again within the same tick, so it is read again
-    monkeypatch.setattr(embedding, "SETTLED_NS", 2_000_000_000)
+    monkeypatch.setattr(known_files, "SETTLED_NS", 2_000_000_000)
     path.write_bytes(png(BLUE))
     embedder.images([path])
     embedder.images([path])
@@ -257,7 +258,7 @@ def test_an_untouched_file_is_read_once(tmp_path, monkeypatch):
 
 def test_files_alike_in_size_and_time_are_told_apart(tmp_path, monkeypatch):
     """As copies with their times kept are, or what one archive unpacked, under one relative name."""
-    monkeypatch.setattr(embedding, "SETTLED_NS", -1)
+    monkeypatch.setattr(known_files, "SETTLED_NS", -1)
     for folder, colour in (("a", RED), ("b", GREEN)):
         (tmp_path / folder).mkdir()
         photo = tmp_path / folder / "0.bmp"
