@@ -24,6 +24,8 @@ ROOT = Path(__file__).resolve().parents[1]
 PARTS = {
     "flickr": "Rows like Flickr8k-Expert's, ViT-B/32",
     "embedded": "The embedded backbone",
+    "cached": "Rows from the cache",
+    "training": "A training step",
     "bootstrap": "Agreement with people, bootstrapped",
     "cider": "CIDEr on rows like Flickr8k-Expert's",
     "startup": "Start",

@@ -20,7 +20,7 @@ SCHEMA = (
 )
 _BETWEEN = b"\0"
 _HASH = np.dtype("<u8")
-_MOST_BLOCKS = 2**48  # an id beyond is damage
+_MOST_BLOCKS = 2**48  # a number beyond is damage
 
 Take = Callable[[np.ndarray, np.ndarray], None]
 
@@ -101,11 +101,13 @@ class BlockIndex:
             for number, n, hashes in connection.execute(
                 "SELECT id, n, hashes FROM blocks WHERE id > ? ORDER BY id", (self._last,)
             )
-            if 0 < number < _MOST_BLOCKS and isinstance(hashes, bytes) and len(hashes) == 8 * n <= 8 * ROWS
+            if isinstance(hashes, bytes) and len(hashes) == 8 * n <= 8 * ROWS
         ]
         if not fresh:
             return
         self._last = fresh[-1][0]
+        if self._last > _MOST_BLOCKS:
+            raise sqlite3.DatabaseError(f"its last block has the number {self._last}")
         lengths = np.array([len(hashes) // 8 for _, hashes in fresh])
         numbers = np.array([number for number, _ in fresh], np.int64)
         places = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)

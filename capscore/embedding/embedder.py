@@ -293,7 +293,8 @@ class Embedder:
                 self._embed_texts(
                     [prefix + text for text in missing], [keys[text] for text in missing], distinct
                 )
-        return distinct.rows([keys[text] for text in texts], {})
+        all_differ = len(keys) == len(texts)
+        return distinct.rows(list(keys.values()) if all_differ else [keys[text] for text in texts], {})
 
     # ------------------------------------------------------------------ images
 
@@ -328,7 +329,11 @@ class Embedder:
                         continue
                     image = rows[row]
                     is_path = type(image) is str or isinstance(image, (str, os.PathLike))
-                    name = os.fsdecode(image) if is_path else id(image) if held else row
+                    name: str | int
+                    if is_path:
+                        name = image if type(image) is str else os.fsdecode(image)
+                    else:
+                        name = id(image) if held else row
                     leader = leaders.setdefault(name, row)
                     if leader != row:
                         repeated.append((row, leader))

@@ -256,6 +256,41 @@ def test_an_untouched_file_is_read_once(tmp_path, monkeypatch):
     assert len(read) == 4
 
 
+def test_another_process_reads_no_unchanged_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(known_files, "SETTLED_NS", -1)
+    paths = [tmp_path / name for name in ("red.png", "green.png", "blue.png")]
+    for path, colour in zip(paths, (RED, GREEN, BLUE), strict=True):
+        path.write_bytes(png(colour))
+    read = []
+    original = embedding.content_key
+    monkeypatch.setattr(embedding, "content_key", lambda image: read.append(image) or original(image))
+    with EmbeddingCache(tmp_path / "cache") as cache:
+        first = Embedder(ColourBackbone(), cache=cache).images([*paths, str(paths[0])])
+        assert len(read) == 3
+    with EmbeddingCache(tmp_path / "cache") as cache:
+        backbone = ColourBackbone()
+        again = Embedder(backbone, cache=cache).images([*paths, str(paths[0])])
+        assert len(read) == 3 and backbone.encoded_images == 0
+        assert again.keys == first.keys and again.index.tolist() == first.index.tolist() == [0, 1, 2, 0]
+        np.testing.assert_array_equal(again.matrix, first.matrix)
+        paths[1].write_bytes(png(BLUE))
+        changed = Embedder(backbone, cache=cache).images(paths)
+        assert read[3:] == [paths[1]] and changed.keys[1] == changed.keys[2] == first.keys[2]
+
+
+def test_a_bad_row_is_named_before_a_later_one(tmp_path):
+    """Whatever the rows are: files are looked up many at once, other images one by one."""
+    good = tmp_path / "red.png"
+    good.write_bytes(png(RED))
+    rows = [str(good), str(tmp_path / "gone.png"), b"", str(tmp_path / "gone too.png")]
+    with pytest.raises(ImageError, match=r"gone\.png") as caught:
+        Embedder(ColourBackbone()).images(rows)
+    assert caught.value.row == 1
+    found = Embedder(ColourBackbone()).images([*rows, rows[1]], on_error="skip")
+    assert sorted(found.failures) == [1, 2, 3, 4] and found.keys[1:] == [""] * 4
+    assert found.index.tolist() == [0, -1, -1, -1, -1]
+
+
 def test_files_alike_in_size_and_time_are_told_apart(tmp_path, monkeypatch):
     """As copies with their times kept are, or what one archive unpacked, under one relative name."""
     monkeypatch.setattr(known_files, "SETTLED_NS", -1)
