@@ -328,17 +328,16 @@ class Embedder:
                     if row in skip:
                         continue
                     image = rows[row]
-                    is_path = type(image) is str or isinstance(image, (str, os.PathLike))
-                    name: str | int
-                    if is_path:
-                        name = image if type(image) is str else os.fsdecode(image)
+                    if type(image) is str:
+                        path: str | None = image
                     else:
-                        name = id(image) if held else row
-                    leader = leaders.setdefault(name, row)
+                        path = os.fsdecode(image) if isinstance(image, (str, os.PathLike)) else None
+                    identity = id(image) if held else row
+                    leader = leaders.setdefault(identity if path is None else path, row)
                     if leader != row:
                         repeated.append((row, leader))
-                    elif is_path:
-                        waiting[row] = name
+                    elif path is not None:
+                        waiting[row] = path
                         if len(waiting) == FILES_AT_ONCE:
                             yield from unknown(waiting)
                             waiting = {}

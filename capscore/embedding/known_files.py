@@ -88,7 +88,7 @@ class KnownFiles:
         while len(self._memory) > MEMORY_FILES:
             self._memory.popitem(last=False)
         if self._cache is not None and _ON_DISK and seen[1]:
-            self._fresh[_name(path, seen, os.getcwd())] = bytes.fromhex(key.removeprefix(_PREFIX))
+            self._fresh[_name(path, seen)] = bytes.fromhex(key.removeprefix(_PREFIX))
 
     def store(self) -> None:
         """Write what is new to the cache."""
@@ -104,11 +104,10 @@ class KnownFiles:
         signatures: Sequence[Signature | None],
         keys: list[str],
     ) -> None:
-        here = os.getcwd()
         asked: dict[str, int] = {}
         for place, seen in enumerate(signatures):
             if seen is not None and not keys[place]:
-                asked[_name(paths[place], seen, here)] = place
+                asked[_name(paths[place], seen)] = place
         places = list(asked.values())
 
         def take(found: np.ndarray, records: np.ndarray) -> None:
@@ -131,7 +130,7 @@ def signature(path: str) -> Signature | None:
     return (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns)
 
 
-def _name(path: str, seen: Signature, here: str) -> str:
+def _name(path: str, seen: Signature) -> str:
     """Name of the record of a file: none of its parts can change without another name."""
-    whole = path if path[:1] == "/" else f"{here}/{path}"
+    whole = path if path[:1] == "/" else os.path.abspath(path)
     return xxhash.xxh3_128_hexdigest(whole.encode("utf-8", "surrogatepass") + _pack(*seen))
