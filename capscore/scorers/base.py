@@ -436,7 +436,7 @@ def row_settings(rows: PreparedRows) -> dict[str, object]:
     What happened to empty captions is named where there are any: only then does it change a number.
     """
     kept = np.flatnonzero(rows.kept)
-    counts = set(np.unique(rows.n_references[kept]).tolist())
+    counts = set(rows.n_references[kept].tolist())
     named = set(rows.languages)
     if 0 < len(kept) < len(rows):
         named = {rows.languages[row] for row in kept.tolist()}
