@@ -49,7 +49,6 @@ def labelled_photos(
         folder: A folder in it.
         label: Regular expression that is searched in the path under `folder`; its first group is the label.
         names: Label → plain name, for labels that are none; others stay, with spaces for underscores.
-        names: Label → plain name, for labels that are none; others stay, with spaces for underscores.
         without: Labels to leave out.
         most: Most photos of a label, evenly spread over them; None for all.
 
