@@ -53,6 +53,7 @@ _LAZY = {
     "load_benchmark": "benchmark.data.load",
     "load_image": "images.load",
     "module_folder": "files.shipped",
+    "score_stream": "scorers.stream",
 }
 # rooms that answer as attributes once capscore is imported
 _ROOMS = (
@@ -64,6 +65,7 @@ _ROOMS = (
     "images",
     "infometic",
     "perturbations",
+    "ray",
     "scorers",
     "show",
     "statistics",
@@ -105,6 +107,7 @@ __all__ = [
     "load_benchmark",
     "load_image",
     "module_folder",
+    "score_stream",
 ]
 
 if TYPE_CHECKING:
@@ -138,6 +141,7 @@ if TYPE_CHECKING:
     from .scorers import load
     from .scorers.base import Scorer, Scores
     from .scorers.evaluate_module import CaptionModule
+    from .scorers.stream import score_stream
     from .scorers.systems import compare_systems
 
 

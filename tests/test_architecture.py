@@ -27,7 +27,7 @@ FLOORS = (
     ("scorers",),
     ("benchmark",),
     ("show",),
-    ("cli", "hub"),
+    ("cli", "hub", "ray"),
 )
 FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 # what stands above all rooms and may only be entered from outside

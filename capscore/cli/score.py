@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ from ..errors import Setting
 from ..files.progress import progress_bar
 from ..scorers.options import options_of
 from .models import embedders, spoken_language
-from .score_input import open_input
+from .score_input import ScoreInput, open_input
 from .score_request import ScoreRequest
 from .score_table import print_scores
 from .terminal import (
@@ -35,6 +35,10 @@ if TYPE_CHECKING:
     from ..scorers.base import Scorer, Scores
     from ..scorers.calibration import Standing
     from ..scorers.score_file import ScoringRun
+    from ..scorers.shards import FinishedShards
+    from ..scorers.tally import Totals
+
+KEPT_ROWS = 1_000_000  # of more, means and counts alone are in memory, where nothing needs each row
 
 
 @dataclass(frozen=True)
@@ -42,35 +46,40 @@ class ScoreResult:
     """Scores of all rows of a file.
 
     Attributes:
-        scores: Scores per metric.
+        scores: Scores per metric; of more than a million rows their means and counts, where that is enough.
         summary: Means, counts and settings, ready for JSON.
         target: Path of the result, or None.
         scoring: The finished run.
         standings: Per metric, where the scores lie among those of right and of shuffled captions.
     """
 
-    scores: dict[str, Scores]
+    scores: Mapping[str, Scores | Totals]
     summary: dict[str, Any]
     target: Path | None
     scoring: ScoringRun
     standings: dict[str, Standing]
 
 
-def run_score(request: ScoreRequest) -> ScoreResult:
+def run_score(request: ScoreRequest) -> ScoreResult | None:
     """Score a file, and write the result if a path is given.
+
+    Returns:
+        The scores; None in a process that shares the work with others and is not the first of them.
 
     Raises:
         UsageError, InputError: An option is wrong, or a row.
         Stopped: A signal came.
     """
-    from ..files.interrupts import Signals, before_the_end
-    from ..files.row_source import CHUNK_ROWS, check_names_are_free
-    from ..files.write import check_output, open_writer
-    from ..scorers.score_file import ScoringRun, check_rows_first, result_columns
+    from ..files.interrupts import Signals
+    from ..files.row_source import check_names_are_free
+    from ..files.write import check_output
+    from ..scorers.score_file import check_rows_first, result_columns
+    from .score_shared import measure_shards, quiet_unless_first, shared_work
 
+    request = quiet_unless_first(request)
     with Signals() as signals:
         given = open_input(request)
-        source, names = given.source, given.names
+        source = given.source
         if not request.quiet:
             for note in given.notes:
                 say(f"note: {note}")
@@ -80,37 +89,81 @@ def run_score(request: ScoreRequest) -> ScoreResult:
         target = None
         if request.output is not None:
             check_names_are_free(source, [*columns])
-            target = check_output(request.output, source, force=request.force)
-        if request.on_error == "raise":
-            check_rows_first(source, names, given.folder)
-        in_chunks = source.n_rows > CHUNK_ROWS
-        run = ScoringRun(
-            source,
-            names,
-            given.folder,
-            _load_scorers(request, given.metrics, progress=False if request.quiet or in_chunks else None),
-            language=request.language,
-            on_error=request.on_error,
-            say=lambda message: say(f"warning: {message}"),
-            spell=spell,
-        )
-        kinds = {name: float if metric else str for name, (metric, _) in columns.items()}
-        writer = None if target is None else open_writer(target, source, kinds)
-        # over many chunks there is one bar for all of them
-        shown = None if in_chunks and not request.quiet else False
-        with progress_bar("Scoring", source.n_rows, shown=shown) as advance:
-            try:
-                with before_the_end(lambda: _left_when_interrupted(run, writer)):
-                    run.run(writer, columns, signals, advance)
+            target = check_output(
+                request.output, source, force=request.force, rows_per_file=request.rows_per_file
+            )
+        work = shared_work(request, source, target)
+        if work is None:
+            if request.on_error == "raise":
+                check_rows_first(source, given.names, given.folder)
+            return _write_scores(_make_run(request, given), request, columns, target, signals)
+        with work.joined():
+            run = _make_run(request, given)
+            finished = measure_shards(work, run, request)
+            if finished is None:
+                return None
+            result = _write_scores(run, request, columns, target, signals, finished)
+            work.clear()
+            return result
+
+
+def _make_run(request: ScoreRequest, given: ScoreInput) -> ScoringRun:
+    from ..files.row_source import CHUNK_ROWS
+    from ..scorers.score_file import ScoringRun
+
+    in_chunks = given.source.n_rows > CHUNK_ROWS
+    return ScoringRun(
+        given.source,
+        given.names,
+        given.folder,
+        _load_scorers(request, given.metrics, progress=False if request.quiet or in_chunks else None),
+        language=request.language,
+        on_error=request.on_error,
+        say=lambda message: say(f"warning: {message}"),
+        spell=spell,
+        keeps_rows=given.source.n_rows <= KEPT_ROWS or _needs_rows(request),
+    )
+
+
+def _needs_rows(request: ScoreRequest) -> bool:
+    """Whether something besides the result needs the score of each row."""
+    return bool(request.per_row or request.report or request.calibration)
+
+
+def _write_scores(
+    run: ScoringRun,
+    request: ScoreRequest,
+    columns: dict[str, tuple[str, str]],
+    target: Path | None,
+    signals: Signals,
+    finished: FinishedShards | None = None,
+) -> ScoreResult:
+    """Score all rows, or take them from shards that are finished, and write the result."""
+    from ..files.interrupts import before_the_end
+    from ..files.row_source import CHUNK_ROWS
+    from ..files.write import open_writer
+
+    source = run.source
+    kinds = {name: float if metric else str for name, (metric, _) in columns.items()}
+    writer = None
+    if target is not None:
+        writer = open_writer(target, source, kinds, rows_per_file=request.rows_per_file)
+    # over many chunks there is one bar for all of them
+    shown = None if source.n_rows > CHUNK_ROWS and not request.quiet and finished is None else False
+    with progress_bar("Scoring", source.n_rows, shown=shown) as advance:
+        try:
+            with before_the_end(lambda: _left_when_interrupted(run, writer)):
+                run.run(writer, columns, signals, advance, None if finished is None else finished.of)
                 return _finished(run, request, writer, signals)
-            except BaseException as error:
-                _tell_what_is_left(error, run, writer, signals)
-                raise
+        except BaseException as error:
+            _tell_what_is_left(error, run, writer, signals)
+            raise
 
 
 def _load_scorers(request: ScoreRequest, metrics: Sequence[str], *, progress: bool | None) -> list[Scorer]:
     from ..backbones.loading import default_backbone
     from ..scorers.score_file import load_scorers
+    from .score_shared import with_own_device
 
     backbones = [
         (request.options.get("backbone") or default_backbone(metric))
@@ -118,7 +171,7 @@ def _load_scorers(request: ScoreRequest, metrics: Sequence[str], *, progress: bo
         else None
         for metric in metrics
     ]
-    embedder = embedders(request.options, progress=progress)
+    embedder = embedders(with_own_device(request.options, metrics), progress=progress)
 
     def load(backbone: str) -> Embedder:
         with as_usage():
@@ -134,12 +187,14 @@ def _load_scorers(request: ScoreRequest, metrics: Sequence[str], *, progress: bo
 
 
 def _finished(run: ScoringRun, request: ScoreRequest, writer: Writer | None, signals: Signals) -> ScoreResult:
+    from ..scorers.base import Scores
     from ..scorers.calibration import standings
 
-    scores = run.scores()
+    scores = run.results()
+    kept = {name: part for name, part in scores.items() if isinstance(part, Scores)}
     target = None if writer is None else writer.path
     summary = _summary(run, scores, request.input, target)
-    placed = standings(scores, request.calibration)
+    placed = standings(kept, request.calibration)
     for name, one in placed.items():
         summary["metrics"][name]["calibration"] = one.to_dict()
     if writer is not None:
@@ -151,7 +206,7 @@ def _finished(run: ScoringRun, request: ScoreRequest, writer: Writer | None, sig
     if request.report is not None:
         from .score_report import write_scores
 
-        write_scores(request.report, run, scores, placed)
+        write_scores(request.report, run, kept, placed)
     return ScoreResult(scores, summary, target, run, placed)
 
 
@@ -180,7 +235,7 @@ def _left_when_interrupted(run: ScoringRun, writer: Writer | None) -> str:
 
 
 def _summary(
-    run: ScoringRun, scores: dict[str, Scores], given: Path | None, target: Path | None
+    run: ScoringRun, scores: Mapping[str, Scores | Totals], given: Path | None, target: Path | None
 ) -> dict[str, Any]:
     """Means, counts and settings of the whole file, ready for JSON; null for the mean of nothing."""
     import platform
@@ -214,8 +269,10 @@ def _installed(package: str) -> str | None:
         return None
 
 
-def show_score(request: ScoreRequest, result: ScoreResult) -> int | None:
+def show_score(request: ScoreRequest, result: ScoreResult | None) -> int | None:
     """Print means and counts, or the summary as JSON, and the rows that failed."""
+    if result is None:  # another process has them
+        return None
     n_rows, failures = result.scoring.source.n_rows, result.scoring.failures
     if request.as_json:
         print_json(_with_rows(result) if request.per_row else result.summary)
@@ -239,6 +296,6 @@ def show_score(request: ScoreRequest, result: ScoreResult) -> int | None:
 
 def _with_rows(result: ScoreResult) -> dict[str, Any]:
     """The summary with a list per metric: the score of each row, null for a row without one."""
-    lists = {name: part.to_dict(per_row=True)["scores"] for name, part in result.scores.items()}
+    lists = {name: part.to_dict(per_row=True)["scores"] for name, part in result.scoring.scores().items()}
     metrics = {name: {**means, "scores": lists[name]} for name, means in result.summary["metrics"].items()}
     return {**result.summary, "metrics": metrics}

@@ -69,6 +69,14 @@ class ScoreRequest:
         bool | None,
         option("Print each row. Default: up to 10.", "--per-row/--no-per-row", panel=_OUTPUT),
     ] = None
+    rows_per_file: Annotated[
+        int | None,
+        option("Rows per file: OUTPUT is a folder of Parquet files.", metavar="N", min=1, panel=_OUTPUT),
+    ] = None
+    shard_rows: Annotated[
+        int | None,
+        option("Rows per shard, of processes that share the work.", metavar="N", min=1, panel=_OUTPUT),
+    ] = None
     image_column: Annotated[str | None, column_option("image, image_path, file_name, img")] = None
     candidate_column: Annotated[str | None, column_option("caption, candidate, hyp, …")] = None
     references_column: Annotated[str | None, column_option("references, refs, reference_1, …")] = None
@@ -86,6 +94,9 @@ class ScoreRequest:
         spoken_language(self.language)
         check_metric_options(self.metrics, self.options)
         check_not_standard_output(self.output, ": rows are written to a file; --json --per-row prints scores")
+        for name in ("rows_per_file", "shard_rows"):
+            if getattr(self, name) is not None and self.output is None:
+                raise UsageError(Setting(name, getattr(self, name)), " goes with ", Setting("output"))
         check_result_file("report", self.report, SUFFIXES, self.force)
         if self.calibration is not None:
             check_calibration(self.calibration)

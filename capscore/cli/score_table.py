@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from ..scorers.base import Scores
     from ..scorers.calibration import Standing
     from ..scorers.score_file import ScoringRun
+    from ..scorers.tally import Totals
 
 MOST_ROWS = 10  # of which each is shown
 _MOST_WIDTH = 36  # of columns of scores beside photo and caption, in 80 columns
@@ -23,7 +25,7 @@ _MOST_WIDTH = 36  # of columns of scores beside photo and caption, in 80 columns
 
 def print_scores(
     run: ScoringRun,
-    scores: dict[str, Scores],
+    scores: Mapping[str, Scores | Totals],
     standings: dict[str, Standing],
     target: Path | None,
     *,
@@ -42,10 +44,13 @@ def print_scores(
         calibration: File of calibrations behind the standings; None for those that ship.
         per_row: Whether rows are printed; None prints them if they are few.
     """
+    from ..scorers.base import Scores
+
     console = make_console()
     if per_row or (per_row is None and run.source.n_rows <= MOST_ROWS):
-        ranks = _ranks(scores, standings, calibration)
-        _print_rows(console, run, scores, ranks)
+        kept = {name: part for name, part in scores.items() if isinstance(part, Scores)}
+        ranks = _ranks(kept, standings, calibration)
+        _print_rows(console, run, kept, ranks)
         if ranks is not None:
             (one,) = standings.values()
             print_line(console, visible(f"rank: percent of right captions ({one.set_name}) that score lower"))
@@ -70,7 +75,7 @@ def print_scores(
         print_line(console, f"{n_rows:,} row{'' if n_rows == 1 else 's'} written to {target}")
 
 
-def _print_means(console: Console, scores: dict[str, Scores]) -> None:
+def _print_means(console: Console, scores: Mapping[str, Scores | Totals]) -> None:
     table = make_table("metric", numbers=("mean", "scored", "failed", "empty", "images", "truncated"))
     for name, part in scores.items():
         counts = (part.n_scored, part.n_failed, part.n_empty, part.n_unique_images, part.n_truncated)
@@ -79,7 +84,7 @@ def _print_means(console: Console, scores: dict[str, Scores]) -> None:
 
 
 def _ranks(
-    scores: dict[str, Scores], standings: dict[str, Standing], calibration: Path | None
+    scores: Mapping[str, Scores], standings: dict[str, Standing], calibration: Path | None
 ) -> list[str] | None:
     """Rank of each row among right captions; None for one row, several metrics, or no calibration."""
     if len(scores) != 1 or not standings:
@@ -92,7 +97,7 @@ def _ranks(
 
 
 def _print_rows(
-    console: Console, run: ScoringRun, scores: dict[str, Scores], ranks: list[str] | None
+    console: Console, run: ScoringRun, scores: Mapping[str, Scores], ranks: list[str] | None
 ) -> None:
     from rich.text import Text
 

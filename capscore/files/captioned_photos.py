@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ..errors import InputError, Setting
 from .image_folder import IMAGE_SUFFIXES
-from .read import EXPECTED, KINDS, open_rows, text_lines
+from .read import EXPECTED, KINDS, open_rows, parquet_parts, text_lines
 from .row_source import RowSource
 from .rows_in_memory import RowsInMemory
 
@@ -31,7 +31,8 @@ def open_captions(path: str | Path, *, split: str | None = None) -> RowSource:
         InputError: There is nothing to read; says what was expected.
     """
     path = Path(path)
-    if not os.path.isdir(path) or _is_data_set(path):  # False for a name that no folder can have
+    # isdir is False for a name that no folder can have
+    if not os.path.isdir(path) or _is_data_set(path) or parquet_parts(path):
         return open_rows(path, split=split)
     if split is not None:
         raise InputError(

@@ -196,7 +196,13 @@ class RowsWithReferences(RowSource):
         if columns is not None:
             wanted = [name for name in columns if name not in self._new]
             inner = list(dict.fromkeys([*wanted, self._key_column]))
-        for chunk in self._rows.chunks(size, inner):
+        return self._with_references(self._rows.chunks(size, inner))
+
+    def span(self, size: int, start: int, stop: int) -> Iterator[Chunk]:
+        return self._with_references(self._rows.span(size, start, stop))
+
+    def _with_references(self, chunks: Iterator[Chunk]) -> Iterator[Chunk]:
+        for chunk in chunks:
             keys = [self._key(value) for value in chunk.values(self._key_column)]
             kept: list[Any] = [
                 None if chunk.start + row in self._faults else self._annotations.references[key or ""]

@@ -53,9 +53,9 @@ def open_rows(path: str | Path, *, split: str | None = None) -> RowSource:
     """Open a file of rows. A text file is read here, once and to its end, so that errors in it come early.
 
     Args:
-        path: JSONL, JSON (a list of objects), CSV, TSV or Parquet file, folder of a saved data set, named
-            pipe, or "-" for standard input. The suffix tells the kind, or the content where there is no
-            suffix. Text may be gzipped (.gz).
+        path: JSONL, JSON (a list of objects), CSV, TSV or Parquet file, folder of Parquet files that are
+            parts of one table, folder of a saved data set, named pipe, or "-" for standard input. The suffix
+            tells the kind, or the content where there is no suffix. Text may be gzipped (.gz).
         split: Split of a saved data set that has several.
 
     Raises:
@@ -65,7 +65,8 @@ def open_rows(path: str | Path, *, split: str | None = None) -> RowSource:
     path = Path(path)
     _refuse_impossible(path)
     if path.is_dir():
-        return _SavedDataset(path, split)
+        parts = parquet_parts(path)
+        return _Parquet(path, parts) if parts and split is None else _SavedDataset(path, split)
     if split is not None:
         raise InputError(
             Setting("split", split), f" goes with the folder of a saved data set; {path} is a file"
@@ -159,14 +160,18 @@ class _TextSource(RowSource):
             raise InputError(f"{path} {what}")
         self.columns = list(names)
 
-    def _rows(self) -> Iterator[tuple[int | None, dict[str, Any]]]:
-        for place in self._blocks:
+    def _rows(self, start: int) -> Iterator[tuple[int | None, dict[str, Any]]]:
+        first, inside = divmod(start, _BLOCK_ROWS)
+        for place in self._blocks[first:]:
             self._kept.seek(place)
-            yield from pickle.load(self._kept)
+            yield from pickle.load(self._kept)[inside:]
+            inside = 0
 
     def chunks(self, size: int, columns: Sequence[str] | None = None) -> Iterator[Chunk]:
-        start = 0
-        for numbered in _batched(self._rows(), size):
+        return self.span(size, 0, self.n_rows)
+
+    def span(self, size: int, start: int, stop: int) -> Iterator[Chunk]:
+        for numbered in _batched(itertools.islice(self._rows(start), stop - start), size):
             lines = [line for line, _ in numbered if line is not None]
             yield Chunk(start, lines or None, [row for _, row in numbered])
             start += len(numbered)
@@ -185,28 +190,69 @@ def _batched(rows: Iterable[Any], size: int) -> Iterator[list[Any]]:
         yield batch
 
 
+def parquet_parts(folder: Path) -> list[Path]:
+    """The files of a folder that holds Parquet files alone, in the order of their names; else none."""
+    with suppress(OSError):
+        names = sorted(one for one in os.listdir(folder) if one[0] not in "._")
+        if names and all(name.lower().endswith(".parquet") for name in names):
+            return [folder / name for name in names]
+    return []
+
+
 class _Parquet(ArrowSource):
-    def __init__(self, path: Path):
+    """One file, or the parts of a folder in the order of their names."""
+
+    def __init__(self, path: Path, parts: Sequence[Path] = ()):
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        try:
-            self._file = pq.ParquetFile(local_file(path), pre_buffer=False)
-            about, schema = self._file.metadata, self._file.schema_arrow
-            size = sum(about.row_group(group).total_byte_size for group in range(about.num_row_groups))
-        except (pa.ArrowException, OSError, ValueError) as error:  # ValueError: names that are not UTF-8
-            raise InputError(f"{path} is not a Parquet file that can be read: {error}") from None
-        super().__init__(path, schema, about.num_rows, size)
+        self._parts = [*parts] or [local_file(path)]
+        self._sizes: list[list[int]] = []  # rows of each row group of each part
+        schema, size = None, 0
+        for part in self._parts:
+            try:
+                with pq.ParquetFile(part, pre_buffer=False) as file:
+                    groups = [file.metadata.row_group(group) for group in range(file.num_row_groups)]
+                    self._sizes.append([group.num_rows for group in groups])
+                    size += sum(group.total_byte_size for group in groups)
+                    own = file.schema_arrow
+            except (pa.ArrowException, OSError, ValueError) as error:  # ValueError: names that are not UTF-8
+                raise InputError(
+                    f"{part if parts else path} is not a Parquet file that can be read: {error}"
+                ) from None
+            if schema is None:
+                schema = own
+            elif not own.equals(schema):
+                raise InputError(
+                    f"{part} has other columns than {self._parts[0]}: {own.names}, expected {schema.names}, "
+                    "of the same types; parts of one folder are read as one table"
+                )
+        super().__init__(path, schema, sum(map(sum, self._sizes)), size)
 
-    def _tables(self, size: int, columns: Sequence[str] | None) -> Iterator[pa.Table]:
+    def _tables(self, size: int, columns: Sequence[str] | None, start: int, stop: int) -> Iterator[pa.Table]:
         import pyarrow as pa
+        import pyarrow.parquet as pq
 
-        try:
-            for batch in self._file.iter_batches(batch_size=size, columns=columns):
-                if batch.num_rows:
-                    yield pa.Table.from_batches([batch])
-        except (pa.ArrowException, OSError) as error:
-            raise InputError(f"{self.path} cannot be read to its end: {error}") from None
+        first = 0  # row that a part or a row group begins with
+        for part, sizes in zip(self._parts, self._sizes, strict=True):
+            groups, begins = [], 0
+            for group, n_rows in enumerate(sizes):
+                if first < stop and first + n_rows > start:
+                    begins = begins if groups else first
+                    groups.append(group)
+                first += n_rows
+            if not groups:
+                continue
+            at = begins
+            try:
+                with pq.ParquetFile(part, pre_buffer=False) as file:
+                    for batch in file.iter_batches(batch_size=size, row_groups=groups, columns=columns):
+                        low, high = max(0, start - at), min(batch.num_rows, stop - at)
+                        at += batch.num_rows
+                        if low < high:
+                            yield pa.Table.from_batches([batch.slice(low, high - low)])
+            except (pa.ArrowException, OSError) as error:
+                raise InputError(f"{self.path} cannot be read to its end: {error}") from None
 
 
 class _SavedDataset(ArrowSource):
@@ -238,7 +284,7 @@ class _SavedDataset(ArrowSource):
         n_bytes = loaded.data.nbytes / max(loaded.data.num_rows, 1) * len(loaded)
         super().__init__(path, loaded.features.arrow_schema, len(loaded), n_bytes)
 
-    def _tables(self, size: int, columns: Sequence[str] | None) -> Iterator[pa.Table]:
+    def _tables(self, size: int, columns: Sequence[str] | None, start: int, stop: int) -> Iterator[pa.Table]:
         import pyarrow as pa
 
         dataset, schema = self._dataset, self._schema
@@ -247,8 +293,8 @@ class _SavedDataset(ArrowSource):
                 dataset.select_columns([*columns]),
                 pa.schema([schema.field(n) for n in columns]),
             )
-        for start in range(0, self.n_rows, size):
-            yield dataset[start : start + size].cast(schema)
+        for first in range(start, stop, size):
+            yield dataset[first : min(first + size, stop)].cast(schema)
 
 
 def _open_bytes(path: Path) -> io.BufferedIOBase:

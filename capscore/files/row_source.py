@@ -51,6 +51,15 @@ class Chunk:
         """The rows as dicts; values that Python cannot represent are text."""
         return table_rows(self.table) if self.rows is None else self.rows
 
+    def part(self, start: int, stop: int) -> Chunk:
+        """The rows from `start` to before `stop`, counted from the chunk's first."""
+        return Chunk(
+            self.start + start,
+            None if self.lines is None else self.lines[start:stop],
+            None if self.rows is None else self.rows[start:stop],
+            None if self.rows is not None else self.table.slice(start, stop - start),
+        )
+
     def arrow(self, schema: pa.Schema) -> pa.Table:
         """The rows as a table of a schema that has the columns of `RowSource.schema`."""
         import pyarrow as pa
@@ -91,6 +100,15 @@ class RowSource(ABC):
             size: Largest number of rows of a chunk.
             columns: Columns that are needed; others may be missing from the chunks. None for all.
         """
+
+    def span(self, size: int, start: int, stop: int) -> Iterator[Chunk]:
+        """The rows from `start` to before `stop`, in order, at most `size` at a time."""
+        for chunk in self.chunks(size):
+            if chunk.start >= stop:
+                return
+            first, last = max(0, start - chunk.start), min(len(chunk), stop - chunk.start)
+            if first < last:
+                yield chunk.part(first, last)
 
     @abstractmethod
     def schema(self) -> pa.Schema:
@@ -140,13 +158,21 @@ class ArrowSource(RowSource):
         return self._schema
 
     def chunks(self, size: int, columns: Sequence[str] | None = None) -> Iterator[Chunk]:
-        start = 0
-        for table in self._tables(max(1, min(size, int(CHUNK_BYTES / max(self._row_bytes, 1)))), columns):
+        return self._chunks(size, columns, 0, self.n_rows)
+
+    def span(self, size: int, start: int, stop: int) -> Iterator[Chunk]:
+        return self._chunks(size, None, start, stop)
+
+    def _chunks(self, size: int, columns: Sequence[str] | None, start: int, stop: int) -> Iterator[Chunk]:
+        size = max(1, min(size, int(CHUNK_BYTES / max(self._row_bytes, 1))))
+        for table in self._tables(size, columns, start, stop):
             yield Chunk(start, None, table=table)
             start += table.num_rows
 
     @abstractmethod
-    def _tables(self, size: int, columns: Sequence[str] | None) -> Iterator[pa.Table]: ...
+    def _tables(
+        self, size: int, columns: Sequence[str] | None, start: int, stop: int
+    ) -> Iterator[pa.Table]: ...
 
 
 def inferred_schema(source: RowSource) -> pa.Schema:

@@ -41,8 +41,11 @@ class RowsInMemory(RowSource):
         return self.path
 
     def chunks(self, size: int, columns: Sequence[str] | None = None) -> Iterator[Chunk]:
-        for start in range(0, self.n_rows, size):
-            yield Chunk(start, None, [*self._kept[start : start + size]])
+        return self.span(size, 0, self.n_rows)
+
+    def span(self, size: int, start: int, stop: int) -> Iterator[Chunk]:
+        for first in range(start, stop, size):
+            yield Chunk(first, None, [*self._kept[first : min(first + size, stop)]])
 
     def schema(self) -> pa.Schema:
         return inferred_schema(self)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import InputError, ResultWriteError, Setting
 from .formula_cells import without_formula
 from .plain_values import json_text, plain
-from .read import KINDS
+from .read import KINDS, parquet_parts
 from .row_source import ArrowSource, Chunk, RowSource, extended_schema
 
 if TYPE_CHECKING:
@@ -169,13 +169,16 @@ def summary_path(path: Path) -> Path:
     return path.with_name(f"{path.name.removesuffix(suffix)}.summary.json")
 
 
-def check_output(output: str | Path, source: RowSource, *, force: bool = False) -> Path:
+def check_output(
+    output: str | Path, source: RowSource, *, force: bool = False, rows_per_file: int | None = None
+) -> Path:
     """Check that a result can be written, before any work is done; makes its folder.
 
     Args:
         output: Path of the result.
         source: Rows that the result will hold.
         force: Whether an earlier result may be replaced.
+        rows_per_file: Rows of each Parquet file of a folder; None for one file, or a saved data set.
 
     Returns:
         The path, with links followed.
@@ -192,8 +195,11 @@ def check_output(output: str | Path, source: RowSource, *, force: bool = False) 
         raise InputError(
             Setting("output", str(output)[:80]), f": no file can have this name: {reason}"
         ) from None
-    given, kind = Setting("output", Path(output)), output_kind(Path(output))
-    if output_kind(target) != kind:
+    given = Setting("output", Path(output))
+    kind = output_kind(Path(output)) if rows_per_file is None else "parts"
+    if kind == "parts":
+        _check_parts(target, given)
+    elif output_kind(target) != kind:
         raise InputError(given, f" is a link to {target}, whose name asks for another kind of file")
     if target == Path(os.path.realpath(source.path)):
         raise InputError(given, " is the input; the result needs a name of its own")
@@ -202,17 +208,21 @@ def check_output(output: str | Path, source: RowSource, *, force: bool = False) 
             replaceable = target.is_dir() and ((target / "state.json").is_file() or not any(target.iterdir()))
             if not replaceable:
                 raise InputError(given, " exists and is not a saved data set; it is left alone")
-        elif not target.is_file():
+        elif kind != "parts" and not target.is_file():
             raise InputError(given, " exists and is not a regular file")
     if not force:
         for place, what in ((target, ""), (summary_path(target), f": its summary {summary_path(target)}")):
             if place.exists():
                 raise InputError(given, f"{what} exists; ", Setting("force", True), " overwrites it")
     partial = partial_path(target)
-    ours = partial.is_dir() and any((partial / name).is_file() for name in ("state.json", _STREAM))
-    if partial.exists() and (not ours if kind == "dataset" else not partial.is_file()):
+    ours = partial.is_file()
+    if kind == "dataset":
+        ours = any((partial / name).is_file() for name in ("state.json", _STREAM))
+    elif kind == "parts":
+        ours = _is_parts(partial)
+    if partial.exists() and not ours:
         raise InputError(given, f" is first written to {partial}, which is something else; rename that")
-    if kind not in ("parquet", "dataset"):
+    if kind not in ("parquet", "parts", "dataset"):
         refuse_bytes(source, given, target.suffix)
     elif kind == "dataset":
         _refuse_unknown_types(source, given)
@@ -227,31 +237,55 @@ def check_output(output: str | Path, source: RowSource, *, force: bool = False) 
     return target
 
 
-def open_writer(path: Path, source: RowSource, columns: Mapping[str, type]) -> Writer:
+def _is_parts(folder: Path) -> bool:
+    return folder.is_dir() and (bool(parquet_parts(folder)) or not any(folder.iterdir()))
+
+
+def _check_parts(target: Path, given: Setting) -> None:
+    """Raise InputError unless a folder of Parquet files can have this name."""
+    if target.suffix.lower() in KINDS and target.suffix.lower() != ".parquet":
+        raise InputError(
+            given,
+            ": expected a name without a suffix, or with .parquet, for a folder of Parquet files (",
+            Setting("rows_per_file"),
+            ")",
+        )
+    if target.exists() and not _is_parts(target):
+        raise InputError(given, " exists and is not a folder of Parquet files alone; it is left alone")
+
+
+def open_writer(
+    path: Path, source: RowSource, columns: Mapping[str, type], *, rows_per_file: int | None = None
+) -> Writer:
     """Begin a result.
 
     Args:
         path: Path that `check_output` returned.
         source: Rows of the result; their columns come first and stay as they are.
         columns: Type of each new column, float or str.
+        rows_per_file: Rows of each Parquet file of a folder; None for one file, or a saved data set.
 
     Raises:
         ResultWriteError: The file cannot be begun.
         InputError: The input's columns do not fit the kind of file.
     """
-    writer = _make_writer(path, source, columns)
+    writer = _make_writer(path, source, columns, rows_per_file)
     writer.claim()
     return writer
 
 
-def _make_writer(path: Path, source: RowSource, columns: Mapping[str, type]) -> Writer:
-    kind = output_kind(path)
-    if kind in ("parquet", "dataset"):
+def _make_writer(
+    path: Path, source: RowSource, columns: Mapping[str, type], rows_per_file: int | None
+) -> Writer:
+    kind = output_kind(path) if rows_per_file is None else "parts"
+    if kind in ("parquet", "dataset", "parts"):
         import pyarrow as pa
 
         types = {name: pa.float64() if of is float else pa.string() for name, of in columns.items()}
         before = source.schema()
         after = extended_schema(before, types)
+        if rows_per_file is not None:
+            return _PartsWriter(path, before, after, rows_per_file)
         return (_ParquetWriter if kind == "parquet" else _DatasetWriter)(path, before, after)
     if kind in ("csv", "tsv"):
         return _CsvWriter(path, [*source.columns, *columns], "\t" if kind == "tsv" else ",")
@@ -374,6 +408,82 @@ class _ParquetWriter(Writer):
             self.partial.unlink()
 
 
+class _PartsWriter(Writer):
+    """Writes a folder of Parquet files, each with the same number of rows, the last one with the rest."""
+
+    def __init__(self, path: Path, before: pa.Schema, after: pa.Schema, rows_per_file: int):
+        super().__init__(path)
+        self._before, self._after, self._size = before, after, rows_per_file
+        self._file: Any = None
+        self._writer: Any = None
+        self._rows = self._number = 0  # rows in the part that is open, parts that were begun
+        with self._errors_named():
+            if self.partial.exists():
+                shutil.rmtree(self.partial)
+            self.partial.mkdir()
+
+    def _write(self, chunk: Chunk, columns: dict[str, list[Any]]) -> None:
+        self._broken = True
+        start = 0
+        while start < len(chunk):
+            if self._writer is None:
+                self._begin_part()
+            stop = min(len(chunk), start + self._size - self._rows)
+            values = {name: cells[start:stop] for name, cells in columns.items()}
+            table = _joined(chunk.part(start, stop), values, self._before, self._after)
+            self._writer.write_table(table, row_group_size=table.num_rows)
+            self._rows += table.num_rows
+            start = stop
+            if self._rows == self._size:
+                self._end_part()
+        self._broken = False
+
+    def _begin_part(self) -> None:
+        import pyarrow.parquet as pq
+
+        self._file = open(self.partial / f"part-{self._number:06d}.parquet", "xb")
+        self._writer = pq.ParquetWriter(self._file, self._after)
+        self._number, self._rows = self._number + 1, 0
+
+    def _end_part(self) -> None:
+        self._writer.close()
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
+        self._writer = self._file = None
+
+    def _close(self, about: dict[str, Any]) -> None:
+        self._broken = True
+        if self._writer is not None:
+            self._end_part()
+        self._broken = False
+
+    def _rename(self) -> None:
+        _replace_folder(self.partial, self.path)
+
+    def _discard(self) -> None:
+        for open_file in (self._writer, self._file):
+            with suppress(Exception):  # the disk is full still; the folder goes anyway
+                open_file.close()
+        shutil.rmtree(self.partial, ignore_errors=True)
+
+
+def _replace_folder(new: Path, path: Path) -> None:
+    """Give a folder its name; a folder that had it is removed once the new one is there."""
+    if not path.exists():
+        os.rename(new, path)
+        return
+    old = Path(tempfile.mkdtemp(prefix=f"{path.name}.old.", dir=path.parent))
+    os.rename(path, old / path.name)
+    try:
+        os.rename(new, path)
+    except OSError:
+        os.rename(old / path.name, path)
+        raise
+    finally:
+        shutil.rmtree(old, ignore_errors=True)
+
+
 class _DatasetWriter(Writer):
     """Writes one Arrow file into a folder, with the files beside it that `save_to_disk` writes."""
 
@@ -422,18 +532,7 @@ class _DatasetWriter(Writer):
         self._broken = False
 
     def _rename(self) -> None:
-        if not self.path.exists():
-            os.rename(self.partial, self.path)
-            return
-        old = Path(tempfile.mkdtemp(prefix=f"{self.path.name}.old.", dir=self.path.parent))
-        os.rename(self.path, old / self.path.name)
-        try:
-            os.rename(self.partial, self.path)
-        except OSError:
-            os.rename(old / self.path.name, self.path)
-            raise
-        finally:
-            shutil.rmtree(old, ignore_errors=True)
+        _replace_folder(self.partial, self.path)
 
     def _discard(self) -> None:
         for close in (self._writer.close, self._file.close):

@@ -94,6 +94,11 @@ class Scores:
         return int(self.truncated.sum())
 
     @property
+    def first_truncated(self) -> int:
+        """The first row with a text that was cut; 0 if there is none."""
+        return int(self.truncated.argmax()) if len(self) else 0
+
+    @property
     def n_failed(self) -> int:
         """Number of rows that could not be scored; empty captions are not among them."""
         return len(self.failures)
@@ -221,6 +226,23 @@ class PreparedRows:
         kept = ~self.empty if self.skips_empty else np.ones(len(self), dtype=bool)
         kept[list(self.failures)] = False
         return kept
+
+    def part(self, start: int, stop: int) -> PreparedRows:
+        """The rows from `start` to before `stop`."""
+        here = slice(start, stop)
+        return PreparedRows(
+            values={name: values[here] for name, values in self.values.items()},
+            candidates=None if self.candidates is None else self.candidates[here],
+            references=None if self.references is None else self.references[here],
+            image_keys=self.image_keys[here],
+            truncated=self.truncated[here],
+            n_references=self.n_references[here],
+            languages=self.languages[here],
+            failures={row - start: text for row, text in self.failures.items() if start <= row < stop},
+            empty=self.empty[here],
+            skips_empty=self.skips_empty,
+            details=None if self.details is None else self.details[here],
+        )
 
     @classmethod
     def concatenate(cls, parts: Sequence[PreparedRows]) -> PreparedRows:
@@ -378,6 +400,11 @@ class Scorer(ABC):
     def scores_empty_references(self) -> bool:
         """Whether a reference may be empty."""
         return False
+
+    @property
+    def compares_rows(self) -> bool:
+        """Whether a result depends on several rows at once, so that a stream cannot be scored as it comes."""
+        return self.waits
 
     @property
     def known_as(self) -> str:

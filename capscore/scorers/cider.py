@@ -145,6 +145,10 @@ class CIDEr(ReferenceScorer):
         super().__init__(empty=empty, per_row=per_row)
         self.consensus = Consensus(document_frequencies, variant)
 
+    @property
+    def compares_rows(self) -> bool:
+        return self.consensus.given is None
+
     def language_problem(self, code: str) -> str:
         return self.consensus.language_problem(code)
 
@@ -169,6 +173,10 @@ class CIDErD(ReferenceScorer):
     ):
         super().__init__(empty=empty, per_row=per_row)
         self.consensus = Consensus(document_frequencies)
+
+    @property
+    def compares_rows(self) -> bool:
+        return self.consensus.given is None
 
     def language_problem(self, code: str) -> str:
         return self.consensus.language_problem(code)

@@ -65,6 +65,10 @@ class CLIPCIDEr(BackboneScorer):
     def constants(self) -> dict[str, object]:
         return {"clip": self.clip, "w": self.backbone.w}
 
+    @property
+    def compares_rows(self) -> bool:
+        return self.consensus.given is None
+
     def language_problem(self, code: str) -> str:
         return self.consensus.language_problem(code)
 

@@ -15,6 +15,10 @@ class ROUGEL(ReferenceScorer):
 
     metric = "rouge_l"
 
+    @property
+    def compares_rows(self) -> bool:
+        return False
+
     def _compare(self, texts: Texts) -> Compared:
         from .formulas.rouge_l import BETA, rouge_l
 

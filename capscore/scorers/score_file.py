@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError, LanguageWarning, Setting, TruncationWarning
@@ -20,9 +20,9 @@ from ..files.write import Writer
 from .backbone_scorer import BackboneScorer
 from .input_rows import empty_caption, is_empty
 from .options import own_options
+from .tally import Tally, Totals
 
 if TYPE_CHECKING:
-    from ..backbones.base import Backbone
     from ..embedding.embedder import Embedder
     from .base import PreparedRows, Scorer, Scores
 
@@ -81,10 +81,21 @@ def load_scorers(
     return [made[metric] for metric in metrics]
 
 
-def check_rows_first(source: RowSource, names: ColumnNames, folder: ImageFolder) -> None:
+def check_rows_first(
+    source: RowSource,
+    names: ColumnNames,
+    folder: ImageFolder,
+    spans: Iterable[tuple[int, int]] | None = None,
+) -> None:
     """Check before hours of work that rows have what is needed, and that images with a name exist.
 
     Images that are stored in the file are not read here.
+
+    Args:
+        source: The rows.
+        names: Names of the columns to read.
+        folder: Folder of the images.
+        spans: First row, and first row after it, of each part that is checked; None for all rows.
 
     Raises:
         InputError: The first row with a fault; names it.
@@ -94,7 +105,11 @@ def check_rows_first(source: RowSource, names: ColumnNames, folder: ImageFolder)
         column = None
     if column is None and isinstance(source, ArrowSource):
         return
-    for chunk in source.chunks(CHUNK_ROWS, None if column is None else [column]):
+    if spans is None:
+        chunks = source.chunks(CHUNK_ROWS, None if column is None else [column])
+    else:
+        chunks = (chunk for start, stop in spans for chunk in source.span(CHUNK_ROWS, start, stop))
+    for chunk in chunks:
         problems = known_problems(chunk, source, names)
         if column is not None:
             find_images(chunk, column, folder, problems)
@@ -127,6 +142,8 @@ class ScoringRun:
         on_error: "raise" or "skip".
         say: Function that gets a line wherever the person who waits should know something.
         spell: Function that spells the options that errors of rows mention.
+        keeps_rows: Whether `results` has the numbers of each row; without them memory does not grow with the
+            number of rows, unless a metric waits.
 
     Attributes:
         rows_done: Number of rows that were scored, and written if there is a writer.
@@ -146,6 +163,7 @@ class ScoringRun:
         on_error: str = "raise",
         say: Callable[[str], None] = lambda message: None,
         spell: Callable[[Setting], str] = str,
+        keeps_rows: bool = True,
     ):
         self.source, self.names, self.folder, self.scorers = source, names, folder, scorers
         self.language, self.on_error, self.say, self.spell = language, on_error, say, spell
@@ -155,6 +173,8 @@ class ScoringRun:
         self.failures: dict[int, tuple[int | None, str]] = {}
         self._prepared: dict[str, list[PreparedRows]] = {scorer.metric: [] for scorer in scorers}
         self._scores: dict[str, Scores] | None = None
+        keeps = keeps_rows or self.waits
+        self._tallies = None if keeps else {scorer.metric: Tally(scorer) for scorer in scorers}
         self._told: set[tuple[str, str]] = set()
 
     def run(
@@ -163,22 +183,34 @@ class ScoringRun:
         columns: dict[str, tuple[str, str]],
         signals: Signals,
         advance: Callable[[int], None] = lambda count: None,
+        prepare: Callable[[Chunk], dict[str, PreparedRows]] | None = None,
     ) -> None:
         """Score all rows, and write them as they come, or, where a metric waits, after the last was read.
+
+        Args:
+            writer: Writer of the result, or None.
+            columns: New columns, as `result_columns` gave them.
+            signals: Signals of the command.
+            advance: Function that is told the number of rows that were done.
+            prepare: Function that has the rows of a chunk measured already; None measures them here.
 
         Raises:
             InputError: A row cannot be scored and on_error="raise"; names row and line.
             ResultWriteError: The result cannot be written.
             Interrupted: A signal came. What was written before is whole.
         """
-        if self.source.n_rows > CHUNK_ROWS and any(scorer.empty == "raise" for scorer in self.scorers):
+        if prepare is None and self.source.n_rows > CHUNK_ROWS and self._refuses_empty():
             check_no_caption_is_empty(self.source, self.names.candidate)
         for chunk in self.source.chunks(CHUNK_ROWS):
-            prepared = self._prepare(chunk)
-            scores = {} if self.waits else self._finished(prepared)
+            prepared = (prepare or self.prepare)(chunk)
+            self.tell_about_languages(prepared)
+            scores = {} if self.waits else self.finish(prepared)
             with signals.held():
                 for metric, part in prepared.items():
-                    self._prepared[metric].append(part)
+                    if self._tallies is None:
+                        self._prepared[metric].append(part)
+                    else:
+                        self._tallies[metric].add(part, scores[metric])
                 if not self.waits:
                     self._write(writer, columns, chunk, scores, 0)
             advance(len(chunk))
@@ -188,17 +220,45 @@ class ScoringRun:
                 with signals.held():
                     self._write(writer, columns, chunk, scores, chunk.start)
 
+    def prepare_span(
+        self, start: int, stop: int, advance: Callable[[int], None] = lambda count: None
+    ) -> dict[str, PreparedRows]:
+        """Measure the rows from `start` to before `stop`, without finishing them.
+
+        Raises:
+            InputError: A row cannot be scored and on_error="raise"; names row and line.
+        """
+        from .base import PreparedRows
+
+        parts: dict[str, list[PreparedRows]] = {scorer.metric: [] for scorer in self.scorers}
+        for chunk in self.source.span(CHUNK_ROWS, start, stop):
+            for metric, rows in self.prepare(chunk).items():
+                parts[metric].append(rows)
+            advance(len(chunk))
+        return {metric: PreparedRows.concatenate(rows) for metric, rows in parts.items()}
+
+    def _refuses_empty(self) -> bool:
+        return any(scorer.empty == "raise" for scorer in self.scorers)
+
+    def results(self) -> Mapping[str, Scores | Totals]:
+        """Scores of all rows per metric, or their means and counts if rows are not kept; after `run`."""
+        if self._tallies is None:
+            return self.scores()
+        found = {metric: tally.totals() for metric, tally in self._tallies.items()}
+        return {metric: totals for metric, totals in found.items() if totals is not None}
+
     def scores(self) -> dict[str, Scores]:
-        """Scores of all rows per metric; after `run`."""
+        """Scores of all rows per metric; after `run`, if rows are kept."""
         from .base import PreparedRows
 
         if self._scores is None:
-            self._scores = self._finished(
+            self._scores = self.finish(
                 {metric: PreparedRows.concatenate(parts) for metric, parts in self._prepared.items()}
             )
         return self._scores
 
-    def _finished(self, prepared: Mapping[str, PreparedRows]) -> dict[str, Scores]:
+    def finish(self, prepared: Mapping[str, PreparedRows]) -> dict[str, Scores]:
+        """Prepared rows of each metric → their scores."""
         return {scorer.metric: scorer.finish(prepared[scorer.metric]) for scorer in self.scorers}
 
     def _write(
@@ -210,12 +270,17 @@ class ScoringRun:
         first: int,
     ) -> None:
         """Write the rows of a chunk, whose scores begin at row `first`, and note its failures."""
-        errors = self._note_failures(chunk, scores, first)
+        errors = self.note_failures(chunk, scores, first)
         if writer is not None:
-            writer.write(chunk, _column_values(columns, scores, errors, first))
+            writer.write(chunk, column_values(columns, scores, errors, first))
         self.rows_done += len(chunk)
 
-    def _prepare(self, chunk: Chunk) -> dict[str, PreparedRows]:
+    def prepare(self, chunk: Chunk) -> dict[str, PreparedRows]:
+        """Measure the rows of a chunk for each metric.
+
+        Raises:
+            InputError: A row cannot be scored and on_error="raise"; names row and line.
+        """
         inputs = read_inputs(chunk, self.source, self.names, self.folder)
         found = {}
         for scorer in self.scorers:
@@ -247,36 +312,36 @@ class ScoringRun:
             empty[list(told)] = False  # each row is counted once
             failures = {**prepared.failures, **told}
             found[scorer.metric] = dataclasses.replace(prepared, failures=failures, empty=empty)
-            if isinstance(scorer, BackboneScorer):
-                self._tell_about_languages(scorer.backbone, prepared.languages)
         return found
 
-    def _tell_about_languages(self, backbone: Backbone, languages: list[str]) -> None:
-        if backbone.languages is None:
-            return
-        strange = sorted(set(languages) - {""} - backbone.languages)
-        new = [language for language in strange if (backbone.name, language) not in self._told]
-        self._told.update((backbone.name, language) for language in new)
-        if new:
-            self.say(
-                f"backbone {backbone.name} was not trained on {', '.join(new)} (it knows "
-                f"{', '.join(sorted(backbone.languages))}): scores in these languages mean little"
-            )
+    def tell_about_languages(self, prepared: Mapping[str, PreparedRows]) -> None:
+        """Say once for each language that a backbone was not trained on it."""
+        for scorer in self.scorers:
+            if not isinstance(scorer, BackboneScorer) or scorer.backbone.languages is None:
+                continue
+            backbone, known = scorer.backbone, scorer.backbone.languages
+            strange = sorted(set(prepared[scorer.metric].languages) - {""} - known)
+            new = [language for language in strange if (backbone.name, language) not in self._told]
+            self._told.update((backbone.name, language) for language in new)
+            if new:
+                self.say(
+                    f"backbone {backbone.name} was not trained on {', '.join(new)} (it knows "
+                    f"{', '.join(sorted(known))}): scores in these languages mean little"
+                )
 
-    def tell_about_truncation(self, found: dict[str, Scores]) -> None:
+    def tell_about_truncation(self, found: Mapping[str, Scores | Totals]) -> None:
         """Say for each metric how many rows have a text that was cut."""
         for scorer in self.scorers:
             scores = found[scorer.metric]
             if scores.n_truncated and isinstance(scorer, BackboneScorer):
-                first = int(scores.truncated.argmax())
-                backbone = scorer.backbone
+                first, backbone = scores.first_truncated, scorer.backbone
                 self.say(
                     f"{scorer.metric}: {scores.n_truncated:,} of {len(scores):,} rows have a text longer "
                     f"than the {backbone.max_tokens} tokens of {backbone.name}; the rest of it was not seen "
                     f"(first such row: {first}, counted from 0)"
                 )
 
-    def _note_failures(self, chunk: Chunk, scores: dict[str, Scores], first: int) -> list[str | None]:
+    def note_failures(self, chunk: Chunk, scores: dict[str, Scores], first: int) -> list[str | None]:
         """What was wrong with each row of a chunk; names the metric where metrics failed differently."""
         errors: list[str | None] = [None] * len(chunk)
         for row in range(len(chunk)):
@@ -296,9 +361,17 @@ class ScoringRun:
         return errors
 
 
-def _column_values(
+def column_values(
     columns: dict[str, tuple[str, str]], scores: dict[str, Scores], errors: list[str | None], first: int
 ) -> dict[str, list[Any]]:
+    """The cells of the new columns, for as many rows as there are errors; None for a number that is missing.
+
+    Args:
+        columns: New columns, as `result_columns` gave them.
+        scores: Scores per metric.
+        errors: What was wrong with each row, or None.
+        first: Place of the first row in the scores.
+    """
     values: dict[str, list[Any]] = {}
     for name, (metric, component) in columns.items():
         if not metric:

@@ -1,0 +1,65 @@
+"""Scores a Parquet corpus on a Ray cluster: one loaded backbone per worker, parts of Parquet out.
+
+    python docs/score_with_ray.py corpus/ scored/ --metric mcs --backbone embedded --workers 2
+
+Without `--address` a cluster starts on this machine. Needs the extra `ray`.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import ray
+
+import capscore.ray
+
+
+def score_corpus(
+    corpus: str | Path, output: str | Path, *, workers: int, batch_rows: int = 256, gpus: float = 0, **options
+) -> int:
+    """Score every row of a Parquet file or folder, and write a folder of Parquet files.
+
+    Args:
+        corpus: Rows with the columns image (path, or bytes) and caption; or those of the metric.
+        output: Folder of the results.
+        workers: Number of workers, each with a backbone of its own.
+        batch_rows: Rows per batch.
+        gpus: GPUs of each worker.
+        **options: Arguments of `capscore.ray.Score`.
+
+    Returns:
+        Number of rows.
+    """
+    rows = ray.data.read_parquet(str(corpus), override_num_blocks=4 * workers)
+    scored = rows.map_batches(
+        capscore.ray.Score,
+        fn_constructor_kwargs=options,
+        batch_size=batch_rows,
+        compute=ray.data.ActorPoolStrategy(size=workers),
+        num_gpus=gpus or None,
+    )
+    scored.write_parquet(str(output))
+    return ray.data.read_parquet(str(output)).count()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("corpus", type=Path, help="Parquet file, or folder of Parquet files")
+    parser.add_argument("output", type=Path, help="folder of the results")
+    parser.add_argument("--metric", default="mcs")
+    parser.add_argument("--backbone", default=None)
+    parser.add_argument("--language", default=None)
+    parser.add_argument("--images", type=Path, default=None, help="folder that names of images start from")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--gpus", type=float, default=0, help="GPUs of each worker")
+    parser.add_argument("--address", default=None, help="address of a running cluster")
+    given = vars(parser.parse_args())
+    ray.init(address=given.pop("address"))
+    corpus, output = given.pop("corpus"), given.pop("output")
+    options = {name: value for name, value in given.items() if value is not None}
+    print(f"{score_corpus(corpus, output, on_error='skip', **options):,} rows written to {output}")
+
+
+if __name__ == "__main__":
+    main()
