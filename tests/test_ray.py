@@ -42,7 +42,7 @@ def corpus(folder: Path, n_rows: int = 48, n_files: int = 4) -> pa.Table:
 
 def batch_of(table: pa.Table) -> dict[str, np.ndarray]:
     """As Ray Data gives it to a function."""
-    return {name: table.column(name).to_pandas().to_numpy() for name in table.column_names}
+    return {name: table.column(name).to_pandas().to_numpy().copy() for name in table.column_names}
 
 
 @needs_ray
@@ -93,6 +93,7 @@ def cluster(tmp_path_factory, monkeypatch):
     import ray
 
     monkeypatch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     path = ":".join([str(ROOT), *sys.path])
     ray.init(
         num_cpus=2,

@@ -74,9 +74,9 @@ def run_score(request: ScoreRequest) -> ScoreResult | None:
     from ..files.row_source import check_names_are_free
     from ..files.write import check_output
     from ..scorers.score_file import check_rows_first, result_columns
-    from .score_shared import measure_shards, quiet_unless_first, shared_work
+    from .score_shared import measure_shards, request_of_process, shared_work
 
-    request = quiet_unless_first(request)
+    request = request_of_process(request)
     with Signals() as signals:
         given = open_input(request)
         source = given.source
@@ -92,7 +92,7 @@ def run_score(request: ScoreRequest) -> ScoreResult | None:
             target = check_output(
                 request.output, source, force=request.force, rows_per_file=request.rows_per_file
             )
-        work = shared_work(request, source, target)
+        work = shared_work(request, target)
         if work is None:
             if request.on_error == "raise":
                 check_rows_first(source, given.names, given.folder)

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 from ..errors import Setting
 from ..files.launch import this_process
 from ..files.progress import progress_bar
-from ..files.streams import is_stream
+from ..files.streams import STANDARD_INPUT
 from ..scorers.options import options_of
 from .score_request import ScoreRequest
 from .terminal import UsageError, say
 
 if TYPE_CHECKING:
-    from ..files.row_source import RowSource
     from ..scorers.score_file import ScoringRun
     from ..scorers.shards import FinishedShards, SharedWork
 
@@ -25,30 +24,33 @@ if TYPE_CHECKING:
 _NEUTRAL = ("cache", "batch_size", "device", "progress", "allow_urls", "allow_private_urls")
 
 
-def quiet_unless_first(request: ScoreRequest) -> ScoreRequest:
-    """The request, without output in a process whose launch has another one that prints."""
-    return request if this_process().is_first else dataclasses.replace(request, quiet=True)
-
-
-def shared_work(request: ScoreRequest, source: RowSource, target: Path | None) -> SharedWork | None:
-    """This process's part in the work; None where one process scores all rows as they come.
+def request_of_process(request: ScoreRequest) -> ScoreRequest:
+    """The request, without output in a process whose launch has another one that prints.
 
     Raises:
         UsageError: Several processes have nowhere to meet, or cannot all read the input.
     """
     launch = this_process()
     if launch.world == 1 and request.shard_rows is None:
-        return None
-    if target is None:
+        return request
+    if request.output is None:
         raise UsageError(
             Setting("output"),
             f": {launch.world} processes share the work in a folder beside the result; give it a name",
         )
-    if is_stream(source.path):
+    if request.input is not None and (request.input == STANDARD_INPUT or request.input.is_fifo()):
         raise UsageError(
-            Setting("path", source.path),
+            Setting("path", request.input),
             ": shards need a file that can be read again; write the rows to one",
         )
+    return request if launch.is_first else dataclasses.replace(request, quiet=True)
+
+
+def shared_work(request: ScoreRequest, target: Path | None) -> SharedWork | None:
+    """This process's part in the work; None where one process scores all rows as they come."""
+    launch = this_process()
+    if target is None or (launch.world == 1 and request.shard_rows is None):
+        return None
     from ..scorers.shards import SharedWork
 
     return SharedWork(target, launch)

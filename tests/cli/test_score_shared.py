@@ -161,12 +161,12 @@ def test_a_run_that_was_stopped_is_taken_up_without_its_finished_shards(rows, tm
     wait_until(lambda: len(finished(folder)) >= 3, *both)
     for process in both:
         process.send_signal(number)
+    for process in both:
         process.wait(WAIT_S)
     before = finished(folder)
     assert 3 <= len(before) < 8 and not out.exists()
     # the times of finished shards stay: what is measured again is written again
-    seen = "import atexit, shutil; atexit.register(lambda: None)"
-    again = [begin(arguments, rank, port=2, before=f"{seen}\n{KEEP}") for rank in range(2)]
+    again = [begin(arguments, rank, port=2, before=KEEP) for rank in range(2)]
     assert [end(process)[0] for process in again] == [0, 0]
     after = finished(folder)
     assert {name: after[name] for name in before} == before and len(after) == 8
@@ -196,7 +196,8 @@ def test_the_same_job_started_twice(rows, tmp_path):
     """The second one stops in each of its processes, and says why; the first is not disturbed."""
     out, folder = tmp_path / "out.jsonl", tmp_path / "out.jsonl.shards"
     arguments = ["score", rows, *SMALL, "-o", out]
-    first = [begin(arguments, rank, seconds=0.3) for rank in range(2)]
+    go = tmp_path / "go"
+    first = [begin(arguments, rank, before=WAITING.format(go=str(go))) for rank in range(2)]
     wait_until(lambda: len(list(folder.glob("joined-*"))) == 2, *first)
     for rank in range(2):
         code, errors = end(begin(arguments, rank, port=2))
@@ -205,8 +206,20 @@ def test_the_same_job_started_twice(rows, tmp_path):
     # two processes with one number, as two tasks of a cluster that were given the same
     code, errors = end(begin(arguments, 1))
     assert code == 2 and "another run is at work on it (process 1 of 2" in errors
+    go.touch()
     assert [end(process)[0] for process in first] == [0, 0]
     assert len(scored(out)) == N_ROWS and not folder.exists()
+
+
+# no row is scored before a file is there
+WAITING = """
+class Waiting(Toy):
+    def encode_tokens(self, ids):
+        while not os.path.exists({go!r}):
+            time.sleep(0.01)
+        return super().encode_tokens(ids)
+Toy = Waiting
+"""
 
 
 def test_shards_of_other_work_are_kept_unless_forced(rows, tmp_path):
@@ -321,8 +334,7 @@ def test_a_damaged_shard(rows, tmp_path):
 )
 def test_what_cannot_be_shared(rows, arguments, variables, message):
     environment = {**os.environ, "RANK": "0", "WORLD_SIZE": "2", **variables}
-    done = Process(["-c", f"import io, sys\nsys.stdin = io.StringIO('')\n{program()}", "score", *arguments],
-                   cwd=rows.parent, env=environment)  # fmt: skip
+    done = Process(["-c", program(), "score", *arguments], cwd=rows.parent, env=environment)
     _, errors = done.communicate(WAIT_S)
     assert done.returncode != 0 and message in errors, errors
     assert not list(rows.parent.glob("out*"))
@@ -397,3 +409,25 @@ def test_a_folder_that_is_no_folder_of_parts(rows, tmp_path):
         code, errors = end(process)
         assert code == 2 and message in errors, errors
     assert (tmp_path / "kept" / "notes.txt").read_text() == "mine"
+
+
+def test_a_result_whose_rows_are_not_kept(rows, tmp_path):
+    """Beyond a million rows means and counts alone stay in memory; they are the same."""
+    texts = rows.read_text().splitlines()
+    long = {**json.loads(texts[9]), "caption": "red one two three four five six seven"}
+    rows.write_text("\n".join([*texts[:9], json.dumps(long), *texts[10:]]) + "\n")
+    options = ["score", rows, "--metric", "mcs,ref_clip_score", "--no-cache", "--shard-rows", "7"]
+    few = "import capscore.cli.score as score; score.KEPT_ROWS = 10"
+    kept = begin([*options, "-o", tmp_path / "kept.jsonl"], world=1)
+    not_kept = begin([*options, "-o", tmp_path / "not-kept.jsonl"], world=1, before=few)
+    codes = [end(process) for process in (kept, not_kept)]
+    assert [code for code, _ in codes] == [0, 0], codes
+    assert codes[0][1] == codes[1][1] and "first such row: 9, counted from 0" in codes[0][1]
+    assert (tmp_path / "kept.jsonl").read_bytes() == (tmp_path / "not-kept.jsonl").read_bytes()
+    one, other = metrics(tmp_path / "kept.summary.json"), metrics(tmp_path / "not-kept.summary.json")
+    for name, numbers in one.items():
+        numbers.pop("calibration", None)
+        assert [*numbers] == [*other[name]] and numbers["n_truncated"] == 1
+        for key, value in numbers.items():
+            expected = pytest.approx(value, abs=1e-9) if isinstance(value, float) else value
+            assert other[name][key] == expected, (name, key)
