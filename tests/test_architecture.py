@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "capscore"
-MOST_ENTRIES = 16
+MOST_ENTRIES = 17
 
 # From the ground up: a room imports from rooms on lower floors only. Rooms of one floor don't see each other.
 FLOORS = (

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from ..files.write import Writer
     from ..scorers.base import Scorer, Scores
     from ..scorers.calibration import Standing
+    from ..scorers.running_totals import Totals
     from ..scorers.score_file import ScoringRun
     from ..scorers.shards import FinishedShards
-    from ..scorers.tally import Totals
 
 KEPT_ROWS = 1_000_000  # of more, means and counts alone are in memory, where nothing needs each row
 

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from ..scorers.base import Scores
     from ..scorers.calibration import Standing
+    from ..scorers.running_totals import Totals
     from ..scorers.score_file import ScoringRun
-    from ..scorers.tally import Totals
 
 MOST_ROWS = 10  # of which each is shown
 _MOST_WIDTH = 36  # of columns of scores beside photo and caption, in 80 columns

@@ -235,7 +235,8 @@ class _Parquet(ArrowSource):
 
         first = 0  # row that a part or a row group begins with
         for part, sizes in zip(self._parts, self._sizes, strict=True):
-            groups, begins = [], 0
+            groups: list[int] = []
+            begins = 0
             for group, n_rows in enumerate(sizes):
                 if first < stop and first + n_rows > start:
                     begins = begins if groups else first

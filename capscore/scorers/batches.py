@@ -19,8 +19,8 @@ from ..files.rows_in_memory import RowsInMemory
 from .base import Scorer
 from .catalogue import IMAGES, METRICS, REFERENCES
 from .options import given_options, options_of, takes_options
+from .running_totals import RunningTotals
 from .score_file import ScoringRun, column_values, load_scorers, result_columns
-from .tally import Tally
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -118,7 +118,7 @@ class BatchScorer:
         }
         self._folder = ImageFolder(Path(images or "."), allow_urls=allow_urls)
         self._language, self._on_error = language, on_error
-        self._tallies = {scorer.metric: Tally(scorer) for scorer in self.scorers}
+        self._running = {scorer.metric: RunningTotals(scorer) for scorer in self.scorers}
         self._told: set[str] = set()
 
     def columns(self, given: Sequence[str]) -> ColumnNames:
@@ -192,12 +192,12 @@ class BatchScorer:
         run.tell_about_languages(prepared)
         scores = run.finish(prepared)
         for metric, part in scores.items():
-            self._tallies[metric].add(prepared[metric], part)
+            self._running[metric].add(prepared[metric], part)
         return column_values(new, scores, run.note_failures(chunk, scores, 0), 0)
 
     def summary(self) -> dict[str, dict[str, Any]]:
         """Means, counts and signature of the rows so far, per metric; {} without rows."""
-        found = {metric: tally.totals() for metric, tally in self._tallies.items()}
+        found = {metric: running.totals() for metric, running in self._running.items()}
         return {metric: {} if totals is None else totals.summary() for metric, totals in found.items()}
 
     def _say(self, message: str) -> None:

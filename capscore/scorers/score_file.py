@@ -20,7 +20,7 @@ from ..files.write import Writer
 from .backbone_scorer import BackboneScorer
 from .input_rows import empty_caption, is_empty
 from .options import own_options
-from .tally import Tally, Totals
+from .running_totals import RunningTotals, Totals
 
 if TYPE_CHECKING:
     from ..embedding.embedder import Embedder
@@ -174,7 +174,7 @@ class ScoringRun:
         self._prepared: dict[str, list[PreparedRows]] = {scorer.metric: [] for scorer in scorers}
         self._scores: dict[str, Scores] | None = None
         keeps = keeps_rows or self.waits
-        self._tallies = None if keeps else {scorer.metric: Tally(scorer) for scorer in scorers}
+        self._running = None if keeps else {scorer.metric: RunningTotals(scorer) for scorer in scorers}
         self._told: set[tuple[str, str]] = set()
 
     def run(
@@ -207,10 +207,10 @@ class ScoringRun:
             scores = {} if self.waits else self.finish(prepared)
             with signals.held():
                 for metric, part in prepared.items():
-                    if self._tallies is None:
+                    if self._running is None:
                         self._prepared[metric].append(part)
                     else:
-                        self._tallies[metric].add(part, scores[metric])
+                        self._running[metric].add(part, scores[metric])
                 if not self.waits:
                     self._write(writer, columns, chunk, scores, 0)
             advance(len(chunk))
@@ -242,9 +242,9 @@ class ScoringRun:
 
     def results(self) -> Mapping[str, Scores | Totals]:
         """Scores of all rows per metric, or their means and counts if rows are not kept; after `run`."""
-        if self._tallies is None:
+        if self._running is None:
             return self.scores()
-        found = {metric: tally.totals() for metric, tally in self._tallies.items()}
+        found = {metric: running.totals() for metric, running in self._running.items()}
         return {metric: totals for metric, totals in found.items() if totals is not None}
 
     def scores(self) -> dict[str, Scores]:

@@ -108,7 +108,7 @@ class Totals:
         }
 
 
-class Tally:
+class RunningTotals:
     """The summary of all rows of a metric, from scores that come in batches.
 
     Args:
@@ -148,14 +148,19 @@ class Tally:
         if not self._examples:
             return None
         examples = PreparedRows.concatenate([*self._examples.values()])
+        counts = self._counts
         return Totals(
-            self._scorer.metric,
-            {
+            metric=self._scorer.metric,
+            means={
                 name: total / self._numbers[name] if self._numbers[name] else math.nan
                 for name, total in self._sums.items()
             },
-            **self._counts,
+            n_items=counts["n_items"],
+            n_scored=counts["n_scored"],
+            n_failed=counts["n_failed"],
+            n_empty=counts["n_empty"],
             n_unique_images=self._photos.count(),
+            n_truncated=counts["n_truncated"],
             first_truncated=self._first_truncated,
             signature=self._scorer.finish(examples).signature,
         )
