@@ -43,12 +43,12 @@ def measure(quick: bool) -> list[Figure]:
     ratio = best[1] / best[2]
     enough = cores() >= 2
     return [
-        Figure(f"{count} photos with a caption: one process on one core", count / best[1], "{:.1f} rows/s"),
-        Figure("  two processes on a core each", count / best[2], "{:.1f} rows/s"),
+        Figure(f"{count} photos with a caption: one process on one core", count / best[1], "{:.1f}/s"),
+        Figure("  two processes on a core each", count / best[2], "{:.1f}/s"),
         Figure("  two ÷ one", ratio, "{:.2f}×", 1.7 if enough and not quick else None),
         Figure("  putting shards together ÷ measuring", merge / best[2], "{:.2%}", 0.03, at_most=True),
-        Figure("putting together, rows that are measured already", merged, "{:,.0f} rows/s"),
-        Figure("an embedding in the cache", stored, "{:,.0f} bytes"),
+        Figure("putting together, rows that are measured already", merged, "{:,.0f}/s"),
+        Figure("an embedding in the cache", stored, "{:,.0f} B"),
     ]
 
 
