@@ -36,9 +36,9 @@ class CaptionStatistics:
         words: Mean number of words between spaces; None without captions.
         characters: Mean number of characters; None without captions.
 
-    >>> count_captions([["Ein Hund", "Hund am Strand"], ["Zwei Kinder"], []])
-    CaptionStatistics(captions=3, photos=3, photos_with_1=1, photos_with_2=1, photos_with_3_or_more=0,
-                      words=2.3333333333333335, characters=11.0)
+    >>> found = count_captions([["Ein Hund", "Hund am Strand"], ["Zwei Kinder"], []])
+    >>> found.captions, found.photos, found.photos_with_2, round(found.words, 2), found.characters
+    (3, 3, 1, 2.33, 11.0)
     """
 
     captions: int

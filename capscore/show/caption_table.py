@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ..benchmark.caption_statistics import COUNTED, MEANS, CaptionTable, ConfigStatistics
-from ..benchmark.protocols.results import counted
+from ..benchmark.protocols.results import counted, notes_by_config
 from .benchmark_table import printable
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def remarks(table: CaptionTable) -> Iterator[str]:
         yield f"{', '.join(unspaced)}: written without spaces, so a caption counts as about one word."
     for source in dict.fromkeys(one.source for one in table.configs if one.source):
         yield f"published: {source}; where it differs, its numbers are shown."
-    for note in dict.fromkeys(note for one in table.configs for note in one.notes):
+    for note in notes_by_config([(one.config, note) for one in table.configs for note in one.notes]):
         yield f"note: {note}"
     reasons: dict[str, list[str]] = {}
     for config, reason in table.missing.items():

@@ -68,8 +68,8 @@ def remarks(run: SystemsRun) -> Iterator[str]:
         )
     for model in dict.fromkeys(filter(None, map(_published_model, run.metrics))):
         yield (
-            f"{model}: the best model of {published_citation()}, as published; its captions and the "
-            "references were split into words in another way."
+            f"published: {model}, the best model of {published_citation()}; its captions and the references "
+            "were split into words in another way."
         )
     if any(metric.agreement for metric in run.metrics):
         yield (
@@ -180,7 +180,7 @@ def _two_systems(run: SystemsRun, metric: SystemsMetric) -> TextTable:
     headings = ["language", *_photos(metric, None, "photos"), first, second, f"{second} − {first}", level]
     return TextTable(
         _title(metric),
-        tuple([*headings, model] if model else headings),
+        tuple([*headings, "published"] if model else headings),
         tuple(rows),
         bold=frozenset(bold),
     )
@@ -207,7 +207,7 @@ def _means(run: SystemsRun, metric: SystemsMetric) -> TextTable:
     headings = ["language", *_photos(metric, None, "photos"), *names]
     return TextTable(
         f"{_title(metric)}: means",
-        tuple([*headings, model] if model else headings),
+        tuple([*headings, "published"] if model else headings),
         tuple(rows),
         bold=frozenset(bold),
     )
@@ -238,7 +238,7 @@ def _agreement(metric: SystemsMetric) -> TextTable:
     """Correlations with people's gains."""
     return TextTable(
         f"{metric.metric}: agreement with side-by-side ratings",
-        ("language", "evaluations", *(NAMES[name] for name in CORRELATIONS)),
+        ("language", "pairs", *(NAMES[name] for name in CORRELATIONS)),
         tuple(
             (
                 name,

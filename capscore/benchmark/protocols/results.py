@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from ...statistics.bootstrap import Interval
@@ -66,3 +67,15 @@ def counted(n: int, what: str, plural: str | None = None) -> str:
     ('1 pair', '2 pairs', '1,164 queries')
     """
     return f"{n:,} {what if n == 1 else plural or what + 's'}"
+
+
+def notes_by_config(notes: Sequence[tuple[str, str]]) -> list[str]:
+    """Notes of configurations, those that say the same of several as one.
+
+    >>> notes_by_config([("de", "x (de, test) is short"), ("fr", "x (fr, test) is short"), ("fr", "late")])
+    ['x (de, fr, test) is short', 'late']
+    """
+    found: dict[str, list[str]] = {}
+    for config, note in notes:
+        found.setdefault(note.replace(f"({config},", "({},"), []).append(config)
+    return [note.replace("({},", f"({', '.join(configs)},") for note, configs in found.items()]

@@ -33,6 +33,7 @@ class MatchedRows:
         n_whole: Number of photos of the set.
         photos: Photos of which all systems have a caption, in the order of the set.
         captions: System → their captions.
+        is_published: Whether the set has as many rows as were published.
     """
 
     language: str
@@ -40,6 +41,7 @@ class MatchedRows:
     n_whole: int
     photos: list[Photo]
     captions: dict[str, list[str]]
+    is_published: bool = True
 
     def keep(self, kept: Sequence[bool]) -> MatchedRows:
         """The rows of some of the photos."""

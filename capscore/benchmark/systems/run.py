@@ -22,7 +22,7 @@ from ...scorers import scorer_class
 from ...scorers.signature import format_signature, parse_signature
 from ...statistics.agreement import SystemLevel, side_by_side
 from ...statistics.bootstrap import Interval, multiplicities, percentile_interval, resample
-from ..protocols.results import counted
+from ..protocols.results import counted, notes_by_config
 from ..run import COMPONENTS, heard, open_benchmark, start_run
 from ..tasks import TaskOptions
 from .captions import read_captions
@@ -252,6 +252,8 @@ def run_systems(
         run, keyed = start_run(builder, part, options)
         runs.append(run)
         found = match_captions(code, chosen[code], slug, keyed, read, common_rows=common_rows)
+        if builder.published(part).get("rows") != len(keyed):
+            found = dataclasses.replace(found, is_published=False)
         if len(found.photos) < found.n_whole:
             notes.append(f"{code}: {len(found.photos):,} of {found.n_whole:,} photos, those that all have")
         rows.append(found)
@@ -272,7 +274,7 @@ def run_systems(
         options=options,
         metrics=tuple(measured),
         evaluations=tuple(used),
-        notes=(*dict.fromkeys(note for run in runs for note in run.notes), *notes, *left),
+        notes=(*notes_by_config([(run.config, note) for run in runs for note in run.notes]), *notes, *left),
     )
 
 
@@ -351,7 +353,7 @@ def _of_language(
     if not kept.any():
         raise CapscoreError(f"{metric} has no score of any photo of {slug} · {rows.config}")
     names, values = list(columns), values[:, kept]
-    whole = len(rows.photos) == rows.n_whole and kept.all()
+    whole = rows.is_published and len(rows.photos) == rows.n_whole and kept.all()
     signature = next(iter(signatures.values()))
     return LanguageScores(
         language=rows.language,

@@ -10,8 +10,10 @@ import pytest
 
 import capscore
 from capscore import CapscoreError, InputError
+from capscore.benchmark.data.load import builder_class
 from capscore.benchmark.systems import Evaluation, run_systems
 from capscore.benchmark.tasks import TaskOptions
+from capscore.show.systems_by_language import tables
 from capscore.statistics.bootstrap import multiplicities
 
 from ...datasets_scripts.conftest import _own_cache
@@ -100,6 +102,22 @@ def test_the_order_of_rows_and_of_systems_does_not_matter(folder, tmp_path):
                 assert one.difference == pytest.approx(sign * same.difference, abs=1e-9)
                 ends = sorted([sign * same.interval.low, sign * same.interval.high])
                 assert [one.interval.low, one.interval.high] == pytest.approx(ends, abs=1e-9)
+
+
+def test_published_scores_stand_beside_those_of_the_whole_set(folder, tmp_path, monkeypatch):
+    systems = write_systems(tmp_path, "small", "large")
+    part = run(folder, systems)
+    assert [dict(one.published) for one in part.metrics[0].languages] == [{}, {}]
+    told = [note for note in part.notes if "published" in note]
+    assert told == ["xm3600 (de, quz, test) has 4 rows where 3,600 were published: is a file cut short?"]
+    monkeypatch.setattr(
+        builder_class("xm3600"), "COUNTS", {name: {"test": {"rows": 4}} for name in ("de", "quz")}
+    )
+    german, quechua = run(folder, systems).metrics[0].languages
+    assert german.published == {"BB+CC": 0.224, "Bg": 0.138, "Lg": 0.130, "BB": 0.112}
+    assert quechua.published == {}
+    shown = "\n".join(" ".join(table.headings) for table in tables(run(folder, systems)))
+    assert shown == "language small large large − small 95% interval published"
 
 
 def test_several_metrics_and_one_language(folder, tmp_path):
