@@ -10,7 +10,7 @@ continues an interrupted run.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -26,9 +26,8 @@ from capscore.embedding.cache import EmbeddingCache
 from capscore.embedding.embedder import Embedder
 from capscore.errors import CapscoreError, InputError, Setting
 from capscore.perturbations.published import KINDS, P
-from training.data.caption_rows import CaptionRow, benchmark_rows, file_rows
+from training.data.caption_source import BENCHMARK, CaptionSource
 from training.data.captions import Captions, check_captions, embed_captions
-from training.data.origin import Origin
 from training.data.split import Split
 from training.data.triples import Noise, TripleBatches
 from training.engine.config import main as run_as_command
@@ -41,6 +40,7 @@ from training.engine.recipe import (
     NOT_IN_WEIGHTS,
     RecipeSettings,
     Trained,
+    file_digests,
     finite,
     own_settings,
     run_recipe,
@@ -49,7 +49,6 @@ from training.engine.recipe import (
 from training.engine.robustness_check import RobustnessCheck
 from training.engine.triple_loss import TripleLoss
 
-_BENCHMARK = "benchmark:"
 # Number of captions whose mean a gate turns texts away from.
 _FOR_MEAN = 5000
 # Settings that do not make a run what it is.
@@ -150,6 +149,19 @@ class Settings(RecipeSettings):
         require(0 < sharpness < float("inf"), "gate_sharpness", sharpness, "a number above 0")
         require(kept is None or 0 < kept < 1, "keep_original", kept, "a share between 0 and 1")
 
+    def source(self, spec: str) -> CaptionSource:
+        """A file or a benchmark of the data."""
+        return CaptionSource(
+            spec,
+            license=self.data_license,
+            language=self.language,
+            image_dir=self.image_dir,
+            data_dir=self.data_dir,
+            image_column=self.image_column,
+            candidate_column=self.candidate_column,
+            language_column=self.language_column,
+        )
+
     @property
     def noise(self) -> Noise:
         """How captions are perturbed."""
@@ -190,7 +202,7 @@ def train(settings: Settings, *, command: str = "") -> Trained:
     backbone = load_backbone(settings.base, device=device(), dtype="float32")
     with main_process_first():  # the others find the embeddings in the cache
         embedder = Embedder(backbone, cache=EmbeddingCache(None))
-        sources = [_Source(spec, settings) for spec in settings.data]
+        sources = [settings.source(spec) for spec in settings.data]
         check_captions(
             (row for source in sources for row in source.rows()), nouns="substitution" in settings.kinds
         )
@@ -316,57 +328,13 @@ def _limitations(settings: Settings, captions: Captions) -> list[str]:
     return found
 
 
-class _Source(Origin):
-    """A file or a benchmark of the data."""
-
-    def __init__(self, spec: str, settings: Settings):
-        name = spec.removeprefix(_BENCHMARK) if spec.startswith(_BENCHMARK) else Path(spec).name
-        super().__init__(spec, name, settings.data_license)
-        self.spec, self.settings = spec, settings
-
-    def rows(self) -> Iterator[CaptionRow]:
-        settings = self.settings
-        if not self.spec.startswith(_BENCHMARK):
-            rows = file_rows(
-                Path(self.spec).expanduser(),
-                images=settings.image_dir,
-                language=settings.language,
-                image_column=settings.image_column,
-                candidate_column=settings.candidate_column,
-                language_column=settings.language_column,
-            )
-        else:
-            rest, _, split = self.spec.removeprefix(_BENCHMARK).partition(":")
-            slug, _, config = rest.partition("/")
-            data_dir = settings.data_dir
-            if data_dir is not None and (Path(data_dir).expanduser() / slug).is_dir():
-                data_dir = str(Path(data_dir).expanduser() / slug)
-            rows = benchmark_rows(
-                slug, config or None, split=split or None, data_dir=data_dir, image_dir=settings.image_dir
-            )
-        yield from self.counted(rows)
-
-
 def data_digests(settings: Settings) -> dict[str, str]:
     """Digest of each file of the data; benchmarks and folders have none.
 
     Raises:
         InputError: a file cannot be read.
     """
-    digests = {}
-    for spec in settings.data:
-        path = Path(spec).expanduser()
-        if spec.startswith(_BENCHMARK) or path.is_dir():
-            continue
-        digest = xxhash.xxh3_128()
-        try:
-            with open(path, "rb") as file:
-                while block := file.read(2**20):
-                    digest.update(block)
-        except OSError as error:
-            raise InputError(f"{spec} cannot be read: {error.strerror or error}", field="data") from None
-        digests[spec] = digest.hexdigest()
-    return digests
+    return file_digests([spec for spec in settings.data if not spec.startswith(BENCHMARK)])
 
 
 def _identity(

@@ -110,7 +110,9 @@ class Backbone(ABC):
         device: Device of the towers, such as "cpu" or "cuda:0".
         fingerprint: Digest that changes whenever an embedding could: weights, architecture, dtype,
             preprocessing, tokenizer, context length.
-        recipe: Recipe in `training/` that fine-tuned its text tower, such as "pr_mcs"; "" if none did.
+        recipe: Recipe in `training/` that fine-tuned it, such as "pr_mcs"; "" if none did.
+        rated_from: Name and revision of the backbone that was fine-tuned on human ratings, for signatures; "" if
+            it was not fine-tuned on any.
         unit_rows: Whether its rows have unit length, as all have except some of `features.as_read`.
         has_feature_map: Whether the image tower gives a photo and all of its regions from one pass, by
             `feature_maps`, `encode_maps` and `encode_map_regions`. Other towers embed crops.
@@ -131,6 +133,7 @@ class Backbone(ABC):
     device: str = "cpu"
     fingerprint: str
     recipe: str = ""
+    rated_from: str = ""
     unit_rows: bool = True
     has_feature_map: bool = False
 
@@ -342,6 +345,41 @@ class Backbone(ABC):
             CapscoreError: this backbone cannot be fine-tuned.
         """
         raise CapscoreError(f"the backbone {self.name!r} cannot be fine-tuned: it has no embed_tokens")
+
+    def network(self) -> torch.nn.Module:
+        """The module with both towers, for fine-tuning that trains the image tower too.
+
+        Its state dict has the same names each time the same backbone is loaded. Parameters may be frozen.
+
+        Raises:
+            CapscoreError: the image tower of this backbone cannot be fine-tuned.
+        """
+        raise self._no_network()
+
+    def text_parameters(self) -> list[torch.nn.Parameter]:
+        """The parameters of `network` that belong to the text side."""
+        return list(self.text_network().parameters())
+
+    def embed_pixels(self, pixels: Sequence[torch.Tensor]) -> torch.Tensor:
+        """A batch of `preprocess` results → float32 (n, d) on the backbone's device, rows of unit length.
+
+        The same numbers as `encode_pixels` up to rounding, with gradients to the parameters of `network`.
+
+        Raises:
+            CapscoreError: the image tower of this backbone cannot be fine-tuned.
+        """
+        raise self._no_network()
+
+    def embed_maps(self, maps: torch.Tensor) -> torch.Tensor:
+        """`encode_maps` with gradients to the parameters of `network` behind the feature map, float32 (n, d).
+
+        Raises:
+            CapscoreError: this backbone's image tower has no feature map, or cannot be fine-tuned.
+        """
+        raise self._no_feature_map()
+
+    def _no_network(self) -> CapscoreError:
+        return CapscoreError(f"the image tower of the backbone {self.name!r} cannot be fine-tuned")
 
     def remade(
         self,

@@ -79,6 +79,8 @@ def save_eye(
     w: float = PUBLISHED_W,
     logit_scale: float = 1.0,
     languages: Iterable[str] | None = None,
+    recipe: str = "",
+    rated_from: str = "",
     notes: Mapping[str, Any] | None = None,
 ) -> None:
     """Save an eye to a folder that `load_backbone` reads.
@@ -92,6 +94,8 @@ def save_eye(
         w: Factor on cosines of photo and text, `Backbone.w`.
         logit_scale: Factor on cosines during training, `Backbone.logit_scale`; 1 for none.
         languages: Language codes whose captions it was trained on; None for those of the text encoder.
+        recipe, rated_from: Recipe that fine-tuned the eye, and the backbone that it was, if it was fine-tuned on
+            ratings; as `Backbone.recipe` and `Backbone.rated_from`.
         notes: Anything else worth recording, ready for JSON.
 
     Raises:
@@ -128,6 +132,8 @@ def save_eye(
         "languages": None if languages is None else sorted(set(map(language_code, languages))),
         "text_encoder": TEXT_ENCODER,
         "weights": tensors_digest(tensors),
+        **({"recipe": recipe} if recipe else {}),
+        **({"rated_from": rated_from} if rated_from else {}),
         "notes": dict(notes or {}),
     }
     try:
@@ -159,6 +165,9 @@ def load_eye(folder: str | os.PathLike[str]) -> tuple[Eye, dict[str, Any]]:
     for name in ("w", "logit_scale"):
         if not math.isfinite(config[name]) or config[name] <= 0:
             raise BackboneUnavailable(f"{place}: {name!r} is {config[name]!r}; expected a number above 0")
+    for name in ("recipe", "rated_from"):
+        if not isinstance(config.get(name, ""), str):
+            raise BackboneUnavailable(f"{place}: {name!r} is {config[name]!r:.60}; expected text")
     if config["text_encoder"] != TEXT_ENCODER:
         raise BackboneUnavailable(
             f"the weights in {folder} belong to the text encoder {_encoder(config['text_encoder'])}, but "
@@ -207,7 +216,7 @@ def load_folder(folder: Path, options: LoadOptions) -> LearnedBackbone:
     eye, config = load_eye(folder)
     languages = config["languages"]
     text, tokenizer = text_encoder()
-    return LearnedBackbone(
+    backbone = LearnedBackbone(
         eye=eye,
         text=text,
         tokenizer=tokenizer,
@@ -221,6 +230,8 @@ def load_folder(folder: Path, options: LoadOptions) -> LearnedBackbone:
         device=options.device,
         dtype=options.dtype,
     )
+    backbone.recipe, backbone.rated_from = config.get("recipe", ""), config.get("rated_from", "")
+    return backbone
 
 
 def load_learned(
@@ -320,6 +331,21 @@ class LearnedBackbone(SentenceEncoderBackbone):
     @torch.inference_mode()
     def encode_map_regions(self, maps: torch.Tensor, boxes: Sequence[np.ndarray]) -> np.ndarray:
         return self.eye.embed_regions(maps, boxes).cpu().numpy()
+
+    def network(self) -> Eye:
+        """The eye; the text encoder stays as published, and its adapter is part of the eye."""
+        return self.eye
+
+    def text_parameters(self) -> list[torch.nn.Parameter]:
+        return list(self.eye.text.parameters())
+
+    def embed_pixels(self, pixels: Sequence[torch.Tensor]) -> torch.Tensor:
+        batch = torch.stack(list(pixels)).to(self.device, self._torch_dtype)
+        with exact_convolutions(self.dtype):
+            return self.embed_maps(self.eye.feature_map(batch).float())
+
+    def embed_maps(self, maps: torch.Tensor) -> torch.Tensor:
+        return self.eye.embed(maps)
 
     @property
     def centre(self) -> torch.Tensor:

@@ -153,11 +153,20 @@ class OpenClipBackbone(TrainableBackbone):
     def pixel_features(self, pixels: Sequence[torch.Tensor]) -> np.ndarray:
         return self._image_features(pixels).float().cpu().numpy()
 
+    def network(self) -> torch.nn.Module:
+        return self._model
+
+    def embed_pixels(self, pixels: Sequence[torch.Tensor]) -> torch.Tensor:
+        return unit_rows(self._features_of(pixels))
+
     def _image_features(self, pixels: Sequence[torch.Tensor]) -> torch.Tensor:
         with torch.inference_mode():
-            batch = torch.stack(list(pixels)).to(device=self.device, dtype=getattr(torch, self.dtype))
-            with exact_convolutions(self.dtype):
-                return self._model.encode_image(batch)
+            return self._features_of(pixels)
+
+    def _features_of(self, pixels: Sequence[torch.Tensor]) -> torch.Tensor:
+        batch = torch.stack(list(pixels)).to(device=self.device, dtype=getattr(torch, self.dtype))
+        with exact_convolutions(self.dtype):
+            return self._model.encode_image(batch)
 
     def tokenize(self, texts: Sequence[str]) -> Tokens:
         return self._tokenizer(list(texts))

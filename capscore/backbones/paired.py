@@ -163,6 +163,12 @@ class PairedBackbone(TrainableBackbone):
     def piece_spans(self, texts: Sequence[str]) -> list[list[tuple[int, int, int]]]:
         return self._text.piece_spans(texts)
 
+    def network(self) -> nn.Module:
+        raise CapscoreError(
+            f"the image tower of {self.name!r} is that of another backbone, {self.image_name!r}: fine-tune the "
+            "text tower alone"
+        )
+
     def text_network(self) -> TextTower:
         return self._text
 

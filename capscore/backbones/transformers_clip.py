@@ -284,8 +284,19 @@ class TransformersClip(TrainableBackbone):
     def pixel_features(self, pixels: Sequence[torch.Tensor]) -> np.ndarray:
         return self._image_features(pixels).float().cpu().numpy()
 
+    def network(self) -> nn.Module:
+        if self._text is None:
+            raise self._no_network()
+        return self._model
+
+    def embed_pixels(self, pixels: Sequence[torch.Tensor]) -> torch.Tensor:
+        return unit_rows(self._features_of(pixels))
+
     @torch.inference_mode()
     def _image_features(self, pixels: Sequence[torch.Tensor]) -> torch.Tensor:
+        return self._features_of(pixels)
+
+    def _features_of(self, pixels: Sequence[torch.Tensor]) -> torch.Tensor:
         if not len(pixels):
             return torch.zeros(0, self.dim, device=self.device)
         batch = torch.stack(list(pixels))

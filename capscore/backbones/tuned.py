@@ -1,6 +1,6 @@
-"""Saves and loads fine-tuned text towers as the difference from the backbone that training started from.
+"""Saves and loads fine-tuned towers as the difference from the backbone that training started from.
 
-In: a trained backbone and its base, or the folder of a saved tower. Out: a folder with the tensors that
+In: a trained backbone and its base, or the folder of saved towers. Out: a folder with the tensors that
 differ from the base's, or a `Backbone`: the base with those tensors in place.
 """
 
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from safetensors.torch import save_file
@@ -37,6 +37,7 @@ MARKER = "capscore_tuned.json"
 WEIGHTS = "model.safetensors"
 _SETTINGS = "text_tower"
 _FORMAT = 1
+Towers = Literal["text", "both"]
 # Fields of the marker and their types.
 _FIELDS: dict[str, tuple[type, ...]] = {
     "base": (str,),
@@ -77,14 +78,15 @@ def save_tuned(
     languages: Iterable[str] | None = None,
     notes: Mapping[str, Any] | None = None,
     dtype: str = "float32",
+    towers: Towers = "text",
+    rated_from: str = "",
 ) -> None:
     """Write what fine-tuning changed to a folder that `load_backbone` reads.
 
-    The folder holds capscore_tuned.json, model.safetensors with the tensors of the text network that differ
+    The folder holds capscore_tuned.json, model.safetensors with the tensors of the trained network that differ
     from the base's, and, for towers of transformers, the config and tokenizer in text_tower/, for
     information: loading uses the base's. All files are written aside and then renamed, capscore_tuned.json
-    last: without it a folder holds no fine-tuned tower. Other files in the folder stay. The image tower is
-    not written: it must be the base's.
+    last: without it a folder holds no fine-tuned tower. Other files in the folder stay.
 
     Args:
         backbone: Trained backbone, in float32.
@@ -97,6 +99,9 @@ def save_tuned(
         languages: Language codes that it was trained on; None for the backbone's.
         notes: Anything else worth recording, ready for JSON.
         dtype: "float32", or "float16" for half the size and embeddings that differ by about 1e-3.
+        towers: Network that was trained: "text", `Backbone.text_network`, whose image tower must be the base's;
+            or "both", `Backbone.network`.
+        rated_from: As `Backbone.rated_from`.
 
     Raises:
         CapscoreError: the two backbones do not go together, nothing was trained, a weight is not finite, or
@@ -120,9 +125,11 @@ def save_tuned(
     """
     folder = Path(folder)
     stored_dtype = getattr(torch, _storage(dtype))
-    _check_pair(backbone, base)
+    _check_pair(backbone, base, towers)
     parts = _new_parts(backbone, base)
-    before, after = (without_rebuilt(each.text_network().state_dict()) for each in (base, backbone))
+    if parts is not None and towers == "both":
+        raise CapscoreError("parts were added to the text network: save the text tower alone")
+    before, after = (without_rebuilt(_network(each, towers).state_dict()) for each in (base, backbone))
     tensors = _stored(_changed(before, after, base, parts is not None), stored_dtype)
     languages = backbone.languages if languages is None else frozenset(map(language_code, languages))
     image_tower = base.image_tower if isinstance(base, PairedBackbone) else ""
@@ -139,6 +146,8 @@ def save_tuned(
         "languages": None if languages is None else sorted(languages),
         "weights": tensors_digest(tensors),
         "recipe": recipe,
+        **({"towers": towers} if towers != "text" else {}),
+        **({"rated_from": rated_from} if rated_from else {}),
         "notes": dict(notes or {}),
     }
     try:
@@ -176,14 +185,14 @@ def load_folder(folder: Path, options: LoadOptions) -> Backbone:
     marker, state = read_tuned(folder)
     with _no_circle(folder):
         base = _load_base(folder, marker, options)
-    _put_in(folder, base, marker["parts"], state)
+    _put_in(folder, base, marker, state)
     languages = options.languages
     if languages is None and marker["languages"] is not None:
         languages = frozenset(map(language_code, marker["languages"]))
     own = fingerprint_of(base.revision, marker["weights"], json.dumps(marker["parts"], sort_keys=True))
     tuned = base.remade(name=_name(base, marker, options), revision=options.revision or f"w{own[:8]}")
     tuned.prefix, tuned.languages = options.prefix or marker["prefix"], languages
-    tuned.recipe = marker["recipe"]
+    tuned.recipe, tuned.rated_from = marker["recipe"], marker.get("rated_from", "")
     return tuned
 
 
@@ -195,6 +204,10 @@ def read_tuned(folder: str | Path) -> tuple[dict[str, Any], dict[str, torch.Tens
     """
     folder = Path(folder)
     marker = read_marker(folder / MARKER, _FORMAT, _FIELDS)
+    for field, known in (("towers", ("text", "both")), ("rated_from", ())):
+        said = marker.get(field, "text")
+        if not isinstance(said, str) or (known and said not in known):
+            raise BackboneUnavailable(f"{folder / MARKER}: {field!r} is {said!r:.60}")
     state = read_state_dict(folder)
     if tensors_digest(state) != marker["weights"]:
         raise BackboneUnavailable(f"{folder}: {WEIGHTS} does not belong to {MARKER}; was saving interrupted?")
@@ -202,10 +215,11 @@ def read_tuned(folder: str | Path) -> tuple[dict[str, Any], dict[str, torch.Tens
 
 
 def misfit(marker: Mapping[str, Any], base: Backbone) -> str:
-    """Why a marker's tensors do not go with the text network of a base: a clause, "" if they do."""
-    found = tensors_digest(without_rebuilt(base.text_network().state_dict()))
+    """Why a marker's tensors do not go with the network of a base: a clause, "" if they do."""
+    towers = marker.get("towers", "text")
+    found = tensors_digest(without_rebuilt(_network(base, towers).state_dict()))
     if found != marker["base_text"].get(base.dtype):
-        return "its text network is a different one"
+        return "its text network is a different one" if towers == "text" else "its towers are different ones"
     if _tokens_digest(base) != marker["base_tokens"]:
         return "it splits texts into other tokens"
     return ""
@@ -223,7 +237,11 @@ def _storage(dtype: str) -> str:
     return name
 
 
-def _check_pair(backbone: Backbone, base: Backbone) -> None:
+def _network(backbone: Backbone, towers: Towers) -> torch.nn.Module:
+    return backbone.text_network() if towers == "text" else backbone.network()
+
+
+def _check_pair(backbone: Backbone, base: Backbone, towers: Towers) -> None:
     if type(backbone) is not type(base):
         raise CapscoreError(
             f"a {type(backbone).__name__} was not fine-tuned from a {type(base).__name__}: pass the backbone "
@@ -232,9 +250,9 @@ def _check_pair(backbone: Backbone, base: Backbone) -> None:
     for role, each in (("backbone", backbone), ("base", base)):
         if each.dtype != "float32":
             raise CapscoreError(f"the {role} is in {each.dtype}: fine-tuned towers are saved from float32")
-    trained = {tensor.data_ptr() for tensor in backbone.text_network().parameters()}
-    if any(tensor.data_ptr() in trained for tensor in base.text_network().parameters()):
-        raise CapscoreError("backbone and base share their text network: load the base again")
+    trained = {tensor.data_ptr() for tensor in _network(backbone, towers).parameters()}
+    if any(tensor.data_ptr() in trained for tensor in _network(base, towers).parameters()):
+        raise CapscoreError("backbone and base share their network: load the base again")
     if base.remade().fingerprint != base.fingerprint:
         raise CapscoreError(f"the base {base.name!r} has changed since it was loaded: load it again")
     if _tokens_digest(backbone) != _tokens_digest(base):
@@ -261,14 +279,14 @@ def _changed(
         misfits += [name for name in after if name not in before]
     if misfits:
         raise CapscoreError(
-            f"the text network is not that of the base {base.name!r}: {', '.join(sorted(misfits)[:3])} "
+            f"the network is not that of the base {base.name!r}: {', '.join(sorted(misfits)[:3])} "
             "differ in shape, or only one of the two has them"
         )
     changed = {}
     for name, tensor in after.items():
         tensor = tensor.detach().cpu()
         if tensor.is_floating_point() and not torch.isfinite(tensor).all():
-            raise CapscoreError(f"{name} of the text network holds NaN or infinity: the training failed")
+            raise CapscoreError(f"{name} of the network holds NaN or infinity: the training failed")
         if name not in before or not torch.equal(tensor, before[name].cpu()):
             changed[name] = tensor
     if not changed:
@@ -280,7 +298,7 @@ def _stored(tensors: Mapping[str, torch.Tensor], dtype: torch.dtype) -> dict[str
     stored = {name: tensor.contiguous().clone() for name, tensor in _cast(tensors, dtype).items()}
     for name, tensor in stored.items():
         if tensor.is_floating_point() and not torch.isfinite(tensor).all():
-            raise CapscoreError(f"{name} of the text network is too large for float16: save it in float32")
+            raise CapscoreError(f"{name} of the network is too large for float16: save it in float32")
     return stored
 
 
@@ -372,10 +390,9 @@ def resolved(spec: str, folder: Path) -> str:
     return str(folder / spec) if is_path else spec
 
 
-def _put_in(
-    folder: Path, base: Backbone, parts: dict[str, Any] | None, state: dict[str, torch.Tensor]
-) -> None:
-    had = base.text_network().state_dict().keys()
+def _put_in(folder: Path, base: Backbone, marker: Mapping[str, Any], state: dict[str, torch.Tensor]) -> None:
+    towers, parts = marker.get("towers", "text"), marker["parts"]
+    had = _network(base, towers).state_dict().keys()
     if parts is not None:
         try:
             base.add_network_parts(parts)
@@ -384,7 +401,7 @@ def _put_in(
                 f"{folder / MARKER} asks for parts of the text network that cannot be built, {parts!r}: "
                 f"{in_one_line(error)}"
             ) from error
-    network = base.text_network()
+    network = _network(base, towers)
     expected = without_rebuilt(network.state_dict())
     refuse_misfit(
         folder,

@@ -93,6 +93,7 @@ class BackboneScorer(Scorer):
         """The settings that come before those of the rows."""
         return {
             "backbone": f"{self.backbone.name}@{self.backbone.revision}",
+            **({"rated": self.backbone.rated_from} if self.backbone.rated_from else {}),
             **self.constants(),
             "prefix": self.prefix,
         }

@@ -334,8 +334,8 @@ def test_what_does_not_go_together_is_not_saved(clip, tmp_path):
 
     refused("nothing was trained: every weight equals the base's")
     step(trained)
-    refused("share their text network: load the base again", base=trained)
-    refused("share their text network", base=trained.remade())
+    refused("share their network: load the base again", base=trained)
+    refused("share their network", base=trained.remade())
     refused("the base is in bfloat16", base=load(clip, dtype="bf16"))
     refused("a TransformersClip was not fine-tuned from a LearnedBackbone", base=load("embedded"))
     refused("splits texts into other tokens", base=load(tiny.write_siglip_2(tmp_path / "siglip")))
@@ -354,10 +354,10 @@ def test_what_does_not_go_together_is_not_saved(clip, tmp_path):
     refused(r"another already holds weights \(open_clip_model.safetensors\)", folder=another)
     with torch.no_grad():
         trained.text_network().text_projection.weight[0, 0] = 1e6
-    refused("text_projection.weight of the text network is too large for float16", dtype="fp16")
+    refused("text_projection.weight of the network is too large for float16", dtype="fp16")
     with torch.no_grad():
         trained.text_network().text_projection.weight[0, 0] = float("nan")
-    refused("text_projection.weight of the text network holds NaN")
+    refused("text_projection.weight of the network holds NaN")
 
 
 def test_another_text_network_is_not_saved(tmp_path):

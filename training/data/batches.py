@@ -29,6 +29,50 @@ class Batches(Protocol):
         ...
 
 
+class InTurn(list[Any]):
+    """The rows of a step that has batches of several kinds, one after the other, never mixed.
+
+    A loss sees one kind at a time; the gradients of all kinds are summed before the update.
+
+    Args:
+        kinds: One batch of each kind.
+
+    >>> step = InTurn([["a", "b"], [1, 2, 3]])
+    >>> step, kinds_of(step), kinds_of(["a", "b"])
+    (['a', 'b', 1, 2, 3], [['a', 'b'], [1, 2, 3]], [['a', 'b']])
+    """
+
+    def __init__(self, kinds: Sequence[Sequence[Any]]):
+        super().__init__(row for kind in kinds for row in kind)
+        self.kinds = list(kinds)
+
+
+def kinds_of(rows: Sequence[Any]) -> list[Sequence[Any]]:
+    """The batches of a step: those of each kind, or the only one."""
+    return rows.kinds if isinstance(rows, InTurn) else [rows]
+
+
+class AlternatingBatches:
+    """One batch of each source per step. A source that ends before the longest begins its next epoch.
+
+    Args:
+        sources: Sources of one kind of rows each; at least one.
+
+    >>> both = AlternatingBatches([ShuffledBatches("abcd", 2, seed=0), ShuffledBatches("xyz", 3, seed=0)])
+    >>> both.steps_per_epoch, [sorted(kind) for kind in both.batch(0, 1).kinds][1]
+    (2, ['x', 'y', 'z'])
+    """
+
+    def __init__(self, sources: Sequence[Batches]):
+        self.sources = list(sources)
+        self.steps_per_epoch = max(source.steps_per_epoch for source in sources)
+
+    def batch(self, epoch: int, step: int) -> InTurn:
+        """The batches of a step, counted from 0 in each epoch."""
+        number = epoch * self.steps_per_epoch + step
+        return InTurn([source.batch(*divmod(number, source.steps_per_epoch)) for source in self.sources])
+
+
 class ShuffledBatches:
     """Batches in which every row appears once per epoch, in a new order each epoch.
 

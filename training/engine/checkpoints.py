@@ -35,6 +35,7 @@ MAY_CHANGE = frozenset(
     )
 )
 _STATE, _WEIGHTS, _OPTIMIZER, _SCALER = "state.json", "model.safetensors", "optimizer.pt", "scaler.pt"
+_BEST = "best.safetensors"
 _FORMAT = 1
 
 
@@ -47,12 +48,14 @@ class Checkpoint:
         weights: Trained parameters and buffers by name.
         optimizer: State of the optimizer.
         scaler: State of the gradient scaler; None without one.
+        best: Weights of the best evaluation, as `weights`; None without early stopping.
     """
 
     state: dict[str, Any]
     weights: dict[str, Tensor]
     optimizer: dict[str, Any]
     scaler: dict[str, Any] | None
+    best: dict[str, Tensor] | None = None
 
 
 class Checkpoints:
@@ -98,6 +101,8 @@ class Checkpoints:
         try:
             aside.mkdir(parents=True)
             save_file(checkpoint.weights, aside / _WEIGHTS)
+            if checkpoint.best is not None:
+                save_file(checkpoint.best, aside / _BEST)
             torch.save(checkpoint.optimizer, aside / _OPTIMIZER)
             if checkpoint.scaler is not None:
                 torch.save(checkpoint.scaler, aside / _SCALER)
@@ -138,6 +143,7 @@ class Checkpoints:
                 weights=load_file(folder / _WEIGHTS),
                 optimizer=torch.load(folder / _OPTIMIZER, map_location="cpu", weights_only=True),
                 scaler=torch.load(folder / _SCALER, weights_only=True) if scaled else None,
+                best=load_file(folder / _BEST) if state.get("best") else None,
             )
         except CapscoreError:
             raise

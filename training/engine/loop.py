@@ -32,10 +32,18 @@ from torch import Tensor, nn
 from capscore.errors import CapscoreError, Setting
 from capscore.files.progress import progress_bar
 from capscore.files.whole_file import write_text
-from training.data.batches import Batches
+from training.data.batches import Batches, kinds_of
 from training.engine.checkpoints import RECORD, Checkpoint, Checkpoints, frozen_digest, step_name
+from training.engine.early_stopping import Best, EarlyStopping
 from training.engine.loop_settings import LoopSettings
-from training.engine.processes import Gather, alone_in, average_gradients, device, gather_rows
+from training.engine.processes import (
+    Gather,
+    alone_in,
+    average_gradients,
+    device,
+    gather_rows,
+    tensors_of_main_process,
+)
 from training.engine.training_log import LOG, Log
 
 # Number of rows of a batch that an error shows; all of them are in a file beside the log.
@@ -52,13 +60,14 @@ class RunResult:
 
     Attributes:
         step: Number of steps done in all.
-        finished: Whether these are all steps; False where `max_minutes` stopped the run.
+        finished: Whether these are all steps, or early stopping ended the run; False where `max_minutes` did.
         resumed_from: Step that the run continued from, 0 for the start.
         losses: Means of the losses in the last line of the log; {} without any.
-        evaluation: Numbers of the last evaluation; {} without any.
+        evaluation: Numbers of the last evaluation, or of the best one with early stopping; {} without any.
         seconds: Training time over all commands, evaluations included.
         log: File of losses and evaluations.
         checkpoint: The newest checkpoint.
+        best_step: Step whose weights the model has, where early stopping chose them; else None.
     """
 
     step: int
@@ -69,6 +78,7 @@ class RunResult:
     seconds: float
     log: Path
     checkpoint: Path
+    best_step: int | None = None
 
 
 def run(
@@ -81,13 +91,15 @@ def run(
     parameters: Iterable[nn.Parameter] | Iterable[dict[str, Any]] | None = None,
     identity: Mapping[str, Any] | None = None,
     after_step: AfterStep | None = None,
+    early_stopping: EarlyStopping | None = None,
 ) -> RunResult:
     """Train a model in place, from the newest checkpoint in `settings.out` or from the start.
 
     Args:
         model: Model to train. It is moved to `device()` and keeps its mode: call `model.train()` first if
             its dropout should work. Every random draw depends only on seed, step and process.
-        batches: Source of the rows. Each process takes rows[rank::world] of each part of a batch.
+        batches: Source of the rows. Each process takes rows[rank::world] of each part of a batch. A batch that
+            is `InTurn` has batches of several kinds, whose gradients are summed before the update.
         loss: (model, this process's rows, gather) → scalars by name, among them "loss", which is minimised.
             `gather` joins a tensor with one entry per row, in the first dimension, over the processes, in
             the batch's order, with gradients: a loss on gathered tensors equals the loss in one process.
@@ -101,6 +113,7 @@ def run(
             digest of the data. A run continues only with the same identity.
         after_step: Called with the model after each step, in every process and without gradients. What it
             remembers must be in buffers of the model, which checkpoints hold.
+        early_stopping: When the evaluations end the run; the model then gets the weights of the best one.
 
     Raises:
         CapscoreError: the folder holds a run with other settings; a loss or gradient is not finite (the
@@ -128,7 +141,17 @@ def run(
     out = Path(settings.out).expanduser()
     with alone_in(out):
         return _Run(
-            model, batches, loss, settings, evaluate, parameters, identity or {}, after_step, out, accelerator
+            model,
+            batches,
+            loss,
+            settings,
+            evaluate,
+            parameters,
+            identity or {},
+            after_step,
+            early_stopping,
+            out,
+            accelerator,
         ).go()
 
 
@@ -143,11 +166,12 @@ class _Run:
         parameters: Iterable[Any] | None,
         identity: Mapping[str, Any],
         after_step: AfterStep | None,
+        early_stopping: EarlyStopping | None,
         out: Path,
         accelerator: Accelerator,
     ):
         self.batches, self.loss, self.settings, self.evaluate = batches, loss, settings, evaluate
-        self.after_step = after_step
+        self.after_step, self.early_stopping = after_step, early_stopping
         self.accelerator, self.out = accelerator, out
         self.model = model.to(accelerator.device)
         self.per_epoch = batches.steps_per_epoch
@@ -174,6 +198,8 @@ class _Run:
         self.sums: dict[str, list[float]] = {}
         self.last_losses: dict[str, float] = {}
         self.last_evaluation: dict[str, float] = {}
+        self.best: Best | None = None
+        self.stopped = False  # by early stopping
 
     def go(self) -> RunResult:
         resumed_from = self._resume()
@@ -187,7 +213,7 @@ class _Run:
         in_time = True
         shown = None if self.accelerator.is_main_process else False
         with progress_bar("Training", self.total, shown=shown, done=self.step) as advance:
-            while self.step < self.total and in_time:
+            while self.step < self.total and in_time and not self.stopped:
                 self._train_step()
                 advance(1)
                 self.seconds = before + time.monotonic() - started
@@ -196,6 +222,7 @@ class _Run:
                     self._write_losses(log)
                 if last or _due(self.settings.evaluate_every, self.step):
                     self._evaluate(log)
+                last = last or self.stopped
                 self.seconds = before + time.monotonic() - started
                 in_time = self._agreed(self.seconds - before < limit)
                 if last or not in_time or _due(self.settings.checkpoint_every, self.step):
@@ -205,15 +232,19 @@ class _Run:
                     self.accelerator.wait_for_everyone()
         if log is not None:
             log.close()
+        finished = self.step >= self.total or self.stopped
+        if finished:
+            self._take_best()
         return RunResult(
             step=self.step,
-            finished=self.step >= self.total,
+            finished=finished,
             resumed_from=resumed_from,
             losses=self.last_losses,
-            evaluation=self.last_evaluation,
+            evaluation=self.last_evaluation if self.best is None else self.best.evaluation,
             seconds=self.seconds,
             log=self.out / LOG,
             checkpoint=self.checkpoints.at(self.step) if log is None else latest,
+            best_step=None if self.best is None else self.best.step,
         )
 
     # -------------------------------------------------------------------- steps
@@ -223,17 +254,24 @@ class _Run:
         world, rank = accelerator.num_processes, accelerator.process_index
         epoch, step_in_epoch = divmod(self.step, self.per_epoch)
         rows = self.batches.batch(epoch, step_in_epoch)
-        if len(rows) < world:
-            raise CapscoreError(
-                f"epoch {epoch + 1}, step {self.step + 1}: a batch of {len(rows)} rows for {world} "
-                "processes; take a larger batch_size, or fewer processes"
-            )
+        kinds = kinds_of(rows)
+        for kind in kinds:
+            if len(kind) < world:
+                raise CapscoreError(
+                    f"epoch {epoch + 1}, step {self.step + 1}: a batch of {len(kind)} rows for {world} "
+                    "processes; take a larger batch_size, or fewer processes"
+                )
         rate = _schedule(settings, self.step, self.total)
         for group, top in zip(self.optimizer.param_groups, self.top_rates, strict=True):
             group["lr"] = top * rate
         self.optimizer.zero_grad(set_to_none=True)
         means: dict[str, list[float]] = {}
-        for number, part in enumerate(split_batch(rows, settings.accumulation_steps, world)):
+        parts = [
+            (part, len(part) / len(kind))
+            for kind in kinds
+            for part in split_batch(kind, settings.accumulation_steps, world)
+        ]
+        for number, (part, share) in enumerate(parts):
             seeds = np.random.SeedSequence([settings.seed, self.step, number, rank])
             set_seed(int(seeds.generate_state(1)[0]))
             own = part[rank::world]
@@ -243,7 +281,6 @@ class _Run:
             bad = [name for name, value in values.items() if not math.isfinite(value)]
             if bad:
                 self._stop(rows, ", ".join(f"{name} is {values[name]}" for name in bad))
-            share = len(part) / len(rows)
             accelerator.backward(losses["loss"] * share)
             for name, value in values.items():
                 total = means.setdefault(name, [0.0, 0.0])
@@ -260,6 +297,7 @@ class _Run:
                 self.after_step(self.model)
         self.step += 1
         step_values = {name: total / share for name, (total, share) in means.items()}
+        step_values["loss"] = means["loss"][0]  # the sum over the kinds, which is minimised
         if math.isfinite(norm):
             step_values["grad_norm"] = norm
         if scaled:
@@ -344,6 +382,10 @@ class _Run:
             for module, mode in modes:
                 module.training = mode
             self.last_evaluation = numbers
+            if self.early_stopping is not None and self.step:
+                self.best = self.early_stopping.better_of(
+                    self.best, self.step, numbers, self._trained_weights
+                )
             log.write(
                 {
                     "step": self.step,
@@ -356,7 +398,17 @@ class _Run:
                 self.total,
                 self._time_left(),
             )
+        if self.early_stopping is not None:
+            ended = log is not None and self.early_stopping.ends(self.best)
+            self.stopped = self.stopped or self._agreed(ended)
         self.accelerator.wait_for_everyone()
+
+    def _take_best(self) -> None:
+        """Give the model, in every process, the weights of the best evaluation."""
+        if self.early_stopping is None or not self._agreed(self.best is not None):
+            return
+        found = tensors_of_main_process(self._trained_weights() if self.best is None else self.best.weights)
+        self._put_in(found)
 
     # -------------------------------------------------------------- checkpoints
 
@@ -370,10 +422,13 @@ class _Run:
                     "sums": self.sums,
                     "losses": self.last_losses,
                     "evaluation": self.last_evaluation,
+                    "stopped": self.stopped,
+                    "best": None if self.best is None else self.best.described(),
                 },
                 weights=self._weights(),
                 optimizer=self.optimizer.optimizer.state_dict(),
                 scaler=None if scaler is None else scaler.state_dict(),
+                best=None if self.best is None else self.best.weights,
             )
         )
 
@@ -383,6 +438,16 @@ class _Run:
         tensors = {name: p for name, p in self.model.named_parameters() if p.requires_grad}
         tensors |= {name: buffer for name, buffer in self.model.named_buffers() if name in kept}
         return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+
+    def _trained_weights(self) -> dict[str, Tensor]:
+        """A copy of `_weights`, which the next steps do not change."""
+        return {name: tensor.clone() for name, tensor in self._weights().items()}
+
+    def _put_in(self, weights: Mapping[str, Tensor]) -> None:
+        with torch.no_grad():
+            tensors = dict(self.model.named_parameters()) | dict(self.model.named_buffers())
+            for name, tensor in weights.items():
+                tensors[name].copy_(tensor)
 
     def _resume(self) -> int:
         if self.accelerator.is_main_process:
@@ -409,16 +474,16 @@ class _Run:
                 f"the checkpoint {folder} is of another model: it has {len(weights)} tensors, the model "
                 f"trains {len(own)}, and names or shapes differ"
             )
-        with torch.no_grad():
-            tensors = dict(self.model.named_parameters()) | dict(self.model.named_buffers())
-            for name, tensor in weights.items():
-                tensors[name].copy_(tensor)
+        self._put_in(weights)
         self.optimizer.optimizer.load_state_dict(saved.optimizer)
         if scaler is not None:
             scaler.load_state_dict(saved.scaler)
         state = saved.state
         self.step, self.seconds, self.sums = state["step"], state["seconds"], state["sums"]
         self.last_losses, self.last_evaluation = state["losses"], state["evaluation"]
+        self.stopped = state.get("stopped", False)
+        if state.get("best") is not None and saved.best is not None:
+            self.best = Best(**state["best"], weights=saved.best)
 
 
 def split_batch(rows: Sequence[Any], count: int, world: int) -> list[Sequence[Any]]:

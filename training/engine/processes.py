@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -57,6 +57,15 @@ def _process() -> PartialState:
             "ACCELERATE_USE_CPU=true to train in several processes on a CPU"
         )
     return state
+
+
+def tensors_of_main_process(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The main process's values of tensors that every process has, with the same names and shapes."""
+    own = {name: tensor.to(_process().device, copy=True) for name, tensor in tensors.items()}
+    if _process().num_processes > 1:
+        for name in sorted(own):
+            torch.distributed.broadcast(own[name], src=0)
+    return own
 
 
 class _GatherRows(torch.autograd.Function):

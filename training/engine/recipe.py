@@ -9,13 +9,14 @@ import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 import torch
+import xxhash
 import yaml
 
 from capscore.benchmark.protocols.results import counted
-from capscore.errors import CapscoreError, Setting
+from capscore.errors import CapscoreError, InputError, Setting
 from capscore.files.whole_file import write_text
 from training.data.caption_rows import read_names
 from training.data.captions import Captions
@@ -57,6 +58,8 @@ class RecipeSettings(LoopSettings):
 
     out: str = ""
     base: str = ""
+    needs_data: ClassVar[bool] = True
+
     data: list[str] = field(default_factory=list)
     image_dir: str | None = None
     language: str | None = None
@@ -73,7 +76,7 @@ class RecipeSettings(LoopSettings):
             raise CapscoreError(
                 "base is missing: the backbone to start from, such as ", Setting("base", "embedded")
             )
-        if not self.data:
+        if self.needs_data and not self.data:
             raise CapscoreError(
                 "data is missing: files of captions, such as ", Setting("data", ["captions.jsonl"])
             )
@@ -142,6 +145,28 @@ def own_settings(settings: LoopSettings, besides: Collection[str]) -> dict[str, 
     return {name: value for name, value in asdict(settings).items() if name not in others}
 
 
+def file_digests(paths: Sequence[str]) -> dict[str, str]:
+    """Digest of each file of the data; folders have none.
+
+    Raises:
+        InputError: a file cannot be read.
+    """
+    digests = {}
+    for given in paths:
+        path = Path(given).expanduser()
+        if path.is_dir():
+            continue
+        digest = xxhash.xxh3_128()
+        try:
+            with open(path, "rb") as file:
+                while block := file.read(2**20):
+                    digest.update(block)
+        except OSError as error:
+            raise InputError(f"{given} cannot be read: {error.strerror or error}", field="data") from None
+        digests[given] = digest.hexdigest()
+    return digests
+
+
 def finite(numbers: Mapping[str, Numbers]) -> dict[str, dict[str, float | None]]:
     """Named groups of numbers, ready for JSON: None for a number that is not finite."""
     return {which: {name: _or_none(value) for name, value in part.items()} for which, part in numbers.items()}
@@ -168,6 +193,7 @@ def write_run(
     missing: str,
     no_shares: Collection[str] = (),
     limitations: Sequence[str] = (),
+    not_measured: Sequence[str] = ("Agreement with human ratings.",),
     summary: Mapping[str, Any],
 ) -> None:
     """Write the settings, the card and the result of a finished run into its folder.
@@ -186,6 +212,7 @@ def write_run(
         missing: Number that a reader would look for, for the card without validation.
         no_shares: Names of the numbers that are no shares.
         limitations: Sentences for the card.
+        not_measured: Sentences for the card on what was not measured.
         summary: Further entries of `RESULT`.
     """
     out = trained.folder
@@ -217,7 +244,7 @@ def write_run(
         data=[part for source in sources for part in source.described()],
         held_out=_held_out(split, sources, images),
         results=results,
-        not_measured=["Agreement with human ratings."],
+        not_measured=not_measured,
         limitations=limitations,
         compute=f"{torch.device(device()).type}, {trained.run.seconds / 60:.1f} minutes",
     )

@@ -1,0 +1,94 @@
+"""Batches of rated captions and of images with captions, and the two in turn."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from capscore.errors import InputError
+from training.data.batches import AlternatingBatches, kinds_of
+from training.data.rated_batches import ContrastiveBatches, PearsonBatches, PearsonRow, ShownRow
+
+
+def pearson(ratings, batch_size=4, seed=0) -> PearsonBatches:
+    rows = range(len(ratings))
+    return PearsonBatches([(rows, [f"c{row}" for row in rows], ratings)], batch_size=batch_size, seed=seed)
+
+
+@pytest.mark.parametrize("n", [2, 3, 5, 9, 23])
+def test_every_batch_has_two_ratings_or_more_even_if_one_row_alone_differs(n):
+    ratings = [1.0] * (n - 1) + [5.0]
+    batches = pearson(ratings)
+    for epoch in range(5):
+        for step in range(batches.steps_per_epoch):
+            rows = batches.batch(epoch, step)
+            assert len(rows) >= 2 and len({row.rating for row in rows}) == 2
+            assert rows == batches.batch(epoch, step)  # a pure function
+
+
+def test_every_row_comes_once_per_epoch_where_ratings_differ_enough():
+    batches = pearson([float(row) for row in range(11)])
+    for epoch in range(3):
+        rows = [row.picture for step in range(batches.steps_per_epoch) for row in batches.batch(epoch, step)]
+        assert sorted(rows) == list(range(11))
+
+
+def test_ratings_are_scaled_and_files_are_not_mixed():
+    sources = [([0, 1, 2], "abc", [0.0, 0.5, 1.0]), ([3, 4, 5, 6], "defg", [1.0, 2.0, 4.0, 5.0])]
+    batches = PearsonBatches(sources, batch_size=2, seed=0)
+    seen = Counter()
+    for step in range(batches.steps_per_epoch):
+        rows = batches.batch(0, step)
+        assert len({row.picture >= 3 for row in rows}) == 1
+        seen.update(row.picture for row in rows)
+    assert sorted(seen) == list(range(7))
+    ratings = {row.picture: row.rating for step in range(3) for row in batches.batch(0, step)}
+    first = [ratings[number] for number in range(3)]
+    assert np.mean(first) == pytest.approx(0) and np.std(first) == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("ratings", "message"),
+    [([3.0, 3.0], "2 ratings, all of them 3"), ([3.0], "have 1 ratings"), ([], "0 ratings")],
+)
+def test_ratings_that_do_not_differ(ratings, message):
+    with pytest.raises(InputError, match=f"{message}.*nothing can be learned"):
+        pearson(ratings)
+
+
+def test_a_contrastive_batch_has_each_image_once_and_draws_languages_evenly():
+    pictures, captions, languages = [], [], []
+    for picture in range(6):
+        for number in range(8):
+            pictures.append(picture)
+            captions.append(f"en {picture} {number}")
+            languages.append("en")
+        pictures.append(picture)
+        captions.append(f"de {picture}")
+        languages.append("de")
+    batches = ContrastiveBatches(pictures, captions, languages, batch_size=3, seed=0)
+    drawn = Counter()
+    for epoch in range(200):
+        rows = [row for step in range(2) for row in batches.batch(epoch, step)]
+        assert sorted(row.picture for row in rows) == list(range(6))
+        assert all(row.caption.split()[1] == str(row.picture) for row in rows)
+        drawn.update(row.caption[:2] for row in rows)
+    assert drawn["de"] / 1200 == pytest.approx(0.5, abs=0.05)
+
+
+def test_one_image_is_nothing_to_contrast():
+    with pytest.raises(InputError, match="need 2 images or more; the training captions show 1"):
+        ContrastiveBatches([0, 0], "ab", ["en", "en"], batch_size=2, seed=0)
+
+
+def test_a_step_has_one_batch_of_each_kind_never_mixed():
+    shown = ContrastiveBatches(range(4), "abcd", ["en"] * 4, batch_size=2, seed=0)
+    both = AlternatingBatches([shown, pearson([float(row) for row in range(10)], batch_size=2)])
+    assert (shown.steps_per_epoch, both.steps_per_epoch) == (2, 5)
+    for step in range(5):
+        first, second = kinds_of(both.batch(0, step))
+        assert {type(row) for row in first} == {ShownRow} and {type(row) for row in second} == {PearsonRow}
+    # the shorter source has begun its third epoch by then, in a new order
+    assert kinds_of(both.batch(1, 0))[0] == shown.batch(2, 1)

@@ -1,0 +1,38 @@
+"""Files to fine-tune on ratings with: ten pictures, captions in three languages, ratings in two."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+LANGUAGES = ("de", "en", "ru")
+
+
+def write_rated(folder: Path) -> tuple[Path, Path]:
+    """Captions for the contrast (30) and rated captions (40, two people each), in a folder with their pictures."""
+    folder.mkdir(parents=True, exist_ok=True)
+    chance = np.random.default_rng(0)
+    shown, rated = [], []
+    for number in range(10):
+        rough = Image.fromarray(chance.integers(0, 256, (8, 8, 3), dtype=np.uint8))
+        rough.resize((40, 36)).save(folder / f"{number}.png")
+        image = {"image": f"{number}.png"}
+        shown += [{**image, "caption": f"{code} cat {number}", "language": code} for code in LANGUAGES]
+        rated += [
+            {
+                **image,
+                "caption": f"the dog {number} on beach {place}",
+                "language": ("de", "en")[place % 2],
+                "rating": [place + 1, (number + place) % 4 + 1],
+            }
+            for place in range(4)
+        ]
+    return write_lines(folder / "shown.jsonl", shown), write_lines(folder / "rated.jsonl", rated)
+
+
+def write_lines(path: Path, rows: list[dict]) -> Path:
+    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+    return path

@@ -1,0 +1,480 @@
+"""Fine-tuning on human ratings, from end to end, on tiny checkpoints and on a tiny eye."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from PIL import Image
+from safetensors.torch import load_file
+from scipy.stats import kendalltau, spearmanr
+
+import capscore
+from capscore.backbones.base import LoadOptions
+from capscore.backbones.tuned import MARKER
+from capscore.errors import BackboneUnavailable, CapscoreError, InputError, MissingExtraError
+from tests.backbones import tiny_open_clip, tiny_transformers
+from tests.backbones.tiny_eye import write_eye
+from training.data.rated_rows import rated_file_rows
+from training.engine.config import parse
+from training.engine.push_plan import plan
+from training.engine.ratings_loss import RatingsLoss
+from training.engine.trainable_parts import LoraOptions, TrainedPart
+from training.engine.training_log import read_log
+from training.human_ratings import Settings, train
+
+from ..processes import run_distributed
+from .rated_files import LANGUAGES, write_lines, write_rated
+
+ROOT = Path(__file__).parents[2]
+CONFIGS = ROOT / "training" / "configs"
+WEIGHTS = "model.safetensors"
+# attention does not depend on the bias of its keys: its gradient is rounding, which Adam makes large
+NO_GRADIENT = ("k_proj.bias", "attn.in_proj_bias")
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory) -> tuple[Path, Path]:
+    return write_rated(tmp_path_factory.mktemp("data"))
+
+
+@pytest.fixture(scope="module")
+def bases(tmp_path_factory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("bases")
+    return {
+        "clip": tiny_transformers.write_clip(folder / "clip"),
+        "open_clip": tiny_open_clip.write_open_clip(folder / "open_clip"),
+        "eye": write_eye(folder / "eye", w=2.0),
+    }
+
+
+@pytest.fixture
+def settings(files, bases, tmp_path):
+    """Settings of a short run; any of them can be changed."""
+
+    def make(base="clip", **changes) -> Settings:
+        plain = dict(
+            out=str(tmp_path / "run"),
+            base=str(bases.get(base, base)),
+            data=[str(files[0])],
+            ratings=[str(files[1])],
+            batch_size=6,
+            max_steps=6,
+            learning_rate=1e-3,
+            validation_share=0.3,
+            checkpoint_every=2,
+        )
+        return Settings(**{**plain, **changes})
+
+    return make
+
+
+def tensors_of(folder: Path) -> dict[str, torch.Tensor]:
+    return load_file(Path(folder) / WEIGHTS)
+
+
+def cosines(folder: Path, rows) -> np.ndarray:
+    backbone = capscore.load_backbone(str(folder), device="cpu")
+    images = backbone.encode_images([Image.open(row.image).convert("RGB") for row in rows])
+    return (images * backbone.encode_texts([row.caption for row in rows])).sum(axis=1)
+
+
+# A run from end to end
+
+
+@pytest.mark.parametrize("base", ["clip", "open_clip", "eye"])
+def test_the_folder_scores_as_the_run_measured(settings, files, bases, base):
+    run = train(settings(base, max_steps=12, learning_rate=3e-3))
+    assert run.run.finished and (run.n_training, run.n_validation) == (49, 21)
+    rows = list(rated_file_rows(files[1]))
+    before, after = (cosines(folder, rows) for folder in (bases[base], run.folder))
+    ratings = np.array([row.rating for row in rows])
+    losses = [line["losses"] for line in read_log(run.folder) if "losses" in line]
+    assert np.corrcoef(after, ratings)[0, 1] > np.corrcoef(before, ratings)[0, 1] + 0.1
+    assert losses and losses[-1]["loss"] == pytest.approx(losses[-1]["contrastive"] + losses[-1]["pearson"])
+
+    # the numbers of the run again, from the saved folder, by scipy; weights of an eye are stored in float16
+    stored = json.loads((run.folder / "result.json").read_text())["this"]
+    held = [n for n, row in enumerate(rows) if Path(row.image).stem in held_out(run, rows, after)]
+    for language in ("de", "en"):
+        own = [n for n in held if rows[n].language == language]
+        found = after[own], ratings[own]
+        if base != "eye":
+            assert stored[f"tau_b_{language}"] == pytest.approx(kendalltau(*found).statistic, abs=1e-6)
+            assert stored[f"tau_c_{language}"] == pytest.approx(
+                kendalltau(*found, variant="c").statistic, abs=1e-6
+            )
+            assert stored[f"rho_{language}"] == pytest.approx(spearmanr(*found).statistic, abs=1e-6)
+    assert stored["tau_c"] == pytest.approx((stored["tau_c_de"] + stored["tau_c_en"]) / 2)
+
+    # the signature says that these are rated weights, and of which base
+    plain = capscore.load_backbone(str(bases[base]), device="cpu")
+    scorer = capscore.load("mcs", backbone=str(run.folder), device="cpu")
+    scored = scorer.score([rows[0].caption], [rows[0].image], language="en")
+    assert f"|rated:{plain.name}@{plain.revision}|" in scored.signature
+    assert scorer.backbone.recipe == "human_ratings"
+    assert scored.mean == pytest.approx(scorer.backbone.w * max(after[0], 0), abs=1e-5)
+    assert (scorer.backbone.w == 2.5) == (base != "eye")
+
+    card = (run.folder / "README.md").read_text(encoding="utf-8")
+    for expected in ("shown.jsonl | unknown | 30", "rated.jsonl | unknown | 40", "| `pearson_weight` | 1 |"):
+        assert expected in card
+    assert yaml.safe_load(card.split("---")[1])["language"] == list(LANGUAGES)
+
+
+def held_out(run, rows, scores) -> set[str]:
+    """Names of the held-out pictures, as the split by content decides."""
+    from capscore.images.load import content_key
+    from training.data.split import split_by_image
+
+    keys = {Path(row.image).stem: content_key(row.image) for row in rows}
+
+    class Named:
+        def __init__(self):
+            self.keys = [keys[str(number)] for number in range(10)]
+            self.image, self.names = np.arange(10), [()] * 10
+
+        def __len__(self):
+            return 10
+
+    return {str(number) for number in split_by_image(Named(), validation_share=0.3).validation}
+
+
+def test_the_folder_can_be_pushed(settings, bases, files):
+    run = train(settings("eye", max_steps=1, license="cc-by-nc-4.0"))
+    assert plan(run.folder).kind == "eye"
+    card = run.folder / "README.md"
+    assert "cc-by-nc-4.0" in card.read_text()
+
+
+# What is trained
+
+
+@pytest.mark.parametrize("base", ["clip", "open_clip"])
+def test_text_towers_alone_leave_images_as_they_were(settings, files, bases, base):
+    run = train(settings(base, towers="text", max_steps=2))
+    photo = [Image.open(files[0].parent / "0.png").convert("RGB")]
+    plain, tuned = (capscore.load_backbone(str(folder), device="cpu") for folder in (bases[base], run.folder))
+    assert np.allclose(plain.encode_images(photo), tuned.encode_images(photo), rtol=0, atol=1e-6)
+    assert not np.allclose(plain.encode_texts(["cat"]), tuned.encode_texts(["cat"]), rtol=0, atol=1e-4)
+    assert "towers" not in json.loads((run.folder / MARKER).read_text())
+
+
+def test_chosen_layers_alone_are_stored(settings):
+    run = train(settings(layers=["vision_model.encoder.layers.1.*", "text_projection.weight"], max_steps=2))
+    names = set(tensors_of(run.folder))
+    assert names and all(
+        name.startswith("vision_model.encoder.layers.1.") or name == "text_projection.weight"
+        for name in names
+    )
+    assert any("vision_model" in name for name in names) and "text_projection.weight" in names
+
+
+@pytest.mark.parametrize("base", ["clip", "open_clip", "eye"])
+def test_lora_merged_scores_as_lora_beside_the_layers(bases, base, files):
+    rows = list(rated_file_rows(files[1]))[:6]
+    backbone = capscore.load_backbone(str(bases[base]), device="cpu")
+    names = set(backbone.network().state_dict())
+    part = TrainedPart(backbone, lora=LoraOptions(rank=2, alpha=4.0, dropout=0.0))
+    trained = [p for p in part.network.parameters() if p.requires_grad]
+    with torch.no_grad():
+        for parameter in trained:
+            parameter.normal_(0, 0.2, generator=torch.Generator().manual_seed(parameter.numel()))
+    photos = [Image.open(row.image).convert("RGB") for row in rows]
+
+    def embedded():
+        return backbone.encode_images(photos), backbone.encode_texts([row.caption for row in rows])
+
+    beside = embedded()
+    part.merge()
+    assert set(backbone.network().state_dict()) == names
+    for merged, before in zip(embedded(), beside, strict=True):
+        assert np.allclose(merged, before, rtol=0, atol=1e-5)
+    plain = capscore.load_backbone(str(bases[base]), device="cpu")
+    assert not np.allclose(
+        plain.encode_texts(["the dog"]), backbone.encode_texts(["the dog"]), rtol=0, atol=1e-3
+    )
+    assert not np.allclose(plain.encode_images(photos), backbone.encode_images(photos), rtol=0, atol=1e-3)
+
+
+def test_a_run_with_lora_bf16_and_gradient_checkpointing(settings):
+    run = train(
+        settings(lora_rank=2, layers=["*.q_proj", "*.v_proj"], gradient_checkpointing=True, precision="bf16")
+    )
+    names = set(tensors_of(run.folder))
+    assert names and all(name.endswith(("q_proj.weight", "v_proj.weight")) for name in names)
+    assert {name.partition("_")[0] for name in names} == {"text", "vision"}
+    capscore.load_backbone(str(run.folder), device="cpu")
+
+
+def test_gradient_checkpointing_changes_no_number(settings, tmp_path):
+    runs = [
+        train(settings("open_clip", out=str(tmp_path / str(on)), max_steps=2, gradient_checkpointing=on))
+        for on in (True, False)
+    ]
+    ours, theirs = (tensors_of(run.folder) for run in runs)
+    assert ours.keys() == theirs.keys()
+    for name in ours:
+        if not name.endswith(NO_GRADIENT):
+            assert torch.allclose(ours[name], theirs[name], rtol=0, atol=1e-5), name
+
+
+def test_of_an_eye_the_head_alone_is_trained_on_maps_and_the_trunk_too(settings, bases, tmp_path):
+    before = tensors_of(bases["eye"])
+    head = train(settings("eye", layers=["head.*", "text.*"], max_steps=2))
+    trunk = train(settings("eye", out=str(tmp_path / "trunk"), layers=["trunk.last.*"], max_steps=2))
+    for folder, moved in ((head.folder, ("head.", "text.adapter")), (trunk.folder, ("trunk.last.",))):
+        after = tensors_of(folder)
+        changed = {name for name in after if not torch.equal(after[name], before[name])}
+        assert changed and all(name.startswith(moved) for name in changed)
+
+
+# The losses, alternation, resuming, processes
+
+
+def test_a_step_minimises_the_sum_of_both_losses(settings, monkeypatch):
+    calls = []
+    plain = RatingsLoss.__call__
+
+    def noted(self, model, rows, gather):
+        calls.append({type(row).__name__ for row in rows})
+        return plain(self, model, rows, gather)
+
+    monkeypatch.setattr(RatingsLoss, "__call__", noted)
+    train(settings(max_steps=3))
+    assert calls == 3 * [{"ShownRow"}, {"PearsonRow"}]
+    calls.clear()
+    train(settings(out=settings().out + "-p", max_steps=2, contrastive_weight=0.0, data=[]))
+    train(settings(out=settings().out + "-c", max_steps=2, pearson_weight=0.0))
+    assert calls == [{"PearsonRow"}] * 2 + [{"ShownRow"}] * 2
+
+
+def test_an_interrupted_run_ends_with_the_same_weights(settings, tmp_path, monkeypatch):
+    changes = {"patience": 2, "evaluate_every": 2}
+    whole = train(settings(out=str(tmp_path / "whole"), **changes))
+    plain, calls = RatingsLoss.__call__, []
+
+    def until_the_eighth(self, *arguments):
+        calls.append(1)
+        if len(calls) == 8:
+            raise KeyboardInterrupt
+        return plain(self, *arguments)
+
+    monkeypatch.setattr(RatingsLoss, "__call__", until_the_eighth)
+    with pytest.raises(KeyboardInterrupt):
+        train(settings(**changes))
+    assert not (tmp_path / "run" / WEIGHTS).exists()
+    monkeypatch.setattr(RatingsLoss, "__call__", plain)
+    resumed = train(settings(**changes))
+    assert resumed.run.resumed_from == 2 and resumed.run.best_step == whole.run.best_step
+    ours, theirs = tensors_of(resumed.folder), tensors_of(whole.folder)
+    assert ours.keys() == theirs.keys() and all(torch.equal(ours[name], theirs[name]) for name in ours)
+    assert resumed.evaluation == whole.evaluation and resumed.base == whole.base
+
+
+def test_two_processes_are_one(settings, tmp_path):
+    # batches of 5 leave the processes unequal parts
+    own = settings(batch_size=5, max_steps=3, ratings_batch_size=7, evaluate_every=1, patience=5)
+    alone = train(own)
+    (tmp_path / "two.yaml").write_text(yaml.safe_dump({**asdict(own), "out": str(tmp_path / "two")}))
+    for done in run_distributed(
+        ["-m", "training.human_ratings", "--config", tmp_path / "two.yaml"], cwd=ROOT
+    ):
+        assert done.returncode == 0, done.stderr
+    ours, theirs = tensors_of(alone.folder), tensors_of(tmp_path / "two")
+    assert ours.keys() == theirs.keys()
+    for name in ours:
+        if not name.endswith(NO_GRADIENT):
+            assert torch.allclose(ours[name], theirs[name], rtol=0, atol=2e-5), name
+    one, two = (
+        [line["losses"] for line in read_log(folder) if "losses" in line]
+        for folder in (alone.folder, tmp_path / "two")
+    )
+    assert one[0].keys() == two[0].keys() == {"loss", "contrastive", "pearson"}
+    for name, value in one[0].items():
+        assert two[0][name] == pytest.approx(value, abs=1e-5)
+
+
+def test_early_stopping_keeps_the_best_weights(settings, monkeypatch):
+    from training import human_ratings
+
+    values = iter([0.9, 0.1, 0.5, 0.4, 0.3, 0.2])  # the first is before training
+
+    class Told(human_ratings.RatingsCheck):
+        def __call__(self, backbone):
+            found = super().__call__(backbone)
+            return found if not hasattr(self, "base_numbers") else {**found, "tau_c": next(values)}
+
+    monkeypatch.setattr(human_ratings, "RatingsCheck", Told)
+    run = train(settings(evaluate_every=1, patience=2, max_steps=20))
+    assert (run.run.step, run.run.best_step, run.run.finished) == (4, 2, True)
+    assert run.evaluation["tau_c"] == 0.5
+    two = train(settings(out=settings().out + "-2", max_steps=2))
+    ours, theirs = tensors_of(run.folder), tensors_of(two.folder)
+    assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
+    again = train(settings(evaluate_every=1, patience=2, max_steps=20))
+    assert again.run.resumed_from == 4 and again.evaluation["tau_c"] == 0.5
+
+
+def test_references_stand_in_for_a_photo_by_their_mean(settings, tmp_path, bases, capsys):
+    rows = [
+        {
+            "stand_in": [f"a cat on mat {photo}", f"the cat {photo} sits"],
+            "caption": f"dog {photo} {number}",
+            "language": "en",
+            "rating": number + photo / 10,
+        }
+        for photo in range(6)
+        for number in range(3)
+    ]
+    rated = write_lines(tmp_path / "rated.jsonl", rows)
+    run = train(settings(ratings=[str(rated)], data=[], contrastive_weight=0.0, max_steps=2))
+    assert "6 images, 6 of them replaced by texts" in capsys.readouterr().err
+    assert "6 of the 6 images were not available" in (run.folder / "README.md").read_text()
+    base = capscore.load_backbone(str(bases["clip"]), device="cpu")
+    mean = base.encode_texts(rows[0]["stand_in"]).mean(axis=0)
+    from training.data.pictures import Pictures
+
+    pictures = Pictures(base, "pixels")
+    assert pictures.add(rated_file_rows(rated)) == [photo for photo in range(6) for _ in range(3)]
+    pictures.finish()
+    assert np.allclose(pictures.embedded([0])[0], mean / np.linalg.norm(mean), rtol=0, atol=1e-6)
+
+
+def test_held_out_ratings_of_their_own_file(settings, files, tmp_path):
+    rows = [json.loads(line) for line in files[1].read_text().splitlines()]
+    for row in rows:
+        row["image"] = str(files[1].parent / row["image"])
+    training = write_lines(tmp_path / "training.jsonl", rows[:24])
+    held = write_lines(tmp_path / "held.jsonl", rows[24:])
+    made = dict(ratings=[str(training)], validation=[str(held)], data=[], contrastive_weight=0.0, max_steps=1)
+    run = train(settings(**made))
+    assert (run.n_training, run.n_validation) == (24, 16)
+    with pytest.raises(InputError, match=r"line 21.*its picture is one of the 1 that are measured on too"):
+        train(settings(**{**made, "validation": [str(write_lines(held, rows[20:]))]}))
+
+
+# Configs and bad input
+
+
+@pytest.mark.parametrize(
+    ("name", "differs"),
+    [
+        ("ratings_both", {}),
+        ("ratings_contrastive", {"pearson_weight": 0.0}),
+        ("ratings_pearson", {"contrastive_weight": 0.0}),
+    ],
+)
+def test_configs_are_the_papers_three_settings(name, differs):
+    line = [
+        "--config",
+        str(CONFIGS / f"{name}.yaml"),
+        "--base",
+        "b",
+        "--data",
+        "d",
+        "--ratings",
+        "r",
+        "--out",
+        "o",
+    ]
+    read = parse(Settings, line, "")
+    for setting, value in {
+        "contrastive_weight": 1.0,
+        "pearson_weight": 1.0,
+        "towers": "both",
+        **differs,
+    }.items():
+        assert getattr(read, setting) == value, setting
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"data": []}, "data is missing: images with captions"),
+        ({"ratings": []}, "ratings are missing: rated captions"),
+        ({"contrastive_weight": 0.0, "pearson_weight": 0.0}, "both losses have weight 0"),
+        ({"pearson_weight": -1.0}, r"pearson_weight=-1\.0: expected a weight"),
+        ({"accumulation_steps": 2}, "a correlation and a contrast need their whole batch"),
+        ({"ratings_batch_size": 1}, "ratings_batch_size=1: expected at least 2"),
+        ({"lora_rank": 0}, "lora_rank=0: expected at least 1"),
+        ({"lora_dropout": 1.0}, r"lora_dropout=1\.0"),
+        ({"patience": 0}, "patience=0: expected at least 1"),
+        ({"valse_images": "photos"}, "valse_images goes with valse"),
+    ],
+)
+def test_settings_that_cannot_be(settings, changes, message):
+    with pytest.raises(CapscoreError, match=message):
+        settings(**changes)
+
+
+@pytest.mark.parametrize(
+    ("rating", "message"),
+    [
+        ("good", r"line 2.*rating: 'good' is no rating; expected a finite number"),
+        (None, "line 2.*rating: there is no rating"),
+        (True, "line 2.*rating: True is no rating"),
+        ([1, "x"], "line 2.*is no rating"),
+        ([], "line 2.*the list of ratings is empty"),
+    ],
+)
+def test_ratings_that_are_none(settings, tmp_path, files, rating, message):
+    rows = [json.loads(line) for line in files[1].read_text().splitlines()]
+    rows[1]["rating"] = rating
+    path = write_lines(files[1].parent / "bad.jsonl", rows)
+    with pytest.raises(InputError, match=message):
+        train(settings(ratings=[str(path)]))
+    assert not (tmp_path / "run" / WEIGHTS).exists()
+
+
+def test_ratings_that_are_all_equal(settings, files):
+    rows = [{**json.loads(line), "rating": 3} for line in files[1].read_text().splitlines()]
+    path = write_lines(files[1].parent / "equal.jsonl", rows)
+    with pytest.raises(InputError, match=r"equal\.jsonl: all 40 ratings are 3; nothing can be learned"):
+        train(settings(ratings=[str(path)]))
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"layers": ["visual.*"]}, CapscoreError, r"layers='visual\.\*' fits no parameter.*There are"),
+        ({"base": "no-such"}, BackboneUnavailable, "no-such"),
+        ({"patience": 2, "validation_share": 0.0}, CapscoreError, "patience=2 needs ratings to measure on"),
+        (
+            {"stop_by": "tau_x", "patience": 1},
+            CapscoreError,
+            "stop_by='tau_x' is not evaluated: there are tau_b",
+        ),
+        ({"base": "embedded-free"}, CapscoreError, "image tower of the backbone 'embedded-free' cannot be"),
+        ({"base": "eye", "gradient_checkpointing": True}, CapscoreError, "does not offer it"),
+    ],
+)
+def test_what_cannot_be_trained(settings, changes, error, message):
+    base = changes.pop("base", "clip")
+    with pytest.raises(error, match=message):
+        train(settings(base, max_steps=1, **changes))
+
+
+def test_lora_without_peft_names_the_extra(settings, monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "peft", None)
+    with pytest.raises(MissingExtraError, match=r"LoRA needs the package 'peft'.*capscore\[training\]"):
+        train(settings(lora_rank=2))
+
+
+def test_a_checkpoint_of_another_backbone(settings, bases, tmp_path):
+    run = train(settings(max_steps=2))
+    with pytest.raises(CapscoreError, match="holds a run with base="):
+        train(settings("open_clip", max_steps=4))
+    marker = json.loads((run.folder / MARKER).read_text())
+    marker["base"] = str(tiny_transformers.write_clip(tmp_path / "other", seed=5))
+    (run.folder / MARKER).write_text(json.dumps(marker))
+    with pytest.raises(BackboneUnavailable, match="its towers are different ones"):
+        capscore.load_backbone(str(run.folder), device="cpu")
+    assert LoadOptions(name="x").image_tower is None

@@ -1,0 +1,157 @@
+"""Rated captions, and images with captions in many languages → the batches of each epoch and step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from capscore.errors import InputError
+from training.data.batches import ShuffledBatches
+
+
+class ShownRow(NamedTuple):
+    """A row of a contrastive batch: an image and one of its captions.
+
+    Attributes:
+        picture: Number of the image.
+        caption: The caption.
+    """
+
+    picture: int
+    caption: str
+
+
+class PearsonRow(NamedTuple):
+    """A row of a Pearson batch: a caption and its rating.
+
+    Attributes:
+        picture: Number of the image.
+        caption: The caption.
+        rating: Its rating, of its file's mean 0 and variance 1, which r does not depend on.
+    """
+
+    picture: int
+    caption: str
+    rating: float
+
+
+class ContrastiveBatches:
+    """Batches of distinct images, each with one caption. Every image appears once per epoch.
+
+    The caption of an image is drawn anew in each epoch: first its language, among those that the image has
+    captions in, then the caption. So a language with few captions per image counts as much as one with many.
+
+    Args:
+        pictures: Number of each caption's image.
+        captions: The captions.
+        languages: Language of each.
+        batch_size: Most images per batch.
+        seed: Seed for orders and draws.
+
+    Raises:
+        InputError: fewer than two images: there is nothing to contrast.
+    """
+
+    def __init__(
+        self,
+        pictures: Sequence[int],
+        captions: Sequence[str],
+        languages: Sequence[str],
+        *,
+        batch_size: int,
+        seed: int,
+    ):
+        grouped: dict[int, dict[str, list[str]]] = {}
+        for picture, caption, language in zip(pictures, captions, languages, strict=True):
+            grouped.setdefault(picture, {}).setdefault(language, []).append(caption)
+        if len(grouped) < 2:
+            raise InputError(
+                f"contrastive batches need 2 images or more; the training captions show {len(grouped)}",
+                field="data",
+            )
+        self._pictures = list(grouped)
+        self._captions = [[of[language] for language in sorted(of)] for of in grouped.values()]
+        self._order = ShuffledBatches(range(len(grouped)), batch_size, seed)
+        self.steps_per_epoch = self._order.steps_per_epoch
+        self.seed = seed
+
+    def batch(self, epoch: int, step: int) -> list[ShownRow]:
+        """The rows of a step, counted from 0 in each epoch."""
+        # a draw depends on seed, epoch and image, not on the step
+        draws = np.random.default_rng([self.seed, epoch, 1]).random((len(self._pictures), 2))
+        rows = []
+        for number in self._order.batch(epoch, step):
+            by_language = self._captions[number]
+            language, caption = draws[number]
+            captions = by_language[int(language * len(by_language))]
+            rows.append(ShownRow(self._pictures[number], captions[int(caption * len(captions))]))
+        return rows
+
+
+class PearsonBatches:
+    """Batches of rated captions of one file each, none of them with equal ratings alone.
+
+    Files are not mixed: their scales may differ. In a batch whose ratings came out equal, one row gives way to a
+    row with another rating, drawn from the whole file; so every batch has a correlation.
+
+    Args:
+        sources: For each file the pictures, captions and ratings of its training rows; each (n,).
+        batch_size: Most rows per batch; at least 2.
+        seed: Seed for orders and draws.
+
+    Raises:
+        InputError: a file has fewer than two rows, or equal ratings alone, or `batch_size` is below 2.
+
+    >>> batches = PearsonBatches([([0, 1, 2, 3], "abcd", [1, 1, 1, 5])], batch_size=2, seed=0)
+    >>> [len({row.rating for row in batches.batch(0, step)}) for step in range(2)]
+    [2, 2]
+    """
+
+    def __init__(
+        self,
+        sources: Sequence[tuple[Sequence[int], Sequence[str], Sequence[float]]],
+        *,
+        batch_size: int,
+        seed: int,
+    ):
+        if batch_size < 2:
+            raise InputError(f"a batch of {batch_size} ratings has no correlation; expected at least 2")
+        self.seed = seed
+        self._rows: list[list[PearsonRow]] = []
+        for number, (pictures, captions, given) in enumerate(sources):
+            ratings = np.asarray(given, dtype=np.float64)
+            if len(ratings) < 2 or (ratings == ratings[0]).all():
+                raise InputError(
+                    f"the training rows of file {number + 1} of the ratings have {len(ratings):,} ratings"
+                    + (f", all of them {ratings[0]:g}" if len(ratings) > 1 else "")
+                    + ": nothing can be learned from ratings that do not differ",
+                    field="ratings",
+                )
+            scaled = (ratings - ratings.mean()) / ratings.std()
+            self._rows.append(list(map(PearsonRow, pictures, captions, scaled.tolist())))
+        # a remainder of one row would have no correlation: sizes of a source differ by at most one
+        self._batches = [ShuffledBatches(range(len(rows)), batch_size, seed) for rows in self._rows]
+        self._steps = [
+            (source, step)
+            for source, own in enumerate(self._batches)
+            for step in range(max(1, min(own.steps_per_epoch, len(self._rows[source]) // 2)))
+        ]
+        for own, rows in zip(self._batches, self._rows, strict=True):
+            own.steps_per_epoch = max(1, min(own.steps_per_epoch, len(rows) // 2))
+        self.steps_per_epoch = len(self._steps)
+
+    def batch(self, epoch: int, step: int) -> list[PearsonRow]:
+        """The rows of a step, counted from 0 in each epoch; the files' batches come in random order."""
+        order = np.random.default_rng([self.seed, epoch, 2]).permutation(len(self._steps))
+        source, own_step = self._steps[order[step]]
+        rows = self._rows[source]
+        chosen = self._batches[source].batch(epoch, own_step)
+        ratings = {rows[number].rating for number in chosen}
+        if len(ratings) == 1:
+            (equal,) = ratings
+            others = [number for number, row in enumerate(rows) if row.rating != equal]
+            chance = np.random.default_rng([self.seed, epoch, 3, source, own_step])
+            chosen = [others[chance.integers(len(others))], *chosen[1:]]
+        return [rows[number] for number in chosen]

@@ -1,0 +1,40 @@
+"""A backbone, VALSE's files and photos → its accuracy, to see what training on ratings does to it."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+from capscore.backbones.base import Backbone
+from capscore.benchmark.run import run_benchmark
+from capscore.benchmark.tasks import TaskOptions
+from capscore.embedding.embedder import Embedder
+from capscore.scorers.mcs import MCS
+
+
+def valse_numbers(backbone: Backbone, data: str | Path, photos: str | Path | None = None) -> dict[str, float]:
+    """Accuracy on the foils of VALSE (Parcalabescu et al. 2022) whose photos are there.
+
+    Args:
+        backbone: Backbone in its present state.
+        data: Folder of VALSE's files.
+        photos: Folder of its photos; None for the folder of the files.
+
+    Returns:
+        "valse_<statistic>" for each statistic of `capscore benchmark --data valse`.
+
+    Raises:
+        CapscoreError: files are missing, or all photos are.
+    """
+    run = run_benchmark(
+        "valse",
+        data_dir=Path(data).expanduser(),
+        image_dir=None if photos is None else Path(photos).expanduser(),
+        metrics={"mcs": lambda: MCS(Embedder(backbone, progress=False))},
+        options=TaskOptions(bootstrap=0),
+        partial=True,
+    )
+    return {
+        f"valse_{one.name}": math.nan if one.value is None else one.value
+        for one in run.results[0].outcome.statistics
+    }
