@@ -1,12 +1,13 @@
-"""Fine-tune a backbone on people's ratings of captions (Gomes et al. 2025, "How far can we get with CLIP", §3).
+"""Fine-tune a backbone on people's ratings of captions (Gomes et al. 2025, "How far can we get with CLIP",
+§3).
 
     python -m training.human_ratings --config training/configs/ratings_both.yaml --base embedded \
         --data captions.jsonl --ratings rated.jsonl --out runs/rated
 
-In: a backbone, images with captions in many languages (`data`, for the contrast), and rated captions (`ratings`,
-for Pearson's correlation). Each step takes one batch of each, never mixed, and sums their gradients. Out: a
-folder that `capscore.load_backbone` and `capscore.load(…, backbone=folder)` take, with a card, the log and the
-checkpoints of the run. The same command continues an interrupted run.
+In: a backbone, images with captions in many languages (`data`, for the contrast), and rated captions
+(`ratings`, for Pearson's correlation). Each step takes one batch of each, never mixed, and sums their
+gradients. Out: a folder that `capscore.load_backbone` and `capscore.load(…, backbone=folder)` take, with a
+card, the log and the checkpoints of the run. The same command continues an interrupted run.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+import torch
 import xxhash
 
 from capscore import load_backbone
@@ -38,7 +40,7 @@ from training.engine.loop import run
 from training.engine.loop_settings import require
 from training.engine.processes import device, is_main_process, say
 from training.engine.ratings_check import HeldOutRatings, RatingsCheck, as_percent
-from training.engine.ratings_loss import RatingsLoss, embedded_texts
+from training.engine.ratings_loss import RatingsLoss, TextSide
 from training.engine.recipe import (
     NOT_IN_WEIGHTS,
     RecipeSettings,
@@ -63,8 +65,8 @@ _SCALE_ROWS = 2000
 class Settings(RecipeSettings):
     """Settings of a run, besides those of every recipe.
 
-    Defaults are those of the paper where it states them (Gomes et al. 2025, §3): both losses, one batch of each
-    per update. It does not state the others here.
+    Defaults are those of the paper where it states them (Gomes et al. 2025, §3): both losses, one batch of
+    each per update. It does not state the others here.
 
     Attributes:
         data: Files of images with captions (`training.data.caption_rows.file_rows`), or benchmarks such as
@@ -82,7 +84,8 @@ class Settings(RecipeSettings):
         towers: Towers to train: "both", "image" or "text".
         layers: Patterns of names of the parameters to train, such as "*.resblocks.11.*", or of linear layers
             with LoRA; [] for all of the towers.
-        lora_rank: Rank of LoRA, which is added to the layers in the end; None for training the layers themselves.
+        lora_rank: Rank of LoRA, which is added to the layers in the end; None for training the layers
+            themselves.
         lora_alpha, lora_dropout: LoRA's other settings.
         gradient_checkpointing: Whether activations are computed twice instead of kept.
         dropout: Whether the towers' dropout is active in training. Batch norms keep their statistics.
@@ -248,7 +251,8 @@ def train(settings: Settings, *, command: str = "") -> Trained:
 
     Args:
         settings: Settings of the run.
-        command: Command on the card that trains the weights again; "" for one with the run's own settings file.
+        command: Command on the card that trains the weights again; "" for one with the run's own settings
+            file.
 
     Returns:
         The outcome; its numbers are those of `RatingsCheck`, compared with the base.
@@ -280,10 +284,10 @@ def train(settings: Settings, *, command: str = "") -> Trained:
     split = _split(settings, rows, sources)
     batches = AlternatingBatches(list(_batches(settings, rows, sources, split).values()))
 
-    check = None
+    check, texts = None, TextSide(backbone)
     held_out = _held_out(rows, sources, split)
     if is_main_process() and any(part.captions for part in held_out):
-        check = RatingsCheck(held_out, pictures, backbone)
+        check = RatingsCheck(held_out, pictures, texts)
     if settings.patience is not None and not any(part.captions for part in held_out):
         raise CapscoreError(
             Setting("patience", settings.patience),
@@ -295,21 +299,19 @@ def train(settings: Settings, *, command: str = "") -> Trained:
 
     part.train(settings.dropout or settings.gradient_checkpointing)
     scale = backbone.logit_scale if settings.logit_scale is None else settings.logit_scale
-    before = _mean_cosine(backbone, pictures, rows, split) if isinstance(backbone, LearnedBackbone) else None
+    before = _mean_cosine(texts, pictures, rows, split) if isinstance(backbone, LearnedBackbone) else None
     result = run(
         part.network,
         batches,
         RatingsLoss(
-            backbone,
             pictures,
+            texts,
             logit_scale=scale,
             contrastive_weight=settings.contrastive_weight,
             pearson_weight=settings.pearson_weight,
         ),
         settings,
-        evaluate=None
-        if check is None
-        else lambda model, step: {**check(backbone), **_valse(settings, backbone)},
+        evaluate=None if check is None else lambda model, step: {**check(), **_valse(settings, backbone)},
         identity=_identity(settings, backbone, rows, split),
         early_stopping=None
         if settings.patience is None
@@ -334,7 +336,7 @@ def train(settings: Settings, *, command: str = "") -> Trained:
     numbers = finite({"this": trained.evaluation, "base": trained.base})
     notes = {"base": settings.base, "best_step": result.best_step, "validation": numbers}
     if isinstance(backbone, LearnedBackbone):
-        now = _mean_cosine(backbone, pictures, rows, split)
+        now = _mean_cosine(texts, pictures, rows, split)
         learned.save_eye(
             backbone.eye,
             out,
@@ -415,7 +417,8 @@ def _split(settings: Settings, rows: _Rows, sources: Sequence[_Source]) -> Split
         row = next(n for n in np.flatnonzero(~held).tolist() if int(rows.image[n]) in shared)
         raise InputError(
             f"{rows.rows[row].place}: its picture is one of the {len(shared):,} that are measured on too, by "
-            f"{rows.rows[int(np.flatnonzero(held & (rows.image == rows.image[row]))[0])].place}. Remove it from "
+            f"{rows.rows[int(np.flatnonzero(held & (rows.image == rows.image[row]))[0])].place}. "
+            f"Remove it from "
             "one of the two",
             field="validation",
         )
@@ -472,15 +475,13 @@ def _valse(settings: Settings, backbone: Backbone) -> dict[str, float]:
     return {} if settings.valse is None else valse_numbers(backbone, settings.valse, settings.valse_images)
 
 
-def _mean_cosine(backbone: Backbone, pictures: Pictures, rows: _Rows, split: Split) -> float:
+def _mean_cosine(texts: TextSide, pictures: Pictures, rows: _Rows, split: Split) -> float:
     """Mean cosine of training captions and their pictures: captions for the contrast, if there are any."""
     chosen = split.training[:: max(1, len(split.training) // _SCALE_ROWS)].tolist()
     images = pictures.embedded(rows.image[chosen].tolist())
-    import torch
-
     with torch.no_grad():
-        texts = embedded_texts(backbone, [rows.rows[row].caption for row in chosen]).cpu().numpy()
-    return float((images * texts).sum(axis=1).mean())
+        captions = texts([rows.rows[row].caption for row in chosen]).cpu().numpy()
+    return float((images * captions).sum(axis=1).mean())
 
 
 def _identity(settings: Settings, backbone: Backbone, rows: _Rows, split: Split) -> dict[str, Any]:
@@ -501,7 +502,8 @@ def _limitations(pictures: Pictures) -> list[str]:
     if not pictures.n_stand_ins:
         return []
     return [
-        f"{pictures.n_stand_ins:,} of the {len(pictures.keys):,} images were not available: other captions of "
+        f"{pictures.n_stand_ins:,} of the {len(pictures.keys):,} images were not available: other "
+        f"captions of "
         "the photo stood in for each, by their mean embedding in the base's own text tower."
     ]
 

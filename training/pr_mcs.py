@@ -24,7 +24,7 @@ from capscore.backbones.base import Backbone
 from capscore.benchmark.protocols.results import counted
 from capscore.embedding.cache import EmbeddingCache
 from capscore.embedding.embedder import Embedder
-from capscore.errors import CapscoreError, InputError, Setting
+from capscore.errors import CapscoreError, Setting
 from capscore.perturbations.published import KINDS, P
 from training.data.caption_source import BENCHMARK, CaptionSource
 from training.data.captions import Captions, check_captions, embed_captions

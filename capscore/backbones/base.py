@@ -111,8 +111,8 @@ class Backbone(ABC):
         fingerprint: Digest that changes whenever an embedding could: weights, architecture, dtype,
             preprocessing, tokenizer, context length.
         recipe: Recipe in `training/` that fine-tuned it, such as "pr_mcs"; "" if none did.
-        rated_from: Name and revision of the backbone that was fine-tuned on human ratings, for signatures; "" if
-            it was not fine-tuned on any.
+        rated_from: Name and revision of the backbone that was fine-tuned on human ratings, for signatures;
+            "" if it was not fine-tuned on any.
         unit_rows: Whether its rows have unit length, as all have except some of `features.as_read`.
         has_feature_map: Whether the image tower gives a photo and all of its regions from one pass, by
             `feature_maps`, `encode_maps` and `encode_map_regions`. Other towers embed crops.

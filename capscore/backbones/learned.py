@@ -94,8 +94,8 @@ def save_eye(
         w: Factor on cosines of photo and text, `Backbone.w`.
         logit_scale: Factor on cosines during training, `Backbone.logit_scale`; 1 for none.
         languages: Language codes whose captions it was trained on; None for those of the text encoder.
-        recipe, rated_from: Recipe that fine-tuned the eye, and the backbone that it was, if it was fine-tuned on
-            ratings; as `Backbone.recipe` and `Backbone.rated_from`.
+        recipe, rated_from: Recipe that fine-tuned the eye, and the backbone that it was, if it was
+            fine-tuned on ratings; as `Backbone.recipe` and `Backbone.rated_from`.
         notes: Anything else worth recording, ready for JSON.
 
     Raises:

@@ -165,7 +165,8 @@ class PairedBackbone(TrainableBackbone):
 
     def network(self) -> nn.Module:
         raise CapscoreError(
-            f"the image tower of {self.name!r} is that of another backbone, {self.image_name!r}: fine-tune the "
+            f"the image tower of {self.name!r} is that of another backbone, {self.image_name!r}: "
+            f"fine-tune the "
             "text tower alone"
         )
 

@@ -55,7 +55,11 @@ class SentenceEncoderBackbone(TrainableBackbone):
     def embed_tokens(self, ids: Sequence[Sequence[int]]) -> torch.Tensor:
         if not len(ids):
             return torch.zeros(0, self.dim, device=self.device)
-        return self.placed(self.text(*self._padded(ids)))
+        return self.placed(self.encoder_rows(ids))
+
+    def encoder_rows(self, ids: Sequence[Sequence[int]]) -> torch.Tensor:
+        """A batch of `Tokens.ids` → the encoder's rows (n, 512), which `placed` takes."""
+        return self.text(*self._padded(ids))
 
     def embed_gated(self, ids: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
         """`embed_tokens` of a text network with a gate, and the gate's logits (n,), with gradients."""

@@ -83,8 +83,8 @@ def save_tuned(
 ) -> None:
     """Write what fine-tuning changed to a folder that `load_backbone` reads.
 
-    The folder holds capscore_tuned.json, model.safetensors with the tensors of the trained network that differ
-    from the base's, and, for towers of transformers, the config and tokenizer in text_tower/, for
+    The folder holds capscore_tuned.json, model.safetensors with the tensors of the trained network that
+    differ from the base's, and, for towers of transformers, the config and tokenizer in text_tower/, for
     information: loading uses the base's. All files are written aside and then renamed, capscore_tuned.json
     last: without it a folder holds no fine-tuned tower. Other files in the folder stay.
 
@@ -99,8 +99,8 @@ def save_tuned(
         languages: Language codes that it was trained on; None for the backbone's.
         notes: Anything else worth recording, ready for JSON.
         dtype: "float32", or "float16" for half the size and embeddings that differ by about 1e-3.
-        towers: Network that was trained: "text", `Backbone.text_network`, whose image tower must be the base's;
-            or "both", `Backbone.network`.
+        towers: Network that was trained: "text", `Backbone.text_network`, whose image tower must be the
+            base's; or "both", `Backbone.network`.
         rated_from: As `Backbone.rated_from`.
 
     Raises:

@@ -12,7 +12,7 @@ LANGUAGES = ("de", "en", "ru")
 
 
 def write_rated(folder: Path) -> tuple[Path, Path]:
-    """Captions for the contrast (30) and rated captions (40, two people each), in a folder with their pictures."""
+    """Captions for the contrast (30) and rated ones (40, two people each), beside their pictures."""
     folder.mkdir(parents=True, exist_ok=True)
     chance = np.random.default_rng(0)
     shown, rated = [], []

@@ -306,8 +306,8 @@ def test_early_stopping_keeps_the_best_weights(settings, monkeypatch):
     values = iter([0.9, 0.1, 0.5, 0.4, 0.3, 0.2])  # the first is before training
 
     class Told(human_ratings.RatingsCheck):
-        def __call__(self, backbone):
-            found = super().__call__(backbone)
+        def __call__(self):
+            found = super().__call__()
             return found if not hasattr(self, "base_numbers") else {**found, "tau_c": next(values)}
 
     monkeypatch.setattr(human_ratings, "RatingsCheck", Told)

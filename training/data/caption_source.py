@@ -1,4 +1,4 @@
-"""A file of captions or a benchmark, as a recipe's settings name it → its captions, counted, with their origin."""
+"""A file of captions or a benchmark, as settings name it → its captions, counted, with their origin."""
 
 from __future__ import annotations
 

@@ -23,7 +23,8 @@ from capscore.images.load import content_key, load_image
 from training.data.rated_rows import RatedRow
 from training.data.stored_rows import StoredRows
 
-# What of an image stays the same in training, and is computed once: its embedding, where the image tower is not
+# What of an image stays the same in training, and is computed once: its embedding, where the image tower is
+# not
 # trained; its feature map, where only what follows the map is; nothing but the file.
 Kept = Literal["embedding", "map", "pixels"]
 _CHUNK = 1024
@@ -35,8 +36,8 @@ class Pictures:
     """Distinct images and stand-ins.
 
     Args:
-        backbone: Backbone before any training. Stand-ins go through its text tower as it is now, and are never
-            trained.
+        backbone: Backbone before any training. Stand-ins go through its text tower as it is now, and are
+            never trained.
         kept: What is computed once.
         folder: Folder for temporary files, if what is kept takes more than a gigabyte; None for the system's.
 

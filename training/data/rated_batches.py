@@ -93,8 +93,8 @@ class ContrastiveBatches:
 class PearsonBatches:
     """Batches of rated captions of one file each, none of them with equal ratings alone.
 
-    Files are not mixed: their scales may differ. In a batch whose ratings came out equal, one row gives way to a
-    row with another rating, drawn from the whole file; so every batch has a correlation.
+    Files are not mixed: their scales may differ. In a batch whose ratings came out equal, one row gives way
+    to a row with another rating, drawn from the whole file; so every batch has a correlation.
 
     Args:
         sources: For each file the pictures, captions and ratings of its training rows; each (n,).

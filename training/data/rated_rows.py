@@ -23,8 +23,8 @@ class RatedRow:
         language: Its language, a primary subtag.
         rating: Its rating, the mean of several; NaN for the caption of an image that nobody rated.
         image: Anything that capscore takes as an image; None where texts stand in.
-        stand_in: Other captions of the same photo, whose mean embedding replaces the photo's; () where there is
-            an image.
+        stand_in: Other captions of the same photo, whose mean embedding replaces the photo's; () where there
+            is an image.
         names: Names by which a list may refer to the row or its image.
         place: Name of the row in errors.
     """
@@ -82,7 +82,8 @@ def rated_file_rows(
         raise InputError(f"{path} has no row", field="ratings")
     if len(found) < 2:
         raise InputError(
-            f"{path}: all {count:,} ratings are {found.pop():g}; nothing can be learned from ratings that do not "
+            f"{path}: all {count:,} ratings are {found.pop():g}; nothing can be learned from "
+            f"ratings that do not "
             "differ",
             field=rating_column,
         )
@@ -126,5 +127,6 @@ def _rating(cell: Any, place: str, column: str) -> float:
 
 def _no_rating(cell: Any, place: str, column: str) -> InputError:
     return InputError(
-        f"{place}, {column}: {cell!r:.60} is no rating; expected a finite number, or a list with one per person"
+        f"{place}, {column}: {cell!r:.60} is no rating; expected a finite number, or a list with "
+        f"one per person"
     )

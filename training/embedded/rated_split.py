@@ -1,8 +1,8 @@
 """Flickr8k's rated photos → 700 whose ratings may be trained on, and 300 that are measured on.
 
-Rule: the Flickr numbers of the rated photos, those of ExpertAnnotations.txt and CrowdFlowerAnnotations.txt, are
-sorted by the SHA-256 digest of the number in decimal digits. The first 700 are for training, the others are
-held out. It was written down before the first run, and depends on nothing but the numbers.
+Rule: the Flickr numbers of the rated photos, those of ExpertAnnotations.txt and CrowdFlowerAnnotations.txt,
+are sorted by the SHA-256 digest of the number in decimal digits. The first 700 are for training, the others
+are held out. It was written down before the first run, and depends on nothing but the numbers.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ class RatedSplit:
             photo = _photo(name, row, source)
             if photo.number in self.held_out:
                 raise InputError(
-                    f"{photo} ({name}) may not be trained on: it is one of the {len(self.held_out)} rated photos "
+                    f"{photo} ({name}) may not be trained on: it is one of the {len(self.held_out)} "
+                    f"rated photos "
                     "that are measured on. Remove the row",
                     row=row,
                     field=source,

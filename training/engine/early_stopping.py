@@ -37,7 +37,8 @@ class Best:
 
 @dataclass(frozen=True)
 class EarlyStopping:
-    """End a run when a number has not risen for some evaluations; the one before the first step does not count.
+    """End a run when a number has not risen for some evaluations; the one before the first step does not
+    count.
 
     Attributes:
         by: Name of the number, of which more is better.

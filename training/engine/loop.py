@@ -98,8 +98,8 @@ def run(
     Args:
         model: Model to train. It is moved to `device()` and keeps its mode: call `model.train()` first if
             its dropout should work. Every random draw depends only on seed, step and process.
-        batches: Source of the rows. Each process takes rows[rank::world] of each part of a batch. A batch that
-            is `InTurn` has batches of several kinds, whose gradients are summed before the update.
+        batches: Source of the rows. Each process takes rows[rank::world] of each part of a batch. A batch
+            that is `InTurn` has batches of several kinds, whose gradients are summed before the update.
         loss: (model, this process's rows, gather) → scalars by name, among them "loss", which is minimised.
             `gather` joins a tensor with one entry per row, in the first dimension, over the processes, in
             the batch's order, with gradients: a loss on gathered tensors equals the loss in one process.

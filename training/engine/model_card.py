@@ -136,7 +136,7 @@ _ROI_ALIGN = """@inproceedings{he-etal-2017-mask,
   title = {Mask {R-CNN}},
   author = {He, Kaiming and Gkioxari, Georgia and Doll{\'a}r, Piotr and Girshick, Ross},
   booktitle = {Proceedings of ICCV}, year = {2017}}"""
-_RATINGS = """@inproceedings{gomes-etal-2025-evaluation,
+_RATINGS = r"""@inproceedings{gomes-etal-2025-evaluation,
   title = {Evaluation of Multilingual Image Captioning: How far can we get with {CLIP} models?},
   author = {Gomes, Gon{\c{c}}alo and Zerva, Chrysoula and Martins, Bruno},
   booktitle = {Findings of the Association for Computational Linguistics: NAACL 2025}, year = {2025}}"""
@@ -180,7 +180,8 @@ _RECIPES = {
         what="A backbone for MCS, the multilingual CLIPScore, fine-tuned so that its scores correlate with "
         f"people's ratings of captions ({_RATINGS_PAPER}, §3).",
         limits=(
-            "It learned from ratings of one kind of captions by one group of people. What they did not look for "
+            "It learned from ratings of one kind of captions by one group of people. What they did "
+            "not look for "
             "it did not learn.",
             "Scores of these weights and of the base have different means: compare only scores with one "
             "signature.",

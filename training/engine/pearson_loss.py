@@ -14,8 +14,8 @@ _SHORTEST = 1e-8
 def pearson_loss(scores: torch.Tensor, ratings: torch.Tensor) -> torch.Tensor:
     """1 − r, in [0, 2], differentiable in the scores.
 
-    r does not depend on the scale of either side: cosines need no factor, and ratings on any scale serve. Equal
-    scores have r = 0, not NaN; their gradient, towards the ratings, is large but finite.
+    r does not depend on the scale of either side: cosines need no factor, and ratings on any scale serve.
+    Equal scores have r = 0, not NaN; their gradient, towards the ratings, is large but finite.
 
     Args:
         scores: (n,), at least two, of any float type.

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from capscore.backbones.base import Backbone
 from capscore.errors import InputError
 from capscore.statistics.correlation import spearman, tau_b, tau_c
 from training.data.pictures import Pictures
-from training.engine.ratings_loss import embedded_texts
+from training.engine.ratings_loss import TextSide
 
 STATISTICS = {"tau_b": tau_b, "tau_c": tau_c, "rho": spearman}
 _TEXTS_AT_ONCE = 256
@@ -42,7 +41,7 @@ class RatingsCheck:
     Args:
         held_out: Files of held-out ratings; those without a row do not count.
         pictures: What they show.
-        base: Backbone before training.
+        texts: Text side of the backbone, before training.
 
     Attributes:
         n: Number of captions that are measured.
@@ -52,7 +51,7 @@ class RatingsCheck:
         InputError: there are no rows.
     """
 
-    def __init__(self, held_out: Sequence[HeldOutRatings], pictures: Pictures, base: Backbone):
+    def __init__(self, held_out: Sequence[HeldOutRatings], pictures: Pictures, texts: TextSide):
         self._parts: dict[str, tuple[HeldOutRatings, np.ndarray]] = {}
         filled = [part for part in held_out if len(part.captions)]
         self.n = sum(len(part.captions) for part in filled)
@@ -63,11 +62,11 @@ class RatingsCheck:
             for language in sorted(set(part.languages)):
                 title = f"{part.name}_{language}" if len(filled) > 1 else language
                 self._parts[title] = part, np.flatnonzero(languages == language)
-        self._pictures = pictures
-        self.base_numbers = self(base)
+        self._pictures, self._texts = pictures, texts
+        self.base_numbers = self()
 
-    def __call__(self, backbone: Backbone) -> dict[str, float]:
-        """Measure the backbone; NaN where a number is undefined.
+    def __call__(self) -> dict[str, float]:
+        """Measure the backbone as it is now; NaN where a number is undefined.
 
         Returns:
             "tau_b", "tau_c" and "rho", each the mean over files and languages where it is defined, and
@@ -75,8 +74,7 @@ class RatingsCheck:
         """
         numbers: dict[str, float] = {}
         scores = {
-            id(part): self._cosines(backbone, part)
-            for part in {id(p): p for p, _ in self._parts.values()}.values()
+            id(part): self._cosines(part) for part in {id(p): p for p, _ in self._parts.values()}.values()
         }
         for name, statistic in STATISTICS.items():
             for title, (part, rows) in self._parts.items():
@@ -87,16 +85,16 @@ class RatingsCheck:
         return {**means, **numbers}
 
     @torch.no_grad()
-    def _cosines(self, backbone: Backbone, part: HeldOutRatings) -> np.ndarray:
+    def _cosines(self, part: HeldOutRatings) -> np.ndarray:
         # in the weights' own precision, in which the saved backbone scores
-        with torch.autocast(backbone.device.partition(":")[0], enabled=False):
-            return self._exact_cosines(backbone, part)
+        with torch.autocast(self._texts.backbone.device.partition(":")[0], enabled=False):
+            return self._exact_cosines(part)
 
-    def _exact_cosines(self, backbone: Backbone, part: HeldOutRatings) -> np.ndarray:
+    def _exact_cosines(self, part: HeldOutRatings) -> np.ndarray:
         distinct = list(dict.fromkeys(part.captions))
         texts = np.concatenate(
             [
-                embedded_texts(backbone, distinct[start : start + _TEXTS_AT_ONCE]).float().cpu().numpy()
+                self._texts(distinct[start : start + _TEXTS_AT_ONCE]).float().cpu().numpy()
                 for start in range(0, len(distinct), _TEXTS_AT_ONCE)
             ]
         )

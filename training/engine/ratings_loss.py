@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 import xxhash
 from torch import Tensor, nn
 
 from capscore.backbones.base import Backbone
+from capscore.backbones.learned import LearnedBackbone
 from training.data.pictures import Pictures
 from training.data.rated_batches import PearsonRow, ShownRow
 from training.engine.pearson_loss import pearson_loss
@@ -22,26 +23,26 @@ _TEXTS_AT_ONCE = 64
 class RatingsLoss:
     """L_C of contrastive rows or L_P of Pearson rows, as `training.engine.loop.run` calls it for one kind.
 
-    Both losses see the rows of all processes. L_P correlates ratings with the plain cosine: MCS scales it by a
-    factor, which r does not notice, and cuts it off at 0, where it would have no gradient.
+    Both losses see the rows of all processes. L_P correlates ratings with the plain cosine: MCS scales it by
+    a factor, which r does not notice, and cuts it off at 0, where it would have no gradient.
 
     Args:
-        backbone: Backbone that is trained.
         pictures: What the rows show.
+        texts: Text side of the backbone.
         logit_scale: Factor of the cosines in L_C.
         contrastive_weight, pearson_weight: Weights of the two.
     """
 
     def __init__(
         self,
-        backbone: Backbone,
         pictures: Pictures,
+        texts: TextSide,
         *,
         logit_scale: float,
         contrastive_weight: float = 1.0,
         pearson_weight: float = 1.0,
     ):
-        self.backbone, self.pictures, self.logit_scale = backbone, pictures, logit_scale
+        self.pictures, self.texts, self.logit_scale = pictures, texts, logit_scale
         self.contrastive_weight, self.pearson_weight = contrastive_weight, pearson_weight
 
     def __call__(
@@ -49,7 +50,7 @@ class RatingsLoss:
     ) -> dict[str, Tensor]:
         """The weighted loss of these rows and the loss itself, "contrastive" or "pearson"."""
         own_images = self.pictures.embed([row.picture for row in rows])
-        own_texts = embedded_texts(self.backbone, [row.caption for row in rows])
+        own_texts = self.texts([row.caption for row in rows])
         at = own_texts.device
         with torch.autocast(at.type, enabled=False):
             images, texts = gather(own_images.float()), gather(own_texts.float())
@@ -63,18 +64,43 @@ class RatingsLoss:
             return {"loss": self.contrastive_weight * loss, "contrastive": loss}
 
 
-def embedded_texts(backbone: Backbone, texts: Sequence[str]) -> Tensor:
-    """Embeddings (n, d) of texts, with gradients; each distinct one once, in parts of similar length."""
-    distinct = list(dict.fromkeys(texts))
-    ids = backbone.tokenize([backbone.prefix + text for text in distinct]).ids
-    order = sorted(range(len(ids)), key=lambda number: len(ids[number]))
-    parts = [
-        backbone.embed_tokens([ids[number] for number in order[start : start + _TEXTS_AT_ONCE]])
-        for start in range(0, len(order), _TEXTS_AT_ONCE)
-    ]
-    row = {distinct[number]: place for place, number in enumerate(order)}
-    rows = torch.cat(parts)
-    return rows[torch.tensor([row[text] for text in texts], device=rows.device)]
+class TextSide:
+    """Texts → embeddings, with gradients, each distinct one once, in parts of similar length.
+
+    The text encoder of an eye is never trained, only the adapter behind it: its rows are kept.
+
+    Args:
+        backbone: Backbone that is trained.
+    """
+
+    def __init__(self, backbone: Backbone):
+        self.backbone = backbone
+        self._kept: dict[str, Tensor] | None = {} if isinstance(backbone, LearnedBackbone) else None
+
+    def __call__(self, texts: Sequence[str]) -> Tensor:
+        """Embeddings (n, d) of texts as the backbone is now."""
+        distinct = list(dict.fromkeys(texts))
+        if self._kept is None:
+            rows = self._encoded(distinct, self.backbone.embed_tokens)
+        else:
+            new = [text for text in distinct if text not in self._kept]
+            if new:
+                with torch.no_grad():
+                    self._kept |= zip(new, self._encoded(new, self.backbone.encoder_rows), strict=True)
+            rows = self.backbone.placed(torch.stack([self._kept[text] for text in distinct]))
+        place = {text: number for number, text in enumerate(distinct)}
+        return rows[torch.tensor([place[text] for text in texts], device=rows.device)]
+
+    def _encoded(self, distinct: Sequence[str], embed: Callable[[list[list[int]]], Tensor]) -> Tensor:
+        ids = self.backbone.tokenize([self.backbone.prefix + text for text in distinct]).ids
+        order = sorted(range(len(ids)), key=lambda number: len(ids[number]))
+        parts = [
+            embed([ids[number] for number in order[start : start + _TEXTS_AT_ONCE]])
+            for start in range(0, len(order), _TEXTS_AT_ONCE)
+        ]
+        back = torch.empty(len(order), dtype=torch.long)
+        back[torch.tensor(order, dtype=torch.long)] = torch.arange(len(order))
+        return torch.cat(parts)[back]
 
 
 def _number(text: str) -> int:

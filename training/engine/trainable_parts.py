@@ -25,7 +25,8 @@ _NOT_TRAINED = ("logit_scale", "logit_bias")
 
 @dataclass(frozen=True)
 class LoraOptions:
-    """LoRA (Hu et al. 2022): two small matrices beside each linear layer are trained, and added to it at the end.
+    """LoRA (Hu et al. 2022): two small matrices beside each linear layer are trained, and added to it at the
+    end.
 
     Attributes:
         rank: Rank of the product of the two matrices.
@@ -116,7 +117,7 @@ class TrainedPart:
         return sum(parameter.numel() for parameter in self.network.parameters() if parameter.requires_grad)
 
     def train(self, dropout: bool) -> None:
-        """Set the mode for training. Batch norms keep their statistics, which would differ between processes."""
+        """Set the mode for training; batch norms keep their statistics, which processes do not share."""
         self.network.train(dropout)
         for module in self.network.modules():
             if isinstance(module, BatchNorm):

@@ -1,4 +1,4 @@
-"""The Pearson loss: against scipy, its gradient against finite differences, and ratings that do not differ."""
+"""The Pearson loss: against scipy, its gradient against finite differences, equal ratings."""
 
 from __future__ import annotations
 
