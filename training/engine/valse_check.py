@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 
 from capscore.backbones.base import Backbone
-from capscore.benchmark.run import run_benchmark
+from capscore.benchmark.run import MetricResult, run_benchmark
 from capscore.benchmark.tasks import TaskOptions
 from capscore.embedding.embedder import Embedder
 from capscore.scorers.mcs import MCS
@@ -26,6 +26,14 @@ def valse_numbers(backbone: Backbone, data: str | Path, photos: str | Path | Non
     Raises:
         CapscoreError: files are missing, or all photos are.
     """
+    return {
+        f"valse_{one.name}": math.nan if one.value is None else one.value
+        for one in valse_result(backbone, data, photos).outcome.statistics
+    }
+
+
+def valse_result(backbone: Backbone, data: str | Path, photos: str | Path | None = None) -> MetricResult:
+    """The result of `capscore benchmark --data valse` for MCS; arguments as for `valse_numbers`."""
     run = run_benchmark(
         "valse",
         data_dir=Path(data).expanduser(),
@@ -34,7 +42,4 @@ def valse_numbers(backbone: Backbone, data: str | Path, photos: str | Path | Non
         options=TaskOptions(bootstrap=0),
         partial=True,
     )
-    return {
-        f"valse_{one.name}": math.nan if one.value is None else one.value
-        for one in run.results[0].outcome.statistics
-    }
+    return run.results[0]
