@@ -26,7 +26,8 @@ NUMERIC := tests/backbones tests/embedding tests/infometic tests/scorers tests/s
 KERNELS := ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=AVX2 CAPSCORE_TEST_THREADS=1 CAPSCORE_TEST_THREADS=3
 
 .PHONY: help demo picture test test-datasets-3.6 test-kernels test-all coverage lint format bench export train-embedded measure-embedded \
-	train-embedded-eye train-embedded-eye-small train-embedded-infometic measure-embedded-infometic measure-embedded-eye calibrate wheel clean
+	train-embedded-eye train-embedded-eye-small train-embedded-infometic measure-embedded-infometic measure-embedded-eye train-embedded-rated \
+	calibrate wheel clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z][a-z0-9.-]*:.*## / {printf "  make %-26s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -153,6 +154,21 @@ measure-embedded-eye: $(VENV)/.installed ## measure how well it sees: DATA=folde
 	$(OFFLINE) $(BIN)/python -m benchmarks.studies.embedded_eye --data $(DATA) --photos $(PHOTOS) \
 		--packages $(or $(PACKAGES),$(EYE_TEXTS)/packages) $(if $(BACKBONE),--backbone $(BACKBONE)) \
 		--output $(TRAINING)/eye.json --markdown $(TRAINING)/eye.md
+
+# Trained on the ratings of 700 photos, measured on those of the other 300.
+RATED_BASE := embedded
+train-embedded-rated: $(VENV)/.installed ## fine-tune on ratings, measure: DATA=folder PHOTOS=folder
+	@test -n "$(DATA)" -a -n "$(PHOTOS)" || { \
+		echo "make train-embedded-rated DATA=<folder with flickr8k, composite, multi30k, vicr, … all sets that are measured on>" \
+			"PHOTOS=<folder with flickr8k, coco_val2014> [PACKAGES=<folder of packages>]"; exit 2; }
+	$(OFFLINE) $(BIN)/python -m training.embedded.rated_rows --data $(DATA) --photos $(PHOTOS) \
+		$(if $(PACKAGES),--packages $(PACKAGES)) --out $(TRAINING)/rated-rows
+	$(OFFLINE) $(BIN)/python -m training.human_ratings --config training/configs/embedded_rated.yaml --base $(RATED_BASE) \
+		--data $(TRAINING)/rated-rows/captions.jsonl --ratings $(TRAINING)/rated-rows/crowdflower.jsonl \
+		--ratings $(TRAINING)/rated-rows/composite.jsonl --out $(TRAINING)/embedded-rated
+	$(OFFLINE) $(BIN)/python -m benchmarks.studies.rated_weights --data $(DATA) --photos $(PHOTOS) \
+		$(if $(PACKAGES),--packages $(PACKAGES)) --base $(RATED_BASE) --rated $(TRAINING)/embedded-rated \
+		--markdown $(TRAINING)/rated.md --output $(TRAINING)/rated.json
 
 MEASURE := $(OFFLINE) $(BIN)/capscore robustness --metric mcs@$(PR_MCS_BASE) --metric pr_mcs --bootstrap 0 --force
 # All kinds of perturbation as published, then substitution with every object moved: NAME.json, NAME-every.json

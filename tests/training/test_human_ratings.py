@@ -460,6 +460,12 @@ def test_what_cannot_be_trained(settings, changes, error, message):
         train(settings(base, max_steps=1, **changes))
 
 
+def test_a_sharded_model_is_refused(settings, monkeypatch):
+    monkeypatch.setenv("ACCELERATE_USE_FSDP", "true")
+    with pytest.raises(CapscoreError, match="accelerate is set to shard the model"):
+        train(settings(max_steps=1))
+
+
 def test_lora_without_peft_names_the_extra(settings, monkeypatch):
     import sys
 

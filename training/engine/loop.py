@@ -26,7 +26,7 @@ import numpy as np
 import torch
 from accelerate import Accelerator
 from accelerate.state import AcceleratorState
-from accelerate.utils import set_seed
+from accelerate.utils import parse_flag_from_env, set_seed
 from torch import Tensor, nn
 
 from capscore.errors import CapscoreError, Setting
@@ -136,6 +136,11 @@ def run(
     """
     if settings.precision == "fp16" and device() == "cpu":
         raise CapscoreError(Setting("precision", "fp16"), " needs a GPU; take 'bf16' or 'no' on a CPU")
+    if parse_flag_from_env("ACCELERATE_USE_FSDP") or parse_flag_from_env("ACCELERATE_USE_DEEPSPEED"):
+        raise CapscoreError(
+            "accelerate is set to shard the model (FSDP or DeepSpeed); here each process holds all of it. Choose "
+            "MULTI_GPU in `accelerate config`; for a model that is too large, train layers of it, or LoRA"
+        )
     AcceleratorState._reset_state()  # a process keeps its precision for good, but each run has its own
     accelerator = Accelerator(mixed_precision=settings.precision)
     out = Path(settings.out).expanduser()
