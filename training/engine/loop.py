@@ -138,8 +138,8 @@ def run(
         raise CapscoreError(Setting("precision", "fp16"), " needs a GPU; take 'bf16' or 'no' on a CPU")
     if parse_flag_from_env("ACCELERATE_USE_FSDP") or parse_flag_from_env("ACCELERATE_USE_DEEPSPEED"):
         raise CapscoreError(
-            "accelerate is set to shard the model (FSDP or DeepSpeed); here each process holds all of it. Choose "
-            "MULTI_GPU in `accelerate config`; for a model that is too large, train layers of it, or LoRA"
+            "accelerate is set to shard the model (FSDP or DeepSpeed); here each process holds all of it. "
+            "Choose MULTI_GPU in `accelerate config`; of a model that is too large, train layers, or LoRA"
         )
     AcceleratorState._reset_state()  # a process keeps its precision for good, but each run has its own
     accelerator = Accelerator(mixed_precision=settings.precision)
