@@ -308,7 +308,7 @@ def test_early_stopping_keeps_the_best_weights(settings, monkeypatch):
     class Told(human_ratings.RatingsCheck):
         def __call__(self):
             found = super().__call__()
-            return found if not hasattr(self, "base_numbers") else {**found, "tau_c": next(values)}
+            return found if not hasattr(self, "base_numbers") else {**found, "tau_c": next(values, 0.0)}
 
     monkeypatch.setattr(human_ratings, "RatingsCheck", Told)
     run = train(settings(evaluate_every=1, patience=2, max_steps=20))
