@@ -20,6 +20,7 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 import xxhash
+from scipy.stats import rankdata
 
 from capscore import load_backbone
 from capscore.backbones import learned, tuned
@@ -80,6 +81,9 @@ class Settings(RecipeSettings):
         contrastive_weight, pearson_weight: Weights of the two losses; 0 for none.
         ratings_batch_size: Rated captions per step, over all processes; None for `batch_size`, which is the
             number of images per step.
+        rank_ratings: Whether each rating gives way to its rank in its file, equal ones to their mean rank;
+            not in the paper. Where nearly all ratings are the lowest, the few highest decide r, and ranks do
+            not.
         logit_scale: Factor of the cosines in the contrast; None for that of the base.
         towers: Towers to train: "both", "image" or "text".
         layers: Patterns of names of the parameters to train, such as "*.resblocks.11.*", or of linear layers
@@ -109,6 +113,7 @@ class Settings(RecipeSettings):
     contrastive_weight: float = 1.0
     pearson_weight: float = 1.0
     ratings_batch_size: int | None = None
+    rank_ratings: bool = False
     logit_scale: float | None = None
     towers: TowerChoice = "both"
     layers: list[str] = field(default_factory=list)
@@ -443,7 +448,7 @@ def _batches(
         )
     if settings.pearson_weight:
         rated = [
-            (pictures, [row.caption for row in own], [row.rating for row in own])
+            (pictures, [row.caption for row in own], _learned_ratings(own, settings.rank_ratings))
             for n, source in enumerate(sources)
             if source.kind == "ratings"
             for pictures, own in [rows.of(n, split.training)]
@@ -451,6 +456,12 @@ def _batches(
         size = settings.ratings_batch_size or settings.batch_size
         found["pearson"] = PearsonBatches(rated, batch_size=size, seed=settings.seed)
     return found
+
+
+def _learned_ratings(rows: Sequence[RatedRow], ranked: bool) -> list[float]:
+    """Ratings of one file as r sees them: themselves, or their ranks."""
+    ratings = [row.rating for row in rows]
+    return rankdata(ratings).tolist() if ranked and ratings else ratings
 
 
 def _held_out(rows: _Rows, sources: Sequence[_Source], split: Split) -> list[HeldOutRatings]:

@@ -12,7 +12,7 @@ import torch
 import yaml
 from PIL import Image
 from safetensors.torch import load_file
-from scipy.stats import kendalltau, spearmanr
+from scipy.stats import kendalltau, rankdata, spearmanr
 
 import capscore
 from capscore.backbones.base import LoadOptions
@@ -252,6 +252,23 @@ def test_a_step_minimises_the_sum_of_both_losses(settings, monkeypatch):
     train(settings(out=settings().out + "-p", max_steps=2, contrastive_weight=0.0, data=[]))
     train(settings(out=settings().out + "-c", max_steps=2, pearson_weight=0.0))
     assert calls == [{"PearsonRow"}] * 2 + [{"ShownRow"}] * 2
+
+
+def test_ranks_are_learned_in_place_of_ratings(settings, monkeypatch):
+    seen = {}
+    plain = RatingsLoss.__call__
+
+    def noted(self, model, rows, gather):
+        seen.update({row.caption: row.rating for row in rows if hasattr(row, "rating")})
+        return plain(self, model, rows, gather)
+
+    monkeypatch.setattr(RatingsLoss, "__call__", noted)
+    run = train(settings(rank_ratings=True, contrastive_weight=0.0, data=[], max_steps=5))
+    rows = [row for row in rated_file_rows(settings().ratings[0]) if row.caption in seen]
+    assert len(rows) == run.n_training == 28
+    ranks = rankdata([row.rating for row in rows])
+    expected = (ranks - ranks.mean()) / ranks.std()
+    assert [seen[row.caption] for row in rows] == pytest.approx(expected.tolist())
 
 
 def test_an_interrupted_run_ends_with_the_same_weights(settings, tmp_path, monkeypatch):

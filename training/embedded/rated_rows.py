@@ -131,7 +131,7 @@ def write_rows(
     out: Path,
     packages: Path | None = None,
     *,
-    most: int = 2000,
+    most: int = 300,
     sets: Sequence[HeldOutSet] = SETS,
 ) -> dict[str, int]:
     """Write all files; returns the number of rows of each.
@@ -236,7 +236,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--photos", type=Path, required=True, help="folder that holds the folder flickr8k")
     parser.add_argument("--packages", type=Path, help="folder of packages with Chinese captions")
     parser.add_argument("--out", type=Path, required=True, help="folder for the files")
-    parser.add_argument("--most", type=int, default=2000, help="photos to contrast besides the rated ones")
+    parser.add_argument("--most", type=int, default=300, help="photos to contrast besides the rated ones")
     given = parser.parse_args(argv)
     try:
         counts = write_rows(given.data, given.photos, given.out, given.packages, most=given.most)
