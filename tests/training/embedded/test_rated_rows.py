@@ -16,6 +16,8 @@ from training.embedded.rated_split import RatedSplit
 
 from .eye.sources import draw_photo, write_data
 
+# captions that the small files have of the photo
+DOG = ["A brown dog rests near sign 444 .", "A dog lies beside sign 444."]
 SPLIT = RatedSplit(training=frozenset({333, 444}), held_out=frozenset({703}))
 
 pytestmark = [
@@ -42,8 +44,8 @@ def test_references_stand_in_where_there_is_no_photo(data):
     assert all(row["image"].endswith("/333_c.jpg") and "stand_in" not in row for row in rows[:3])
     # the rated caption is no reference of itself
     assert [row["stand_in"] for row in rows[3:]] == [
-        ["Men in a kitchen ."],
-        *2 * [["Two men cook .", "Men in a kitchen ."]],
+        [*DOG, "Men in a kitchen ."],
+        *2 * [[*DOG, "Two men cook .", "Men in a kitchen ."]],
     ]
 
 
