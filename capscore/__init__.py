@@ -70,6 +70,7 @@ _ROOMS = (
     "show",
     "statistics",
     "text",
+    "translation",
 )
 
 __all__ = [

@@ -24,6 +24,7 @@ from .request import make_command
 from .robustness import RobustnessRequest, robustness_help, run_robustness_command, show_robustness
 from .score import run_score, show_score
 from .score_request import ScoreRequest, score_help
+from .translate import TranslateRequest, run_translate, show_translate, translate_help
 
 app = typer.Typer(
     name="capscore",
@@ -46,6 +47,7 @@ _add("calibrate", calibrate_help(), CalibrateRequest, run_calibrate, show_calibr
 _add("compare", compare_help(), CompareRequest, run_compare, show_compare)
 _add("robustness", robustness_help(), RobustnessRequest, run_robustness_command, show_robustness)
 _add("perturb", perturb_help(), PerturbRequest, run_perturb, show_perturb)
+_add("translate", translate_help(), TranslateRequest, run_translate, show_translate)
 _add("explain", explain_help(), ExplainRequest, run_explain, show_explain)
 _add(
     "backbones", "List the backbones that are known by name.", BackbonesRequest, run_backbones, show_backbones

@@ -32,7 +32,7 @@ ALIKE = {
     "language": ("locale",),
 }
 _MOST_ALIKE = 1000  # columns among which a similar name is searched
-_NUMBERED = re.compile(r"reference_?([0-9]+)")
+NUMBERED = re.compile(r"reference_?([0-9]+)")
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ def _find(field: str, given: str | None, columns: Sequence[str], *, required: bo
         return (given,)
     groups: list[tuple[str, ...]] = [(name,) for name in FAMILIAR[field] if name in columns]
     if field == "references":
-        found = [match for name in columns if (match := _NUMBERED.fullmatch(name))]
+        found = [match for name in columns if (match := NUMBERED.fullmatch(name))]
         numbered = tuple(match[0] for match in sorted(found, key=_number))
         groups += [numbered] if numbered else []
     if len(groups) > 1:
@@ -216,7 +216,7 @@ def read_inputs(chunk: Chunk, source: RowSource, names: ColumnNames, folder: Ima
     problems = known_problems(chunk, source, names)
     images = None if names.image is None else find_images(chunk, names.image, folder, problems)
     references: list[Any] | None = None
-    if len(names.references) > 1 or (names.references and _NUMBERED.fullmatch(names.references[0])):
+    if len(names.references) > 1 or (names.references and NUMBERED.fullmatch(names.references[0])):
         cells = zip(*(chunk.values(name) for name in names.references), strict=True)
         references = [[text for text in texts if not is_missing(text)] for texts in cells]
     elif names.references:

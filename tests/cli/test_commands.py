@@ -32,6 +32,7 @@ COMMANDS = [
     ("benchmark",),
     ("robustness",),
     ("perturb",),
+    ("translate",),
     ("explain",),
     ("backbones",),
     ("data",),

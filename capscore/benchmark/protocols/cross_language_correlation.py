@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -88,20 +88,44 @@ class CrossLanguageCorrelation(ProtocolResult):
         >>> cross_language(scores).figure("languages.svg", label="MCS")  # doctest: +SKIP
         PosixPath('languages.svg')
         """
-        path = Path(path).expanduser()
-        kind = path.suffix.removeprefix(".").lower()
-        if kind not in FIGURE_FORMATS:
-            endings = ", ".join("." + name for name in FIGURE_FORMATS)
-            raise InputError(f"{str(path)!r}: expected a name that ends in one of {endings}", field="path")
         if other is not None and other.languages != self.languages:
             raise InputError(
                 f"it has {', '.join(other.languages)}, and this result has {', '.join(self.languages)}: "
                 "expected the same languages in the same order",
                 field="other",
             )
-        with whole_file(path, "figure") as file:
-            file.write(_draw(self, other, kind, title, label, other_label))
-        return path
+        return draw_maps(path, [HeatMap(self, title, label, other, other_label)])
+
+
+@dataclass(frozen=True, eq=False)
+class HeatMap:
+    """A heat map of a figure.
+
+    Attributes:
+        lower: Correlations below the diagonal.
+        title: Title above the map.
+        label: Label of the values below the diagonal.
+        upper: Correlations of the same languages above the diagonal, or None.
+        upper_label: Label of those values.
+    """
+
+    lower: CrossLanguageCorrelation
+    title: str
+    label: str = ""
+    upper: CrossLanguageCorrelation | None = None
+    upper_label: str = ""
+
+
+def draw_maps(path: str | Path, maps: Sequence[HeatMap]) -> Path:
+    """Draw heat maps side by side, each with its own scale; errors as in `figure`."""
+    path = Path(path).expanduser()
+    kind = path.suffix.removeprefix(".").lower()
+    if kind not in FIGURE_FORMATS:
+        endings = ", ".join("." + name for name in FIGURE_FORMATS)
+        raise InputError(f"{str(path)!r}: expected a name that ends in one of {endings}", field="path")
+    with whole_file(path, "figure") as file:
+        file.write(_draw(maps, kind))
+    return path
 
 
 def cross_language(
@@ -225,20 +249,36 @@ def _pairs(size: int) -> list[tuple[int, int]]:
 # --------------------------------------------------------------------------- the figure
 
 
-def _draw(
-    lower: CrossLanguageCorrelation,
-    upper: CrossLanguageCorrelation | None,
-    kind: str,
-    title: str,
-    label: str,
-    other_label: str,
-) -> bytes:
+def _draw(maps: Sequence[HeatMap], kind: str) -> bytes:
     try:
         import matplotlib
         from matplotlib.figure import Figure
     except ImportError as error:
         raise MissingExtraError("matplotlib", "figures", "drawing a heat map") from error
 
+    # text stays searchable text; equal numbers give equal files
+    settings: dict[Any, Any] = {
+        "svg.fonttype": "none",
+        "svg.hashsalt": "capscore",
+        "pdf.fonttype": 42,
+        "font.size": 9,
+    }
+    sizes = [0.52 * len(one.lower.languages) for one in maps]
+    with matplotlib.rc_context(settings):
+        size = (sum(sizes) + 2.6 * len(maps), max(sizes) + 1.5)
+        figure = Figure(figsize=size, layout="constrained", dpi=200)
+        for axes, one in zip(figure.subplots(1, len(maps), squeeze=False)[0], maps, strict=True):
+            _draw_map(figure, axes, one)
+        buffer = io.BytesIO()
+        dates = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}
+        figure.savefig(buffer, format=kind, metadata=dates[kind])
+    return buffer.getvalue()
+
+
+def _draw_map(figure: Any, axes: Any, one: HeatMap) -> None:
+    import matplotlib
+
+    lower, upper = one.lower, one.upper
     size = len(lower.languages)
     shown = np.full((size, size), math.nan)
     below = np.tril_indices(size, -1)
@@ -251,53 +291,38 @@ def _draw(
     low = math.floor(float(found.min()) * 20) / 20 if len(found) else 0.0
     low = min(low, 0.95)
 
-    # text stays searchable text; equal numbers give equal files
-    settings: dict[Any, Any] = {
-        "svg.fonttype": "none",
-        "svg.hashsalt": "capscore",
-        "pdf.fonttype": 42,
-        "font.size": 9,
-    }
-    with matplotlib.rc_context(settings):
-        cell = 0.52
-        figure = Figure(figsize=(cell * size + 2.6, cell * size + 1.5), layout="constrained", dpi=200)
-        axes = figure.add_subplot()
-        # a colour scale that is readable with every kind of colour vision, and in grey
-        colours = matplotlib.colormaps["cividis"].with_extremes(bad="white")
-        picture = axes.imshow(np.ma.masked_invalid(shown), cmap=colours, vmin=low, vmax=1.0)
-        axes.set_xticks(range(size), lower.languages)
-        if max(map(len, lower.languages)) > 5:
-            for name in axes.get_xticklabels():
-                name.set(rotation=60, ha="right", rotation_mode="anchor")
-        axes.set_yticks(range(size), lower.languages)
-        axes.tick_params(length=0)
-        for side in axes.spines.values():
-            side.set_visible(False)
-        # white lines between the cells
-        axes.set_xticks(np.arange(size - 1) + 0.5, minor=True)
-        axes.set_yticks(np.arange(size - 1) + 0.5, minor=True)
-        axes.grid(which="minor", color="white", linewidth=1.2)
-        axes.tick_params(which="minor", length=0)
-        for row in range(size):
-            for column in range(size):
-                value = shown[row, column]
-                empty = row == column or (column > row and upper is None)
-                if empty:
-                    continue
-                text = "–" if math.isnan(value) else f"{value:.2f}".replace("-", "−")
-                ink = "black" if math.isnan(value) else readable_ink(colours((value - low) / (1.0 - low)))
-                axes.text(column, row, text, ha="center", va="center", color=ink, fontsize=8)
-        lines = [title]
-        if upper is not None:
-            lines.append(f"below the diagonal: {label or 'first'} · above: {other_label or 'second'}")
-        elif label:
-            lines.append(label)
-        axes.set_title("\n".join(lines), fontsize=10 + size // 6)
-        figure.colorbar(picture, ax=axes, label="Pearson's r", shrink=0.8)
-        buffer = io.BytesIO()
-        dates = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}
-        figure.savefig(buffer, format=kind, metadata=dates[kind])
-    return buffer.getvalue()
+    # a colour scale that is readable with every kind of colour vision, and in grey
+    colours = matplotlib.colormaps["cividis"].with_extremes(bad="white")
+    picture = axes.imshow(np.ma.masked_invalid(shown), cmap=colours, vmin=low, vmax=1.0)
+    axes.set_xticks(range(size), lower.languages)
+    if max(map(len, lower.languages)) > 5:
+        for name in axes.get_xticklabels():
+            name.set(rotation=60, ha="right", rotation_mode="anchor")
+    axes.set_yticks(range(size), lower.languages)
+    axes.tick_params(length=0)
+    for side in axes.spines.values():
+        side.set_visible(False)
+    # white lines between the cells
+    axes.set_xticks(np.arange(size - 1) + 0.5, minor=True)
+    axes.set_yticks(np.arange(size - 1) + 0.5, minor=True)
+    axes.grid(which="minor", color="white", linewidth=1.2)
+    axes.tick_params(which="minor", length=0)
+    for row in range(size):
+        for column in range(size):
+            value = shown[row, column]
+            empty = row == column or (column > row and upper is None)
+            if empty:
+                continue
+            text = "–" if math.isnan(value) else f"{value:.2f}".replace("-", "−")
+            ink = "black" if math.isnan(value) else readable_ink(colours((value - low) / (1.0 - low)))
+            axes.text(column, row, text, ha="center", va="center", color=ink, fontsize=8)
+    lines = [one.title]
+    if upper is not None:
+        lines.append(f"below the diagonal: {one.label or 'first'} · above: {one.upper_label or 'second'}")
+    elif one.label:
+        lines.append(one.label)
+    axes.set_title("\n".join(lines), fontsize=10 + size // 6)
+    figure.colorbar(picture, ax=axes, label="Pearson's r", shrink=0.8)
 
 
 def readable_ink(colour: tuple[float, float, float, float]) -> str:
