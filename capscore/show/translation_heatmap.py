@@ -108,7 +108,7 @@ def correlate_translations(
     place = _places(after)
     made = []
     for backbone in backbones:
-        given = {"backbone": backbone} if backbone else {}
+        given = {"backbone": backbone, "empty": "skip"} if backbone else {"empty": "skip"}
         scorer = load(metric, **given, **({"device": device} if device else {}))  # type: ignore[arg-type]
         scores = {name: _scores(before, scorer, options, metric, images, options.language)}
         column = _scores(after, scorer, options, metric, images or before.folder, None)

@@ -65,8 +65,9 @@ def read_caption_rows(
                 known[tag] = None
             except InputError as error:
                 known[tag] = error
-        if (error := known[tag]) is not None:
-            raise error
+        problem = known[tag]
+        if problem is not None:
+            raise problem
         return language_code(tag)
 
     rows = []
