@@ -101,7 +101,8 @@ def correlate_translations(
     Raises:
         InputError: A metric without a backbone, photos that are missing, or fewer than two languages.
     """
-    if not METRICS[metric].has_backbone if metric in METRICS else scorer_class(metric) is None:
+    scorer_class(metric)  # a clear error for what is no metric
+    if not METRICS[metric].has_backbone:
         raise InputError(Setting("metric", metric), ": expected a metric with a backbone, such as mcs")
     before, after = open_rows(original, split=options.split), open_rows(translated)
     name = tag_of(options.language) if options.language else ORIGINAL
@@ -109,7 +110,7 @@ def correlate_translations(
     made = []
     for backbone in backbones:
         given = {"backbone": backbone, "empty": "skip"} if backbone else {"empty": "skip"}
-        scorer = load(metric, **given, **({"device": device} if device else {}))  # type: ignore[arg-type]
+        scorer: Any = load(metric, **given, **({"device": device} if device else {}))  # type: ignore[arg-type]
         scores = {name: _scores(before, scorer, options, metric, images, options.language)}
         column = _scores(after, scorer, options, metric, images or before.folder, None)
         for language, (rows, at, _) in place.items():
