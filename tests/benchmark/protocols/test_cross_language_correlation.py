@@ -186,7 +186,7 @@ def test_figure_errors_name_what_is_wrong(tmp_path, monkeypatch):
 def test_numbers_stand_out_from_their_cells():
     import matplotlib
 
-    from capscore.benchmark.protocols.cross_language_correlation import _ink
+    from capscore.benchmark.protocols.cross_language_correlation import readable_ink
 
     def luminance(colour):
         linear = [v / 12.92 if v <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4 for v in colour[:3]]
@@ -194,7 +194,7 @@ def test_numbers_stand_out_from_their_cells():
 
     for place in np.linspace(0, 1, 101):
         colour = matplotlib.colormaps["cividis"](place)
-        ink = {"black": 0.0, "white": 1.0}[_ink(colour)]
+        ink = {"black": 0.0, "white": 1.0}[readable_ink(colour)]
         dark, bright = sorted((luminance(colour), ink))
         assert (bright + 0.05) / (dark + 0.05) >= 4.5
 
