@@ -27,6 +27,21 @@ _BERT = {
     **_BASE,
 }
 
+# open_clip keeps the encoder of these translators and drops the decoder, which is not built to begin with
+_NLLB = {
+    "model_type": "m2m_100",
+    "vocab_size": 256206,
+    "max_position_embeddings": 1024,
+    "d_model": 1024,
+    "encoder_attention_heads": 16,
+    "decoder_attention_heads": 16,
+    "decoder_layers": 0,
+    "scale_embedding": True,
+    "pad_token_id": 1,
+    "bos_token_id": 0,
+    "eos_token_id": 2,
+}
+
 ENCODERS: dict[str, dict[str, Any]] = {
     "roberta-base": {"model_type": "roberta", "vocab_size": 50265, **_ROBERTA, **_BASE},
     "xlm-roberta-base": {**_XLM_ROBERTA, **_BASE},
@@ -44,6 +59,8 @@ ENCODERS: dict[str, dict[str, Any]] = {
         "hidden_dim": 3072,
         "sinusoidal_pos_embds": False,
     },
+    "nllb-200-distilled-600m": {**_NLLB, "encoder_layers": 12, "encoder_ffn_dim": 4096},
+    "nllb-200-distilled-1.3b": {**_NLLB, "encoder_layers": 24, "encoder_ffn_dim": 8192},
 }
 
 

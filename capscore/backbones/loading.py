@@ -297,6 +297,43 @@ def is_downloaded(known: Known) -> bool:
     return not known.image_tower or (tower is not None and is_downloaded(tower))
 
 
+def find_known(spec: str) -> Known | None:
+    """The registry entry of a spec of `load_backbone`, whatever its spelling; None if it has none."""
+    name = _split_revision(spec.strip(), None)[0]
+    return find(name) or find(name.removeprefix("open_clip:").removeprefix("hf-hub:"))
+
+
+def check_spec(spec: str) -> None:
+    """Check that a spec of `load_backbone` can name a backbone; loads nothing and asks no server.
+
+    Raises:
+        CapscoreError: it is no known name, local folder, open_clip pair or Hub id.
+    """
+    name = _split_revision(spec.strip(), None)[0]
+    plain = name.removeprefix("open_clip:").removeprefix("hf-hub:")
+    if not name:
+        raise CapscoreError(Setting("backbone", spec), ": expected a name, a Hub id or a folder")
+    if find_known(name) is not None or _expanded(plain).is_dir():
+        return
+    close = suggest(plain)
+    hint = f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
+    if name.startswith(("/", ".", "~")) or "\\" in name:
+        raise CapscoreError(Setting("backbone", spec), f": there is no folder {_expanded(name)}{hint}")
+    model, _, tag = plain.partition("/")
+    if name.startswith("open_clip:") or (tag and not name.startswith("hf-hub:") and _is_pair(plain)):
+        import open_clip
+
+        tags = open_clip.list_pretrained_tags_by_model(model)
+        if tag in tags or _expanded(tag).exists():
+            return
+        known = f"its tags: {', '.join(tags) or 'none'}" if _is_pair(f"{model}/x") else "no such architecture"
+        raise CapscoreError(Setting("backbone", spec), f": open_clip has no weights {plain!r}; {known}{hint}")
+    if not _HUB_ID.fullmatch(plain):
+        raise CapscoreError(
+            Setting("backbone", spec), f": it is not a known name, a local folder or a Hub id{hint}"
+        )
+
+
 def repository_of(known: Known) -> str:
     """Hub id of the repository that holds the weights of a registry entry, "" if there is none."""
     if known.kind in ("embedded", "tuned"):

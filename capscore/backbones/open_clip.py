@@ -437,8 +437,9 @@ def _text_config_folder(folder: Path, wanted: str, scratch: Path) -> Path:
         file = place / "config.json"
         if file.is_file() and _model_type(file) in arch_dict:
             return place
-    # LAION's repositories hold weights and a tokenizer, but no config.json.
-    published = encoder_config(wanted) if wanted.partition("/")[0] in (short, "FacebookAI") else None
+    # LAION's and NLLB-SigLIP's repositories hold weights, but no config.json of the text tower.
+    makers = (short, "FacebookAI", "facebook")
+    published = encoder_config(wanted) if wanted.partition("/")[0] in makers else None
     if published is not None:
         (scratch / "config.json").write_text(json.dumps(published))
         return scratch

@@ -10,6 +10,22 @@ from importlib.resources import files
 
 
 @dataclass(frozen=True)
+class Retrieval:
+    """Published retrieval on Crossmodal-3600: recall@1 in percent, the mean over its 36 languages.
+
+    Sources differ in what they search (one caption per photo or all of them), so compare within one source.
+
+    Attributes:
+        text_to_image, image_to_text: Recall@1; None where the source gives none.
+        source: Paper with its table, or file that lists the figures.
+    """
+
+    text_to_image: float | None
+    image_to_text: float | None
+    source: str
+
+
+@dataclass(frozen=True)
 class Known:
     """One entry of the registry.
 
@@ -31,6 +47,12 @@ class Known:
         agreement: Published agreement in percent, {benchmark: {coefficient: value}} (Gomes et al. 2025,
             table 1).
         licence: SPDX id of the licence of its weights; "" where this file records none.
+        parameters: Number of weights of both towers; 0 where this file records none.
+        context: Number of tokens that it reads of a text, special ones included; 0 where this file records
+            none.
+        text_case: "kept" if capitals reach the text tower, "lower" if the tokenizer makes them small letters;
+            "" where this file records neither.
+        retrieval: Published retrieval on Crossmodal-3600, or None.
         note: Advice for choosing it.
     """
 
@@ -49,6 +71,10 @@ class Known:
     aliases: tuple[str, ...] = ()
     agreement: dict[str, dict[str, float]] = field(default_factory=dict)
     licence: str = ""
+    parameters: int = 0
+    context: int = 0
+    text_case: str = ""
+    retrieval: Retrieval | None = None
     note: str = ""
 
 
@@ -63,6 +89,8 @@ def registry() -> dict[str, Known]:
     entries = {}
     for row in raw["backbones"]:
         row = {key: tuple(value) if isinstance(value, list) else value for key, value in row.items()}
+        if "retrieval" in row:
+            row["retrieval"] = Retrieval(**row["retrieval"])
         entries[row["name"]] = Known(**row)
     return entries
 

@@ -24,6 +24,7 @@ from .tasks import KeyedRows, Outcome, Queries, Task, TaskOptions, task_of
 if TYPE_CHECKING:
     from ..scorers.base import Scorer
     from .data.builder import CaptionBenchmark
+    from .kept import KeptResults
     from .published import Published
 
 # the split to measure on where none is named: the first of these that exists
@@ -55,10 +56,12 @@ class NotRun:
     Attributes:
         message: The whole message.
         reason: What follows the metric's name where metrics with the same reason are listed together.
+        refused: Whether the benchmark and the kind of metric do not go together, whatever the backbone.
     """
 
     message: str
     reason: str
+    refused: bool = False
 
     def __str__(self) -> str:
         return self.message
@@ -199,6 +202,7 @@ def run_benchmark(
     compare: bool = False,
     common_rows: bool = False,
     keep_going: bool = False,
+    keep: KeptResults | None = None,
     say: Callable[[str], None] | None = None,
 ) -> BenchmarkRun:
     """Measure metrics on a benchmark.
@@ -218,6 +222,8 @@ def run_benchmark(
             ratings. Metrics that were scored on different rows are an error.
         common_rows: Whether such metrics are compared on the rows that both scored instead.
         keep_going: Whether a metric that cannot be run goes into `skipped`; otherwise it is an error.
+        keep: Folder of finished results, from which those of metrics with a backbone are taken, and into
+            which they are put.
         say: Function that takes one line about what is being done.
 
     Raises:
@@ -262,10 +268,20 @@ def run_benchmark(
         say(f"{run.name}: {name}")
         with _skipping(run, name, keep_going):
             further = _further_rows(task, name, {*metrics, *scores})
-            run.results.extend(_measure(run, task, part, name, metrics[name], further))
+            run.results.extend(_measure(run, task, part, name, metrics[name], further, keep))
     run.results.extend(theirs)
     if not compare:
         return run
+    return compare_results(run, common_rows=common_rows)
+
+
+def compare_results(run: BenchmarkRun, *, common_rows: bool = False) -> BenchmarkRun:
+    """A run with paired tests of its first result against the others.
+
+    Raises:
+        InputError: two metrics were scored on different rows, and `common_rows` is off.
+    """
+    task = task_of(run.benchmark, run.config)
     return dataclasses.replace(run, notes=(*run.notes, *_compare(run, task, common_rows=common_rows)))
 
 
@@ -296,8 +312,9 @@ def _skipping(run: BenchmarkRun, name: str, keep_going: bool) -> Iterator[None]:
     except CapscoreError as error:
         if not keep_going:
             raise
+        refused = isinstance(error, MetricRefusal)
         reason = error.reason if isinstance(error, MetricRefusal) else f": {error}"
-        run.skipped[name] = NotRun(str(error), reason)
+        run.skipped[name] = NotRun(str(error), reason, refused)
 
 
 def _compare(run: BenchmarkRun, task: Task, *, common_rows: bool) -> list[str]:
@@ -453,6 +470,7 @@ def _measure(
     name: str,
     make: Callable[[], Scorer],
     further: Mapping[str, str],
+    keep: KeptResults | None,
 ) -> list[MetricResult]:
     """What the benchmark says about a metric and further components of it, from one scoring of the rows."""
     metric, component = _scored_by(name)
@@ -460,6 +478,10 @@ def _measure(
     wanted = {name: component, **further}
     with heard() as said:
         scorer = make()
+        names = (run.benchmark, run.config, run.split, run.version)
+        key = None if keep is None else keep.key(names, run.files, run.options, queries, scorer, wanted)
+        if keep is not None and key is not None and (found := keep.find(key, rows)) is not None:
+            return [MetricResult(**fields) for fields in found]
         measured = task.measure(rows, scorer, wanted.values(), run.options)
     tower = getattr(scorer, "backbone", None)
     backbone = "" if tower is None else tower.name
@@ -486,7 +508,13 @@ def _measure(
                 scores=measured.scores.get(part),
             )
         )
+    if keep is not None and key is not None:
+        keep.keep(key, [_fields(result) for result in results])
     return results
+
+
+def _fields(result: MetricResult) -> dict[str, Any]:
+    return {field.name: getattr(result, field.name) for field in dataclasses.fields(result)}
 
 
 def _take(run: BenchmarkRun, task: Task, rows: KeyedRows, name: str, path: Path, column: str) -> MetricResult:

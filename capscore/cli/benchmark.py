@@ -15,6 +15,14 @@ from ..errors import CapscoreError, Setting
 from ..files.console import make_console
 from ..files.whole_file import write_text
 from ..scorers.options import OPTIONS, options_of, own_options
+from .benchmark_backbones import (
+    DEFAULT_METRIC,
+    is_comparison,
+    kept_results,
+    named_backbones,
+    run_comparison,
+    say_what_failed,
+)
 from .benchmark_systems import SystemsResult, check_systems, run_systems_of, show_systems
 from .models import embedders
 from .options import (
@@ -44,6 +52,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from ..benchmark import BenchmarkRun
+    from ..benchmark.backbones import BackboneTable, DataSet
     from ..benchmark.tasks import TaskOptions
     from ..embedding.embedder import Embedder
     from ..scorers.base import Scorer
@@ -65,8 +74,13 @@ caption per photo and language scores each per language with all references, and
 Numbers are printed times 100, with bootstrap intervals over photos; --output has them unrounded, with every
 published value, its source, signatures and counts.
 
+[bold]Several backbones[/] (--backbone A --backbone B, or all-known) give one table of backbones and data
+sets: metric mcs unless others are named, best in bold, with size, speed and licence. A backbone that cannot
+be loaded has its reason in its row. With --keep FOLDER, what is finished stays there, and the same command
+goes on from it.
+
 [bold]Exit codes[/]: 0 measured; 1 failed (a damaged file, or nothing could be measured); 2 wrong usage; 3 a
-metric could not be run (photos or weights are missing), the others were; 130 interrupted.
+metric or backbone could not be run (photos or weights are missing), the others were; 130 interrupted.
 
 [bold]Example[/]: capscore benchmark --metric cider --metric rouge_l --data flickr8k_human --config expert
 --data-dir flickr8k --output expert.json
@@ -101,6 +115,9 @@ class BenchmarkRequest:
     side_by_side: Annotated[str | None, option("Ratings of pairs: a file, or published.", metavar="FILE")] = (
         None
     )
+    keep: Annotated[
+        Path | None, option("Folder that keeps finished results.", metavar="FOLDER", panel="Backbone")
+    ] = None
     compare: Annotated[bool, option("Test each metric against the first.", "--compare")] = False
     common_rows: Annotated[bool, option("Compare on rows that both scored.", "--common-rows")] = False
     partial: Partial = False
@@ -124,6 +141,10 @@ class BenchmarkRequest:
         if self.suite is not None and any(only_data):
             raise UsageError(
                 "--config, --split, --image-dir, --scores, --write-queries and --heatmap belong to --data"
+            )
+        if self.keep is not None and not is_comparison(self.backbone):
+            raise UsageError(
+                Setting("keep", self.keep), ": results are kept where several backbones are compared"
             )
         if self.suite is not None and self.data_dir is None:
             raise UsageError("--suite needs --data-dir, a folder with a folder for each benchmark")
@@ -166,6 +187,7 @@ class BenchmarkResult:
         failed: For each benchmark of a suite whose files are damaged, how.
         n_queries: Number of rows that were written for others to score; None if none were asked for.
         systems: Captioning systems that were compared, instead of all of these; None if none were.
+        table: Backbones side by side; None if there was one backbone.
     """
 
     runs: list[BenchmarkRun] = field(default_factory=list)
@@ -174,6 +196,7 @@ class BenchmarkResult:
     failed: dict[str, str] = field(default_factory=dict)
     n_queries: int | None = None
     systems: SystemsResult | None = None
+    table: BackboneTable | None = None
 
 
 def run_and_print_benchmarks(request: BenchmarkRequest) -> BenchmarkResult:
@@ -187,7 +210,8 @@ def run_and_print_benchmarks(request: BenchmarkRequest) -> BenchmarkResult:
             )
         )
     console = make_console()
-    shown = not request.quiet and not request.as_json
+    one_table = is_comparison(request.backbone)
+    shown = not request.quiet and not request.as_json and not one_table
     tell = say if not request.quiet and sys.stderr.isatty() else None
     return run_benchmarks(
         request, done=lambda run: print_run(run, console) if shown else None, tell=tell or (lambda line: None)
@@ -215,6 +239,10 @@ def run_benchmarks(
     request.check_files()
     if request.write_queries is not None:
         return _write_queries(request, request.write_queries, targets)
+    if is_comparison(request.backbone):
+        result = _run_backbones(request, targets, options, tell)
+        _write(request, result)
+        return result
     if not request.metric and not request.scores:
         raise UsageError("there is nothing to measure: give --metric, or --scores with a file")
     metrics = _scorers(request)
@@ -287,39 +315,89 @@ def _run_each(
     return BenchmarkResult(runs, document)
 
 
+def _run_backbones(
+    request: BenchmarkRequest, targets: list[Target], options: TaskOptions, tell: Callable[[str], None]
+) -> BenchmarkResult:
+    from ..benchmark.backbones import suite_data
+
+    names = named_backbones(request.backbone)
+    metrics = request.metric or ([] if request.scores else [DEFAULT_METRIC])
+    makers, plain = _makers(request, metrics)
+    if not makers:
+        raise UsageError(f"--backbone: none of {', '.join(metrics) or 'the scores'} has a backbone")
+    skipped: dict[str, str] = {}
+    data: list[DataSet] = [(target.slug, target.config, target.folder) for target in targets]
+    if request.suite is not None:
+        with as_usage():
+            data, skipped = suite_data(request.suite, str(request.data_dir))
+    labels = {f"{metric}@{name}" for metric in makers for name in names} | {*plain}
+    table = run_comparison(
+        names,
+        makers,
+        plain,
+        data,
+        embedder_options=request.options,
+        scores=_score_files(request.scores or [], labels),
+        score_column=request.score_column,
+        keep=kept_results(request.keep, request.options),
+        options=options,
+        split=request.split,
+        image_dir=request.image_dir,
+        partial=request.partial,
+        compare=request.compare,
+        common_rows=request.common_rows,
+        say=tell,
+    )
+    table.suite = request.suite or ""
+    table.skipped = {**skipped, **table.skipped}
+    return BenchmarkResult(table.runs, table.to_dict(), table.skipped, table.damaged, table=table)
+
+
 def _scorers(request: BenchmarkRequest) -> dict[str, Callable[[], Scorer]]:
     """Name in the table → function that makes the scorer; a metric comes once for each backbone."""
     from ..backbones.loading import default_backbone
     from ..benchmark.run import COMPONENTS
+
+    with_backbone, plain = _makers(request, request.metric or [])
+    embedder = embedders(request.options)
+    backbones: Sequence[str | None] = request.backbone or [None]
+    makers: dict[str, Callable[[], Scorer]] = {}
+    for metric in request.metric or ():
+        if metric in plain:
+            makers[metric] = plain[metric]
+            continue
+        for backbone in backbones:
+            name = backbone or default_backbone(COMPONENTS.get(metric, (metric, ""))[0])
+            label = metric if len(backbones) == 1 else f"{metric}@{name}"
+            makers[label] = functools.partial(_with_embedder, with_backbone[metric], embedder, name)
+    return makers
+
+
+def _makers(
+    request: BenchmarkRequest, metrics: Sequence[str]
+) -> tuple[dict[str, Callable[..., Scorer]], dict[str, Callable[[], Scorer]]]:
+    """Metric → function that makes its scorer: from an embedder, and of metrics without a backbone."""
+    from ..benchmark.run import COMPONENTS
     from ..scorers import scorer_class
 
-    slugs = {metric: COMPONENTS.get(metric, (metric, ""))[0] for metric in request.metric or ()}
+    slugs = {metric: COMPONENTS.get(metric, (metric, ""))[0] for metric in metrics}
     with as_usage():
         kinds = {metric: scorer_class(slug) for metric, slug in slugs.items()}
     own = {name: value for name, value in request.options.items() if OPTIONS[name].own}
     # document frequencies are ignored by benchmarks without CIDEr, so that one command line serves all
     own_checked = {name: value for name, value in own.items() if name != "document_frequencies"}
     check_metric_options([*slugs.values()], own_checked)
-    embedder = embedders(request.options)
-    backbones: Sequence[str | None] = request.backbone or [None]
-    makers: dict[str, Callable[[], Scorer]] = {}
+    with_backbone: dict[str, Callable[..., Scorer]] = {}
+    plain: dict[str, Callable[[], Scorer]] = {}
     for metric, kind in kinds.items():
-        slug = slugs[metric]
-        takes = own_options(slug, own)
-        if "backbone" not in options_of(slug):
-            makers[metric] = functools.partial(kind, **takes)
-            continue
-        for backbone in backbones:
-            name = backbone or default_backbone(slug)
-            label = metric if len(backbones) == 1 else f"{metric}@{name}"
-            makers[label] = functools.partial(_with_embedder, kind, embedder, name, takes)
-    return makers
+        takes = own_options(slugs[metric], own)
+        into = with_backbone if "backbone" in options_of(slugs[metric]) else plain
+        into[metric] = functools.partial(kind, **takes)
+    return with_backbone, plain
 
 
-def _with_embedder(
-    kind: Callable[..., Scorer], embedder: Callable[[str], Embedder], name: str, own: dict[str, Any]
-) -> Scorer:
-    return kind(embedder(name), **own)
+def _with_embedder(make: Callable[..., Scorer], embedder: Callable[[str], Embedder], name: str) -> Scorer:
+    return make(embedder(name))
 
 
 def _score_files(given: list[str], taken: set[str]) -> dict[str, Path]:
@@ -356,9 +434,11 @@ def _write(request: BenchmarkRequest, result: BenchmarkResult) -> None:
     if request.output is not None:
         write_text(request.output, f"{json.dumps(result.document, ensure_ascii=False, indent=2)}\n")
     if request.markdown is not None:
+        from ..show.backbones_table import backbones_markdown
         from ..show.benchmark_table import to_markdown
 
-        write_text(request.markdown, to_markdown(result.runs))
+        table = "" if result.table is None else f"{backbones_markdown(result.table)}\n"
+        write_text(request.markdown, table + to_markdown(result.runs))
     if request.figure is not None and result.runs:
         from ..show.benchmark_figure import write_figure
 
@@ -380,6 +460,8 @@ def show_benchmarks(request: BenchmarkRequest, result: BenchmarkResult) -> int |
             "read them back with --scores"
         )
         return None
+    if result.table is not None:
+        return _show_table(request, result.table)
     if request.as_json:
         print_json(result.document)
     elif not request.quiet:
@@ -399,6 +481,23 @@ def show_benchmarks(request: BenchmarkRequest, result: BenchmarkResult) -> int |
         for line in skipped:
             say(line)
     return SKIPPED
+
+
+def _show_table(request: BenchmarkRequest, table: BackboneTable) -> int | None:
+    if request.as_json:
+        print_json(table.to_dict())
+    elif not request.quiet:
+        from ..show.backbones_table import print_backbones
+
+        print_backbones(table, make_console())
+    if request.quiet or request.as_json:  # otherwise the table says it
+        say_what_failed(table)
+    if table.damaged:
+        return FAILED
+    if not table.runs:
+        say("error: no backbone could be measured on any data set")
+        return FAILED
+    return None if table.complete else SKIPPED
 
 
 def _print_not_run(console: Console, result: BenchmarkResult) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import os
 import threading
+import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -74,6 +75,31 @@ class EmbeddedRows:
     keys: list[str]
     truncated: np.ndarray
     failures: dict[int, ImageError]
+
+
+@dataclass
+class EncodingTimes:
+    """What the towers have encoded, and how long it took; what a cache had is not counted.
+
+    Attributes:
+        images, texts: Numbers of distinct images and texts that went through the towers.
+        image_seconds, text_seconds: Time for them, with decoding and tokenizing.
+    """
+
+    images: int = 0
+    texts: int = 0
+    image_seconds: float = 0.0
+    text_seconds: float = 0.0
+
+    @property
+    def images_per_second(self) -> float | None:
+        """Images per second; None if none were encoded."""
+        return self.images / self.image_seconds if self.images and self.image_seconds else None
+
+    @property
+    def texts_per_second(self) -> float | None:
+        """Texts per second; None if none were encoded."""
+        return self.texts / self.text_seconds if self.texts and self.text_seconds else None
 
 
 class ImageReader(Protocol):
@@ -146,6 +172,9 @@ class Embedder:
         allow_private_urls: Permission to fetch them from hosts that are not public, such as localhost.
         progress: Progress bar on or off; None shows one on long work if stderr is a terminal.
 
+    Attributes:
+        encoded: What the towers have encoded so far, and how long it took.
+
     Raises:
         InputError: `batch_size` is not a whole number of at least 1.
     """
@@ -178,6 +207,7 @@ class Embedder:
         self.progress = progress
         # embeddings depend on how images are decoded and towers are run as much as on the weights
         self.fingerprint = fingerprint_of(backbone.fingerprint, DECODING, ENCODING)
+        self.encoded = EncodingTimes()
         self._turn = threading.RLock()
         self._memory: OrderedDict[str, np.ndarray] = OrderedDict()
         self._files = KnownFiles(cache)
@@ -192,6 +222,7 @@ class Embedder:
         other.backbone = backbone
         other.fingerprint = fingerprint_of(backbone.fingerprint, DECODING, ENCODING)
         other._memory = OrderedDict()
+        other.encoded = EncodingTimes()
         return other
 
     def __getstate__(self) -> dict[str, Any]:
@@ -247,7 +278,10 @@ class Embedder:
                 if key:
                     first.setdefault(key, row)
             distinct = self._look_up(first)
+            missing, start = len(distinct.missing), time.perf_counter()
             broken = self._embed_images(rows, keys, first, distinct, reader, downloads, pool, fail)
+            self.encoded.images += missing - len(distinct.missing)
+            self.encoded.image_seconds += time.perf_counter() - start if missing else 0.0
         for row, key in enumerate(keys if broken else ()):
             if key in broken and row not in failures:
                 failures[row] = broken[key].at(row, "image")
@@ -289,10 +323,13 @@ class Embedder:
         with self._turn:
             distinct = self._look_up(keys.values())
             if distinct.missing:
+                start = time.perf_counter()
                 missing = [text for text, key in keys.items() if key in distinct.missing]
                 self._embed_texts(
                     [prefix + text for text in missing], [keys[text] for text in missing], distinct
                 )
+                self.encoded.texts += len(missing)
+                self.encoded.text_seconds += time.perf_counter() - start
         all_differ = len(keys) == len(texts)
         return distinct.rows(list(keys.values()) if all_differ else [keys[text] for text in texts], {})
 

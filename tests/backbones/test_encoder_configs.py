@@ -18,6 +18,11 @@ PARAMETERS = {
     "google-bert/bert-base-multilingual-uncased": 167_356_416,
     "distilbert-base-multilingual-cased": 134_734_080,
 }
+# Encoders alone, as open_clip keeps them, their table of words included.
+TRANSLATORS = {
+    "facebook/nllb-200-distilled-600M": 413_511_680,
+    "facebook/nllb-200-distilled-1.3B": 766_091_264,
+}
 
 
 @pytest.mark.parametrize(("name", "parameters"), PARAMETERS.items())
@@ -29,8 +34,20 @@ def test_built_in_encoders_have_their_real_size(name, parameters):
     assert sum(parameter.numel() for parameter in encoder.parameters()) == parameters
 
 
+@pytest.mark.parametrize(("name", "parameters"), TRANSLATORS.items())
+def test_translators_have_encoders_of_their_real_size(name, parameters):
+    """Words, layers of attention 4 (d² + d), feed-forward 2 d f + f + d and two norms, a last norm."""
+    settings = dict(encoder_config(name))
+    d, f, layers = settings["d_model"], settings["encoder_ffn_dim"], settings["encoder_layers"]
+    by_hand = settings["vocab_size"] * d + layers * (4 * (d * d + d) + 2 * d * f + f + d + 4 * d) + 2 * d
+    config = AutoConfig.for_model(settings.pop("model_type"), **settings)
+    with torch.device("meta"):
+        encoder = AutoModel.from_config(config).encoder
+    assert sum(parameter.numel() for parameter in encoder.parameters()) == by_hand == parameters
+
+
 def test_each_of_them_is_looked_at_and_no_other_is_known():
-    assert {name.rpartition("/")[2].lower() for name in PARAMETERS} == set(ENCODERS)
+    assert {name.rpartition("/")[2].lower() for name in (*PARAMETERS, *TRANSLATORS)} == set(ENCODERS)
     assert encoder_config("bert-base-uncased") is None
     assert encoder_config("") is None
 
