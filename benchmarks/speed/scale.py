@@ -19,15 +19,15 @@ from .data import captions, write_photos
 from .figures import Figure, cores
 
 ROOT = Path(__file__).resolve().parents[2]
-ROWS, QUICK_ROWS, SHARD = 512, 64, 32
+ROWS, QUICK_ROWS, SHARD = 256, 64, 16
 CACHED_ROWS, QUICK_CACHED_ROWS = 20_000, 2_000
 # a process alone: no threads of torch, and one core that its decoding threads share
 ALONE = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
 def measure(quick: bool) -> list[Figure]:
-    """512 photos with a caption each; `quick`: 64, where a share is too small for the ratio to say much."""
-    count, repeats = (QUICK_ROWS, 1) if quick else (ROWS, 3)
+    """256 photos with a caption each; `quick`: 64, where a share is too small for the ratio to say much."""
+    count, repeats = (QUICK_ROWS, 1) if quick else (ROWS, 2)
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         rows = _write_rows(folder, count)
@@ -38,6 +38,7 @@ def measure(quick: bool) -> list[Figure]:
                 found[world].append(_run_processes(rows, result, world))
         best = {world: min(one["measure"] for one in runs) for world, runs in found.items()}
         merge = min(one["merge"] for one in found[2])
+        busy = {world: min(one["busy"] for one in runs) for world, runs in found.items()}
         stored = _embedding_bytes(folder, rows)
         merged = _merge_rate(folder, QUICK_CACHED_ROWS if quick else CACHED_ROWS)
     ratio = best[1] / best[2]
@@ -46,10 +47,29 @@ def measure(quick: bool) -> list[Figure]:
         Figure(f"{count} photos with a caption: one process on one core", count / best[1], "{:.1f}/s"),
         Figure("  two processes on a core each", count / best[2], "{:.1f}/s"),
         Figure("  two ÷ one", ratio, "{:.2f}×", 1.7 if enough and not quick else None),
+        Figure("  the same in processor seconds of the busier one", busy[1] / busy[2], "{:.2f}×"),
         Figure("  putting shards together ÷ measuring", merge / best[2], "{:.2%}", 0.03, at_most=True),
         Figure("putting together, rows that are measured already", merged, "{:,.0f}/s"),
         Figure("an embedding in the cache", stored, "{:,.0f} B"),
+        *(Figure(f"{name}: a photo and a caption", work, "{:.1f}e9") for name, work in _tower_work().items()),
     ]
+
+
+def _tower_work() -> dict[str, float]:
+    """Billions of floating-point operations of both towers, counted without weights: a figure for plans."""
+    import open_clip
+    import torch
+    from torch.utils.flop_counter import FlopCounterMode
+
+    found = {}
+    for name in ("ViT-B-32", "ViT-H-14"):
+        with torch.device("meta"):
+            model = open_clip.create_model(name, device="meta")
+        with FlopCounterMode(display=False) as counter, torch.no_grad():
+            model.encode_image(torch.empty(1, 3, 224, 224, device="meta"))
+            model.encode_text(torch.zeros(1, 77, dtype=torch.long, device="meta"))
+        found[name] = counter.get_total_flops() / 1e9
+    return found
 
 
 def _write_rows(folder: Path, count: int) -> Path:
@@ -62,7 +82,7 @@ def _write_rows(folder: Path, count: int) -> Path:
 
 
 def _run_processes(rows: Path, result: Path, world: int) -> dict[str, float]:
-    """Seconds that the processes together needed to measure all rows, and process 0 to write them."""
+    """Seconds until all rows are measured, until they are written, and of work in the busier process."""
     code = "import sys; from benchmarks.speed.scale import _work; _work(*sys.argv[1:])"
     processes = [
         subprocess.Popen(
@@ -83,8 +103,8 @@ def _run_processes(rows: Path, result: Path, world: int) -> dict[str, float]:
         assert process.stdin is not None
         process.stdin.write("go\n")
         process.stdin.flush()
-    ended = [process.communicate()[0] for process in processes]
-    return json.loads(ended[0].splitlines()[-1])
+    ended = [json.loads(process.communicate()[0].splitlines()[-1]) for process in processes]
+    return {**ended[0], "busy": max(one["busy"] for one in ended)}
 
 
 def _open(rows: Path, backbone: Any) -> Any:
@@ -120,12 +140,13 @@ def _work(rows_file: str, result: str, rank_text: str, world_text: str) -> None:
     work = SharedWork(check_output(result, run.source), Launch(rank, world, rank, "benchmark"))
     print("ready", flush=True)
     sys.stdin.readline()
-    start = time.perf_counter()
+    start, busy = time.perf_counter(), time.process_time()
     with work.joined():
         shards = work.plan({}, run.source.n_rows, SHARD)
         work.do(shards, lambda shard: run.prepare_span(shard.start, shard.stop))
-        measured = time.perf_counter()
+        measured, busy = time.perf_counter(), time.process_time() - busy
         if rank:
+            print(json.dumps({"busy": busy}))
             return
         work.wait_for_all(print)
         writer = open_writer(work.result, run.source, {name: float for name in columns})
@@ -133,7 +154,7 @@ def _work(rows_file: str, result: str, rank_text: str, world_text: str) -> None:
         writer.finish({}, json.dumps(run.scores()["mcs"].summary()))
         ended = time.perf_counter()
         work.clear()
-    print(json.dumps({"measure": measured - start, "merge": ended - measured}))
+    print(json.dumps({"measure": measured - start, "merge": ended - measured, "busy": busy}))
 
 
 def _embedding_bytes(folder: Path, rows: Path) -> float:
