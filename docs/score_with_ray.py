@@ -31,12 +31,14 @@ def score_corpus(
     Returns:
         Number of rows.
     """
-    rows = ray.data.read_parquet(str(corpus), override_num_blocks=4 * workers)
+    # Ray reads small files together; in blocks of a batch, every worker gets its share
+    rows = ray.data.read_parquet(str(corpus)).repartition(target_num_rows_per_block=batch_rows)
     scored = rows.map_batches(
         capscore.ray.Score,
         fn_constructor_kwargs=options,
         batch_size=batch_rows,
         compute=ray.data.ActorPoolStrategy(size=workers),
+        num_cpus=0.5,  # workers that took every core would leave none to read the corpus, and wait for ever
         num_gpus=gpus or None,
     )
     scored.write_parquet(str(output))
