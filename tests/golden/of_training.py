@@ -24,6 +24,8 @@ MODULES = {
     "pr_mcs": "training.pr_mcs",
     "infometic": "training.infometic",
     "teacher_learning": "training.teacher_learning",
+    "human_ratings": "training.human_ratings",
+    "translate": "training.translate",
     "grid": "training.grid",
     "threshold": "training.threshold",
     "embedded_captions": "training.embedded.captions",
@@ -42,9 +44,12 @@ RECIPES = {
     "embedded_eye": "embedded_eye",
     "embedded_infometic": "infometic",
     "embedded_pr_mcs": "pr_mcs",
+    "embedded_rated": "human_ratings",
     "infometic": "infometic",
     "pr_mcs": "pr_mcs",
+    "ratings": "human_ratings",
     "teacher_learning": "teacher_learning",
+    "translate": "translate",
     "r": "infometic",
 }
 SETTINGS = {
@@ -52,6 +57,8 @@ SETTINGS = {
     "pr_mcs": "Settings",
     "infometic": "Settings",
     "teacher_learning": "TeacherLearning",
+    "human_ratings": "Settings",
+    "translate": "Settings",
     "grid": "GridSettings",
     "threshold": "Settings",
     "embedded_captions": "Settings",
@@ -154,12 +161,13 @@ def _(place: Place) -> Any:
         prefix = max((start for start in RECIPES if path.stem.startswith(start)), key=len)
         recipe = RECIPES[prefix]
         kind = getattr(module(recipe), SETTINGS[recipe])
-        given = ["--config", str(path), "--out", "run"]
+        given = ["--config", str(path)] + (["--out", "run"] if recipe != "translate" else [])
         try:
             parsed = parse(kind, given, "A recipe.")
         except Exception:
             names = {field.name for field in dataclasses.fields(kind)}
-            needed = [name for name in ("base", "data", "photos", "texts", "student") if name in names]
+            often = ("base", "data", "photos", "texts", "student", "ratings", "input", "output")
+            needed = [name for name in often if name in names]
             parsed = parse(
                 kind, [*given, *(part for name in needed for part in (f"--{name}", "x"))], "A recipe."
             )
