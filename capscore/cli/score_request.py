@@ -63,19 +63,19 @@ class ScoreRequest:
     output: Annotated[Path | None, option("File for the scored rows.", "--output", "-o", panel=_OUTPUT)] = (
         None
     )
-    report: Annotated[Path | None, option("HTML page with distributions and photos.", panel=_OUTPUT)] = None
+    report: Annotated[Path | None, option("HTML page: distributions, photos.", panel=_OUTPUT)] = None
     calibration: Annotated[Path | None, option("File of capscore calibrate.", panel=_OUTPUT)] = None
     per_row: Annotated[
         bool | None,
-        option("Print each row. Default: up to 10.", "--per-row/--no-per-row", panel=_OUTPUT),
+        option("Print rows. Default: up to 10.", "--per-row/--no-per-row", panel=_OUTPUT),
     ] = None
     rows_per_file: Annotated[
         int | None,
-        option("Rows per file: OUTPUT is a folder of Parquet files.", metavar="N", min=1, panel=_OUTPUT),
+        option("Rows per Parquet file of OUTPUT.", metavar="N", panel=_OUTPUT),
     ] = None
     shard_rows: Annotated[
         int | None,
-        option("Rows per shard, of processes that share the work.", metavar="N", min=1, panel=_OUTPUT),
+        option("Rows per shard of a shared run.", metavar="N", panel=_OUTPUT),
     ] = None
     image_column: Annotated[str | None, column_option("image, image_path, file_name, img")] = None
     candidate_column: Annotated[str | None, column_option("caption, candidate, hyp, …")] = None
@@ -95,8 +95,11 @@ class ScoreRequest:
         check_metric_options(self.metrics, self.options)
         check_not_standard_output(self.output, ": rows are written to a file; --json --per-row prints scores")
         for name in ("rows_per_file", "shard_rows"):
-            if getattr(self, name) is not None and self.output is None:
-                raise UsageError(Setting(name, getattr(self, name)), " goes with ", Setting("output"))
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise UsageError(Setting(name, value), ": expected at least 1")
+            if value is not None and self.output is None:
+                raise UsageError(Setting(name, value), " goes with ", Setting("output"))
         check_result_file("report", self.report, SUFFIXES, self.force)
         if self.calibration is not None:
             check_calibration(self.calibration)
