@@ -38,6 +38,20 @@ def pytest_addoption(parser):
     parser.addoption("--all-hostile", action="store_true", help="try every hostile input, not a sample")
 
 
+_internal_errors: list[str] = []
+
+
+def pytest_internalerror(excrepr):
+    _internal_errors.append(str(excrepr))
+
+
+def pytest_unconfigure():
+    """Repeat the first internal error at the very end: pytest-xdist hides a worker's below its own."""
+    if len(_internal_errors) > 1:
+        lines = _internal_errors[0].splitlines()
+        print("first internal error:", *lines[-25:], sep="\n", file=sys.__stderr__)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _own_modules(tmp_path_factory):
     """One folder for the scripts that `evaluate` and `datasets` copy: their packages keep the first one."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -56,7 +57,16 @@ def _process() -> PartialState:
             f"{launched} processes were launched, but each sees {state.num_processes}: set "
             "ACCELERATE_USE_CPU=true to train in several processes on a CPU"
         )
+    if state.num_processes > 1:
+        atexit.unregister(_leave)  # once, however often this is asked
+        atexit.register(_leave)
     return state
+
+
+def _leave() -> None:
+    """Close the connections to the other processes: a thread of theirs that outlives Python aborts it."""
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
 
 
 def tensors_of_main_process(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

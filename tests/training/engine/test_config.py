@@ -169,10 +169,11 @@ def test_a_signal_ends_a_recipe_even_inside_a_long_call(tmp_path, number, code):
     flag = tmp_path / "flag"
     program = (
         "import ctypes\nfrom training.engine.config import main\n"
+        "lock, take = ctypes.create_string_buffer(64), ctypes.CDLL(None).pthread_mutex_lock\n"
         "def recipe():\n"
-        "    lock = ctypes.create_string_buffer(64)\n"
+        "    take(lock)\n"
         f"    open({str(flag)!r}, 'w').close()\n"
-        "    for _ in range(2): ctypes.CDLL(None).pthread_mutex_lock(lock)\n"
+        "    take(lock)\n"
         "main(recipe)"
     )
     process = Process(["-c", program])
@@ -180,6 +181,7 @@ def test_a_signal_ends_a_recipe_even_inside_a_long_call(tmp_path, number, code):
     while not flag.exists():
         assert process.poll() is None and time.monotonic() < begun + 60
         time.sleep(0.02)
+    time.sleep(0.5)  # from the flag to inside the call
     process.send_signal(number)
     _, err = process.communicate(20)
     assert (process.returncode, err) == (code, "capscore: interrupted\n")
