@@ -17,6 +17,7 @@ from typing import Any
 
 from .. import __version__
 from ..errors import CapscoreError, InputError
+from .data.annotation_files import KeptReadings
 from .run import open_benchmark, start_run
 from .tasks import TaskOptions, captioned_sets
 
@@ -172,12 +173,12 @@ def caption_statistics(
             f"{slug!r} is not a set of captioned photos; those are {', '.join(captioned_sets())}"
         )
     names = [config_name(slug, name) for name in configs or ()]
-    counted, missing = [], {}
+    counted, missing, kept = [], {}, KeptReadings()
     for name in dict.fromkeys(names or (known.name for known in builder_class(slug).BUILDER_CONFIGS)):
         if say is not None:
             say(f"{slug} · {name}")
         try:
-            counted.append(_of_config(slug, name, data_dir, split))
+            counted.append(_of_config(slug, name, data_dir, split, kept))
         except CapscoreError as error:
             if names or data_dir is None:  # every further configuration would be another download
                 raise
@@ -202,8 +203,10 @@ def published_statistics(slug: str, config: str) -> tuple[dict[str, float], str]
     return {}, ""
 
 
-def _of_config(slug: str, config: str, data_dir: str | Path | None, split: str | None) -> ConfigStatistics:
-    builder, chosen = open_benchmark(slug, config, data_dir=data_dir, split=split, images=False)
+def _of_config(
+    slug: str, config: str, data_dir: str | Path | None, split: str | None, kept: KeptReadings
+) -> ConfigStatistics:
+    builder, chosen = open_benchmark(slug, config, data_dir=data_dir, split=split, images=False, kept=kept)
     run, rows = start_run(builder, chosen, TaskOptions(bootstrap=0))
     by_photo: dict[str, list[str]] = {}
     for _, row in rows:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 from PIL import Image
 
-from ..benchmark.systems.tiny import rows_of, write_rows, write_set, write_systems
+import capscore as library
+
+from ..benchmark.systems.tiny import CAPTIONS, REFERENCES, rows_of, write_rows, write_set, write_systems
 from ..datasets_scripts.conftest import _own_cache, official
+from ..photos import encode, noise
 from .test_benchmark import capscore
 
 __all__ = ["_own_cache"]
@@ -78,6 +82,36 @@ def test_json_and_a_name_of_ones_own(folder, tmp_path):
     assert document["metrics"]["cider"]["languages"]["qu"]["means"]["mine"] == pytest.approx(
         2.548345568, abs=1e-6
     )
+
+
+def test_a_metric_that_looks_at_photos(folder, tmp_path, embedded_is_read_once):
+    systems = write_systems(tmp_path, "small", "large")
+    (folder / "images").mkdir()
+    photos = [folder / "images" / f"{name}.jpg" for name in REFERENCES]
+    for number, path in enumerate(photos):
+        path.write_bytes(encode(noise(seed=number), "JPEG"))
+    given = ("--systems", *systems.values(), "--metric", "mcs", "--backbone", "embedded", "--bootstrap", 0)
+    result = compare(folder, *given, "--json")
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)["metrics"]["mcs"]["languages"]
+    backbone = library.load_backbone("embedded", device="cpu")
+    seen = backbone.encode_images([Image.open(path).convert("RGB") for path in photos])
+    for language, name in (("de", "de"), ("qu", "quz")):
+        for system in systems:
+            read = backbone.encode_texts([backbone.prefix + text for text in CAPTIONS[system][name]])
+            scores = backbone.w * np.maximum((seen * read).sum(axis=1), 0)
+            assert found[language]["means"][system] == pytest.approx(scores.mean(), abs=1e-5)
+    photos[2].write_text("junk")
+    told = words(compare(folder, *given).stderr)
+    assert f"mcs on xm3600 · de: small, photo 22cc: '{photos[2]}' is not an image that can be read" in told
+    photos[2].unlink()
+    result = compare(folder, *given)
+    assert result.exit_code == 1
+    assert "1 of the 4 photos of xm3600 · de cannot be scored; 22cc, for one, is missing; --partial" in words(
+        result.stderr
+    )
+    result = compare(folder, *given, "--partial")
+    assert result.exit_code == 0 and "mcs (3 photos per language)" in result.stdout
 
 
 def test_bad_files_are_told_with_file_and_row(folder, tmp_path):

@@ -79,6 +79,22 @@ def _rebuild(
 
 
 @dataclass(frozen=True)
+class KeptReadings:
+    """What was read from files, for builders that read the same files, such as one for each language.
+
+    Rows are the same objects for all of them, so a script that changes a row must copy it first. A file that
+    has changed is read again.
+
+    Attributes:
+        rows: File and its state → (line, row) of every row.
+        digests: File and its state → SHA-256.
+    """
+
+    rows: dict[tuple[object, ...], list[tuple[int, dict[str, Any]]]] = field(default_factory=dict)
+    digests: dict[tuple[object, ...], str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class AnnotationSource:
     """One annotation file that is there.
 
@@ -86,6 +102,7 @@ class AnnotationSource:
         path: the file, or the zip or tar archive that holds it.
         member: name inside the archive; "" for a plain file. The last parts of a path are enough.
         opened: is told whenever the file is read.
+        kept: rows and sums of files that others have read; None reads the file itself.
 
     Raises (all that reads):
         AnnotationError: cut short, not UTF-8, wrong columns or fields; names file and line.
@@ -94,6 +111,7 @@ class AnnotationSource:
     path: Path
     member: str = ""
     opened: Callable[[AnnotationSource], None] | None = field(default=None, compare=False, repr=False)
+    kept: KeptReadings | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
         return f"{self.path}::{self.member}" if self.member else str(self.path)
@@ -135,6 +153,20 @@ class AnnotationSource:
 
     def sha256(self) -> str:
         """SHA-256 of the file as it lies on disk (of the archive, if it is one)."""
+        if self.kept is None:
+            return self._sha256()
+        state = self._state()
+        if state not in self.kept.digests:
+            self.kept.digests[state] = self._sha256()
+        return self.kept.digests[state]
+
+    def _state(self) -> tuple[object, ...]:
+        """What is another if the file has changed."""
+        with self.reading():
+            status = self.path.stat()
+        return self.path, self.member, status.st_ino, status.st_size, status.st_mtime_ns
+
+    def _sha256(self) -> str:
         digest = hashlib.sha256()
         with self.reading(), open(self.path, "rb") as stream:
             while block := stream.read(1 << 20):
@@ -235,14 +267,27 @@ class AnnotationSource:
 
     def jsonl(self, *required: str) -> Iterator[tuple[int, dict[str, Any]]]:
         """(line, its JSON object); every object must have the fields named here."""
+        for number, row in self._kept_rows():
+            self.require(row, required, line=number)
+            yield number, row
+
+    def _kept_rows(self) -> Iterable[tuple[int, dict[str, Any]]]:
+        if self.kept is None:
+            return self._objects()
+        state = self._state()
+        if state not in self.kept.rows:
+            self.kept.rows[state] = list(self._objects())
+        elif self.opened is not None:
+            self.opened(self)
+        return self.kept.rows[state]
+
+    def _objects(self) -> Iterator[tuple[int, dict[str, Any]]]:
         empty = True
         for number, text in self.lines():
             if not text.strip():
                 continue
             empty = False
-            row = self._parsed(text, line=number)
-            self.require(row, required, line=number)
-            yield number, row
+            yield number, self._parsed(text, line=number)
         if empty:
             raise self.error("is empty")
 

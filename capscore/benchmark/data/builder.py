@@ -25,7 +25,7 @@ import datasets
 from datasets import Features, Value
 
 from ...errors import CapscoreError, InputError, Part, ResultWriteError, Setting, warn
-from .annotation_files import AnnotationError, AnnotationSource, MissingAnnotations
+from .annotation_files import AnnotationError, AnnotationSource, KeptReadings, MissingAnnotations
 from .script import unpickled
 
 IMAGE_SUFFIXES = {".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff"}
@@ -202,6 +202,8 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
     IMAGES: ClassVar[ImageFolders]
     SPLITS: ClassVar[tuple[str, ...]] = ("test",)
     COUNTS: ClassVar[Mapping[str, Mapping[str, Mapping[str, int]]]] = {}
+    # what other builders of the same files have read
+    kept_readings: KeptReadings | None = None
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -268,7 +270,7 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
         for place in self.FILES[name].names:
             path, _, member = place.format(config=self.config.name).partition("::")
             if os.path.isfile(self.data_dir / path):
-                return AnnotationSource(self.data_dir / path, member, self._note)
+                return AnnotationSource(self.data_dir / path, member, self._note, self.kept_readings)
         return None
 
     def shards(self, name: str) -> list[AnnotationSource]:
@@ -291,7 +293,7 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
                     f"{self.name} ({self.config.name}): there are {len(paths)} files {place} under data_dir="
                     f"{self.data_dir}; by their names there should be {' or '.join(sorted(parts))}"
                 )
-            return [AnnotationSource(path, opened=self._note) for path in paths]
+            return [AnnotationSource(path, opened=self._note, kept=self.kept_readings) for path in paths]
         return []
 
     @cached_property
@@ -368,7 +370,7 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
                 f"into a folder and pass data_dir; it is looked for as {' or '.join(known.names)}"
             ) from error
         member = next((place.partition("::")[2] for place in known.names if "::" in place), "")
-        source = AnnotationSource(path, member, self._note)
+        source = AnnotationSource(path, member, self._note, self.kept_readings)
         got = source.sha256() if known.sha256 else source.git_blob()
         if got != (known.sha256 or known.git_blob):
             path.unlink(missing_ok=True)
@@ -384,7 +386,7 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
                 beside = named.with_name(f".{named.name}.{os.getpid()}")
                 shutil.copyfile(path, beside)
                 os.replace(beside, named)
-            source = AnnotationSource(named, member, self._note)
+            source = AnnotationSource(named, member, self._note, self.kept_readings)
         return source
 
     # ------------------------------------------------------------------------------ images

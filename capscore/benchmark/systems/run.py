@@ -9,7 +9,7 @@ import dataclasses
 import itertools
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,10 +22,11 @@ from ...scorers import scorer_class
 from ...scorers.signature import format_signature, parse_signature
 from ...statistics.agreement import SystemLevel, side_by_side
 from ...statistics.bootstrap import Interval, multiplicities, percentile_interval, resample
+from ..data.annotation_files import KeptReadings
 from ..protocols.results import counted, notes_by_config
-from ..run import COMPONENTS, heard, open_benchmark, start_run
+from ..run import COMPONENTS, BenchmarkRun, heard, open_benchmark, start_run
 from ..tasks import TaskOptions
-from .captions import read_captions
+from .captions import SystemCaptions, read_captions
 from .matched_rows import MatchedRows, configs_by_language, known_languages, match_captions
 from .side_by_side import Evaluation, published_scores
 
@@ -239,24 +240,23 @@ def run_systems(
         raise InputError(f"no file has a caption in {', '.join(chosen)}")
     opens_images = any(scorer_class(_scored_by(name)[0]).needs_images for name in metrics)
     runs, rows = [], []
-    for code in spoken:
-        say(f"{slug} · {chosen[code]}")
-        builder, part = open_benchmark(
-            slug,
-            chosen[code],
-            data_dir=data_dir,
-            split=split,
-            image_dir=image_dir,
-            images=None if opens_images else False,
-        )
-        run, keyed = start_run(builder, part, options)
+    for run, found in _read_languages(
+        slug,
+        {code: chosen[code] for code in spoken},
+        read,
+        options,
+        common_rows=common_rows,
+        say=say,
+        data_dir=data_dir,
+        split=split,
+        image_dir=image_dir,
+        images=None if opens_images else False,
+    ):
         runs.append(run)
-        found = match_captions(code, chosen[code], slug, keyed, read, common_rows=common_rows)
-        if builder.published(part).get("rows") != len(keyed):
-            found = dataclasses.replace(found, is_published=False)
-        if len(found.photos) < found.n_whole:
-            notes.append(f"{code}: {len(found.photos):,} of {found.n_whole:,} photos, those that all have")
         rows.append(found)
+        if len(found.photos) < found.n_whole:
+            n = f"{len(found.photos):,} of {found.n_whole:,} photos"
+            notes.append(f"{found.language}: {n}, those that all have")
     used, left = _usable(evaluations, list(systems), spoken)
     measured = []
     for name, make in metrics.items():
@@ -276,6 +276,36 @@ def run_systems(
         evaluations=tuple(used),
         notes=(*notes_by_config([(run.config, note) for run in runs for note in run.notes]), *notes, *left),
     )
+
+
+def _read_languages(
+    slug: str,
+    configs: Mapping[str, str],
+    systems: Sequence[SystemCaptions],
+    options: TaskOptions,
+    *,
+    common_rows: bool,
+    say: Callable[[str], None],
+    **opening: Any,
+) -> Iterator[tuple[BenchmarkRun, MatchedRows]]:
+    """What was read of each language, and its rows; a file that holds several languages is parsed once.
+
+    Args:
+        slug: Name of the set.
+        configs: Language → configuration.
+        systems: What the systems say.
+        options, common_rows, say: As in `run_systems`.
+        opening: Further arguments of `open_benchmark`.
+    """
+    kept = KeptReadings() if len(configs) > 1 else None
+    for code, config in configs.items():
+        say(f"{slug} · {config}")
+        builder, part = open_benchmark(slug, config, kept=kept, **opening)
+        run, keyed = start_run(builder, part, options)
+        found = match_captions(code, config, slug, keyed, systems, common_rows=common_rows)
+        if builder.published(part).get("rows") != len(keyed):
+            found = dataclasses.replace(found, is_published=False)
+        yield run, found
 
 
 def _scored(
@@ -339,12 +369,17 @@ def _of_language(
     signatures: dict[str, str] = {}
     with heard() as said:
         for name, captions in rows.captions.items():
-            found = scorer.score(
-                captions,
-                [photo.path for photo in rows.photos] if scorer.needs_images else None,
-                references=[photo.references for photo in rows.photos] if scorer.needs_references else None,
-                language=rows.language,
-            )
+            try:
+                found = scorer.score(
+                    captions,
+                    [photo.path for photo in rows.photos] if scorer.needs_images else None,
+                    references=[one.references for one in rows.photos] if scorer.needs_references else None,
+                    language=rows.language,
+                )
+            except InputError as error:
+                photo = "" if error.row is None else f", photo {rows.photos[error.row].key}"
+                place = f"{metric} on {slug} · {rows.config}: {name}{photo}: "
+                raise InputError(place, *error.parts) from error
             columns[name] = found.components[component] if component else found.scores
             signatures[name] = found.signature
     seconds = time.perf_counter() - start

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import random
 
@@ -10,7 +11,10 @@ import pytest
 
 import capscore
 from capscore import CapscoreError, InputError
+from capscore.benchmark.caption_statistics import caption_statistics
+from capscore.benchmark.data.annotation_files import AnnotationSource, KeptReadings
 from capscore.benchmark.data.load import builder_class
+from capscore.benchmark.run import open_benchmark
 from capscore.benchmark.systems import Evaluation, run_systems
 from capscore.benchmark.tasks import TaskOptions
 from capscore.show.systems_by_language import tables
@@ -228,3 +232,37 @@ def test_sets_and_configurations(folder, tmp_path):
         run(folder, systems, configs=["xx"])
     with pytest.raises(InputError, match="at least one system and one metric"):
         run(folder, {})
+
+
+def test_the_file_of_all_languages_is_parsed_once(folder, tmp_path, monkeypatch):
+    systems = write_systems(tmp_path, "small", "large")
+    apart = {}
+    for name in ("de", "quz"):
+        for one in run(folder, systems, configs=[name]).metrics[0].languages:
+            apart[one.language] = one.means
+    parsed = []
+    plain = AnnotationSource._parsed
+    monkeypatch.setattr(
+        AnnotationSource,
+        "_parsed",
+        lambda self, text, line: (parsed.append(line), plain(self, text, line))[1],
+    )
+    found = run(folder, systems)
+    assert parsed == [1, 2, 3, 4]
+    assert {one.language: one.means for one in found.metrics[0].languages} == apart
+    digest = hashlib.sha256((folder / "captions.jsonl").read_bytes()).hexdigest()
+    assert found.files == {"captions.jsonl": digest}
+    table = caption_statistics("xm3600", ["de", "quz"], data_dir=folder)
+    assert parsed == [1, 2, 3, 4] * 2
+    assert [one.files for one in table.configs] == [{"captions.jsonl": digest}] * 2
+
+
+def test_a_file_that_changes_is_read_again(folder):
+    kept, rows = KeptReadings(), []
+    for word in ("Hund", "Vogel"):
+        path = folder / "captions.jsonl"
+        path.write_text(path.read_text(encoding="utf-8").replace("Hund", word), encoding="utf-8")
+        builder, split = open_benchmark("xm3600", "de", data_dir=folder, images=False, kept=kept)
+        rows.append(next(iter(builder.examples(split)))[1]["references"][0])
+        assert builder.files_read[path].sha256() == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert rows == ["ein Hund läuft am Strand", "ein Vogel läuft am Strand"]
