@@ -57,7 +57,15 @@ from training.engine.valse_check import valse_numbers
 
 RECIPE = "human_ratings"
 # Settings that do not make a run what it is.
-_NO_IDENTITY = NOT_IN_WEIGHTS | {"ratings", "validation", "data_dir", "valse", "valse_images", "patience"}
+_NO_IDENTITY = NOT_IN_WEIGHTS | {
+    "ratings",
+    "validation",
+    "data_dir",
+    "valse",
+    "valse_images",
+    "patience",
+    "shard_layers",
+}
 # Training captions on which the scale of an eye's cosines is measured.
 _SCALE_ROWS = 2000
 
@@ -92,6 +100,8 @@ class Settings(RecipeSettings):
             themselves.
         lora_alpha, lora_dropout: LoRA's other settings.
         gradient_checkpointing: Whether activations are computed twice instead of kept.
+        shard_layers: Whether the processes share the layers' weights among them instead of holding all of
+            them each (FSDP). `ACCELERATE_USE_FSDP`, which accelerate's launcher sets, says so too.
         dropout: Whether the towers' dropout is active in training. Batch norms keep their statistics.
         valse, valse_images: Folders of VALSE's files and photos, to measure its accuracy too; None for not.
         stop_by: Number of the evaluation that chooses the weights to keep, and ends the run with `patience`.
@@ -121,6 +131,7 @@ class Settings(RecipeSettings):
     lora_alpha: float = 16.0
     lora_dropout: float = 0.0
     gradient_checkpointing: bool = False
+    shard_layers: bool = False
     dropout: bool = True
     valse: str | None = None
     valse_images: str | None = None
@@ -321,6 +332,7 @@ def train(settings: Settings, *, command: str = "") -> Trained:
         early_stopping=None
         if settings.patience is None
         else EarlyStopping(settings.stop_by, settings.patience),
+        shard_layers=settings.shard_layers,
     )
     part.network.eval()
     trained = Trained(

@@ -294,11 +294,23 @@ def test_an_interrupted_run_ends_with_the_same_weights(settings, tmp_path, monke
     assert resumed.evaluation == whole.evaluation and resumed.base == whole.base
 
 
-def test_two_processes_are_one(settings, tmp_path):
+@pytest.mark.parametrize(
+    ("base", "shard", "changes"),
+    [
+        ("clip", False, {}),
+        ("open_clip", True, {}),
+        ("clip", True, {"lora_rank": 2, "gradient_checkpointing": True}),
+    ],
+    ids=["whole", "sharded", "sharded with LoRA"],
+)
+def test_two_processes_are_one(settings, tmp_path, base, shard, changes):
     # batches of 5 leave the processes unequal parts
-    own = settings(batch_size=5, max_steps=3, ratings_batch_size=7, evaluate_every=1, patience=5)
+    own = settings(
+        base, batch_size=5, max_steps=3, ratings_batch_size=7, evaluate_every=1, patience=5, **changes
+    )
     alone = train(own)
-    (tmp_path / "two.yaml").write_text(yaml.safe_dump({**asdict(own), "out": str(tmp_path / "two")}))
+    two = {**asdict(own), "out": str(tmp_path / "two"), "shard_layers": shard}
+    (tmp_path / "two.yaml").write_text(yaml.safe_dump(two))
     for done in run_distributed(
         ["-m", "training.human_ratings", "--config", tmp_path / "two.yaml"], cwd=ROOT
     ):
@@ -475,12 +487,6 @@ def test_what_cannot_be_trained(settings, changes, error, message):
     base = changes.pop("base", "clip")
     with pytest.raises(error, match=message):
         train(settings(base, max_steps=1, **changes))
-
-
-def test_a_sharded_model_is_refused(settings, monkeypatch):
-    monkeypatch.setenv("ACCELERATE_USE_FSDP", "true")
-    with pytest.raises(CapscoreError, match="accelerate is set to shard the model"):
-        train(settings(max_steps=1))
 
 
 def test_lora_without_peft_names_the_extra(settings, monkeypatch):

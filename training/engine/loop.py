@@ -16,6 +16,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from itertools import pairwise
@@ -26,7 +27,7 @@ import numpy as np
 import torch
 from accelerate import Accelerator
 from accelerate.state import AcceleratorState
-from accelerate.utils import parse_flag_from_env, set_seed
+from accelerate.utils import parse_flag_from_env, patch_environment, set_seed
 from torch import Tensor, nn
 
 from capscore.errors import CapscoreError, Setting
@@ -42,12 +43,23 @@ from training.engine.processes import (
     average_gradients,
     device,
     gather_rows,
+    is_one_of_several,
     tensors_of_main_process,
+)
+from training.engine.sharded_layers import (
+    ShardedLayers,
+    apart,
+    clip_gradients,
+    is_sharded,
+    part_of,
+    whole_state,
 )
 from training.engine.training_log import LOG, Log
 
 # Number of rows of a batch that an error shows; all of them are in a file beside the log.
 _ROWS_SHOWN = 8
+# What AdamW keeps in a parameter's shape.
+_LIKE_PARAMETER = ("exp_avg", "exp_avg_sq")
 
 Loss = Callable[[nn.Module, Sequence[Any], Gather], Mapping[str, Tensor]]
 Evaluate = Callable[[nn.Module, int], Mapping[str, float]]
@@ -92,6 +104,7 @@ def run(
     identity: Mapping[str, Any] | None = None,
     after_step: AfterStep | None = None,
     early_stopping: EarlyStopping | None = None,
+    shard_layers: bool | None = None,
 ) -> RunResult:
     """Train a model in place, from the newest checkpoint in `settings.out` or from the start.
 
@@ -114,6 +127,9 @@ def run(
         after_step: Called with the model after each step, in every process and without gradients. What it
             remembers must be in buffers of the model, which checkpoints hold.
         early_stopping: When the evaluations end the run; the model then gets the weights of the best one.
+        shard_layers: Whether the processes share the weights of the layers among them (FSDP), also where
+            accelerate's launcher asks for it: the loss must compute the layers equally often in each. None
+            where it does not.
 
     Raises:
         CapscoreError: the folder holds a run with other settings; a loss or gradient is not finite (the
@@ -136,13 +152,11 @@ def run(
     """
     if settings.precision == "fp16" and device() == "cpu":
         raise CapscoreError(Setting("precision", "fp16"), " needs a GPU; take 'bf16' or 'no' on a CPU")
-    if parse_flag_from_env("ACCELERATE_USE_FSDP") or parse_flag_from_env("ACCELERATE_USE_DEEPSPEED"):
-        raise CapscoreError(
-            "accelerate is set to shard the model (FSDP or DeepSpeed); here each process holds all of it. "
-            "Choose MULTI_GPU in `accelerate config`; of a model that is too large, train layers, or LoRA"
-        )
+    sharded = _is_sharded(shard_layers, settings.precision)
     AcceleratorState._reset_state()  # a process keeps its precision for good, but each run has its own
-    accelerator = Accelerator(mixed_precision=settings.precision)
+    # the loop shards the model itself, on every kind of device
+    with patch_environment(ACCELERATE_USE_FSDP="false"):
+        accelerator = Accelerator(mixed_precision=settings.precision)
     out = Path(settings.out).expanduser()
     with alone_in(out):
         return _Run(
@@ -157,7 +171,33 @@ def run(
             early_stopping,
             out,
             accelerator,
+            sharded,
         ).go()
+
+
+def _is_sharded(wanted: bool | None, precision: str) -> bool:
+    if parse_flag_from_env("ACCELERATE_USE_DEEPSPEED"):
+        raise CapscoreError(
+            "accelerate is set to DeepSpeed, which this loop does not use; choose FSDP in `accelerate config`"
+        )
+    launched = parse_flag_from_env("ACCELERATE_USE_FSDP")
+    if launched and wanted is None:
+        raise CapscoreError(
+            "accelerate is set to shard the model (FSDP), which this recipe does not do; choose MULTI_GPU in "
+            "`accelerate config`"
+        )
+    if launched and parse_flag_from_env("FSDP_OFFLOAD_PARAMS"):
+        raise CapscoreError(
+            "accelerate is set to keep FSDP's parameters on the CPU, which this loop does not do; say no to "
+            "offloading in `accelerate config`"
+        )
+    if not (launched or wanted) or not is_one_of_several():
+        return False
+    if precision == "fp16":
+        raise CapscoreError(
+            Setting("precision", "fp16"), " needs whole layers; take 'bf16' with sharded ones"
+        )
+    return True
 
 
 class _Run:
@@ -174,15 +214,29 @@ class _Run:
         early_stopping: EarlyStopping | None,
         out: Path,
         accelerator: Accelerator,
+        sharded: bool,
     ):
         self.batches, self.loss, self.settings, self.evaluate = batches, loss, settings, evaluate
         self.after_step, self.early_stopping = after_step, early_stopping
         self.accelerator, self.out = accelerator, out
+        self.evaluates = self._agreed(evaluate is not None)  # other processes need not have the function
         self.model = model.to(accelerator.device)
         self.per_epoch = batches.steps_per_epoch
         self.total = settings.max_steps or settings.epochs * self.per_epoch
         groups = _groups(self.model, parameters, settings)
+        frozen = frozen_digest(self.model)
+        self.sharded_layers: ShardedLayers | None = None
+        if sharded:
+            names = {parameter: name for name, parameter in self.model.named_parameters()}
+            named = [[names[parameter] for parameter in group["params"]] for group in groups]
+            self.sharded_layers = ShardedLayers(self.model)
+            now = dict(self.model.named_parameters())
+            groups = [
+                {**group, "params": [now[name] for name in own]}
+                for group, own in zip(groups, named, strict=True)
+            ]
         self.trained = [parameter for group in groups for parameter in group["params"]]
+        groups = apart(groups)
         self.top_rates = [group["lr"] for group in groups]
         betas = (settings.betas[0], settings.betas[1])
         self.optimizer = accelerator.prepare(torch.optim.AdamW(groups, betas=betas, eps=settings.eps))
@@ -193,7 +247,7 @@ class _Run:
             "identity": _as_json(identity),
             "steps_per_epoch": self.per_epoch,
             "total_steps": self.total,
-            "frozen": frozen_digest(self.model),
+            "frozen": frozen,
         }
         self.checkpoints = Checkpoints(out, described, settings.keep_checkpoints)
         self.step = 0
@@ -231,13 +285,17 @@ class _Run:
                 self.seconds = before + time.monotonic() - started
                 in_time = self._agreed(self.seconds - before < limit)
                 if last or not in_time or _due(self.settings.checkpoint_every, self.step):
-                    if log is not None:
-                        log.settle()
-                        latest = self._save()
+                    optimizer = self._optimizer_state()
+                    with self._whole():
+                        if log is not None:
+                            log.settle()
+                            latest = self._save(optimizer)
                     self.accelerator.wait_for_everyone()
         if log is not None:
             log.close()
         finished = self.step >= self.total or self.stopped
+        if self.sharded_layers is not None:
+            self.sharded_layers.put_back()
         if finished:
             self._take_best()
         return RunResult(
@@ -291,8 +349,13 @@ class _Run:
                 total = means.setdefault(name, [0.0, 0.0])
                 total[0] += value * share
                 total[1] += share
-        average_gradients(self.trained)
-        norm = float(accelerator.clip_grad_norm_(self.trained, settings.clip_norm or math.inf))
+        most = settings.clip_norm or math.inf
+        if self.sharded_layers is None:
+            average_gradients(self.trained)
+            norm = float(accelerator.clip_grad_norm_(self.trained, most))
+        else:
+            average_gradients([parameter for parameter in self.trained if not is_sharded(parameter)])
+            norm = clip_gradients(self.trained, most)
         scaled = accelerator.scaler is not None  # the scaler itself skips a step with such gradients
         if not math.isfinite(norm) and not scaled:
             self._stop(rows, f"the gradient's norm is {norm}")
@@ -379,34 +442,35 @@ class _Run:
         return (self.seconds - self.began[1]) / done * (self.total - self.step)
 
     def _evaluate(self, log: Log | None) -> None:
-        if self.evaluate is not None and log is not None:
-            modes = [(module, module.training) for module in self.model.modules()]
-            self.model.eval()
-            with torch.no_grad(), self.accelerator.autocast():
-                numbers = {name: float(n) for name, n in self.evaluate(self.model, self.step).items()}
-            for module, mode in modes:
-                module.training = mode
-            self.last_evaluation = numbers
-            if self.early_stopping is not None and self.step:
-                self.best = self.early_stopping.better_of(
-                    self.best, self.step, numbers, self._trained_weights
-                )
-            log.write(
-                {
-                    "step": self.step,
-                    "epoch": round(self.step / self.per_epoch, 4),
-                    "evaluation": {
-                        n: value if math.isfinite(value) else None for n, value in numbers.items()
-                    },
-                    "seconds": round(self.seconds, 2),
-                },
-                self.total,
-                self._time_left(),
-            )
+        if self.evaluates:
+            with self._whole():
+                if log is not None and self.evaluate is not None:
+                    self._measure(log, self.evaluate)
         if self.early_stopping is not None:
             ended = log is not None and self.early_stopping.ends(self.best)
             self.stopped = self.stopped or self._agreed(ended)
         self.accelerator.wait_for_everyone()
+
+    def _measure(self, log: Log, evaluate: Evaluate) -> None:
+        modes = [(module, module.training) for module in self.model.modules()]
+        self.model.eval()
+        with torch.no_grad(), self.accelerator.autocast():
+            numbers = {name: float(n) for name, n in evaluate(self.model, self.step).items()}
+        for module, mode in modes:
+            module.training = mode
+        self.last_evaluation = numbers
+        if self.early_stopping is not None and self.step:
+            self.best = self.early_stopping.better_of(self.best, self.step, numbers, self._trained_weights)
+        log.write(
+            {
+                "step": self.step,
+                "epoch": round(self.step / self.per_epoch, 4),
+                "evaluation": {n: value if math.isfinite(value) else None for n, value in numbers.items()},
+                "seconds": round(self.seconds, 2),
+            },
+            self.total,
+            self._time_left(),
+        )
 
     def _take_best(self) -> None:
         """Give the model, in every process, the weights of the best evaluation."""
@@ -417,7 +481,11 @@ class _Run:
 
     # -------------------------------------------------------------- checkpoints
 
-    def _save(self) -> Path:
+    def _whole(self) -> AbstractContextManager[None]:
+        """Within this, the main process has the whole model; all processes enter together."""
+        return nullcontext() if self.sharded_layers is None else self.sharded_layers.whole()
+
+    def _save(self, optimizer: dict[str, Any]) -> Path:
         scaler = self.accelerator.scaler
         return self.checkpoints.write(
             Checkpoint(
@@ -431,18 +499,39 @@ class _Run:
                     "best": None if self.best is None else self.best.described(),
                 },
                 weights=self._weights(),
-                optimizer=self.optimizer.optimizer.state_dict(),
+                optimizer=optimizer,
                 scaler=None if scaler is None else scaler.state_dict(),
                 best=None if self.best is None else self.best.weights,
             )
         )
 
+    def _optimizer_state(self) -> dict[str, Any]:
+        """What the optimizer knows of each parameter by its place in `trained`, with whole tensors."""
+        if self.sharded_layers is None and not self.accelerator.is_main_process:
+            return {}
+        return {"state": whole_state(self.optimizer.optimizer.state, self.trained)}
+
+    def _take_optimizer_state(self, saved: Mapping[str, Any]) -> None:
+        optimizer = self.optimizer.optimizer
+        ordered = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+        place = {parameter: number for number, parameter in enumerate(ordered)}
+        state = {
+            place[self.trained[number]]: {
+                name: part_of(value, self.trained[number]) if name in _LIKE_PARAMETER else value
+                for name, value in values.items()
+            }
+            for number, values in saved["state"].items()
+        }
+        optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+
     def _weights(self) -> dict[str, Tensor]:
+        return {name: tensor.detach().cpu().contiguous() for name, tensor in self._named().items()}
+
+    def _named(self) -> dict[str, Tensor]:
         """Trained parameters and buffers by name; what is frozen comes with the model."""
         kept = self.model.state_dict().keys()
         tensors = {name: p for name, p in self.model.named_parameters() if p.requires_grad}
-        tensors |= {name: buffer for name, buffer in self.model.named_buffers() if name in kept}
-        return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+        return tensors | {name: buffer for name, buffer in self.model.named_buffers() if name in kept}
 
     def _trained_weights(self) -> dict[str, Tensor]:
         """A copy of `_weights`, which the next steps do not change."""
@@ -452,7 +541,7 @@ class _Run:
         with torch.no_grad():
             tensors = dict(self.model.named_parameters()) | dict(self.model.named_buffers())
             for name, tensor in weights.items():
-                tensors[name].copy_(tensor)
+                tensors[name].copy_(part_of(tensor, tensors[name]))
 
     def _resume(self) -> int:
         if self.accelerator.is_main_process:
@@ -473,14 +562,14 @@ class _Run:
     def _load(self, folder: Path) -> None:
         scaler = self.accelerator.scaler
         saved = self.checkpoints.read(folder, scaled=scaler is not None, schedule=self.settings.schedule)
-        own, weights = self._weights(), saved.weights
+        own, weights = self._named(), saved.weights
         if own.keys() != weights.keys() or any(own[n].shape != t.shape for n, t in weights.items()):
             raise CapscoreError(
                 f"the checkpoint {folder} is of another model: it has {len(weights)} tensors, the model "
                 f"trains {len(own)}, and names or shapes differ"
             )
         self._put_in(weights)
-        self.optimizer.optimizer.load_state_dict(saved.optimizer)
+        self._take_optimizer_state(saved.optimizer)
         if scaler is not None:
             scaler.load_state_dict(saved.scaler)
         state = saved.state

@@ -14,7 +14,7 @@ from training.data.pictures import Pictures
 from training.data.rated_batches import PearsonRow, ShownRow
 from training.engine.pearson_loss import pearson_loss
 from training.engine.pr_mcs_losses import contrastive_loss
-from training.engine.processes import Gather
+from training.engine.processes import Gather, most_of_all
 
 # Texts that go through the tower at once.
 _TEXTS_AT_ONCE = 64
@@ -49,8 +49,11 @@ class RatingsLoss:
         self, model: nn.Module, rows: Sequence[ShownRow] | Sequence[PearsonRow], gather: Gather
     ) -> dict[str, Tensor]:
         """The weighted loss of these rows and the loss itself, "contrastive" or "pearson"."""
-        own_images = self.pictures.embed([row.picture for row in rows])
-        own_texts = self.texts([row.caption for row in rows])
+        pictures, captions = [row.picture for row in rows], [row.caption for row in rows]
+        # processes that share the layers' weights compute them equally often
+        shown, parts = most_of_all([self.pictures.n_calls(pictures), self.texts.n_calls(captions)])
+        own_images = self.pictures.embed(pictures, calls=shown)
+        own_texts = self.texts(captions, calls=parts)
         at = own_texts.device
         with torch.autocast(at.type, enabled=False):
             images, texts = gather(own_images.float()), gather(own_texts.float())
@@ -77,11 +80,20 @@ class TextSide:
         self.backbone = backbone
         self._kept: dict[str, Tensor] | None = {} if isinstance(backbone, LearnedBackbone) else None
 
-    def __call__(self, texts: Sequence[str]) -> Tensor:
-        """Embeddings (n, d) of texts as the backbone is now."""
+    def n_calls(self, texts: Sequence[str]) -> int:
+        """How often the tower computes for these texts."""
+        return 0 if self._kept is not None else -(-len(set(texts)) // _TEXTS_AT_ONCE)
+
+    def __call__(self, texts: Sequence[str], *, calls: int = 0) -> Tensor:
+        """Embeddings (n, d) of texts as the backbone is now.
+
+        Args:
+            texts: Texts, at least one.
+            calls: Least number of times that the tower computes; what goes beyond `n_calls` is dropped.
+        """
         distinct = list(dict.fromkeys(texts))
         if self._kept is None:
-            rows = self._encoded(distinct, self.backbone.embed_tokens)
+            rows = self._encoded(distinct, self.backbone.embed_tokens, calls)
         else:
             new = [text for text in distinct if text not in self._kept]
             if new:
@@ -91,13 +103,16 @@ class TextSide:
         place = {text: number for number, text in enumerate(distinct)}
         return rows[torch.tensor([place[text] for text in texts], device=rows.device)]
 
-    def _encoded(self, distinct: Sequence[str], embed: Callable[[list[list[int]]], Tensor]) -> Tensor:
+    def _encoded(
+        self, distinct: Sequence[str], embed: Callable[[list[list[int]]], Tensor], calls: int = 0
+    ) -> Tensor:
         ids = self.backbone.tokenize([self.backbone.prefix + text for text in distinct]).ids
         order = sorted(range(len(ids)), key=lambda number: len(ids[number]))
         parts = [
             embed([ids[number] for number in order[start : start + _TEXTS_AT_ONCE]])
             for start in range(0, len(order), _TEXTS_AT_ONCE)
         ]
+        parts += [embed(ids[:1])[:0] for _ in range(calls - len(parts))]
         back = torch.empty(len(order), dtype=torch.long)
         back[torch.tensor(order, dtype=torch.long)] = torch.arange(len(order))
         return torch.cat(parts)[back]
