@@ -38,6 +38,7 @@ class Settings:
         candidates: Number of translations per text, of which one is kept.
         max_new_tokens: Largest number of tokens of a translation.
         quality: cosine:BACKBONE or cometkiwi:MODEL.
+        quality_python: Python of an environment with unbabel-comet, for cometkiwi; None for this one.
         language_check: Whether candidates in other languages are turned away.
         references: Whether references are translated too.
         on_error: What a bad row does: raise, or skip to leave it untranslated.
@@ -63,6 +64,7 @@ class Settings:
     candidates: int = 25
     max_new_tokens: int = 128
     quality: str = "cosine"
+    quality_python: str | None = None
     language_check: bool = True
     references: bool = True
     on_error: Literal["raise", "skip"] = "raise"
@@ -84,6 +86,7 @@ class Settings:
             revision=self.revision,
             search=BeamSearch(self.num_beams, self.candidates, self.max_new_tokens),
             quality=self.quality,
+            quality_python=self.quality_python,
             language_check=self.language_check,
             references=self.references,
             on_error=self.on_error,

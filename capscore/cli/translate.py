@@ -99,6 +99,9 @@ class TranslateRequest:
         str,
         option("Default: cosine:embedded-free.", panel=_PANEL, metavar="KIND"),
     ] = "cosine"
+    quality_python: Annotated[
+        Path | None, option("Python that has unbabel-comet.", panel=_PANEL, metavar="FILE")
+    ] = None
     no_language_check: Annotated[
         bool, option("Accept candidates in any language.", "--no-language-check", panel=_PANEL)
     ] = False
@@ -149,6 +152,7 @@ class TranslateRequest:
                 revision=self.revision,
                 search=BeamSearch(self.num_beams, self.candidates, self.max_new_tokens),
                 quality=self.quality,
+                quality_python=None if self.quality_python is None else str(self.quality_python),
                 language_check=not self.no_language_check,
                 references=self.references,
                 on_error=self.on_error,

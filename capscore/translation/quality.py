@@ -13,10 +13,11 @@ from ..errors import (
     CapscoreError,
     InputError,
     LanguageWarning,
-    MissingExtraError,
     Setting,
     warn,
 )
+from .comet_process import CometProcess
+from .comet_worker import estimate, load_model
 
 DEFAULT_BACKBONE = "embedded-free"
 DEFAULT_COMET = "Unbabel/wmt22-cometkiwi-da"
@@ -86,39 +87,53 @@ class CometKiwiQuality:
         model: Hub id of a COMET model that needs no reference, the file of a checkpoint, or its folder.
         batch_size: Number of pairs per batch.
         device: Torch device; None for a GPU if there is one.
+        python: Path of the Python of another environment, which has the package; None for this one.
 
     Raises:
-        MissingExtraError: The package is not installed.
-        BackboneUnavailable: The weights are not available; most are gated on the Hub.
-        InputError: The model compares with references.
+        BackboneUnavailable: The package is not installed here, or the weights are not available; most are
+            gated on the Hub.
+        InputError: The other Python has no such package, or the model compares with references.
     """
 
-    def __init__(self, model: str = DEFAULT_COMET, *, batch_size: int = 16, device: str | None = None):
-        try:
-            import comet
-        except ImportError:
-            raise MissingExtraError("unbabel-comet", "cometkiwi", "quality estimation by COMETKiwi") from None
+    def __init__(
+        self,
+        model: str = DEFAULT_COMET,
+        *,
+        batch_size: int = 16,
+        device: str | None = None,
+        python: str | Path | None = None,
+    ):
         from ..backbones.base import resolve_device
 
-        path = Path(model).expanduser()
-        if path.is_dir():
-            path = path / "checkpoints" / "model.ckpt"
+        self._batch_size = batch_size
+        self._gpus = int(resolve_device(device).startswith("cuda"))
         try:
-            file = str(path) if path.is_file() else comet.download_model(model)
-            self._model = comet.load_from_checkpoint(file)
+            if python is None:
+                self._model = load_model(model)
+                references = self._model.requires_references()
+            else:
+                self._model = CometProcess(python, model, batch_size=batch_size, gpus=self._gpus)
+                references = self._model.references
+        except ImportError as error:
+            raise BackboneUnavailable(
+                f"quality estimation by COMETKiwi needs the package unbabel-comet ({error}), which needs "
+                "older packages than capscore's: make an environment for it (`python -m venv comet && "
+                "comet/bin/pip install unbabel-comet`), and give ",
+                Setting("quality_python", "comet/bin/python"),
+            ) from error
+        except InputError:
+            raise
         except Exception as error:  # comet raises KeyError and Exception
             reason = " ".join(str(error).split()) or type(error).__name__
             raise BackboneUnavailable(
                 f"the COMET model {model!r} is not available: {reason[:300]}. Models of COMETKiwi are gated: "
                 "accept the terms on the model's page, then `hf auth login` or set HF_TOKEN"
             ) from error
-        if self._model.requires_references():
+        if references:
             raise InputError(
                 Setting("quality", f"cometkiwi:{model}"),
                 " compares with references; expected a model without",
             )
-        self._batch_size = batch_size
-        self._gpus = int(resolve_device(device).startswith("cuda"))
         self.name = f"cometkiwi:{model}"
 
     def check_languages(self, languages: Sequence[str]) -> None:
@@ -128,27 +143,35 @@ class CometKiwiQuality:
         """Estimates, float64 (n,)."""
         if not sources:
             return np.zeros(0)
-        pairs = [{"src": one, "mt": other} for one, other in zip(sources, translations, strict=True)]
-        made = self._model.predict(pairs, batch_size=self._batch_size, gpus=self._gpus, progress_bar=False)
-        return np.asarray(made.scores, dtype=np.float64)
+        pairs = [*zip(sources, translations, strict=True)]
+        if isinstance(self._model, CometProcess):
+            return np.asarray(self._model.estimate(pairs), dtype=np.float64)
+        return np.asarray(estimate(self._model, pairs, self._batch_size, self._gpus), dtype=np.float64)
 
 
-def load_quality(spec: str, *, device: str | None = None) -> QualityEstimator:
+def load_quality(
+    spec: str, *, device: str | None = None, python: str | Path | None = None
+) -> QualityEstimator:
     """The estimator that an option names.
 
     Args:
         spec: "cosine" or "cosine:BACKBONE", "cometkiwi" or "cometkiwi:MODEL".
         device: Torch device; None for a GPU if there is one.
+        python: Path of the Python that has unbabel-comet; None for this one.
 
     Raises:
-        InputError: Neither of these.
-        BackboneUnavailable, MissingExtraError: The weights or the package are not here.
+        InputError: Neither of these, or another Python for what runs in this one.
+        BackboneUnavailable: The weights or the package are not here.
     """
     kind, _, model = spec.partition(":")
+    if kind == "cosine" and python is not None:
+        raise InputError(
+            Setting("quality_python", str(python)), " goes with ", Setting("quality", "cometkiwi")
+        )
     if kind == "cosine":
         return CosineQuality(model or DEFAULT_BACKBONE, device=device)
     if kind == "cometkiwi":
-        return CometKiwiQuality(model or DEFAULT_COMET, device=device)
+        return CometKiwiQuality(model or DEFAULT_COMET, device=device, python=python)
     raise InputError(
         Setting("quality", spec), ": expected cosine, cosine:BACKBONE, cometkiwi or cometkiwi:MODEL"
     )

@@ -37,7 +37,7 @@ class TranslationOptions:
         language: Language of all captions; None reads the column.
         translator, revision: As of `load_translator`.
         search: Settings of the beam search.
-        quality: As of `load_quality`.
+        quality, quality_python: Estimator and the Python that it runs under, as of `load_quality`.
         language_check: Whether candidates in other languages are turned away.
         references: Whether references are translated too.
         on_error: What a bad row does: "raise", or "skip" to leave it untranslated.
@@ -60,6 +60,7 @@ class TranslationOptions:
     revision: str | None = None
     search: BeamSearch = field(default_factory=BeamSearch)
     quality: str = "cosine"
+    quality_python: str | None = None
     language_check: bool = True
     references: bool = False
     on_error: str = "raise"
@@ -260,7 +261,7 @@ def _open(path: str | Path, options: TranslationOptions) -> _Job:
         translator.code(options.language)
     own = names if options.language is None else ColumnNames(None, names.candidate, names.references)
     rows = read_caption_rows(source, own, options.language, translator.code, on_error=options.on_error)
-    quality = load_quality(options.quality, device=options.device)
+    quality = load_quality(options.quality, device=options.device, python=options.quality_python)
     quality.check_languages([language_code(code) for code in options.languages])
     rows = _without_long(source, rows, translator, options.on_error)
     return _Job(source, names, rows, options, translator, quality, identifier)

@@ -101,22 +101,32 @@ def compare(got: list[dict], expected: list[dict]) -> None:
                 assert one[name] == pytest.approx(value, abs=1e-6), (name, one["id"])
 
 
-def test_two_processes_of_torchrun_equal_one(rows, tmp_path):
-    """Metrics with a backbone and CIDEr, whose scores depend on the references of all rows."""
-    script = tmp_path / "program.py"
-    script.write_text(program())
+def test_two_processes_of_accelerate_equal_one(rows, tmp_path):
+    """Metrics with a backbone and CIDEr, whose scores depend on the references of all rows.
+
+    The command of docs/scale.md for a CPU, with the toy in capscore's place.
+    """
+    documented = (ROOT / "docs" / "scale.md").read_text(encoding="utf-8")
+    line = next(line for line in documented.splitlines() if line.endswith("# on a CPU"))
+    variable, *launcher = line.partition(" -m capscore score ")[0].split()
+    assert launcher[0] == "accelerate"
+    note = "open('process {RANK} of {WORLD_SIZE}'.format(**os.environ), 'w')"
+    (tmp_path / "toy_capscore.py").write_text(program(before=note))
     whole, shared = tmp_path / "whole.jsonl", tmp_path / "shared.jsonl"
     options = ["score", str(rows), "--metric", "ref_clip_score,cider,bleu", "--no-cache"]
     alone = Process(["-c", program(), *options, "-o", whole])
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--standalone"]
+    accelerate = [sys.executable, "-m", "accelerate.commands.accelerate_cli"]
     together = subprocess.run(
-        [*launcher, str(script), *options, "-o", str(shared), "--shard-rows", "7"],
+        [*accelerate, *launcher[1:], "-m", "toy_capscore", *options, "-o", str(shared), "--shard-rows", "7"],
+        cwd=tmp_path,
+        env={**os.environ, **dict([variable.split("=")])},
         capture_output=True,
         text=True,
         timeout=WAIT_S,
     )
     assert together.returncode == 0, together.stderr
     assert together.stdout.count("40 rows written to") == 1  # by process 0 alone
+    assert all((tmp_path / f"process {rank} of 2").exists() for rank in (0, 1))
     assert end(alone)[0] == 0
     compare(scored(shared), scored(whole))
     assert scored(whole)[0]["ref_clip_score"] == pytest.approx(10 / 7)  # 2 · 2.5 · 1 / (2.5 + 1)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import signal
+import time
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +16,7 @@ from capscore.cli.app import app
 from capscore.translation import model, run
 from training.translate import main
 
+from ..processes import Process
 from ..translation.conftest import Letters
 from ..translation.tiny_translator import TEXTS, tiny_m2m100
 
@@ -89,6 +92,60 @@ def test_the_command_translates_splits_and_draws(captions, m2m100, tmp_path, emb
     assert maps["low"]["counts"][0][1] == len(low) > 0
     text = figure.read_text(encoding="utf-8")
     assert "all rows" in text and "below the diagonal: lowest quarter · above: highest quarter" in text
+
+
+# The command with a rule for py3langid; it notes what it translates, and stays in the third block.
+PROGRAM = """
+import sys, time
+sys.path.insert(0, {root!r})
+from capscore.translation import run
+from tests.translation.conftest import Letters
+run.Py3LangId = Letters
+plain, calls = run.translate_texts, []
+def noted(texts, *arguments, **named):
+    calls.append(texts)
+    with open({notes!r}, "a") as notes:
+        print(*texts, sep="\\n", file=notes)
+    if len(calls) == 3:
+        time.sleep(300)
+    return plain(texts, *arguments, **named)
+run.translate_texts = noted
+from capscore.cli import main
+sys.argv = ["capscore", "translate", *sys.argv[1:]]
+main()
+"""
+
+
+def test_a_run_that_sigkill_ended_goes_on(captions, m2m100, tmp_path, monkeypatch):
+    given = [captions, "--language", "en", "--to", "de", "--translator", m2m100, *SMALL, "--shard-rows", 3]
+    whole, output, notes = tmp_path / "whole.jsonl", tmp_path / "de.jsonl", tmp_path / "notes.txt"
+    program = PROGRAM.format(root=str(Path(__file__).parents[2]), notes=str(notes))
+    killed = Process(["-c", program, *given, "--output", output])
+    try:
+        assert command(*given, "--output", whole).exit_code == 0
+        deadline = time.monotonic() + 120
+        while not notes.exists() or len(notes.read_text().splitlines()) < 9:  # it is in the third block
+            assert killed.poll() is None and time.monotonic() < deadline
+            time.sleep(0.02)
+        killed.send_signal(signal.SIGKILL)
+        assert killed.wait(60) == -signal.SIGKILL
+    finally:
+        killed.kill()
+    assert not output.exists()
+    kept = {path: path.read_bytes() for path in (tmp_path / "de.jsonl.shards").glob("00*.json")}
+    assert sorted(path.name for path in kept) == ["000000.json", "000001.json"]
+    again, plain = [], run.translate_texts
+    monkeypatch.setattr(
+        run, "translate_texts", lambda texts, *a, **n: (again.extend(texts), plain(texts, *a, **n))[1]
+    )
+    assert command(*given, "--output", output).exit_code == 0
+    assert again == [row["caption"] for row in read(captions)][6:]  # the finished blocks are not repeated
+    assert not (tmp_path / "de.jsonl.shards").exists()
+    got, expected = read(output), read(whole)
+    for one, other in zip(got, expected, strict=True):
+        for row in (one, other):
+            row["quality"] = None if row["quality"] is None else pytest.approx(row["quality"], abs=1e-6)
+    assert got == expected
 
 
 def test_what_the_command_says(captions, m2m100, tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import types
+import venv
 
 import numpy as np
 import pytest
@@ -12,7 +13,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from capscore.errors import BackboneUnavailable, CapscoreError, InputError, LanguageWarning, MissingExtraError
+from capscore.errors import (
+    BackboneUnavailable,
+    CapscoreError,
+    InputError,
+    LanguageWarning,
+    MissingExtraError,
+)
 from capscore.translation.choose import choose, translate_texts
 from capscore.translation.language_check import Py3LangId, check_is_identified
 from capscore.translation.languages import find_language
@@ -247,12 +254,92 @@ def test_cometkiwi_gets_pairs_without_references(monkeypatch):
         CometKiwiQuality("org/comet")
 
 
-def test_cometkiwi_is_an_extra(monkeypatch):
+def test_cometkiwi_without_its_package(monkeypatch):
     monkeypatch.setitem(sys.modules, "comet", None)
-    with pytest.raises(MissingExtraError, match=r"COMETKiwi needs .* pip install 'capscore\[cometkiwi\]'"):
-        load_quality("cometkiwi")
+    with pytest.raises(
+        BackboneUnavailable, match=r"COMETKiwi needs the package unbabel-comet .* give quality_py"
+    ):
+        load_quality("cometkiwi", device="cpu")
     with pytest.raises(InputError, match="quality='bleu': expected cosine, cosine:BACKBONE, cometkiwi"):
         load_quality("bleu")
+    with pytest.raises(InputError, match="quality_python='x' goes with quality='cometkiwi'"):
+        load_quality("cosine", python="x")
+
+
+# The interface of unbabel-comet 2.2, and what its packages print.
+COMET = """
+import sys, types
+print("not an answer")
+def download_model(name):
+    if name == "org/gated":
+        raise KeyError(f"Model '{name}' not supported by COMET.")
+    return f"{name}.ckpt"
+class Model:
+    def __init__(self, file):
+        self.file = file
+    def requires_references(self):
+        return self.file == "org/comet.ckpt"
+    def predict(self, samples, batch_size, gpus, progress_bar):
+        print("predicting")
+        if samples[0]["src"] == "die":
+            sys.exit("out of memory")
+        if samples[0]["src"] == "fail":
+            raise RuntimeError("no such layer")
+        wanted = len(samples) - (samples[0]["src"] == "few")
+        scores = [len(one["mt"]) / (len(one["src"]) + len(one["mt"])) for one in samples]
+        return types.SimpleNamespace(scores=scores[:wanted])
+load_from_checkpoint = Model
+"""
+
+
+@pytest.fixture(scope="module")
+def comet_python(tmp_path_factory):
+    """The Python of an environment that has nothing but a package `comet`."""
+    folder = tmp_path_factory.mktemp("comet")
+    venv.create(folder, symlinks=True, with_pip=False)
+    (packages,) = folder.glob("lib/python*/site-packages")
+    (packages / "comet.py").write_text(COMET)
+    return folder / "bin" / "python"
+
+
+def test_cometkiwi_under_another_python(comet_python):
+    quality = load_quality("cometkiwi:org/kiwi", device="cpu", python=comet_python)
+    assert quality.name == "cometkiwi:org/kiwi"
+    np.testing.assert_allclose(quality.estimate(["abc", "ä\n"], ["x", "xyz中"]), [0.25, 4 / 6])
+    np.testing.assert_allclose(quality.estimate(["abc"], ["abc"]), [0.5])
+    assert quality.estimate([], []).shape == (0,)
+    process = quality._model._process
+    del quality
+    assert process.returncode == 0  # it ends with what uses it
+
+
+def test_what_may_go_wrong_under_another_python(comet_python, tmp_path):
+    def load(model="org/kiwi", python=comet_python):
+        return load_quality(f"cometkiwi:{model}", device="cpu", python=python)
+
+    with pytest.raises(
+        InputError, match=r"quality_python=.*: expected the Python of an environment .*No such"
+    ):
+        load(python=tmp_path / "none")
+    with pytest.raises(InputError, match="compares with references"):
+        load("org/comet")
+    with pytest.raises(BackboneUnavailable, match=r"'org/gated' is not available: .*not supported by COMET"):
+        load("org/gated")
+    with pytest.raises(CapscoreError, match=r"under .* failed: no such layer"):
+        load().estimate(["fail"], ["x"])
+    with pytest.raises(CapscoreError, match="gave 0 estimates for 1 pairs"):
+        load().estimate(["few"], ["x"])
+    with pytest.raises(CapscoreError, match=r"ended with exit code 1: .*out of memory"):
+        load().estimate(["die"], ["x"])
+    (package,) = comet_python.parents[1].glob("lib/python*/site-packages/comet.py")
+    hidden = package.rename(package.with_suffix(".away"))
+    try:
+        with pytest.raises(
+            InputError, match=r"has no package unbabel-comet .*python -m pip install unbabel-c"
+        ):
+            load()
+    finally:
+        hidden.rename(package)
 
 
 def test_quartiles_are_those_of_the_paper():
