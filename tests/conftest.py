@@ -113,6 +113,9 @@ def embedded_is_read_once(embedded, embedded_free):
 def _copied(loaded, read):
     def load(*, device: str | None = None, dtype: str | None = None):
         same = device == loaded.device and dtype in (None, loaded.dtype)
-        return copy.deepcopy(loaded) if same else read(device=device, dtype=dtype)
+        if not same:
+            return read(device=device, dtype=dtype)
+        # nothing changes a tokenizer, and its copy would be parsed anew: half a second
+        return copy.deepcopy(loaded, {id(loaded.tokenizer): loaded.tokenizer})
 
     return load

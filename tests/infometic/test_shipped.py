@@ -31,8 +31,8 @@ CASES = [(photo, language) for photo, said in PLANTED.items() for language in sa
 
 
 @pytest.fixture(scope="module")
-def base():
-    return capscore.load_backbone(BASE, device="cpu")
+def base(embedded, embedded_free):
+    return {"embedded": embedded, "embedded-free": embedded_free}[BASE]
 
 
 @pytest.fixture(scope="module")
