@@ -318,6 +318,16 @@ def read_state_dict(folder: Path) -> dict[str, torch.Tensor]:
     return state
 
 
+def is_finite(tensor: torch.Tensor) -> bool:
+    """Whether no value is NaN or infinite.
+
+    >>> is_finite(torch.tensor([1.0, 3e38, 3e38])), is_finite(torch.tensor([torch.inf, -torch.inf]))
+    (True, False)
+    """
+    # a sum is finite only of finite values, and takes a tenth of the time; a sum of large ones may overflow
+    return bool(tensor.sum().isfinite() or tensor.isfinite().all())
+
+
 def without_rebuilt(state: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """A state dict without the buffers that only some versions of transformers list."""
     return {name: tensor for name, tensor in state.items() if not _REBUILT.search(name)}

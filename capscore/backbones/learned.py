@@ -35,6 +35,7 @@ from .base import (
 )
 from .checkpoint import (
     in_one_line,
+    is_finite,
     read_json,
     read_marker,
     read_state_dict,
@@ -194,10 +195,11 @@ def load_eye(folder: str | os.PathLike[str]) -> tuple[Eye, dict[str, Any]]:
         unexpected=(name for name in state if name not in expected),
         mismatched=(name for name in state if name in expected and state[name].shape != expected[name].shape),
     )
-    for name, tensor in state.items():
-        if not torch.isfinite(tensor).all():
+    weights = {name: tensor.float() for name, tensor in state.items()}
+    for name, tensor in weights.items():
+        if not is_finite(tensor):
             raise BackboneUnavailable(f"{folder / WEIGHTS}: {name} holds NaN or infinity: damaged weights")
-    eye.load_state_dict({name: tensor.float() for name, tensor in state.items()}, assign=True)
+    eye.load_state_dict(weights, assign=True)
     return eye.eval().requires_grad_(False), config
 
 
