@@ -107,8 +107,9 @@ def _draw(panel: Axes, run: BenchmarkRun) -> None:
                     label = f"{confidence_text(run)} interval"
                     panel.plot([low, high], [at, at], color=_MEASURED, linewidth=2, alpha=0.6, label=label)
                 panel.plot(value, at, "o", color=_MEASURED, markersize=6, label="measured")
+                shown = f"{value:.1f}".replace("-", "−")  # as on the axis
                 panel.annotate(
-                    f"{value:.1f}", (value, at), (0, 6), textcoords="offset points", ha="center", fontsize=7
+                    shown, (value, at), (0, 6), textcoords="offset points", ha="center", fontsize=7
                 )
             for entry in result.published.get(statistic.name, [])[:1]:
                 panel.plot(

@@ -6,6 +6,8 @@ import json
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
+from PIL import Image
 from scipy.stats import kendalltau
 from typer.testing import CliRunner
 
@@ -116,6 +118,49 @@ def test_one_table_in_80_columns(data, tmp_path):
     assert "mcs|backbone:embedded@w00000000|" in result.stdout.replace("\n", "")
     speeds = [one["images_per_second"] for one in document["backbones"]]
     assert all(speed > 0 for speed in speeds)
+
+
+@pytest.fixture
+def drawn(monkeypatch):
+    """The figures that a test writes."""
+    figures, plain = [], Figure.savefig
+    monkeypatch.setattr(
+        Figure, "savefig", lambda self, *given, **more: (figures.append(self), plain(self, *given, **more))[1]
+    )
+    return figures
+
+
+def test_the_figure_has_a_line_per_backbone(data, tmp_path, drawn):
+    files = ("--output", tmp_path / "t.json", "--figure", tmp_path / "t.png")
+    result = compare(data, "--bootstrap", 20, "--no-cache", *files)
+    assert result.exit_code == 0, result.output
+    (figure,) = drawn
+    rows = json.loads((tmp_path / "t.json").read_text())["rows"]
+    assert [panel.get_title(loc="left") for panel in figure.axes] == [
+        "flickr8k_human · expert (×100)",
+        "flickr8k_human · crowdflower (×100)",
+    ]
+    for place, (panel, statistic) in enumerate(zip(figure.axes, ("τ_c", "τ_b"), strict=True)):
+        names = [label.get_text() for label in panel.get_yticklabels()]
+        wanted = [f"mcs@{name}  {statistic}" for name in ("embedded", "embedded-free")]
+        assert [name for name in names if statistic in name] == wanted
+        at = [names.index(name) for name in wanted]
+        cells = [row["cells"][place] for row in rows]
+        points = {
+            line.get_ydata()[0]: line.get_xdata()[0] for line in panel.lines if line.get_marker() == "o"
+        }
+        assert [points[one] for one in at] == pytest.approx([100 * cell["value"] for cell in cells])
+        texts = {text.xy[1]: text.get_text() for text in panel.texts}
+        assert [texts[one] for one in at] == [
+            f"{100 * cell['value']:.1f}".replace("-", "−") for cell in cells
+        ]
+        bars = {
+            line.get_ydata()[0]: list(line.get_xdata()) for line in panel.lines if len(line.get_xdata()) == 2
+        }
+        for one, cell in zip(at, cells, strict=True):
+            assert bars[one] == pytest.approx([100 * bound for bound in cell["interval"]])
+    with Image.open(tmp_path / "t.png") as picture:
+        assert picture.width > 900
 
 
 def test_finished_pairs_are_not_measured_again(data, tmp_path, toys):

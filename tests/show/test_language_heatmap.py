@@ -6,6 +6,9 @@ import dataclasses
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+from scipy.stats import pearsonr
 
 from capscore import CapscoreError
 from capscore.benchmark.run import BenchmarkRun, MetricResult
@@ -63,3 +66,29 @@ def test_figure(tmp_path):
     ]
     path = write_heatmap(runs, tmp_path / "languages.png")
     assert path.read_bytes().startswith(b"\x89PNG")
+
+
+def test_two_backbones_below_and_above_the_diagonal(tmp_path, monkeypatch):
+    figures, plain = [], Figure.savefig
+    monkeypatch.setattr(
+        Figure, "savefig", lambda self, *given, **more: (figures.append(self), plain(self, *given, **more))[1]
+    )
+    scores = {
+        "en": {"mcs@a": [1, 2, 3, 4, 5], "mcs@b": [1, 2, 3, 5, 4]},
+        "de": {"mcs@a": [1, 2, 3, 5, 4], "mcs@b": [5, 2, 3, 1, 4]},
+        "fr": {"mcs@a": [2, 1, 3, 4, 9], "mcs@b": [3, 1, 2, 5, 4]},
+    }
+    write_heatmap([run(config, **of) for config, of in scores.items()], tmp_path / "languages.png")
+    (figure,) = figures
+    panel = figure.axes[0]
+    for axis in (panel.get_xticklabels(), panel.get_yticklabels()):
+        assert [label.get_text() for label in axis] == ["en", "de", "fr"]
+    words = " ".join(text.get_text() for text in figure.findobj(Text))
+    assert "mcs@a" in words and "mcs@b" in words
+    cells = {tuple(map(int, text.get_position())): text.get_text() for text in panel.texts}
+    for column, one in enumerate(scores):
+        for row, other in enumerate(scores):
+            if row != column:
+                name = "mcs@a" if row > column else "mcs@b"
+                expected = pearsonr(scores[one][name], scores[other][name]).statistic
+                assert float(cells[column, row].replace("−", "-")) == pytest.approx(expected, abs=0.005001)
