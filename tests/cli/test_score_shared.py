@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import signal
@@ -13,36 +14,13 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from ..photos import encode
-from ..processes import Process
-from ..toy import BLUE, GREEN, RED
-
-ROOT = Path(__file__).parents[2]
-WAIT_S = 120
+from ..processes import ROOT, Process
+from ..toy_command import WAIT_S, end, write_photos
+from ..toy_command import program as toy_program
 
 # The command on the toy backbone, in chunks of three rows.
-PROGRAM = """
-import os, sys, time
-sys.path.insert(0, {root!r})
-from tests.toy import ColourBackbone
-import capscore.backbones.loading, capscore.scorers.score_file
-capscore.scorers.score_file.CHUNK_ROWS = 3
-class Toy(ColourBackbone):
-    def encode_tokens(self, ids):
-        time.sleep({seconds})
-        return super().encode_tokens(ids)
-capscore.backbones.loading.load_backbone = lambda name, **options: Toy()
-{before}
-from capscore.cli import main
-sys.argv = ["capscore", *sys.argv[1:]]
-main()
-"""
-COLOURS = {"red": RED, "green": GREEN, "blue": BLUE}
+program = functools.partial(toy_program, chunk_rows=3)
 N_ROWS = 40
-
-
-def program(seconds: float = 0, before: str = "") -> str:
-    return PROGRAM.format(root=str(ROOT), seconds=seconds, before=before)
 
 
 def begin(arguments, rank: int = 0, world: int = 2, port: int = 1, **options) -> Process:
@@ -53,27 +31,16 @@ def begin(arguments, rank: int = 0, world: int = 2, port: int = 1, **options) ->
     return Process(["-c", program(**options), *arguments], env=environment)
 
 
-def end(process: Process) -> tuple[int, str]:
-    try:
-        _, errors = process.communicate(timeout=WAIT_S)
-    finally:
-        process.kill()
-    assert "Traceback" not in errors, errors
-    return process.returncode, errors
-
-
 @pytest.fixture
 def rows(tmp_path) -> Path:
     """Forty rows of three photos, with references; two rows have an empty caption or an unknown photo."""
-    for name, pixels in COLOURS.items():
-        (tmp_path / f"{name}.png").write_bytes(encode(pixels))
-    names = [*COLOURS]
+    photos = write_photos(tmp_path)
     path = tmp_path / "in.jsonl"
     with open(path, "w") as file:
         for number in range(N_ROWS):
             row = {
                 "id": number,
-                "image": f"{names[number % 3]}.png",
+                "image": photos[number % 3],
                 "caption": f"red word{number % 7}",
                 "references": ["a red word", f"word{number % 5} green"][: 1 + number % 2],
                 "language": "de" if number % 4 else "en",

@@ -12,30 +12,10 @@ import pytest
 
 from ..metrics.conftest import METRICS
 from ..metrics.test_distributed import share
-from ..photos import encode
-from ..processes import Process
-from ..toy import BLUE, GREEN, RED
+from ..processes import ROOT, Process
+from ..toy import BLUE, RED
+from ..toy_command import WAIT_S, end, program, write_photos
 
-ROOT = METRICS.parent
-WAIT_S = 120
-
-# The command on the toy backbone, in chunks of four rows.
-PROGRAM = """
-import ctypes, os, signal, sys, time
-sys.path.insert(0, {root!r})
-from tests.toy import ColourBackbone
-import capscore.backbones.loading, capscore.scorers.score_file
-capscore.scorers.score_file.CHUNK_ROWS = 4
-class Toy(ColourBackbone):
-    def encode_tokens(self, ids):
-        time.sleep({seconds})
-        return super().encode_tokens(ids)
-capscore.backbones.loading.load_backbone = lambda name, **options: Toy()
-{before}
-from capscore.cli import main
-sys.argv = ["capscore", *sys.argv[1:]]
-main()
-"""
 # Root may write everywhere; without its capabilities the permissions of files count for it too.
 WITHOUT_PRIVILEGES = """
 if os.geteuid() == 0:
@@ -47,30 +27,17 @@ if os.geteuid() == 0:
 
 
 def begin(*arguments: object, seconds: float = 0, before: str = "") -> Process:
-    program = PROGRAM.format(root=str(ROOT), seconds=seconds, before=before)
-    return Process(["-c", program, *arguments])
-
-
-def end(process: Process) -> tuple[int, str]:
-    """Exit code and standard error; no process may hang or leave a traceback."""
-    try:
-        _, errors = process.communicate(timeout=WAIT_S)
-    finally:
-        process.kill()
-    assert "Traceback" not in errors, errors
-    return process.returncode, errors
+    return Process(["-c", program(chunk_rows=4, seconds=seconds, before=before), *arguments])
 
 
 @pytest.fixture
 def rows(tmp_path) -> Path:
     """Forty rows that differ, of three photos."""
-    for name, pixels in (("red", RED), ("green", GREEN), ("blue", BLUE)):
-        (tmp_path / f"{name}.png").write_bytes(encode(pixels))
-    names = ("red", "green", "blue")
+    photos = write_photos(tmp_path)
     path = tmp_path / "in.jsonl"
     with open(path, "w") as file:
         for number in range(40):
-            row = {"id": number, "image": f"{names[number % 3]}.png", "caption": f"red word{number}"}
+            row = {"id": number, "image": photos[number % 3], "caption": f"red word{number}"}
             file.write(json.dumps(row) + "\n")
     return path
 
