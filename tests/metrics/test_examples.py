@@ -19,14 +19,15 @@ import capscore
 SLUGS = ["cider", "clip_score", "infometic", "mcs", "pr_mcs", "ref_clip_score"]
 
 
-@pytest.fixture(params=SLUGS)
-def module(request, monkeypatch):
-    monkeypatch.setenv("CAPSCORE_BACKBONE", "embedded")
+@pytest.fixture(scope="module", params=SLUGS)
+def module(request, embedded_is_read_once):
     slug = request.param
     options = (
         {} if slug == "cider" else {"backbone": "embedded-pr-mcs" if slug == "pr_mcs" else "embedded-free"}
     )
-    return evaluate.load(capscore.module_folder(slug), **options)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CAPSCORE_BACKBONE", "embedded")
+        yield evaluate.load(capscore.module_folder(slug), **options)
 
 
 def test_slugs_are_the_folders():
