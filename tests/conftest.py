@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+import functools
 import os
 import signal
 import sys
+from dataclasses import replace
 
 # A shell that starts the tests in the background makes them, and every process that they start, ignore
 # Ctrl-C; but some tests send it.
@@ -102,12 +104,22 @@ def no_weights_installed(monkeypatch):
 @pytest.fixture(scope="module")
 def embedded_is_read_once(embedded, embedded_free):
     """Within a module, the embedded backbones are copied where they would be read from their files again."""
-    from capscore.backbones import free, learned
+    from capscore.backbones import free, learned, use_text
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(learned, "load_embedded", _copied(embedded, learned.load_embedded))
         patch.setattr(free, "load_free", _copied(embedded_free, free.load_free))
+        patch.setattr(use_text, "read_package", _package_copied(functools.cache(use_text.read_package)))
         yield
+
+
+def _package_copied(read):
+    def copied():
+        files = read()
+        state = {name: array.copy() for name, array in files.arrays.state.items()}
+        return replace(files, arrays=replace(files.arrays, state=state))
+
+    return copied
 
 
 def _copied(loaded, read):

@@ -35,6 +35,8 @@ from capscore.scorers.text_score import TextScore
 from ..photos import noise
 from ..toy import BLUE, GREEN, RED, ColourBackbone
 
+pytestmark = pytest.mark.usefixtures("embedded_is_read_once")
+
 # what `make calibrate` measures: metric, backbone, number of references
 SHIPPED = [
     ("mcs", "embedded", 0),

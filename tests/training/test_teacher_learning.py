@@ -33,6 +33,8 @@ from training.teacher_learning import (
 
 from ..toy import ColourBackbone
 
+pytestmark = pytest.mark.usefixtures("embedded_is_read_once")
+
 ROOT = Path(__file__).parents[2]
 COLOURS = {"red": "rot", "green": "grün", "blue": "blau"}
 WHO = {"a dog": "ein Hund", "a cat": "eine Katze", "a child": "ein Kind", "a woman": "eine Frau"}

@@ -24,6 +24,8 @@ from training.embedded import moved_gate
 from training.embedded.caption_grammar import generate
 from training.embedded.moved_gate import Settings, move, tower_folder
 
+pytestmark = pytest.mark.usefixtures("embedded_is_read_once")
+
 # Well-formed captions, and the same with their words repeated, masked and shuffled.
 RIGHT = [
     "Two dogs run along the beach.",
