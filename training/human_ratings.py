@@ -435,8 +435,7 @@ def _split(settings: Settings, rows: _Rows, sources: Sequence[_Source]) -> Split
         raise InputError(
             f"{rows.rows[row].place}: its picture is one of the {len(shared):,} that are measured on too, by "
             f"{rows.rows[int(np.flatnonzero(held & (rows.image == rows.image[row]))[0])].place}. "
-            f"Remove it from "
-            "one of the two",
+            "Remove it from one of the two",
             field="validation",
         )
     return Split(np.flatnonzero(~held), np.flatnonzero(held), 0, 0)
@@ -525,9 +524,8 @@ def _limitations(pictures: Pictures) -> list[str]:
     if not pictures.n_stand_ins:
         return []
     return [
-        f"{pictures.n_stand_ins:,} of the {len(pictures.keys):,} images were not available: other "
-        f"captions of "
-        "the photo stood in for each, by their mean embedding in the base's own text tower."
+        f"{pictures.n_stand_ins:,} of the {len(pictures.keys):,} images were not available: other captions "
+        "of the photo stood in for each, by their mean embedding in the base's own text tower."
     ]
 
 

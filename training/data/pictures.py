@@ -24,8 +24,7 @@ from training.data.rated_rows import RatedRow
 from training.data.stored_rows import StoredRows
 
 # What of an image stays the same in training, and is computed once: its embedding, where the image tower is
-# not
-# trained; its feature map, where only what follows the map is; nothing but the file.
+# not trained; its feature map, where only what follows the map is; nothing but the file.
 Kept = Literal["embedding", "map", "pixels"]
 _CHUNK = 1024
 _AT_ONCE = 32

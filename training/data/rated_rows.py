@@ -82,9 +82,8 @@ def rated_file_rows(
         raise InputError(f"{path} has no row", field="ratings")
     if len(found) < 2:
         raise InputError(
-            f"{path}: all {count:,} ratings are {found.pop():g}; nothing can be learned from "
-            f"ratings that do not "
-            "differ",
+            f"{path}: all {count:,} ratings are {found.pop():g}; nothing can be learned from ratings that do "
+            "not differ",
             field=rating_column,
         )
 
@@ -127,6 +126,6 @@ def _rating(cell: Any, place: str, column: str) -> float:
 
 def _no_rating(cell: Any, place: str, column: str) -> InputError:
     return InputError(
-        f"{place}, {column}: {cell!r:.60} is no rating; expected a finite number, or a list with "
-        f"one per person"
+        f"{place}, {column}: {cell!r:.60} is no rating; expected a finite number, or a list with one per "
+        "person"
     )
