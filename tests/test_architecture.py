@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.python_source import syntax_tree
+
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "capscore"
 MOST_ENTRIES = 18
@@ -78,7 +80,7 @@ def imports() -> Iterator[Import]:
     """Every import of capscore inside capscore, wherever in a file it stands."""
     for module, path in MODULES.items():
         package = module if path.name == "__init__.py" else module.rpartition(".")[0]
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(syntax_tree(path)):
             if isinstance(node, ast.Import):
                 for alias in node.names:
                     if alias.name.split(".")[0] == "capscore":
@@ -198,7 +200,7 @@ def test_no_module_imports_itself_in_a_circle():
 def test_what_stands_around_the_library_uses_public_names(folder):
     problems = []
     for path in sorted((ROOT / folder).rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(syntax_tree(path)):
             if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "capscore":
                 problems += [
                     f"{path.relative_to(ROOT)} (line {node.lineno}) imports {alias.name} of {node.module}"
@@ -211,7 +213,7 @@ def test_what_stands_around_the_library_uses_public_names(folder):
 def test_classes_have_names_of_their_own():
     places: dict[str, list[str]] = {}
     for module, path in MODULES.items():
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        for node in syntax_tree(path).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places.setdefault(node.name, []).append(module)
     # a metric's scorer, and the network that it is named after

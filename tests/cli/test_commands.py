@@ -22,6 +22,7 @@ from capscore.scorers.options import OPTIONS
 
 from ..benchmark.test_run import rated
 from ..datasets_scripts.conftest import _own_cache, official
+from ..python_source import syntax_tree
 
 __all__ = ["_own_cache"]
 
@@ -50,7 +51,7 @@ def test_functions_of_commands_are_short():
     long = [
         f"{path.name}: {node.name} has {node.end_lineno - node.lineno + 1} lines"
         for path in Path(capscore.cli.__file__).parent.glob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in ast.walk(syntax_tree(path))
         if isinstance(node, ast.FunctionDef) and node.end_lineno - node.lineno + 1 > MOST_LINES
     ]
     assert long == []

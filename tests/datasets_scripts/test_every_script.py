@@ -15,6 +15,7 @@ from capscore.benchmark.data.builder import BenchmarkWarning
 from capscore.benchmark.data.load import benchmark_builder, builder_class
 
 from ..photos import encode, noise
+from ..python_source import syntax_tree
 from .conftest import SCRIPTS, SLUGS, configurations, official, write_photos
 
 RUNS_SCRIPTS = Version(datasets.__version__) < Version("4")
@@ -220,7 +221,7 @@ def test_fewer_rows_than_published_are_pointed_out(slug, data_dir):
 
 def test_a_script_imports_only_what_everybody_has(slug):
     """On the Hub it lies alone: no file beside it, and nothing that capscore does not bring."""
-    tree = ast.parse((SCRIPTS / slug / f"{slug}.py").read_text(encoding="utf-8"))
+    tree = syntax_tree(SCRIPTS / slug / f"{slug}.py")
     packages = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):

@@ -17,6 +17,7 @@ from capscore.benchmark.data import script
 from capscore.benchmark.data.load import READERS, benchmark_builder, builder_class
 
 from ..processes import Process
+from ..python_source import syntax_tree
 from .conftest import SCRIPTS, SLUGS, official
 
 pytestmark = pytest.mark.filterwarnings("ignore::capscore.BenchmarkWarning")
@@ -239,7 +240,7 @@ def test_loaded_rows_are_mapped_by_several_processes(rows):
 
 def modules_read_by(path):
     """The modules of `capscore/benchmark/data` that a file takes something from."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(syntax_tree(path)):
         if isinstance(node, ast.ImportFrom) and node.level == 1:
             yield from [node.module] if node.module else [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and str(node.module).startswith("capscore.benchmark.data."):

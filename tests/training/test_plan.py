@@ -6,6 +6,8 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.python_source import syntax_tree
+
 TRAINING = Path(__file__).parents[2] / "training"
 # folder → folders that it may import from; "" are the recipes and tools
 MAY_USE = {"data": {"data"}, "engine": {"data", "engine"}, "embedded": {"data", "engine", "embedded"}}
@@ -16,7 +18,7 @@ BUILT_ON = {"grid": {"pr_mcs"}}
 def imports() -> Iterator[tuple[Path, ast.ImportFrom | ast.Import, str, list[str]]]:
     """(file, statement, module, names) of each import inside training/."""
     for path in sorted(TRAINING.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(syntax_tree(path)):
             if isinstance(node, ast.ImportFrom):
                 yield path, node, node.module or "", [alias.name for alias in node.names]
             elif isinstance(node, ast.Import):
