@@ -289,6 +289,7 @@ def _run_each(
     from ..benchmark.suite import reasons
 
     files = _score_files(request.scores or [], set(metrics))
+    _check_heatmap(request, [*metrics, *files])
     runs = []
     for slug, config, home in targets:
         run = run_benchmark(
@@ -315,6 +316,14 @@ def _run_each(
     return BenchmarkResult(runs, document)
 
 
+def _check_heatmap(request: BenchmarkRequest, names: Sequence[str]) -> None:
+    if request.heatmap is not None and len(names) > 2:
+        raise UsageError(
+            Setting("heatmap", request.heatmap),
+            f": it has room for two, below and above its diagonal, not for {len(names)}: {', '.join(names)}",
+        )
+
+
 def _run_backbones(
     request: BenchmarkRequest, targets: list[Target], options: TaskOptions, tell: Callable[[str], None]
 ) -> BenchmarkResult:
@@ -331,13 +340,15 @@ def _run_backbones(
         with as_usage():
             data, skipped = suite_data(request.suite, str(request.data_dir))
     labels = {f"{metric}@{name}" for metric in makers for name in names} | {*plain}
+    files = _score_files(request.scores or [], labels)
+    _check_heatmap(request, [*sorted(labels), *files])
     table = run_comparison(
         names,
         makers,
         plain,
         data,
         embedder_options=request.options,
-        scores=_score_files(request.scores or [], labels),
+        scores=files,
         score_column=request.score_column,
         keep=kept_results(request.keep, request.options),
         options=options,

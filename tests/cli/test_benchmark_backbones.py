@@ -163,6 +163,14 @@ def test_the_figure_has_a_line_per_backbone(data, tmp_path, drawn):
         assert picture.width > 900
 
 
+def test_a_heat_map_of_three_is_refused_before_the_work(data, tmp_path, toys):
+    result = compare(data, "-m", "mcs", "-m", "pr_mcs", "--heatmap", tmp_path / "h.png")
+    assert result.exit_code == 2
+    said = " ".join(result.stderr.split())
+    assert "it has room for two, below and above its diagonal, not for 4: mcs@embedded, mcs@embedded-" in said
+    assert not toys and not (tmp_path / "h.png").exists()
+
+
 def test_finished_pairs_are_not_measured_again(data, tmp_path, toys):
     keep = tmp_path / "kept"
     options = ("--bootstrap", 0, "--keep", keep, "--no-cache")

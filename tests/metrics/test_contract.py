@@ -144,13 +144,20 @@ def test_the_same_as_the_library(load, slug):
     assert load(slug).compute(**rows(slug), language="de") == direct(slug, rows(slug), "de").to_dict()
 
 
-@given(cuts=st.sets(st.integers(1, 4)), single=st.booleans())
-@pytest.mark.parametrize("name", SLUGS)
-def test_pieces_make_the_whole(tmp_path_factory, name, cuts, single):
+@pytest.fixture(scope="module", params=SLUGS)
+def whole(request, tmp_path_factory):
+    """A metric's name, its module, and the result of all rows at once."""
     module = evaluate.load(
-        str(METRICS / name), **toy_options(name), cache_dir=str(tmp_path_factory.getbasetemp())
+        str(METRICS / request.param),
+        **toy_options(request.param),
+        cache_dir=str(tmp_path_factory.mktemp("e")),
     )
-    whole = module.compute(**rows(name))
+    return request.param, module, module.compute(**rows(request.param))
+
+
+@given(cuts=st.sets(st.integers(1, 4)), single=st.booleans())
+def test_pieces_make_the_whole(whole, cuts, single):
+    name, module, result = whole
     edges = [0, *sorted(cuts), 5]
     for first, last in itertools.pairwise(edges):
         part = rows(name, first, last)
@@ -160,7 +167,7 @@ def test_pieces_make_the_whole(tmp_path_factory, name, cuts, single):
         else:
             module.add_batch(**part)
     assert len(module) == 5
-    assert module.compute() == whole
+    assert module.compute() == result
 
 
 def test_add_takes_singular_and_plural_names(load):
