@@ -6,8 +6,7 @@ stopped or killed, and ends with the same weights as without the stop (on a CPU 
 
     python -m training.teacher_learning --config …                       # one process
     accelerate launch -m training.teacher_learning --config …            # one process per GPU
-    ACCELERATE_USE_CPU=true torchrun --nproc_per_node 2 -m training.…    # several on a CPU, where
-                                                                         # accelerate launch starts only one
+    ACCELERATE_USE_CPU=true torchrun --nproc_per_node 2 -m training.…    # several on a CPU
 """
 
 from __future__ import annotations
