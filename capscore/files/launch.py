@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from dataclasses import dataclass
 
 from ..errors import CapscoreError
@@ -21,13 +22,17 @@ class Launch:
         rank: Number of this process, from 0.
         world: Number of processes.
         local_rank: Number of this process on its machine, which chooses its GPU.
-        name: Name of the launch, the same in all its processes.
+        name: Name of the launch, the same in all its processes, and perhaps in a later launch too.
+        machine: Name of this machine.
+        parent: Number of the process that started this one, which tells a launch from a later one.
     """
 
     rank: int = 0
     world: int = 1
     local_rank: int = 0
     name: str = ""
+    machine: str = ""
+    parent: int = 0
 
     @property
     def is_first(self) -> bool:
@@ -61,4 +66,5 @@ def this_process() -> Launch:
     if world == 1:
         return Launch()
     parts = ("TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT")
-    return Launch(rank, world, local_rank, "/".join(os.environ.get(part, "") for part in parts))
+    name = "/".join(os.environ.get(part, "") for part in parts)
+    return Launch(rank, world, local_rank, name, socket.gethostname(), os.getppid())

@@ -80,19 +80,18 @@ class SharedWork:
         """
         with ExitStack() as held:
             with self._alone():
-                others = self._at_work()
-                if others and self._read("launch.json").get("name") != self.launch.name:
+                others, noted = self._at_work(), self._read("launch.json")
+                if others and noted.get("name") != self.launch.name:
                     raise self._taken(others)
                 try:
                     held.enter_context(self._lock(f"process-{self.launch.rank}", wait=False))
                 except Timeout:
                     raise self._taken([self.launch.rank]) from None
-                if not others:
-                    for mark in self.folder.glob("joined-*"):
-                        mark.unlink(missing_ok=True)
-                    self._write("launch.json", {"name": self.launch.name, "processes": self.launch.world})
+                self._note_launch(noted, begins=not others)
                 self._write(f"joined-{self.launch.rank}", {})
             yield
+            if not self.launch.is_first:
+                self._write(f"joined-{self.launch.rank}", {"ended": True})
 
     def plan(
         self, about: Mapping[str, Any], n_rows: int, shard_rows: int | None = None, *, force: bool = False
@@ -252,6 +251,20 @@ class SharedWork:
             f": another run is at work on it (process {numbers} of {world} holds its lock in {self.folder}); "
             "wait until it ends, or give this run an output of its own",
         )
+
+    def _note_launch(self, noted: Mapping[str, Any], *, begins: bool) -> None:
+        """Note whose folder this is, and forget processes that were killed, or were of an earlier launch.
+
+        Processes of this launch that have ended are remembered: process 0 may begin after their end.
+        """
+        own, parents = self.launch, noted.get("parents", {})
+        same = noted.get("name") == own.name and parents.get(own.machine, own.parent) == own.parent
+        if begins:
+            for mark in self.folder.glob("joined-*"):
+                if not (same and self._read(mark.name).get("ended")):
+                    mark.unlink(missing_ok=True)
+        parents = {**(parents if same or not begins else {}), own.machine: own.parent}
+        self._write("launch.json", {"name": own.name, "processes": own.world, "parents": parents})
 
     def _read(self, name: str) -> dict[str, Any]:
         path = self.folder / name

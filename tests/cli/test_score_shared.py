@@ -150,6 +150,17 @@ def test_a_run_that_was_stopped_is_taken_up_without_its_finished_shards(rows, tm
     compare(scored(out), alone(rows, tmp_path / "whole.jsonl"))
 
 
+def test_a_process_that_ended_before_process_0_began_is_not_waited_for(rows, tmp_path):
+    out = tmp_path / "out.jsonl"
+    arguments = ["score", rows, *SMALL, "-o", out]
+    assert end(begin(arguments, 1))[0] == 0  # all shards, as nobody else is there
+    assert len(finished(tmp_path / "out.jsonl.shards")) == 8
+    code, errors = end(begin(arguments, 0))
+    assert code == 0 and "did not begin" not in errors
+    compare(scored(out), alone(rows, tmp_path / "whole.jsonl"))
+    assert not (tmp_path / "out.jsonl.shards").exists()
+
+
 # the folder of shards stays, to be looked into
 KEEP = "import capscore.scorers.shards as shards; shards.SharedWork.clear = lambda self: None"
 
