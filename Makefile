@@ -17,8 +17,10 @@ INFOMETIC_BASE := embedded-free
 OFFLINE := HF_HUB_OFFLINE=1 HF_DATASETS_OFFLINE=1 HF_EVALUATE_OFFLINE=1 TRANSFORMERS_OFFLINE=1 \
 	HF_HUB_DISABLE_TELEMETRY=1 GRADIO_ANALYTICS_ENABLED=False TOKENIZERS_PARALLELISM=false
 
-# As many tests at once as there are cores, but no more than memory is likely to hold (1.5 GB each).
-PYTEST := $(BIN)/python -m pytest --numprocesses logical --maxprocesses 4 --dist loadscope
+# One test more at once than there are cores, as some wait for processes, but no more than memory is likely
+# to hold (1.5 GB each).
+WORKERS = $(shell $(PYTHON) -c 'import os; print(min(4, 1 + (os.cpu_count() or 1)))')
+PYTEST = $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadscope
 # Tests whose numbers come out of torch or NumPy.
 NUMERIC := tests/backbones tests/embedding tests/infometic tests/scorers tests/statistics tests/metrics \
 	tests/benchmark tests/training/engine tests/training/test_infometic.py tests/training/test_pr_mcs.py \
