@@ -76,19 +76,9 @@ def embedders(options: Mapping[str, Any], *, progress: bool | None = None) -> Ca
 
     @functools.cache
     def embedder(name: str) -> Embedder:
-        from ..backbones import load_backbone
-        from ..embedding.cache import resolve_cache
-        from ..embedding.embedder import Embedder
+        from ..scorers.embedders import make_embedder
 
-        of_backbone = ("device", "dtype", "revision", "image_tower", "trust_remote_code")
-        return Embedder(
-            load_backbone(name, **{one: options[one] for one in of_backbone if one in options}),
-            batch_size=options.get("batch_size"),
-            cache=resolve_cache(options.get("cache")),
-            allow_urls=options.get("allow_urls", False),
-            allow_private_urls=options.get("allow_private_urls", False),
-            progress=progress,
-        )
+        return make_embedder(name, options, progress=progress)
 
     return embedder
 

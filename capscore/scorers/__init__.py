@@ -65,24 +65,8 @@ def load(metric: str, **options: Unpack[MetricOptions]) -> Scorer:
     if not METRICS[metric].has_backbone:
         return make(**own)
 
-    from ..backbones.loading import default_backbone, load_backbone
-    from ..embedding.cache import resolve_cache
-    from ..embedding.embedder import Embedder
+    from ..backbones.loading import default_backbone
+    from .embedders import make_embedder
 
-    tower = load_backbone(
-        given["backbone"] if "backbone" in given else default_backbone(metric),
-        **{
-            name: given[name]
-            for name in ("device", "dtype", "revision", "image_tower", "trust_remote_code")
-            if name in given
-        },
-    )
-    embedder = Embedder(
-        tower,
-        batch_size=given.get("batch_size"),
-        cache=resolve_cache(given.get("cache")),
-        allow_urls=given.get("allow_urls", False),
-        allow_private_urls=given.get("allow_private_urls", False),
-        progress=given.get("progress"),
-    )
-    return make(embedder, **own)
+    backbone = given["backbone"] if "backbone" in given else default_backbone(metric)
+    return make(make_embedder(backbone, given, progress=given.get("progress")), **own)

@@ -18,6 +18,7 @@ from ..files.image_folder import ImageFolder
 from ..files.rows_in_memory import RowsInMemory
 from .base import Scorer
 from .catalogue import IMAGES, METRICS, REFERENCES
+from .embedders import make_embedder
 from .options import given_options, options_of, takes_options
 from .running_totals import RunningTotals
 from .score_file import ScoringRun, column_values, load_scorers, result_columns
@@ -42,9 +43,7 @@ def load_together(metrics: str | Sequence[str], **options: Unpack[MetricOptions]
     Raises:
         CapscoreError: As in `capscore.load`.
     """
-    from ..backbones.loading import default_backbone, load_backbone
-    from ..embedding.cache import resolve_cache
-    from ..embedding.embedder import Embedder
+    from ..backbones.loading import default_backbone
     from . import scorer_class
 
     names = [metrics] if isinstance(metrics, str) else list(metrics)
@@ -57,22 +56,14 @@ def load_together(metrics: str | Sequence[str], **options: Unpack[MetricOptions]
         scorer_class(metric).check_options({name: given[name] for name in given if name in own})
 
     @functools.cache
-    def make_embedder(backbone: Any) -> Embedder:
-        of_backbone = ("device", "dtype", "revision", "image_tower", "trust_remote_code")
-        return Embedder(
-            load_backbone(backbone, **{name: given[name] for name in of_backbone if name in given}),
-            batch_size=given.get("batch_size"),
-            cache=resolve_cache(given.get("cache")),
-            allow_urls=given.get("allow_urls", False),
-            allow_private_urls=given.get("allow_private_urls", False),
-            progress=given.get("progress", False),
-        )
+    def embedder(backbone: Any) -> Embedder:
+        return make_embedder(backbone, given, progress=given.get("progress", False))
 
     backbones = [
         (given.get("backbone") or default_backbone(metric)) if METRICS[metric].has_backbone else None
         for metric in names
     ]
-    return load_scorers(names, backbones, make_embedder, given)
+    return load_scorers(names, backbones, embedder, given)
 
 
 class BatchScorer:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from torch import Tensor
@@ -88,7 +88,3 @@ class EarlyStopping:
     def ends(self, best: Best | None) -> bool:
         """Whether the run has waited long enough."""
         return best is not None and best.waited >= self.patience
-
-    def to_dict(self) -> dict[str, Any]:
-        """Ready for JSON."""
-        return asdict(self)

@@ -349,11 +349,11 @@ class _Run:
                 total[0] += value * share
                 total[1] += share
         most = settings.clip_norm or math.inf
+        # those of sharded parameters are averaged already
+        average_gradients([parameter for parameter in self.trained if not is_sharded(parameter)])
         if self.sharded_layers is None:
-            average_gradients(self.trained)
             norm = float(accelerator.clip_grad_norm_(self.trained, most))
         else:
-            average_gradients([parameter for parameter in self.trained if not is_sharded(parameter)])
             norm = clip_gradients(self.trained, most)
         scaled = accelerator.scaler is not None  # the scaler itself skips a step with such gradients
         if not math.isfinite(norm) and not scaled:

@@ -15,6 +15,7 @@ from training.data.rated_batches import PearsonRow, ShownRow
 from training.engine.pearson_loss import pearson_loss
 from training.engine.pr_mcs_losses import contrastive_loss
 from training.engine.processes import Gather, most_of_all
+from training.engine.sharded_layers import has_sharded_layers
 
 # Texts that go through the tower at once.
 _TEXTS_AT_ONCE = 64
@@ -50,8 +51,9 @@ class RatingsLoss:
     ) -> dict[str, Tensor]:
         """The weighted loss of these rows and the loss itself, "contrastive" or "pearson"."""
         pictures, captions = [row.picture for row in rows], [row.caption for row in rows]
-        # processes that share the layers' weights compute them equally often
-        shown, parts = most_of_all([self.pictures.n_calls(pictures), self.texts.n_calls(captions)])
+        shown = parts = 0
+        if has_sharded_layers(model):  # the processes compute them equally often
+            shown, parts = most_of_all([self.pictures.n_calls(pictures), self.texts.n_calls(captions)])
         own_images = self.pictures.embed(pictures, calls=shown)
         own_texts = self.texts(captions, calls=parts)
         at = own_texts.device

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import fully_shard
+from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from capscore.errors import CapscoreError, Setting
@@ -47,6 +47,11 @@ def repeated_layers(model: nn.Module) -> list[tuple[nn.Module, str]]:
         if name not in chosen:
             found += repeated_layers(child)
     return found
+
+
+def has_sharded_layers(model: nn.Module) -> bool:
+    """Whether layers of a model are spread over the processes now."""
+    return any(isinstance(module, FSDPModule) for module in model.modules())
 
 
 class ShardedLayers:
