@@ -294,7 +294,7 @@ def _make(job: _Job, blocks: Blocks, number: int) -> None:
         if blocks.path(number).is_file():  # another process was quicker
             return
         first = number * job.options.shard_rows
-        rows = list(enumerate(job.rows))[first : first + job.options.shard_rows]
+        rows = list(enumerate(job.rows[first : first + job.options.shard_rows], first))
         made: dict[tuple[str, str], dict[str, Translation]] = {}
         for target in job.options.languages:
             for language in dict.fromkeys(row.language for _, row in rows if row.problem is None):
@@ -450,7 +450,9 @@ def _write(target: Path, rows: RowSource, summary: dict[str, Any]) -> None:
         writer.finish({"translation": summary["settings"]}, text)
     except BaseException:
         writer.stop()
-        partial_path(target).unlink(missing_ok=True) if partial_path(target).is_file() else None
+        partial = partial_path(target)
+        if partial.is_file():
+            partial.unlink()
         raise
 
 
