@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import Setting
-from .models import embedders
 from .terminal import UsageError, as_usage, say
 
 if TYPE_CHECKING:
@@ -85,15 +84,13 @@ def run_comparison(
         settings: Further arguments of `compare_backbones`.
     """
     from ..benchmark.backbones import compare_backbones
-
-    def load(name: str) -> Embedder:
-        return embedders(embedder_options)(name)  # not kept: each backbone is released before the next
+    from ..scorers.embedders import make_embedder
 
     def scorers(name: str, embedder: Embedder) -> dict[str, Callable[[], Scorer]]:
         return {f"{metric}@{name}": functools.partial(make, embedder) for metric, make in makers.items()}
 
     return compare_backbones(
-        {name: functools.partial(load, name) for name in backbones},
+        {name: functools.partial(make_embedder, name, embedder_options, progress=None) for name in backbones},
         {name: functools.partial(scorers, name) for name in backbones},
         data,
         others=plain,

@@ -39,6 +39,8 @@ def toys(monkeypatch):
     made = {}
 
     def load(name, **options):
+        if not isinstance(name, str):
+            return name
         if "/" in name:
             raise BackboneUnavailable(f"backbone {name!r} is not available: no network here.\nInstead: …")
         kind = Backwards if name == "embedded-free" else ColourBackbone
