@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,12 +16,18 @@ from torch.nn import functional as F
 
 from ..errors import CapscoreError
 from .base import Tokens, TrainableBackbone, pad_batch
-from .use_gated import GatedSentenceEncoder, gated
-from .use_package import END, PieceTokenizer
+from .judgement import Judgement
+from .noise_gate import FOUND, GatedSentenceEncoder, GateLogits, gated, turned_away
+from .sentence_cuts import WHOLE, sentence_cuts
+from .use_package import END, START, PieceTokenizer
 from .use_text import DIM, LANGUAGES, UniversalSentenceEncoder
 
 # The network has no limit of its own; this one bounds the memory that a very long text takes.
 MAX_TOKENS = 512
+# A gate reads a long text sentence by sentence, so it can read more of it.
+GATE_TOKENS = 4096
+# Sentences that go through a gate at once.
+_AT_ONCE = 64
 
 
 class SentenceEncoderBackbone(TrainableBackbone):
@@ -42,9 +48,8 @@ class SentenceEncoderBackbone(TrainableBackbone):
     def tokenize(self, texts: Sequence[str]) -> Tokens:
         ids = self.tokenizer(texts)
         truncated = np.array([len(sequence) > MAX_TOKENS for sequence in ids], dtype=bool)
-        for row in np.flatnonzero(truncated):
-            ids[row] = [*ids[row][: MAX_TOKENS - 1], END]
-        return Tokens(ids, truncated)
+        most = MAX_TOKENS if self.noise_gate is None else GATE_TOKENS
+        return Tokens([_cut(sequence, most) for sequence in ids], truncated)
 
     def piece_spans(self, texts: Sequence[str]) -> list[list[tuple[int, int, int]]]:
         return self.tokenizer.piece_spans(texts)
@@ -52,19 +57,79 @@ class SentenceEncoderBackbone(TrainableBackbone):
     def text_network(self) -> UniversalSentenceEncoder:
         return self.text
 
+    @property
+    def noise_gate(self) -> GatedSentenceEncoder | None:
+        """The text network, if it has a gate."""
+        return self.text if isinstance(self.text, GatedSentenceEncoder) else None
+
     def embed_tokens(self, ids: Sequence[Sequence[int]]) -> torch.Tensor:
         if not len(ids):
             return torch.zeros(0, self.dim, device=self.device)
-        return self.placed(self.encoder_rows(ids))
+        rows = self.placed(self.encoder_rows(ids))
+        if self.noise_gate is None:
+            return rows
+        kept, _ = self._judged(ids)
+        return turned_away(rows, kept, self.noise_gate.away.to(rows.dtype))
 
     def encoder_rows(self, ids: Sequence[Sequence[int]]) -> torch.Tensor:
         """A batch of `Tokens.ids` → the encoder's rows (n, 512), which `placed` takes."""
-        return self.text(*self._padded(ids))
+        return self.text(*self._padded([_cut(sequence, MAX_TOKENS) for sequence in ids]))
 
-    def embed_gated(self, ids: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
-        """`embed_tokens` of a text network with a gate, and the gate's logits (n,), with gradients."""
-        rows, logits = cast(GatedSentenceEncoder, self.text).gated(*self._padded(ids))
-        return self.placed(rows), logits
+    def judge(self, texts: Sequence[str]) -> list[Judgement] | None:
+        """The gate's verdict on n texts; None without a gate. Texts are read as by `tokenize`."""
+        if self.noise_gate is None:
+            return None
+        if not len(texts):
+            return []
+        with torch.inference_mode():
+            kept, kinds = self._judged(self.tokenize(texts).ids)
+        return [
+            Judgement(share, dict(zip(FOUND, row, strict=True)))
+            for share, row in zip(kept.tolist(), kinds.tolist(), strict=True)
+        ]
+
+    def _judged(self, ids: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
+        """Token ids of n texts → kept shares (n,), and probabilities (n, 6) of what was found."""
+        gate = self.noise_gate
+        assert gate is not None
+        parts: list[Sequence[int]] = []
+        owners: list[int] = []
+        for row, sequence in enumerate(ids):
+            for part in self.sentences_of(sequence):
+                parts.append(part)
+                owners.append(row)
+        order = sorted(range(len(parts)), key=lambda number: len(parts[number]))
+        found: list[GateLogits] = [
+            gate.read(*self._padded([parts[number] for number in order[start : start + _AT_ONCE]]))
+            for start in range(0, len(order), _AT_ONCE)
+        ]
+        back = torch.empty(len(order), dtype=torch.long, device=self.device)
+        back[torch.tensor(order, device=self.device)] = torch.arange(len(order), device=self.device)
+        kept = gate.kept(torch.cat([part.noise for part in found])[back])
+        kinds = torch.cat([part.kinds.float() for part in found])[back].softmax(dim=-1)
+        if len(parts) == len(ids):
+            return kept, kinds
+        # a text is the mean of its sentences by their lengths; what is wrong with it is what is wrong with
+        # those that lose something
+        own = torch.tensor(owners, device=self.device)
+        lengths = torch.tensor([float(len(part) - 2) for part in parts], device=self.device)
+        totals = torch.zeros(len(ids), device=self.device).index_add(0, own, lengths)
+        shares = lengths / totals[own]
+        whole = torch.zeros(len(ids), device=self.device).index_add(0, own, shares * kept)
+        weights = shares * (1 - kept) + 1e-6 * shares
+        of_row = torch.zeros(len(ids), device=self.device).index_add(0, own, weights)
+        mixed = (weights / of_row[own]).unsqueeze(-1) * kinds
+        return whole.clamp(0, 1), torch.zeros(
+            len(ids), kinds.shape[1], device=self.device
+        ).index_add(0, own, mixed)
+
+    def sentences_of(self, ids: Sequence[int]) -> list[Sequence[int]]:
+        """Token ids of a text → those of each of its parts, with start and end (`sentence_cuts`)."""
+        inner = ids[1:-1]
+        cuts = sentence_cuts(self.tokenizer.pieces(inner)) if len(inner) > WHOLE else [len(inner)]
+        if len(cuts) == 1:
+            return [ids]
+        return [[START, *inner[start:stop], END] for start, stop in zip([0, *cuts], cuts, strict=False)]
 
     def _padded(self, ids: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
         batch, mask = pad_batch(ids, pad_id=0)
@@ -80,7 +145,6 @@ class SentenceEncoderBackbone(TrainableBackbone):
                 f"asked for {parts!r}"
             )
         network = gated(self.text, parts)
-        network.centre.copy_(self.centre)
         self.text = network.to(self.device, getattr(torch, self.dtype)).eval()
 
     @property
@@ -95,3 +159,8 @@ class SentenceEncoderBackbone(TrainableBackbone):
     def before_placing(self, directions: torch.Tensor) -> torch.Tensor:
         """Directions in this backbone's space (…, 512) → those of centred rows that `placed` puts there."""
         return directions
+
+
+def _cut(ids: Sequence[int], most: int) -> Sequence[int]:
+    """Token ids of a text, at most so many, the end piece among them."""
+    return ids if len(ids) <= most else [*ids[: most - 1], END]

@@ -231,6 +231,10 @@ class PieceTokenizer:
                 ]
         return batch
 
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """Piece ids → the pieces, with SentencePiece's sign for a blank."""
+        return list(self._processor.id_to_piece(list(ids)))
+
     def piece_spans(self, texts: Sequence[str]) -> list[list[tuple[int, int, int]]]:
         """Texts → id, start and end of each piece, without start and end pieces; see `Backbone`."""
         rows = []

@@ -88,11 +88,11 @@ class Settings:
     data: str = ""
     texts: str = ""
     out: str = ""
-    most: list[str] = field(default_factory=lambda: ["cs:16000"])
+    most: list[str] = field(default_factory=list)
     package_texts: list[str] = field(
         default_factory=lambda: (
-            "en:2000 de:4000 fr:2000 cs:1500 ja:26000 es:10000 zh:9000 ru:6000 pt:4000 it:4000 nl:5000 "
-            "pl:4000 tr:8000 ar:20000 ko:3500"
+            "en:40000 de:30000 fr:30000 cs:24000 ja:60000 es:60000 zh:38000 ru:50000 pt:50000 it:50000 "
+            "nl:50000 pl:44000 tr:50000 ar:44000 ko:8900"
         ).split()
     )
     grammar: list[str] = field(
@@ -101,8 +101,8 @@ class Settings:
             "pl:4000 tr:8000 ar:3000 ko:3500"
         ).split()
     )
-    copies: list[str] = field(default_factory=lambda: ["ja:4", "es:4", "ru:6", "tr:6", "zh:6"])
-    lower_share: float = 0.1
+    copies: list[str] = field(default_factory=list)
+    lower_share: float = 0.0
     seed: int = 0
 
     def __post_init__(self) -> None:

@@ -1,0 +1,171 @@
+"""The embedded text encoder with a gate that notices lexical noise, by degree.
+
+In: token ids, as for `UniversalSentenceEncoder`. Out, besides the encoder's rows: for each text, how much of
+its score it keeps, from 0 to 1, and which kind of noise it most likely has. The gate is a small transformer
+on the encoder's token features, so that it reads all languages of the encoder. `turned_away` applies its
+verdict to an embedding.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from ..errors import CapscoreError
+from .use_package import WINDOWS
+from .use_text import CHANNELS, DIM, UniversalSentenceEncoder
+
+TOKEN_WIDTH = DIM + CHANNELS * len(WINDOWS)
+# Number of preceding tokens searched for the same piece: a repeated word repeats its pieces.
+REACH = 8
+# What a text can have: nothing wrong, or one of the perturbations of PR-MCS.
+FOUND = ("none", "repetition", "removal", "masking", "jumble", "substitution")
+PART = "noise_gate"
+_SIZES = ("width", "layers", "heads")
+
+
+@dataclass(frozen=True)
+class GateLogits:
+    """What the gate says of n texts of up to L tokens, before any sigmoid.
+
+    Attributes:
+        noise: (n,), σ of it is the share of the score that the noise takes.
+        kinds: (n, 6), softmax of it is the probability of each of `FOUND`.
+        touched: (n, L), σ of it is the probability that noise touched a token.
+    """
+
+    noise: torch.Tensor
+    kinds: torch.Tensor
+    touched: torch.Tensor
+
+
+class NoiseGate(nn.Module):
+    """Token features (n, L, 1280), ids, mask → `GateLogits`."""
+
+    def __init__(self, width: int, layers: int, heads: int):
+        super().__init__()
+        self.enter = nn.Linear(TOKEN_WIDTH + REACH, width)
+        layer = nn.TransformerEncoderLayer(
+            width, heads, 4 * width, dropout=0.0, activation="gelu", batch_first=True, norm_first=True
+        )
+        self.layers = nn.TransformerEncoder(layer, layers, nn.LayerNorm(width), enable_nested_tensor=False)
+        self.whole = nn.Linear(2 * width, 1 + len(FOUND))
+        self.touched = nn.Linear(width, 1)
+
+    def forward(self, tokens: torch.Tensor, ids: torch.Tensor, mask: torch.Tensor) -> GateLogits:
+        x = self.enter(torch.cat([tokens, repeats(ids).to(tokens.dtype)], dim=-1))
+        x = x + _positions(x.shape[1], x.shape[2]).to(x)
+        x = self.layers(x, src_key_padding_mask=mask == 0)
+        keep = mask.unsqueeze(-1).to(x.dtype)
+        mean = (x * keep).sum(dim=1) / keep.sum(dim=1)
+        # the most suspicious token of each kind, at any position
+        highest = x.masked_fill(keep == 0, -torch.inf).amax(dim=1)
+        out = self.whole(torch.cat([mean, highest], dim=-1))
+        return GateLogits(out[:, 0], out[:, 1:], self.touched(x).squeeze(-1))
+
+
+class GatedSentenceEncoder(UniversalSentenceEncoder):
+    """The encoder with a gate beside it. Its rows are the plain encoder's.
+
+    Attributes:
+        gate: The gate.
+        away: (512,), unit length, a direction of the backbone's space in which neither captions nor photos
+            lie; the part of a score that noise takes goes there.
+        span: (2,), between these two values of 1 − σ(noise) the kept share rises from 0 to 1.
+        parts: Description, ready for JSON, of what was added to the published encoder.
+    """
+
+    away: torch.Tensor
+    span: torch.Tensor
+
+    def __init__(self, pieces: int, width: int, layers: int, heads: int):
+        super().__init__(pieces)
+        self.gate = NoiseGate(width, layers, heads)
+        self.parts = {PART: {"width": width, "layers": layers, "heads": heads}}
+        self.register_buffer("away", torch.zeros(DIM))
+        self.register_buffer("span", torch.tensor([0.0, 1.0]))
+
+    def turn_to(self, direction: torch.Tensor) -> None:
+        """Set `away` to a direction (512,) of any length."""
+        with torch.no_grad():
+            self.away.copy_(F.normalize(direction.float(), dim=0))
+
+    def read(self, ids: torch.Tensor, mask: torch.Tensor) -> GateLogits:
+        """ids and mask (n, L) of single sentences → what the gate says of them."""
+        return self.gate(self.tokens(ids, mask), ids, mask)
+
+    def kept(self, noise: torch.Tensor) -> torch.Tensor:
+        """`GateLogits.noise` (n,) → the shares of the score that are kept, (n,), from 0 to 1."""
+        lowest, highest = self.span.float()
+        return ((torch.sigmoid(-noise.float()) - lowest) / (highest - lowest)).clamp(0, 1)
+
+
+def turned_away(rows: torch.Tensor, kept: torch.Tensor, away: torch.Tensor) -> torch.Tensor:
+    """Unit rows (n, d), shares (n,) → unit rows whose cosine with the former rows is the share.
+
+    What is taken goes in the direction `away` (d,), made orthogonal to the row. Whatever is orthogonal to
+    `away` too, a photo for example, keeps `kept` of its cosine with the row. A row that keeps 1 does not
+    change at all.
+
+    >>> rows = torch.tensor([[1.0, 0.0, 0.0], [1.0, 0.0, 0.0]])
+    >>> turned_away(rows, torch.tensor([1.0, 0.6]), torch.tensor([0.0, 0.0, 1.0])).tolist()[0]
+    [1.0, 0.0, 0.0]
+    >>> [round(value, 6) for value in turned_away(rows[1:], torch.tensor([0.6]), torch.eye(3)[2])[0].tolist()]
+    [0.6, 0.0, 0.8]
+    """
+    kept = kept.to(rows.dtype).unsqueeze(-1)
+    side = F.normalize(away - (rows @ away).unsqueeze(-1) * rows, dim=-1)
+    return kept * rows + (1 - kept.square()).clamp(min=0).sqrt() * side
+
+
+def gated(encoder: UniversalSentenceEncoder, parts: Mapping[str, Any]) -> GatedSentenceEncoder:
+    """The same encoder, its weights shared, with an untrained gate.
+
+    Args:
+        encoder: Encoder without a gate.
+        parts: Sizes of the gate, {"noise_gate": {"width": …, "layers": …, "heads": …}}.
+
+    Raises:
+        CapscoreError: parts of another form, such as those of a gate from before version 0.5.
+    """
+    try:
+        settings = {name: int(parts[PART][name]) for name in _SIZES}
+        exact = set(parts) == {PART} and len(parts[PART]) == len(_SIZES)
+        if not exact or min(settings.values()) < 1 or settings["width"] % settings["heads"]:
+            raise ValueError
+    except (KeyError, TypeError, ValueError):
+        raise CapscoreError(
+            f"the embedded text encoder takes the parts {{{PART!r}: {{'width', 'layers', 'heads'}}}}, the "
+            f"width a multiple of the heads; asked for {parts!r}"
+            + (": that gate is older than capscore 0.5, train it anew" if "gate" in parts else "")
+        ) from None
+    network = GatedSentenceEncoder(len(encoder.table), **settings)
+    for name, module in encoder.named_children():
+        setattr(network, name, module)
+    for name, tensor in encoder.named_buffers(recurse=False):
+        setattr(network, name, tensor)
+    return network
+
+
+def repeats(ids: torch.Tensor) -> torch.Tensor:
+    """(n, L) ids → (n, L, REACH): 1 where the same token stands one, two, … tokens earlier."""
+    padded = F.pad(ids, (REACH, 0), value=-1)
+    length = ids.shape[1]
+    earlier = [padded[:, REACH - back : REACH - back + length] for back in range(1, REACH + 1)]
+    return (torch.stack(earlier, dim=-1) == ids.unsqueeze(-1)).float()
+
+
+def _positions(length: int, width: int) -> torch.Tensor:
+    """Sines and cosines of the position, (length, width), Vaswani et al. 2017, §3.5."""
+    place = torch.arange(length, dtype=torch.float32).unsqueeze(1)
+    rate = torch.exp(torch.arange(0, width, 2, dtype=torch.float32) * (-math.log(10_000.0) / width))
+    table = torch.zeros(length, width)
+    table[:, 0::2] = torch.sin(place * rate)
+    table[:, 1::2] = torch.cos(place * rate)
+    return table

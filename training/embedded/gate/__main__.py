@@ -1,0 +1,174 @@
+"""Captions → the gate of PR-MCS behind an embedded backbone: `embedded-pr-mcs`.
+
+    python -m training.embedded.captions --data DATA --texts texts --out captions.jsonl
+    python -m training.embedded.gate.texts --captions captions.jsonl --out marked.jsonl
+    python -m training.embedded.gate --config training/configs/embedded_pr_mcs.yaml \
+        --texts marked.jsonl --out runs/gate
+
+In: captions with their words (`training.embedded.gate.texts`) and a backbone. Out: a folder that
+`capscore.load("pr_mcs", backbone=folder)` takes, with a card, the log and the checkpoints of the run. Only
+the gate is trained: embeddings of right captions are those of the backbone. The same command continues an
+interrupted run.
+
+    python -m training.embedded.gate --gate runs/gate --base embedded --out runs/moved
+
+puts a gate that was trained before behind another backbone with the same text network, without training.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from capscore import load_backbone
+from capscore.backbones import tuned
+from capscore.backbones.sentence_encoder import SentenceEncoderBackbone
+from capscore.errors import CapscoreError, Setting
+from capscore.files.whole_file import write_text
+from training.embedded.gate.away import null_direction
+from training.embedded.gate.check import GateCheck, spanned
+from training.embedded.gate.loss import GateLoss
+from training.embedded.gate.samples import Sample, SampleBatches
+from training.embedded.gate.settings import GateSettings
+from training.embedded.gate.texts import MarkedText, read_texts
+from training.engine.config import main as run_as_command
+from training.engine.config import parse
+from training.engine.loop import RunResult, run
+from training.engine.processes import device, is_main_process, say
+from training.engine.recipe import RESULT, own_settings, write_settings
+
+_NO_IDENTITY = {"stored_dtype", "name", "license", "keep_right", "validation_texts", "texts"}
+# Captions from whose embeddings the null direction is found.
+_FOR_DIRECTION = 6000
+
+
+def train(settings: GateSettings, *, command: str = "") -> RunResult:
+    """Run the recipe: read, train, set the span, measure, save.
+
+    Raises:
+        CapscoreError, InputError: malformed data or settings; a loss that is not finite names its batch.
+        BackboneUnavailable: the base is not available.
+    """
+    out = Path(settings.out).expanduser()
+    if (out / tuned.WEIGHTS).is_file() and not tuned.recognises(out):
+        raise CapscoreError(f"{out} has the weights of another model: give another folder as out")
+    backbone = load_backbone(settings.base, device=device(), dtype="float32")
+    if not isinstance(backbone, SentenceEncoderBackbone):
+        raise CapscoreError(
+            Setting("base", settings.base), ": expected a backbone with the embedded text encoder"
+        )
+    training, validation, digest = split_texts(settings)
+    say(f"{len(training):,} captions to train on, {len(validation):,} for validation")
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(settings.seed)
+        backbone.add_network_parts(settings.parts)
+    network = backbone.text_network()
+    network.turn_to(null_direction(backbone, _sampled(training)))
+
+    def drawn(texts: Sequence[MarkedText], steps: int, seed: int) -> SampleBatches:
+        return SampleBatches(
+            texts,
+            backbone.tokenizer,
+            language_shares=settings.language_shares,
+            source_shares=settings.source_shares,
+            batch_size=settings.batch_size,
+            steps=steps,
+            damaged_share=settings.damaged_share,
+            seed=seed,
+        )
+
+    check = GateCheck(_first(drawn(validation, 10**6, settings.seed + 1), settings.validation_texts))
+    network.requires_grad_(False)
+    network.gate.requires_grad_(True)
+    network.train()
+    settings.max_steps = settings.steps
+    result = run(
+        network,
+        drawn(training, settings.steps, settings.seed),
+        GateLoss(settings.kind_weight, settings.touched_weight),
+        settings,
+        evaluate=lambda model, step: check(model),
+        identity={**own_settings(settings, _NO_IDENTITY), "texts_digest": digest},
+    )
+    network.eval()
+    if not (result.finished and is_main_process()):
+        return result
+    openness = check.openness(network)
+    span = check.best_span(openness, settings.keep_right)
+    with torch.no_grad():
+        network.span.copy_(torch.tensor(span))
+    numbers = check(network, span)
+    kept = spanned(openness, span)
+    notes = {
+        "validation": numbers,
+        "span": list(span),
+        "styles": check.by_group(kept, "style"),
+        "languages": check.by_group(kept, "language"),
+    }
+    tuned.save_tuned(
+        backbone,
+        out,
+        base=load_backbone(settings.base, device="cpu", dtype="float32"),
+        base_spec=settings.base,
+        recipe="pr_mcs",
+        languages=sorted(settings.language_shares),
+        notes={"validation": numbers, "steps": result.step},
+        dtype=settings.stored_dtype,
+    )
+    write_settings(out, settings)
+    write_text(out / RESULT, json.dumps(notes, indent=1, ensure_ascii=False) + "\n", "result")
+    return result
+
+
+def split_texts(settings: GateSettings) -> tuple[list[MarkedText], list[MarkedText], str]:
+    """Captions to train on, captions of other photos for validation, and a digest of all.
+
+    A photo is known by the name behind the data set's, so that it is on one side in every data set.
+    """
+    training, validation = [], []
+    digest = hashlib.sha256()
+    for path in settings.texts:
+        for text in read_texts(path):
+            digest.update(f"{text.source}\t{text.text}\n".encode())
+            photo = text.source.partition("/")[2]
+            spot = int.from_bytes(hashlib.sha256(photo.encode()).digest()[:4], "big") / 2**32
+            (validation if spot < settings.validation_share else training).append(text)
+    if not training or not validation:
+        raise CapscoreError(
+            f"{len(training):,} captions to train on and {len(validation):,} for validation; expected some of each"
+        )
+    return training, validation, digest.hexdigest()[:16]
+
+
+def _sampled(texts: Sequence[MarkedText]) -> list[str]:
+    chosen = np.random.default_rng(0).permutation(len(texts))[:_FOR_DIRECTION]
+    return [texts[row].text for row in chosen]
+
+
+def _first(batches: SampleBatches, n: int) -> list[Sample]:
+    samples: list[Sample] = []
+    step = 0
+    while len(samples) < n:
+        samples += batches.batch(0, step)
+        step += 1
+    return samples[:n]
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """The command; see the top of this file."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    settings = parse(GateSettings, arguments, "Train the gate of PR-MCS behind an embedded backbone.")
+    result = train(settings, command=f"python -m training.embedded.gate {shlex.join(arguments)}")
+    say(f"saved to {settings.out}" if result.finished else "not finished: the same command continues")
+
+
+if __name__ == "__main__":
+    run_as_command(main)

@@ -1,0 +1,311 @@
+"""Captions → batches of right and damaged texts in all styles, as a pure function of epoch and step."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from capscore.backbones.noise_gate import FOUND
+from capscore.backbones.sentence_cuts import LONGEST
+from capscore.backbones.use_package import PieceTokenizer
+from capscore.errors import InputError
+from training.embedded.gate import styles
+from training.embedded.gate.damage import Damaged, damaged
+from training.embedded.gate.styles import Styled, as_written
+from training.embedded.gate.texts import MarkedText, Span
+
+# Parts of captions, and how often each is drawn; a caption without such a part stays whole.
+PARTS: Mapping[str, float] = {
+    "whole": 0.52,
+    "noun phrase": 0.17,
+    "two noun phrases": 0.10,
+    "fragment": 0.08,
+    "shortened": 0.05,
+    "joined": 0.08,
+}
+# Ways of writing, and how often each is drawn.
+WRITTEN: Mapping[str, float] = {
+    "as written": 0.44,
+    "lower": 0.10,
+    "bare": 0.04,
+    "lower bare": 0.17,
+    "spaced": 0.05,
+    "title": 0.04,
+    "upper": 0.04,
+    "unstopped": 0.08,
+    "in blanks": 0.04,
+}
+# Kinds of damage, the harder to notice the more often.
+KIND_SHARES: Mapping[str, float] = {
+    "repetition": 0.13,
+    "removal": 0.2,
+    "masking": 0.04,
+    "jumble": 0.16,
+    "substitution": 0.47,
+}
+_BETWEEN = (" ", ", ", ". ", " ")
+_BETWEEN_UNSPACED = ("", "，", "。", "、")
+# Batches that are drawn together and sorted by length, so that little is padded.
+_TOGETHER = 16
+_BLANK = "\u2581"
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A text as the gate reads it, and what it should say.
+
+    Attributes:
+        text: The text, for messages.
+        language: Its language.
+        ids: Its token ids.
+        touched: For each token 1 where noise touched it, 0 elsewhere, −1 where that is not known.
+        taken: Share of the score that noise should take, 0 for a right text.
+        found: Number of its kind of noise in `FOUND`.
+        style: Part and way of writing, for tables.
+    """
+
+    text: str
+    language: str
+    ids: list[int]
+    touched: list[int]
+    taken: float
+    found: int
+    style: str
+
+
+class SampleBatches:
+    """Batches of samples. A batch is a pure function of (seed, epoch, step).
+
+    Args:
+        texts: Captions to draw from.
+        tokenizer: Tokenizer of the text encoder.
+        language_shares: Language → how often it is drawn; languages without captions are left out.
+        source_shares: Data set → weight of each of its captions, 1 for those not named.
+        batch_size: Texts per batch.
+        steps: Number of batches per epoch.
+        damaged_share: Share of the texts that are damaged.
+        seed: Seed of all draws.
+
+    Raises:
+        InputError: there are no captions in a named language.
+    """
+
+    def __init__(
+        self,
+        texts: Iterable[MarkedText],
+        tokenizer: PieceTokenizer,
+        *,
+        language_shares: Mapping[str, float],
+        source_shares: Mapping[str, float],
+        batch_size: int,
+        steps: int,
+        damaged_share: float = 0.5,
+        seed: int = 0,
+    ):
+        self.steps_per_epoch = steps
+        self.batch_size, self.seed, self.damaged_share = batch_size, seed, damaged_share
+        self._tokenizer = tokenizer
+        by_language: dict[str, list[MarkedText]] = {}
+        for text in texts:
+            by_language.setdefault(text.language, []).append(text)
+        if missing := [language for language in language_shares if language not in by_language]:
+            raise InputError(f"there are no captions in {', '.join(missing)}", field="texts")
+        self.texts = {language: by_language[language] for language in language_shares}
+        shares = np.array([language_shares[language] for language in self.texts])
+        self._languages, self._shares = list(self.texts), shares / shares.sum()
+        self._cumulated = {
+            language: np.cumsum(
+                [source_shares.get(text.source.partition("/")[0], 1.0) for text in of_language]
+            )
+            for language, of_language in self.texts.items()
+        }
+        self._drawn = lru_cache(maxsize=2)(self._draw)
+
+    def batch(self, epoch: int, step: int) -> list[Sample]:
+        """The samples of a step, counted from 0 in each epoch."""
+        if not 0 <= step < self.steps_per_epoch:
+            raise InputError(f"step {step} of an epoch of {self.steps_per_epoch}")
+        number, place = divmod(step, _TOGETHER)
+        return self._drawn(epoch, number)[place]
+
+    def _draw(self, epoch: int, number: int) -> list[list[Sample]]:
+        n = self.batch_size * _TOGETHER
+        draw = np.random.default_rng((self.seed, epoch, number))
+        languages = draw.choice(len(self._languages), size=n, p=self._shares)
+        spots = draw.random((n, 3))
+        chance = random.Random(int(draw.integers(2**62)))
+        made: list[tuple[str, str, tuple[Span, ...], float, str, str]] = []
+        for row, which in enumerate(languages.tolist()):
+            language = self._languages[which]
+            weights = self._cumulated[language]
+            chosen = [
+                self.texts[language][int(np.searchsorted(weights, spot * weights[-1], side="right"))]
+                for spot in spots[row]
+            ]
+            made.append(draw_sample(chosen, chance, self.damaged_share))
+        samples = self._samples(made)
+        samples.sort(key=lambda sample: len(sample.ids))
+        batches = [samples[start : start + self.batch_size] for start in range(0, n, self.batch_size)]
+        return [batches[place] for place in draw.permutation(_TOGETHER)]
+
+    def _samples(self, made: Sequence[tuple[str, str, tuple[Span, ...], float, str, str]]) -> list[Sample]:
+        tokenized = tokens_with_marks(
+            self._tokenizer, [row[0] for row in made], [row[2] for row in made]
+        )
+        return [
+            Sample(text, language, ids[: LONGEST + 2], marks[: LONGEST + 2], taken, FOUND.index(kind), style)
+            for (text, language, _, taken, kind, style), (ids, marks) in zip(made, tokenized, strict=True)
+        ]
+
+
+def draw_sample(
+    chosen: Sequence[MarkedText], chance: random.Random, damaged_share: float
+) -> tuple[str, str, tuple[Span, ...], float, str, str]:
+    """Captions of one language → text, language, touched places, share taken, kind and style of a sample.
+
+    The first caption is the sample; the others are joined to it where the drawn style asks for it.
+    """
+    part, way = _drawn(PARTS, chance), _drawn(WRITTEN, chance)
+    is_damaged = chance.random() < damaged_share
+    text = _part_of(chosen[0], part, chance)
+    if text is None:
+        part, text = "whole", as_written(chosen[0])
+    written = _written(text, way, chance)
+    if written is None:
+        way, written = "as written", text
+    kind, found = "none", None
+    if is_damaged:
+        kind, found = _damage(written, chance)
+    if part != "joined" or len(chosen) < 2:
+        style = f"{part}, {way}"
+        if found is None:
+            return written.text, written.language, (), 0.0, "none", style
+        return found.text, written.language, found.touched, found.taken, kind, style
+    others = [_written(as_written(other), way, chance) or as_written(other) for other in chosen[1:]]
+    if chance.random() < 0.5:
+        others = others[:1]
+    return _joined(written, found, kind, others, chance, f"{part}, {way}")
+
+
+def _joined(
+    written: Styled,
+    found: Damaged | None,
+    kind: str,
+    others: Sequence[Styled],
+    chance: random.Random,
+    style: str,
+) -> tuple[str, str, tuple[Span, ...], float, str, str]:
+    """Several texts in one, of which one may be damaged: the whole loses that one's share."""
+    unspaced = written.language in ("ja", "zh")
+    between = chance.choice(_BETWEEN_UNSPACED if unspaced else _BETWEEN)
+    spot = chance.randrange(len(others) + 1)
+    parts = [other.text.rstrip() for other in others]
+    own = written.text if found is None else found.text
+    parts.insert(spot, own)
+    before = sum(len(part) + len(between) for part in parts[:spot])
+    if between.strip() and between != ", ":
+        parts = [part.rstrip(".。") if number + 1 < len(parts) else part for number, part in enumerate(parts)]
+        before = sum(len(part) + len(between) for part in parts[:spot])
+    text = between.join(parts)
+    if found is None:
+        return text, written.language, (), 0.0, "none", style
+    n_words = len(written.words) + sum(len(other.words) for other in others)
+    taken = found.taken * len(written.words) / n_words
+    touched = tuple((start + before, end + before) for start, end in found.touched)
+    return text, written.language, touched, taken, kind, style
+
+
+def _damage(text: Styled, chance: random.Random) -> tuple[str, Damaged | None]:
+    """A random kind of damage; another where it cannot damage the text."""
+    left = dict(KIND_SHARES)
+    while left:
+        kind = _drawn(left, chance)
+        found = damaged(text, kind, chance)
+        if found is not None and found.text != text.text:
+            return kind, found
+        del left[kind]
+    return "none", None
+
+
+def _part_of(text: MarkedText, part: str, chance: random.Random) -> Styled | None:
+    if part == "noun phrase":
+        return styles.noun_phrase(text, chance)
+    if part == "two noun phrases":
+        return styles.two_noun_phrases(text, chance)
+    if part == "fragment":
+        return styles.fragment(text, chance)
+    if part == "shortened":
+        return styles.shortened(text, chance)
+    return as_written(text)
+
+
+_WAYS: Mapping[str, Callable[[Styled], Styled | None]] = {
+    "lower": styles.lower,
+    "bare": styles.bare,
+    "spaced": styles.spaced,
+    "title": styles.title,
+    "upper": styles.upper,
+    "unstopped": styles.unstopped,
+}
+
+
+def _written(text: Styled, way: str, chance: random.Random) -> Styled | None:
+    if way == "as written":
+        return text
+    if way == "in blanks":
+        return styles.in_blanks(text, chance)
+    if way == "lower bare":
+        lowered = styles.lower(text)
+        return None if lowered is None else styles.bare(lowered)
+    return _WAYS[way](text)
+
+
+def _drawn(shares: Mapping[str, float], chance: random.Random) -> str:
+    spot = chance.random() * sum(shares.values())
+    for name, share in shares.items():
+        spot -= share
+        if spot < 0:
+            return name
+    return name
+
+
+def tokens_with_marks(
+    tokenizer: PieceTokenizer, texts: Sequence[str], touched: Sequence[Sequence[Span]]
+) -> list[tuple[list[int], list[int]]]:
+    """Texts and places in them → token ids, and for each token whether it lies in a place: 1 or 0.
+
+    Start and end tokens have 0. Where the tokenizer has rewritten a text, so that places are not known, all
+    other tokens have −1.
+    """
+    rows = []
+    batch = tokenizer(texts)
+    for ids, text, spans in zip(batch, texts, touched, strict=True):
+        if not spans:
+            rows.append((ids, [0] * len(ids)))
+            continue
+        pieces = tokenizer.pieces(ids[1:-1])
+        marks = _marks(pieces, text, spans)
+        rows.append((ids, [0, *marks, 0]))
+    return rows
+
+
+def _marks(pieces: Sequence[str], text: str, spans: Sequence[Span]) -> list[int]:
+    inside = bytearray(len(text) + 1)
+    for start, end in spans:
+        inside[start:end] = b"\1" * (min(end, len(text)) - start)
+    marks, place = [], 0
+    n = len(text)
+    for piece in pieces:
+        core = piece.lstrip(_BLANK)
+        if core != piece:
+            while place < n and text[place].isspace():
+                place += 1
+        if text[place : place + len(core)] != core:
+            return [-1] * len(pieces)
+        marks.append(int(any(inside[place : place + len(core)])))
+        place += len(core)
+    return marks
