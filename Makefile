@@ -24,7 +24,7 @@ PYTEST = $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadscope
 # Tests whose numbers come out of torch or NumPy.
 NUMERIC := tests/backbones tests/embedding tests/infometic tests/scorers tests/statistics tests/metrics \
 	tests/benchmark tests/training/engine tests/training/test_infometic.py tests/training/test_pr_mcs.py \
-	tests/training/test_teacher_learning.py tests/training/test_threshold.py
+	tests/training/test_teacher_learning.py
 KERNELS := ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=AVX2 CAPSCORE_TEST_THREADS=1 CAPSCORE_TEST_THREADS=3
 
 .PHONY: help demo picture test test-datasets-3.6 test-kernels test-all coverage lint format bench export train-embedded measure-embedded \

@@ -15,7 +15,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
 import xxhash
 
 from capscore import load_backbone
@@ -24,14 +23,13 @@ from capscore.backbones.base import Backbone
 from capscore.benchmark.protocols.results import counted
 from capscore.embedding.cache import EmbeddingCache
 from capscore.embedding.embedder import Embedder
-from capscore.errors import CapscoreError, Setting
+from capscore.errors import CapscoreError
 from capscore.perturbations.published import KINDS, P
 from training.data.caption_source import BENCHMARK, CaptionSource
 from training.data.captions import Captions, check_captions, embed_captions
 from training.data.split import Split
 from training.data.triples import Noise, TripleBatches
 from training.engine.config import main as run_as_command
-from training.engine.gate import add_gate, move_threshold, sharpen
 from training.engine.loop import run
 from training.engine.loop_settings import require
 from training.engine.pr_mcs_losses import LossWeights
@@ -49,10 +47,8 @@ from training.engine.recipe import (
 from training.engine.robustness_check import RobustnessCheck
 from training.engine.triple_loss import TripleLoss
 
-# Number of captions whose mean a gate turns texts away from.
-_FOR_MEAN = 5000
 # Settings that do not make a run what it is.
-_NO_IDENTITY = NOT_IN_WEIGHTS | {"data_dir", "evaluate_captions", "gate_sharpness", "keep_original"}
+_NO_IDENTITY = NOT_IN_WEIGHTS | {"data_dir", "evaluate_captions"}
 
 
 @dataclass
@@ -80,13 +76,6 @@ class Settings(RecipeSettings):
         kind_shares: Relative frequency of each of the kinds; empty for equal frequencies, as published.
         draws: "one" perturbation per caption and step, or "all".
         p, shared_draws, removal, order: Options of the perturbations.
-        gate: Width, layers and heads of a gate that is added to the text tower and alone is trained
-            (`capscore.backbones.use_gated`); empty for none. Not in the paper; for the backbone "embedded".
-        gate_weight: Weight of the gate's own loss (`training.engine.pr_mcs_losses.gate_loss`).
-        gate_sharpness: Factor of the gate's logits after training, so that few texts are between passing and
-            being turned away.
-        keep_original: Smallest share of the base's mean score on validation captions that a tower with a gate
-            keeps: the gate's threshold is moved until it does. None leaves it.
         dropout: Whether the text tower's dropout is active in training.
         evaluate_captions: Largest number of validation captions to measure.
     """
@@ -113,41 +102,23 @@ class Settings(RecipeSettings):
     shared_draws: bool = True
     removal: Literal["keep", "drop"] = "keep"
     order: Literal["published", "every"] = "published"
-    gate: list[int] = field(default_factory=list)
-    gate_weight: float = 0.0
-    gate_sharpness: float = 1.0
-    keep_original: float | None = None
     dropout: bool = True
     evaluate_captions: int = 2000
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("lambda_1", "lambda_2", "lambda_3", "clip_weight", "keep_close", "gate_weight"):
+        for name in ("lambda_1", "lambda_2", "lambda_3", "clip_weight", "keep_close"):
             value = getattr(self, name)
             require(0 <= value < float("inf"), name, value, "a weight of at least 0")
-        if not any((self.lambda_1, self.lambda_2, self.lambda_3, self.clip_weight, self.gate_weight)):
+        if not any((self.lambda_1, self.lambda_2, self.lambda_3, self.clip_weight)):
             raise CapscoreError("every term of the loss has weight 0: there is nothing to train for")
         require(-1 <= self.margin < 1, "margin", self.margin, "a cosine from -1 to below 1")
-        scale, kept = self.logit_scale, self.keep_original
+        scale = self.logit_scale
         require(
             scale is None or 0 < scale < float("inf"), "logit_scale", scale, "a number above 0, or nothing"
         )
         require(self.evaluate_captions >= 1, "evaluate_captions", self.evaluate_captions, "at least 1")
         _ = self.noise
-        if self.gate:
-            right = len(self.gate) == 3 and min(self.gate) >= 1
-            require(right, "gate", self.gate, "its width, layers and heads, such as 128 4 4")
-            right = not (self.gate[0] % self.gate[2] or self.gate[0] % 2)
-            require(right, "gate", self.gate, "an even width that its heads divide, such as 128 4 4")
-        elif self.gate_weight or self.gate_sharpness != 1 or kept is not None:
-            raise CapscoreError(
-                "gate_weight, gate_sharpness and keep_original are for a tower with a gate: set ",
-                Setting("gate"),
-                " too",
-            )
-        sharpness = self.gate_sharpness
-        require(0 < sharpness < float("inf"), "gate_sharpness", sharpness, "a number above 0")
-        require(kept is None or 0 < kept < 1, "keep_original", kept, "a share between 0 and 1")
 
     def source(self, spec: str) -> CaptionSource:
         """A file or a benchmark of the data."""
@@ -210,11 +181,6 @@ def train(settings: Settings, *, command: str = "") -> Trained:
         captions = embed_captions(rows, embedder, folder=out if out.is_dir() else None)
         split = settings.split(captions, settings.few_shot)
         before = embedder.texts(captions.texts, prefix=backbone.prefix) if settings.keep_close else None
-    if settings.keep_original is not None and not len(split.validation):
-        raise CapscoreError(
-            Setting("keep_original", settings.keep_original),
-            " is measured on validation captions, and there are none",
-        )
     batches = TripleBatches(
         captions,
         split.training,
@@ -223,7 +189,7 @@ def train(settings: Settings, *, command: str = "") -> Trained:
         seed=settings.seed,
     )
     check = None
-    if len(split.validation) and is_main_process():  # measures the base before it has a gate
+    if len(split.validation) and is_main_process():
         check = RobustnessCheck(
             captions,
             split.validation,
@@ -232,16 +198,10 @@ def train(settings: Settings, *, command: str = "") -> Trained:
             most=settings.evaluate_captions,
             seed=settings.seed,
         )
-    if settings.gate:
-        chosen = np.random.default_rng(0).permutation(split.training)[:_FOR_MEAN]
-        embedded = embedder.texts([captions.texts[row] for row in chosen], prefix=backbone.prefix)
-        add_gate(backbone, settings.gate, embedded.matrix[embedded.index], settings.seed)
     say(_described(captions, split, check))
 
     network = backbone.text_network()
-    network.requires_grad_(not settings.gate)
-    if settings.gate:
-        network.gate.requires_grad_(True)
+    network.requires_grad_(True)
     network.train(settings.dropout)
     scale = backbone.logit_scale if settings.logit_scale is None else settings.logit_scale
     loss = TripleLoss(
@@ -251,7 +211,6 @@ def train(settings: Settings, *, command: str = "") -> Trained:
         logit_scale=scale,
         shared_negatives=settings.shared_negatives,
         before=before,
-        gate_weight=settings.gate_weight,
     )
     result = run(
         network,
@@ -264,12 +223,6 @@ def train(settings: Settings, *, command: str = "") -> Trained:
     network.eval()
 
     evaluation = result.evaluation
-    if result.finished and settings.gate:
-        sharpen(network, settings.gate_sharpness)
-        if check is not None:
-            if settings.keep_original is not None:
-                move_threshold(backbone, check.original_of_base, settings.keep_original)
-            evaluation = check(backbone)
     trained = Trained(
         folder=out,
         run=result,

@@ -247,12 +247,6 @@ class TextPlace(nn.Module):
         """Centred unit rows (…, dim) → their places among the photos."""
         return F.normalize(centred + self.adapter(centred), dim=-1)
 
-    def before(self, directions: torch.Tensor) -> torch.Tensor:
-        """Directions among the photos (…, dim) → those of centred texts that the adapter turns to them."""
-        whole = torch.eye(len(self.centre), dtype=torch.float64) + self.adapter.weight.detach().cpu().double()
-        found = torch.linalg.solve(whole, directions.cpu().double().unsqueeze(-1)).squeeze(-1)
-        return F.normalize(found, dim=-1).to(directions)
-
 
 def _check_size(name: str, value: Any) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= _MOST:

@@ -356,9 +356,6 @@ class LearnedBackbone(SentenceEncoderBackbone):
     def placed(self, rows: torch.Tensor) -> torch.Tensor:
         return self.eye.text(rows)
 
-    def before_placing(self, directions: torch.Tensor) -> torch.Tensor:
-        return self.eye.text.before(directions)
-
 
 def _stored(name: str, tensor: torch.Tensor) -> torch.Tensor:
     tensor = tensor.detach().cpu().float()

@@ -119,9 +119,9 @@ class SentenceEncoderBackbone(TrainableBackbone):
         weights = shares * (1 - kept) + 1e-6 * shares
         of_row = torch.zeros(len(ids), device=self.device).index_add(0, own, weights)
         mixed = (weights / of_row[own]).unsqueeze(-1) * kinds
-        return whole.clamp(0, 1), torch.zeros(
-            len(ids), kinds.shape[1], device=self.device
-        ).index_add(0, own, mixed)
+        return whole.clamp(0, 1), torch.zeros(len(ids), kinds.shape[1], device=self.device).index_add(
+            0, own, mixed
+        )
 
     def sentences_of(self, ids: Sequence[int]) -> list[Sequence[int]]:
         """Token ids of a text → those of each of its parts, with start and end (`sentence_cuts`)."""
@@ -156,11 +156,7 @@ class SentenceEncoderBackbone(TrainableBackbone):
         """The encoder's rows (n, 512) → the texts' places in this backbone's space, (n, 512), unit rows."""
         return F.normalize(rows - self.centre, dim=-1)
 
-    def before_placing(self, directions: torch.Tensor) -> torch.Tensor:
-        """Directions in this backbone's space (…, 512) → those of centred rows that `placed` puts there."""
-        return directions
 
-
-def _cut(ids: Sequence[int], most: int) -> Sequence[int]:
+def _cut(ids: Sequence[int], most: int) -> list[int]:
     """Token ids of a text, at most so many, the end piece among them."""
-    return ids if len(ids) <= most else [*ids[: most - 1], END]
+    return list(ids) if len(ids) <= most else [*ids[: most - 1], END]

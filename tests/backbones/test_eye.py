@@ -241,16 +241,6 @@ def test_the_place_of_a_text_by_hand():
     np.testing.assert_allclose(place(rows).detach(), expected, atol=1e-6)
 
 
-def test_a_direction_is_carried_back_before_the_adapter():
-    torch.manual_seed(7)
-    place = TextPlace(32)
-    with torch.no_grad():
-        place.adapter.weight.normal_(0, 0.1)
-    directions = F.normalize(torch.randn(3, 32), dim=-1)
-    found = place(place.before(directions) + place.centre)
-    np.testing.assert_allclose(found.detach(), directions, atol=1e-5)
-
-
 # ------------------------------------------------------------------ sizes
 
 

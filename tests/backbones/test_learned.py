@@ -30,7 +30,7 @@ from capscore.files.installed_weights import weights_folder
 from . import tiny_transformers as tiny
 from .tiny_eye import random_eye, write_eye
 
-PARTS = {"gate": {"width": 16, "layers": 1, "heads": 2}}
+PARTS = {"noise_gate": {"width": 16, "layers": 1, "heads": 2}}
 TEXTS = ["a dog runs on the beach", "ein Hund", "犬が走る。"]
 
 
@@ -210,22 +210,21 @@ print("torchvision" in sys.modules, "transformers" in sys.modules)
 # ------------------------------------------------------------------ fine-tuning
 
 
-def test_the_gate_keeps_working_below_the_adapter(folder):
+def test_the_gate_works_behind_the_adapter(folder):
     plain, backbone = (load_backbone(folder, device="cpu") for _ in range(2))
     torch.manual_seed(0)
     backbone.add_network_parts(PARTS)
     assert backbone.network_parts() == PARTS
-    np.testing.assert_allclose(backbone.text.centre, plain.centre, atol=1e-7)
     away = F.normalize(torch.randn(512), dim=0)
-    backbone.text.turn_away(backbone.before_placing(away))
-    for logit, expected in ((-40.0, plain.encode_texts(TEXTS)), (40.0, [away.numpy()] * len(TEXTS))):
+    backbone.text.turn_to(away)
+    rows = plain.encode_texts(TEXTS)
+    side = away.numpy() - (rows @ away.numpy())[:, None] * rows
+    side /= np.linalg.norm(side, axis=1, keepdims=True)
+    for logit, expected in ((-40.0, rows), (40.0, side)):
         with torch.no_grad():
-            backbone.text.gate.leave.weight.zero_()
-            backbone.text.gate.leave.bias.fill_(logit)
+            backbone.text.gate.whole.weight.zero_()
+            backbone.text.gate.whole.bias.fill_(logit)
         np.testing.assert_allclose(backbone.encode_texts(TEXTS), expected, atol=1e-5)
-        rows, logits = backbone.embed_gated(backbone.tokenize(TEXTS).ids)
-        np.testing.assert_allclose(rows.detach(), expected, atol=1e-5)
-        assert logits.tolist() == pytest.approx([logit] * len(TEXTS))
 
 
 def test_a_text_tower_is_fine_tuned_saved_and_loaded(folder, tmp_path, photos):

@@ -27,7 +27,6 @@ MODULES = {
     "human_ratings": "training.human_ratings",
     "translate": "training.translate",
     "grid": "training.grid",
-    "threshold": "training.threshold",
     "embedded_captions": "training.embedded.captions",
     "embedded_infometic": "training.embedded.infometic",
     "embedded_eye": "training.embedded.eye.settings",
@@ -116,7 +115,6 @@ def _(place: Place) -> Any:
         "matching": losses.matching_loss(images, captions).item(),
         "noise": losses.noise_loss(images, perturbed, margin=0.1, changed=changed).item(),
         "keep_close": losses.keep_close_loss(captions, before).item(),
-        "gate": losses.gate_loss(images[:, 0], perturbed[..., 0], changed=changed).item(),
         "whole": {name: value.item() for name, value in whole.items()},
         "gradient": captions.grad,
     }

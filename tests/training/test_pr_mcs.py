@@ -24,10 +24,8 @@ from training.data.caption_rows import file_rows
 from training.data.captions import embed_captions
 from training.data.split import split_by_image
 from training.data.triples import Noise, TripleBatches
-from training.engine import gate, triple_loss
 from training.engine import pr_mcs_losses as losses
 from training.engine.config import parse
-from training.engine.gate import add_gate
 from training.engine.robustness_check import RobustnessCheck
 from training.engine.training_log import read_log
 from training.engine.triple_loss import TripleLoss
@@ -373,24 +371,6 @@ def test_the_shipped_weights_say_that_every_object_moved():
             CapscoreError,
             "every term of the loss has weight 0",
         ),
-        ({"gate": [16, 1]}, CapscoreError, r"gate=\[16, 1\]: expected its width, layers and heads"),
-        ({"gate": [16, 0, 2]}, CapscoreError, r"gate=\[16, 0, 2\]"),
-        ({"gate": [16, 1, 3]}, CapscoreError, "an even width that its heads divide"),
-        ({"gate": [15, 1, 3]}, CapscoreError, "an even width that its heads divide"),
-        ({"gate": [16, 1, 2], "gate_weight": -1.0}, CapscoreError, r"gate_weight=-1\.0"),
-        (
-            {"gate_weight": 1.0},
-            CapscoreError,
-            "gate_weight, gate_sharpness and keep_original are for a tower",
-        ),
-        ({"gate_sharpness": 2.0}, CapscoreError, "are for a tower with a gate: set gate too"),
-        (
-            {"gate": [16, 1, 2], "gate_sharpness": 0.0},
-            CapscoreError,
-            r"gate_sharpness=0\.0: expected a number",
-        ),
-        ({"keep_original": 0.9}, CapscoreError, "are for a tower with a gate: set gate too"),
-        ({"gate": [16, 1, 2], "keep_original": 1.0}, CapscoreError, r"keep_original=1\.0: expected a share"),
         ({"kind_shares": [1.0, 2.0]}, CapscoreError, r"shares=\[1\.0, 2\.0\]: expected a number above 0 for"),
         ({"kind_shares": [1.0] * 4, "draws": "all"}, CapscoreError, "is for draws='one'"),
     ],
@@ -409,12 +389,6 @@ def test_settings_that_cannot_be(settings, changes, error, message):
         ({"few_shot": 24}, InputError, "few_shot=24: 24 captions are not enough"),
         ({"base": "no-such-backbone"}, BackboneUnavailable, "no-such-backbone"),
         ({"hold_out": "held.txt"}, InputError, r"the list held\.txt cannot be read"),
-        ({"gate": [16, 1, 2]}, CapscoreError, "takes no further parts; asked for .*'width': 16"),
-        (
-            {"gate": [16, 1, 2], "keep_original": 0.9, "validation_share": 0.0},
-            CapscoreError,
-            r"keep_original=0\.9 is measured on validation captions, and there are none",
-        ),
     ],
 )
 def test_data_that_cannot_be(settings, changes, error, message):
@@ -484,205 +458,6 @@ def test_other_settings_do_not_go_on_with_a_run(settings):
     train(settings(max_steps=2))
     with pytest.raises(CapscoreError, match=r"lambda_3=0\.05, but 0\.07 was given"):
         train(settings(max_steps=2, lambda_3=0.07))
-
-
-# A gate before a tower that stays
-
-
-GATE = [16, 1, 2]
-
-
-def gated_settings(data, out, **changes) -> Settings:
-    plain = dict(
-        out=str(out),
-        base="embedded-free",
-        data=[str(data)],
-        batch_size=8,
-        max_steps=6,
-        learning_rate=1e-3,
-        validation_share=0.25,
-        margin=0.0,
-        logit_scale=20.0,
-        gate=GATE,
-        gate_weight=1.0,
-        gate_sharpness=2.0,
-        keep_original=0.9,
-        kind_shares=[0.2, 0.3, 0.1, 0.2, 0.2],
-        checkpoint_every=2,
-    )
-    return Settings(**{**plain, **changes})
-
-
-@pytest.fixture(scope="module")
-def gated(data, tmp_path_factory):
-    """The embedded backbone with a small gate, taught for a few steps."""
-    with pytest.MonkeyPatch.context() as patch:
-        # a cache of its own: what was embedded in other company before differs in the last bit
-        patch.setenv("CAPSCORE_CACHE", str(tmp_path_factory.mktemp("cache")))
-        return train(gated_settings(data, tmp_path_factory.mktemp("runs") / "gated"))
-
-
-def with_gate(embedded_free, data, seed=0):
-    """A backbone that shares the encoder with `embedded-free`, with an untrained gate; and the captions."""
-    captions = embed_captions(file_rows(data), Embedder(embedded_free))
-    split = split_by_image(captions, validation_share=0.25)
-    backbone = embedded_free.remade()
-    chosen = np.random.default_rng(0).permutation(split.training)
-    rows = Embedder(embedded_free).texts([captions.texts[row] for row in chosen])
-    add_gate(backbone, GATE, rows.matrix[rows.index], seed)
-    return backbone, captions, split
-
-
-def own_tensors(network) -> dict[str, torch.Tensor]:
-    return {name: tensor for name, tensor in network.state_dict().items() if name.startswith("gate.")}
-
-
-def test_the_gate_alone_moves_and_is_stored(gated, embedded_free):
-    stored = load_file(gated.folder / WEIGHTS)
-    assert stored.keys() == {
-        *(name for name in stored if name.startswith("gate.")),
-        "away",
-        "centre",
-    }
-    assert "gate.leave.bias" in stored and "gate.enter.weight" in stored
-    tuned = capscore.load_backbone(str(gated.folder), device="cpu").text_network().state_dict()
-    for name, tensor in embedded_free.text_network().state_dict().items():
-        assert torch.equal(tuned[name], tensor), name
-    assert gated.run.finished and {"gate", "clip", "l1", "l2", "l3", "loss"} == set(gated.run.losses)
-
-
-def test_the_folder_is_what_pr_mcs_loads(gated, data):
-    scorer = capscore.load("pr_mcs", backbone=str(gated.folder), device="cpu")
-    assert scorer.backbone.recipe == "pr_mcs"
-    assert scorer.backbone.network_parts() == {"gate": {"width": 16, "layers": 1, "heads": 2}}
-    row = next(file_rows(data))
-    scored = scorer.score([row.caption], [row.image], language="en")
-    vectors = Embedder(scorer.backbone)
-    cosine = (vectors.texts([row.caption]).matrix * vectors.images([row.image]).matrix).sum()
-    assert scored.mean == pytest.approx(2.5 * max(float(cosine), 0), abs=1e-5)
-
-
-def test_the_threshold_moves_until_the_captions_keep_their_scores_and_no_further(gated, data, embedded_free):
-    before = [line["evaluation"] for line in read_log(gated.folder) if "evaluation" in line][-1]
-    assert before["original_of_base"] < 0.9 <= gated.evaluation["original_of_base"]
-    result = json.loads((gated.folder / "result.json").read_text())
-    assert result["this"]["original_of_base"] == gated.evaluation["original_of_base"]
-    # sharper than it was trained, then moved in whole steps, of which one less is too few
-    trained = load_file(gated.run.checkpoint / WEIGHTS)
-    tuned = capscore.load_backbone(str(gated.folder), device="cpu")
-    bias = tuned.text_network().gate.leave.bias
-    assert torch.equal(tuned.text_network().gate.leave.weight, 2 * trained["gate.leave.weight"])
-    steps = (2 * trained["gate.leave.bias"] - bias.detach()).item() / 0.125
-    assert steps == pytest.approx(round(steps), abs=1e-4) and steps >= 1
-    _, captions, split = with_gate(embedded_free, data)
-    check = RobustnessCheck(captions, split.validation, Noise(), embedded_free)
-    assert check.original_of_base(tuned) == pytest.approx(gated.evaluation["original_of_base"], abs=1e-5)
-    with torch.no_grad():
-        bias += 0.125
-    assert check.original_of_base(tuned) < 0.9
-
-
-def test_a_threshold_that_cannot_be_reached_is_said(data, tmp_path, monkeypatch):
-    monkeypatch.setattr(gate, "_MOST_STEPS", 1)
-    out = tmp_path / "run"
-    with pytest.raises(
-        CapscoreError, match=r"keep_original=0\.999: the mean score of validation captions stays"
-    ):
-        train(gated_settings(data, out, keep_original=0.999, max_steps=1))
-    assert not (out / WEIGHTS).exists()
-
-
-def test_a_run_with_a_gate_that_was_broken_off_ends_with_the_same_weights(gated, data, tmp_path, monkeypatch):
-    plain = TripleLoss.__call__
-    calls = []
-
-    def until_the_fourth(self, *arguments):
-        calls.append(1)
-        if len(calls) == 4:
-            raise KeyboardInterrupt
-        return plain(self, *arguments)
-
-    monkeypatch.setattr(TripleLoss, "__call__", until_the_fourth)
-    with pytest.raises(KeyboardInterrupt):
-        train(gated_settings(data, tmp_path / "run"))
-    monkeypatch.setattr(TripleLoss, "__call__", plain)
-    torch.manual_seed(12345)  # what was drawn before the run is nothing to it
-    resumed = train(gated_settings(data, tmp_path / "run"))
-    assert resumed.run.resumed_from == 2
-    ours, theirs = (load_file(run.folder / WEIGHTS) for run in (resumed, gated))
-    assert ours.keys() == theirs.keys() and all(torch.equal(ours[name], theirs[name]) for name in ours)
-    assert resumed.evaluation == gated.evaluation
-
-
-def test_one_seed_is_one_gate_turned_away_from_captions(embedded_free, data):
-    state = torch.get_rng_state()
-    backbone, captions, split = with_gate(embedded_free, data)
-    assert torch.equal(torch.get_rng_state(), state)
-    torch.manual_seed(99)
-    again, *_ = with_gate(embedded_free, data)
-    other, *_ = with_gate(embedded_free, data, seed=1)
-    first, second, third = (own_tensors(each.text_network()) for each in (backbone, again, other))
-    assert all(torch.equal(first[name], second[name]) for name in first)
-    assert not torch.equal(first["gate.enter.weight"], third["gate.enter.weight"])
-    mean = embedded_free.encode_texts([captions.texts[row] for row in split.training]).mean(axis=0)
-    away = backbone.text_network().away.numpy()
-    assert np.allclose(away, -mean / np.linalg.norm(mean), atol=1e-6)
-    assert embedded_free.network_parts() is None
-
-
-def test_parts_of_like_length_give_the_rows_of_each_text_alone(embedded_free, data, monkeypatch):
-    backbone, captions, _ = with_gate(embedded_free, data)
-    texts = [*captions.texts, "a dog", "two cats sleep", " ".join(captions.texts[::3])]
-    texts = [texts[number] for number in np.random.default_rng(0).permutation(len(texts))]
-    monkeypatch.setattr(triple_loss, "_TEXTS_AT_ONCE", 5)
-    weights = losses.LossWeights()
-    gate = TripleLoss(backbone, captions, weights, logit_scale=20.0, gate_weight=1.0)
-    without = TripleLoss(backbone, captions, weights, logit_scale=20.0)
-    with torch.no_grad():
-        rows, logits = gate._embedded(texts)
-        plain, none = without._embedded(texts)
-        whole, whole_logits = backbone.embed_gated(backbone.tokenize(texts).ids)
-        alone = [backbone.embed_gated(backbone.tokenize([text]).ids) for text in texts]
-    assert none is None and torch.equal(plain, rows)
-    assert torch.allclose(rows, whole, atol=1e-5) and torch.allclose(logits, whole_logits, atol=1e-5)
-    assert torch.allclose(rows, torch.cat([row for row, _ in alone]), atol=1e-5)
-    assert torch.allclose(logits, torch.cat([logit for _, logit in alone]), atol=1e-5)
-
-
-def test_the_loss_with_a_gate_adds_that_of_the_gate(embedded_free, data):
-    backbone, captions, _ = with_gate(embedded_free, data)
-    rows = TripleBatches(captions, range(24), batch_size=8, noise=Noise(draws="all")).batch(0, 1)
-
-    def loss(weight):
-        made = TripleLoss(
-            backbone, captions, losses.LossWeights(margin=0.0), logit_scale=20.0, gate_weight=weight
-        )
-        with torch.no_grad():
-            return made(backbone.text_network(), rows, lambda tensor: tensor)
-
-    with_it, without = loss(3.0), loss(0.0)
-    with torch.no_grad():
-        kept = backbone.embed_gated(backbone.tokenize([row.caption for row in rows]).ids)[1].double().numpy()
-        noisy = [text for row in rows for text in row.perturbed if text is not None]
-        found = backbone.embed_gated(backbone.tokenize(noisy).ids)[1].double().numpy()
-    expected = (np.log1p(np.exp(kept)).mean() + np.log1p(np.exp(-found)).mean()) / 2
-    assert with_it["gate"].item() == pytest.approx(expected, abs=1e-5)
-    assert with_it["loss"].item() == pytest.approx(without["loss"].item() + 3 * expected, abs=1e-4)
-    assert "gate" not in without
-
-
-def test_the_gate_alone_can_be_the_loss(settings):
-    nothing = dict(clip_weight=0.0, lambda_1=0.0, lambda_2=0.0, lambda_3=0.0)
-    assert settings(**nothing, gate=GATE, gate_weight=1.0).gate_weight == 1.0
-
-
-def test_the_config_of_the_weights_that_ship_is_one():
-    line = ["--config", str(CONFIGS / "embedded_pr_mcs.yaml"), "--data", "d", "--out", "o"]
-    read = parse(Settings, line, "")
-    assert (read.base, len(read.gate), read.kinds) == ("embedded-free", 3, list(KINDS))
-    assert len(read.kind_shares) == 5 and sum(read.kind_shares) == pytest.approx(1)
-    assert (read.lambda_1, read.lambda_2, read.lambda_3) == (0.1, 0.05, 0.05)
-    assert read.keep_original and read.gate_weight and read.validation_share
 
 
 # What captions come from, said beside them

@@ -124,29 +124,6 @@ def keep_close_loss(captions: torch.Tensor, before: torch.Tensor) -> torch.Tenso
     return matching_loss(before, captions)
 
 
-def gate_loss(
-    original: torch.Tensor, perturbed: torch.Tensor, *, changed: torch.Tensor | None = None
-) -> torch.Tensor:
-    """Cross-entropy of a gate that separates perturbed captions from original ones, half for each.
-
-    Not in the paper. Small cosines teach little to a gate that scales them; this loss teaches it directly.
-
-    Args:
-        original: Logits (n,) of being perturbed, for the original captions.
-        perturbed: Logits (n, k) of the perturbed captions.
-        changed: As in `noise_loss`.
-
-    >>> round(gate_loss(torch.tensor([0.0]), torch.tensor([[0.0]])).item(), 4)      # ln 2
-    0.6931
-    """
-    kept = F.softplus(original).mean()
-    found = F.softplus(-perturbed)
-    if changed is None:
-        return (kept + found.mean()) / 2
-    found = torch.where(changed, found, torch.zeros_like(found)).sum() / changed.sum().clamp(min=1)
-    return (kept + found) / 2
-
-
 def pr_mcs_loss(
     images: torch.Tensor,
     captions: torch.Tensor,

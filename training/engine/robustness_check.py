@@ -70,12 +70,6 @@ class RobustnessCheck:
         self._base_cosines: np.ndarray | None = None
         self.base_numbers = self(base)
 
-    def original_of_base(self, backbone: Backbone) -> float:
-        """Mean score of the unperturbed captions, as a share of the base's."""
-        embedded = Embedder(backbone, progress=False).texts(self._texts, prefix=backbone.prefix)
-        cosines = (embedded.matrix[embedded.index] * self._images[self._image]).sum(axis=1)
-        return float(backbone.w * np.maximum(cosines, 0).mean() / self.base_numbers["original"])
-
     def __call__(self, backbone: Backbone) -> dict[str, float]:
         """Measure the tower; NaN where a number is undefined.
 

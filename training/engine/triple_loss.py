@@ -13,7 +13,7 @@ from capscore.backbones.base import Backbone
 from capscore.embedding.embedder import EmbeddedRows
 from training.data.captions import Captions
 from training.data.triples import Triple
-from training.engine.pr_mcs_losses import LossWeights, gate_loss, pr_mcs_loss
+from training.engine.pr_mcs_losses import LossWeights, pr_mcs_loss
 from training.engine.processes import Gather
 
 # Texts that go through the tower at once.
@@ -32,7 +32,6 @@ class TripleLoss:
         logit_scale: Factor of the cosines in the contrastive loss.
         shared_negatives: Whether rows that share an image or a text are each other's negatives, as published.
         before: Embeddings of `captions` in the base, needed if `weights.keep_close` is above 0.
-        gate_weight: Weight of the gate's own loss; 0 for a tower without a gate.
     """
 
     def __init__(
@@ -44,11 +43,9 @@ class TripleLoss:
         logit_scale: float,
         shared_negatives: bool = True,
         before: EmbeddedRows | None = None,
-        gate_weight: float = 0.0,
     ):
         self.backbone, self.captions, self.weights = backbone, captions, weights
         self.logit_scale, self.shared_negatives, self.before = logit_scale, shared_negatives, before
-        self.gate_weight = gate_weight
 
     def __call__(self, model: nn.Module, rows: Sequence[Triple], gather: Gather) -> dict[str, Tensor]:
         """Loss and terms over the rows of all processes."""
@@ -57,7 +54,7 @@ class TripleLoss:
         texts: dict[str, int] = {}
         for text in (*(row.caption for row in rows), *(text for text in noisy if text is not None)):
             texts.setdefault(text, len(texts))
-        embedded, logits = self._embedded(list(texts))
+        embedded = self._embedded(list(texts))
         at = embedded.device
         # an empty place holds row 0, which `changed` excludes
         indices = torch.tensor([texts.get(text, 0) for text in noisy], device=at)
@@ -83,29 +80,20 @@ class TripleLoss:
                     self._rows(self.before.matrix, self.before.index[[row.row for row in rows]].tolist(), at)
                 ),
             )
-            if logits is not None:
-                gate = gate_loss(
-                    gather(logits[own]), gather(logits[indices].reshape(n, places)), changed=changed
-                )
-                terms = {**terms, "loss": terms["loss"] + self.gate_weight * gate, "gate": gate}
         return terms
 
-    def _embedded(self, texts: Sequence[str]) -> tuple[Tensor, Tensor | None]:
-        """Texts → their rows, and the gate's logits if needed; in parts of similar length, to pad little."""
+    def _embedded(self, texts: Sequence[str]) -> Tensor:
+        """Texts → their rows; in parts of similar length, to pad little."""
         prefix = self.backbone.prefix
         ids = self.backbone.tokenize([prefix + text for text in texts]).ids
         order = sorted(range(len(ids)), key=lambda number: len(ids[number]))
-        embed = self.backbone.embed_gated if self.gate_weight else self.backbone.embed_tokens
         parts = [
-            embed([ids[number] for number in order[start : start + _TEXTS_AT_ONCE]])
+            self.backbone.embed_tokens([ids[number] for number in order[start : start + _TEXTS_AT_ONCE]])
             for start in range(0, len(order), _TEXTS_AT_ONCE)
         ]
         back = torch.empty(len(order), dtype=torch.long)
         back[torch.tensor(order)] = torch.arange(len(order))
-        if self.gate_weight:
-            rows, logits = (torch.cat(kind) for kind in zip(*parts, strict=True))
-            return rows[back], logits[back]
-        return torch.cat(parts)[back], None
+        return torch.cat(parts)[back]
 
     @staticmethod
     def _rows(matrix: np.ndarray, places: Sequence[int], at: torch.device) -> Tensor:

@@ -14,7 +14,6 @@ from training.engine import pr_mcs_losses as losses
 from training.engine.pr_mcs_losses import (
     LossWeights,
     contrastive_loss,
-    gate_loss,
     keep_close_loss,
     matching_loss,
     noise_loss,
@@ -158,57 +157,3 @@ def test_a_term_without_weight_cannot_spoil_the_sum():
 def test_keeping_close_needs_the_rows_from_before():
     with pytest.raises(ValueError, match="before=None"):
         pr_mcs_loss(IMAGES, CAPTIONS, CAPTIONS[:, None], weights=LossWeights(keep_close=1.0), logit_scale=1.0)
-
-
-# The gate's own loss
-
-
-def test_the_loss_of_a_gate_by_hand():
-    original, perturbed = torch.tensor([0.0, np.log(3)]), torch.tensor([[np.log(3)], [0.0]])
-    # kept: ln 2 and ln 4, mean 1.0397208; found: ln 4/3 and ln 2, mean 0.4904146; half of each
-    assert gate_loss(original, perturbed).item() == pytest.approx(0.7650677, abs=1e-6)
-    # of two places a row the empty ones count for nothing, whatever stands in them
-    wide = torch.tensor([[np.log(3), float("nan")], [0.0, -50.0]])
-    changed = torch.tensor([[True, False], [True, False]])
-    assert gate_loss(original, wide, changed=changed).item() == pytest.approx(0.7650677, abs=1e-6)
-    # nothing perturbed: half of what the captions as they were cost
-    nothing = gate_loss(original, wide, changed=torch.zeros(2, 2, dtype=torch.bool))
-    assert nothing.item() == pytest.approx(1.0397208 / 2, abs=1e-6)
-
-
-def test_the_loss_of_a_gate_stays_finite_however_wrong_it_is():
-    wrong = gate_loss(torch.tensor([1e4]), torch.tensor([[-1e4]]))
-    assert wrong.item() == pytest.approx(1e4)
-    assert gate_loss(torch.tensor([-1e4]), torch.tensor([[1e4]])).item() == 0
-
-
-@given(st.integers(0, 2**32 - 1), st.integers(1, 6), st.integers(1, 5))
-def test_the_loss_of_a_gate_equals_numpy_in_any_order(seed, n, k):
-    generator = np.random.default_rng(seed)
-    original, perturbed = generator.normal(0, 3, n), generator.normal(0, 3, (n, k))
-    changed = generator.random((n, k)) < 0.7
-    kept = np.mean([-np.log(1 - 1 / (1 + np.exp(-logit))) for logit in original])
-    found = [-np.log(1 / (1 + np.exp(-logit))) for logit in perturbed[changed]]
-    expected = (kept + (np.mean(found) if found else 0)) / 2
-    for order in (np.arange(n), generator.permutation(n)):
-        loss = gate_loss(
-            torch.from_numpy(original[order]),
-            torch.from_numpy(perturbed[order]),
-            changed=torch.from_numpy(changed[order]),
-        )
-        assert loss.item() == pytest.approx(expected, abs=1e-9)
-
-
-def test_gradients_of_the_gate_are_those_of_two_halves():
-    original = torch.tensor([0.0, 2.0], requires_grad=True)
-    perturbed = torch.tensor([[0.0, 7.0], [-1.0, 1.0]], requires_grad=True)
-    changed = torch.tensor([[True, False], [True, True]])
-    gate_loss(original, perturbed, changed=changed).backward()
-
-    def share(logit):
-        return 1 / (1 + np.exp(-logit))
-
-    # a caption pulls its logit down by σ(x) / 2n, a perturbed one up by σ(-x) / 2·3
-    assert original.grad.tolist() == pytest.approx([0.5 / 4, share(2) / 4])
-    expected = [-0.5 / 6, 0.0, -share(1) / 6, -share(-1) / 6]
-    assert perturbed.grad.flatten().tolist() == pytest.approx(expected)

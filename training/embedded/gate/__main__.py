@@ -22,7 +22,6 @@ import json
 import shlex
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -143,7 +142,8 @@ def split_texts(settings: GateSettings) -> tuple[list[MarkedText], list[MarkedTe
             (validation if spot < settings.validation_share else training).append(text)
     if not training or not validation:
         raise CapscoreError(
-            f"{len(training):,} captions to train on and {len(validation):,} for validation; expected some of each"
+            f"{len(training):,} captions to train on and {len(validation):,} for validation; expected some "
+            "of each"
         )
     return training, validation, digest.hexdigest()[:16]
 

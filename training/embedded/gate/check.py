@@ -60,7 +60,7 @@ class GateCheck:
         return numbers
 
     def by_group(self, kept: np.ndarray, group: str) -> dict[str, tuple[int, float, float]]:
-        """"style" or "language" → of its right samples the number, the mean kept, the share below half."""
+        """ "style" or "language" → of its right samples the number, the mean kept, the share below half."""
         rows: dict[str, list[float]] = defaultdict(list)
         for sample, share in zip(self.samples, kept.tolist(), strict=True):
             if sample.found == 0:

@@ -200,4 +200,3 @@ def _substituted(text: Styled, p: float, chance: random.Random) -> Damaged | Non
         last = end
     parts.append(text.text[last:])
     return Damaged("".join(parts), tuple(touched), taken_of("substitution", len(changed) / n))
-

@@ -153,9 +153,7 @@ class SampleBatches:
         return [batches[place] for place in draw.permutation(_TOGETHER)]
 
     def _samples(self, made: Sequence[tuple[str, str, tuple[Span, ...], float, str, str]]) -> list[Sample]:
-        tokenized = tokens_with_marks(
-            self._tokenizer, [row[0] for row in made], [row[2] for row in made]
-        )
+        tokenized = tokens_with_marks(self._tokenizer, [row[0] for row in made], [row[2] for row in made])
         return [
             Sample(text, language, ids[: LONGEST + 2], marks[: LONGEST + 2], taken, FOUND.index(kind), style)
             for (text, language, _, taken, kind, style), (ids, marks) in zip(made, tokenized, strict=True)
@@ -207,8 +205,10 @@ def _joined(
     own = written.text if found is None else found.text
     parts.insert(spot, own)
     before = sum(len(part) + len(between) for part in parts[:spot])
-    if between.strip() and between != ", ":
-        parts = [part.rstrip(".。") if number + 1 < len(parts) else part for number, part in enumerate(parts)]
+    if between.strip():
+        parts = [
+            part.rstrip(" .。") if number + 1 < len(parts) else part for number, part in enumerate(parts)
+        ]
         before = sum(len(part) + len(between) for part in parts[:spot])
     text = between.join(parts)
     if found is None:

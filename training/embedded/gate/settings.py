@@ -66,7 +66,10 @@ class GateSettings(LoopSettings):
         right = not (self.gate[0] % self.gate[2] or self.gate[0] % 2)
         require(right, "gate", self.gate, "an even width that its heads divide, such as 192 4 4")
         require(
-            self.stored_dtype in ("float32", "float16"), "stored_dtype", self.stored_dtype, "float32 or float16"
+            self.stored_dtype in ("float32", "float16"),
+            "stored_dtype",
+            self.stored_dtype,
+            "float32 or float16",
         )
 
     @property

@@ -6,6 +6,7 @@ the caption has no such form: a caption without a verb has no fragment.
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -70,7 +71,9 @@ def as_written(text: MarkedText) -> Styled:
         text.words,
         text.objects,
         frozenset(
-            number for number, (start, end) in enumerate(text.words) if text.text[start:end].lower() in openers
+            number
+            for number, (start, end) in enumerate(text.words)
+            if text.text[start:end].lower() in openers
         ),
     )
 
@@ -209,7 +212,7 @@ def two_noun_phrases(marked: MarkedText, chance: random.Random) -> Styled | None
     """Two nouns with what ties them: "a man on a bench", "dogs and cats"."""
     heads = [number for number, letter in enumerate(marked.classes) if letter == "n"]
     pairs = []
-    for one, other in zip(heads, heads[1:], strict=False):
+    for one, other in itertools.pairwise(heads):
         between = marked.classes[one + 1 : other]
         if between.strip("aj") == "" and 1 <= len(between) <= 4 and not _is_stopped(marked, one, other):
             pairs.append((one, other))
@@ -285,7 +288,9 @@ def _phrase(marked: MarkedText, head: int) -> Span:
 
 def _is_stopped(marked: MarkedText, one: int, other: int) -> bool:
     """Whether punctuation stands between two words."""
-    return any(is_punctuation(sign) for sign in marked.text[marked.words[one][1] - 1 : marked.words[other][0] + 1])
+    return any(
+        is_punctuation(sign) for sign in marked.text[marked.words[one][1] - 1 : marked.words[other][0] + 1]
+    )
 
 
 def _unstopped_part(text: Styled, first: int, last: int) -> Styled | None:

@@ -70,7 +70,9 @@ class Settings:
                 raise InputError(f"--{name} is missing; see --help", field=name)
 
 
-def marked(captions: Sequence[str], language: str, objects: Sequence[Sequence[Span] | None]) -> list[MarkedText]:
+def marked(
+    captions: Sequence[str], language: str, objects: Sequence[Sequence[Span] | None]
+) -> list[MarkedText]:
     """Captions of one language with their words; objects that are None are found.
 
     Raises:
