@@ -9,7 +9,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
-from torch.nn import functional as F
 
 from capscore.backbones.efficientnet_lite import EfficientNetLite2
 from capscore.backbones.eye import Eye, EyeConfig, TextPlace
