@@ -80,7 +80,6 @@ def train(settings: GateSettings, *, command: str = "") -> RunResult:
             source_shares=settings.source_shares,
             batch_size=settings.batch_size,
             steps=steps,
-            damaged_share=settings.damaged_share,
             seed=seed,
         )
 

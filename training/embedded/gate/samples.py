@@ -1,4 +1,4 @@
-"""Captions → batches of right and damaged texts in all styles, as a pure function of epoch and step."""
+"""Captions → batches of texts in all styles, right and damaged, as a pure function of epoch and step."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -41,11 +42,11 @@ WRITTEN: Mapping[str, float] = {
 }
 # Kinds of damage, the harder to notice the more often.
 KIND_SHARES: Mapping[str, float] = {
-    "repetition": 0.13,
-    "removal": 0.2,
-    "masking": 0.04,
-    "jumble": 0.16,
-    "substitution": 0.47,
+    "repetition": 0.11,
+    "removal": 0.27,
+    "masking": 0.03,
+    "jumble": 0.17,
+    "substitution": 0.42,
 }
 _BETWEEN = (" ", ", ", ". ", " ")
 _BETWEEN_UNSPACED = ("", "，", "。", "、")
@@ -80,6 +81,9 @@ class Sample:
 class SampleBatches:
     """Batches of samples. A batch is a pure function of (seed, epoch, step).
 
+    Every text is drawn twice, as it is right and damaged: what tells the two apart is the damage alone, not
+    what they are about.
+
     Args:
         texts: Captions to draw from.
         tokenizer: Tokenizer of the text encoder.
@@ -87,7 +91,6 @@ class SampleBatches:
         source_shares: Data set → weight of each of its captions, 1 for those not named.
         batch_size: Texts per batch.
         steps: Number of batches per epoch.
-        damaged_share: Share of the texts that are damaged.
         seed: Seed of all draws.
 
     Raises:
@@ -103,11 +106,10 @@ class SampleBatches:
         source_shares: Mapping[str, float],
         batch_size: int,
         steps: int,
-        damaged_share: float = 0.5,
         seed: int = 0,
     ):
         self.steps_per_epoch = steps
-        self.batch_size, self.seed, self.damaged_share = batch_size, seed, damaged_share
+        self.batch_size, self.seed = batch_size, seed
         self._tokenizer = tokenizer
         by_language: dict[str, list[MarkedText]] = {}
         for text in texts:
@@ -135,10 +137,10 @@ class SampleBatches:
     def _draw(self, epoch: int, number: int) -> list[list[Sample]]:
         n = self.batch_size * _TOGETHER
         draw = np.random.default_rng((self.seed, epoch, number))
-        languages = draw.choice(len(self._languages), size=n, p=self._shares)
-        spots = draw.random((n, 3))
+        languages = draw.choice(len(self._languages), size=n // 2, p=self._shares)
+        spots = draw.random((n // 2, 3))
         chance = random.Random(int(draw.integers(2**62)))
-        made: list[tuple[str, str, tuple[Span, ...], float, str, str]] = []
+        made: list[_Made] = []
         for row, which in enumerate(languages.tolist()):
             language = self._languages[which]
             weights = self._cumulated[language]
@@ -146,47 +148,70 @@ class SampleBatches:
                 self.texts[language][int(np.searchsorted(weights, spot * weights[-1], side="right"))]
                 for spot in spots[row]
             ]
-            made.append(draw_sample(chosen, chance, self.damaged_share))
+            made.extend(draw_pair(chosen, chance))
         samples = self._samples(made)
         samples.sort(key=lambda sample: len(sample.ids))
         batches = [samples[start : start + self.batch_size] for start in range(0, n, self.batch_size)]
         return [batches[place] for place in draw.permutation(_TOGETHER)]
 
-    def _samples(self, made: Sequence[tuple[str, str, tuple[Span, ...], float, str, str]]) -> list[Sample]:
-        tokenized = tokens_with_marks(self._tokenizer, [row[0] for row in made], [row[2] for row in made])
+    def _samples(self, made: Sequence[_Made]) -> list[Sample]:
+        tokenized = tokens_with_marks(
+            self._tokenizer, [row.text for row in made], [row.touched for row in made]
+        )
         return [
-            Sample(text, language, ids[: LONGEST + 2], marks[: LONGEST + 2], taken, FOUND.index(kind), style)
-            for (text, language, _, taken, kind, style), (ids, marks) in zip(made, tokenized, strict=True)
+            Sample(
+                row.text,
+                row.language,
+                ids[: LONGEST + 2],
+                marks[: LONGEST + 2],
+                row.taken,
+                FOUND.index(row.kind),
+                row.style,
+            )
+            for row, (ids, marks) in zip(made, tokenized, strict=True)
         ]
 
 
-def draw_sample(
-    chosen: Sequence[MarkedText], chance: random.Random, damaged_share: float
-) -> tuple[str, str, tuple[Span, ...], float, str, str]:
-    """Captions of one language → text, language, touched places, share taken, kind and style of a sample.
+class _Made(NamedTuple):
+    """A sample before it is tokenized; `touched` are places in the text."""
 
-    The first caption is the sample; the others are joined to it where the drawn style asks for it.
+    text: str
+    language: str
+    touched: tuple[Span, ...]
+    taken: float
+    kind: str
+    style: str
+
+
+def draw_pair(chosen: Sequence[MarkedText], chance: random.Random) -> tuple[_Made, _Made]:
+    """Captions of one language → a text in a drawn style, right and damaged.
+
+    The first caption is the sample; the others are joined to it where the drawn style asks for it. A text
+    that no kind of damage fits, such as a single word that is no object, comes back right twice.
     """
     part, way = _drawn(PARTS, chance), _drawn(WRITTEN, chance)
-    is_damaged = chance.random() < damaged_share
     text = _part_of(chosen[0], part, chance)
     if text is None:
         part, text = "whole", as_written(chosen[0])
     written = _written(text, way, chance)
     if written is None:
         way, written = "as written", text
-    kind, found = "none", None
-    if is_damaged:
-        kind, found = _damage(written, chance)
+    kind, found = _damage(written, chance)
+    style = f"{part}, {way}"
     if part != "joined" or len(chosen) < 2:
-        style = f"{part}, {way}"
+        right = _Made(written.text, written.language, (), 0.0, "none", style)
         if found is None:
-            return written.text, written.language, (), 0.0, "none", style
-        return found.text, written.language, found.touched, found.taken, kind, style
+            return right, right
+        return right, _Made(found.text, written.language, found.touched, found.taken, kind, style)
     others = [_written(as_written(other), way, chance) or as_written(other) for other in chosen[1:]]
     if chance.random() < 0.5:
         others = others[:1]
-    return _joined(written, found, kind, others, chance, f"{part}, {way}")
+    between = chance.choice(_BETWEEN_UNSPACED if written.language in ("ja", "zh") else _BETWEEN)
+    spot = chance.randrange(len(others) + 1)
+    return (
+        _joined(written, None, kind, others, between, spot, style),
+        _joined(written, found, kind, others, between, spot, style),
+    )
 
 
 def _joined(
@@ -194,29 +219,25 @@ def _joined(
     found: Damaged | None,
     kind: str,
     others: Sequence[Styled],
-    chance: random.Random,
+    between: str,
+    spot: int,
     style: str,
-) -> tuple[str, str, tuple[Span, ...], float, str, str]:
+) -> _Made:
     """Several texts in one, of which one may be damaged: the whole loses that one's share."""
-    unspaced = written.language in ("ja", "zh")
-    between = chance.choice(_BETWEEN_UNSPACED if unspaced else _BETWEEN)
-    spot = chance.randrange(len(others) + 1)
     parts = [other.text.rstrip() for other in others]
-    own = written.text if found is None else found.text
-    parts.insert(spot, own)
-    before = sum(len(part) + len(between) for part in parts[:spot])
+    parts.insert(spot, written.text if found is None else found.text)
     if between.strip():
         parts = [
             part.rstrip(" .。") if number + 1 < len(parts) else part for number, part in enumerate(parts)
         ]
-        before = sum(len(part) + len(between) for part in parts[:spot])
+    before = sum(len(part) + len(between) for part in parts[:spot])
     text = between.join(parts)
     if found is None:
-        return text, written.language, (), 0.0, "none", style
+        return _Made(text, written.language, (), 0.0, "none", style)
     n_words = len(written.words) + sum(len(other.words) for other in others)
     taken = found.taken * len(written.words) / n_words
     touched = tuple((start + before, end + before) for start, end in found.touched)
-    return text, written.language, touched, taken, kind, style
+    return _Made(text, written.language, touched, taken, kind, style)
 
 
 def _damage(text: Styled, chance: random.Random) -> tuple[str, Damaged | None]:

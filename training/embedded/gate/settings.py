@@ -20,7 +20,6 @@ class GateSettings(LoopSettings):
         languages: How often each language is drawn, as language:number.
         sources: Weight of each caption of a data set, as name:number; 1 for those not named.
         steps: Steps of the run.
-        damaged_share: Share of the samples that are damaged.
         gate: Width, layers and heads of the gate.
         kind_weight, touched_weight: Weights of terms of the loss (`training.embedded.gate.loss`).
         validation_share: Share of the photos whose captions are kept for validation.
@@ -36,7 +35,6 @@ class GateSettings(LoopSettings):
     languages: list[str] = field(default_factory=list)
     sources: list[str] = field(default_factory=list)
     steps: int = 1000
-    damaged_share: float = 0.5
     gate: list[int] = field(default_factory=lambda: [192, 4, 4])
     kind_weight: float = 0.3
     touched_weight: float = 0.5
@@ -55,7 +53,7 @@ class GateSettings(LoopSettings):
             raise CapscoreError("languages is missing: how often each is drawn, such as en:20 de:10")
         _ = self.language_shares, self.source_shares
         require(self.steps >= 1, "steps", self.steps, "at least 1")
-        for name in ("damaged_share", "validation_share", "keep_right"):
+        for name in ("validation_share", "keep_right"):
             value = getattr(self, name)
             require(0 < value < 1, name, value, "a share between 0 and 1")
         for name in ("kind_weight", "touched_weight"):
