@@ -77,19 +77,20 @@ class GatedSentenceEncoder(UniversalSentenceEncoder):
         gate: The gate.
         away: (512,), unit length, a direction of the backbone's space in which neither captions nor photos
             lie; the part of a score that noise takes goes there.
-        span: (2,), between these two values of 1 − σ(noise) the kept share rises from 0 to 1.
+        curve: (2,), reach r and power g: of openness o = 1 − σ(noise), the share min(1, o / r)^g is kept. It
+            is 1 from r on, falls steeply below, and tells much noise from more.
         parts: Description, ready for JSON, of what was added to the published encoder.
     """
 
     away: torch.Tensor
-    span: torch.Tensor
+    curve: torch.Tensor
 
     def __init__(self, pieces: int, width: int, layers: int, heads: int):
         super().__init__(pieces)
         self.gate = NoiseGate(width, layers, heads)
         self.parts = {PART: {"width": width, "layers": layers, "heads": heads}}
         self.register_buffer("away", torch.zeros(DIM))
-        self.register_buffer("span", torch.tensor([0.0, 1.0]))
+        self.register_buffer("curve", torch.tensor([1.0, 1.0]))
 
     def turn_to(self, direction: torch.Tensor) -> None:
         """Set `away` to a direction (512,) of any length."""
@@ -102,8 +103,8 @@ class GatedSentenceEncoder(UniversalSentenceEncoder):
 
     def kept(self, noise: torch.Tensor) -> torch.Tensor:
         """`GateLogits.noise` (n,) → the shares of the score that are kept, (n,), from 0 to 1."""
-        lowest, highest = self.span.float()
-        return ((torch.sigmoid(-noise.float()) - lowest) / (highest - lowest)).clamp(0, 1)
+        reach, power = self.curve.float()
+        return (torch.sigmoid(-noise.float()) / reach).clamp(max=1) ** power
 
 
 def turned_away(rows: torch.Tensor, kept: torch.Tensor, away: torch.Tensor) -> torch.Tensor:

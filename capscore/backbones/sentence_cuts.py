@@ -1,14 +1,14 @@
 """Token ids of a long text → the ids of its sentences, which a gate judges one by one.
 
-In: pieces of a SentencePiece model. A text of up to `WHOLE` pieces stays in one part: a caption's full stop
-that noise has moved is no end of a sentence.
+In: pieces of a SentencePiece model. Noise moves full stops, too, so that in a text of up to `SHORT` pieces a
+sentence ends only where a capital follows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-WHOLE = 40
+SHORT = 40
 # Most pieces of a part; a longer sentence, or a text without full stops, is cut where a word begins.
 LONGEST = 96
 # Fewest pieces of a part, so that what stands behind an abbreviation is not a sentence of its own.
@@ -28,12 +28,14 @@ def sentence_cuts(pieces: Sequence[str]) -> list[int]:
     ([4, 8, 12], 48)
     >>> sentence_cuts(pieces[:8])
     [8]
+    >>> sentence_cuts(["▁A", "▁dog", "▁runs", ".", "▁It", "▁is", "▁brown", "."])
+    [4, 8]
     """
     n = len(pieces)
-    if n <= WHOLE:
-        return [n]
     cuts, start = [], 0
     for place in range(n - SHORTEST):
+        if n <= SHORT and not pieces[place + 1].lstrip(_BLANK)[:1].isupper():
+            continue
         if place + 1 - start >= SHORTEST and _ends_sentence(pieces, place):
             cuts.append(place + 1)
             start = place + 1

@@ -18,7 +18,7 @@ from ..errors import CapscoreError
 from .base import Tokens, TrainableBackbone, pad_batch
 from .judgement import Judgement
 from .noise_gate import FOUND, GatedSentenceEncoder, GateLogits, gated, turned_away
-from .sentence_cuts import WHOLE, sentence_cuts
+from .sentence_cuts import sentence_cuts
 from .use_package import END, START, PieceTokenizer
 from .use_text import DIM, LANGUAGES, UniversalSentenceEncoder
 
@@ -126,7 +126,7 @@ class SentenceEncoderBackbone(TrainableBackbone):
     def sentences_of(self, ids: Sequence[int]) -> list[Sequence[int]]:
         """Token ids of a text → those of each of its parts, with start and end (`sentence_cuts`)."""
         inner = ids[1:-1]
-        cuts = sentence_cuts(self.tokenizer.pieces(inner)) if len(inner) > WHOLE else [len(inner)]
+        cuts = sentence_cuts(self.tokenizer.pieces(inner))
         if len(cuts) == 1:
             return [ids]
         return [[START, *inner[start:stop], END] for start, stop in zip([0, *cuts], cuts, strict=False)]

@@ -33,7 +33,7 @@ from capscore.backbones.sentence_encoder import SentenceEncoderBackbone
 from capscore.errors import CapscoreError, Setting
 from capscore.files.whole_file import write_text
 from training.embedded.gate.away import null_direction
-from training.embedded.gate.check import GateCheck, spanned
+from training.embedded.gate.check import GateCheck, curved
 from training.embedded.gate.loss import GateLoss
 from training.embedded.gate.samples import Sample, SampleBatches
 from training.embedded.gate.settings import GateSettings
@@ -50,7 +50,7 @@ _FOR_DIRECTION = 6000
 
 
 def train(settings: GateSettings, *, command: str = "") -> RunResult:
-    """Run the recipe: read, train, set the span, measure, save.
+    """Run the recipe: read, train, set the curve, measure, save.
 
     Raises:
         CapscoreError, InputError: malformed data or settings; a loss that is not finite names its batch.
@@ -100,14 +100,14 @@ def train(settings: GateSettings, *, command: str = "") -> RunResult:
     if not (result.finished and is_main_process()):
         return result
     openness = check.openness(network)
-    span = check.best_span(openness, settings.keep_right)
+    curve = check.best_curve(openness, settings.keep_right)
     with torch.no_grad():
-        network.span.copy_(torch.tensor(span))
-    numbers = check(network, span)
-    kept = spanned(openness, span)
+        network.curve.copy_(torch.tensor(curve))
+    numbers = check(network, curve)
+    kept = curved(openness, curve)
     notes = {
         "validation": numbers,
-        "span": list(span),
+        "curve": list(curve),
         "styles": check.by_group(kept, "style"),
         "languages": check.by_group(kept, "language"),
     }

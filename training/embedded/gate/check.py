@@ -1,4 +1,4 @@
-"""Held-out samples and a gate → what it gets right in each style, kind and language; and its span."""
+"""Held-out samples and a gate → what it gets right in each style, kind and language; and its curve."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from training.embedded.gate.loss import read
 from training.embedded.gate.samples import Sample
 
 _AT_ONCE = 256
-# Where the kept share may begin and reach 1, as values of 1 − σ(noise).
-_LOWEST = np.arange(0.0, 0.86, 0.05)
-_HIGHEST = np.arange(0.1, 1.0, 0.05)
+# Curves to choose from: `GatedSentenceEncoder.curve`.
+_REACHES = np.arange(0.05, 1.0, 0.025)
+_POWERS = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
 
 
 class GateCheck:
@@ -43,10 +43,10 @@ class GateCheck:
         model.train(was)
         return np.concatenate(found)
 
-    def __call__(self, model: nn.Module, span: tuple[float, float] = (0.0, 1.0)) -> dict[str, float]:
+    def __call__(self, model: nn.Module, curve: tuple[float, float] = (1.0, 1.0)) -> dict[str, float]:
         """Numbers by name: "kept_right", "below_half" of right texts, and of each kind of noise the mean
         share that is kept, "kept_<kind>", beside what it should be, "wanted_<kind>"."""
-        kept = spanned(self.openness(model), span)
+        kept = curved(self.openness(model), curve)
         numbers = {
             "kept_right": float(kept[self.right].mean()),
             "below_half": float((kept[self.right] < 0.5).mean()),
@@ -70,12 +70,12 @@ class GateCheck:
             for name, own in sorted(rows.items())
         }
 
-    def best_span(self, openness: np.ndarray, keep_right: float) -> tuple[float, float]:
-        """The span with which noise takes most, while right texts of the language that keeps least keep
+    def best_curve(self, openness: np.ndarray, keep_right: float) -> tuple[float, float]:
+        """The curve with which noise takes most, while right texts of the language that keeps least keep
         `keep_right` of their score on average.
 
         Raises:
-            CapscoreError: no span keeps that share.
+            CapscoreError: no curve keeps that share.
         """
         languages = np.array([sample.language for sample in self.samples])
         groups = [self.right & (languages == language) for language in np.unique(languages)]
@@ -83,25 +83,23 @@ class GateCheck:
         # strong noise alone: what should be taken in part says nothing on where to begin
         strong = np.array([sample.taken > 0.8 for sample in self.samples])
         best, found = np.inf, None
-        for lowest in _LOWEST:
-            for highest in _HIGHEST:
-                if highest < lowest + 0.1:
-                    continue
-                kept = spanned(openness, (lowest, highest))
+        for reach in _REACHES:
+            for power in _POWERS:
+                kept = curved(openness, (reach, power))
                 if min(kept[group].mean() for group in groups) < keep_right:
                     continue
                 left = float(kept[strong].mean())
                 if left < best:
-                    best, found = left, (float(lowest), float(highest))
+                    best, found = left, (float(reach), power)
         if found is None:
             raise CapscoreError(
                 Setting("keep_right", keep_right),
-                ": with no span do right validation texts keep that share of their score; train longer",
+                ": with no curve do right validation texts keep that share of their score; train longer",
             )
         return found
 
 
-def spanned(openness: np.ndarray, span: tuple[float, float]) -> np.ndarray:
+def curved(openness: np.ndarray, curve: tuple[float, float]) -> np.ndarray:
     """1 − σ(noise) → the share that is kept, as `GatedSentenceEncoder.kept` has it."""
-    lowest, highest = span
-    return np.clip((openness - lowest) / (highest - lowest), 0, 1)
+    reach, power = curve
+    return np.minimum(openness / reach, 1.0) ** power

@@ -24,7 +24,7 @@ class GateSettings(LoopSettings):
         kind_weight, touched_weight: Weights of terms of the loss (`training.embedded.gate.loss`).
         validation_share: Share of the photos whose captions are kept for validation.
         validation_texts: Number of samples to measure on.
-        keep_right: Share of the score that right texts keep on average, in every style; the gate's span is
+        keep_right: Share of the score that right texts keep on average, in every style; the gate's curve is
             set so that they do.
         stored_dtype: Type of the numbers in the saved weights.
         name, license: For the card.
