@@ -29,6 +29,7 @@ import torch
 
 from capscore import load_backbone
 from capscore.backbones import tuned
+from capscore.backbones.noise_gate import NoiseGate
 from capscore.backbones.sentence_encoder import SentenceEncoderBackbone
 from capscore.errors import CapscoreError, Setting
 from capscore.files.whole_file import write_text
@@ -70,6 +71,8 @@ def train(settings: GateSettings, *, command: str = "") -> RunResult:
         torch.manual_seed(settings.seed)
         backbone.add_network_parts(settings.parts)
     network = backbone.text_network()
+    if settings.start is not None:
+        network.gate.load_state_dict(_trained_gate(settings).state_dict())
     network.turn_to(null_direction(backbone, _sampled(training)))
 
     def drawn(texts: Sequence[MarkedText], steps: int, seed: int) -> SampleBatches:
@@ -145,6 +148,16 @@ def split_texts(settings: GateSettings) -> tuple[list[MarkedText], list[MarkedTe
             "of each"
         )
     return training, validation, digest.hexdigest()[:16]
+
+
+def _trained_gate(settings: GateSettings) -> NoiseGate:
+    """The gate of `start`."""
+    backbone = load_backbone(settings.start, device=device(), dtype="float32")
+    if not isinstance(backbone, SentenceEncoderBackbone) or backbone.network_parts() != settings.parts:
+        raise CapscoreError(
+            Setting("start", settings.start), f": expected weights with a gate of the size {settings.gate}"
+        )
+    return backbone.text_network().gate
 
 
 def _sampled(texts: Sequence[MarkedText]) -> list[str]:

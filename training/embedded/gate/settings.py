@@ -21,6 +21,8 @@ class GateSettings(LoopSettings):
         sources: Weight of each caption of a data set, as name:number; 1 for those not named.
         steps: Steps of the run.
         gate: Width, layers and heads of the gate.
+        start: Folder of weights by this recipe, with a gate of the same size, to train on; None for a gate
+            that knows nothing.
         kind_weight, touched_weight: Weights of terms of the loss (`training.embedded.gate.loss`).
         validation_share: Share of the photos whose captions are kept for validation.
         validation_texts: Number of samples to measure on.
@@ -36,6 +38,7 @@ class GateSettings(LoopSettings):
     sources: list[str] = field(default_factory=list)
     steps: int = 1000
     gate: list[int] = field(default_factory=lambda: [192, 4, 4])
+    start: str | None = None
     kind_weight: float = 0.3
     touched_weight: float = 0.5
     validation_share: float = 0.01
