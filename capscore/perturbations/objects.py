@@ -192,16 +192,27 @@ def exchange_objects(
     >>> exchange_objects("a cat and a dog", [(2, 5), (12, 15)], random.Random(0))
     'a dog and a cat'
     """
+    texts = exchanged_texts(caption, places, chance, order)
+    out, last = [], 0
+    for (start, end), text in zip(places, texts, strict=True):
+        out += [caption[last:start], text]
+        last = end
+    return "".join(out) + caption[last:]
+
+
+def exchanged_texts(
+    caption: str, places: list[tuple[int, int]], chance: random.Random, order: str = "published"
+) -> list[str]:
+    """The new text of each place, as `exchange_objects` writes them.
+
+    >>> exchanged_texts("a cat and a dog", [(2, 5), (12, 15)], random.Random(0))
+    ['dog', 'cat']
+    """
     texts = [caption[start:end] for start, end in places]
     names = [_folded(text) for text in texts]
     if len(set(names)) < 2:
-        return caption
-    sources = _ORDERED[order](names, chance)
-    out, last = [], 0
-    for (start, end), source in zip(places, sources, strict=True):
-        out += [caption[last:start], texts[source]]
-        last = end
-    return "".join(out) + caption[last:]
+        return texts
+    return [texts[source] for source in _ORDERED[order](names, chance)]
 
 
 def _shuffled(names: list[str], chance: random.Random) -> list[int]:

@@ -21,7 +21,7 @@ from ..text.checks import text_problem
 from ..text.languages import language_code
 from ..text.segmentation import has_spaces, segmenter_name
 from .objects import ORDERS, Object, exchange_objects, find_nouns, find_objects, noun_finder
-from .words_and_gaps import caption_random, weave, words_and_gaps
+from .words_and_gaps import caption_random, only_kept, weave, words_and_gaps
 
 __all__ = [
     "BLANKS",
@@ -165,7 +165,7 @@ def perturb(
                 kept = (
                     drawn if removal == "keep" or len(pieces) == 1 else [not is_drawn for is_drawn in drawn]
                 )
-                texts.append(_without_others(pieces, gaps, kept))
+                texts.append(only_kept(pieces, gaps, kept))
             else:
                 texts.append(weave(_written(pieces, drawn, kind, between), gaps))
     unchanged = np.array([a == b for a, b in zip(texts, captions, strict=True)], dtype=bool)
@@ -239,18 +239,6 @@ def _written(pieces: list[str], drawn: list[bool], kind: str, between: str) -> l
         piece if not is_drawn else MASK if kind == "masking" else f"{piece}{between}{piece}"
         for piece, is_drawn in zip(pieces, drawn, strict=True)
     ]
-
-
-def _without_others(pieces: list[str], gaps: list[str], kept: list[bool]) -> str:
-    """The kept words; of the white space between two of them, the first stretch."""
-    out, gap = [gaps[0]], None
-    for piece, is_kept, after in zip(pieces, kept, gaps[1:], strict=True):
-        if is_kept:
-            out += [piece] if gap is None else [gap, piece]
-            gap = after
-        elif gap is not None:
-            gap = gap or after
-    return "".join(out) + gaps[-1]
 
 
 def _jumbled(pieces: list[str], gaps: list[str], chance: random.Random) -> str:

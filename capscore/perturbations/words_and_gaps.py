@@ -59,6 +59,22 @@ def weave(pieces: Sequence[str], gaps: Sequence[str]) -> str:
     return "".join(part for pair in zip(gaps, [*pieces, ""], strict=True) for part in pair)
 
 
+def only_kept(pieces: Sequence[str], gaps: Sequence[str], kept: Sequence[bool]) -> str:
+    """The caption without the words that are not kept; of the white space between two that are, the first.
+
+    >>> only_kept(["a", "red", "dog"], ["", "  ", " ", ""], [True, False, True])
+    'a  dog'
+    """
+    out, gap = [gaps[0]], None
+    for piece, is_kept, after in zip(pieces, kept, gaps[1:], strict=True):
+        if is_kept:
+            out += [piece] if gap is None else [gap, piece]
+            gap = after
+        elif gap is not None:
+            gap = gap or after
+    return "".join(out) + gaps[-1]
+
+
 def placed_words(caption: str, code: str) -> list[tuple[int, int]]:
     """(start, end) of the words, without punctuation around them; words of punctuation alone are left out."""
     places, end = [], 0
