@@ -14,6 +14,7 @@ import numpy as np
 
 from .errors import MissingExtraError
 from .scorers.batches import BatchScorer, load_together
+from .scorers.score_file import column_types
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -72,13 +73,14 @@ class Score:
         )
 
     def __call__(self, batch: Mapping[str, Any]) -> dict[str, Any]:
-        """Add the scores to a batch of columns: float64, NaN where a row has none.
+        """Add the scores to a batch of columns: float64, NaN where a row has none; words as objects.
 
         Raises:
             InputError: A row cannot be scored and on_error="raise"; names it by its photo and caption.
         """
+        types = column_types(self._scorer.new_columns([*batch]))
         new = {
-            name: np.array(cells, dtype=object if name == "capscore_error" else np.float64)
+            name: np.array(cells, dtype=object if types[name] is str else np.float64)
             for name, cells in self._scorer.score(batch).items()
         }
         return {**batch, **new}

@@ -16,7 +16,7 @@ from capscore.errors import InputError, MissingExtraError
 from capscore.ray import Score
 
 from .photos import encode
-from .toy import BLUE, GREEN, RED, ColourBackbone
+from .toy import BLUE, GREEN, RED, ColourBackbone, JudgingColours
 
 ROOT = Path(__file__).parents[1]
 PIXELS = {"red": RED, "green": GREEN, "blue": BLUE}
@@ -61,6 +61,14 @@ def test_a_batch_gets_columns(tmp_path):
     np.testing.assert_allclose(found["ref_clip_score"], whole.scores, atol=1e-6)
     empty = score({name: values[:0] for name, values in batch_of(table).items()})
     assert len(empty["mcs"]) == 0
+
+
+@needs_ray
+def test_details_of_pr_mcs_are_columns(tmp_path):
+    found = Score("pr_mcs", backbone=JudgingColours(), cache=False)(batch_of(corpus(tmp_path / "corpus")))
+    # "red red" has four tokens, of which three differ
+    assert found["kept"].dtype == np.float64 and found["kept"][:2].tolist() == [0.75, 0.75]
+    assert found["kind"].dtype == object and found["kind"][:3].tolist() == ["none"] * 3
 
 
 @needs_ray

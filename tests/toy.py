@@ -79,6 +79,25 @@ class ColourBackbone(Backbone):
         )
 
 
+class JudgingColours(ColourBackbone):
+    """Colours with a gate that knows repetition: a text keeps the share of its tokens that differ.
+
+    Its embeddings are those of the colours, whatever it finds.
+    """
+
+    recipe = "pr_mcs"
+    kinds_of_noise = ("none", "repetition")
+
+    def __init__(self, fingerprint: str = "judging-colours-1"):
+        super().__init__(fingerprint=fingerprint)
+        self.judged_texts = 0
+
+    def encode_judged(self, ids):
+        self.judged_texts += len(ids)
+        kept = np.array([len(set(sequence)) / len(sequence) for sequence in ids], dtype=np.float32)
+        return self.encode_tokens(ids), np.stack([kept, kept, 1 - kept], axis=1)
+
+
 def _unit(rows: np.ndarray) -> np.ndarray:
     rows = np.where(rows.sum(axis=1, keepdims=True) > 0, rows, np.ones_like(rows))
     return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)

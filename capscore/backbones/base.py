@@ -159,6 +159,20 @@ class Backbone(ABC):
         Pads to the longest text of the batch wherever that does not change the numbers.
         """
 
+    @property
+    def kinds_of_noise(self) -> tuple[str, ...]:
+        """What a gate of the text tower can find in a text, "none" among it; () without a gate."""
+        return ()
+
+    def encode_judged(self, ids: Sequence[Sequence[int]]) -> tuple[np.ndarray, np.ndarray]:
+        """`encode_tokens`, and what the gate of the text tower says of each text.
+
+        Returns:
+            float32 (n, d), rows of unit length; and float32 (n, 1 + k), the share of its score that a text
+            keeps, then the probability of each of the k `kinds_of_noise`; (n, 0) without a gate.
+        """
+        return self.encode_tokens(ids), np.zeros((len(ids), 0), np.float32)
+
     def piece_spans(self, texts: Sequence[str]) -> list[list[tuple[int, int, int]]]:
         """The tokens that the text tower reads from each text, and their places in the text.
 

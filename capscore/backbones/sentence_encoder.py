@@ -16,10 +16,10 @@ from torch.nn import functional as F
 
 from ..errors import CapscoreError
 from .base import Tokens, TrainableBackbone, pad_batch
-from .judgement import Judgement
-from .noise_gate import FOUND, GatedSentenceEncoder, GateLogits, gated, turned_away
-from .sentence_cuts import sentence_cuts
-from .use_package import END, START, PieceTokenizer
+from .judgement import Judgement, judgements, verdict_width
+from .noise_gate import FOUND, GatedSentenceEncoder, gated, turned_away
+from .text_parts import text_parts
+from .use_package import END, PieceTokenizer
 from .use_text import DIM, LANGUAGES, UniversalSentenceEncoder
 
 # The network has no limit of its own; this one bounds the memory that a very long text takes.
@@ -62,14 +62,17 @@ class SentenceEncoderBackbone(TrainableBackbone):
         """The text network, if it has a gate."""
         return self.text if isinstance(self.text, GatedSentenceEncoder) else None
 
+    @property
+    def kinds_of_noise(self) -> tuple[str, ...]:
+        return () if self.noise_gate is None else FOUND
+
     def embed_tokens(self, ids: Sequence[Sequence[int]]) -> torch.Tensor:
-        if not len(ids):
-            return torch.zeros(0, self.dim, device=self.device)
-        rows = self.placed(self.encoder_rows(ids))
-        if self.noise_gate is None:
-            return rows
-        kept, _ = self._judged(ids)
-        return turned_away(rows, kept, self.noise_gate.away.to(rows.dtype))
+        return self._embed_judged(ids)[0]
+
+    def encode_judged(self, ids: Sequence[Sequence[int]]) -> tuple[np.ndarray, np.ndarray]:
+        with torch.inference_mode():
+            rows, verdicts = self._embed_judged(ids)
+            return rows.cpu().numpy(), verdicts.cpu().numpy()
 
     def encoder_rows(self, ids: Sequence[Sequence[int]]) -> torch.Tensor:
         """A batch of `Tokens.ids` → the encoder's rows (n, 512), which `placed` takes."""
@@ -77,59 +80,56 @@ class SentenceEncoderBackbone(TrainableBackbone):
 
     def judge(self, texts: Sequence[str]) -> list[Judgement] | None:
         """The gate's verdict on n texts; None without a gate. Texts are read as by `tokenize`."""
-        if self.noise_gate is None:
+        gate = self.noise_gate
+        if gate is None:
             return None
         if not len(texts):
             return []
+        parts = text_parts(self.tokenize(texts).ids, self.tokenizer.pieces)
         with torch.inference_mode():
-            kept, kinds = self._judged(self.tokenize(texts).ids)
-        return [
-            Judgement(share, dict(zip(FOUND, row, strict=True)))
-            for share, row in zip(kept.tolist(), kinds.tolist(), strict=True)
-        ]
+            _, verdicts = self._read(gate, parts.ids)
+            return judgements(parts.joined(verdicts).cpu().numpy(), FOUND)
 
-    def _judged(self, ids: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Token ids of n texts → kept shares (n,), and probabilities (n, 6) of what was found."""
+    def _embed_judged(self, ids: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
+        """Token ids of n texts → unit rows (n, 512), and verdicts (n, 7); (n, 0) without a gate."""
         gate = self.noise_gate
-        assert gate is not None
-        parts: list[Sequence[int]] = []
-        owners: list[int] = []
-        for row, sequence in enumerate(ids):
-            for part in self.sentences_of(sequence):
-                parts.append(part)
-                owners.append(row)
-        order = sorted(range(len(parts)), key=lambda number: len(parts[number]))
-        found: list[GateLogits] = [
-            gate.read(*self._padded([parts[number] for number in order[start : start + _AT_ONCE]]))
-            for start in range(0, len(order), _AT_ONCE)
-        ]
-        back = torch.empty(len(order), dtype=torch.long, device=self.device)
-        back[torch.tensor(order, device=self.device)] = torch.arange(len(order), device=self.device)
-        kept = gate.kept(torch.cat([part.noise for part in found])[back])
-        kinds = torch.cat([part.kinds.float() for part in found])[back].softmax(dim=-1)
-        if len(parts) == len(ids):
-            return kept, kinds
-        # a text is the mean of its sentences by their lengths; what is wrong with it is what is wrong with
-        # those that lose something
-        own = torch.tensor(owners, device=self.device)
-        lengths = torch.tensor([float(len(part) - 2) for part in parts], device=self.device)
-        totals = torch.zeros(len(ids), device=self.device).index_add(0, own, lengths)
-        shares = lengths / totals[own]
-        whole = torch.zeros(len(ids), device=self.device).index_add(0, own, shares * kept)
-        weights = shares * (1 - kept) + 1e-6 * shares
-        of_row = torch.zeros(len(ids), device=self.device).index_add(0, own, weights)
-        mixed = (weights / of_row[own]).unsqueeze(-1) * kinds
-        return whole.clamp(0, 1), torch.zeros(len(ids), kinds.shape[1], device=self.device).index_add(
-            0, own, mixed
-        )
+        if gate is None or not len(ids):
+            none = torch.zeros(len(ids), verdict_width(self.kinds_of_noise), device=self.device)
+            if not len(ids):
+                return torch.zeros(0, self.dim, device=self.device), none
+            return self.placed(self.encoder_rows(ids)), none
+        parts = text_parts(ids, self.tokenizer.pieces)
+        # a text of one part has the part's row; that of another comes from all of it at once
+        rows, verdicts = self._read(gate, parts.ids)
+        if not parts.in_one:
+            cut = parts.cut
+            rows = rows[parts.first].index_copy(
+                0, torch.tensor(cut, device=rows.device), self.encoder_rows([ids[text] for text in cut])
+            )
+            verdicts = parts.joined(verdicts)
+        placed = self.placed(rows)
+        return turned_away(placed, verdicts[:, 0], gate.away.to(placed.dtype)), verdicts
 
-    def sentences_of(self, ids: Sequence[int]) -> list[Sequence[int]]:
-        """Token ids of a text → those of each of its parts, with start and end (`sentence_cuts`)."""
-        inner = ids[1:-1]
-        cuts = sentence_cuts(self.tokenizer.pieces(inner))
-        if len(cuts) == 1:
-            return [ids]
-        return [[START, *inner[start:stop], END] for start, stop in zip([0, *cuts], cuts, strict=False)]
+    def _read(
+        self, gate: GatedSentenceEncoder, parts: Sequence[Sequence[int]]
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Token ids of m texts of one part → the encoder's rows (m, 512) and verdicts (m, 7).
+
+        Encoder and gate share the tokens' features.
+        """
+        order = sorted(range(len(parts)), key=lambda number: len(parts[number]))
+        rows, verdicts = [], []
+        for start in range(0, len(order), _AT_ONCE):
+            ids, mask = self._padded([parts[number] for number in order[start : start + _AT_ONCE]])
+            tokens = gate.tokens(ids, mask)
+            found = gate.gate(tokens, ids, mask)
+            rows.append(gate.sentences(tokens, mask))
+            kinds = found.kinds.float().softmax(dim=-1)
+            verdicts.append(torch.cat([gate.kept(found.noise).unsqueeze(1), kinds], dim=1))
+        back = torch.empty(len(order), dtype=torch.long)
+        back[order] = torch.arange(len(order))
+        back = back.to(self.device)
+        return torch.cat(rows)[back], torch.cat(verdicts)[back]
 
     def _padded(self, ids: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
         batch, mask = pad_batch(ids, pad_id=0)

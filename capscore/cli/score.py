@@ -142,9 +142,9 @@ def _write_scores(
     from ..files.interrupts import before_the_end
     from ..files.row_source import CHUNK_ROWS
     from ..files.write import open_writer
+    from ..scorers.score_file import column_types
 
-    source = run.source
-    kinds = {name: float if metric else str for name, (metric, _) in columns.items()}
+    source, kinds = run.source, column_types(columns)
     writer = None
     if target is not None:
         writer = open_writer(target, source, kinds, rows_per_file=request.rows_per_file)
@@ -295,7 +295,12 @@ def show_score(request: ScoreRequest, result: ScoreResult | None) -> int | None:
 
 
 def _with_rows(result: ScoreResult) -> dict[str, Any]:
-    """The summary with a list per metric: the score of each row, null for a row without one."""
-    lists = {name: part.to_dict(per_row=True)["scores"] for name, part in result.scoring.scores().items()}
-    metrics = {name: {**means, "scores": lists[name]} for name, means in result.summary["metrics"].items()}
+    """The summary with lists per metric: scores, and details that are columns; null for a row without."""
+    from ..scorers import scorer_class
+
+    metrics = {}
+    for name, part in result.scoring.scores().items():
+        lists = part.to_dict(per_row=True)
+        shown = ("scores", *scorer_class(name).detail_columns)
+        metrics[name] = {**result.summary["metrics"][name], **{key: lists[key] for key in shown}}
     return {**result.summary, "metrics": metrics}

@@ -53,6 +53,7 @@ def write_scores(
                 row.references,
                 first.languages[number] or row.language,
                 row.name,
+                {_ONLY: "; ".join(told for part in scores.values() if (told := _found(part, number)))},
             )
             for number, row in found.items()
         }
@@ -71,6 +72,12 @@ def write_scores(
             for row, (line, message) in sorted(run.failures.items())
         ],
     )
+
+
+def _found(scores: Scores, row: int) -> str:
+    from ..show.found_noise import found_noise
+
+    return found_noise(scores.details[row]) if scores.details else ""
 
 
 def write_systems(

@@ -102,6 +102,7 @@ def _print_rows(
     from rich.text import Text
 
     from ..files.row_source import CHUNK_ROWS
+    from ..show.found_noise import found_noise
     from ..show.reported_rows import photo_name
 
     image, caption = run.names.image, run.names.candidate
@@ -114,10 +115,16 @@ def _print_rows(
     before = [*columns]
     texts = [[Text(visible(cell)) for cell in cells] for cells in zip(*columns.values(), strict=True)]
     if sum(max(len(name), 6) + 2 for name in scores) <= _MOST_WIDTH:
-        table = make_table(*before, numbers=(*scores, *(() if ranks is None else ("rank",))))
+        further: dict[str, list[str]] = {} if ranks is None else {"rank": ranks}
+        if len(scores) == 1:
+            (part,) = scores.values()
+            found = [found_noise(detail, sure=False) for detail in part.details or ()]
+            if any(found):
+                further["found"] = found
+        table = make_table(*before, numbers=(*scores, *further))
         for row, cells in enumerate(texts):
             numbers = [_number(part.scores[row]) for part in scores.values()]
-            table.add_row(*cells, *numbers, *(() if ranks is None else (ranks[row],)))
+            table.add_row(*cells, *numbers, *(own[row] for own in further.values()))
     else:  # too many for columns of their own
         table = make_table(*before, "metric", numbers=("score",))
         for row, cells in enumerate(texts):

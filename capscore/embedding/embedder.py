@@ -14,7 +14,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
@@ -22,6 +22,7 @@ import numpy as np
 import xxhash
 
 from ..backbones.base import Backbone, fingerprint_of
+from ..backbones.judgement import verdict_width
 from ..errors import CapscoreError, ImageError, InputError, Setting
 from ..files.interrupts import before_the_end
 from ..files.progress import progress_bar
@@ -68,6 +69,8 @@ class EmbeddedRows:
         keys: Content key of each row; "" where it failed.
         truncated: bool (u,), True where a text was cut to the context length.
         failures: Row → what was wrong with it.
+        verdicts: float32 (u, 1 + k), what the backbone's gate says of each distinct text, as
+            `Backbone.encode_judged` gives it; (u, 0) for images, and for a backbone without a gate.
     """
 
     matrix: np.ndarray
@@ -75,6 +78,7 @@ class EmbeddedRows:
     keys: list[str]
     truncated: np.ndarray
     failures: dict[int, ImageError]
+    verdicts: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), np.float32))
 
 
 @dataclass
@@ -134,30 +138,41 @@ class _Unread(NamedTuple):
 class _Distinct:
     """The distinct items of one call: one place each, filled from memory, from disk, or by the towers."""
 
-    def __init__(self, keys: Iterable[str], dim: int):
+    def __init__(self, keys: Iterable[str], dim: int, verdict: int = 0):
         self.place = {key: position for position, key in enumerate(dict.fromkeys(keys))}
         self.matrix = np.zeros((len(self.place), dim), np.float32)
         self.truncated = np.zeros(len(self.place), dtype=bool)
+        self.verdicts = np.zeros((len(self.place), verdict), np.float32)
         self.missing = set(self.place)
 
+    @property
+    def width(self) -> int:
+        """Length of a record."""
+        return self.matrix.shape[1] + 1 + self.verdicts.shape[1]
+
+    def take(self, places: Any, records: np.ndarray) -> None:
+        """A record is an embedding; after it, its `truncated` flag; and after that, the verdict on a text."""
+        dim = self.matrix.shape[1]
+        self.matrix[places] = records[..., :dim]
+        self.truncated[places] = records[..., dim] > 0.5
+        self.verdicts[places] = records[..., dim + 1 :]
+
     def fill(self, key: str, record: np.ndarray) -> None:
-        """A record is an embedding and, after it, its `truncated` flag."""
-        position = self.place[key]
-        self.matrix[position] = record[:-1]
-        self.truncated[position] = record[-1] > 0.5
+        """Take the record of one key, which is no longer missing."""
+        self.take(self.place[key], record)
         self.missing.discard(key)
 
     def rows(self, keys: list[str], failures: dict[int, ImageError]) -> EmbeddedRows:
-        place, matrix, truncated = self.place, self.matrix, self.truncated
+        place, matrix, truncated, verdicts = self.place, self.matrix, self.truncated, self.verdicts
         if self.missing:  # images that could not be decoded lose their places
             filled = [position for key, position in place.items() if key not in self.missing]
-            matrix, truncated = matrix[filled], truncated[filled]
+            matrix, truncated, verdicts = matrix[filled], truncated[filled], verdicts[filled]
             place = {key: new for new, key in enumerate(key for key in place if key not in self.missing)}
         if len(place) == len(keys):  # each key is there once, in the order of the rows
             index = np.arange(len(keys))
         else:
             index = np.fromiter((place.get(key, -1) for key in keys), np.int64, len(keys))
-        return EmbeddedRows(matrix, index, keys, truncated, failures)
+        return EmbeddedRows(matrix, index, keys, truncated, failures, verdicts)
 
 
 class Embedder:
@@ -321,7 +336,7 @@ class Embedder:
             for text in dict.fromkeys(texts)
         }
         with self._turn:
-            distinct = self._look_up(keys.values())
+            distinct = self._look_up(keys.values(), verdict_width(self.backbone.kinds_of_noise))
             if distinct.missing:
                 start = time.perf_counter()
                 missing = [text for text, key in keys.items() if key in distinct.missing]
@@ -612,15 +627,15 @@ class Embedder:
                 order = sorted(range(len(names)), key=lambda row: len(tokens.ids[row]))
                 for start in range(0, len(order), self.text_batch):
                     batch = order[start : start + self.text_batch]
-                    rows = self.backbone.encode_tokens([tokens.ids[row] for row in batch])
-                    write([names[row] for row in batch], rows, tokens.truncated[batch])
+                    rows, verdicts = self.backbone.encode_judged([tokens.ids[row] for row in batch])
+                    write([names[row] for row in batch], rows, tokens.truncated[batch], verdicts)
                     advance(len(batch))
 
     # ------------------------------------------------------------ memory, disk
 
-    def _look_up(self, keys: Iterable[str]) -> _Distinct:
-        """One place for each key, filled if memory or disk has the embedding."""
-        distinct = _Distinct(keys, self.backbone.dim)
+    def _look_up(self, keys: Iterable[str], verdict: int = 0) -> _Distinct:
+        """One place for each key, filled if memory or disk has its embedding and verdict of that length."""
+        distinct = _Distinct(keys, self.backbone.dim, verdict)
         for key in [key for key in distinct.place if key in self._memory]:
             self._memory.move_to_end(key)
             distinct.fill(key, self._memory[key])
@@ -637,15 +652,13 @@ class Embedder:
         kept: dict[str, np.ndarray] = {}
 
         def take(found: np.ndarray, records: np.ndarray) -> None:
-            here = places[found]
-            distinct.matrix[here] = records[:, :-1]
-            distinct.truncated[here] = records[:, -1] > 0.5
+            distinct.take(places[found], records)
             if remembers:  # copies, because a view would keep its whole group in memory
                 kept.update(
                     (asked[row], record.copy()) for row, record in zip(found.tolist(), records, strict=True)
                 )
 
-        found = cache.visit(self.fingerprint, self.backbone.dim + 1, asked, take)
+        found = cache.visit(self.fingerprint, distinct.width, asked, take)
         if found.all():
             distinct.missing.clear()
         else:
@@ -673,9 +686,15 @@ class Embedder:
                 )
             waiting.clear()
 
-        def write(keys: list[str], rows: np.ndarray, truncated: np.ndarray | None) -> None:
+        def write(
+            keys: list[str],
+            rows: np.ndarray,
+            truncated: np.ndarray | None,
+            verdicts: np.ndarray | None = None,
+        ) -> None:
             flags = np.zeros(len(keys)) if truncated is None else truncated
-            fresh = np.column_stack([rows, flags]).astype(np.float32)
+            told = () if verdicts is None else (verdicts,)
+            fresh = np.column_stack([rows, flags, *told]).astype(np.float32)
             bad = ~np.isfinite(fresh).all(axis=1)
             if bad.any():
                 half = self.backbone.dtype != "float32"

@@ -71,6 +71,10 @@ class BackboneScorer(Scorer):
         "image_cosine" compares candidate and image, "text_cosine" candidate and best reference.
         """
 
+    def text_values(self, verdicts: np.ndarray) -> dict[str, np.ndarray]:
+        """What the backbone's gate says of n candidates (`EmbeddedRows.verdicts`) → further `value_names`."""
+        return {}
+
     def finish(self, rows: PreparedRows) -> Scores:
         return self._combined(rows, {}, {})
 
@@ -121,7 +125,7 @@ class BackboneScorer(Scorer):
         embedded = self.embedder.texts(texts, prefix=self.prefix)
         n_kept = int(kept.sum())
         candidates = embedded.index[:n_kept]
-        values = {}
+        values = self.text_values(embedded.verdicts[candidates])
         if self.needs_images:
             values["image_cosine"] = row_cosines(
                 images.matrix, images.index[kept], embedded.matrix, candidates

@@ -37,7 +37,7 @@ class Scores:
         corpus: Numbers of all rows together that are not means of rows, such as "corpus_bleu_4"; NaN if no
             row was scored.
         details: Per row, a dict ready for JSON with the keys `detail_names`, or None where the row failed.
-            None for a metric without details.
+            None for a metric without details, or a backbone that gives none.
         detail_names: Keys of the details.
     """
 
@@ -164,12 +164,13 @@ class Scores:
         if not (self.per_row if per_row is None else per_row):
             return summary
         signature = summary.pop("signature")
+        details = self.details or [None] * len(self)
         return {
             **summary,
             "scores": [_plain(score) for score in self.scores],
             **{name: [_plain(value) for value in values] for name, values in self.components.items()},
             **{
-                name: [None if detail is None else detail[name] for detail in self.details or ()]
+                name: [None if detail is None else detail[name] for detail in details]
                 for name in self.detail_names
             },
             "failures": [{"row": row, "error": error} for row, error in sorted(self.failures.items())],
@@ -296,6 +297,7 @@ class Scorer(ABC):
         splits_texts: Whether the metric splits texts into words, by their language.
         waits: Whether all rows must be finished together; with other metrics they can be finished in pieces.
         detail_names: Keys of `Scores.details`; () for a metric without details.
+        detail_columns: Those of the details that are columns of a result too, float or str.
         extra_columns: Further columns that rows may have.
         reported: Further lines in a benchmark's table: name → component.
     """
@@ -308,6 +310,7 @@ class Scorer(ABC):
     splits_texts: ClassVar[bool] = False
     waits: ClassVar[bool] = False
     detail_names: ClassVar[tuple[str, ...]] = ()
+    detail_columns: ClassVar[Mapping[str, type]] = {}
     extra_columns: ClassVar[tuple[ExtraColumn, ...]] = ()
     reported: ClassVar[dict[str, str]] = {}
 

@@ -32,7 +32,8 @@ def result_columns(
 ) -> dict[str, tuple[str, str]]:
     """The new columns: name → (metric, component), with "" as the component for the score itself.
 
-    A component whose name is taken gets its metric's name before it. With on_error="skip" the last column is
+    Details that are numbers or words (`Scorer.detail_columns`) are components here. A component whose name
+    is taken gets its metric's name before it. With on_error="skip" the last column is
     `capscore_error`, whether or not a row fails: the columns of a result are known beforehand.
 
     >>> list(result_columns(["clip_score", "ref_clip_score"], ["caption"], on_error="raise"))
@@ -43,12 +44,27 @@ def result_columns(
     columns: dict[str, tuple[str, str]] = {}
     for metric in metrics:
         columns[metric] = (metric, "")
-        for component in scorer_class(metric).component_names:
+        kind = scorer_class(metric)
+        for component in (*kind.component_names, *kind.detail_columns):
             taken = {*metrics, *inputs, *columns}
             columns[f"{metric}_{component}" if component in taken else component] = (metric, component)
     if on_error == "skip":
         columns[ERROR_COLUMN] = ("", "")
     return columns
+
+
+def column_types(columns: Mapping[str, tuple[str, str]]) -> dict[str, type]:
+    """New columns, as `result_columns` gave them → what their cells are: float or str.
+
+    >>> column_types({"mcs": ("mcs", ""), "kind": ("pr_mcs", "kind"), "capscore_error": ("", "")})
+    {'mcs': <class 'float'>, 'kind': <class 'str'>, 'capscore_error': <class 'str'>}
+    """
+    from . import scorer_class
+
+    return {
+        name: scorer_class(metric).detail_columns.get(component, float) if metric else str
+        for name, (metric, component) in columns.items()
+    }
 
 
 def load_scorers(
@@ -378,6 +394,10 @@ def column_values(
             values[name] = errors
             continue
         part = scores[metric]
+        if component and component not in part.components:
+            details = (part.details or [None] * len(part))[first : first + len(errors)]
+            values[name] = [None if detail is None else detail[component] for detail in details]
+            continue
         numbers = part.components[component] if component else part.scores
         here = numbers[first : first + len(errors)].tolist()
         values[name] = [None if math.isnan(number) else number for number in here]

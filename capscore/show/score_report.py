@@ -53,6 +53,7 @@ class ReportedRow:
         references: Reference captions.
         language: BCP 47 tag, "" if not known.
         name: Name of the photo; "" without one.
+        found: System → what a metric says of its caption in words, such as "12 % kept: repetition".
     """
 
     place: str
@@ -61,6 +62,7 @@ class ReportedRow:
     references: Sequence[str] = ()
     language: str = ""
     name: str = ""
+    found: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import capscore
 from capscore.errors import RecipeWarning
 from capscore.perturbations.published import KINDS, perturb
 
-from ..toy import RED, ColourBackbone
+from ..toy import GREEN, RED, ColourBackbone, JudgingColours
 
 CAPTIONS = {
     "en": ("A tabby cat with green eyes and long white whiskers looks to the side.",
@@ -88,3 +88,27 @@ def test_the_formula_is_that_of_mcs(load, embedded_pr_mcs, cat):
     image = embedded_pr_mcs.encode_images([capscore.load_image(cat)])[0].astype(np.float64)
     cosines = embedded_pr_mcs.encode_texts(texts).astype(np.float64) @ image
     np.testing.assert_allclose(result["scores"], embedded_pr_mcs.w * np.maximum(cosines, 0), atol=1e-5)
+
+
+def test_details_come_with_the_scores(load, tmp_path):
+    module = load("pr_mcs", backbone=JudgingColours())
+    module.add(prediction="red red red", image=RED)
+    module.add_batch(predictions=["red green", "red"], images=[GREEN, tmp_path / "none.png"], on_error="skip")
+    result = module.compute()
+    assert result["kept"] == [pytest.approx(0.6), 1.0, None]
+    assert result["lost"] == [pytest.approx(0.4), 0.0, None]
+    assert result["kind"] == ["none", "none", None]
+    assert result["p_kind"] == [pytest.approx(0.6), 1.0, None]
+    assert "kept" not in module.compute(predictions=["red"], images=[RED], per_row=False)
+
+
+def test_a_backbone_without_a_gate_has_no_details(load):
+    result = load("pr_mcs").compute(predictions=["red", "red red"], images=[RED, RED])
+    assert [result[name] for name in ("kept", "lost", "kind", "p_kind")] == [[None, None]] * 4
+
+
+def test_the_gate_says_what_it_found(load, embedded_pr_mcs, cat):
+    captions = ["a dog runs on the beach", "a a a dog dog runs runs runs on on the the"]
+    result = load("pr_mcs", backbone=embedded_pr_mcs).compute(predictions=captions, images=[cat] * 2)
+    assert result["kept"][0] > 0.9 and result["kept"][1] < 0.3
+    assert result["kind"] == ["none", "repetition"] and min(result["p_kind"]) > 0.5
