@@ -165,7 +165,6 @@ class Gated(UniversalSentenceEncoder):
         self.load_state_dict(text.state_dict())
         self.project_norm.eps, self.token_norm.eps = text.project_norm.eps, text.token_norm.eps
         self.parts = parts
-        self.register_buffer("centre", torch.zeros(512))  # the backbone writes its own there
         self.gate = nn.Linear(512, parts["width"], dtype=torch.float64)
         nn.init.zeros_(self.gate.weight)
         nn.init.zeros_(self.gate.bias)

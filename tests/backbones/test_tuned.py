@@ -421,7 +421,7 @@ def test_parts_come_back(gates, tmp_path):
     save = {"base": load("embedded"), "base_spec": "embedded", "recipe": "gate"}
     # the new tensors are written even where they are as they came, since nothing else says what they are
     save_tuned(trained, tmp_path / "untrained", **save)
-    assert sorted(load_file(tmp_path / "untrained" / WEIGHTS)) == ["centre", "gate.bias", "gate.weight"]
+    assert sorted(load_file(tmp_path / "untrained" / WEIGHTS)) == ["gate.bias", "gate.weight"]
     step(trained)
     save_tuned(trained, tmp_path / "out", **save)
     assert json.loads((tmp_path / "out" / MARKER).read_text())["parts"] == {"width": 3}
