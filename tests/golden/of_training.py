@@ -30,6 +30,7 @@ MODULES = {
     "embedded_captions": "training.embedded.captions",
     "embedded_infometic": "training.embedded.infometic",
     "embedded_eye": "training.embedded.eye.settings",
+    "embedded_gate": "training.embedded.gate.settings",
     "caption_grammar": "training.embedded.caption_grammar",
     "word_pollution": "training.data.word_pollution",
     "triples": "training.data.triples",
@@ -42,7 +43,7 @@ CONFIGS = ROOT / "training" / "configs"
 RECIPES = {
     "embedded_eye": "embedded_eye",
     "embedded_infometic": "infometic",
-    "embedded_pr_mcs": "pr_mcs",
+    "embedded_pr_mcs": "embedded_gate",
     "embedded_rated": "human_ratings",
     "infometic": "infometic",
     "pr_mcs": "pr_mcs",
@@ -59,10 +60,10 @@ SETTINGS = {
     "human_ratings": "Settings",
     "translate": "Settings",
     "grid": "GridSettings",
-    "threshold": "Settings",
     "embedded_captions": "Settings",
     "embedded_infometic": "Settings",
     "embedded_eye": "EyeSettings",
+    "embedded_gate": "GateSettings",
 }
 
 
