@@ -42,6 +42,8 @@ from .terminal import SKIPPED, UsageError, as_usage, check_result_file, print_js
 if TYPE_CHECKING:
     from ..benchmark import BenchmarkRun
     from ..benchmark.robustness import CaptionSet, RobustnessOptions, RobustnessRun
+    from ..benchmark.robustness.alarms import AlarmsRun
+    from ..benchmark.robustness.degrees import DegreesRun
     from ..embedding.embedder import Embedder
     from ..scorers.backbone_scorer import BackboneScorer
 
@@ -59,6 +61,11 @@ A metric may name its backbone: [bold]--metric mcs@embedded --metric pr_mcs@FOLD
 [bold]Without photos[/], --stand-in lets a text stand for each photo: an English caption of it (from the
 benchmark's English configuration, or the column stand_in of the file), embedded by the backbone that the
 metric's own was fine-tuned from.
+
+[bold]--styles[/] counts false alarms: right captions, written in other styles by rule (lower case, capitals,
+noun phrases, paragraphs, …), that score below half of what a plain metric gives them; that is --against, by
+default MCS on the backbone that the metric's own was fine-tuned from. [bold]--degrees[/] perturbs 10 to 80
+percent of the words and shows how the score falls with them.
 
 [bold]Exit codes[/]: 0 measured; 1 failed; 2 wrong usage; 3 a perturbation or an agreement could not be
 measured, the rest was; 130 interrupted.
@@ -90,6 +97,11 @@ class RobustnessRequest:
     sample: Annotated[int | None, option("Most captions per language.", min=1)] = None
     stand_in: Annotated[bool, option("Open no photos: a text stands for each.", "--stand-in")] = False
     partial: Partial = False
+    styles: Annotated[bool, option("Count false alarms on right captions, by style.", "--styles")] = False
+    against: Annotated[
+        str | None, option("Plain metric for --styles. Default: mcs.", metavar="METRIC[@BACKBONE]")
+    ] = None
+    degrees: Annotated[bool, option("Show how scores fall by degree of noise.", "--degrees")] = False
     agreement: Annotated[
         list[str] | None, option("Ratings: BENCHMARK\\[/CONFIG]=FOLDER; repeatable.", metavar="RATINGS")
     ] = None
@@ -137,6 +149,8 @@ class RobustnessRequest:
         of_file = (self.beside, self.image_column, self.candidate_column, self.language_column)
         if self.captions is None and any(of_file):
             raise UsageError("--beside and names of columns belong to --captions")
+        if self.against is not None and not self.styles:
+            raise UsageError("--against belongs to --styles")
 
     def check_files(self) -> None:
         """Check that all results can be written."""
@@ -153,6 +167,7 @@ class _Plan:
         languages: Languages to measure; None for all.
         options: Options of the protocol.
         towers: Name in the table → metric and backbone.
+        against: Name in the table → metric and backbone that its false alarms are counted against.
         ratings: Benchmarks of ratings to agree with.
         targets: Benchmarks of captions.
     """
@@ -160,6 +175,7 @@ class _Plan:
     languages: list[str] | None
     options: RobustnessOptions
     towers: dict[str, tuple[str, str]]
+    against: dict[str, tuple[str, str]]
     ratings: list[Target]
     targets: list[Target]
 
@@ -171,11 +187,15 @@ class RobustnessResult:
     Attributes:
         runs: One run per benchmark and language.
         agreed: One run per benchmark of ratings.
+        alarms: False alarms, one run per set of captions; none without --styles.
+        curves: Curves by degree, one run per set of captions; none without --degrees.
         document: All results, ready for JSON.
     """
 
     runs: list[RobustnessRun]
     agreed: list[BenchmarkRun]
+    alarms: list[AlarmsRun]
+    curves: list[DegreesRun]
     document: dict[str, Any]
 
     @property
@@ -191,7 +211,16 @@ class RobustnessResult:
             for run in self.agreed
             for name, reason in run.skipped.items()
         ]
-        return kinds + metrics
+        restyled = [
+            f"{captions.data} ({captions.language}): {name} was not measured. {reason}"
+            for captions, skipped in (
+                *((run.captions, run.skipped) for run in self.alarms),
+                *((run.captions, run.skipped) for run in self.curves),
+            )
+            for name, reason in skipped.items()
+            if not any(run.captions is captions and name in run.skipped for run in self.runs)
+        ]
+        return kinds + restyled + metrics
 
 
 def run_robustness_command(request: RobustnessRequest) -> RobustnessResult:
@@ -218,23 +247,34 @@ def run_robustness_command(request: RobustnessRequest) -> RobustnessResult:
         from ..benchmark.robustness.stand_in import plain_backbone
 
         plain = {label: embedder(plain_backbone(spec)) for label, (_, spec) in plan.towers.items()}
-    runs = []
+    runs, alarms, curves = [], [], []
     for one in sets:
         tell(f"{one.data} ({one.language}): {len(one):,} captions")
         runs.append(run_robustness(one, scorers, plan.options, plain_embedders=plain))
+        if request.styles:
+            tell(f"{one.data} ({one.language}): in other styles")
+            alarms.append(_count_alarms(one, plan, scorers, plain, embedder))
+        if request.degrees:
+            tell(f"{one.data} ({one.language}): by degree")
+            curves.append(_follow_degrees(one, plan, scorers, plain))
     agreed = [_agree(target, scorers, plain, plan.options, request.partial, tell) for target in plan.ratings]
-    document = {
+    document: dict[str, Any] = {
         "runs": [run.to_dict() for run in runs],
         "averages": averages_dict(groups(runs)),
         "agreement": [run.to_dict() for run in agreed],
     }
-    result = RobustnessResult(runs, agreed, document)
+    if request.styles:
+        document["styles"] = [run.to_dict() for run in alarms]
+    if request.degrees:
+        document["degrees"] = [run.to_dict() for run in curves]
+    result = RobustnessResult(runs, agreed, alarms, curves, document)
     _write(request, result)
     return result
 
 
 def _plan(request: RobustnessRequest) -> _Plan:
     from ..benchmark.robustness import RobustnessOptions
+    from ..perturbations.published import KINDS
 
     with as_usage():
         languages = _codes(request.languages)
@@ -250,6 +290,7 @@ def _plan(request: RobustnessRequest) -> _Plan:
             confidence=request.confidence,
         )
         towers = _towers(request.metric or [], request.backbone or [None])
+        against = _against(request.against, towers)
         ratings = [_ratings(given) for given in request.agreement or []]
         data = request.data or []
         if request.config or not languages:
@@ -261,7 +302,9 @@ def _plan(request: RobustnessRequest) -> _Plan:
         raise UsageError("there is nothing to measure: give --metric")
     if not options.kinds:
         raise UsageError("--kinds: expected paper, unseen, all, or names such as jumble,typos")
-    return _Plan(languages, options, towers, ratings, targets)
+    if request.degrees and not options.paper_kinds:
+        raise UsageError(f"--degrees: expected one of the kinds {', '.join(KINDS)} among --kinds")
+    return _Plan(languages, options, towers, against, ratings, targets)
 
 
 def _codes(languages: str | None) -> list[str] | None:
@@ -288,6 +331,46 @@ def _towers(metrics: Sequence[str], backbones: Sequence[str | None]) -> dict[str
             label = metric if sign or len(backbones) == 1 else f"{slug}@{name}"
             towers[label] = (slug, name)
     return towers
+
+
+def _against(given: str | None, towers: Mapping[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
+    """Name in the table → the plain metric and its backbone."""
+    from ..benchmark.robustness.run import check_metrics
+    from ..scorers import scorer_class
+
+    slug, _, spec = (given or "mcs").partition("@")
+    check_metrics({slug: scorer_class(slug)})
+    return {label: (slug, spec) for label in towers}
+
+
+def _count_alarms(
+    one: CaptionSet,
+    plan: _Plan,
+    scorers: Mapping[str, BackboneScorer],
+    plain: Mapping[str, Embedder] | None,
+    embedder: Callable[[str], Embedder],
+) -> AlarmsRun:
+    from ..benchmark.robustness.alarms import run_alarms
+    from ..benchmark.robustness.stand_in import plain_backbone
+
+    metrics = {}
+    for label, scorer in scorers.items():
+        slug, spec = plan.against[label]
+        spec = spec or plain_backbone(plan.towers[label][1])
+        metrics[label] = (scorer, _scorer(slug, embedder(spec)), f"{slug}@{spec}")
+    return run_alarms(one, metrics, plain_embedders=plain)
+
+
+def _follow_degrees(
+    one: CaptionSet,
+    plan: _Plan,
+    scorers: Mapping[str, BackboneScorer],
+    plain: Mapping[str, Embedder] | None,
+) -> DegreesRun:
+    from ..benchmark.robustness.degrees import run_degrees
+
+    options = plan.options
+    return run_degrees(one, scorers, plain_embedders=plain, kinds=options.paper_kinds, seed=options.seed)
 
 
 def _scorer(slug: str, embedder: Embedder) -> BackboneScorer:
@@ -392,10 +475,15 @@ def _write(request: RobustnessRequest, result: RobustnessResult) -> None:
     if request.output is not None:
         write_text(request.output, f"{json.dumps(result.document, ensure_ascii=False, indent=2)}\n")
     if request.markdown is not None:
+        from ..show.alarms_table import alarms_markdown, curves_markdown
         from ..show.benchmark_table import to_markdown as agreement_markdown
         from ..show.robustness_table import to_markdown
 
         whole = to_markdown(result.runs)
+        if result.alarms:
+            whole += f"\n{alarms_markdown(result.alarms)}"
+        if result.curves:
+            whole += f"\n{curves_markdown(result.curves)}"
         agreed = f"\n{agreement_markdown(result.agreed)}" if result.agreed else ""
         write_text(request.markdown, whole + agreed)
     if request.figure is not None or request.bars is not None:
@@ -409,6 +497,7 @@ def _write(request: RobustnessRequest, result: RobustnessResult) -> None:
 
 def show_robustness(request: RobustnessRequest, result: RobustnessResult) -> int | None:
     """Print the tables, or all results as JSON, and what could not be measured."""
+    from ..show.alarms_table import print_alarms, print_curves
     from ..show.benchmark_table import print_run
     from ..show.robustness_table import print_runs
 
@@ -417,6 +506,10 @@ def show_robustness(request: RobustnessRequest, result: RobustnessResult) -> int
     elif not request.quiet:
         console = make_console()
         print_runs(result.runs, console)
+        if result.alarms:
+            print_alarms(result.alarms, console)
+        if result.curves:
+            print_curves(result.curves, console)
         for run in result.agreed:
             print_run(run, console)
         print_written(console, request.output, request.markdown, request.figure, request.bars)

@@ -30,24 +30,13 @@ _LEGEND = (
 
 def print_runs(runs: Sequence[RobustnessRun], console: Console) -> None:
     """Print tables and remarks of all runs."""
-    from rich import box
-    from rich.cells import cell_len
-    from rich.table import Table
     from rich.text import Text
 
     def text(words: str, style: str = "") -> Text:
         return Text(printable(words, console.encoding), style=style)
 
     def show(headings: Sequence[str], rows: Sequence[Sequence[str]], left: int) -> None:
-        table = Table(box=box.SIMPLE_HEAD, padding=0, pad_edge=False, show_edge=False)
-        for number, heading in enumerate(headings):
-            table.add_column(text(heading), justify="left" if number < left else "right", no_wrap=True)
-        for row in rows:
-            table.add_row(*map(text, row))
-        # where the terminal is too narrow, lines are longer, so that no number is cut
-        widths = [max(map(cell_len, column)) for column in zip(headings, *rows, strict=True)]
-        table.width = sum(widths) + len(widths) - 1
-        console.print(table, soft_wrap=table.width > console.width)
+        print_table(console, headings, rows, left)
 
     for group in groups(runs):
         console.print(text(f"\n{heading(group)}", style="bold"))
@@ -69,6 +58,27 @@ def print_runs(runs: Sequence[RobustnessRun], console: Console) -> None:
             console.print(text(f"published {source}"), soft_wrap=False)
         for remark in remarks(group):
             console.print(text(remark), soft_wrap=False)
+
+
+def print_table(console: Console, headings: Sequence[str], rows: Sequence[Sequence[str]], left: int) -> None:
+    """Print rows below their headings, the first `left` columns on the left."""
+    from rich import box
+    from rich.cells import cell_len
+    from rich.table import Table
+    from rich.text import Text
+
+    def text(words: str) -> Text:
+        return Text(printable(words, console.encoding))
+
+    table = Table(box=box.SIMPLE_HEAD, padding=0, pad_edge=False, show_edge=False)
+    for number, heading in enumerate(headings):
+        table.add_column(text(heading), justify="left" if number < left else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(*map(text, row))
+    # where the terminal is too narrow, lines are longer, so that no number is cut
+    widths = [max(map(cell_len, column)) for column in zip(headings, *rows, strict=True)]
+    table.width = sum(widths) + len(widths) - 1
+    console.print(table, soft_wrap=table.width > console.width)
 
 
 def heading(group: Group) -> str:
@@ -104,9 +114,9 @@ def to_markdown(runs: Sequence[RobustnessRun]) -> str:
                 rows = [
                     (line.language, line.what, *line.cells) for line in lines(group, metric, unseen=unseen)
                 ]
-                parts += _table(columns, rows)
+                parts += markdown_table(columns, rows)
         parts.append("### Kept\n")
-        parts += _table(("language", *_KEPT[1:]), kept_lines(group))
+        parts += markdown_table(("language", *_KEPT[1:]), kept_lines(group))
         parts.append(f"{_LEGEND}\n")
         parts += [f"- published {source}" for source in sources(group)]
         parts += [
@@ -116,7 +126,8 @@ def to_markdown(runs: Sequence[RobustnessRun]) -> str:
     return "\n".join(parts).rstrip() + "\n"
 
 
-def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+def markdown_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Lines of a table, the first two columns on the left, and a blank line."""
     rule = "|".join(["---"] * 2 + ["---:"] * (len(columns) - 2))
     body = [f"| {' | '.join(row)} |" for row in rows]
     return [f"| {' | '.join(columns)} |", f"|{rule}|", *body, ""]

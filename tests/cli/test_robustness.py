@@ -102,6 +102,46 @@ def test_all_that_can_be_written(file, tmp_path):
     assert again.exit_code == 2 and "exists; --force overwrites it" in flat(again.stderr)
 
 
+def test_false_alarms_and_degrees_stand_beside_the_drops(file, tmp_path):
+    output, markdown = tmp_path / "r.json", tmp_path / "r.md"
+    arguments = ("-m", "mcs@one", "--captions", file, "--bootstrap", 0, "--styles", "--degrees")
+    result = run_command(*arguments, "--against", "mcs@two", "--output", output, "--markdown", markdown)
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    assert max(len(line) for line in lines if str(tmp_path) not in line) <= 80
+    assert "right captions in other styles, mcs@one" in lines and "by degree, mcs@one" in lines
+    document = json.loads(output.read_text())
+    assert [run["language"] for run in document["styles"]] == ["en", "de"]
+    (alarms,) = document["styles"][0]["results"]
+    assert alarms["against"] == "mcs@two"
+    assert alarms["styles"]["given"] == {"n": 2, "below_half": 0.0, "kept": 1.0, "not_scored": 0}
+    (curves,) = document["degrees"][1]["results"]
+    assert list(curves["kinds"]) == ["repetition", "removal", "masking", "jumble", "substitution"]
+    assert curves["kinds"]["masking"]["degrees"] == [0.1, 0.2, 0.4, 0.6, 0.8]
+    text = markdown.read_text()
+    assert "### Right captions in other styles, mcs@one" in text and "### By degree, mcs@one" in text
+    plain = run_command("-m", "mcs@one", "--captions", file, "--bootstrap", 0, "--json")
+    assert json.loads(plain.stdout).keys() == {"runs", "averages", "agreement"}
+
+
+def test_false_alarms_are_counted_against_the_backbone_that_a_metric_was_tuned_from(file, tmp_path, toys):
+    tuned = tmp_path / "tuned"
+    tuned.mkdir()
+    (tuned / "capscore_tuned.json").write_text('{"base": "plain"}')
+    result = run_command("-m", f"pr_mcs@{tuned}", "--captions", file, "--bootstrap", 0, "--styles", "--json")
+    assert result.exit_code == 0, result.output
+    (alarms,) = json.loads(result.stdout)["styles"][0]["results"]
+    assert alarms["against"] == "mcs@plain" and set(toys) == {str(tuned), "plain"}
+
+
+def test_a_style_without_a_tagger_is_told(tmp_path, file):
+    path = tmp_path / "sw.jsonl"
+    path.write_text('{"image": "r.png", "caption": "mbwa red anakimbia", "language": "sw"}\n')
+    result = run_command("-m", "mcs", "--captions", path, "--kinds", "jumble", "--styles", "-q")
+    assert result.exit_code == 3
+    assert "sw.jsonl (sw): nouns was not measured." in flat(result.stderr)
+
+
 def test_json_on_stdout_is_json(file):
     options = ("--kinds", "jumble,typos", "--languages", "de")
     result = run_command("-m", "mcs", "--captions", file, "--json", *options)
@@ -196,6 +236,9 @@ def test_a_kind_without_rules_is_told_and_the_rest_is_measured(tmp_path, file):
         (("-m", "mcs", "--beside", "xvnli"), "--beside xvnli: no figures of perturbations"),
         (("-m", "mcs", "--agreement", "flickr8k"), "--agreement flickr8k: expected BENCHMARK=FOLDER"),
         (("-m", "mcs", "--agreement", "flickr=x"), "there is no benchmark 'flickr'"),
+        (("-m", "mcs", "--against", "mcs"), "--against belongs to --styles"),
+        (("-m", "mcs", "--styles", "--against", "cider"), "cider compares captions with references"),
+        (("-m", "mcs", "--degrees", "--kinds", "typos"), "--degrees: expected one of the kinds repetition"),
         (("-m", "mcs", "--figure", "r.jpg"), "expected a name that ends in"),
         (("-m", "mcs", "--no-cache", "--cache-dir", "x"), "--no-cache and --cache-dir: give only one"),
         (("-m", "mcs", "--candidate-column", "capt"), "there is no such column"),

@@ -1,0 +1,104 @@
+"""False alarms and curves by degree: counted by hand, and of metrics that are known to be deaf or harsh."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.stats import spearmanr
+
+import capscore
+from capscore.benchmark.robustness.alarms import run_alarms
+from capscore.benchmark.robustness.degrees import curve, run_degrees
+from capscore.perturbations.by_degree import DEGREES, by_degree
+from capscore.perturbations.styles import STYLES, restyle
+
+from ...toy import ColourBackbone
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::capscore.TruncationWarning", "ignore::capscore.LanguageWarning"
+)
+
+
+class Harsh(ColourBackbone):
+    """Turns texts of up to two words to the colour that no photo here has."""
+
+    def encode_tokens(self, ids):
+        rows = super().encode_tokens(ids)
+        for row, sequence in enumerate(ids):
+            if len(sequence) < 5:
+                rows[row] = [0.1 * rows[row][0], 1, 0.1 * rows[row][2]]
+                rows[row] /= np.linalg.norm(rows[row])
+        return rows
+
+
+@pytest.fixture
+def harsh():
+    return capscore.load("mcs", backbone=Harsh(fingerprint="harsh"), cache=False)
+
+
+def test_who_is_turned_away(captions, scorer, harsh):
+    metrics = {"harsh": (harsh, scorer, "mcs@colours"), "mcs": (scorer, scorer, "mcs@colours")}
+    run = run_alarms(captions, metrics)
+    turned, same = run.results
+    assert (turned.metric, turned.against) == ("harsh", "mcs@colours")
+    assert run.skipped == {} and list(turned.styles) == list(STYLES)
+    for style, found in same.styles.items():
+        texts = restyle(captions.captions, style, "en", photos=captions.image_ids)
+        assert found.n + found.not_scored == len(texts.captions), style
+        if found.n:
+            assert found.below_half == 0 and found.kept == 1
+    # of the four captions only "blue sea" has two words
+    given = turned.styles["given"]
+    assert given.n == 4 and given.below_half == 0.25
+    plain, own = (
+        each.score(captions.captions, captions.images, language="en").scores for each in (scorer, harsh)
+    )
+    assert given.kept == pytest.approx(own.mean() / plain.mean()) and given.kept < 0.9
+    assert run.to_dict()["results"][0]["styles"]["given"]["below_half"] == 0.25
+
+
+def test_a_language_without_a_tagger_is_told(captions, scorer):
+    run = run_alarms(replace(captions, language="sw"), {"mcs": (scorer, scorer, "mcs")})
+    assert list(run.skipped) == ["nouns", "fragment"]
+    assert "word classes" in run.skipped["nouns"] and "given" in run.results[0].styles
+
+
+def test_texts_stand_for_photos(captions, scorer, harsh, plain):
+    texts = replace(captions, stand_ins=["red", "red", "blue", "blue"], images=[None] * 4)
+    run = run_alarms(texts, {"m": (harsh, scorer, "mcs")}, plain_embedders={"m": plain})
+    assert run.results[0].styles["given"].below_half == 0.25
+
+
+def test_a_curve_by_hand():
+    found = curve(
+        np.array([1.0, 2.0, 3.0]),
+        [np.array([0.9, 2.0, 3.0]), np.array([0.4, 1.2, 3.0])],
+        [np.array([0.1, 0.2, 0]), np.array([0.5, 0.4, 0])],
+        (0.1, 0.5),
+    )
+    assert found.n == 2, "the third caption is never touched"
+    np.testing.assert_allclose(found.drops, [2.9 / 3 - 1, 1.6 / 3 - 1])
+    np.testing.assert_allclose(found.touched, [0.15, 0.45])
+    assert found.of_means == pytest.approx(1)
+    by_hand = spearmanr([0.1, 0, 0.6, 0.4], [0.1, 0.2, 0.5, 0.4]).statistic
+    assert found.of_captions == pytest.approx(by_hand)
+
+
+def test_a_curve_of_captions_that_nothing_changes():
+    found = curve(np.ones(2), [np.ones(2)], [np.zeros(2)], (0.4,))
+    assert (found.n, found.drops, found.of_means, found.of_captions) == (0, (None,), None, None)
+
+
+def test_curves_of_a_metric(captions, scorer):
+    run = run_degrees(captions, {"mcs": scorer}, kinds=["masking", "jumble"], seed=2)
+    found = run.curves["mcs"]
+    assert list(found) == ["masking", "jumble"]
+    plain = scorer.score(captions.captions, captions.images, language="en").scores
+    for number, degree in enumerate(DEGREES):
+        noisy = by_degree(captions.captions, "masking", "en", degree=degree, seed=2)
+        scores = scorer.score(noisy.captions, captions.images, language="en").scores
+        assert found["masking"].drops[number] == pytest.approx(scores.mean() / plain.mean() - 1)
+        assert found["masking"].touched[number] == pytest.approx(noisy.touched.mean())
+    assert run.to_dict()["results"][0]["kinds"]["masking"]["n"] == 4
