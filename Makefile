@@ -91,8 +91,9 @@ train-embedded: $(VENV)/.installed ## train the PR-MCS weights: DATA=folder
 	$(BIN)/python -m training.embedded.package_texts --out $(TRAINING)/texts $(if $(PACKAGES),--from $(PACKAGES))
 	$(BIN)/python -m training.embedded.captions --data $(DATA) --texts $(TRAINING)/texts \
 		--out $(TRAINING)/captions.jsonl
-	$(BIN)/python -m training.pr_mcs --config training/configs/embedded_pr_mcs.yaml \
-		--data $(TRAINING)/captions.jsonl --out $(TRAINING)/embedded-pr-mcs
+	$(BIN)/python -m training.embedded.gate.texts --captions $(TRAINING)/captions.jsonl --out $(TRAINING)/marked.jsonl
+	$(BIN)/python -m training.embedded.gate --config training/configs/embedded_pr_mcs.yaml \
+		--texts $(TRAINING)/marked.jsonl --out $(TRAINING)/embedded-pr-mcs
 
 # Rows, features, training: $(1) are the settings, $(2) is the folder of the run.
 define train_eye

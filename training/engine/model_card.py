@@ -64,7 +64,7 @@ class ModelCard:
 
     Attributes:
         name: Name of the model ("pr-mcs-embedded").
-        recipe: "teacher_learning", "pr_mcs", "infometic" or "eye".
+        recipe: "teacher_learning", "pr_mcs", "noise_gate", "human_ratings", "infometic" or "eye".
         base: Backbone whose text tower was fine-tuned, encoder that the student started from, backbone
             whose embeddings the network reads, or networks that the eye started from.
         languages: Codes of the training languages.
@@ -173,6 +173,24 @@ _RECIPES = {
         ),
         cited=(_PR_MCS, _CLIP_SCORE),
         about_base="Fine-tuned from",
+    ),
+    "noise_gate": _Recipe(
+        metric="pr_mcs",
+        tags=("perturbation-robustness",),
+        what="A gate for PR-MCS, the perturbation-robust multilingual CLIPScore. It stands beside the text "
+        "encoder of its base, reads the caption and says how much of the score the caption keeps: all of it "
+        "if it is well-formed, less the more of its words are repeated, missing, masked, shuffled or swapped "
+        f"({_PAPER}, §3.2). Neither the encoder nor the image tower was changed. The paper has no gate.",
+        limits=(
+            "It was taught five kinds of damage. That it notices others, such as a wrong number or colour, "
+            "or a missing negation, does not follow.",
+            "It judges how a caption is written, never whether it is true of the photo: a sentence that "
+            "makes sense after its objects are swapped keeps its score.",
+            "A large drop for damaged captions is not agreement with people: look at both.",
+        ),
+        cited=(_PR_MCS, _CLIP_SCORE),
+        about_base="Stands beside the text encoder of",
+        thing="gate",
     ),
     "human_ratings": _Recipe(
         metric="mcs",

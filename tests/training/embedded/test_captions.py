@@ -596,6 +596,6 @@ def test_the_command_says_what_it_wrote(written, tmp_path, capsys):
         ]
     )
     said = capsys.readouterr().out.splitlines()
-    assert said[0].split() == "ja 24 24 xflickrco".split()
-    assert "fr        2  2 multi30k" in said
+    assert said[0].split() == "de 7 5 xflickrco, 2 multi30k".split()
+    assert "ja        6  6 xflickrco" in said
     assert (tmp_path / "captions.jsonl").is_file()

@@ -9,10 +9,6 @@ In: captions with their words (`training.embedded.gate.texts`) and a backbone. O
 `capscore.load("pr_mcs", backbone=folder)` takes, with a card, the log and the checkpoints of the run. Only
 the gate is trained: embeddings of right captions are those of the backbone. The same command continues an
 interrupted run.
-
-    python -m training.embedded.gate --gate runs/gate --base embedded --out runs/moved
-
-puts a gate that was trained before behind another backbone with the same text network, without training.
 """
 
 from __future__ import annotations
@@ -34,6 +30,7 @@ from capscore.backbones.sentence_encoder import SentenceEncoderBackbone
 from capscore.errors import CapscoreError, Setting
 from capscore.files.whole_file import write_text
 from training.embedded.gate.away import null_direction
+from training.embedded.gate.card import described, validation_results
 from training.embedded.gate.check import GateCheck, curved
 from training.embedded.gate.loss import GateLoss
 from training.embedded.gate.samples import Sample, SampleBatches
@@ -42,6 +39,7 @@ from training.embedded.gate.texts import MarkedText, read_texts
 from training.engine.config import main as run_as_command
 from training.engine.config import parse
 from training.engine.loop import RunResult, run
+from training.engine.model_card import write_card
 from training.engine.processes import device, is_main_process, say
 from training.engine.recipe import RESULT, own_settings, write_settings
 
@@ -108,11 +106,15 @@ def train(settings: GateSettings, *, command: str = "") -> RunResult:
         network.curve.copy_(torch.tensor(curve))
     numbers = check(network, curve)
     kept = curved(openness, curve)
+    styles, languages = check.by_group(kept, "style"), check.by_group(kept, "language")
     notes = {
+        "step": result.step,
+        "n_training": len(training),
+        "n_validation": len(validation),
         "validation": numbers,
         "curve": list(curve),
-        "styles": check.by_group(kept, "style"),
-        "languages": check.by_group(kept, "language"),
+        "styles": styles,
+        "languages": languages,
     }
     tuned.save_tuned(
         backbone,
@@ -125,6 +127,13 @@ def train(settings: GateSettings, *, command: str = "") -> RunResult:
         dtype=settings.stored_dtype,
     )
     write_settings(out, settings)
+    card = described(
+        settings,
+        command=command,
+        results=validation_results(numbers, languages, len(check.samples)),
+        compute=f"{torch.device(device()).type}, {result.seconds / 60:.0f} minutes",
+    )
+    write_card(out, card)
     write_text(out / RESULT, json.dumps(notes, indent=1, ensure_ascii=False) + "\n", "result")
     return result
 

@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from capscore.errors import InputError
-from capscore.files.whole_file import whole_file
+from capscore.files.whole_file import whole_file, write_text
 from capscore.perturbations.published import find_nouns
 from capscore.perturbations.words_and_gaps import words_and_gaps
 from capscore.text.word_classes import CLASSES, tag
+from training.data.origin import SOURCES, Origin
 from training.engine.config import main as run_as_command
 from training.engine.config import parse
 from training.engine.processes import say
@@ -151,7 +152,28 @@ def write_texts(settings: Settings) -> int:
                     file.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
                     n += 1
             say(f"{language}: {len(every):,} captions")
+    _write_sources(settings)
     return n
+
+
+def _write_sources(settings: Settings) -> None:
+    """Where the captions come from, as the files beside theirs say, beside the new file."""
+    origins = [Origin(path, Path(path).name, "unknown") for path in settings.captions]
+    said = {
+        "held_out": "; ".join(dict.fromkeys(origin.held_out for origin in origins if origin.held_out)),
+        "sources": [
+            {
+                name: value
+                for name, value in asdict(part).items()
+                if name in ("name", "license", "rows", "url")
+            }
+            for origin in origins
+            for part in origin.described()
+        ],
+    }
+    write_text(
+        Path(f"{settings.out}{SOURCES}"), json.dumps(said, indent=2, ensure_ascii=False) + "\n", "origins"
+    )
 
 
 def read_texts(path: str | Path) -> Iterator[MarkedText]:
