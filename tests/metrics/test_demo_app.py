@@ -12,6 +12,7 @@ import requests
 import capscore
 from capscore.backbones.registry import find
 from capscore.errors import CapscoreError, MissingExtraError, RecipeWarning
+from capscore.perturbations.by_degree import by_degree
 from capscore.perturbations.published import KINDS, perturb
 from capscore.show import app_inputs, demo_app, perturbation_app
 from capscore.show.app_parts import TITLES
@@ -19,7 +20,7 @@ from capscore.show.demo_app import EXAMPLES, build_app, launch
 from capscore.text.languages import language_code
 
 from ..photos import encode
-from ..toy import RED, ColourBackbone
+from ..toy import RED, ColourBackbone, JudgingColours
 
 gr = pytest.importorskip("gradio")
 
@@ -198,7 +199,7 @@ def perturbed(photo, *values, backbone):
     """One list a row: its name, its texts, its numbers; and all of the HTML."""
     table, signatures = answer("pr_mcs", photo, *values, backbone=backbone)
     rows = []
-    for row in re.findall(r"<tr.*?>(.*?)</tr>", table)[1:]:
+    for row in re.findall(r"<tr.*?>(.*?)</tr>", table.partition("</table>")[0])[1:]:
         head, texts, *numbers = re.findall(r"<t[hd][ >].*?</t[hd]>", row)
         said = re.findall(r'<span dir="auto">(.*?)</span>', texts) or [texts]
         rows.append([html.unescape(re.sub("<[^>]+>", "", part)) for part in (head, *said, *numbers)])
@@ -230,6 +231,57 @@ def test_a_caption_and_its_perturbations(photo, fine_tuned):
     lines = signatures.splitlines()
     assert [line.partition("|")[0] for line in lines] == ["mcs", "pr_mcs"]
     assert all("|lang:en|" in line for line in lines)
+
+
+def judging():
+    backbone = JudgingColours()
+    backbone.max_tokens = 40
+    return backbone
+
+
+def test_what_was_found_stands_below_each_caption(photo):
+    _, table, _ = perturbed(photo, "red kites fly", "en", "", "red red red red", 0, 0.4, backbone=judging())
+    found = re.findall(r'found">(.*?)</div>', table)
+    # of the five tokens of the caption and its edit, start and end among them: 4 kinds of 5, 3 of 6
+    assert found[0] == "80 % kept: no noise (p = 0.80)"
+    assert found[-1] == "50 % kept: no noise (p = 0.50)"
+
+
+def test_curves_by_degree(photo):
+    caption = "red kites and blue dogs"
+    _, table, _ = perturbed(photo, caption, "en", "kites, dogs", "", 5, 0.4, backbone=judging())
+    curves = table.partition("PR-MCS by degree")[2]
+    heads = [html.unescape(one) for one in re.findall(r'"columnheader" class="number">(.*?)</th>', curves)]
+    assert heads == ["10 %", "20 %", "40 %", "60 %", "80 %"]
+    assert re.findall("<title>(.*?)</title>", curves) == list(KINDS)
+    scorer = capscore.load("pr_mcs", backbone=judging(), cache=False)
+    rows = re.findall(r"<tr.*?>(.*?)</tr>", curves)[1:]
+    assert len(rows) == len(KINDS)
+    for row, kind in zip(rows, KINDS, strict=True):
+        shown = [float(number) for number in re.findall(r"</span>([\d.]+)<div", row)]
+        objects = [["kites", "dogs"]] if kind == "substitution" else None
+        expected = [
+            scorer.score(
+                [
+                    by_degree([caption], kind, "en", degree=degree, seed=seed, objects=objects).captions[0]
+                    for seed in (5, 6, 7)
+                ],
+                [photo] * 3,
+            ).mean
+            for degree in (0.1, 0.2, 0.4, 0.6, 0.8)
+        ]
+        assert shown == pytest.approx(expected, abs=6e-4)
+    assert curves.count("<polyline") == 5 and curves.count("<circle") == 30
+
+
+def test_a_kind_that_cannot_change_the_caption_has_no_curve(photo, fine_tuned):
+    _, table, _ = perturbed(photo, "red", "en", "red", "", 0, 0.4, backbone=fine_tuned)
+    assert re.findall("<title>(.*?)</title>", table) == ["repetition", "masking"]
+
+
+def test_long_captions_have_no_curves(photo, fine_tuned):
+    _, table, _ = perturbed(photo, "red kites " * 101, "en", "red", "", 0, 0.4, backbone=fine_tuned)
+    assert "polyline" not in table and "captions of up to 1,000 characters" in table
 
 
 def test_seed_and_p_change_what_is_drawn(photo, fine_tuned):
