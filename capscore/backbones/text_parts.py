@@ -62,11 +62,12 @@ class TextParts:
         own = torch.tensor(self.owners, device=verdicts.device)
         lengths = torch.tensor([float(len(part) - 2) for part in self.ids], device=verdicts.device)
         shares = lengths / self._sums(lengths, own)[own]
-        kept = verdicts[:, 0]
-        weights = shares * (1 - kept) + _LEAST * shares
+        lost = shares * (1 - verdicts[:, 0])
+        weights = lost + _LEAST * shares
         weights = weights / self._sums(weights, own)[own]
-        whole = self._sums(shares * kept, own).clamp(0, 1)
-        return torch.cat([whole.unsqueeze(1), self._sums(weights.unsqueeze(1) * verdicts[:, 1:], own)], dim=1)
+        # what is lost is summed up, so that a text whose parts lose nothing keeps 1 exactly
+        kept = (1 - self._sums(lost, own)).clamp(0, 1)
+        return torch.cat([kept.unsqueeze(1), self._sums(weights.unsqueeze(1) * verdicts[:, 1:], own)], dim=1)
 
     def _sums(self, values: torch.Tensor, own: torch.Tensor) -> torch.Tensor:
         """The sums of the parts' values over each text."""

@@ -17,8 +17,19 @@ def found_noise(detail: Mapping[str, Any] | None, *, sure: bool = True) -> str:
     '12 % kept: repetition (p = 0.99)'
     >>> found_noise({"kept": 1.0, "lost": 0.0, "kind": "none", "p_kind": 0.95}, sure=False)
     '100 % kept: no noise'
+
+    A suspicion that cost nothing is left out:
+
+    >>> found_noise({"kept": 1.0, "lost": 0.0, "kind": "jumble", "p_kind": 0.5})
+    '100 % kept'
     """
     if detail is None or "p_kind" not in detail:
         return ""
-    kind = "no noise" if detail["kind"] == "none" else detail["kind"]
-    return f"{100 * detail['kept']:.0f} % kept: {kind}" + (f" (p = {detail['p_kind']:.2f})" if sure else "")
+    kept = f"{100 * detail['kept']:.0f} % kept"
+    if detail["kind"] == "none":
+        kind = "no noise"
+    elif detail["lost"] < 0.005:
+        return kept
+    else:
+        kind = detail["kind"]
+    return f"{kept}: {kind}" + (f" (p = {detail['p_kind']:.2f})" if sure else "")

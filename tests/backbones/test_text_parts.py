@@ -36,6 +36,11 @@ def test_a_text_without_full_stops_is_cut_where_words_begin():
     assert [id_ for part in parts.ids for id_ in part[1:-1]] == text[1:-1]
 
 
+def test_a_text_whose_parts_lose_nothing_keeps_all_of_its_score():
+    parts = TextParts([[1, *[7] * n, 2] for n in range(1, 60)], [0] * 59, 1)
+    assert parts.joined(torch.tensor([[1.0, 1.0, 0.0]] * 59))[0, 0].item() == 1.0
+
+
 @given(
     st.lists(
         st.lists(
