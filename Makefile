@@ -185,27 +185,20 @@ train-embedded-rated: $(VENV)/.installed ## fine-tune on ratings, measure: DATA=
 		$(if $(PACKAGES),--packages $(PACKAGES)) --base $(RATED_BASE) --rated $(TRAINING)/embedded-rated \
 		--markdown $(TRAINING)/rated.md --output $(TRAINING)/rated.json
 
-MEASURE := $(OFFLINE) $(BIN)/capscore robustness --metric mcs@$(PR_MCS_BASE) --metric pr_mcs --bootstrap 0 --force
-# All kinds of perturbation as published, then substitution with every object moved: NAME.json, NAME-every.json
-define measure
-	$(MEASURE) $(2) --kinds all --output $(TRAINING)/$(1).json
-	$(MEASURE) $(2) --kinds substitution --order every --output $(TRAINING)/$(1)-every.json
-endef
+# Backbones of PR-MCS that measure-embedded measures: folders or names
+PR_MCS ?= embedded-pr-mcs
 measure-embedded: $(VENV)/.installed ## measure the PR-MCS weights: DATA=folder
-	@test -n "$(DATA)" || { echo "make measure-embedded DATA=<folder with multi30k, flickr8k, xflickrco>"; exit 2; }
+	@test -n "$(DATA)" || { \
+		echo "make measure-embedded DATA=<folder with flickr8k, multi30k, xflickrco, capeval1k, composite, polaris, thumb>" \
+			"[PHOTOS=<folder with flickr8k>] [DUTCH=<folder of test.0 to test.4>] [PR_MCS='<folders or names>']" \
+			"[TRAINED=<captions of the training>]"; exit 2; }
 	$(OFFLINE) $(BIN)/python -m benchmarks.studies.held_out --flickr8k $(DATA)/flickr8k --out $(TRAINING)/held_out
-	$(call measure,photos,--captions $(TRAINING)/held_out/photos.jsonl)
-	$(call measure,english,--captions $(TRAINING)/held_out/english.jsonl --stand-in --sample 500)
-	$(call measure,multi30k,--data multi30k --config de --config fr --config cs --data-dir $(DATA)/multi30k \
-		--stand-in --sample 500)
-	$(call measure,xflickrco,--data xflickrco --config de --config es --config ja --config zh --config ru \
-		--config tr --data-dir $(DATA)/xflickrco --stand-in --sample 500)
 	$(if $(DUTCH),$(OFFLINE) $(BIN)/python -m benchmarks.studies.held_out --dutch $(DUTCH) --multi30k $(DATA)/multi30k \
 		--out $(TRAINING)/held_out)
-	$(if $(DUTCH),$(call measure,dutch,--captions $(TRAINING)/held_out/dutch.jsonl --stand-in --sample 500))
-	$(OFFLINE) $(BIN)/capscore benchmark --metric text_score --backbone $(PR_MCS_BASE) --backbone embedded-pr-mcs \
-		--data flickr8k_human --config expert --data-dir $(DATA)/flickr8k --force \
-		--output $(TRAINING)/expert.json
+	$(OFFLINE) $(BIN)/python -m benchmarks.studies.pr_mcs_alarms --data $(DATA) --held-out $(TRAINING)/held_out \
+		$(if $(PHOTOS),--photos $(PHOTOS)) $(if $(TRAINED),--trained $(TRAINED)) \
+		$(foreach name,$(PR_MCS),--backbone $(name)) --fallen $(TRAINING)/fallen.txt \
+		--markdown $(TRAINING)/pr_mcs.md --output $(TRAINING)/pr_mcs.json
 
 wheel: $(VENV)/.installed ## build both wheels into dist/
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist . ./weights
