@@ -52,7 +52,7 @@ from capscore.files.whole_file import write_text
 from capscore.perturbations.published import KINDS
 from capscore.perturbations.styles import STYLES
 from capscore.perturbations.unseen import KINDS as UNSEEN_KINDS
-from capscore.scorers.backbone_scorer import row_cosines
+from capscore.scorers.backbone_scorer import BackboneScorer, row_cosines
 from capscore.scorers.mcs import MCS
 from capscore.scorers.text_score import TextScore
 from capscore.statistics.plain_values import plain
@@ -272,7 +272,7 @@ def measure_models(found: Measured, data: Path, towers: Sequence[Tower], most: i
 
 def measure_agreement(found: Measured, data: Path, photos: Path | None, towers: Sequence[Tower]) -> None:
     """τ_c with Flickr8k-Expert's ratings, by photos and by references."""
-    made: dict[str, Callable[[Embedder], Any]] = {"references": TextScore}
+    made: dict[str, type[BackboneScorer]] = {"references": TextScore}
     if photos is not None:
         made["photos"] = MCS
     else:
@@ -286,7 +286,10 @@ def measure_agreement(found: Measured, data: Path, photos: Path | None, towers: 
                 "expert",
                 data_dir=data / "flickr8k",
                 image_dir=photos / "flickr8k" if photos is not None and how == "photos" else None,
-                metrics={"mcs": partial(scorer, tower.plain), "pr_mcs": partial(scorer, tower.own)},
+                metrics={
+                    f"{scorer.metric}@plain": partial(scorer, tower.plain),
+                    f"{scorer.metric}@own": partial(scorer, tower.own),
+                },
                 options=TaskOptions(bootstrap=0),
             )
             values = [
@@ -460,10 +463,14 @@ def _curves(found: Measured, name: str) -> str:
     for one in found.sets:
         for kind, curve in one["results"][name]["curves"].items():
             heads = [*heads[:4], *(f"{degree:g}" for degree in curve["degrees"]), "ρ", "ρ each"]
-            rhos = ["" if curve[key] is None else f"{curve[key]:.2f}" for key in ("of_means", "of_captions")]
+            rhos = [_rho(curve[key]) for key in ("of_means", "of_captions")]
             drops = [percent(drop, "+") for drop in curve["drops"]]
             rows.append([one["language"], one["title"], kind, str(curve["n"]), *drops, *rhos])
     return f"`{name}` by degree, change of the mean score in percent:\n\n{table(heads, rows, 3)}"
+
+
+def _rho(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}".replace("-", "−")
 
 
 def _rest(found: Measured, names: Sequence[str]) -> str:
@@ -515,7 +522,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--fallen", type=Path, help="write the captions that lose most to this file")
     parser.add_argument("--output", type=Path, help="write the numbers to this JSON file")
     given = parser.parse_args(argv)
-    warnings.simplefilter("ignore", capscore.BenchmarkWarning)
+    for category in (capscore.BenchmarkWarning, capscore.LanguageWarning):
+        warnings.simplefilter("ignore", category)
     try:
         cache = resolve_cache(None)
         plains: dict[str, Embedder] = {}
