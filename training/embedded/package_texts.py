@@ -28,6 +28,13 @@ Sources and licences:
   people (ElJundi et al. 2020; no licence stated).
 - flickr8k-cn: Chinese captions of Flickr8k's photos, five each, written by people (Li et al. 2016; no licence
   stated). Read only if --sources names it: the shipped PR-MCS weights were not trained on it.
+- framed-multi30k: Brazilian Portuguese captions of Flickr30k's photos, five each, written by people (Framed
+  Multi30k; no licence stated). Read only if --sources names it.
+- turkish-coco: Turkish captions of 500 COCO photos, two each, written by people (Samet et al. 2017; no
+  licence stated). Read only if --sources names it.
+- mscoco-it: Italian captions of COCO photos, translated by machine, some of them corrected by people
+  (Scaiella et al. 2019; no licence stated). Only the files of its development and test sets, as the others
+  are large. Read only if --sources names it.
 - flickr8k-cn-test: English captions of Flickr8k's test photos, translated into Chinese by people (Li et al.
   2016; no licence stated). Read only if --sources names it, and for measuring alone.
 - tatoeba: sentences of everyday language with translations, written by people (Tatoeba, CC BY 2.0 FR), as the
@@ -38,6 +45,7 @@ Sources and licences:
 from __future__ import annotations
 
 import argparse
+import gzip
 import hashlib
 import json
 import re
@@ -113,12 +121,31 @@ def _listed_captions(language: str, mark: str = "\t") -> Callable[[Files, Sequen
 
     def read(files: Files, languages: Sequence[str]) -> Iterator[Text]:
         for content in files.values() if language in languages else ():
-            for line in content.decode("utf-8").splitlines():
+            for line in _unpacked(content).decode("utf-8").splitlines():
                 key, separator, text = line.partition(mark)
                 if separator:
                     yield key, language, text
 
     return read
+
+
+def _coco_captions(language: str) -> Callable[[Files, Sequence[str]], Iterator[Text]]:
+    """Files in the form of COCO's captions, all in one language; ids are a photo's file and a caption's id."""
+
+    def read(files: Files, languages: Sequence[str]) -> Iterator[Text]:
+        for content in files.values() if language in languages else ():
+            told = json.loads(_unpacked(content))
+            names = {str(image["id"]): image["file_name"] for image in told["images"]}
+            for row in told["annotations"]:
+                # a file may hold the captions of more photos than it names
+                if (name := names.get(str(row["image_id"]))) is not None:
+                    yield f"{name}#{row['id']}", language, row["caption"]
+
+    return read
+
+
+def _unpacked(content: bytes) -> bytes:
+    return gzip.decompress(content) if content.startswith(b"\x1f\x8b") else content
 
 
 def _dutch_descriptions(files: Files, languages: Sequence[str]) -> Iterator[Text]:
@@ -340,6 +367,36 @@ MORE_SOURCES: tuple[Source, ...] = (
         languages=("zh",),
         files=r"data/flickr8kzhc\.caption\.txt",
         read=_listed_captions("zh", " "),
+    ),
+    Source(
+        name="framed-multi30k",
+        kind="git",
+        package="https://github.com/FrameNetBrasil/framed-multi30k",
+        version="1f2220ab03e680abe422a2efe2f1b5c566eb19ae",
+        licence="none stated",
+        languages=("pt",),
+        files=r"data/flickr30k/captions\.txt\.gz",
+        read=_listed_captions("pt"),
+    ),
+    Source(
+        name="turkish-coco",
+        kind="git",
+        package="https://github.com/giddyyupp/turkish-image-captioning",
+        version="c9b7726e2326edad2d5fa7c889e5d19744f99457",
+        licence="none stated",
+        languages=("tr",),
+        files=r"MSCOCO/val/val_baseline_[12]\.json",
+        read=_coco_captions("tr"),
+    ),
+    Source(
+        name="mscoco-it",
+        kind="git",
+        package="https://github.com/crux82/mscoco-it",
+        version="a17da43a543496cdd7175596d44d03bee40984f9",
+        licence="none stated",
+        languages=("it",),
+        files=r"mscoco-it/captions_ita_(dev|test)set_(un)?validated\.json\.gz",
+        read=_coco_captions("it"),
     ),
     # the English captions of the test photos, translated by people; never trained on
     Source(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import io
 import json
@@ -76,9 +77,9 @@ def git(folder, *command):
 def repository(folder, name, files):
     source = BY_NAME[name]
     place = folder / source.file_name
-    for path, text in files.items():
+    for path, content in files.items():
         (place / path).parent.mkdir(parents=True, exist_ok=True)
-        (place / path).write_text(text, encoding="utf-8")
+        (place / path).write_bytes(content if isinstance(content, bytes) else content.encode("utf-8"))
     git(place, "init", "--quiet")
     git(place, "add", "--all")
     git(place, "commit", "--quiet", "--message", "texts")
@@ -227,6 +228,40 @@ def test_chinese_captions_of_flickr8k(tmp_path):
     assert [(row["id"], row["language"], row["text"]) for row in rows] == [
         ("flickr8k-cn/11_ab.jpg#zhc#0", "zh", "一只 母鸡"),
         ("flickr8k-cn/12_cd.jpg#zhc#4", "zh", "两只羊。"),
+    ]
+    assert list(source_texts(source, tmp_path, ["en"])) == []
+
+
+def test_portuguese_captions_of_flickr30k(tmp_path):
+    lines = "11.jpg#1\tUma galinha corre.\n11.jpg#2\tDuas  galinhas.\n"
+    source = repository(
+        tmp_path, "framed-multi30k", {"data/flickr30k/captions.txt.gz": gzip.compress(lines.encode())}
+    )
+    assert [(row["id"], row["text"]) for row in source_texts(source, tmp_path, ["pt", "en"])] == [
+        ("framed-multi30k/11.jpg#1", "Uma galinha corre."),
+        ("framed-multi30k/11.jpg#2", "Duas galinhas."),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "language"),
+    [
+        ("turkish-coco", "MSCOCO/val/val_baseline_1.json", "tr"),
+        ("mscoco-it", "mscoco-it/captions_ita_devset_unvalidated.json.gz", "it"),
+    ],
+)
+def test_captions_in_the_form_of_coco(tmp_path, name, file, language):
+    told = {
+        "images": [{"id": "0", "file_name": "COCO_val2014_000000000599.jpg"}],
+        "annotations": [
+            {"image_id": 0, "id": "6548", "caption": "koltukta oturan  kedi."},
+            {"image_id": "7", "id": "6549", "caption": "of a photo without a name"},
+        ],
+    }
+    content = json.dumps(told).encode()
+    source = repository(tmp_path, name, {file: gzip.compress(content) if file.endswith("gz") else content})
+    assert [(row["id"], row["text"]) for row in source_texts(source, tmp_path, [language])] == [
+        (f"{name}/COCO_val2014_000000000599.jpg#6548", "koltukta oturan kedi.")
     ]
     assert list(source_texts(source, tmp_path, ["en"])) == []
 
