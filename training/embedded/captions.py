@@ -91,8 +91,8 @@ class Settings:
     most: list[str] = field(default_factory=list)
     package_texts: list[str] = field(
         default_factory=lambda: (
-            "en:40000 de:30000 fr:30000 cs:24000 ja:60000 es:60000 zh:38000 ru:50000 pt:50000 it:50000 "
-            "nl:50000 pl:44000 tr:50000 ar:44000 ko:8900"
+            "en:40000 de:30000 fr:30000 cs:24000 ja:60000 es:60000 zh:68000 ru:50000 pt:110000 it:80000 "
+            "nl:50000 pl:44000 tr:60000 ar:44000 ko:8900"
         ).split()
     )
     grammar: list[str] = field(

@@ -130,7 +130,7 @@ def _listed_captions(language: str, mark: str = "\t") -> Callable[[Files, Sequen
 
 
 def _coco_captions(language: str) -> Callable[[Files, Sequence[str]], Iterator[Text]]:
-    """Files in the form of COCO's captions, all in one language; ids are a photo's file and a caption's id."""
+    """Files in the form of COCO's captions, in one language; ids are a photo's file and a caption's id."""
 
     def read(files: Files, languages: Sequence[str]) -> Iterator[Text]:
         for content in files.values() if language in languages else ():
