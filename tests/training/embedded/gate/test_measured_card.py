@@ -71,5 +71,5 @@ def test_figures_of_other_weights_are_refused(weights, tmp_path):
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"backbones": 3}'])
 def test_a_file_without_figures(weights, tmp_path, content):
     (tmp_path / "figures.json").write_text(content, encoding="utf-8")
-    with pytest.raises(InputError, match="has (no figures of pr_mcs_alarms|figures of nothing)"):
+    with pytest.raises(InputError, match=r"has (no figures of pr_mcs_alarms|figures of nothing)"):
         measured_card(weights, tmp_path / "figures.json")
