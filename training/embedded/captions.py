@@ -43,7 +43,17 @@ XFLICKRCO = {
     **dict.fromkeys(("es", "ru", "tr", "zh"), ("train_100",)),
 }
 _COCO = re.compile(r"COCO_(?:train|val|test)20\d\d_(\d+)")
-_PACKAGES = tuple(source.name for source in SOURCES)
+# Captions of test photos are there for measuring alone.
+_PACKAGES = tuple(source.name for source in (*SOURCES, *MORE_SOURCES) if not source.name.endswith("-test"))
+# Sources whose ids begin with the file of a photo.
+_OF_FILES = (
+    "coco-cn-extension",
+    "arabic-flickr8k",
+    "flickr8k-cn",
+    "framed-multi30k",
+    "turkish-coco",
+    "mscoco-it",
+)
 # Sources other than packages: name, licence as its owners state it, address.
 OTHER_SOURCES = {
     "multi30k": (
@@ -91,7 +101,7 @@ class Settings:
     most: list[str] = field(default_factory=list)
     package_texts: list[str] = field(
         default_factory=lambda: (
-            "en:40000 de:30000 fr:30000 cs:24000 ja:60000 es:60000 zh:68000 ru:50000 pt:110000 it:80000 "
+            "en:40000 de:30000 fr:30000 cs:24000 ja:60000 es:60000 zh:68000 ru:50000 pt:200000 it:80000 "
             "nl:50000 pl:44000 tr:60000 ar:44000 ko:8900"
         ).split()
     )
@@ -257,7 +267,7 @@ def package_captions(
 def _described(row_id: str, photos: Mapping[str, str]) -> str:
     """The photo that a text of the packages describes; "" for none."""
     source, _, name = row_id.partition("/")
-    if source in ("coco-cn-extension", "arabic-flickr8k"):
+    if source in _OF_FILES:
         return short_name(name)
     if source == "jsts":
         return name.partition("-")[0]  # COCO's number, as short_name has it

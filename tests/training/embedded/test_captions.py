@@ -302,6 +302,40 @@ def test_captions_of_held_out_photos_are_left_out_of_pairs_and_translations(tmp_
     assert len(package(tmp_path, {"ja": 9, "ar": 9})) == 4
 
 
+@pytest.mark.parametrize(
+    ("source", "name", "language"),
+    [
+        ("flickr8k-cn", "{}_ab.jpg#zhc#0", "zh"),
+        ("framed-multi30k", "{}.jpg#1", "pt"),
+        ("turkish-coco", "COCO_val2014_{:0>12}.jpg#42", "tr"),
+        ("mscoco-it", "COCO_val2014_{:0>12}.jpg#42", "it"),
+    ],
+)
+def test_captions_that_people_wrote_of_held_out_photos_are_left_out(tmp_path, source, name, language):
+    write_lines(tmp_path / "en.jsonl", [])
+    told = {
+        "zh": "一只狗在{}跑",
+        "pt": "um cão corre em {}",
+        "tr": "bir köpek {} koşuyor",
+        "it": "un cane corre a {}",
+    }
+    rows = [
+        text_row(source, name.format(number), language, told[language].format(number))
+        for number in ("703", "700")
+    ]
+    write_lines(tmp_path / f"{language}.jsonl", rows)
+    assert len(package(tmp_path, {language: 9})) == 2
+    (text,) = package(tmp_path, {language: 9}, held=HELD)
+    assert set(numbers(text.caption)) == {"700"}
+
+
+def test_captions_of_test_photos_are_for_measuring_alone(tmp_path):
+    write_lines(tmp_path / "en.jsonl", [])
+    write_lines(tmp_path / "zh.jsonl", [text_row("flickr8k-cn-test", "700_a.jpg#0", "zh", "一只狗在跑")])
+    with pytest.raises(InputError, match="as source one of"):
+        package(tmp_path, {"zh": 9})
+
+
 def test_texts_of_packages_have_their_english_one_and_a_length(written):
     texts = {text.caption: text for text in package(written / "texts", {"en": 99, "zh": 9, "nl": 9})}
     assert texts[SAYS["zh"].format("9001")].stand_in == SAYS["en"].format("9001")
@@ -509,7 +543,7 @@ def test_sources_are_described_with_licence_and_place():
             )
         }
     )
-    assert len(every["sources"]) == len(SOURCES) + 4
+    assert len(every["sources"]) == len(embedded_captions._PACKAGES) + 4
     assert all(part["license"] for part in every["sources"])
     # a card links them
     assert all(part["url"] == "" or part["url"].startswith("https://") for part in every["sources"])

@@ -36,6 +36,7 @@ from training.embedded.gate.loss import GateLoss
 from training.embedded.gate.samples import Sample, SampleBatches
 from training.embedded.gate.settings import GateSettings
 from training.embedded.gate.texts import MarkedText, read_texts
+from training.embedded.photo_names import photo_of
 from training.engine.config import main as run_as_command
 from training.engine.config import parse
 from training.engine.loop import RunResult, run
@@ -141,14 +142,15 @@ def train(settings: GateSettings, *, command: str = "") -> RunResult:
 def split_texts(settings: GateSettings) -> tuple[list[MarkedText], list[MarkedText], str]:
     """Captions to train on, captions of other photos for validation, and a digest of all.
 
-    A photo is known by the name behind the data set's, so that it is on one side in every data set.
+    A photo is known by its number, so that it is on one side in every data set and language.
     """
     training, validation = [], []
     digest = hashlib.sha256()
     for path in settings.texts:
         for text in read_texts(path):
             digest.update(f"{text.source}\t{text.text}\n".encode())
-            photo = text.source.partition("/")[2]
+            known = photo_of(text.source.rpartition("/")[2])
+            photo = text.source if known is None else str(known)
             spot = int.from_bytes(hashlib.sha256(photo.encode()).digest()[:4], "big") / 2**32
             (validation if spot < settings.validation_share else training).append(text)
     if not training or not validation:
