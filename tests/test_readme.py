@@ -52,11 +52,13 @@ def test_python_examples(here):
 def test_examples_of_robustness(here):
     text = (ROOT / "docs" / "robustness.md").read_text(encoding="utf-8")
     printed = run_examples(re.findall(r"```python\n(.*?)```", text, flags=re.S), "robustness.md")
+    *scores, found = printed.splitlines()
     # a caption and itself jumbled, in MCS and in PR-MCS
     (mcs, mcs_jumbled), (pr_mcs, pr_mcs_jumbled) = (
-        [float(number) for number in line.strip("[]").split()] for line in printed.splitlines()[-2:]
+        [float(number) for number in line.strip("[]").split()] for line in scores
     )
     assert mcs_jumbled > 0.8 * mcs and pr_mcs > 0.8 * mcs and pr_mcs_jumbled < 0.2 * pr_mcs
+    assert "'kind': 'repetition'" in found
 
 
 def run_examples(examples, name):
