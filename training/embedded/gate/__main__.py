@@ -66,13 +66,15 @@ def train(settings: GateSettings, *, command: str = "") -> RunResult:
         )
     training, validation, digest = split_texts(settings)
     say(f"{len(training):,} captions to train on, {len(validation):,} for validation")
+    # before the gate is there: an untrained one would scale the rows
+    direction = null_direction(backbone, _sampled(training))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
         backbone.add_network_parts(settings.parts)
     network = backbone.text_network()
     if settings.start is not None:
         network.gate.load_state_dict(_trained_gate(settings).state_dict())
-    network.turn_to(null_direction(backbone, _sampled(training)))
+    network.turn_to(direction)
 
     def drawn(texts: Sequence[MarkedText], steps: int, seed: int) -> SampleBatches:
         return SampleBatches(

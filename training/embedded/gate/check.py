@@ -75,13 +75,18 @@ class GateCheck:
         `keep_right` of their score on average.
 
         Raises:
-            CapscoreError: no curve keeps that share.
+            CapscoreError: no curve keeps that share, or there are no samples to choose it by.
         """
         languages = np.array([sample.language for sample in self.samples])
         groups = [self.right & (languages == language) for language in np.unique(languages)]
         groups = [group for group in groups if group.sum() >= 50] or [self.right]
         # strong noise alone: what should be taken in part says nothing on where to begin
         strong = np.array([sample.taken > 0.8 for sample in self.samples])
+        if not (self.right.any() and strong.any()):
+            raise CapscoreError(
+                f"{len(self.samples):,} validation samples, {int(self.right.sum()):,} right and "
+                f"{int(strong.sum()):,} with strong noise; expected some of each: raise validation_texts"
+            )
         best, found = np.inf, None
         for reach in _REACHES:
             for power in _POWERS:

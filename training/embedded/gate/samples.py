@@ -125,6 +125,10 @@ class SampleBatches:
             )
             for language, of_language in self.texts.items()
         }
+        if weightless := [language for language, sums in self._cumulated.items() if not sums[-1] > 0]:
+            raise InputError(
+                f"all captions in {', '.join(weightless)} are of data sets with the weight 0", field="sources"
+            )
         self._drawn = lru_cache(maxsize=2)(self._draw)
 
     def batch(self, epoch: int, step: int) -> list[Sample]:

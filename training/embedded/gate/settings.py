@@ -56,6 +56,7 @@ class GateSettings(LoopSettings):
             raise CapscoreError("languages is missing: how often each is drawn, such as en:20 de:10")
         _ = self.language_shares, self.source_shares
         require(self.steps >= 1, "steps", self.steps, "at least 1")
+        require(self.validation_texts >= 1, "validation_texts", self.validation_texts, "at least 1")
         for name in ("validation_share", "keep_right"):
             value = getattr(self, name)
             require(0 < value < 1, name, value, "a share between 0 and 1")

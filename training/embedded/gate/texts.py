@@ -127,13 +127,9 @@ def write_texts(settings: Settings) -> int:
     """
     groups: dict[str, dict[str, tuple[Sequence[Span] | None, str]]] = {}
     for name in settings.captions:
-        with open(name, encoding="utf-8") as lines:
-            for line in lines:
-                row = json.loads(line)
-                if len(row["caption"]) <= LONGEST:
-                    groups.setdefault(row["language"], {}).setdefault(
-                        row["caption"], (row.get("objects"), row["id"])
-                    )
+        for caption, language, objects, source in _captions(name):
+            if len(caption) <= LONGEST:
+                groups.setdefault(language, {}).setdefault(caption, (objects, source))
     n = 0
     with whole_file(Path(settings.out), "the captions", make_folders=True) as file:
         for language, captions in sorted(groups.items()):
@@ -154,6 +150,33 @@ def write_texts(settings: Settings) -> int:
             say(f"{language}: {len(every):,} captions")
     _write_sources(settings)
     return n
+
+
+def _captions(path: str) -> Iterator[tuple[str, str, Sequence[Span] | None, str]]:
+    """Caption, language, objects and source of each row of a file of `training.embedded.captions`."""
+    for number, line in _lines(path, "captions"):
+        try:
+            row = json.loads(line)
+            found = row["caption"], row["language"], row.get("objects"), row["id"]
+            if not all(isinstance(value, str) for value in (found[0], found[1], found[3])):
+                raise TypeError
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise InputError(
+                f"{path}, line {number}: {line!r:.60} is no caption of training.embedded.captions",
+                field="captions",
+            ) from None
+        yield found
+
+
+def _lines(path: str | Path, field: str) -> Iterator[tuple[int, str]]:
+    """The lines of a file with their numbers, from 1."""
+    try:
+        with open(path, encoding="utf-8") as lines:
+            yield from enumerate(lines, 1)
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}", field=field) from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path} is not UTF-8", field=field) from None
 
 
 def _write_sources(settings: Settings) -> None:
@@ -182,19 +205,18 @@ def read_texts(path: str | Path) -> Iterator[MarkedText]:
     Raises:
         InputError: the file is missing, or a row is of another form; names its line.
     """
-    try:
-        with open(path, encoding="utf-8") as lines:
-            for number, line in enumerate(lines, 1):
-                try:
-                    text, language, words, classes, objects, source = json.loads(line)
-                except ValueError:
-                    raise InputError(
-                        f"{path}, line {number}: {line!r:.60} is no row of training.embedded.gate.texts",
-                        field="texts",
-                    ) from None
-                yield MarkedText(text, language, _pairs(words), classes, _pairs(objects), source)
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or error}", field="texts") from None
+    for number, line in _lines(path, "texts"):
+        try:
+            text, language, words, classes, objects, source = json.loads(line)
+            if not all(isinstance(value, str) for value in (text, language, classes, source)):
+                raise TypeError
+            row = MarkedText(text, language, _pairs(words), classes, _pairs(objects), source)
+        except (ValueError, TypeError):
+            raise InputError(
+                f"{path}, line {number}: {line!r:.60} is no row of training.embedded.gate.texts",
+                field="texts",
+            ) from None
+        yield row
 
 
 def _pairs(numbers: Sequence[int]) -> tuple[Span, ...]:

@@ -10,6 +10,7 @@ import torch
 
 from capscore import CapscoreError, load_backbone
 from capscore.backbones.noise_gate import GateLogits
+from training.embedded.caption_grammar import generate
 from training.embedded.gate.away import null_direction
 from training.embedded.gate.check import GateCheck, curved
 from training.embedded.gate.loss import GateLoss, marks
@@ -83,3 +84,24 @@ def test_captions_hardly_differ_in_the_null_direction():
     rows = backbone.encode_texts(captions)
     usual = np.median(rows.std(axis=0))
     assert spread < usual / 3
+
+
+@pytest.mark.parametrize("rows", [[sample(0, 0)] * 3, [sample(1.0, 1)] * 3, [sample(0, 0), sample(0.5, 1)]])
+def test_a_curve_needs_right_texts_and_strong_noise(rows):
+    with pytest.raises(CapscoreError, match=r"right and . with strong noise; expected some of each"):
+        GateCheck(rows).best_curve(np.full(len(rows), 0.5), 0.1)
+
+
+@pytest.mark.usefixtures("embedded_is_read_once")
+def test_the_direction_leans_away_from_the_mean_by_hand():
+    backbone = load_backbone("embedded", device="cpu")
+    captions = [scene["en"].text for scene in generate(560, ["en"])]
+    rows = backbone.encode_texts(captions).astype(np.float64)
+    # a second way: the last right singular vector of the rows, and the mean
+    least = np.linalg.svd(rows, full_matrices=False)[2][-1]
+    mean = rows.mean(axis=0)
+    least *= -np.sign(least @ mean) or 1.0
+    expected = least - 0.25 * mean / np.linalg.norm(mean)
+    found = null_direction(backbone, captions, lean=0.25).numpy()
+    np.testing.assert_allclose(found, expected / np.linalg.norm(expected), atol=1e-4)
+    assert found @ mean < 0

@@ -11,7 +11,7 @@ import yaml
 import capscore
 from capscore import CapscoreError, load_backbone
 from capscore.backbones import tuned
-from training.embedded.gate.__main__ import main, train
+from training.embedded.gate.__main__ import main, split_texts, train
 from training.embedded.gate.settings import GateSettings
 from training.engine.config import parse
 from training.engine.model_card import CARD
@@ -75,9 +75,17 @@ def test_settings_result_and_card_say_what_was_done(trained):
     assert "right captions, mean kept, share" in card
 
 
-def test_photos_of_validation_captions_are_not_trained_on(marked):
-    from training.embedded.gate.__main__ import split_texts
+def test_the_direction_is_that_of_the_base_s_captions(marked, trained):
+    training, _, _ = split_texts(settings(marked, "out"))
+    # few captions: any direction without them is as good, so what counts is that none of them lies in it
+    rows = load_backbone("embedded", device="cpu").encode_texts([text.text for text in training])
+    away = load_backbone(trained, device="cpu").text.away.numpy()
+    mean = rows.mean(axis=0)
+    # all that is left is the lean, 0.05 of the mean, away from it
+    np.testing.assert_allclose(rows @ away, -rows @ mean / np.linalg.norm(mean) * 0.05, atol=1e-3)
 
+
+def test_photos_of_validation_captions_are_not_trained_on(marked):
     training, validation, digest = split_texts(settings(marked, "out"))
     assert len(training) + len(validation) == 12 and len(digest) == 16
     photos = [{text.source for text in part} for part in (training, validation)]
@@ -119,6 +127,7 @@ def test_the_weights_of_another_model_are_not_overwritten(marked, tmp_path):
         ({"keep_right": 1.0}, "a share between 0 and 1"),
         ({"kind_weight": -1.0}, "a weight of at least 0"),
         ({"steps": 0}, "at least 1"),
+        ({"validation_texts": 0}, "at least 1"),
         ({"stored_dtype": "int8"}, "float32 or float16"),
     ],
 )
