@@ -27,7 +27,7 @@ from capscore import load_backbone
 from capscore.backbones import tuned
 from capscore.backbones.noise_gate import NoiseGate
 from capscore.backbones.sentence_encoder import SentenceEncoderBackbone
-from capscore.errors import CapscoreError, Setting
+from capscore.errors import CapscoreError, InputError, Setting
 from capscore.files.whole_file import write_text
 from training.embedded.gate.away import null_direction
 from training.embedded.gate.card import described, validation_results
@@ -155,6 +155,12 @@ def split_texts(settings: GateSettings) -> tuple[list[MarkedText], list[MarkedTe
             photo = text.source if known is None else str(known)
             spot = int.from_bytes(hashlib.sha256(photo.encode()).digest()[:4], "big") / 2**32
             (validation if spot < settings.validation_share else training).append(text)
+    known = {text.source.partition("/")[0] for text in (*training, *validation)}
+    if unknown := [name for name in settings.source_shares if name not in known]:
+        raise InputError(
+            f"there are no captions of {', '.join(unknown)}; there are those of {', '.join(sorted(known))}",
+            field="sources",
+        )
     if not training or not validation:
         raise CapscoreError(
             f"{len(training):,} captions to train on and {len(validation):,} for validation; expected some "

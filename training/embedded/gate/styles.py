@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from capscore.perturbations.words_and_gaps import is_punctuation
@@ -40,7 +40,9 @@ _TIES = {"ja": frozenset("のやと"), "zh": frozenset("的和")}
 # Languages in which a sentence may end after any noun: their verbs don't stand last.
 _MAY_END = frozenset("en es fr it pt".split())
 _MOST = 5
-_APOSTROPHES = "'’"
+_STOPS = ".!?…。！？．｡؟"
+# Signs that stand in pairs.
+_QUOTES = frozenset('"“”„«»‹›()[]（）「」『』《》')
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +75,19 @@ def as_written(text: MarkedText) -> Styled:
         frozenset(
             number
             for number, (start, end) in enumerate(text.words)
-            if text.text[start:end].lower() in openers
+            if _lower(_core(text.text[start:end]), text.language) in openers
         ),
     )
+
+
+def _core(word: str) -> str:
+    """The word without the punctuation around it."""
+    first, last = 0, len(word)
+    while first < last and is_punctuation(word[first]):
+        first += 1
+    while last > first and is_punctuation(word[last - 1]):
+        last -= 1
+    return word[first:last]
 
 
 # ------------------------------------------------------------------- how it is written
@@ -124,7 +136,7 @@ def bare(text: Styled) -> Styled | None:
 def spaced(text: Styled) -> Styled | None:
     """With punctuation as words of their own, as tokenizers leave it ("a dog , running ."), in lower case."""
     lowered = lower(text)
-    if lowered is None or text.language in ("ja", "zh"):
+    if lowered is None or text.language in ("ja", "zh") or any(sign in _QUOTES for sign in text.text):
         return None
     return _rewritten(lowered, lambda word: word, " ")
 
@@ -177,7 +189,7 @@ def _rewritten(text: Styled, change: Callable[[str], str], apart: str) -> Styled
 def unstopped(text: Styled) -> Styled | None:
     """Without the full stop at the end."""
     end = len(text.text)
-    while end and (is_punctuation(text.text[end - 1]) or text.text[end - 1].isspace()):
+    while end and (text.text[end - 1] in _STOPS or text.text[end - 1].isspace()):
         end -= 1
     return _part(text, 0, len(text.words), end) if 0 < end < len(text.text) else None
 
@@ -303,38 +315,20 @@ def _unstopped_part(text: Styled, first: int, last: int) -> Styled | None:
 def _part(text: Styled, first: int, last: int, end: int) -> Styled | None:
     """The words from `first` to before `last`, up to the place `end`."""
     start = text.words[first][0]
-    while start < end and is_punctuation(text.text[start]):
+    while start < end and (is_punctuation(text.text[start]) or text.text[start].isspace()):
         start += 1
-    words = [(max(a, start) - start, min(b, end) - start) for a, b in text.words[first:last]]
-    words = [(a, b) for a, b in words if b > a]
-    if not words:
+    # words of punctuation alone may fall away
+    kept = {
+        number: (max(a, start) - start, min(b, end) - start)
+        for number, (a, b) in enumerate(text.words[first:last], first)
+        if min(b, end) > max(a, start)
+    }
+    if not kept:
         return None
     return Styled(
         text.text[start:end],
         text.language,
-        tuple(words),
+        tuple(kept.values()),
         tuple((a - start, b - start) for a, b in text.objects if a >= start and b <= end),
-        frozenset(number - first for number in text.openers if first <= number < last),
+        frozenset(place for place, number in enumerate(kept) if number in text.openers),
     )
-
-
-def joined(texts: Sequence[Styled], between: str) -> tuple[Styled, tuple[int, ...]]:
-    """Several texts of one language in one, and the number of the text of each word."""
-    parts: list[str] = []
-    words: list[Span] = []
-    objects: list[Span] = []
-    openers: list[int] = []
-    owners: list[int] = []
-    length = 0
-    for number, text in enumerate(texts):
-        if number:
-            parts.append(between)
-            length += len(between)
-        openers += [len(words) + opener for opener in text.openers]
-        words += [(a + length, b + length) for a, b in text.words]
-        objects += [(a + length, b + length) for a, b in text.objects]
-        owners += [number] * len(text.words)
-        parts.append(text.text)
-        length += len(text.text)
-    whole = Styled("".join(parts), texts[0].language, tuple(words), tuple(objects), frozenset(openers))
-    return whole, tuple(owners)

@@ -141,6 +141,11 @@ def test_no_captions_in_a_language(marked, tmp_path):
         train(settings(marked, tmp_path / "out", languages=["en:1", "fr:1"]))
 
 
+def test_a_data_set_that_is_not_there(marked, tmp_path):
+    with pytest.raises(CapscoreError, match="there are no captions of tatoba; there are those of own"):
+        train(settings(marked, tmp_path / "out", sources=["tatoba:0.5"]))
+
+
 def test_a_base_without_the_text_encoder(marked, tmp_path):
     from tests.toy import ColourBackbone
 

@@ -112,6 +112,22 @@ def test_a_text_of_signs_alone_has_no_such_form(way):
     assert way(as_written(MarkedText("...", "en", ((0, 3),), "a", ()))) is None
 
 
+@pytest.mark.parametrize("way", [styles.spaced, styles.unstopped])
+def test_signs_that_stand_in_pairs_stay_in_pairs(way):
+    written = way(as_written(marked(["A man reads “the news.”"], "en", [None])[0]))
+    assert written is None or (written.text.count("“"), written.text.count("”")) == (1, 1)
+
+
+def test_openers_are_known_in_capitals_and_in_quotes():
+    assert openers(as_written(marked(["İki köpek koşuyor."], "tr", [None])[0])) == ["İki"]
+    assert openers(as_written(marked(["“A dog” runs."], "en", [None])[0])) == ["“A"]
+
+
+def test_a_sign_alone_in_front_falls_away_with_its_blank():
+    text = styles.unstopped(as_written(marked(["- A dog runs in the park."], "en", [None])[0]))
+    assert text.text == "A dog runs in the park" and openers(text) == ["A", "the"]
+
+
 def test_letters_that_grow_in_capitals():
     # ß becomes SS, so that places would no longer fit
     assert styles.upper(as_written(marked(["Eine große Straße."], "de", [None])[0])) is None
