@@ -191,9 +191,11 @@ measure-embedded: $(VENV)/.installed ## measure the PR-MCS weights: DATA=folder
 	@test -n "$(DATA)" || { \
 		echo "make measure-embedded DATA=<folder with flickr8k, multi30k, xflickrco, capeval1k, composite, polaris, thumb>" \
 			"[PHOTOS=<folder with flickr8k>] [DUTCH=<folder of test.0 to test.4>] [PR_MCS='<folders or names>']" \
-			"[TRAINED=<captions of the training>]"; exit 2; }
+			"[TRAINED=<captions of the training>, with it XTD10=<folder of test_1kcaptions_en.txt and others>]"; exit 2; }
 	$(OFFLINE) $(BIN)/python -m benchmarks.studies.held_out --flickr8k $(DATA)/flickr8k --out $(TRAINING)/held_out
 	$(if $(DUTCH),$(OFFLINE) $(BIN)/python -m benchmarks.studies.held_out --dutch $(DUTCH) --multi30k $(DATA)/multi30k \
+		--out $(TRAINING)/held_out)
+	$(if $(XTD10),$(OFFLINE) $(BIN)/python -m benchmarks.studies.held_out --xtd10 $(XTD10) --trained $(TRAINED) \
 		--out $(TRAINING)/held_out)
 	$(OFFLINE) $(BIN)/python -m benchmarks.studies.pr_mcs_alarms --data $(DATA) --held-out $(TRAINING)/held_out \
 		$(if $(PHOTOS),--photos $(PHOTOS)) $(if $(TRAINED),--trained $(TRAINED)) \

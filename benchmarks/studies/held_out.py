@@ -12,6 +12,13 @@ In: Flickr8k's text files, and, for photos with captions in several languages, `
 In: the Dutch descriptions of Flickr30k's test photos (van Miltenburg et al. 2017) and Multi30k's files, whose
 `test_2016_flickr` has the same photos in the same order. Out: `dutch.jsonl`, the English description standing
 for the photo.
+
+    python -m benchmarks.studies.held_out --xtd10 Cross-lingual-Test-Dataset-XTD10/XTD10 \
+        --trained captions.jsonl --out held_out
+
+In: the captions of XTD10's 1,000 COCO photos in seven languages (Aggarwal and Kale 2020), and captions of the
+training. Out: `xtd10.jsonl`, without photos that any caption of the training describes, the English caption
+standing for the photo.
 """
 
 from __future__ import annotations
@@ -24,7 +31,14 @@ from pathlib import Path
 
 from capscore.benchmark.data.annotation_files import AnnotationSource
 from capscore.benchmark.data.flickr8k_captions import listed_photos, token_captions
+from capscore.errors import InputError
 from capscore.files.whole_file import write_text
+from training.embedded.photo_names import Photo, photo_of
+
+# Sources of training captions whose ids name no photo.
+_OF_NO_PHOTO = ("grammar", "tatoeba", "cldr-annotations", "cldr-annotations-derived", "tuxpaint-stamps")
+# Languages of XTD10.
+XTD10 = ("es", "it", "ko", "pl", "ru", "tr", "zh")
 
 
 def photo_rows(folder: Path) -> list[dict[str, str]]:
@@ -68,6 +82,58 @@ def dutch_rows(folder: Path, multi30k: Path) -> list[dict[str, str]]:
     return rows
 
 
+def xtd10_rows(folder: Path, trained: Path) -> list[dict[str, str]]:
+    """One caption per photo and language, of photos that no caption in the file `trained` describes.
+
+    Raises:
+        InputError: files of different lengths; a caption of the training has no id.
+    """
+    photos = _lines(folder / "test_image_names.txt")
+    english = _lines(folder / "test_1kcaptions_en.txt")
+    known = set()
+    with trained.open(encoding="utf-8") as lines:
+        for number, line in enumerate(lines):
+            name = json.loads(line).get("id")
+            if name is None:
+                raise InputError("a caption of the training has no id", row=number, field=str(trained))
+            known.add(described_photo(name))
+    rows = []
+    for language in XTD10:
+        captions = _lines(folder / f"test_1kcaptions_{language}.txt")
+        if not len(captions) == len(photos) == len(english):
+            raise InputError(
+                f"{folder}: {len(photos):,} photos, {len(english):,} English captions and {len(captions):,} "
+                f"in {language}; expected as many of each"
+            )
+        rows += [
+            {"id": photo, "stand_in": stand_in, "caption": caption, "language": language}
+            for photo, stand_in, caption in zip(photos, english, captions, strict=True)
+            if photo_of(photo) not in known
+        ]
+    return rows
+
+
+def described_photo(name: str) -> Photo | None:
+    """The photo that a caption of the training describes, by its id; None if it names none.
+
+    >>> str(described_photo("mscoco-it/mscoco-it/COCO_val2014_000000303550.jpg#345"))
+    'COCO 303550'
+    >>> str(described_photo("jsts/jsts/31-7")), described_photo("tatoeba/tatoeba/15ea04a1271438ed")
+    ('COCO 31', None)
+    """
+    source, _, rest = name.partition("/")
+    last = rest.rpartition("/")[2]
+    if source in _OF_NO_PHOTO:
+        return None
+    if source == "jsts":  # COCO's number, then the caption's
+        return Photo("coco", int(last.partition("-")[0]))
+    return photo_of(last)
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8").splitlines()
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     """The command."""
     parser = argparse.ArgumentParser(
@@ -76,16 +142,20 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--flickr8k", type=Path, help="folder of its files")
     parser.add_argument("--dutch", type=Path, help="folder of test.0 to test.4")
     parser.add_argument("--multi30k", type=Path, help="folder of its files, for --dutch")
+    parser.add_argument("--xtd10", type=Path, help="folder of test_1kcaptions_en.txt and others")
+    parser.add_argument("--trained", type=Path, help="captions of the training, for --xtd10")
     parser.add_argument("--out", type=Path, required=True, help="folder for the files")
     options = parser.parse_args(argv)
-    if not options.flickr8k and not (options.dutch and options.multi30k):
-        parser.error("expected --flickr8k, or --dutch and --multi30k")
+    if not (options.flickr8k or (options.dutch and options.multi30k) or (options.xtd10 and options.trained)):
+        parser.error("expected --flickr8k, or --dutch and --multi30k, or --xtd10 and --trained")
     options.out.mkdir(parents=True, exist_ok=True)
     written = {}
     if options.flickr8k:
         written = {"photos": photo_rows(options.flickr8k), "english": english_rows(options.flickr8k)}
     if options.dutch:
         written["dutch"] = dutch_rows(options.dutch, options.multi30k)
+    if options.xtd10:
+        written["xtd10"] = xtd10_rows(options.xtd10, options.trained)
     for name, rows in written.items():
         lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
         write_text(options.out / f"{name}.jsonl", lines, "captions")

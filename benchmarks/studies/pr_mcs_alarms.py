@@ -58,6 +58,7 @@ from capscore.scorers.text_score import TextScore
 from capscore.statistics.plain_values import plain
 from training.embedded.photo_names import photo_of
 
+from .held_out import described_photo
 from .retrieval import KS, rank_photos
 
 MULTI30K = ("de", "fr", "cs")
@@ -125,6 +126,8 @@ def caption_sets(
             yield f"{title}, {language}", partial(_of_benchmark, slug, title, language, data, sample)
     if (held_out / "dutch.jsonl").is_file():
         yield "Dutch descriptions", partial(_of_file, held_out / "dutch.jsonl", True, sample)
+    if (held_out / "xtd10.jsonl").is_file():
+        yield "XTD10", partial(_of_file, held_out / "xtd10.jsonl", True, sample)
 
 
 def _of_file(path: Path, stand_in: bool, sample: int) -> list[CaptionSet]:
@@ -177,7 +180,7 @@ def check_untrained(sets: Sequence[CaptionSet], trained: Path) -> int:
     with trained.open(encoding="utf-8") as lines:
         for row, line in enumerate(lines):
             name = json.loads(line).get("id", "")
-            photo = photo_of(name.partition("/")[2].partition("#")[0])
+            photo = described_photo(name)
             if photo is not None and photo in measured:
                 raise InputError(
                     f"{photo} of {measured[photo]} is trained on, as {name}", row=row, field=str(trained)
