@@ -11,7 +11,7 @@ comma := ,
 INFOMETIC ?= weights/capscore_weights/infometic
 # Backbones that the weights of PR-MCS and of InfoMetIC belong to
 PR_MCS_BASE := embedded
-INFOMETIC_BASE := embedded-free
+INFOMETIC_BASE := embedded
 
 # Nothing below asks a model hub for anything, whatever the machine's own settings are.
 OFFLINE := HF_HUB_OFFLINE=1 HF_DATASETS_OFFLINE=1 HF_EVALUATE_OFFLINE=1 TRANSFORMERS_OFFLINE=1 \
@@ -28,7 +28,7 @@ NUMERIC := tests/backbones tests/embedding tests/infometic tests/scorers tests/s
 KERNELS := ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=AVX2 CAPSCORE_TEST_THREADS=1 CAPSCORE_TEST_THREADS=3
 
 .PHONY: help demo picture test test-datasets-3.6 test-kernels test-all coverage lint format bench export train-embedded train-embedded-published measure-embedded \
-	train-embedded-eye train-embedded-eye-small train-embedded-infometic measure-embedded-infometic measure-embedded-eye train-embedded-rated \
+	train-embedded-eye train-embedded-eye-small train-embedded-infometic train-embedded-judge measure-embedded-infometic measure-embedded-eye train-embedded-rated \
 	calibrate wheel clean
 
 help: ## list the targets
@@ -85,15 +85,21 @@ export: $(VENV)/.installed ## write a benchmark as Parquet: DATA=… OUT=…
 		echo "make export DATA=<benchmark> DATA_DIR=<folder of its files> OUT=<folder to make>"; exit 2; }
 	$(OFFLINE) $(BIN)/capscore data export $(DATA) --out $(OUT) $(if $(DATA_DIR),--data-dir $(DATA_DIR))
 
+# Every source of package_texts but the captions of test photos.
+GATE_TEXTS := cldr-annotations,cldr-annotations-derived,tuxpaint-stamps,coco-cn-extension,dutch-descriptions,jsts,$(strip \
+	)arabic-flickr8k,flickr8k-cn,framed-multi30k,turkish-coco,mscoco-it,tatoeba
 train-embedded: $(VENV)/.installed ## train the PR-MCS weights: DATA=folder
 	@test -n "$(DATA)" || { \
 		echo "make train-embedded DATA=<folder with multi30k, flickr8k, xflickrco> [PACKAGES=<folder of packages>]"; exit 2; }
-	$(BIN)/python -m training.embedded.package_texts --out $(TRAINING)/texts $(if $(PACKAGES),--from $(PACKAGES))
+	$(BIN)/python -m training.embedded.package_texts --out $(TRAINING)/texts --sources $(GATE_TEXTS) \
+		$(if $(PACKAGES),--from $(PACKAGES))
 	$(BIN)/python -m training.embedded.captions --data $(DATA) --texts $(TRAINING)/texts \
 		--out $(TRAINING)/captions.jsonl
 	$(BIN)/python -m training.embedded.gate.texts --captions $(TRAINING)/captions.jsonl --out $(TRAINING)/marked.jsonl
 	$(BIN)/python -m training.embedded.gate --config training/configs/embedded_pr_mcs.yaml \
-		--texts $(TRAINING)/marked.jsonl --out $(TRAINING)/embedded-pr-mcs
+		--texts $(TRAINING)/marked.jsonl --out $(TRAINING)/first
+	$(BIN)/python -m training.embedded.gate --config training/configs/embedded_pr_mcs_second.yaml \
+		--start $(TRAINING)/first --texts $(TRAINING)/marked.jsonl --out $(TRAINING)/embedded-pr-mcs
 
 # Rows, features, training: $(1) are the settings, $(2) is the folder of the run.
 define train_eye
@@ -121,12 +127,27 @@ train-embedded-infometic: $(VENV)/.installed ## train InfoMetIC's: DATA=folder P
 		$(BIN)/python -m training.embedded.package_texts --out $(TRAINING)/texts $(if $(PACKAGES),--from $(PACKAGES)) && \
 		$(BIN)/python -m training.embedded.captions --data $(DATA) --texts $(TRAINING)/texts \
 			--out $(TRAINING)/captions.jsonl; }
-	$(BIN)/python -m training.embedded.package_texts --out $(TRAINING)/photo-texts --sources flickr8k-cn --languages zh \
-		$(if $(PACKAGES),--from $(PACKAGES))
 	$(BIN)/python -m training.embedded.infometic --data $(DATA) --captions $(TRAINING)/captions.jsonl \
-		--texts $(TRAINING)/photo-texts --photos $(PHOTOS) --out $(TRAINING)/infometic.jsonl
+		--photos $(PHOTOS) --out $(TRAINING)/infometic.jsonl
 	$(BIN)/python -m training.infometic --config training/configs/embedded_infometic.yaml \
 		--data $(TRAINING)/infometic.jsonl --image_dir $(PHOTOS) --out $(TRAINING)/embedded-infometic
+
+# What decides InfoMetIC's marks. DETECTOR: an ONNX file of YOLOX, whose boxes teach where things are.
+train-embedded-judge: $(VENV)/.installed ## train its judge: DATA=folder PHOTOS=folder DETECTOR=file
+	@test -n "$(DATA)" -a -n "$(PHOTOS)" -a -n "$(DETECTOR)" || { \
+		echo "make train-embedded-judge DATA=<folder with multi30k, flickr8k, xflickrco>" \
+			"PHOTOS=<folder of photos> DETECTOR=<yolox_nano.onnx> [LABELLED='<labelled photos>']" \
+			"[COCO=<captions of COCO photos>] [THINGS=<things in COCO photos>] [PACKAGES=<folder of packages>]"; exit 2; }
+	test -d $(TRAINING)/texts || \
+		$(BIN)/python -m training.embedded.package_texts --out $(TRAINING)/texts $(if $(PACKAGES),--from $(PACKAGES))
+	$(BIN)/python -m training.embedded.judged_rows --data $(DATA) --texts $(TRAINING)/texts \
+		--photos $(PHOTOS) $(if $(LABELLED),--labelled $(LABELLED)) $(if $(COCO),--coco $(COCO)) \
+		$(if $(THINGS),--things $(THINGS)) --out $(TRAINING)/judged.jsonl
+	$(BIN)/python -m training.embedded.judge.boxes --rows $(TRAINING)/judged.jsonl --detector $(DETECTOR) \
+		--out $(TRAINING)/boxes.json
+	$(BIN)/python -m training.embedded.judge --config training/configs/embedded_judge.yaml \
+		--rows $(TRAINING)/judged.jsonl --boxes $(TRAINING)/boxes.json --features $(TRAINING)/judge-features \
+		--out $(TRAINING)/judge
 
 # The paper's own losses on the same backbone, without a gate: what the gate adds is measured against them.
 train-embedded-published: $(VENV)/.installed ## train PR-MCS as published: DATA=folder PHOTOS=folder
@@ -137,7 +158,7 @@ train-embedded-published: $(VENV)/.installed ## train PR-MCS as published: DATA=
 		--photos $(PHOTOS) --windows 1 --beginnings 0 --out $(TRAINING)/pictured.jsonl \
 		--most en:30000 de:10000 fr:10000 cs:10000 ar:10000 es:5000 ja:5000
 	$(OFFLINE) $(BIN)/python -m training.pr_mcs --config training/configs/pr_mcs.yaml --base $(PR_MCS_BASE) \
-		--logit_scale 30 --max_steps 600 --data $(TRAINING)/pictured.jsonl --image_dir $(PHOTOS) \
+		--logit_scale 30 --data $(TRAINING)/pictured.jsonl --image_dir $(PHOTOS) \
 		--license cc-by-nc-4.0 --name "PR-MCS as published, on embedded" --out $(TRAINING)/pr-mcs-published
 
 # Metrics whose percentiles ship: METRIC@BACKBONE, and numbers of references.
@@ -151,10 +172,19 @@ calibrate: $(VENV)/.installed ## measure what a good score is: DATA=folder
 	$(BIN)/python docs/scores.py
 
 measure-embedded-infometic: $(VENV)/.installed ## measure InfoMetIC's weights: DATA=folder
-	@test -n "$(DATA)" || { echo "make measure-embedded-infometic DATA=<folder with flickr8k, xflickrco>" \
-		"[PHOTOS=<folder of Flickr8k's photos>]"; exit 2; }
+	@test -n "$(DATA)" -a -n "$(PHOTOS)" || { \
+		echo "make measure-embedded-infometic DATA=<folder with flickr8k, multi30k, xflickrco>" \
+			"PHOTOS=<folder of Flickr8k's photos> [COCO=<folder with annotations and photos>]"; exit 2; }
+	test -f $(TRAINING)/judged.jsonl || { \
+		$(BIN)/python -m training.embedded.package_texts --out $(TRAINING)/texts $(if $(PACKAGES),--from $(PACKAGES)) && \
+		$(BIN)/python -m training.embedded.judged_rows --data $(DATA) --texts $(TRAINING)/texts \
+			--photos $(PHOTOS) --out $(TRAINING)/judged.jsonl; }
+	$(OFFLINE) $(BIN)/python -m benchmarks.studies.believable_marks --rows $(TRAINING)/judged.jsonl --data $(DATA) \
+		--photos $(PHOTOS) $(if $(COCO),--boxes $(COCO)) --output $(TRAINING)/marks.json
 	$(OFFLINE) $(BIN)/python -m benchmarks.studies.planted_errors --data $(DATA) --weights info_clip \
-		--weights $(INFOMETIC) $(if $(PHOTOS),--photos $(PHOTOS)) --output $(TRAINING)/planted.json
+		--weights $(INFOMETIC) --photos $(PHOTOS) --output $(TRAINING)/planted.json
+	$(OFFLINE) $(BIN)/capscore benchmark --metric infometic --backbone $(INFOMETIC_BASE) --data flickr8k_human \
+		--config expert --data-dir $(DATA)/flickr8k --image-dir $(PHOTOS) --output $(TRAINING)/infometic-expert.json --force
 
 # What cannot be fetched is listed as not measured.
 EYE_TEXTS := $(TRAINING)/eye-texts

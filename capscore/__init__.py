@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from .files.former_names import FORMER_NAMES, answer_to_former_names
 from .files.lazy import lazy_attributes
 
-__version__ = "0.5.0"
+__version__ = "0.6.0"
 
 answer_to_former_names(__name__)
 

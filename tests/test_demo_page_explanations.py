@@ -55,7 +55,7 @@ def test_words_regions_and_scores(tmp_path):
     ]
     assert "word-wrong" not in first
     assert second.count('<mark class="said word-wrong" title="score 0.02">') == 1
-    assert "1 of 2 content words is wrong" in second
+    assert "1 word is likely wrong" in second
     assert "<bdi>right</bdi>" in first and "<bdi>planted</bdi>" in second
     assert re.findall(r'<i class="full" style="width:([\d.]+)%">', second) == ["75.0", "30.0", "52.5"]
     assert part.count('<ul class="key') == part.count("Bars of precision and recall end at 2,") == 1

@@ -35,7 +35,7 @@ DEFAULTS = {
     "ref_clip_score": "ViT-B-32-quickgelu/openai",
     "clip_cider": "ViT-B-32-quickgelu/openai",
     "pr_mcs": "embedded-pr-mcs",
-    "infometic": "embedded-free",
+    "infometic": "embedded",
     "text_score": "xlm-roberta-base-ViT-B-32/laion5b_s13b_b90k",
 }
 # Model of an "embedded" entry → the module beside this one that loads it, and its function.

@@ -42,9 +42,10 @@ _HELP = """Show what captions of a photo get wrong, and what they leave out.
 
 PHOTO is an image file, and each CAPTION a text in quotation marks.
 
-InfoMetIC marks each content word (noun, verb, adjective, adverb, number) as right or wrong, and each region
-of the photo as mentioned or missed, and gives three scores: [bold]text precision[/], how much of the caption
-is in the photo; [bold]vision recall[/], how much of the photo is in the caption; [bold]overall[/], their sum.
+InfoMetIC says of each content word (noun, verb, adjective, adverb, number) whether it is right, likely wrong,
+or whether it cannot tell, and of each region of the photo whether the caption mentions it. It gives three
+scores: [bold]text precision[/], how much of the caption is in the photo; [bold]vision recall[/], how much of
+the photo is in the caption; [bold]overall[/], their sum.
 
 [bold]--output[/] NAME.html is a self-contained page; NAME.png is a picture (needs matplotlib); NAME.json has
 every word, region and score. Without --output everything is printed.
@@ -108,7 +109,7 @@ class ExplainRequest:
 
     @property
     def beta(self) -> float:
-        """Threshold of words and regions."""
+        """Threshold of words and regions, for marks as published."""
         return self.options.get("beta", BETA)
 
 
@@ -171,7 +172,7 @@ def run_explain(request: ExplainRequest) -> ExplainResult:
     captions = explained_captions(request.captions, scores)
     document = {
         "image": str(request.photo),
-        "beta": request.beta,
+        "beta": None if getattr(scorer, "judge", None) is not None else request.beta,
         "signature": scores.signature,
         "captions": [_row(caption, scores, row) for row, caption in enumerate(captions)],
     }
@@ -245,7 +246,7 @@ def _write(
         captions,
         title=request.photo.name,
         signature=scores.signature,
-        beta=request.beta,
+        beta=document["beta"],
         most_missed=request.missed,
     )
 
@@ -269,7 +270,7 @@ def show_explain(request: ExplainRequest, result: ExplainResult) -> None:
     if request.as_json:
         print_json(result.document)
     elif not request.quiet:
-        _print(result.captions, result.scores, request.beta, request.missed)
+        _print(result.captions, result.scores, result.document["beta"], request.missed)
         if request.target is not None:
             print_written(make_console(), request.target)
 
@@ -277,7 +278,7 @@ def show_explain(request: ExplainRequest, result: ExplainResult) -> None:
 # ---- the terminal ----
 
 
-def _print(captions: Sequence[ExplainedCaption], scores: Scores, beta: float, missed: int) -> None:
+def _print(captions: Sequence[ExplainedCaption], scores: Scores, beta: float | None, missed: int) -> None:
     from ..show.explained import bars_end, bars_note, notes, shown_regions
 
     console = make_console()
@@ -295,8 +296,9 @@ def _print(captions: Sequence[ExplainedCaption], scores: Scores, beta: float, mi
             console.print(f"{note}.", style="dim", markup=False)
     signs = _signs()
     console.print()
+    below = "" if beta is None else f", with a score of {beta:g} or below"
     console.print(
-        f"{signs['wrong']}[word]: content word with a score of {beta:g} or below. "
+        f"{signs['wrong']}[word]: likely wrong{below}. ?word: cannot tell. "
         f"{signs['unseen']}(word): cut off, not scored.",
         style="dim",
         markup=False,
@@ -323,6 +325,8 @@ def _marked(caption: ExplainedCaption) -> Text:
         said = _clean(piece.text)
         if piece.kind == "wrong":
             text.append(f"{signs['wrong']}[{said}]", style="bold red")
+        elif piece.kind == "unsure":
+            text.append(f"?{said}", style="dim underline")
         elif piece.kind == "unseen":
             text.append(f"{signs['unseen']}({said})", style="dim")
         else:
@@ -333,14 +337,9 @@ def _marked(caption: ExplainedCaption) -> Text:
 def _verdict(caption: ExplainedCaption) -> Text:
     from rich.text import Text
 
-    from ..show.explained import number, segments, verdict
+    from ..show.explained import verdict_with_words
 
-    wrong = [
-        f"{_clean(piece.text)} ({number(piece.score)})"
-        for piece in segments(caption)
-        if piece.kind == "wrong"
-    ]
-    return Text(verdict(caption) + (f": {', '.join(wrong)}." if wrong else "."))
+    return Text(_clean(verdict_with_words(caption)))
 
 
 def _clean(text: str) -> str:

@@ -25,12 +25,10 @@ _OUTPUT = "Output"
 
 _HELP = """Score the captions of photos, of a folder, or of a file.
 
-INPUT is a folder of photos with NAME.txt beside each NAME.jpg (a caption per line); or JSONL, JSON, CSV, TSV,
-Parquet, COCO results or a saved data set with the columns caption, image (a path, an id, or the image),
-references (a list, or reference_1, …) and language, if needed. {metrics} Results keep all columns; means and
-settings are in OUTPUT.summary.json.
+INPUT is a folder with NAME.txt beside each NAME.jpg; or JSONL, JSON, CSV, TSV, Parquet, COCO results or a
+saved data set with columns caption, image, references, language. {metrics}
 
-[bold]Exit codes[/]: 0 all rows scored; 1 failed; 2 wrong usage, nothing done; 3 done, but rows were skipped;
+[bold]Exit codes[/]: 0 all rows scored; 1 failed; 2 wrong usage; 3 done, but rows were skipped;
 130 interrupted.
 """
 
@@ -60,9 +58,9 @@ class ScoreRequest:
     force: Force = False
     as_json: AsJson = False
     quiet: Quiet = False
-    output: Annotated[Path | None, option("File for the scored rows.", "--output", "-o", panel=_OUTPUT)] = (
-        None
-    )
+    output: Annotated[
+        Path | None, option("File for the rows, with all columns.", "--output", "-o", panel=_OUTPUT)
+    ] = None
     report: Annotated[Path | None, option("HTML page: distributions, photos.", panel=_OUTPUT)] = None
     calibration: Annotated[Path | None, option("File of capscore calibrate.", panel=_OUTPUT)] = None
     per_row: Annotated[

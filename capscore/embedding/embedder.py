@@ -328,6 +328,17 @@ class Embedder:
                 rows = self._regions_of_crops(images, boxes)
         return np.split(rows, np.cumsum([len(own) for own in boxes])[:-1])
 
+    def maps(self, images: Sequence[Image.Image]) -> torch.Tensor:
+        """Feature maps (n, channels, h, w) of decoded images, from a backbone that has them.
+
+        While an `ImageReader` looks at an image, its map is that of the image's own embedding.
+
+        Raises:
+            CapscoreError: the backbone has no feature map.
+        """
+        with self._turn:
+            return self._maps_of(images)
+
     def texts(self, texts: Sequence[str], *, prefix: str = "") -> EmbeddedRows:
         """Embed one text per row, each with `prefix` before it."""
         digest = xxhash.xxh3_128_hexdigest

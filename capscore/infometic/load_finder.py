@@ -1,4 +1,5 @@
-"""Chooses and loads a region finder by its name: windows, or a detector of transformers or torchvision."""
+"""Chooses and loads a region finder by its name: things, windows, or a detector of transformers or
+torchvision."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from .regions import KINDS, MOST, RegionFinder, check_names
 
 if TYPE_CHECKING:
     from ..embedding.embedder import Embedder
+    from .judge_folder import LoadedJudge
 
 
 def load_finder(
@@ -22,12 +24,14 @@ def load_finder(
     device: str | None = None,
     threshold: float | None = None,
     most: int = MOST,
+    judge: LoadedJudge | None = None,
 ) -> RegionFinder:
     """Load a region finder.
 
     Args:
         spec: Finder to load, one of
 
+            - "things": boxes of things that a judge finds in the backbone's feature map, then windows;
             - "windows": windows of several sizes, ranked by the embedder's image tower;
             - "detr:ID": any object detector of transformers (DETR, YOLOS, RT-DETR, …), by Hub id or folder;
             - "owlv2:ID" or "grounding-dino:ID": a detector of the things in `names`;
@@ -39,6 +43,7 @@ def load_finder(
         device: Device of a detector; None for the backbone's.
         threshold: Confidence that a detector's box must exceed; None for the finder's default.
         most: Maximum number of regions per photo.
+        judge: Judge of the backbone, for "things".
 
     Raises:
         InputError: an unknown kind of finder, an option that does not go with it, or more names than the
@@ -51,6 +56,16 @@ def load_finder(
         return spec
     if most < 1:
         raise InputError(Setting("most", most), ": expected at least 1 region")
+    if kind == "things":
+        from .things import ThingFinder
+
+        _refuse(kind, revision=revision, device=device, threshold=threshold)
+        if judge is None:
+            raise InputError(
+                Setting("regions", "things"),
+                f" needs a judge of marks, which the backbone {embedder.backbone.name!r} has none of",
+            )
+        return ThingFinder(embedder, judge, most=most)
     if kind == "windows":
         from .windows import WindowFinder
 
@@ -95,7 +110,7 @@ def check_finder(
     if isinstance(spec, RegionFinder):
         return "a finder", "", check_names("a finder", names)
     kind, _, model = spec.strip().partition(":") if isinstance(spec, str) else ("", "", "")
-    if kind not in KINDS or bool(model) == (kind == "windows"):
+    if kind not in KINDS or bool(model) == (kind in ("things", "windows")):
         raise InputError(Setting("regions", spec), f": {_expected(kind)}")
     return kind, model, check_names(kind, names)
 
@@ -110,6 +125,6 @@ def _expected(kind: str) -> str:
     close = difflib.get_close_matches(kind, KINDS, n=1)
     hint = f"did you mean {close[0]!r}? " if close and close[0] != kind else ""
     return (
-        f"{hint}expected 'windows', 'detr:ID', 'owlv2:ID', 'grounding-dino:ID' (a Hub id or a folder), "
-        "or 'torchvision:NAME'"
+        f"{hint}expected 'things', 'windows', 'detr:ID', 'owlv2:ID', 'grounding-dino:ID' (a Hub id or a "
+        "folder), or 'torchvision:NAME'"
     )

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 # Number of boxes that the paper takes from its detector (Hu et al. 2023, section 4.1).
 MOST = 100
-KINDS = ("windows", "detr", "owlv2", "grounding-dino", "torchvision")
+KINDS = ("things", "windows", "detr", "owlv2", "grounding-dino", "torchvision")
 # Kinds that look for the things that they are told to find.
 OPEN_VOCABULARY = ("owlv2", "grounding-dino")
 

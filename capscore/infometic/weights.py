@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 from ..backbones.base import Backbone, tensors_digest
 from ..errors import CapscoreError, Setting
@@ -11,9 +12,16 @@ from .alignment import Aligner
 from .info_clip import InfoCLIP
 from .model import InfoMetIC
 
+if TYPE_CHECKING:
+    from .judge_folder import LoadedJudge
+
 INFO_CLIP = "info_clip"
 # Backbone's name → folder with its weights in the distribution capscore-weights.
-INSTALLED = {"embedded-free": "infometic"}
+INSTALLED = {"embedded": "infometic"}
+# The same for judges of marks.
+JUDGES = {"embedded": "judge"}
+# How words are marked.
+LEARNED, PUBLISHED = "learned", "published"
 # CLIP's factor on cosines, for backbones that were trained without one.
 CLIP_SCALE = 100.0
 
@@ -61,6 +69,45 @@ def load_aligner(
     model = InfoMetIC.from_pretrained(weights, revision=revision)
     model.config.check_backbone(backbone)
     return model.to(backbone.device).eval(), _name(model, backbone)
+
+
+def load_marks(
+    marks: str | os.PathLike[str] | LoadedJudge | None, backbone: Backbone
+) -> tuple[LoadedJudge | None, str]:
+    """The judge of marks for a backbone, and its name for signatures; None for marks as published.
+
+    Args:
+        marks: "learned" for the judge for this backbone in capscore-weights, "published" for marks by the
+            scores of the words; a folder of `training.embedded.judge`; a judge; None for "learned" where
+            there is a judge for this backbone, otherwise "published".
+        backbone: Backbone of the embeddings.
+
+    Raises:
+        CapscoreError: the judge is for another backbone, or there is none for this one.
+        BackboneUnavailable: the judge is damaged.
+        MissingWeightsError: capscore-weights has a judge for this backbone, but is not installed.
+
+    >>> from capscore import load_backbone
+    >>> load_marks(None, load_backbone("embedded-free", device="cpu"))
+    (None, 'published')
+    """
+    from .judge_folder import LoadedJudge, load_judge
+
+    if isinstance(marks, LoadedJudge):
+        marks.check_backbone(backbone)
+        return marks, f"{LEARNED}@{marks.name}"
+    if marks == PUBLISHED or (marks is None and backbone.name not in JUDGES):
+        return None, PUBLISHED
+    if marks is None or marks == LEARNED:
+        if backbone.name not in JUDGES:
+            raise CapscoreError(
+                Setting("marks", LEARNED),
+                f": there is no judge of marks for the backbone {backbone.name!r}; expected {PUBLISHED!r}, "
+                f"the backbone {' or '.join(map(repr, JUDGES))}, or a folder with a judge",
+            )
+        marks = weights_folder(JUDGES[backbone.name])
+    loaded = load_judge(marks, backbone=backbone)
+    return loaded, f"{LEARNED}@{loaded.name}"
 
 
 def _name(aligner: Aligner, backbone: Backbone) -> str:

@@ -19,8 +19,19 @@ from .number import NUMBERS
 from .published import check_captions
 from .words_and_gaps import caption_random, is_punctuation, placed_words
 
-RULES = "styles1"  # in signatures; the number grows whenever the rules for a caption change
-STYLES = ("given", "lower", "bare", "title", "capitals", "blanks", "nouns", "fragment", "paragraph")
+RULES = "styles2"  # in signatures; the number grows whenever the rules for a caption change
+STYLES = (
+    "given",
+    "lower",
+    "bare",
+    "title",
+    "capitals",
+    "blanks",
+    "nouns",
+    "stopped",
+    "fragment",
+    "paragraph",
+)
 # Words of a noun phrase and of a paragraph, at most; a paragraph has at least two captions.
 PHRASE = 5
 PARAGRAPH = 120
@@ -68,6 +79,7 @@ def restyle(
     - blanks: with two blanks at the end.
     - nouns: the first noun of the caption with its adjectives, number or article, one to five words; in two
       of five captions without the number or article.
+    - stopped: the same phrase with a capital and a full stop ("A red bus.").
     - fragment: the caption from its verb on ("playing in the street"); from the second noun on where verbs
       come last.
     - paragraph: two or more captions of one photo as sentences, at most 120 words; once per photo.
@@ -218,6 +230,13 @@ def _opens(word: str, code: str) -> bool:
     return lowered in numbers or lowered in _ARTICLES.get(code, "").split()
 
 
+def _stopped(caption: str, words: Sequence[Word], code: str) -> str | None:
+    phrase = _noun_phrase(caption, words, code)
+    if not phrase:
+        return None
+    return _upper(phrase[0], code) + phrase[1:] + ("." if has_spaces(code) else "。")
+
+
 def _fragment(caption: str, words: Sequence[Word], code: str) -> str | None:
     classes = [word.word_class for word in words]
     if code in _VERB_IS_LAST:
@@ -236,6 +255,7 @@ def _fragment(caption: str, words: Sequence[Word], code: str) -> str | None:
 
 _PARTS: dict[str, Callable[[str, Sequence[Word], str], str | None]] = {
     "nouns": _noun_phrase,
+    "stopped": _stopped,
     "fragment": _fragment,
 }
 

@@ -56,7 +56,8 @@ NO_IMAGES = """accepted, so that the same rows can go to every metric, but not o
 REFERENCES = """    references (list of lists of str): at least one reference per caption.
 """
 DETAILS = """
-    For each row (None for a skipped one): {names}.
+    For each row (None for a skipped one):
+    {names}.
     {more}
 """
 LANGUAGE = "named in the signature."

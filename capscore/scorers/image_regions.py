@@ -18,12 +18,15 @@ from ..errors import InputError
 from ..images.boxes import check_boxes, normalised
 from ..infometic.choose import choose
 from ..infometic.regions import Regions
+from ..infometic.sight import Sight
+from ..infometic.windows import windows
 
 if TYPE_CHECKING:
     from PIL import Image
 
     from ..backbones.base import Backbone
     from ..embedding.embedder import Embedder
+    from ..infometic.judge_folder import LoadedJudge
     from ..infometic.regions import RegionFinder
 
 REMEMBERED = 2048  # images whose regions stay in memory from call to call
@@ -43,6 +46,7 @@ class ImageRegions:
         embeddings: float32 (m, d).
         size: Width and height of the image in pixels.
         given: Whether the boxes were given.
+        sight: What a judge of marks sees of the image; None without a judge.
     """
 
     boxes: np.ndarray
@@ -52,6 +56,7 @@ class ImageRegions:
     embeddings: np.ndarray
     size: tuple[int, int]
     given: bool = False
+    sight: Sight | None = None
 
 
 class RegionMaker:
@@ -62,10 +67,20 @@ class RegionMaker:
         finder: Finder of regions, for images without given boxes.
         n: Number of regions to choose.
         seed: Seed of the choice.
+        judge: Judge of marks, which looks at the images too; None for none.
     """
 
-    def __init__(self, embedder: Embedder, finder: RegionFinder, *, n: int, seed: int):
+    def __init__(
+        self,
+        embedder: Embedder,
+        finder: RegionFinder,
+        *,
+        n: int,
+        seed: int,
+        judge: LoadedJudge | None = None,
+    ):
         self.embedder, self.finder, self.n, self.seed = embedder, finder, n, seed
+        self.judge = judge
         self.remembered: OrderedDict[_Place, ImageRegions] = OrderedDict()
 
     def reading(self, boxes: Sequence[Any] | None, on_error: str) -> RegionReading:
@@ -77,8 +92,8 @@ class RegionMaker:
         found = self.finder.find(images) if images else []
         embedded = self.embedder.regions(images, [regions.boxes for regions in found])
         return [
-            self._choose(_image_regions(image, regions, rows), regions)
-            for image, regions, rows in zip(images, found, embedded, strict=True)
+            replace(self._choose(_image_regions(image, regions, rows), regions), sight=sight)
+            for image, regions, rows, sight in zip(images, found, embedded, self._sights(images), strict=True)
         ]
 
     def at(self, image: Image.Image, boxes: Any, row: int) -> ImageRegions:
@@ -90,7 +105,23 @@ class RegionMaker:
         checked = check_boxes(boxes, image.size, row=row)
         given = Regions(checked, np.ones(len(checked)), ("",) * len(checked))
         (rows,) = self.embedder.regions([image], [checked])
-        return replace(_image_regions(image, given, rows), given=True)
+        (sight,) = self._sights([image])
+        return replace(_image_regions(image, given, rows), given=True, sight=sight)
+
+    def _sights(self, images: Sequence[Image.Image]) -> list[Sight | None]:
+        """What the judge sees of images: always all of an image, whatever its regions are."""
+        if self.judge is None or not images:
+            return [None] * len(images)
+        import torch
+
+        judge = self.judge.judge
+        with torch.inference_mode():
+            cells = judge.reduce(self.embedder.maps(images).to(judge.background.device))
+        shown = self.embedder.regions(images, [windows(image.size)[1:] for image in images])
+        return [
+            Sight(own, rows.astype(np.float16))
+            for own, rows in zip(cells.half().cpu().numpy(), shown, strict=True)
+        ]
 
     def _choose(self, all_regions: ImageRegions, found: Regions) -> ImageRegions:
         places = np.zeros(0, np.int64)

@@ -29,12 +29,14 @@ from .backbone_scorer import BackboneScorer
 from .base import Measured, PreparedRows, Scores
 from .image_regions import ImageRegions, RegionMaker, unit_rows_of
 from .input_rows import ExtraColumn, InputRows, check_captions
-from .options import EMPTY, OPTIONS
+from .options import EMPTY
 
 if TYPE_CHECKING:
     import torch
 
     from ..infometic.alignment import Aligner, Alignment, ImageStates, TextStates
+    from ..infometic.judge_folder import LoadedJudge
+    from ..infometic.names import RegionNames
     from ..infometic.pieces import Pieces
     from ..infometic.regions import RegionFinder
     from ..infometic.words import CaptionWord
@@ -44,6 +46,8 @@ _PAIRS = 64
 # the same for all pairs of images and captions, and the images or captions that are then encoded at once
 _PAIRS_ON_CPU, _PAIRS_ON_GPU = 256, 4096
 _BLOCK = 256
+# the finder of regions that needs no judge
+WINDOWS = "windows"
 # longer lists of names are replaced by their number in the signature
 _LISTED = 60
 # of a caption: what its words add, and the weights of its pieces
@@ -57,26 +61,41 @@ class InfoMetIC(BackboneScorer):
     scaled cosine of image and caption, section 4.1) and "clip_cosine". `details` has for each row
 
     - "words": text, start and end in the caption, score (the sum over the word's pieces), whether the word is
-      semantic, whether it is correct (for a semantic word, whether its score is above beta), and the number
-      of the region that the backbone embeds most like it. A word that was cut off has the score None.
-    - "regions": box in pixels of the upright image (left, top, right, bottom), score, whether the caption
-      mentions the region (its score is above beta), and the finder's confidence and label.
+      semantic, its class, "p_correct" (how likely it is right, where as many words are right as wrong),
+      "correct" (True, False for likely wrong, None for cannot tell), and the number of the region most like
+      it. A word that was cut off has the score None.
+    - "regions": box in pixels of the upright image (left, top, right, bottom), score, "p_mentioned" and
+      "mentioned" (whether the caption mentions the region), a name for what it shows in the caption's
+      language ("" for none), and the finder's confidence and label.
+    - "fits" and "p_fits": whether the caption as a whole fits the image. If it does not, its words are not
+      judged one by one.
     - "null": score of the null token, which is high if the caption mentions no region.
     - "image_size" (width, height), "n_words_cut", and "boxes_given": whether the boxes were given.
 
-    The word scores of a caption sum to at most 1, and so do the scores of its regions and the null token.
+    The word scores of a caption sum to at most 1, and so do the scores of its regions and the null token;
+    they say which word is the worst of its caption, not whether it is wrong. "p_correct", "p_mentioned" and
+    "p_fits" are absolute. They come from a judge (`capscore.infometic.judge`, not in the paper), which some
+    backbones have. With marks="published" they are None, and a word is correct and a region mentioned if its
+    score is above beta.
 
     Args:
         embedder: Embedder of images, regions and texts; holds the backbone.
         prefix: Text before each candidate, but not before its pieces; None takes what the weights state,
             otherwise the backbone's own.
         weights: Weights, as `capscore.infometic.weights.load_aligner` takes them.
-        regions: Finder of regions, as `capscore.infometic.load_finder.load_finder` takes it.
+        marks: What decides "correct" and "mentioned", as `capscore.infometic.weights.load_marks` takes it:
+            "learned", "published", or a folder with a judge; None for "learned" where the backbone has a
+            judge.
+        false_alarms: Rate in (0, 0.5] of right nouns that may be called wrong; other words, and captions as
+            a whole, have a lower one (`capscore.infometic.verdicts`). Only for a judge.
+        regions: Finder of regions, as `capscore.infometic.load_finder.load_finder` takes it; None for
+            "things" where the backbone has a judge, otherwise "windows".
         region_names: Names for an open-vocabulary detector to look for, such as ("dog", "red ball"); None
             for other finders.
         n_regions: Number of regions to score per image: the regions found are clustered, and the most
             confident one of each cluster is taken. Given boxes are all scored.
-        beta: Threshold in [0, 1) above which a word is correct and a region mentioned.
+        beta: Threshold in [0, 1) above which a word is correct and a region mentioned, with
+            marks="published".
         seed: Seed of the clustering.
         empty, per_row: As in `Scorer`.
 
@@ -87,7 +106,16 @@ class InfoMetIC(BackboneScorer):
 
     metric = "infometic"
     component_names = ("recall", "precision", "infometic_plus", "clip_cosine")
-    detail_names = ("words", "regions", "null", "image_size", "n_words_cut", "boxes_given")
+    detail_names = (
+        "fits",
+        "p_fits",
+        "words",
+        "regions",
+        "null",
+        "image_size",
+        "n_words_cut",
+        "boxes_given",
+    )
     reported: ClassVar[dict[str, str]] = {
         "infometic_plus": "infometic_plus",
         "infometic_recall": "recall",
@@ -110,7 +138,9 @@ class InfoMetIC(BackboneScorer):
         *,
         prefix: str | None = None,
         weights: str | os.PathLike[str] | Aligner | None = None,
-        regions: str | RegionFinder = "windows",
+        marks: str | os.PathLike[str] | LoadedJudge | None = None,
+        false_alarms: float = 0.05,
+        regions: str | RegionFinder | None = None,
         region_names: Sequence[str] | None = None,
         n_regions: int = 20,
         beta: float = 0.1,
@@ -121,11 +151,21 @@ class InfoMetIC(BackboneScorer):
         from ..backbones.features import as_read
         from ..infometic.load_finder import load_finder
         from ..infometic.pieces import piece_sequence
-        from ..infometic.weights import cosine_scale, load_aligner
+        from ..infometic.weights import cosine_scale, load_aligner, load_marks
 
         self.check_options(
-            {"regions": regions, "region_names": region_names, "n_regions": n_regions, "beta": beta}
+            {
+                "regions": regions,
+                "region_names": region_names,
+                "n_regions": n_regions,
+                "beta": beta,
+                "false_alarms": false_alarms,
+            }
         )
+        self.judge, self.marks = load_marks(marks, embedder.backbone)
+        self.false_alarms = float(false_alarms)
+        if regions is None:
+            regions = WINDOWS if self.judge is None else "things"
         self.aligner, self.weights = load_aligner(weights, embedder.backbone)
         config = getattr(self.aligner, "config", None)
         self.reading = ""  # of the network, where it differs from the paper's
@@ -139,10 +179,11 @@ class InfoMetIC(BackboneScorer):
         super().__init__(features, prefix=prefix, empty=empty, per_row=per_row)
         self.sequence = piece_sequence(features.backbone, config)
         with _finder_options():
-            self.finder = load_finder(regions, embedder, names=region_names)
+            self.finder = load_finder(regions, embedder, names=region_names, judge=self.judge)
         self.n_regions, self.beta, self.seed = n_regions, float(beta), seed
         self.plus_scale = cosine_scale(embedder.backbone)
-        self.region_maker = RegionMaker(features, self.finder, n=n_regions, seed=seed)
+        self.region_maker = RegionMaker(features, self.finder, n=n_regions, seed=seed, judge=self.judge)
+        self._namer: RegionNames | None = None
 
     @classmethod
     def check_options(cls, given: Mapping[str, Any]) -> None:
@@ -159,7 +200,7 @@ none: names are for owlv2 and grounding-dino
 
         super().check_options(given)
         with _finder_options():
-            check_finder(given.get("regions", OPTIONS["regions"].default), given.get("region_names"))
+            check_finder(given.get("regions") or WINDOWS, given.get("region_names"))
 
     # ------------------------------------------------------------------ rows
 
@@ -181,14 +222,15 @@ none: names are for owlv2 and grounding-dino
             "regions": self._regions_from({False}),
             "n_regions": self.n_regions,
             **({"seed": self.seed} if self.seed else {}),
-            "beta": self.beta,
+            "marks": self.marks,
+            **({"beta": self.beta} if self.judge is None else {"false_alarms": self.false_alarms}),
             "plus": self.plus_scale,
         }
 
     def _regions_from(self, given: set[bool]) -> str:
         """Source of the regions, for signatures; `given` holds whether boxes were given, for each row."""
         found = self.finder.name
-        if found != "windows":  # windows depend on the backbone alone, which the signature names
+        if found != WINDOWS:  # windows depend on the backbone alone, which the signature names
             found += f"@{self.finder.fingerprint[:8]}"
         if self.finder.names:
             listed = ",".join(self.finder.names)
@@ -345,9 +387,9 @@ none: names are for owlv2 and grounding-dino
         contexts = self.contexts(captions, words, pieces) if self.aligner.reads_words else None
         photos = images.matrix[images.index[kept]]
         read = texts.matrix[texts.index]
-        details, recall, precision = self._aligned(
-            [seen[row] for row in kept], photos, read, pieces, words, contexts
-        )
+        of_row = [seen[row] for row in kept]
+        details, recall, precision = self._aligned(of_row, photos, read, pieces, words, contexts)
+        self._mark(details, of_row, photos, read, captions, words, [rows.languages[row] for row in kept])
         truncated = np.zeros(len(rows), dtype=bool)
         truncated[kept] = texts.truncated[texts.index]
         self.warn_about_truncation(truncated)
@@ -456,6 +498,62 @@ none: names are for owlv2 and grounding-dino
             )
         return details, recall, precision
 
+    def _mark(
+        self,
+        details: list[dict[str, Any]],
+        seen: list[ImageRegions],
+        photos: np.ndarray,
+        read: np.ndarray,
+        captions: list[str],
+        words: list[list[CaptionWord]],
+        languages: list[str],
+    ) -> None:
+        """Put the judge's marks in the place of those by score."""
+        if self.judge is None or not details:
+            return
+        from ..infometic.marks import MarkedRow, mark_rows
+
+        photos, read = self._unit(photos), self._unit(read)
+        rows = []
+        told = zip(seen, photos, read, captions, words, languages, strict=True)
+        for one, photo, row, caption, own, language in told:
+            assert one.sight is not None  # as there is a judge
+            rows.append(
+                MarkedRow(
+                    one.sight, photo, row, caption, own, language, self._unit(one.embeddings), one.shares
+                )
+            )
+        marks = mark_rows(self.judge, rows, self._embedded, self.false_alarms)
+        names: dict[tuple[int, str], list[str]] = {}
+        for detail, mark, one, language in zip(details, marks, seen, languages, strict=True):
+            detail["fits"], detail["p_fits"] = mark.fits, mark.p_fits
+            for word, *said in zip(detail["words"], mark.p_correct, mark.correct, mark.region, strict=True):
+                # what the text tower has not read has no score, and is not judged
+                p_correct, correct, nearest = said if word["score"] is not None else (None, None, None)
+                word.update(p_correct=p_correct, correct=correct, region=nearest)
+            key = id(one), language
+            if key not in names:
+                names[key] = self._names(one, language)
+            told = zip(
+                detail["regions"], mark.p_mentioned.tolist(), mark.mentioned.tolist(), names[key], strict=True
+            )
+            for region, p_mentioned, mentioned, name in told:
+                region.update(p_mentioned=p_mentioned, mentioned=mentioned, name=name or region["label"])
+
+    def _embedded(self, texts: Sequence[str]) -> np.ndarray:
+        found = self.embedder.texts(texts, prefix=self.prefix)
+        return self._unit(found.matrix[found.index])
+
+    def _names(self, seen: ImageRegions, language: str) -> list[str]:
+        from ..infometic.names import RegionNames
+        from ..text.languages import language_code
+
+        assert self.judge is not None
+        if self._namer is None:
+            self._namer = RegionNames(self.judge, self._embedded)
+        code = language_code(language) if language else "en"
+        return self._namer.names(self._unit(seen.embeddings), code)
+
     def _pairs(
         self,
         seen: list[ImageRegions],
@@ -526,6 +624,8 @@ none: names are for owlv2 and grounding-dino
         scores = word_scores(pieces, token_scores[first : first + len(pieces)], words)
         near = nearest_regions(pieces, encode_pieces(self.backbone, pieces.ids), words, seen.embeddings)
         return {
+            "fits": None,
+            "p_fits": None,
             "words": [
                 {
                     "text": word.text,
@@ -533,6 +633,8 @@ none: names are for owlv2 and grounding-dino
                     "end": word.end,
                     "score": score,
                     "semantic": word.semantic,
+                    "word_class": word.word_class,
+                    "p_correct": None,
                     "correct": None if score is None or not word.semantic else score > self.beta,
                     "region": None if score is None else region,
                 }
@@ -542,7 +644,9 @@ none: names are for owlv2 and grounding-dino
                 {
                     "box": [float(edge) for edge in box],
                     "score": float(score),
+                    "p_mentioned": None,
                     "mentioned": bool(score > self.beta),
+                    "name": label,
                     "confidence": float(confidence),
                     "label": label,
                 }

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ..backbones.base import Backbone
     from ..embedding.cache import EmbeddingCache
     from ..infometic.alignment import Aligner
+    from ..infometic.judge_folder import LoadedJudge
     from ..infometic.regions import RegionFinder
     from .formulas.cider import DocumentFrequencies
 
@@ -132,6 +133,11 @@ def _check_prefix(name: str, value: Any) -> None:
 def _check_beta(name: str, value: Any) -> None:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1:
         raise InputError(Setting(name, value), ": expected a number from 0 to below 1")
+
+
+def _check_rate(name: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= 0.5:
+        raise InputError(Setting(name, value), ": expected a rate above 0, at most 0.5")
 
 
 def _check_per_row(name: str, value: Any) -> None:
@@ -294,15 +300,37 @@ class MetricOptions(TypedDict, total=False):
             unset="the weights shipped for the backbone, else info_clip",
         ),
     ]
+    marks: Annotated[
+        "str | Path | LoadedJudge | None",
+        Option(
+            "How words are marked: learned, published (by score), or a folder with a judge",
+            short="learned, published, or a folder.",
+            **_REGIONS,
+            metavar="HOW",
+            unset="learned where the backbone has a judge of marks, else published",
+        ),
+    ]
+    false_alarms: Annotated[
+        "float | None",
+        Option(
+            "Rate of right words that may be marked as likely wrong, with learned marks",
+            short="Rate of right words marked. Default: 0.05.",
+            **_REGIONS,
+            type=float,
+            metavar="RATE",
+            default=0.05,
+            rule=_check_rate,
+        ),
+    ]
     regions: Annotated[
         "str | RegionFinder | None",
         Option(
-            "Finder of regions: windows, or a detector such as detr:ID or owlv2:ID",
-            short="windows (default), detr:ID, owlv2:ID, …",
+            "Finder of regions: things, windows, or a detector such as detr:ID or owlv2:ID",
+            short="things, windows, detr:ID, owlv2:ID, …",
             **_REGIONS,
-            default="windows",
-            more="The kinds are windows, detr:ID, owlv2:ID, grounding-dino:ID (a Hub id or a folder) and "
-            "torchvision:NAME.",
+            unset="things where the backbone has a judge of marks, else windows",
+            more="The kinds are things, windows, detr:ID, owlv2:ID, grounding-dino:ID (a Hub id or a folder) "
+            "and torchvision:NAME.",
         ),
     ]
     region_names: Annotated[
@@ -328,8 +356,8 @@ class MetricOptions(TypedDict, total=False):
     beta: Annotated[
         "float | None",
         Option(
-            "Threshold above which a word is correct and a region mentioned",
-            short="Threshold of words. Default: 0.1.",
+            "Threshold of the scores of words and regions, with marks as published",
+            short="Threshold of published marks. Default: 0.1.",
             **_REGIONS,
             type=float,
             default=0.1,

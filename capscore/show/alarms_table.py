@@ -14,17 +14,18 @@ from .robustness_table import SHORT, markdown_table, print_table
 if TYPE_CHECKING:
     from rich.console import Console
 
-# headings have at most six letters, so that a table fits 80 columns
+# headings have at most five letters, so that a table fits 80 columns
 STYLE_HEADINGS = {
     "given": "given",
     "lower": "lower",
     "bare": "bare",
     "title": "Title",
     "capitals": "CAPS",
-    "blanks": "blanks",
+    "blanks": "blank",
     "nouns": "nouns",
-    "fragment": "fragm.",
-    "paragraph": "parag.",
+    "stopped": "stop",
+    "fragment": "frag.",
+    "paragraph": "par.",
 }
 _ALARMS = (
     "Below half: share of right captions that score below half of what {against} gives them, in percent. "

@@ -37,10 +37,10 @@ ABOUT = {
     "exchanged words as noise.",
     "clip_score": "How well does an English caption fit a photo? **w · max(cos(caption, photo), 0)**, "
     "from 0 to w, without references; w is 2.5 for most backbones.",
-    "infometic": "Which **words** of a caption are wrong, and which **regions** of the photo does it leave "
-    "out? Words and regions get scores; a word that scores above β = 0.1 counts as right, a region above it "
-    "as mentioned. Three scores say how much of the caption is in the photo (**text precision**), how much "
-    "of the photo is in the caption (**vision recall**), and both together (**overall**).",
+    "infometic": "Which **words** of a caption are likely wrong, and which **regions** of the photo does it "
+    "leave out? A caption that does not fit the photo at all is said to be so. Three "
+    "scores say how much of the caption is in the photo (**text precision**), how much of the photo is in "
+    "the caption (**vision recall**), and both together (**overall**).",
     "ref_clip_score": "How well does a caption fit a photo and its reference captions? "
     "The harmonic mean of **w · max(cos(caption, photo), 0)** and the **largest cosine with a reference**, "
     "from 0 to 2w / (w + 1); w is 2.5 for most backbones.",

@@ -66,10 +66,10 @@ EXAMPLES = (
 )  # fmt: skip
 
 READING = (
-    "The scores of a caption's words sum to at most 1, and so do the scores of the regions together with "
-    "that of the null token, which stands for no region. At most nine words or regions can score above 0.1. "
-    "So a mark in a long caption, or on one of many regions, is a hint, not a proof. Compare scores only "
-    "under the same signature."
+    "A mark says that a word is likely wrong, with the probability that it is right; a small share of right "
+    "words is marked too. The scores of a caption's words are shares: they sum to at most 1, and so do the "
+    "scores of the regions together with that of the null token, which stands for no region. Compare scores "
+    "only under the same signature."
 )
 MOST_SHOWN = 20  # missed regions
 HEADS = ("Caption", *SCORES.values())
@@ -134,7 +134,7 @@ def _score(
     scores = scorer.score(lines, [picture] * len(lines), language=code)
     explained = explained_captions(lines, scores)
     title = "What is wrong, and what is missing"
-    page = page_of(picture, explained, title, beta=scorer.beta, most_missed=missed)
+    page = page_of(picture, explained, title, beta=None if scorer.judge else scorer.beta, most_missed=missed)
     notes = warnings_html(_notes(scorer, scores, code))
     rows = [_row(caption) for caption in explained]
     return notes + render("explained_captions.html", heads=HEADS, rows=rows, page=page), scores.signature

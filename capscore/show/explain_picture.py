@@ -257,7 +257,8 @@ class _Page:
         x, y = _MARGIN, self.bottom - 2
         for kind, sample in (
             ("right", f"right content word{above}"),
-            ("wrong", f"wrong content word{below}"),
+            ("wrong", f"likely wrong{below}"),
+            *([("unsure", "cannot tell")] if beta is None else []),
             ("unseen", "word that was cut off"),
         ):
             if SIGNS[kind]:

@@ -17,7 +17,7 @@ MOST_MISSED = 3
 """Default maximum of missed regions shown; all of them would hide the photo."""
 
 # kind of a piece of a caption → the sign beside it
-SIGNS = {"plain": "", "right": "", "wrong": "✗", "unseen": ""}
+SIGNS = {"plain": "", "right": "", "wrong": "✗", "unsure": "?", "unseen": ""}
 MENTIONED, MISSED = "✓", "✗"
 # component of the scores → its name for people
 SCORES = {"precision": "Text precision", "recall": "Vision recall", "overall": "Overall"}
@@ -37,6 +37,7 @@ class ExplainedCaption:
         explanation: JSON-ready: "words" (text, start, end, score, semantic, correct), "regions" (box in
             pixels as left, top, right, bottom; score, mentioned, confidence, label), "null" (the null token's
             score), "image_size" (width, height) and "n_words_cut". The score of a word that was cut is None.
+            From a judge of marks also "fits", of words "p_correct", of regions "p_mentioned" and "name".
         scores: "precision", "recall" and "overall"; NaN where there is no score.
 
     Raises:
@@ -93,8 +94,10 @@ class Segment:
 
     Attributes:
         text: Its characters.
-        kind: "right" or "wrong" for content words, "unseen" for words that were cut off, else "plain".
+        kind: "right", "wrong" (likely wrong) or "unsure" (cannot tell) for content words, "unseen" for words
+            that were cut off, else "plain".
         score: Score of a content word; None for others.
+        p: Probability that a content word is right; None where no judge says.
         region: Number of the region most like a content word, counted from 0; None if there is none.
     """
 
@@ -102,6 +105,19 @@ class Segment:
     kind: str
     score: float | None = None
     region: int | None = None
+    p: float | None = None
+
+    @property
+    def note(self) -> str:
+        """The number beside a content word: how likely it is right, or its score."""
+        if self.p is not None:
+            return f"{100 * self.p:.0f} %"
+        return "" if self.score is None else number(self.score)
+
+    @property
+    def title(self) -> str:
+        """The number in words."""
+        return f"right with {self.note}" if self.p is not None else f"score {self.note}"
 
 
 def segments(caption: ExplainedCaption) -> list[Segment]:
@@ -115,44 +131,65 @@ def segments(caption: ExplainedCaption) -> list[Segment]:
     found: list[Segment] = []
     last = 0
     for word in sorted(caption.explanation["words"], key=lambda word: word["start"]):
-        kind = _kind(word)
+        kind = _kind(word, fits=caption.explanation.get("fits") is not False)
         if kind == "plain":
             continue
         if word["start"] > last:
             found.append(Segment(caption.text[last : word["start"]], "plain"))
         score = None if kind == "unseen" else word["score"]
-        found.append(Segment(caption.text[word["start"] : word["end"]], kind, score, word.get("region")))
+        text = caption.text[word["start"] : word["end"]]
+        p = None if kind == "unseen" else word.get("p_correct")
+        found.append(Segment(text, kind, score, word.get("region"), p))
         last = word["end"]
     if last < len(caption.text):
         found.append(Segment(caption.text[last:], "plain"))
     return found
 
 
-def _kind(word: Mapping[str, Any]) -> str:
+def _kind(word: Mapping[str, Any], fits: bool = True) -> str:
     if word["score"] is None:
         return "unseen"
-    if not word["semantic"] or word["correct"] is None:
+    if not word["semantic"]:
         return "plain"
+    if word["correct"] is None:
+        # words of a caption that does not fit are not judged one by one
+        return "unsure" if fits and word.get("p_correct") is not None else "plain"
     return "right" if word["correct"] else "wrong"
 
 
 def verdict(caption: ExplainedCaption) -> str:
-    """One sentence about the words.
+    """One sentence about the caption, without the full stop; the words that are likely wrong follow it.
 
     >>> words = [{"text": "cat", "start": 2, "end": 5, "score": 0.02, "semantic": True, "correct": False}]
     >>> told = {"words": words, "regions": [], "null": 0.5, "image_size": [9, 9], "n_words_cut": 0}
     >>> verdict(ExplainedCaption("a cat!", "en", told, {}))
-    '1 of 1 content word is wrong'
+    '1 word is likely wrong'
+    >>> verdict(ExplainedCaption("a cat!", "en", {**told, "fits": False}, {}))
+    'This caption does not fit the photo; words are not judged one by one'
     """
-    pieces = segments(caption)
-    wrong = sum(piece.kind == "wrong" for piece in pieces)
-    count = wrong + sum(piece.kind == "right" for piece in pieces)
-    if not count:
-        return "There is no content word, so none can be wrong"
-    noun = "content word" if count == 1 else "content words"
-    if not wrong:
-        return f"No wrong word: {count} {noun} {'is' if count == 1 else 'are'} right"
-    return f"{wrong} of {count} {noun} {'is' if wrong == 1 else 'are'} wrong"
+    if caption.explanation.get("fits") is False:
+        return "This caption does not fit the photo; words are not judged one by one"
+    kinds = [piece.kind for piece in segments(caption)]
+    wrong = kinds.count("wrong")
+    if wrong:
+        return "1 word is likely wrong" if wrong == 1 else f"{wrong:,} words are likely wrong"
+    if "right" in kinds:
+        return "No word looks wrong"
+    if "unsure" in kinds:
+        return "No word can be judged with this photo"
+    return "There is no content word, so none can be wrong"
+
+
+def verdict_with_words(caption: ExplainedCaption) -> str:
+    """`verdict`, the words that are likely wrong, and the full stop.
+
+    >>> words = [{"text": "cat", "start": 2, "end": 5, "score": 0.02, "semantic": True, "correct": False}]
+    >>> told = {"words": words, "regions": [], "null": 0.5, "image_size": [9, 9], "n_words_cut": 0}
+    >>> verdict_with_words(ExplainedCaption("a cat!", "en", told, {}))
+    '1 word is likely wrong: cat (score 0.02).'
+    """
+    wrong = [f"{piece.text} ({piece.title})" for piece in segments(caption) if piece.kind == "wrong"]
+    return verdict(caption) + (f": {', '.join(wrong)}." if wrong else ".")
 
 
 # ---- regions ----
@@ -168,7 +205,7 @@ class ShownRegion:
         mentioned: Whether the caption mentions it.
         score: Share of the caption that it accounts for.
         confidence: Confidence of the detector that there is an object.
-        label: The detector's name for it; "" if it has none.
+        label: A name for what it shows; "" if it has none.
         place: Place among all regions, counted from 0.
     """
 
@@ -203,7 +240,10 @@ def shown_regions(explanation: Mapping[str, Any], most_missed: int = MOST_MISSED
         most_missed: Maximum number of missed regions.
     """
     regions = list(enumerate(explanation["regions"]))
-    mentioned = sorted((one for one in regions if one[1]["mentioned"]), key=lambda one: -one[1]["score"])
+    mentioned = sorted(
+        (one for one in regions if one[1]["mentioned"]),
+        key=lambda one: -(one[1].get("p_mentioned") or one[1]["score"]),
+    )
     missed = sorted(
         (one for one in regions if not one[1]["mentioned"]),
         key=lambda one: (-one[1]["confidence"], one[1]["score"]),
@@ -211,7 +251,8 @@ def shown_regions(explanation: Mapping[str, Any], most_missed: int = MOST_MISSED
     shown = []
     for number, (place, region) in enumerate([*mentioned, *missed[:most_missed]], 1):
         left, top, right, bottom = map(float, region["box"])
-        look = bool(region["mentioned"]), region["score"], region["confidence"], region["label"], place
+        label = region.get("name") or region["label"]
+        look = bool(region["mentioned"]), region["score"], region["confidence"], label, place
         shown.append(ShownRegion(number, (left, top, right, bottom), *look))
     return shown
 
@@ -220,6 +261,9 @@ def notes(caption: ExplainedCaption, most_missed: int = MOST_MISSED) -> list[str
     """Sentences besides the marks: words that were cut off, regions that are not drawn, the null token."""
     told = caption.explanation
     found = []
+    unsure = [piece.text for piece in segments(caption) if piece.kind == "unsure"]
+    if unsure:
+        found.append(f"Cannot tell: {', '.join(unsure)}")
     cut = told["n_words_cut"]
     if cut:
         found.append(
@@ -311,7 +355,10 @@ def _share(score: float, end: float) -> float:
 
 def bars_note(end: float) -> str:
     """What the lengths of the bars mean."""
-    return f"Bars of precision and recall end at {end:g}, that of their sum, overall, at {2 * end:g}"
+    return (
+        f"Bars of precision and recall end at {end:g}, that of their sum, overall, at {2 * end:g}. Scores "
+        "are scaled cosines; a score below 0 means that the two are less alike than unrelated ones"
+    )
 
 
 # ---- places on the photo ----

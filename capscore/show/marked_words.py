@@ -229,10 +229,12 @@ def _draw_word(canvas: Canvas, atom: _Atom, x: float, base: float, language: str
 
 
 def underline(canvas: Canvas, kind: str, left: float, right: float, y: float) -> None:
-    """Draw the line below a word: solid for "right", wavy for "wrong", dotted for "unseen"."""
+    """Draw the line below a word: solid for right, wavy for wrong, dashed for unsure, dotted for unseen."""
     if kind == "right":
         canvas.line(left, right, y, RIGHT, 1.3)
     elif kind == "unseen":
         canvas.line(left, right, y, FAINT, 1.3, (1.3, 1.9))
+    elif kind == "unsure":
+        canvas.line(left, right, y, SOFT, 1.3, (3.4, 1.9))
     elif kind == "wrong":
         canvas.wave(left, right, y, WRONG)

@@ -4,8 +4,8 @@ import capscore  # From: capscore
 
 _DESCRIPTION = """\
 InfoMetIC scores how well captions fit their images, without references, and says why: which words of a
-caption are wrong, which regions of the image it leaves out, and three scores (text precision, vision recall
-and their sum).
+caption are likely wrong, which regions of the image it leaves out, and three scores (text precision, vision
+recall and their sum).
 """
 
 _CITATION = """\

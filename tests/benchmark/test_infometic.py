@@ -349,6 +349,111 @@ def test_a_score_of_captions_says_nothing_of_words(tokens):
         benchmark_queries("captokeneval", data_dir=tokens)
 
 
+# ------------------------------------------------------------------ foils and hallucinated words
+
+
+@pytest.fixture
+def hat(tmp_path):
+    """Captions of the photos of `tokens`, one of them with a hallucinated word, in the form of HAT."""
+    write_photos(tmp_path / "val2014", ["0.jpg", "1.jpg", "2.jpg"])
+    rows = []
+    for name, tokens, wrong in (
+        ("0.jpg", ["A", "red", "ball."], {"red"}),
+        ("1.jpg", ["green"], set()),
+        ("2.jpg", ["a", "green", "cube"], {"cube"}),
+    ):
+        rows.append(
+            {
+                "sample_id": name,
+                "caption": " ".join(tokens),
+                "grounding": [[token, token in wrong] for token in tokens],
+                "contains_hallucination": bool(wrong),
+                "image_path": name,
+                "references": ["a thing"],
+            }
+        )
+    (tmp_path / "hat-trainval.json").write_text(json.dumps(rows))
+    return tmp_path
+
+
+def test_the_word_that_is_wrong(hat):
+    run = run_benchmark("hat", data_dir=hat, metrics={"infometic": maker()}, options=quick)
+    assert [result.metric for result in run.results] == ["infometic", "infometic_plus"]
+    found = statistics(run.results[0])
+    # as in `tokens`, "red" has nothing and "ball" half of what its caption has: red is found. The third photo
+    # is (0, 1, 1) / √2; "green" is (0, 1, 0), cosine .71, "a" and "cube" are (1, 1, 1) / √3, cosine .82:
+    # of "green" and "cube", "green" is doubted, mistakenly
+    assert found["localisation_accuracy"] == 1 / 2
+    # judged are red 0 (wrong), ball .5, green 1, green 0, cube .5 (wrong); from the lowest: red and green,
+    # ball and cube, green
+    assert found["word_average_precision"] == pytest.approx(1 / 2 * 1 / 2 + 1 / 2 * 2 / 4, abs=1e-6)
+    assert found["word_auc"] == pytest.approx((2.5 + 1.5) / 6, abs=1e-6)
+    assert run.results[0].outcome.counts["judged words"] == 5
+    assert statistics(run.results[1])["localisation_accuracy"] == 1 / 2
+    json.dumps(run.to_dict(), allow_nan=False)
+
+
+def test_blocks_of_rows_give_the_same(hat, monkeypatch):
+    from capscore.benchmark.tasks import localisation as module
+
+    whole = run_benchmark("hat", data_dir=hat, metrics={"infometic": maker()}, options=quick).results
+    monkeypatch.setattr(module, "_BLOCK", 2)
+    parts = run_benchmark("hat", data_dir=hat, metrics={"infometic": maker()}, options=quick).results
+    for one, other in zip(whole, parts, strict=True):
+        assert one.signature == other.signature
+        assert statistics(one) == pytest.approx(statistics(other), abs=1e-6)
+        np.testing.assert_allclose(one.scores, other.scores, rtol=0, atol=1e-5)
+
+
+def test_a_metric_without_scores_of_words_says_so(hat):
+    mcs = functools.partial(capscore.load, "mcs", backbone=ColourBackbone(), cache=False)
+    (result,) = run_benchmark("hat", data_dir=hat, metrics={"mcs": mcs}, options=quick).results
+    assert list(statistics(result)) == ["average_precision_right", "average_precision_foil"]
+    assert result.outcome.notes == (
+        "no localisation accuracy: it needs scores of words, and here a caption has one score",
+    )
+
+
+def test_foils_of_pairs(tmp_path):
+    write_photos(tmp_path / "images")
+    (tmp_path / "nocaps-val-foil.json").write_text(
+        json.dumps(
+            [
+                {
+                    "image_path": name,
+                    "references": ["a thing"],
+                    "baseline": caption,
+                    "foil": caption.replace(word, foil),
+                    "replacement": [word, foil],
+                    "domain": "in-domain",
+                }
+                for name, caption, word, foil in (
+                    # the photo is (1, 0, 1) / √2
+                    ("0.jpg", "A blue ball", "ball", "green"),
+                    ("1.jpg", "A green ball", "green", "red"),
+                    ("2.jpg", "A thing", "thing", "stone"),
+                )
+            ]
+        )
+    )
+    (result,) = run_benchmark(
+        "nocaps", "foil", data_dir=tmp_path, metrics={"infometic_recall": maker()}, options=quick
+    ).results
+    found = statistics(result)
+    assert list(found) == [
+        "accuracy_all",
+        "localisation_accuracy",
+        "average_precision_right",
+        "average_precision_foil",
+        "word_average_precision",
+        "word_auc",
+    ]
+    # "green" and "red" are 0 beside words of more; "stone" is the only judged word of its foil
+    assert found["localisation_accuracy"] == 1.0
+    assert result.outcome.counts["foils"] == result.outcome.counts["right captions"] == 3
+    assert result.outcome.details["localisation"]["n_found"] == 3
+
+
 # ------------------------------------------------------------------ every photo with every caption
 
 

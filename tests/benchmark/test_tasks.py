@@ -103,6 +103,30 @@ def test_foils_count_valid_rows_only():
     assert task.published_as("accuracy_mean", "all") == ("all", "accuracy_mean", ("",))
 
 
+def test_foils_of_pairs_are_ranked_together():
+    rows = [
+        ("a", row(caption="a dog", foil="a cat", foil_word="cat")),
+        ("b", row(caption="a bus", foil="a van", foil_word="van")),
+    ]
+    for slug, config in (("foil", "default"), ("nocaps", "foil")):
+        task = task_of(slug, config)
+        assert task.queries(rows).candidates == ["a dog", "a cat", "a bus", "a van"]
+        assert task.marked(rows) == [(False, []), (True, [(2, 5)]), (False, []), (True, [(2, 5)])]
+        outcome = task.outcome(rows, np.array([4.0, 3.0, 2.0, 1.0]), quick)
+        # right captions are first and third, foils first and third from the end
+        assert [(s.name, s.value, s.n) for s in outcome.statistics] == [
+            ("accuracy_all", 1.0, 2),
+            ("average_precision_right", pytest.approx(5 / 6, abs=1e-12), 4),
+            ("average_precision_foil", pytest.approx(5 / 6, abs=1e-12), 4),
+        ]
+        assert outcome.counts["pairs"] == outcome.counts["foils"] == 2
+
+
+def test_hallucinated_tokens_have_places():
+    rows = [("a", row(caption="A dog, asleep.", tokens=["A", "dog,", "asleep."], token_labels=[0, 1, 1]))]
+    assert task_of("hat", "default").marked(rows) == [(True, [(2, 6), (7, 14)])]
+
+
 def test_thumb_with_and_without_people():
     rng = np.random.default_rng(0)
     systems = ["Up-Down", "VinVL-large", "Human", "Up-Down", "VinVL-large", "Human"]

@@ -81,7 +81,7 @@ def test_printed(scorer, photo):
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
     assert "A red ✗[cat]" in lines
-    assert "1 of 2 content words is wrong: cat (0.02)." in lines
+    assert "1 word is likely wrong: cat (score 0.02)." in lines
     assert "There is no content word, so none can be wrong." in lines
     assert "Text precision  ████████████░░░░░░░░░░░░░░░░░░  0.40" in lines
     table = [line.split() for line in lines if "mentioned" in line or "missed" in line][:4]
@@ -127,7 +127,7 @@ def test_names_of_regions_reach_the_detector(photo, tmp_path):
     result = run(photo, "A cat.", *names, "--backbone", "embedded", "--weights", "info_clip", "--json")
     assert result.exit_code == 0, result.output
     printed = json.loads(result.stdout)
-    assert "(cat,red%20ball)|n_regions:20|beta:0.1|" in printed["signature"]
+    assert "(cat,red%20ball)|n_regions:20|marks:learned@" in printed["signature"]
     labels = {region["label"] for region in printed["captions"][0]["regions"]}
     assert labels and labels <= {"cat", "red ball"}
 

@@ -237,7 +237,7 @@ def test_options_of_infometic(preds, tmp_path, colours):
     assert result.exit_code == 0, result.output
     signature = json.loads((tmp_path / "o.summary.json").read_text())["metrics"]["infometic"]["signature"]
     assert "|weights:info_clip|regions:owlv2%3Atiny@" in signature
-    assert "(cat,red%20ball)|n_regions:2|beta:0|" in signature
+    assert "(cat,red%20ball)|n_regions:2|marks:published|beta:0|" in signature
     rows = read_jsonl(output)
     assert [row["infometic"] for row in rows] == pytest.approx(
         [row["recall"] + row["precision"] for row in rows]

@@ -38,7 +38,7 @@ def test_all_benchmarks_are_here():
     assert SLUGS == sorted(
         "flickr8k_human composite pascal50s thumb captokeneval vicr polaris nebula capeval1k m_capeval1k "
         "m_finecap3k valse xvnli marvl xm3600 multi30k xflickrco coco_captions flickr30k_entities nocaps "
-        "vizwiz_captions".split()
+        "vizwiz_captions foil hat".split()
     )
 
 

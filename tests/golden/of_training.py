@@ -31,6 +31,7 @@ MODULES = {
     "embedded_infometic": "training.embedded.infometic",
     "embedded_eye": "training.embedded.eye.settings",
     "embedded_gate": "training.embedded.gate.settings",
+    "embedded_judge": "training.embedded.judge.settings",
     "caption_grammar": "training.embedded.caption_grammar",
     "word_pollution": "training.data.word_pollution",
     "triples": "training.data.triples",
@@ -43,6 +44,7 @@ CONFIGS = ROOT / "training" / "configs"
 RECIPES = {
     "embedded_eye": "embedded_eye",
     "embedded_infometic": "infometic",
+    "embedded_judge": "embedded_judge",
     "embedded_pr_mcs": "embedded_gate",
     "embedded_rated": "human_ratings",
     "infometic": "infometic",
@@ -64,6 +66,7 @@ SETTINGS = {
     "embedded_infometic": "Settings",
     "embedded_eye": "EyeSettings",
     "embedded_gate": "GateSettings",
+    "embedded_judge": "JudgeSettings",
 }
 
 
@@ -165,7 +168,7 @@ def _(place: Place) -> Any:
             parsed = parse(kind, given, "A recipe.")
         except Exception:
             names = {field.name for field in dataclasses.fields(kind)}
-            often = ("base", "data", "photos", "texts", "student", "ratings", "input", "output")
+            often = ("base", "data", "photos", "texts", "rows", "student", "ratings", "input", "output")
             needed = [name for name in often if name in names]
             parsed = parse(
                 kind, [*given, *(part for name in needed for part in (f"--{name}", "x"))], "A recipe."

@@ -42,8 +42,8 @@ def test_windows_and_finders(embedder):
     ("spec", "options", "complaint"),
     [
         ("window", {}, "regions='window': did you mean 'windows'"),
-        ("", {}, "regions='': expected 'windows', 'detr:ID'"),
-        (7, {}, "regions=7: expected 'windows'"),
+        ("", {}, "regions='': expected 'things', 'windows', 'detr:ID'"),
+        (7, {}, "regions=7: expected 'things', 'windows'"),
         ("detr", {}, "regions='detr': expected"),
         ("windows:large", {}, "regions='windows:large': expected"),
         ("windows", {"names": ["dog"]}, "names: ['dog'] do not go with regions='windows', which takes none"),

@@ -62,7 +62,7 @@ MEAN = {
 SPREAD = {slug: 5e-5 if slug == "infometic" else 1e-6 for slug in EXPECTED}
 # in signatures, what the formula of a metric with a backbone depends on
 CONSTANTS = {
-    slug: "weights:info_clip|regions:windows|n_regions:20|beta:0.1|plus:100"
+    slug: "weights:info_clip|regions:windows|n_regions:20|marks:published|beta:0.1|plus:100"
     if slug == "infometic"
     else "w:2.5"
     for slug in WITH_BACKBONE

@@ -164,7 +164,7 @@ def test_other_metrics_take_no_boxes(load, slug):
 def test_options_reach_the_scorer(load, photo):
     result = load("infometic", n_regions=2, beta=0.25).compute(predictions=["red"], images=[photo])
     assert len(result["regions"][0]) == 2
-    assert "|weights:info_clip|regions:windows|n_regions:2|beta:0.25|" in result["signature"]
+    assert "|weights:info_clip|regions:windows|n_regions:2|marks:published|beta:0.25|" in result["signature"]
     # more than are found: all of them are scored
     module = load("infometic", n_regions=90)
     (found,) = module.scorer.finder.find([Image.fromarray(photo)])

@@ -66,6 +66,20 @@ def test_a_noun_with_what_belongs_to_it(language, caption, phrases):
     assert phrase in phrases
 
 
+@pytest.mark.parametrize(
+    ("language", "caption", "phrases"),
+    [
+        ("en", "In the park, a dog runs.", {"The park.", "Park."}),
+        ("de", "Der schwarze Hund rennt.", {"Der schwarze Hund."}),
+        ("tr", "İki köpek kumsalda koşuyor.", {"İki köpek.", "Köpek."}),
+        ("ja", "茶色の犬が走っている。", {"茶色の犬。"}),
+    ],
+)
+def test_a_phrase_may_be_written_like_a_sentence(language, caption, phrases):
+    (phrase,) = restyle([caption], "stopped", language).captions
+    assert phrase in phrases
+
+
 def test_phrases_come_with_and_without_their_article():
     captions = [f"A {colour} dog runs." for colour in "red blue green black white brown grey pink".split()]
     found = restyle(captions, "nouns", "en").captions

@@ -135,7 +135,10 @@ def test_what_it_says_is_ready_for_json(plain):
     assert said["image_size"] == [[451, 300]]
     assert said["n_words_cut"] == [0]
     assert sum(region["score"] for region in said["regions"][0]) + said["null"][0] == pytest.approx(1)
-    assert "|weights:info_clip|regions:halves@halves|n_regions:20|beta:0.1|plus:100|" in said["signature"]
+    assert (
+        "|weights:info_clip|regions:halves@halves|n_regions:20|marks:published|beta:0.1|plus:100|"
+        in said["signature"]
+    )
 
 
 def test_order_duplicates_and_company_do_not_matter(plain):
@@ -560,9 +563,9 @@ def test_the_seed_of_the_clusters_is_in_the_signature(backbone):
     assert "|n_regions:20|seed:3|" in seeded.signature
 
 
-def test_a_tagger_is_in_the_signature_where_words_decide_the_scores(backbone):
+def test_a_tagger_is_in_the_signature_where_words_decide_the_scores(backbone, embedded):
     captions, languages = ["A cat.", "Eine Katze."], ["en", "de"]
-    shipped = scorer(backbone).score(captions, [CAT] * 2, language=languages)
+    shipped = scorer(embedded).score(captions, [CAT] * 2, language=languages)
     assert f"|words:{tagger_name('en')}|" in shipped.signature  # HanTa for both
     plain = scorer(backbone, weights="info_clip").score(captions, [CAT] * 2, language=languages)
     assert "|words:" not in plain.signature

@@ -68,11 +68,11 @@ def test_words_scores_and_regions(written):
     item = caption("a red cat asleep", right="red", wrong="cat", cut="asleep", regions=REGIONS)
     page = Page(written(item, title="photo.jpg", signature="infometic|beta:0.1", beta=0.1))
     ((_, said),) = page.all("p", "caption")
-    assert said == "a red ✗wrong: cat asleep"
+    assert said == "a red ✗likely wrong: cat asleep"
     titles = [a.get("title") for a, _ in page.all("mark", "word-wrong")]
     assert titles == [None, "score 0.02"]  # the first is the legend's
     ((_, verdict),) = page.all("p", "verdict")
-    assert verdict == "1 of 2 content words is wrong: cat (0.02)."
+    assert verdict == "1 word is likely wrong: cat (score 0.02)."
     assert [text for _, text in page.all("div", "score")] == [
         "Text precision0.40",
         "Vision recall0.60",
@@ -98,7 +98,7 @@ def test_all_words_are_listed(written):
         "WordScoreJudged",
         "a0.31not a content word",
         "red0.31✓ right",
-        "cat0.02✗ wrong",
+        "cat0.02✗ likely wrong",
         "asleep–cut off",
     ]
 
@@ -130,7 +130,7 @@ def test_nothing_that_is_given_becomes_markup(written):
     page = Page(written(item, title=HOSTILE, signature=HOSTILE))
     assert not page.all("script")
     assert page.all("h1")[0][1] == page.all("title")[0][1] == HOSTILE
-    said = page.all("p", "caption")[0][1].replace("✗wrong: ", "")
+    said = page.all("p", "caption")[0][1].replace("✗likely wrong: ", "")
     assert said == HOSTILE
 
 

@@ -63,11 +63,11 @@ def lines(drawn, colour, width):
 def test_a_wrong_word_has_a_sign_a_wave_and_its_score(drawn):
     draw(PHOTO, [caption("a red cat", right="red", wrong="cat")], beta=0.1)
     said = drawn.texts
-    assert {"a", "red", "cat", "0.31", "0.02", "1 of 2 content words is wrong"} <= set(said)
+    assert {"a", "red", "cat", "0.31", "0.02", "1 word is likely wrong"} <= set(said)
     assert said.count("✗") == 2  # the word's, and the legend's
     (left, right, *_), _ = drawn.calls["wave"]
     assert left == pytest.approx(drawn.place("cat")[0]) and right - left > 10
-    assert "wrong content word, score 0.1 or below" in said
+    assert "likely wrong, score 0.1 or below" in said
 
 
 def test_right_words_and_caption_without_errors_have_no_wave(drawn):

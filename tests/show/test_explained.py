@@ -67,10 +67,43 @@ def test_words_that_are_not_in_the_caption(spans, message):
 
 
 def test_verdicts():
-    assert verdict(caption("red cat", right="red cat")) == "No wrong word: 2 content words are right"
-    assert verdict(caption("red cat", wrong="red cat")) == "2 of 2 content words are wrong"
-    assert verdict(caption("red cat", right="red", wrong="cat")) == "1 of 2 content words is wrong"
+    assert verdict(caption("red cat", right="red cat")) == "No word looks wrong"
+    assert verdict(caption("red cat", wrong="red cat")) == "2 words are likely wrong"
+    assert verdict(caption("red cat", right="red", wrong="cat")) == "1 word is likely wrong"
     assert verdict(caption("of the")) == "There is no content word, so none can be wrong"
+
+
+def judged(text, *, fits=True, **p):
+    """A caption as a judge of marks sees it: word → (p_correct, correct)."""
+    told = explanation(text, right=" ".join(p))
+    for word in told["words"]:
+        if word["text"] in p:
+            word["p_correct"], word["correct"] = p[word["text"]]
+    return ExplainedCaption(text, "en", {**told, "fits": fits, "p_fits": 0.9 if fits else 0.1}, SCORES)
+
+
+def test_three_states():
+    found = judged("red cat sits", red=(0.4, None), cat=(0.05, False), sits=(0.94, True))
+    kinds = {piece.text: (piece.kind, piece.note) for piece in segments(found) if piece.kind != "plain"}
+    assert kinds == {"red": ("unsure", "40 %"), "cat": ("wrong", "5 %"), "sits": ("right", "94 %")}
+    assert verdict(found) == "1 word is likely wrong"
+    assert "Cannot tell: red" in notes(found)
+
+
+def test_words_of_a_caption_that_does_not_fit_have_no_marks():
+    found = judged("red cat", fits=False, red=(0.4, None), cat=(0.05, None))
+    assert {piece.kind for piece in segments(found)} == {"plain"}
+    assert verdict(found) == "This caption does not fit the photo; words are not judged one by one"
+
+
+def test_nothing_can_be_judged():
+    assert verdict(judged("red", red=(0.4, None))) == "No word can be judged with this photo"
+
+
+def test_the_name_of_a_region_is_shown():
+    told = explanation("", regions=REGIONS)
+    told["regions"] = [{**told["regions"][0], "name": "grass", "p_mentioned": 0.8}]
+    assert shown_regions(told)[0].label == "grass"
 
 
 def test_mentioned_regions_come_first_and_few_missed_ones_are_shown():

@@ -33,7 +33,7 @@ from training.engine.config import language_counts, parse
 from training.engine.config import main as run_as_command
 
 # Sources whose photos may be in Flickr8k.
-OF_PHOTOS = ("flickr8k", "multi30k", "xflickrco", "arabic-flickr8k", "flickr8k-cn")
+OF_PHOTOS = ("flickr8k", "multi30k", "xflickrco", "arabic-flickr8k", "flickr8k-cn", "framed-multi30k")
 # Languages without prepositions or similar words: a beginning may end anywhere.
 _NO_PREPOSITIONS = ("ja", "zh")
 
@@ -64,7 +64,9 @@ class Settings:
     photos: str = ""
     out: str = ""
     most: list[str] = field(
-        default_factory=lambda: "en:16000 zh:8000 de:5000 fr:5000 ar:3000 cs:2000 ja:1000 es:500".split()
+        default_factory=lambda: (
+            "en:14000 zh:7000 de:5000 fr:5000 pt:5000 ar:3000 cs:2000 ja:1000 es:500".split()
+        )
     )
     most_photos: int = 3800
     windows: int = 6

@@ -27,7 +27,7 @@ Sources and licences:
 - arabic-flickr8k: Arabic captions of Flickr8k's photos, three each, translated by machine and corrected by
   people (ElJundi et al. 2020; no licence stated).
 - flickr8k-cn: Chinese captions of Flickr8k's photos, five each, written by people (Li et al. 2016; no licence
-  stated). Read only if --sources names it: the shipped PR-MCS weights were not trained on it.
+  stated). Read only if --sources names it.
 - framed-multi30k: Brazilian Portuguese captions of Flickr30k's photos, five each, written by people (Framed
   Multi30k; no licence stated). Read only if --sources names it.
 - turkish-coco: Turkish captions of 500 COCO photos, two each, written by people (Samet et al. 2017; no

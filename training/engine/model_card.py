@@ -64,7 +64,8 @@ class ModelCard:
 
     Attributes:
         name: Name of the model ("pr-mcs-embedded").
-        recipe: "teacher_learning", "pr_mcs", "noise_gate", "human_ratings", "infometic" or "eye".
+        recipe: "teacher_learning", "pr_mcs", "noise_gate", "human_ratings", "infometic", "judge" or
+            "eye".
         base: Backbone whose text tower was fine-tuned, encoder that the student started from, backbone
             whose embeddings the network reads, or networks that the eye started from.
         languages: Codes of the training languages.
@@ -207,6 +208,25 @@ _RECIPES = {
         cited=(_RATINGS, _CLIP_SCORE),
         about_base="Fine-tuned from",
         thing="backbone",
+    ),
+    "judge": _Recipe(
+        metric="infometic",
+        tags=("explainability", "multilingual"),
+        what="A judge for InfoMetIC's marks. From the feature map of a frozen backbone and the embedding of "
+        "a word alone it says how likely the word is right, in absolute terms; from all words and the "
+        "embedding of the caption, whether the caption fits; it finds boxes of things, and says which of "
+        f"them a caption mentions. The paper ({_INFOMETIC_PAPER}) has no judge: its word scores share a sum "
+        "of one.",
+        limits=(
+            "It reads each word alone: in 'the dog chases the cat' it does not see who chases whom.",
+            "It hardly knows numbers and colours; where it cannot tell, it says so.",
+            "It was trained on everyday photos of people, dogs and outdoor scenes: in medical images, "
+            "drawings or documents its probabilities mean little.",
+            "A mark says 'likely wrong'. A stated share of right words is marked too.",
+        ),
+        cited=(_INFOMETIC, _CLIP_SCORE),
+        about_base="Reads the embeddings and the feature map of",
+        thing="judge",
     ),
     "infometic": _Recipe(
         metric="infometic",

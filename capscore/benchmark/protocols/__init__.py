@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .captokeneval_accuracy import CapTokenEvalAccuracy, TokenAccuracy, captokeneval
     from .cross_language_correlation import CrossLanguageCorrelation, cross_language, quality_subset
     from .foil_accuracy import VALSE_PHENOMENA, VALSE_PIECES, FoilAccuracy, foils, valse
+    from .foil_localisation import Localisation, localisation
     from .marvl_accuracy import IrregularGroup, MarvlAccuracy, marvl
     from .pairwise_accuracy import PASCAL50S_CATEGORIES, PairwiseAccuracy, pairwise_by_category
     from .ratings import rating_correlation
@@ -42,6 +43,7 @@ __all__ = [
     "CrossLanguageCorrelation",
     "FoilAccuracy",
     "IrregularGroup",
+    "Localisation",
     "MarvlAccuracy",
     "PairwiseAccuracy",
     "PerturbationDrop",
@@ -58,6 +60,7 @@ __all__ = [
     "captokeneval",
     "cross_language",
     "foils",
+    "localisation",
     "marvl",
     "pairwise_by_category",
     "quality_subset",
@@ -75,6 +78,7 @@ _OFFERED = {
     "captokeneval_accuracy": "CapTokenEvalAccuracy TokenAccuracy captokeneval",
     "cross_language_correlation": "CrossLanguageCorrelation cross_language quality_subset",
     "foil_accuracy": "VALSE_PHENOMENA VALSE_PIECES FoilAccuracy foils valse",
+    "foil_localisation": "Localisation localisation",
     "marvl_accuracy": "IrregularGroup MarvlAccuracy marvl",
     "pairwise_accuracy": "PASCAL50S_CATEGORIES PairwiseAccuracy pairwise_by_category",
     "ratings": "rating_correlation",

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from ...embedding.embedder import Embedder
     from ...scorers.backbone_scorer import BackboneScorer
 
+# Of drops and shares that are ranked.
+_DECIMALS = 3
+
 
 @dataclass(frozen=True)
 class Curve:
@@ -30,7 +33,8 @@ class Curve:
         touched: Mean share of the words that was touched, at each degree.
         drops: Change of the mean score, −0.25 for a quarter, at each degree; None where it is undefined.
         n: Number of captions that the kind can change; the others are left out.
-        of_means: Spearman's ρ of the mean fall and the mean share over the degrees.
+        of_means: Spearman's ρ of the mean fall and the mean share over the degrees; values that are equal to
+            a tenth of a percent count as equal.
         of_captions: Spearman's ρ of the fall and the share over all captions at all degrees.
     """
 
@@ -106,13 +110,14 @@ def curve(
     if scored.any():
         falls = 1 - after[:, scored] / before[scored]
         of_captions = spearman(falls.ravel(), shares[:, scored].ravel())
-    known = [-drop for drop in drops if drop is not None]
+    # a score that is lost as a whole cannot fall further: what is left of it is rounding
+    known = [-round(drop, _DECIMALS) for drop in drops if drop is not None]
     return Curve(
         tuple(degrees),
         tuple(means),
         tuple(drops),
         n,
-        spearman(known, means) if len(known) == len(means) else None,
+        spearman(known, [round(share, _DECIMALS) for share in means]) if len(known) == len(means) else None,
         of_captions,
     )
 

@@ -37,6 +37,8 @@ __getattr__, __dir__ = lazy_attributes(
     __name__,
     {
         "FoilTask": "foils",
+        "HallucinationTask": "localisation",
+        "LocalisationTask": "localisation",
         "MarvlTask": "marvl",
         "PairTask": "pairs",
         "RatingTask": "ratings",
@@ -61,6 +63,8 @@ _TASKS: dict[str, tuple[str, ...]] = {
     "capeval1k": ("ratings.RatingTask", "tau_c", "pearson"),
     "m_capeval1k": ("ratings.RatingTask", "tau_c", "pearson"),
     "valse": ("foils.FoilTask",),
+    "foil": ("localisation.LocalisationTask",),
+    "hat": ("localisation.HallucinationTask",),
     "xvnli": ("xvnli.XvnliTask",),
     "marvl": ("marvl.MarvlTask",),
     "xm3600": ("retrieval.RetrievalTask",),
@@ -68,7 +72,7 @@ _TASKS: dict[str, tuple[str, ...]] = {
     "xflickrco": ("retrieval.RetrievalTask",),
     "coco_captions": ("retrieval.RetrievalTask",),
     "nocaps": ("retrieval.RetrievalTask",),
-    "nocaps/foil": ("foils.FoilTask",),
+    "nocaps/foil": ("localisation.LocalisationTask",),
     "vizwiz_captions": ("retrieval.RetrievalTask",),
 }
 # data sets whose numbers need more than one score per caption

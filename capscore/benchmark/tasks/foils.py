@@ -1,4 +1,4 @@
-"""VALSE and FOIL-nocaps: a true caption of a photo and a false one that differs little."""
+"""VALSE: a true caption of a photo and a false one that differs little."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def test_who_is_turned_away(captions, scorer, harsh):
 
 def test_a_language_without_a_tagger_is_told(captions, scorer):
     run = run_alarms(replace(captions, language="sw"), {"mcs": (scorer, scorer, "mcs")})
-    assert list(run.skipped) == ["nouns", "fragment"]
+    assert list(run.skipped) == ["nouns", "stopped", "fragment"]
     assert "word classes" in run.skipped["nouns"] and "given" in run.results[0].styles
 
 
@@ -84,6 +84,14 @@ def test_a_curve_by_hand():
     assert found.of_means == pytest.approx(1)
     by_hand = spearmanr([0.1, 0, 0.6, 0.4], [0.1, 0.2, 0.5, 0.4]).statistic
     assert found.of_captions == pytest.approx(by_hand)
+
+
+def test_what_rounding_leaves_of_a_score_has_no_order():
+    left = [[0.9], [0.5], [1e-5], [3e-5], [2e-5]]
+    touched = [[0.1], [0.2], [0.4], [0.6], [0.8]]
+    found = curve(np.ones(1), np.array(left), np.array(touched), (0.1, 0.2, 0.4, 0.6, 0.8))
+    by_hand = spearmanr([1, 2, 4, 4, 4], [1, 2, 3, 4, 5]).statistic
+    assert found.of_means == pytest.approx(by_hand) and by_hand > 0.89
 
 
 def test_a_curve_of_captions_that_nothing_changes():

@@ -33,6 +33,7 @@ _SHOWN_STYLES = {
     "given": "as written",
     "lower": "in lower case, without the stop",
     "nouns": "noun phrases",
+    "stopped": "noun phrases with a full stop",
     "paragraph": "paragraphs",
 }
 

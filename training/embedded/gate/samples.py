@@ -48,7 +48,13 @@ KIND_SHARES: Mapping[str, float] = {
     "jumble": 0.17,
     "substitution": 0.42,
 }
+# Parts that are written like a sentence now and then, with a capital and a full stop, or with a year.
+_UNFINISHED = frozenset(("noun phrase", "two noun phrases", "fragment", "shortened"))
+FINISHED, DATED = 0.4, 0.02
+# Share of joined texts that list noun phrases: "old man, beard, hat".
+LISTED = 0.35
 _BETWEEN = (" ", ", ", ". ", " ")
+_BETWEEN_LISTED = (", ", ", ", ". ", "; ")
 _BETWEEN_UNSPACED = ("", "，", "。", "、")
 # Batches that are drawn together and sorted by length, so that little is padded.
 _TOGETHER = 16
@@ -197,6 +203,15 @@ def draw_pair(chosen: Sequence[MarkedText], chance: random.Random) -> tuple[_Mad
     text = _part_of(chosen[0], part, chance)
     if text is None:
         part, text = "whole", as_written(chosen[0])
+    if part in _UNFINISHED:
+        end = chance.random()
+        if end < FINISHED:
+            text = styles.finished(text, chance) or text
+        elif end < FINISHED + DATED:
+            text = styles.dated(text, chance) or text
+    listed = part == "joined" and chance.random() < LISTED
+    if listed:
+        text = styles.noun_phrase(chosen[0], chance) or text
     written = _written(text, way, chance)
     if written is None:
         way, written = "as written", text
@@ -207,10 +222,14 @@ def draw_pair(chosen: Sequence[MarkedText], chance: random.Random) -> tuple[_Mad
         if found is None:
             return right, right
         return right, _Made(found.text, written.language, found.touched, found.taken, kind, style)
-    others = [_written(as_written(other), way, chance) or as_written(other) for other in chosen[1:]]
+    whole = [
+        (styles.noun_phrase(other, chance) if listed else None) or as_written(other) for other in chosen[1:]
+    ]
+    others = [_written(other, way, chance) or other for other in whole]
     if chance.random() < 0.5:
         others = others[:1]
-    between = chance.choice(_BETWEEN_UNSPACED if written.language in ("ja", "zh") else _BETWEEN)
+    spaced = _BETWEEN_LISTED if listed else _BETWEEN
+    between = chance.choice(_BETWEEN_UNSPACED if written.language in ("ja", "zh") else spaced)
     spot = chance.randrange(len(others) + 1)
     return (
         _joined(written, None, kind, others, between, spot, style),

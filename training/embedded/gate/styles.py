@@ -194,6 +194,38 @@ def unstopped(text: Styled) -> Styled | None:
     return _part(text, 0, len(text.words), end) if 0 < end < len(text.text) else None
 
 
+def finished(text: Styled, chance: random.Random) -> Styled | None:
+    """As a sentence is written, with a capital and a full stop: "A bus." of "a bus"."""
+    if not text.text or is_punctuation(text.text[-1]) or text.text[-1].isspace():
+        return None
+    first = _upper(text.text[0], text.language)
+    stop = "。" if text.language in ("ja", "zh") else "!" if chance.random() < 0.1 else "."
+    start, end = text.words[-1]
+    return Styled(
+        (first if len(first) == 1 else text.text[0]) + text.text[1:] + stop,
+        text.language,
+        (*text.words[:-1], (start, end + len(stop))),
+        text.objects,
+        text.openers,
+    )
+
+
+def dated(text: Styled, chance: random.Random) -> Styled | None:
+    """With a year behind it, as photos are labelled: "two dogs, 1987"."""
+    if text.language in ("ar", "ja", "zh") or not text.text or is_punctuation(text.text[-1]):
+        return None
+    start, end = text.words[-1]
+    written = f"{text.text},"
+    year = str(chance.randrange(1900, 2027))
+    return Styled(
+        f"{written} {year}",
+        text.language,
+        (*text.words[:-1], (start, end + 1), (len(written) + 1, len(written) + 1 + len(year))),
+        text.objects,
+        text.openers,
+    )
+
+
 def in_blanks(text: Styled, chance: random.Random) -> Styled:
     """With blanks behind it, or a line break."""
     return Styled(

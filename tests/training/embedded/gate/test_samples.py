@@ -65,6 +65,17 @@ def test_pairs_are_one_text_right_and_damaged(texts):
     assert sum(other.kind == "none" for _, other in pairs) < 60
 
 
+def test_parts_come_with_a_stop_and_without_and_phrases_are_listed(texts):
+    chance = random.Random(0)
+    right = [one for one, _ in (draw_pair(texts[:3], chance) for _ in range(2000))]
+    phrases = [one.text for one in right if one.style == "noun phrase, as written"]
+    stopped = sum(text[-1] in ".!" and text[0].isupper() for text in phrases)
+    assert 0.25 < stopped / len(phrases) < 0.55
+    listed = [one.text for one in right if one.style == "joined, lower bare" and len(one.text) < 40]
+    assert any(", " in text for text in listed)
+    assert any(text[-4:].isdecimal() for text in phrases)
+
+
 def test_marks_lie_on_the_tokens_of_the_touched_words(tokenizer):
     text = "A dog dog runs."
     ((ids, marks),) = tokens_with_marks(tokenizer, [text], [[(2, 9)]])

@@ -142,3 +142,40 @@ def test_blanks_stand_behind_the_text():
     text = as_written(DOGS)
     found = {styles.in_blanks(text, random.Random(seed)).text for seed in range(40)}
     assert found == {text.text + blanks for blanks in (" ", "  ", "\n", " \n")}
+
+
+@pytest.mark.parametrize(
+    ("language", "caption", "phrases"),
+    [
+        ("en", "A bus waits.", {"A bus.", "Bus.", "A bus!", "Bus!"}),
+        ("ja", "茶色の犬が走っている。", {"茶色の犬。", "茶色。"}),
+    ],
+)
+def test_a_phrase_may_end_like_a_sentence(language, caption, phrases):
+    text = marked([caption], language, [None])[0]
+    found = set()
+    for seed in range(60):
+        chance = random.Random(seed)
+        phrase = styles.finished(styles.noun_phrase(text, chance), chance)
+        found.add(phrase.text)
+        assert said(phrase, phrase.words)[-1][-1] == phrase.text[-1]
+        own = {word.lower() for word in said(text, text.objects)}
+        assert {word.lower() for word in said(phrase, phrase.objects)} <= own
+    assert found <= phrases
+
+
+def test_a_turkish_capital_has_its_dot():
+    text = as_written(marked(["istasyon"], "tr", [None])[0])
+    assert styles.finished(text, random.Random(1)).text.startswith("İstasyon")
+
+
+def test_what_has_its_stop_gets_no_other():
+    text = as_written(HORSE)
+    assert styles.finished(text, random.Random(0)) is None and styles.dated(text, random.Random(0)) is None
+
+
+def test_a_year_is_a_word_of_its_own():
+    phrase = styles.noun_phrase(marked(["A red bus waits."], "en", [None])[0], random.Random(1))
+    told = styles.dated(phrase, random.Random(0))
+    assert told.text.startswith(f"{phrase.text}, ") and told.text[-4:].isdecimal()
+    assert said(told, told.words) == told.text.split() and said(told, told.objects) == ["bus"]

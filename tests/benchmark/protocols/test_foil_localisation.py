@@ -1,0 +1,216 @@
+"""Foils and their wrong words: localisation accuracy, average precision of captions and of words."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from capscore.benchmark.protocols import localisation
+from capscore.benchmark.protocols.foil_localisation import doubts_of, labels_at, places_of
+from capscore.errors import InputError
+
+# three foils and two right captions; by hand:
+SCORES = [0.9, 0.4, 0.7, 0.7, 0.2]
+FOILS = [False, True, False, True, True]
+# captions from the highest: right; right and foil; foil; foil. Right ones: 1/2 · 1 + 1/2 · 2/3
+# foils from the lowest: 1/3 · 1 + 1/3 · 1 + 1/3 · 3/4
+DOUBTS = [[0.1], [0.8, 0.3], [0.2, None], [0.5, 0.5, 0.1], [None, 0.6]]
+LABELS = [[0], [1, 0], [0, 0], [1, 0, 0], [1, 0]]
+
+
+def slow_average_precision(numbers, wanted):
+    """One threshold after the other, as it is defined."""
+    total, before = 0.0, 0.0
+    for threshold in sorted(set(numbers), reverse=True):
+        taken = [mark for number, mark in zip(numbers, wanted, strict=True) if number >= threshold]
+        recall = sum(taken) / sum(wanted)
+        total += (recall - before) * sum(taken) / len(taken)
+        before = recall
+    return total
+
+
+def slow_auc(numbers, wanted):
+    pairs = list(
+        itertools.product(
+            [number for number, mark in zip(numbers, wanted, strict=True) if mark],
+            [number for number, mark in zip(numbers, wanted, strict=True) if not mark],
+        )
+    )
+    return sum((one > other) + (one == other) / 2 for one, other in pairs) / len(pairs)
+
+
+def test_captions_by_hand():
+    found = localisation(SCORES, FOILS)
+    assert found.values == {
+        "localisation_accuracy": None,
+        "average_precision_right": pytest.approx(5 / 6, abs=1e-12),
+        "average_precision_foil": pytest.approx(11 / 12, abs=1e-12),
+        "word_average_precision": None,
+        "word_auc": None,
+    }
+    assert [name for name, *_ in found.table()] == ["average precision right", "average precision foil"]
+    assert found.counts() == {"foils": 3, "right captions": 2, "left out": 0}
+    assert found.notes == (
+        "no localisation accuracy: it needs scores of words, and here a caption has one score",
+    )
+
+
+def test_words_by_hand():
+    found = localisation(SCORES, FOILS, DOUBTS, LABELS)
+    # of three foils the first is found; in the second a right word is as doubted; of the third the wrong word
+    # was not judged
+    assert found.values["localisation_accuracy"] == pytest.approx(1 / 3, abs=1e-12)
+    assert found.n_found == 1
+    # judged from the most doubted: .8 wrong, .6, .5 wrong and .5, .3, .2, .1, .1
+    assert found.values["word_average_precision"] == pytest.approx(1 / 2 + 1 / 2 * 2 / 4, abs=1e-12)
+    assert found.values["word_auc"] == pytest.approx((6 + 4.5) / 12, abs=1e-12)
+    assert found.counts() == {
+        "foils": 3,
+        "right captions": 2,
+        "judged words": 8,
+        "wrong words": 2,
+        "left out": 0,
+    }
+    assert found.notes == (
+        "1 foil not found: no wrong word of it was judged (not a semantic word, or cut off)",
+        "1 foil not found: a right word is as doubted as the wrong one",
+    )
+    assert [(name, n) for name, _, _, n in found.statistics()] == [
+        ("localisation_accuracy", 3),
+        ("average_precision_right", 5),
+        ("average_precision_foil", 5),
+        ("word_average_precision", 8),
+        ("word_auc", 8),
+    ]
+
+
+def test_two_wrong_words_may_be_equally_doubted():
+    found = localisation([0.1], [True], [[0.5, 0.5, 0.2]], [[1, 1, 0]])
+    assert (found.values["localisation_accuracy"], found.notes) == (
+        1.0,
+        ("no right caption: no average precision",),
+    )
+    assert found.values["average_precision_foil"] is None
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 4), st.booleans(), st.lists(st.integers(0, 3), min_size=1, max_size=3)),
+        min_size=1,
+        max_size=9,
+    )
+)
+def test_as_defined(rows):
+    scores = [float(score) for score, _, _ in rows]
+    foils = [foil for _, foil, _ in rows]
+    doubts = [[float(doubt) for doubt in own] for _, _, own in rows]
+    labels = [[int(foil), *[0] * (len(own) - 1)] for _, foil, own in rows]
+    found = localisation(scores, foils, doubts, labels)
+    words = [doubt for own in doubts for doubt in own]
+    marks = [mark for own in labels for mark in own]
+    if any(foils):
+        hits = [max(own[1:], default=-1) < own[0] for own, foil in zip(doubts, foils, strict=True) if foil]
+        assert found.values["localisation_accuracy"] == pytest.approx(sum(hits) / len(hits), abs=1e-12)
+        expected = slow_average_precision(words, marks)
+        assert found.values["word_average_precision"] == pytest.approx(expected, abs=1e-12)
+    if any(marks) and not all(marks):
+        assert found.values["word_auc"] == pytest.approx(slow_auc(words, marks), abs=1e-12)
+    if any(foils) and not all(foils):
+        right = slow_average_precision(scores, [not foil for foil in foils])
+        assert found.values["average_precision_right"] == pytest.approx(right, abs=1e-12)
+        foil = slow_average_precision([-score for score in scores], foils)
+        assert found.values["average_precision_foil"] == pytest.approx(foil, abs=1e-12)
+
+
+def test_intervals_draw_photos():
+    # the captions of a photo stay together; half of the photos have a foil that is found
+    rows = 20
+    found = localisation(
+        [0.9, 0.1] * rows,
+        [False, True] * rows,
+        [[0.1], [0.9, 0.2]] * (rows // 2) + [[0.1], [0.2, 0.9]] * (rows // 2),
+        [[0], [1, 0]] * rows,
+        images=[number // 2 for number in range(2 * rows)],
+        bootstrap=200,
+    )
+    assert found.values["localisation_accuracy"] == 0.5
+    interval = found.intervals["localisation_accuracy"]
+    # a binomial of 20 and 1/2: 2.5 and 97.5 %
+    assert (interval.low, interval.high) == (pytest.approx(0.3, abs=0.051), pytest.approx(0.7, abs=0.051))
+    # every photo's caption is above every photo's foil
+    perfect = found.intervals["average_precision_right"]
+    assert (perfect.low, perfect.high) == (1.0, 1.0)
+    alone = localisation(SCORES, FOILS, bootstrap=50, images=["a"] * 5)
+    assert "no intervals: a bootstrap needs at least 2 images, and there is 1" in alone.notes
+
+
+def test_a_sample_weighs_like_its_rows_written_out():
+    from capscore.benchmark.protocols.foil_localisation import _Ranking
+
+    numbers, wanted = np.array([0.9, 0.4, 0.7, 0.7, 0.2]), np.array([1, 0, 0, 1, 1], bool)
+    times = np.array([2, 1, 0, 3, 1])
+    ranking = _Ranking.of(numbers, wanted, np.arange(5))
+    again, marks = np.repeat(numbers, times).tolist(), np.repeat(wanted, times).tolist()
+    (precision,) = ranking.average_precision(times[:, None])
+    (area,) = ranking.auc(times[:, None])
+    assert precision == pytest.approx(slow_average_precision(again, marks), abs=1e-12)
+    assert area == pytest.approx(slow_auc(again, marks), abs=1e-12)
+
+
+def test_missing_scores():
+    with pytest.raises(InputError, match=r"^row 1, caption_scores: there is no score"):
+        localisation([0.9, None, 0.2], [False, True, True])
+    found = localisation(
+        [0.9, None, 0.2], [False, True, True], [[0.1], [0.9], [0.3]], [[0], [1], [1]], missing="skip"
+    )
+    assert (found.n_foils, found.n_words, found.n_missing) == (1, 2, 1)
+    assert found.notes[0] == "1 caption left out: a score is missing"
+
+
+@pytest.mark.parametrize(
+    "doubts, labels, message",
+    [
+        ([[0.1]], [[0], [1]], r"word_doubts: 1 caption here but 2 in foils"),
+        ([[0.1], [0.2]], None, r"word_labels: expected a list"),
+        ([[0.1], [0.2, 0.3]], [[0], [1]], r"row 1, word_labels: 1 values for 2 word_doubts"),
+        ([[0.1], ["x"]], [[0], [1]], r"row 1, word_doubts: .*\(word 0 of the caption\)"),
+        (
+            [[0.1], [0.2]],
+            [[0], [2]],
+            r"row 1, word_labels: expected True or False.*\(word 0 of the caption\)",
+        ),
+        ([[0.1], [0.2]], [[1], [1]], r"row 0, word_labels: a word is labelled wrong, and the caption is not"),
+    ],
+)
+def test_bad_words(doubts, labels, message):
+    with pytest.raises(InputError, match=message):
+        localisation([0.5, 0.4], [False, True], doubts, labels)
+
+
+def test_doubts():
+    def word(score, semantic=True, **more):
+        return {"text": "x", "start": 0, "end": 1, "score": score, "semantic": semantic, **more}
+
+    published = [[word(0.25), word(0.5, semantic=False), word(None)], [word(-0.5)], []]
+    assert doubts_of(published) == [[-0.25, None, None], [0.5], []]
+    # as soon as one word has a probability, the scores of the others say nothing beside it
+    learned = [[word(0.25, p_correct=0.875), word(0.1, p_correct=None)], [word(0.5, p_correct=0.0)]]
+    assert doubts_of(learned) == [[0.125, None], [1.0]]
+
+
+def test_places():
+    assert places_of("A lily by a lily pad.", "lily") == [(2, 6), (12, 16)]
+    # whole words first, parts of words otherwise
+    assert places_of("skirts and a skirt", "skirt") == [(13, 18)]
+    assert places_of("Two skirts", "SKIRT") == [(4, 9)]
+    assert places_of("a café", "caf") == [(2, 5)]
+    assert places_of("a (toy) cat", "(toy)") == [(2, 7)]
+    assert places_of("a dog", "cat") == places_of("a dog", " ") == []
+    words = [{"start": 0, "end": 1}, {"start": 2, "end": 6}, {"start": 7, "end": 9}]
+    assert labels_at(words, [(2, 6)]) == [0, 1, 0]
+    assert labels_at(words, [(5, 8)]) == [0, 1, 1]
+    assert labels_at(words, []) == [0, 0, 0]

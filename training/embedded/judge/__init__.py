@@ -1,0 +1,1 @@
+"""Trains the judge of marks: which words of a caption are right, whether it fits, where things are."""
