@@ -27,7 +27,7 @@ from capscore.benchmark.robustness.stand_in import plain_backbone
 from capscore.infometic.weights import INFO_CLIP
 from capscore.perturbations.differences import word_changes
 from capscore.perturbations.published import KINDS, perturb
-from capscore.show.explained import ExplainedCaption, Segment, explained_captions, segments
+from capscore.show.explained import ExplainedCaption, explained_captions, wrong_words
 from capscore.show.markup import change_in_percent
 from capscore.text.word_classes import supported
 from demo_page import (
@@ -78,7 +78,7 @@ PERTURBED = (
 )
 EXPLAINED = (
     "InfoMetIC scores single words and regions. Below are a photo's right caption and the same caption with "
-    "a wrong noun planted in it. That noun should be marked as wrong, and no other word.",
+    "a wrong noun planted in it. That noun should be marked as likely wrong, and no other word.",
 )
 # language → the noun planted in the right caption of the photo `PLANTED_IN`, and the resulting caption
 PLANTED_IN = "rocket"
@@ -527,30 +527,25 @@ def print_explained(explained: Explained, console: Any) -> None:
     from rich.text import Text
 
     table = Table(
-        title=f"Planted nouns: the words that {explained.label} marks as wrong",
+        title=f"Planted nouns: the words that {explained.label} marks as likely wrong",
         title_justify="left",
         title_style="bold",
         box=box.SIMPLE_HEAD,
         padding=(0, 2, 0, 0),
     )
-    for column in ("language", "planted", "found", "marked words and their scores"):
-        table.add_column(column, no_wrap=column != "marked words and their scores")
+    for column in ("language", "planted", "found", "likely wrong"):
+        table.add_column(column, no_wrap=column != "likely wrong")
     for pair in explained.pairs:
         table.add_row(
             pair.language,
             Text(pair.noun),
             "✓ yes" if pair.found else "✗ no",
-            Text(", ".join(f"{word.text} {word.score:.2f}" for word in wrong_words(pair.wrong)) or "none"),
+            Text(", ".join(f"{word.text} ({word.title})" for word in wrong_words(pair.wrong)) or "none"),
         )
     console.print(table)
     for fact in explained_facts(explained):
         console.print(fact, markup=False)
     console.print()
-
-
-def wrong_words(caption: ExplainedCaption) -> list[Segment]:
-    """The words that are marked as wrong."""
-    return [piece for piece in segments(caption) if piece.kind == "wrong"]
 
 
 def run(output: str, loaded: dict[str, Any], console: Any) -> None:

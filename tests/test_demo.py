@@ -373,12 +373,14 @@ def explained() -> dict[tuple[str, str], dict]:
     return found
 
 
-def marked(told: dict) -> list[str]:
-    return [
-        f"{word['text']} {word['score']:.2f}"
+def marked(told: dict) -> dict[str, str]:
+    """Words that are likely wrong, and in words how likely each is right."""
+    return {
+        word["text"]: "right with probability "
+        + ("< 1 %" if word["p_correct"] < 0.01 else f"{100 * word['p_correct']:.0f} %")
         for word in told["words"]
-        if word["semantic"] and word["score"] is not None and word["score"] <= 0.1
-    ]
+        if word["correct"] is False
+    }
 
 
 def test_a_planted_caption_is_the_right_one_but_for_the_noun():
@@ -398,20 +400,17 @@ def test_the_marked_words_printed_are_true(run, explained):
     assert [row.split()[0] for row in rows] == list(demo.PLANTED)
     for row, (language, (noun, _)) in zip(rows, demo.PLANTED.items(), strict=True):
         words = marked(explained[language, "wrong"])
-        found = any(word.rpartition(" ")[0] == noun for word in words)
+        listed = ", ".join(f"{word} ({likely})" for word, likely in words.items()) or "none"
         cells = " ".join(row.split())
-        assert cells == f"{language} {noun} {'✓ yes' if found else '✗ no'} {', '.join(words) or 'none'}"
+        assert cells == f"{language} {noun} {'✓ yes' if noun in words else '✗ no'} {listed}"
 
 
 def test_the_sentences_on_planted_words_are_true(run, explained):
     printed = " ".join(run[0].split())
-    planted = [
-        any(word.rpartition(" ")[0] == noun for word in marked(explained[language, "wrong"]))
-        for language, (noun, _) in demo.PLANTED.items()
-    ]
+    planted = [noun in marked(explained[language, "wrong"]) for language, (noun, _) in demo.PLANTED.items()]
     right = [told for (_, kind), told in explained.items() if kind == "right"]
     n_marked = sum(len(marked(told)) for told in right)
-    n_words = sum(word["semantic"] for told in right for word in told["words"])
+    n_words = sum(word["correct"] is not None for told in right for word in told["words"])
     assert (
         f"Planted nouns that are marked: {sum(planted)} of {len(planted)}. "
         f"Content words of the right captions that are wrongly marked: {n_marked} of {n_words}."
@@ -424,7 +423,7 @@ def test_the_page_has_the_explained_captions(run, explained):
     cards = section.split("<article ")[1:]
     for (language, kind), card in zip(explained, cards, strict=True):
         shown = re.findall(r'<mark class="said word-wrong".*?</span>.*?</span>(.*?)</mark>', card)
-        assert shown == [word.rpartition(" ")[0] for word in marked(explained[language, kind])]
+        assert shown == list(marked(explained[language, kind]))
         label = "right" if kind == "right" else f"planted: {demo.PLANTED[language][0]}"
         assert f"<bdi>{label}</bdi>" in card
     assert f'href="#photo-{list(PHOTOS).index(demo.PLANTED_IN)}"' in section

@@ -24,6 +24,8 @@ from .explained import (
     shown_regions,
     stage,
     verdict,
+    wrong_because,
+    wrong_words,
 )
 from .markup import inline_jpeg, render
 
@@ -134,13 +136,15 @@ def _card(
 ) -> dict[str, Any]:
     regions = shown_regions(caption.explanation, most_missed)
     field = stage(size)
-    pieces = segments(caption)
+    pieces, wrong = segments(caption), wrong_words(caption)
     return {
         "language": caption.language,
         "label": label,
         "pieces": pieces,
         "near": _near(pieces, caption.explanation["regions"], size),
         "verdict": verdict(caption),
+        "wrong": wrong,
+        "wrong_because": wrong_because(wrong),
         "bars": score_bars(caption, end),
         "regions": regions,
         "notes": notes(caption, most_missed),

@@ -99,6 +99,7 @@ class Segment:
         score: Score of a content word; None for others.
         p: Probability that a content word is right; None where no judge says.
         region: Number of the region most like a content word, counted from 0; None if there is none.
+        noun: Whether the word is a noun.
     """
 
     text: str
@@ -106,18 +107,19 @@ class Segment:
     score: float | None = None
     region: int | None = None
     p: float | None = None
+    noun: bool = False
 
     @property
     def note(self) -> str:
         """The number beside a content word: how likely it is right, or its score."""
         if self.p is not None:
-            return f"{100 * self.p:.0f} %"
+            return "< 1 %" if self.p < 0.01 else "> 99 %" if self.p > 0.99 else f"{100 * self.p:.0f} %"
         return "" if self.score is None else number(self.score)
 
     @property
     def title(self) -> str:
         """The number in words."""
-        return f"right with {self.note}" if self.p is not None else f"score {self.note}"
+        return f"right with probability {self.note}" if self.p is not None else f"score {self.note}"
 
 
 def segments(caption: ExplainedCaption) -> list[Segment]:
@@ -139,7 +141,8 @@ def segments(caption: ExplainedCaption) -> list[Segment]:
         score = None if kind == "unseen" else word["score"]
         text = caption.text[word["start"] : word["end"]]
         p = None if kind == "unseen" else word.get("p_correct")
-        found.append(Segment(text, kind, score, word.get("region"), p))
+        noun = word.get("word_class") == "noun"
+        found.append(Segment(text, kind, score, word.get("region"), p, noun))
         last = word["end"]
     if last < len(caption.text):
         found.append(Segment(caption.text[last:], "plain"))
@@ -158,7 +161,7 @@ def _kind(word: Mapping[str, Any], fits: bool = True) -> str:
 
 
 def verdict(caption: ExplainedCaption) -> str:
-    """One sentence about the caption, without the full stop; the words that are likely wrong follow it.
+    """A sentence about the caption, without the full stop and without its words.
 
     >>> words = [{"text": "cat", "start": 2, "end": 5, "score": 0.02, "semantic": True, "correct": False}]
     >>> told = {"words": words, "regions": [], "null": 0.5, "image_size": [9, 9], "n_words_cut": 0}
@@ -180,16 +183,35 @@ def verdict(caption: ExplainedCaption) -> str:
     return "There is no content word, so none can be wrong"
 
 
+def wrong_words(caption: ExplainedCaption) -> list[Segment]:
+    """The words of a caption that are likely wrong, in order."""
+    return [piece for piece in segments(caption) if piece.kind == "wrong"]
+
+
+def wrong_because(wrong: Sequence[Segment]) -> str:
+    """What a judge's doubt about nouns means, to stand behind them; "" for other words and without a judge.
+
+    >>> wrong_because([Segment("piano", "wrong", 0.02, p=0.04, noun=True)])
+    '; nothing in the photo looks like it'
+    """
+    if not wrong or not all(piece.noun and piece.p is not None for piece in wrong):
+        return ""
+    return f"; nothing in the photo looks like {'it' if len(wrong) == 1 else 'them'}"
+
+
 def verdict_with_words(caption: ExplainedCaption) -> str:
-    """`verdict`, the words that are likely wrong, and the full stop.
+    """A sentence about the caption that names the words that are likely wrong.
 
     >>> words = [{"text": "cat", "start": 2, "end": 5, "score": 0.02, "semantic": True, "correct": False}]
     >>> told = {"words": words, "regions": [], "null": 0.5, "image_size": [9, 9], "n_words_cut": 0}
     >>> verdict_with_words(ExplainedCaption("a cat!", "en", told, {}))
-    '1 word is likely wrong: cat (score 0.02).'
+    'Likely wrong: cat (score 0.02).'
     """
-    wrong = [f"{piece.text} ({piece.title})" for piece in segments(caption) if piece.kind == "wrong"]
-    return verdict(caption) + (f": {', '.join(wrong)}." if wrong else ".")
+    wrong = wrong_words(caption)
+    if not wrong:
+        return f"{verdict(caption)}."
+    listed = ", ".join(f"{piece.text} ({piece.title})" for piece in wrong)
+    return f"Likely wrong: {listed}{wrong_because(wrong)}."
 
 
 # ---- regions ----

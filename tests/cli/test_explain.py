@@ -81,7 +81,7 @@ def test_printed(scorer, photo):
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
     assert "A red ✗[cat]" in lines
-    assert "1 word is likely wrong: cat (score 0.02)." in lines
+    assert "Likely wrong: cat (score 0.02)." in lines
     assert "There is no content word, so none can be wrong." in lines
     assert "Text precision  ████████████░░░░░░░░░░░░░░░░░░  0.40" in lines
     table = [line.split() for line in lines if "mentioned" in line or "missed" in line][:4]

@@ -46,7 +46,7 @@ SHIPPED = [
     ("ref_clip_score", "embedded", 4),
     ("text_score", "embedded", 1),
     ("text_score", "embedded", 4),
-    ("infometic", "embedded-free", 0),
+    ("infometic", "embedded", 0),
 ]
 HALF = 2.5 / math.sqrt(2)  # one colour against two
 

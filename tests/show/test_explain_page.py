@@ -72,7 +72,7 @@ def test_words_scores_and_regions(written):
     titles = [a.get("title") for a, _ in page.all("mark", "word-wrong")]
     assert titles == [None, "score 0.02"]  # the first is the legend's
     ((_, verdict),) = page.all("p", "verdict")
-    assert verdict == "1 word is likely wrong: cat (score 0.02)."
+    assert verdict == "Likely wrong: cat (score 0.02)."
     assert [text for _, text in page.all("div", "score")] == [
         "Text precision0.40",
         "Vision recall0.60",
