@@ -24,6 +24,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PARTS = {
     "flickr": "Rows like Flickr8k-Expert's, ViT-B/32",
     "embedded": "The embedded backbone",
+    "infometic": "InfoMetIC beside MCS, on the embedded backbone",
     "cached": "Rows from the cache",
     "training": "A training step",
     "bootstrap": "Agreement with people, bootstrapped",

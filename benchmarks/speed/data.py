@@ -6,6 +6,7 @@ In: how many, and a seed. Out: the same captions, files and rows for the same se
 from __future__ import annotations
 
 import io
+import itertools
 import random
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,7 +77,11 @@ def captions(count: int, languages: tuple[str, ...] = ("en",), seed: int = 0) ->
     """`count` distinct captions, the languages in turn."""
     chance = random.Random(seed)
     made: dict[str, None] = {}
-    while len(made) < count:
+    for draws in itertools.count():
+        if len(made) == count:
+            break
+        if draws > 100 * count + 1000:
+            raise ValueError(f"{count:,} captions were asked for; the grammar makes about {len(made):,}")
         grammar = GRAMMAR[languages[len(made) % len(languages)]]
         slots = {name: chance.choice(words) for name, words in grammar.items() if name != "pattern"}
         made[chance.choice(grammar["pattern"]).format(**slots)] = None

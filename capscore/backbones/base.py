@@ -116,6 +116,7 @@ class Backbone(ABC):
         unit_rows: Whether its rows have unit length, as all have except some of `features.as_read`.
         has_feature_map: Whether the image tower gives a photo and all of its regions from one pass, by
             `feature_maps`, `encode_maps` and `encode_map_regions`. Other towers embed crops.
+        text_batch: Number of texts that suits the text tower on a CPU.
 
     Revision and fingerprint are computed when a backbone is made: after training a tower, use the backbone
     that `remade` returns.
@@ -136,6 +137,7 @@ class Backbone(ABC):
     rated_from: str = ""
     unit_rows: bool = True
     has_feature_map: bool = False
+    text_batch: int = 64
 
     @abstractmethod
     def preprocess(self, image: Image.Image) -> torch.Tensor:

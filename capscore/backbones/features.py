@@ -53,6 +53,7 @@ class _FeatureBackbone(Backbone):
         self.dim, self.prefix, self.logit_scale = backbone.dim, backbone.prefix, backbone.logit_scale
         self.languages, self.dtype, self.device = backbone.languages, backbone.dtype, backbone.device
         self.w, self.has_feature_map = backbone.w, backbone.has_feature_map and unit
+        self.text_batch = backbone.text_batch
         self.max_tokens = min(caption_tokens or backbone.max_tokens, backbone.max_tokens)
         self._after: list[int] = []
         if self.max_tokens < backbone.max_tokens:

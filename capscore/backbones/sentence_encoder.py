@@ -42,6 +42,7 @@ class SentenceEncoderBackbone(TrainableBackbone):
     max_tokens = MAX_TOKENS
     logit_scale = 1.0  # nothing was trained with a temperature
     languages = LANGUAGES
+    text_batch = 256  # texts in a batch share what they have in common
     tokenizer: PieceTokenizer
     text: UniversalSentenceEncoder
 

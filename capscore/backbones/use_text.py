@@ -73,34 +73,84 @@ class UniversalSentenceEncoder(nn.Module):
         rows = self.table[ids].to(self.scale.dtype)
         return rows * self.scale[block].unsqueeze(-1) + self.offset[block].unsqueeze(-1)
 
-    @staticmethod
-    def windows(tokens: torch.Tensor, size: int, left: int) -> torch.Tensor:
-        """(n, L, c) → (n, L, size·c): each token beside its neighbours, zeros past the ends."""
-        length = tokens.shape[1]
-        padded = F.pad(tokens, (0, 0, left, size - 1 - left))
-        return torch.cat([padded[:, start : start + length] for start in range(size)], dim=-1)
-
     def forward(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        return self.sentences(self.tokens(ids, mask), mask)
+        rows, sorts = self._shared(ids, mask)
+        return self._sentences(F.embedding_bag(sorts, rows, mode="sum"), mask)
 
     def tokens(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """Features of each token and its neighbours, (n, L, 1280); zeros at padding."""
-        embedded = self.embed(ids)
-        keep = mask.unsqueeze(-1).to(embedded.dtype)
-        projected = self.project_norm(self.project(embedded)) * keep
-        features = [embedded]
-        for branch, (size, left) in enumerate(WINDOWS):
-            x = projected[..., branch * CHANNELS : (branch + 1) * CHANNELS]
-            x = (F.relu(self.first[branch](self.windows(x, size, left))) + x) * keep
-            x = F.relu(self.second[branch](self.windows(x, size, left))) + x
-            features.append(x)
-        return self.token_norm(torch.cat(features, dim=-1)) * keep
+        rows, sorts = self._shared(ids, mask)
+        return rows[sorts]
 
     def sentences(self, tokens: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """`tokens` of n texts → their embeddings, (n, 512), rows of unit length."""
+        return self._sentences(tokens.sum(dim=1), mask)
+
+    def _shared(self, ids: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Features of distinct tokens, (1 + u, 1280), the first for padding; and which is whose, (n, L).
+
+        A token with its neighbours is computed once per call, wherever it stands: texts that are like each
+        other, as a caption and the same without a word, share most of theirs.
+        """
+        sorts, firsts = _sorts(ids[..., None], mask)
+        embedded = self.embed(ids.flatten()[firsts])
+        projected = self.project_norm(self.project(embedded))
+        parts, own = [_with_padding(embedded)], [sorts]
+        for branch, (size, left) in enumerate(WINDOWS):
+            rows = _with_padding(projected[:, branch * CHANNELS : (branch + 1) * CHANNELS])
+            here = sorts
+            for layer in (self.first[branch], self.second[branch]):
+                around = _windows(here, size, left)
+                here, firsts = _sorts(around, mask)
+                window = around.flatten(0, 1)[firsts]
+                rows = _with_padding(F.relu(layer(rows[window].flatten(1))) + rows[window[:, left]])
+            parts.append(rows)
+            own.append(here)
+        together = torch.stack(own, dim=-1)
+        here, firsts = _sorts(together, mask)
+        chosen = together.flatten(0, 1)[firsts].unbind(dim=1)
+        features = [rows[sort] for rows, sort in zip(parts, chosen, strict=True)]
+        return _with_padding(self.token_norm(torch.cat(features, dim=1))), here
+
+    def _sentences(self, summed: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         # summing first, so that the projection has one row per text, not per token
-        lengths = mask.sum(dim=1, keepdim=True).to(tokens.dtype)
-        pooled = (tokens.sum(dim=1) @ self.pool.weight.T + lengths * self.pool.bias) / lengths.sqrt()
+        lengths = mask.sum(dim=1, keepdim=True).to(summed.dtype)
+        pooled = (summed @ self.pool.weight.T + lengths * self.pool.bias) / lengths.sqrt()
         a = F.relu(self.skip(pooled) + self.mix(F.relu(self.down(pooled))))
         out = torch.tanh(self.last_skip(a) + self.last(F.relu(self.up(a))))
         return F.normalize(out.float(), dim=-1)
+
+
+def _windows(sorts: torch.Tensor, size: int, left: int) -> torch.Tensor:
+    """(n, L) → (n, L, size): each token beside its neighbours, 0 past the ends."""
+    return F.pad(sorts, (left, size - 1 - left)).unfold(1, size, 1)
+
+
+def _sorts(told: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Which tokens are alike.
+
+    Args:
+        told: Numbers that say what each token is, at least 0, (n, L, k).
+        mask: bool (n, L), False for padding.
+
+    Returns:
+        A number for each token, (n, L): 0 for padding, equal for tokens that are alike. And for each number
+        from 1 on, the place of a token that has it, among the n · L.
+    """
+    places = mask.flatten().nonzero()[:, 0]
+    rows = told.flatten(0, 1)[places]
+    most = int(rows.max()) + 1 if len(rows) else 1
+    if most ** rows.shape[1] < 2**62:
+        weights = torch.tensor([most**power for power in range(rows.shape[1])], device=rows.device)
+        found, number = torch.unique((rows * weights).sum(dim=1), return_inverse=True)
+    else:
+        found, number = torch.unique(rows, dim=0, return_inverse=True)
+    sorts = torch.zeros(mask.numel(), dtype=torch.long, device=mask.device)
+    sorts[places] = number + 1
+    firsts = torch.empty(len(found), dtype=torch.long, device=mask.device).scatter_(0, number, places)
+    return sorts.view(mask.shape), firsts
+
+
+def _with_padding(rows: torch.Tensor) -> torch.Tensor:
+    """(u, c) → (1 + u, c), a row of zeros first, which stands for padding."""
+    return F.pad(rows, (0, 0, 1, 0))

@@ -180,8 +180,8 @@ class Embedder:
 
     Args:
         backbone: Backbone whose towers embed.
-        batch_size: Number of images or texts per batch; None takes 4 images per core (8 to 32) and 64 texts
-            on a CPU, 256 and 512 on a GPU.
+        batch_size: Number of images or texts per batch; None takes 4 images per core (8 to 32) and
+            `Backbone.text_batch` texts on a CPU, 256 and 512 on a GPU.
         cache: Embeddings on disk, or None to keep none.
         allow_urls: Permission to fetch images from http(s) addresses.
         allow_private_urls: Permission to fetch them from hosts that are not public, such as localhost.
@@ -215,7 +215,7 @@ class Embedder:
         self.workers = min(8, os.cpu_count() or 1)
         # a CPU is faster with few images at a time: large results of convolutions need new memory pages
         self.image_batch = batch_size or (256 if on_gpu else 4 * max(2, self.workers))
-        self.text_batch = batch_size or (512 if on_gpu else 64)
+        self.text_batch = batch_size or (512 if on_gpu else backbone.text_batch)
         self.cache = cache
         self.allow_urls = allow_urls
         self.allow_private_urls = allow_private_urls
@@ -339,8 +339,8 @@ class Embedder:
         with self._turn:
             return self._maps_of(images)
 
-    def texts(self, texts: Sequence[str], *, prefix: str = "") -> EmbeddedRows:
-        """Embed one text per row, each with `prefix` before it."""
+    def texts(self, texts: Sequence[str], *, prefix: str = "", quiet: bool = False) -> EmbeddedRows:
+        """Embed one text per row, each with `prefix` before it; with `quiet`, no progress bar is shown."""
         digest = xxhash.xxh3_128_hexdigest
         keys = {
             text: "text:" + digest((prefix + text).encode("utf-8", "surrogatepass"))
@@ -351,9 +351,8 @@ class Embedder:
             if distinct.missing:
                 start = time.perf_counter()
                 missing = [text for text, key in keys.items() if key in distinct.missing]
-                self._embed_texts(
-                    [prefix + text for text in missing], [keys[text] for text in missing], distinct
-                )
+                asked = [prefix + text for text in missing]
+                self._embed_texts(asked, [keys[text] for text in missing], distinct, quiet)
                 self.encoded.texts += len(missing)
                 self.encoded.text_seconds += time.perf_counter() - start
         all_differ = len(keys) == len(texts)
@@ -628,8 +627,9 @@ class Embedder:
 
     # ------------------------------------------------------------------- texts
 
-    def _embed_texts(self, texts: list[str], keys: list[str], distinct: _Distinct) -> None:
-        with self._bar("Embedding texts", len(texts)) as advance, self._writer(distinct) as write:
+    def _embed_texts(self, texts: list[str], keys: list[str], distinct: _Distinct, quiet: bool) -> None:
+        total = 0 if quiet else len(texts)
+        with self._bar("Embedding texts", total) as advance, self._writer(distinct) as write:
             # token ids of all texts at once would take more memory than their embeddings
             for slab in range(0, len(texts), TEXT_BATCHES_A_SLAB * self.text_batch):
                 here = slice(slab, slab + TEXT_BATCHES_A_SLAB * self.text_batch)
@@ -731,7 +731,7 @@ class Embedder:
             flush()
 
     def _bar(self, label: str, total: int) -> AbstractContextManager[Callable[[int], None]]:
-        quick = self.progress is None and total <= 2 * self.text_batch
+        quick = not total or (self.progress is None and total <= 2 * self.text_batch)
         return progress_bar(label, total, shown=False if quick else self.progress)
 
 

@@ -225,7 +225,7 @@ class Judge(nn.Module):
         """What tells whether a caption fits its photo, (n, FIT_FEATURES).
 
         Args:
-            seen: n photos.
+            seen: n photos, whose cells are not read.
             texts: (n, d), embeddings of the captions, of unit length.
             logits: (n, m), calibrated logits of the captions' words.
             judged: bool (n, m), False for padding.
@@ -260,11 +260,11 @@ class Judge(nn.Module):
         self,
         seen: SeenPhotos,
         texts: Tensor,
-        words: Tensor,
         without: Tensor,
         logits: Tensor,
         judged: Tensor,
         classes: Tensor,
+        in_windows: Tensor,
     ) -> Tensor:
         """What tells whether a word is right in its caption, (n, m, WORD_FEATURES).
 
@@ -272,13 +272,13 @@ class Judge(nn.Module):
         better.
 
         Args:
-            seen: n photos.
+            seen: n photos, whose cells are not read.
             texts: (n, d), embeddings of the captions, of unit length.
-            words: (n, m, d), embeddings of the words alone.
             without: (n, m, d), embeddings of the captions without each word.
             logits: (n, m), calibrated logits of the words alone.
             judged: bool (n, m), False for padding.
             classes: (n, m), places of the words' classes in `JUDGED`.
+            in_windows: (n, m), from `seen_in_windows`.
         """
         limited = logits.clamp(-6.0, 6.0) * judged
         others = judged.sum(dim=1, keepdim=True) - judged.to(texts.dtype)
@@ -306,7 +306,7 @@ class Judge(nn.Module):
             cosine.expand_as(gain) * _COSINE,
             clear.expand_as(gain) / 2.0,
             torch.log1p(others) / 2.0,
-            self.seen_in_windows(seen, words).clamp(-6.0, 6.0) / 2.0,
+            in_windows.clamp(-6.0, 6.0) / 2.0,
         ]
         kinds = F.one_hot(classes, len(JUDGED)).to(texts.dtype)
         return torch.cat([torch.stack(numbers, dim=2), kinds], dim=2)
@@ -345,6 +345,7 @@ class Judge(nn.Module):
         words: Tensor,
         judged: Tensor,
         nouns: Tensor,
+        naming: Tensor,
     ) -> Tensor:
         """What tells whether captions mention regions, (n, k, MENTION_FEATURES).
 
@@ -356,13 +357,14 @@ class Judge(nn.Module):
             words: (n, m, d), embeddings of the captions' words alone.
             judged: bool (n, m), False for padding.
             nouns: bool (n, m), words that are nouns.
+            naming: (n, m, k), `naming_logits` of the words and regions.
         """
         cosines = regions @ words.transpose(1, 2)
         usual = (words @ whole[:, :, None])[..., 0]
         of_words = _highest(cosines.masked_fill(~judged[:, None], -1.0), 1)[..., 0]
         of_nouns = _highest(cosines.masked_fill(~(nouns & judged)[:, None], -1.0), 2)
         more = _highest((cosines - usual[:, None]).masked_fill(~(nouns & judged)[:, None], -1.0), 1)[..., 0]
-        named = self.naming_logits(words, regions, whole).transpose(1, 2).clamp(-6.0, 6.0)
+        named = naming.transpose(1, 2).clamp(-6.0, 6.0)
         named_by = _highest(named.masked_fill(~(nouns & judged)[:, None], -6.0), 1, least=-6.0)[..., 0]
         named_by_any = _highest(named.masked_fill(~judged[:, None], -6.0), 1, least=-6.0)[..., 0]
         return torch.stack(

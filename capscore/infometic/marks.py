@@ -6,6 +6,7 @@ All captions of a photo are judged in one pass, and each distinct word is embedd
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -42,6 +43,7 @@ class MarkedRow:
         language: Its language; "" for English.
         regions: float32 (m, d), embeddings of the regions, of unit length.
         shares: (m, 4), their boxes as shares of the photo's sides.
+        read: Number of the caption's characters that are read; words that end after them are not judged.
     """
 
     sight: Sight
@@ -52,6 +54,7 @@ class MarkedRow:
     language: str
     regions: np.ndarray
     shares: np.ndarray
+    read: float = math.inf
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +150,11 @@ def row_features(
     """
     place: dict[str, int] = {}
     judged = [
-        [number for number, word in enumerate(row.words) if word.semantic and word.word_class in JUDGED]
+        [
+            number
+            for number, word in enumerate(row.words)
+            if word.semantic and word.word_class in JUDGED and word.end <= row.read
+        ]
         for row in rows
     ]
     of_words, classes, of_rest = [], [], []
@@ -160,7 +167,7 @@ def row_features(
         rest = [without_word(row.text, word.start, word.end) for word in words]
         of_rest.append(np.array([place.setdefault(text, len(place)) for text in rest], np.int64))
     vectors = np.asarray(embed(list(place)), np.float32) if place else np.zeros((1, 0), np.float32)
-    logits = _word_logits(loaded, rows, of_words, classes, vectors)
+    logits, in_windows = _judged_alone(loaded, rows, of_words, classes, vectors)
     alone = [_alone(loaded, own, kinds) for own, kinds in zip(logits, classes, strict=True)]
     # rows of like length share a batch
     order = sorted(range(len(rows)), key=lambda number: (len(judged[number]), len(rows[number].regions)))
@@ -174,6 +181,7 @@ def row_features(
             [of_rest[number] for number in part],
             [classes[number] for number in part],
             [alone[number] for number in part],
+            [in_windows[number] for number in part],
             vectors,
         )
         for number, one in zip(part, batch, strict=True):
@@ -187,21 +195,24 @@ def _alone(loaded: LoadedJudge, logits: np.ndarray, classes: np.ndarray) -> np.n
     return table[classes, 0] * logits + table[classes, 1]
 
 
-def _word_logits(
+def _judged_alone(
     loaded: LoadedJudge,
     rows: Sequence[MarkedRow],
     of_words: Sequence[np.ndarray],
     classes: Sequence[np.ndarray],
     vectors: np.ndarray,
-) -> list[np.ndarray]:
-    """Logits of the judged words of each row; each distinct word of a photo is judged once."""
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """`Judge.word_logits` and `Judge.seen_in_windows` of each row's words.
+
+    Each distinct word of a photo is judged once.
+    """
     import torch
 
     by_photo: dict[int, list[int]] = defaultdict(list)
     for number, row in enumerate(rows):
         if len(of_words[number]):
             by_photo[id(row.sight)].append(number)
-    logits = [np.zeros(len(own), np.float32) for own in of_words]
+    logits, in_windows = ([np.zeros(len(own), np.float32) for own in of_words] for _ in range(2))
     # photos with like numbers of words share a batch
     asked = []
     for own in by_photo.values():
@@ -215,20 +226,21 @@ def _word_logits(
         words, kinds = np.zeros((2, len(part), most), np.int64)
         for number, (_, distinct, _) in enumerate(part):
             words[number, : len(distinct)], kinds[number, : len(distinct)] = np.divmod(distinct, len(JUDGED))
-        seen = _seen(loaded, [rows[own[0]] for own, _, _ in part])
+        seen = _seen(loaded, [rows[own[0]] for own, _, _ in part], with_cells=True)
         device = seen.cells.device
         with torch.inference_mode():
-            found = loaded.judge.word_logits(
-                seen, torch.from_numpy(vectors[words]).to(device), torch.from_numpy(kinds).to(device)
-            )
-        for of_photo, (own, _, back) in zip(found.float().cpu().numpy(), part, strict=True):
-            ends = np.cumsum([len(of_words[number]) for number in own])[:-1]
-            for number, values in zip(own, np.split(of_photo[back], ends), strict=True):
-                logits[number] = values
-    return logits
+            told = torch.from_numpy(vectors[words]).to(device)
+            found = loaded.judge.word_logits(seen, told, torch.from_numpy(kinds).to(device))
+            highest = loaded.judge.seen_in_windows(seen, told)
+        for values, into in ((found, logits), (highest, in_windows)):
+            for of_photo, (own, _, back) in zip(values.float().cpu().numpy(), part, strict=True):
+                ends = np.cumsum([len(of_words[number]) for number in own])[:-1]
+                for number, here in zip(own, np.split(of_photo[back], ends), strict=True):
+                    into[number] = here
+    return logits, in_windows
 
 
-def _seen(loaded: LoadedJudge, rows: Sequence[MarkedRow]) -> SeenPhotos:
+def _seen(loaded: LoadedJudge, rows: Sequence[MarkedRow], *, with_cells: bool = False) -> SeenPhotos:
     import torch
 
     device = loaded.judge.background.device
@@ -238,8 +250,11 @@ def _seen(loaded: LoadedJudge, rows: Sequence[MarkedRow]) -> SeenPhotos:
     for number, row in enumerate(rows):
         windows[number, : len(row.sight.windows)] = row.sight.windows
         there[number, : len(row.sight.windows)] = True
+    cells = np.zeros((len(rows), 0, rows[0].sight.cells.shape[1]), np.float32)
+    if with_cells:
+        cells = np.stack([row.sight.cells for row in rows]).astype(np.float32)
     return SeenPhotos(
-        torch.from_numpy(np.stack([row.sight.cells for row in rows]).astype(np.float32)).to(device),
+        torch.from_numpy(cells).to(device),
         torch.from_numpy(np.stack([row.photo for row in rows])).to(device),
         torch.from_numpy(windows).to(device),
         torch.from_numpy(there).to(device),
@@ -257,6 +272,7 @@ def _features(
     of_rest: Sequence[np.ndarray],
     classes: Sequence[np.ndarray],
     alone: Sequence[np.ndarray],
+    in_windows: Sequence[np.ndarray],
     vectors: np.ndarray,
 ) -> list[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]:
     """For each row of a batch: features of its words, caption and regions; each word's nearest region."""
@@ -268,7 +284,7 @@ def _features(
     words, rest = np.zeros((2, len(rows), n_words, dim), np.float32)
     there = np.zeros((len(rows), n_words), bool)
     kinds = np.zeros((len(rows), n_words), np.int64)
-    scored = np.zeros((len(rows), n_words), np.float32)
+    scored, highest = np.zeros((2, len(rows), n_words), np.float32)
     regions = np.zeros((len(rows), n_regions, dim), np.float32)
     shares = np.zeros((len(rows), n_regions, 4), np.float32)
     known = np.zeros((len(rows), n_regions), bool)
@@ -277,7 +293,7 @@ def _features(
         if len(of_words[place]):
             words[place, part], rest[place, part] = vectors[of_words[place]], vectors[of_rest[place]]
         there[place, part], kinds[place, part] = True, classes[place]
-        scored[place, part] = np.nan_to_num(alone[place])
+        scored[place, part], highest[place, part] = np.nan_to_num(alone[place]), in_windows[place]
         own = slice(0, len(row.regions))
         regions[place, own], shares[place, own], known[place, own] = row.regions, row.shares, True
 
@@ -289,11 +305,15 @@ def _features(
     with torch.inference_mode():
         told, logits = on_device(words), on_device(scored)
         of_caption = judge.fit_features(seen, texts, logits, judged)
-        in_caption = judge.word_features(seen, texts, told, on_device(rest), logits, judged, of_kind)
+        in_caption = judge.word_features(
+            seen, texts, on_device(rest), logits, judged, of_kind, on_device(highest)
+        )
         nouns = judged & (of_kind == JUDGED.index("noun"))
         shown = on_device(regions)
-        mention = judge.mention_features(shown, on_device(shares), seen.whole, texts, told, judged, nouns)
         naming = judge.naming_logits(told, shown, seen.whole)
+        mention = judge.mention_features(
+            shown, on_device(shares), seen.whole, texts, told, judged, nouns, naming
+        )
         naming = naming.masked_fill(~on_device(known)[:, None], -torch.inf)
         nearest = naming.argmax(dim=2) if n_regions else torch.zeros(naming.shape[:2]).long()
     parts = [one.cpu().numpy() for one in (in_caption, of_caption, mention, nearest)]

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ..infometic.judge_folder import LoadedJudge
     from ..infometic.regions import RegionFinder
 
-REMEMBERED = 2048  # images whose regions stay in memory from call to call
+REMEMBERED = 1024  # images whose regions stay in memory from call to call, 230 MB on `embedded`
 # an image, and the boxes that were given for it ("" for none)
 _Place = tuple[str, str]
 

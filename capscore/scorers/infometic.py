@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -23,6 +24,7 @@ from ..errors import (
     TruncationWarning,
     warn,
 )
+from ..files.progress import progress_bar
 from ..images.sequence import check_images
 from ..text.word_classes import length_problem, tagger_name
 from .backbone_scorer import BackboneScorer
@@ -34,15 +36,17 @@ from .options import EMPTY
 if TYPE_CHECKING:
     import torch
 
-    from ..infometic.alignment import Aligner, Alignment, ImageStates, TextStates
+    from ..infometic.alignment import Aligner, ImageStates, TextStates
     from ..infometic.judge_folder import LoadedJudge
     from ..infometic.names import RegionNames
     from ..infometic.pieces import Pieces
     from ..infometic.regions import RegionFinder
     from ..infometic.words import CaptionWord
 
-# pairs that go through the network at once
-_PAIRS = 64
+# pairs that go through the network at once, and images that are encoded at once
+_PAIRS, _IMAGES = 64, 64
+# pairs whose texts, states and details are in memory at once
+_AT_ONCE = 1024
 # the same for all pairs of images and captions, and the images or captions that are then encoded at once
 _PAIRS_ON_CPU, _PAIRS_ON_GPU = 256, 4096
 _BLOCK = 256
@@ -52,6 +56,8 @@ WINDOWS = "windows"
 _LISTED = 60
 # of a caption: what its words add, and the weights of its pieces
 _Context = tuple[np.ndarray, np.ndarray]
+# regions of an image, place of the image's embedding, caption, language
+_Pair = tuple["ImageRegions", int, str, str]
 
 
 class InfoMetIC(BackboneScorer):
@@ -337,8 +343,6 @@ none: names are for owlv2 and grounding-dino
         """Recall and precision, float32 (images, texts); items of like length share a block."""
         import torch
 
-        from ..files.progress import progress_bar
-
         recall, precision = np.zeros((2, len(seen), len(pieces)), np.float32)
         texts = _blocks([len(piece) for piece in pieces])
         chunk = _PAIRS_ON_CPU if self.backbone.device.startswith("cpu") else _PAIRS_ON_GPU
@@ -380,47 +384,60 @@ none: names are for owlv2 and grounding-dino
         rows.failures.update({**reading.failures, **images.failures})
         seen = reading.regions()
         kept = np.flatnonzero(rows.kept()).tolist()
-        captions = [rows.candidates[row] for row in kept]
-        texts = self.embedder.texts(captions, prefix=self.prefix)
-        pieces = self._pieces(captions)
-        words = self._words(captions, [rows.languages[row] for row in kept])
-        contexts = self.contexts(captions, words, pieces) if self.aligner.reads_words else None
-        photos = images.matrix[images.index[kept]]
-        read = texts.matrix[texts.index]
-        of_row = [seen[row] for row in kept]
-        details, recall, precision = self._aligned(of_row, photos, read, pieces, words, contexts)
-        self._mark(details, of_row, photos, read, captions, words, [rows.languages[row] for row in kept])
-        truncated = np.zeros(len(rows), dtype=bool)
-        truncated[kept] = texts.truncated[texts.index]
+        pairs = _Pairs(
+            [(seen[row], int(images.index[row]), rows.candidates[row], rows.languages[row]) for row in kept]
+        )
+        found = _Found.empty(len(pairs))
+        progress = self.embedder.progress
+        quick = progress is None and len(pairs) <= 2 * _AT_ONCE
+        with progress_bar("Judging captions", len(pairs), shown=False if quick else progress) as advance:
+            for part in pairs.blocks(_AT_ONCE):
+                self._measure_pairs([pairs.distinct[place] for place in part], part, images.matrix, found)
+                advance(len(part))
+        details = pairs.of_rows(found.details)
+        truncated, cut = np.zeros((2, len(rows)), dtype=bool)
+        truncated[kept], cut[kept] = found.truncated[pairs.of_row], found.cut[pairs.of_row]
         self.warn_about_truncation(truncated)
-        cut = np.zeros(len(rows), dtype=bool)
-        cut[kept] = _is_cut(pieces)
         self._warn_about_cut(cut)
         truncated |= cut
         self._warn_about_regions(kept, details)
         return Measured(
-            values={
-                "image_cosine": np.einsum("nd,nd->n", self._unit(photos), self._unit(read)).astype(
-                    np.float64
-                ),
-                "recall": recall,
-                "precision": precision,
-            },
+            values={name: found.values[name][pairs.of_row] for name in self.value_names},
             image_keys=images.keys,
             truncated=truncated,
             details=details,
         )
 
+    def _measure_pairs(
+        self, pairs: list[_Pair], places: Sequence[int], photos: np.ndarray, found: _Found
+    ) -> None:
+        """Measure pairs of an image and a caption; their results go to their places in `found`."""
+        seen, images, captions, languages = (list(column) for column in zip(*pairs, strict=True))
+        texts = self.embedder.texts(captions, prefix=self.prefix, quiet=True)
+        read = texts.matrix[texts.index]
+        pieces = self._pieces(captions)
+        words = self._words(captions, languages)
+        contexts = self.contexts(captions, words, pieces) if self.aligner.reads_words else None
+        details, recall, precision = self._aligned(seen, photos[images], read, pieces, words, contexts)
+        self._mark(details, seen, photos[images], read, captions, words, languages, pieces)
+        cosines = np.einsum("nd,nd->n", self._unit(photos[images]), self._unit(read))
+        for name, numbers in (("image_cosine", cosines), ("recall", recall), ("precision", precision)):
+            found.values[name][places] = numbers
+        found.truncated[places], found.cut[places] = texts.truncated[texts.index], _is_cut(pieces)
+        for place, detail in zip(places, details, strict=True):
+            found.details[place] = detail
+
     def _words(self, captions: list[str], languages: list[str]) -> list[list[CaptionWord]]:
+        """The words of each caption; each distinct caption is tagged once."""
         from ..infometic.words import caption_words
 
-        words: list[list[CaptionWord]] = [[] for _ in captions]
+        told = list(zip(captions, languages, strict=True))
+        found: dict[tuple[str, str], list[CaptionWord]] = {}
         for language in dict.fromkeys(languages):
-            here = [row for row, own in enumerate(languages) if own == language]
-            found = caption_words([captions[row] for row in here], language or None)
-            for row, row_words in zip(here, found, strict=True):
-                words[row] = row_words
-        return words
+            here = list(dict.fromkeys(caption for caption, own in told if own == language))
+            words = caption_words(here, language or None)
+            found.update(zip(((caption, language) for caption in here), words, strict=True))
+        return [found[key] for key in told]
 
     def contexts(
         self, captions: list[str], words: list[list[CaptionWord]], pieces: list[Pieces]
@@ -443,7 +460,7 @@ none: names are for owlv2 and grounding-dino
         ]
 
         def embed(texts: Sequence[str]) -> np.ndarray:
-            rows = self.embedder.texts(texts, prefix=self.prefix)
+            rows = self.embedder.texts(texts, prefix=self.prefix, quiet=True)
             return rows.matrix[rows.index]
 
         left_out = [[own[number] for number in some] for own, some in zip(words, counted, strict=True)]
@@ -467,30 +484,38 @@ none: names are for owlv2 and grounding-dino
         words: list[list[CaptionWord]],
         contexts: list[_Context] | None,
     ) -> tuple[list[dict[str, Any]], np.ndarray, np.ndarray]:
-        """Details, recall and precision of rows; rows of like length share a batch."""
+        """Details, recall and precision of rows; each distinct image is encoded once."""
         import torch
 
         recall, precision = np.zeros(len(seen)), np.zeros(len(seen))
         details: list[dict[str, Any]] = [{} for _ in seen]
-        order = sorted(range(len(seen)), key=lambda row: (len(seen[row].boxes), len(pieces[row])))
-        for start in range(0, len(order), _PAIRS):
-            part = order[start : start + _PAIRS]
+        of_image: dict[int, list[int]] = {}
+        for row, one in enumerate(seen):
+            of_image.setdefault(id(one), []).append(row)
+        shared = list(of_image.values())
+        for images in _blocks([len(seen[rows[0]].boxes) for rows in shared], _IMAGES):
+            firsts = [shared[image][0] for image in images]
+            image_of = {row: place for place, image in enumerate(images) for row in shared[image]}
+            order = sorted(image_of, key=lambda row: len(pieces[row]))
             with torch.inference_mode():
-                found = self._pairs(
-                    [seen[row] for row in part],
-                    photos[part],
-                    read[part],
-                    [pieces[row] for row in part],
-                    _some(contexts, part),
-                )
-            recall[part] = found.recall.double().cpu().numpy()
-            precision[part] = found.precision.double().cpu().numpy()
-            regions, tokens = (
-                found.region_scores.double().cpu().numpy(),
-                found.token_scores.double().cpu().numpy(),
-            )
-            for place, row in enumerate(part):
-                details[row] = self._detail(seen[row], regions[place], tokens[place], pieces[row], words[row])
+                states = self._image_states([seen[row] for row in firsts], photos[firsts])
+            for start in range(0, len(order), _PAIRS):
+                part = order[start : start + _PAIRS]
+                with torch.inference_mode():
+                    found = self.aligner.pairs(
+                        states,
+                        self.text_states(read[part], [pieces[row] for row in part], _some(contexts, part)),
+                        [image_of[row] for row in part],
+                        list(range(len(part))),
+                    )
+                recall[part] = found.recall.double().cpu().numpy()
+                precision[part] = found.precision.double().cpu().numpy()
+                regions = found.region_scores.double().cpu().numpy()
+                tokens = found.token_scores.double().cpu().numpy()
+                for place, row in enumerate(part):
+                    details[row] = self._detail(
+                        seen[row], regions[place], tokens[place], pieces[row], words[row]
+                    )
         bad = np.flatnonzero(~np.isfinite(recall + precision))
         if len(bad):
             raise CapscoreError(
@@ -507,6 +532,7 @@ none: names are for owlv2 and grounding-dino
         captions: list[str],
         words: list[list[CaptionWord]],
         languages: list[str],
+        pieces: list[Pieces],
     ) -> None:
         """Put the judge's marks in the place of those by score."""
         if self.judge is None or not details:
@@ -514,22 +540,21 @@ none: names are for owlv2 and grounding-dino
         from ..infometic.marks import MarkedRow, mark_rows
 
         photos, read = self._unit(photos), self._unit(read)
+        regions = {id(one): self._unit(one.embeddings) for one in seen}
         rows = []
-        told = zip(seen, photos, read, captions, words, languages, strict=True)
-        for one, photo, row, caption, own, language in told:
+        told = zip(seen, photos, read, captions, words, languages, pieces, strict=True)
+        for one, photo, row, caption, own, language, split in told:
             assert one.sight is not None  # as there is a judge
+            shown = regions[id(one)]
             rows.append(
-                MarkedRow(
-                    one.sight, photo, row, caption, own, language, self._unit(one.embeddings), one.shares
-                )
+                MarkedRow(one.sight, photo, row, caption, own, language, shown, one.shares, split.seen)
             )
         marks = mark_rows(self.judge, rows, self._embedded, self.false_alarms)
         names: dict[tuple[int, str], list[str]] = {}
         for detail, mark, one, language in zip(details, marks, seen, languages, strict=True):
             detail["fits"], detail["p_fits"] = mark.fits, mark.p_fits
-            for word, *said in zip(detail["words"], mark.p_correct, mark.correct, mark.region, strict=True):
-                # what the text tower has not read has no score, and is not judged
-                p_correct, correct, nearest = said if word["score"] is not None else (None, None, None)
+            judged = zip(detail["words"], mark.p_correct, mark.correct, mark.region, strict=True)
+            for word, p_correct, correct, nearest in judged:
                 word.update(p_correct=p_correct, correct=correct, region=nearest)
             key = id(one), language
             if key not in names:
@@ -541,7 +566,7 @@ none: names are for owlv2 and grounding-dino
                 region.update(p_mentioned=p_mentioned, mentioned=mentioned, name=name or region["label"])
 
     def _embedded(self, texts: Sequence[str]) -> np.ndarray:
-        found = self.embedder.texts(texts, prefix=self.prefix)
+        found = self.embedder.texts(texts, prefix=self.prefix, quiet=True)
         return self._unit(found.matrix[found.index])
 
     def _names(self, seen: ImageRegions, language: str) -> list[str]:
@@ -553,19 +578,6 @@ none: names are for owlv2 and grounding-dino
             self._namer = RegionNames(self.judge, self._embedded)
         code = language_code(language) if language else "en"
         return self._namer.names(self._unit(seen.embeddings), code)
-
-    def _pairs(
-        self,
-        seen: list[ImageRegions],
-        photos: np.ndarray,
-        read: np.ndarray,
-        pieces: list[Pieces],
-        contexts: list[_Context] | None,
-    ) -> Alignment:
-        every = list(range(len(seen)))
-        return self.aligner.pairs(
-            self._image_states(seen, photos), self.text_states(read, pieces, contexts), every, every
-        )
 
     def _image_states(self, seen: list[ImageRegions], photos: np.ndarray) -> ImageStates:
         import torch
@@ -622,7 +634,9 @@ none: names are for owlv2 and grounding-dino
 
         first = len(self.sequence.before)
         scores = word_scores(pieces, token_scores[first : first + len(pieces)], words)
-        near = nearest_regions(pieces, encode_pieces(self.backbone, pieces.ids), words, seen.embeddings)
+        near: list[int | None] = [None] * len(words)
+        if self.judge is None:  # which says itself what each word is most like
+            near = nearest_regions(pieces, encode_pieces(self.backbone, pieces.ids), words, seen.embeddings)
         return {
             "fits": None,
             "p_fits": None,
@@ -680,6 +694,75 @@ none: names are for owlv2 and grounding-dino
             )
 
 
+class _Pairs:
+    """The distinct pairs of image and caption among rows.
+
+    Attributes:
+        distinct: The pairs: regions, place of the image's embedding, caption, language.
+        of_row: int64 (n,), the pair of each row.
+    """
+
+    def __init__(self, rows: Sequence[_Pair]):
+        place: dict[tuple[int, str, str], int] = {}
+        self.distinct: list[_Pair] = []
+        of_row = []
+        for seen, image, caption, language in rows:
+            own = place.setdefault((id(seen), caption, language), len(place))
+            if own == len(self.distinct):
+                self.distinct.append((seen, image, caption, language))
+            of_row.append(own)
+        self.of_row = np.array(of_row, np.int64)
+
+    def __len__(self) -> int:
+        return len(self.distinct)
+
+    def of_rows(self, details: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The details of each row; each row has its own, which the caller may change."""
+        last = dict(zip(self.of_row.tolist(), range(len(self.of_row)), strict=True))
+        return [
+            details[place] if last[place] == row else _copied(details[place])
+            for row, place in enumerate(self.of_row.tolist())
+        ]
+
+    def blocks(self, size: int) -> list[list[int]]:
+        """Places of the pairs in blocks; those with the same caption are together, so it is read once."""
+        first: dict[str, int] = {}
+        for place, (_, _, caption, _) in enumerate(self.distinct):
+            first.setdefault(caption, place)
+        order = sorted(range(len(self)), key=lambda place: first[self.distinct[place][2]])
+        return [order[start : start + size] for start in range(0, len(order), size)]
+
+
+@dataclass
+class _Found:
+    """What is known of pairs: numbers by name, details, and which captions were cut, and by what."""
+
+    values: dict[str, np.ndarray]
+    truncated: np.ndarray
+    cut: np.ndarray
+    details: list[dict[str, Any]]
+
+    @classmethod
+    def empty(cls, count: int) -> _Found:
+        names = ("image_cosine", "recall", "precision")
+        return cls(
+            {name: np.zeros(count) for name in names},
+            np.zeros(count, dtype=bool),
+            np.zeros(count, dtype=bool),
+            [{} for _ in range(count)],
+        )
+
+
+def _copied(detail: dict[str, Any]) -> dict[str, Any]:
+    """The same detail in other dicts and lists."""
+    return {
+        **detail,
+        "words": [{**word} for word in detail["words"]],
+        "regions": [{**region, "box": [*region["box"]]} for region in detail["regions"]],
+        "image_size": [*detail["image_size"]],
+    }
+
+
 @contextmanager
 def _finder_options() -> Iterator[None]:
     """Errors about the `names` of a finder become errors about the option `region_names`."""
@@ -718,10 +801,10 @@ def _padded(
     return torch.from_numpy(batch).to(device), torch.from_numpy(mask).to(device)
 
 
-def _blocks(lengths: list[int]) -> list[np.ndarray]:
+def _blocks(lengths: list[int], size: int = _BLOCK) -> list[np.ndarray]:
     """Places of items with these lengths, in blocks of items of like length."""
     order = np.argsort(lengths, kind="stable")
-    return [order[start : start + _BLOCK] for start in range(0, len(order), _BLOCK)]
+    return [order[start : start + size] for start in range(0, len(order), size)]
 
 
 def _plain(boxes: Any) -> str:

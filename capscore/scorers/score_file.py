@@ -323,6 +323,8 @@ class ScoringRun:
                 if error.row is None:
                     raise
                 raise self.source.at(error, chunk, error.row) from error
+            if not scorer.detail_columns:  # nothing of the details is written, and they are large
+                prepared = dataclasses.replace(prepared, details=None)
             told = {row: error.message_with_field(self.spell) for row, error in problems.items()}
             empty = prepared.empty.copy()
             empty[list(told)] = False  # each row is counted once

@@ -94,11 +94,11 @@ def test_features_of_words_in_a_caption():
     found = judge.word_features(
         seen,
         torch.tensor([[0.6, 0.8]]),
-        torch.tensor([[[0.6, 0.8], [0.0, 1.0], [0.0, 0.0]]]),
         torch.tensor([[[0.0, 1.0], [1.0, 0.0], [9.0, 9.0]]]),
         torch.tensor([[3.0, -1.0, 7.0]]),
         torch.tensor([[True, True, False]]),
         torch.tensor([[0, 4, 0]]),
+        judge.seen_in_windows(seen, torch.tensor([[[0.6, 0.8], [0.0, 1.0], [0.0, 0.0]]])),
     )
     clear = (0.6 - 0.7) / np.sqrt(0.02)
     # own, mean of the others, differences from it and from the lowest other, gain, gain above the other's,
@@ -114,8 +114,9 @@ def test_features_of_words_in_a_caption():
 def test_a_word_alone_in_its_caption(loaded):
     seen = seen_photos(1)
     one = torch.ones(1, 1)
-    words, rest = seen.windows[:, :1], seen.windows[:, 1:2]
-    found = loaded.judge.word_features(seen, seen.whole, words, rest, one, one.bool(), one.long())
+    highest = loaded.judge.seen_in_windows(seen, seen.windows[:, :1])
+    rest = seen.windows[:, 1:2]
+    found = loaded.judge.word_features(seen, seen.whole, rest, one, one.bool(), one.long(), highest)
     assert torch.isfinite(found).all() and found[0, 0, 3] == 0 and found[0, 0, 9] == 0
     assert torch.isfinite(loaded.judge.in_caption_logits(found)).all()
 
@@ -125,14 +126,16 @@ def test_features_of_a_mention():
     region, noun, verb, whole = [1.0, 0.0], [0.6, 0.8], [0.0, 1.0], [0.8, 0.6]
     judge = Judge(JudgeConfig(**{**SIZES.to_dict(), "dim": 2}))
     naming_by_cosine(judge)
+    words, regions, photo = torch.tensor([[noun, verb]]), torch.tensor([[region]]), torch.tensor([whole])
     found = judge.mention_features(
-        torch.tensor([[region]]),
+        regions,
         torch.tensor([[[0.0, 0.0, 0.5, 0.5]]]),
-        torch.tensor([whole]),
+        photo,
         torch.tensor([noun]),
-        torch.tensor([[noun, verb]]),
+        words,
         torch.tensor([[True, True]]),
         torch.tensor([[True, False]]),
+        judge.naming_logits(words, regions, photo),
     )
     named = 5 * 0.6 + 0.25
     expected = [3.0, -1.5, 3.0, (0.6 - 0.96) * 5, 3.0, 4.0, 0.5, 1.5, named / 2, named / 2]

@@ -110,8 +110,9 @@ def test_the_probability_is_that_of_the_network(rows):
     words = torch.from_numpy(embed(TEXTS[:3]))[None]
     rest = torch.from_numpy(embed(["runs red", "dog red", "dog runs"]))[None]
     texts = torch.from_numpy(embed(["dog runs red"]))
+    highest = loaded.judge.seen_in_windows(seen, words)
     logits = loaded.judge.in_caption_logits(
-        loaded.judge.word_features(seen, texts, words, rest, alone, there, classes)
+        loaded.judge.word_features(seen, texts, rest, alone, there, classes, highest)
     )
     (found,) = mark_rows(loaded, [row], embed, 0.05)
     expected = (1 / (1 + np.exp(-logits[0].numpy()))).tolist()

@@ -84,14 +84,10 @@ def mention_curve(
         regions, shares, known = _regions(features, things, photos[part])
         whole = torch.from_numpy(features.whole[photos[part]].astype(np.float32))
         with torch.inference_mode():
+            shown = torch.from_numpy(regions)
+            naming = judge.naming_logits(words, shown, whole)
             found = judge.mention_features(
-                torch.from_numpy(regions),
-                torch.from_numpy(shares),
-                whole,
-                texts,
-                words,
-                there,
-                classes == noun,
+                shown, torch.from_numpy(shares), whole, texts, words, there, classes == noun, naming
             )
         for place, row in enumerate(rows):
             nouns = features.embeddings[row.words[row.classes == noun]].astype(np.float32)
