@@ -7,14 +7,14 @@ it decodes them, and waits while others have them. An image that alone is larger
 
 from __future__ import annotations
 
-import ctypes
-import functools
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from PIL import Image
+
+from .free_memory import return_free_memory
 
 USUAL_LIMIT = 89_478_485
 """Limit where a program has lifted Pillow's own limit: 0.25 GB of RGB bytes, the default of Pillow."""
@@ -44,7 +44,7 @@ class Ticket:
         """Give the pixels back; a second call does nothing."""
         pixels, self._pixels = self._pixels, 0
         if pixels >= _LARGE:
-            _return_free_memory()
+            return_free_memory()
         self._account._give(pixels)
 
 
@@ -100,21 +100,6 @@ class PixelsInFlight:
 
     def _start_anew(self) -> None:
         self.__init__()  # type: ignore[misc]
-
-
-@functools.cache
-def _malloc_trim() -> Callable[[int], int] | None:
-    try:
-        return ctypes.CDLL(None).malloc_trim
-    except (OSError, AttributeError, TypeError):  # not the C library of GNU
-        return None
-
-
-def _return_free_memory() -> None:
-    """Let the C library return what is free: it keeps freed memory for each thread, hundreds of megabytes."""
-    trim = _malloc_trim()
-    if trim is not None:
-        trim(0)
 
 
 IN_FLIGHT = PixelsInFlight()

@@ -1,8 +1,9 @@
-"""Regions → nouns of a language for what they show, where the backbone's space can name it.
+"""Regions → nouns of a language for what they show, where the judge and the backbone's space can name it.
 
-In: embeddings of regions. Out: one noun per region, "" where nothing is clear. Every noun of a language is
-embedded once. Some nouns are close to every photo; what counts is how much closer a region is than other
-photos are.
+In: embeddings of photos and of their regions. Out: one noun per region, "" where nothing is clear. Every
+noun of a language is embedded once. Two things speak for a noun: that the judge learned to name such regions
+so (`Judge.naming_logits`), and that the region is closer to it than other photos are, since some nouns are
+close to every photo.
 """
 
 from __future__ import annotations
@@ -13,10 +14,14 @@ import numpy as np
 
 from .judge_folder import LoadedJudge
 
-# How far a noun must stand out, in standard deviations of its cosines with other photos.
-CLEAR = 2.5
-# Cosine that a noun must have anyway.
-LEAST = 0.15
+# Of each of the two only so much counts: a logit, and standard deviations among other photos.
+MOST_LOGIT, MOST_CLEAR = 4.0, 6.0
+# Weight of the second beside the first.
+CLEAR_WEIGHT = 0.5
+# Logit, and sum of the two, that a name must have.
+LEAST_LOGIT, LEAST = 1.0, 3.5
+# Photos at once.
+_PHOTOS = 32
 
 
 class RegionNames:
@@ -31,23 +36,49 @@ class RegionNames:
         self.loaded, self.embed = loaded, embed
         self._known: dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
 
-    def names(self, regions: np.ndarray, language: str) -> list[str]:
-        """Nouns for regions (m, d), rows of unit length; "" in a language without nouns."""
-        nouns = self.loaded.nouns.get(language, ())
-        if not nouns or not len(regions):
-            return [""] * len(regions)
+    def names(self, photos: Sequence[tuple[np.ndarray, np.ndarray]], language: str) -> list[list[str]]:
+        """Nouns for the regions of photos, "" for those that have none, and in a language without nouns.
+
+        Args:
+            photos: For each photo its embedding, float32 (d,), and those of its m regions, float32 (m, d);
+                all of unit length.
+            language: Code of the language.
+        """
+        if not self.loaded.nouns.get(language):
+            return [[""] * len(regions) for _, regions in photos]
+        named: list[list[str]] = []
+        for start in range(0, len(photos), _PHOTOS):
+            named += self._named(photos[start : start + _PHOTOS], language)
+        return named
+
+    def _named(self, photos: Sequence[tuple[np.ndarray, np.ndarray]], language: str) -> list[list[str]]:
+        import torch
+
+        nouns, judge = self.loaded.nouns[language], self.loaded.judge
         if language not in self._known:
             rows = np.asarray(self.embed(list(nouns)), np.float32)
-            others = rows @ self.loaded.judge.background.cpu().numpy().T
+            others = rows @ judge.background.cpu().numpy().T
             self._known[language] = rows, others.mean(axis=1), np.maximum(others.std(axis=1), 0.02)
         rows, mean, deviation = self._known[language]
-        cosines = np.asarray(regions, np.float32) @ rows.T
-        clear = (cosines - mean) / deviation
-        # the clearest noun among those that are nearly as close as the closest
-        near = cosines >= cosines.max(axis=1, keepdims=True) - 0.05
-        best = np.where(near, clear, -np.inf).argmax(axis=1)
-        rows_of = np.arange(len(cosines))
-        named = (clear[rows_of, best] >= CLEAR) & (cosines[rows_of, best] >= LEAST)
+        most = max(len(regions) for _, regions in photos)
+        shown = np.zeros((len(photos), most, rows.shape[1]), np.float32)
+        for place, (_, regions) in enumerate(photos):
+            shown[place, : len(regions)] = regions
+        whole = np.stack([one for one, _ in photos]).astype(np.float32)
+        device = judge.background.device
+        with torch.inference_mode():
+            found = judge.naming_logits(
+                *(torch.from_numpy(one).to(device) for one in (rows[None], shown, whole))
+            )
+        logits = found.float().cpu().numpy().transpose(0, 2, 1)
+        clear = (shown @ rows.T - mean) / deviation
+        sums = np.minimum(logits, MOST_LOGIT) + CLEAR_WEIGHT * np.minimum(clear, MOST_CLEAR)
+        sums[logits < LEAST_LOGIT] = -np.inf
+        best, highest = sums.argmax(axis=2), sums.max(axis=2)
         return [
-            nouns[place] if sure else "" for place, sure in zip(best.tolist(), named.tolist(), strict=True)
+            [
+                nouns[best[place, region]] if highest[place, region] >= LEAST else ""
+                for region in range(len(regions))
+            ]
+            for place, (_, regions) in enumerate(photos)
         ]

@@ -550,34 +550,43 @@ none: names are for owlv2 and grounding-dino
                 MarkedRow(one.sight, photo, row, caption, own, language, shown, one.shares, split.seen)
             )
         marks = mark_rows(self.judge, rows, self._embedded, self.false_alarms)
-        names: dict[tuple[int, str], list[str]] = {}
+        names = self._names(list(zip(seen, photos, strict=True)), languages)
         for detail, mark, one, language in zip(details, marks, seen, languages, strict=True):
             detail["fits"], detail["p_fits"] = mark.fits, mark.p_fits
             judged = zip(detail["words"], mark.p_correct, mark.correct, mark.region, strict=True)
             for word, p_correct, correct, nearest in judged:
                 word.update(p_correct=p_correct, correct=correct, region=nearest)
-            key = id(one), language
-            if key not in names:
-                names[key] = self._names(one, language)
-            told = zip(
-                detail["regions"], mark.p_mentioned.tolist(), mark.mentioned.tolist(), names[key], strict=True
+            own = names[id(one), language]
+            marked = zip(
+                detail["regions"], mark.p_mentioned.tolist(), mark.mentioned.tolist(), own, strict=True
             )
-            for region, p_mentioned, mentioned, name in told:
+            for region, p_mentioned, mentioned, name in marked:
                 region.update(p_mentioned=p_mentioned, mentioned=mentioned, name=name or region["label"])
 
     def _embedded(self, texts: Sequence[str]) -> np.ndarray:
         found = self.embedder.texts(texts, prefix=self.prefix, quiet=True)
         return self._unit(found.matrix[found.index])
 
-    def _names(self, seen: ImageRegions, language: str) -> list[str]:
+    def _names(
+        self, seen: Sequence[tuple[ImageRegions, np.ndarray]], languages: Sequence[str]
+    ) -> dict[tuple[int, str], list[str]]:
+        """Names for the regions of each image in each language in which it has a caption."""
         from ..infometic.names import RegionNames
         from ..text.languages import language_code
 
         assert self.judge is not None
         if self._namer is None:
             self._namer = RegionNames(self.judge, self._embedded)
-        code = language_code(language) if language else "en"
-        return self._namer.names(self._unit(seen.embeddings), code)
+        names: dict[tuple[int, str], list[str]] = {}
+        for language in dict.fromkeys(languages):
+            here = {
+                id(one): (photo, self._unit(one.embeddings))
+                for (one, photo), own in zip(seen, languages, strict=True)
+                if own == language
+            }
+            found = self._namer.names([*here.values()], language_code(language) if language else "en")
+            names.update(zip(((image, language) for image in here), found, strict=True))
+        return names
 
     def _image_states(self, seen: list[ImageRegions], photos: np.ndarray) -> ImageStates:
         import torch

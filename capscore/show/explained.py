@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 MOST_MISSED = 3
 """Default maximum of missed regions shown; all of them would hide the photo."""
 
+NOTHING_LIKE_IT = 0.03
+"""Probability below which a wrong noun is said to have nothing like it in the photo. Right words that are
+marked by mistake have mostly more than that."""
+
 # kind of a piece of a caption → the sign beside it
 SIGNS = {"plain": "", "right": "", "wrong": "✗", "unsure": "?", "unseen": ""}
 MENTIONED, MISSED = "✓", "✗"
@@ -189,12 +193,18 @@ def wrong_words(caption: ExplainedCaption) -> list[Segment]:
 
 
 def wrong_because(wrong: Sequence[Segment]) -> str:
-    """What a judge's doubt about nouns means, to stand behind them; "" for other words and without a judge.
+    """What a judge's strong doubt about nouns means, to stand behind them.
 
-    >>> wrong_because([Segment("piano", "wrong", 0.02, p=0.04, noun=True)])
+    Returns:
+        "" without a judge, for other words than nouns, and where one has more than `NOTHING_LIKE_IT`.
+
+    >>> wrong_because([Segment("piano", "wrong", 0.02, p=0.01, noun=True)])
     '; nothing in the photo looks like it'
+    >>> wrong_because([Segment("piano", "wrong", 0.02, p=0.12, noun=True)])
+    ''
     """
-    if not wrong or not all(piece.noun and piece.p is not None for piece in wrong):
+    sure = (piece.noun and piece.p is not None and piece.p < NOTHING_LIKE_IT for piece in wrong)
+    if not wrong or not all(sure):
         return ""
     return f"; nothing in the photo looks like {'it' if len(wrong) == 1 else 'them'}"
 
