@@ -371,14 +371,16 @@ def _region_table(regions: Sequence[ShownRegion]) -> Table:
     from ..show.explained import number
 
     signs = _signs()
-    table = make_table("region", "what", numbers=("score", "confidence", "left, top, right, bottom"))
+    judged = any(region.p is not None for region in regions)
+    numbers = ("mentioned" if judged else "score", "confidence", "left, top, right, bottom")
+    table = make_table("region", "what", numbers=numbers)
     table.columns[0].no_wrap = True
     for region in regions:
         kind = f"{signs['mentioned']} mentioned" if region.mentioned else f"{signs['wrong']} missed"
         table.add_row(
             f"{region.number} {kind}",
             Text(_clean(region.label) if region.label else ""),
-            number(region.score),
+            region.note,
             number(region.confidence),
             ", ".join(f"{edge:.0f}" for edge in region.box),
             style="" if region.mentioned else "yellow",

@@ -22,6 +22,8 @@ CLEAR_WEIGHT = 0.5
 LEAST_LOGIT, LEAST = 1.0, 3.5
 # Photos at once.
 _PHOTOS = 32
+# Languages that write nouns with a capital; the judge reads them without.
+_CAPITALS = frozenset({"de", "lb"})
 
 
 class RegionNames:
@@ -75,9 +77,10 @@ class RegionNames:
         sums = np.minimum(logits, MOST_LOGIT) + CLEAR_WEIGHT * np.minimum(clear, MOST_CLEAR)
         sums[logits < LEAST_LOGIT] = -np.inf
         best, highest = sums.argmax(axis=2), sums.max(axis=2)
+        written = [noun[:1].upper() + noun[1:] for noun in nouns] if language in _CAPITALS else nouns
         return [
             [
-                nouns[best[place, region]] if highest[place, region] >= LEAST else ""
+                written[best[place, region]] if highest[place, region] >= LEAST else ""
                 for region in range(len(regions))
             ]
             for place, (_, regions) in enumerate(photos)

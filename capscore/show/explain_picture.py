@@ -18,7 +18,6 @@ from .explained import (
     bars_end,
     bars_note,
     notes,
-    number,
     place_tags,
     score_bars,
     shown_regions,
@@ -242,7 +241,7 @@ class _Page:
                 continue
             self.canvas.line(_COLUMN_LEFT, _COLUMN_LEFT + 20, y + 6, colour, 2.4, dashes)
             listed = ",   ".join(
-                f"{region.sign} {region.number} {region.label} ({number(region.score)})".replace("  ", " ")
+                f"{region.sign} {region.number} {region.label} ({region.note})".replace("  ", " ")
                 for region in part
             )
             for line in plain_lines(self.canvas, f"{heading}:  {listed}", _BODY, _COLUMN - 28):

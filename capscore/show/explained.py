@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ..errors import InputError
 
 if TYPE_CHECKING:
@@ -117,7 +119,7 @@ class Segment:
     def note(self) -> str:
         """The number beside a content word: how likely it is right, or its score."""
         if self.p is not None:
-            return "< 1 %" if self.p < 0.01 else "> 99 %" if self.p > 0.99 else f"{100 * self.p:.0f} %"
+            return percent(self.p)
         return "" if self.score is None else number(self.score)
 
     @property
@@ -239,6 +241,7 @@ class ShownRegion:
         confidence: Confidence of the detector that there is an object.
         label: A name for what it shows; "" if it has none.
         place: Place among all regions, counted from 0.
+        p: Probability that the caption mentions it; None where no judge says.
     """
 
     number: int
@@ -248,6 +251,22 @@ class ShownRegion:
     confidence: float
     label: str
     place: int = 0
+    p: float | None = None
+
+    @property
+    def note(self) -> str:
+        """The number beside it: how likely the caption mentions it, or its score."""
+        return number(self.score) if self.p is None else percent(self.p)
+
+    @property
+    def title(self) -> str:
+        """The number in words, and how sure the finder is.
+
+        >>> ShownRegion(2, (0, 0, 9, 9), False, 0.01, 0.9, "dog", p=0.14).title
+        'mentioned with probability 14 %; confidence 0.90'
+        """
+        said = f"score {self.note}" if self.p is None else f"mentioned with probability {self.note}"
+        return f"{said}; confidence {number(self.confidence)}"
 
     @property
     def sign(self) -> str:
@@ -265,28 +284,47 @@ class ShownRegion:
 
 
 def shown_regions(explanation: Mapping[str, Any], most_missed: int = MOST_MISSED) -> list[ShownRegion]:
-    """All mentioned regions, best score first; then the missed regions with the highest confidence.
+    """Mentioned regions, best score first; then the missed regions with the highest confidence.
+
+    Of regions that have one name and lie on each other, the one with the highest confidence is shown.
 
     Args:
         explanation: As in `ExplainedCaption`.
         most_missed: Maximum number of missed regions.
     """
-    regions = list(enumerate(explanation["regions"]))
-    mentioned = sorted(
-        (one for one in regions if one[1]["mentioned"]),
-        key=lambda one: -(one[1].get("p_mentioned") or one[1]["score"]),
-    )
-    missed = sorted(
-        (one for one in regions if not one[1]["mentioned"]),
-        key=lambda one: (-one[1]["confidence"], one[1]["score"]),
-    )
+    mentioned, missed = _apart(explanation["regions"])
+    mentioned.sort(key=lambda one: -(one[1].get("p_mentioned") or one[1]["score"]))
     shown = []
     for number, (place, region) in enumerate([*mentioned, *missed[:most_missed]], 1):
         left, top, right, bottom = map(float, region["box"])
         label = region.get("name") or region["label"]
         look = bool(region["mentioned"]), region["score"], region["confidence"], label, place
-        shown.append(ShownRegion(number, (left, top, right, bottom), *look))
+        shown.append(ShownRegion(number, (left, top, right, bottom), *look, region.get("p_mentioned")))
     return shown
+
+
+_Regions = list[tuple[int, Mapping[str, Any]]]
+
+
+def _apart(regions: Sequence[Mapping[str, Any]]) -> tuple[_Regions, _Regions]:
+    """Mentioned and missed regions with their places, most confident first, without doubles."""
+    kept: tuple[_Regions, _Regions] = [], []
+    for place, region in sorted(enumerate(regions), key=lambda one: (-one[1]["confidence"], one[1]["score"])):
+        alike = kept[not region["mentioned"]]
+        if not any(_shows_the_same(region, other) for _, other in alike):
+            alike.append((place, region))
+    return kept
+
+
+def _shows_the_same(region: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two regions have one name, and share half of the smaller one."""
+    name = region.get("name")
+    if not name or name != other.get("name"):
+        return False
+    boxes = np.array([region["box"], other["box"]], float)
+    low, high = boxes[:, :2], boxes[:, 2:]
+    shared = np.clip(high.min(axis=0) - low.max(axis=0), 0, None).prod()
+    return bool(shared >= 0.5 * (high - low).prod(axis=1).min())
 
 
 def notes(caption: ExplainedCaption, most_missed: int = MOST_MISSED) -> list[str]:
@@ -304,14 +342,21 @@ def notes(caption: ExplainedCaption, most_missed: int = MOST_MISSED) -> list[str
             else f"{cut:,} words are past the limit and were not scored"
         )
     regions = told["regions"]
-    missed = sum(not region["mentioned"] for region in regions)
+    mentioned, missed = _apart(regions)
     if not regions:
         found.append("No region was found in the photo")
-    elif missed == len(regions):
+    elif not mentioned:
         found.append("The caption mentions none of the regions")
-    if missed > most_missed:
-        more = missed - most_missed
+    more = len(missed) - most_missed
+    if more > 0:
         found.append(f"{more:,} more missed {'region is' if more == 1 else 'regions are'} not drawn")
+    alike = len(regions) - len(mentioned) - len(missed)
+    if alike:
+        found.append(
+            f"{alike:,} more {'region shows' if alike == 1 else 'regions show'} the same as one of these"
+        )
+    if any(region.get("p_mentioned") is not None for region in regions):
+        found.append("Behind a region stands how likely the caption mentions it")
     found.append(f"Score of the null token, what no region accounts for: {number(told['null'])}")
     return found
 
@@ -350,6 +395,15 @@ def number(score: float | None) -> str:
     if score is None or math.isnan(score):
         return "no score"
     return f"{score:.2f}".replace("-0.00", "0.00").replace("-", "−")
+
+
+def percent(p: float) -> str:
+    """A probability as printed.
+
+    >>> percent(0.004), percent(0.142), percent(0.999)
+    ('< 1 %', '14 %', '> 99 %')
+    """
+    return "< 1 %" if p < 0.01 else "> 99 %" if p > 0.99 else f"{100 * p:.0f} %"
 
 
 def bars_end(captions: Sequence[ExplainedCaption]) -> float:

@@ -106,6 +106,30 @@ def test_the_name_of_a_region_is_shown():
     assert shown_regions(told)[0].label == "grass"
 
 
+def test_of_regions_that_show_the_same_the_most_confident_is_shown():
+    def region(left, name, mentioned=True, confidence=0.2, p=0.8):
+        box = [left, 0, left + 10, 10]
+        own = {"score": 0.0, "label": "", "name": name, "p_mentioned": p, "mentioned": mentioned}
+        return {**own, "box": box, "confidence": confidence}
+
+    told = explanation("")
+    told["regions"] = [
+        region(0, "bus", p=0.9),
+        region(3, "bus", confidence=0.9, p=0.7),  # 7 of 10 columns are shared
+        region(9, "bus"),  # 4 of 10 columns are shared with the one before
+        region(3, "car"),
+        region(3, "bus", mentioned=False, p=0.1),
+        region(3, ""),
+        region(3, ""),
+    ]
+    shown = shown_regions(told)
+    assert sorted(one.place for one in shown) == [1, 2, 3, 4, 5, 6]
+    assert [one.note for one in shown if one.place in (1, 4)] == ["70 %", "10 %"]
+    found = notes(ExplainedCaption("", "", told, SCORES))
+    assert "1 more region shows the same as one of these" in found
+    assert "Behind a region stands how likely the caption mentions it" in found
+
+
 def test_mentioned_regions_come_first_and_few_missed_ones_are_shown():
     told = explanation("", regions=REGIONS)
     shown = shown_regions(told)
