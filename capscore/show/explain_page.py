@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from .explained import (
     place_tags,
     score_bars,
     segments,
+    shown_for,
     shown_regions,
     stage,
     verdict,
@@ -136,7 +138,11 @@ def _card(
 ) -> dict[str, Any]:
     regions = shown_regions(caption.explanation, most_missed)
     field = stage(size)
-    pieces, wrong = segments(caption), wrong_words(caption)
+    shown, wrong = shown_for(caption.explanation["regions"]), wrong_words(caption)
+    pieces = [
+        piece if piece.region is None else replace(piece, region=shown[piece.region])
+        for piece in segments(caption)
+    ]
     return {
         "language": caption.language,
         "label": label,

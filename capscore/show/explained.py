@@ -303,23 +303,39 @@ def shown_regions(explanation: Mapping[str, Any], most_missed: int = MOST_MISSED
     return shown
 
 
+def shown_for(regions: Sequence[Mapping[str, Any]]) -> list[int]:
+    """For each region the place of the one that is shown for it: its own, or that of one that shows the same.
+
+    >>> box = {"mentioned": True, "score": 0.0, "name": "dog"}
+    >>> pair = ((0, 0, 9, 9), 0.2), ((0, 0, 8, 9), 0.7)
+    >>> shown_for([{**box, "box": edges, "confidence": confidence} for edges, confidence in pair])
+    [1, 1]
+    """
+    found = list(range(len(regions)))
+    shown: list[int] = []
+    for place in sorted(found, key=lambda place: (-regions[place]["confidence"], regions[place]["score"])):
+        alike = (other for other in shown if _shows_the_same(regions[place], regions[other]))
+        found[place] = next(alike, place)
+        if found[place] == place:
+            shown.append(place)
+    return found
+
+
 _Regions = list[tuple[int, Mapping[str, Any]]]
 
 
 def _apart(regions: Sequence[Mapping[str, Any]]) -> tuple[_Regions, _Regions]:
     """Mentioned and missed regions with their places, most confident first, without doubles."""
-    kept: tuple[_Regions, _Regions] = [], []
-    for place, region in sorted(enumerate(regions), key=lambda one: (-one[1]["confidence"], one[1]["score"])):
-        alike = kept[not region["mentioned"]]
-        if not any(_shows_the_same(region, other) for _, other in alike):
-            alike.append((place, region))
-    return kept
+    kept = [(place, regions[place]) for place in dict.fromkeys(shown_for(regions))]
+    kept.sort(key=lambda one: (-one[1]["confidence"], one[1]["score"]))
+    mentioned = [one for one in kept if one[1]["mentioned"]]
+    return mentioned, [one for one in kept if not one[1]["mentioned"]]
 
 
 def _shows_the_same(region: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether two regions have one name, and share half of the smaller one."""
+    """Whether two regions have one name, are both mentioned or both missed, and share half of the smaller."""
     name = region.get("name")
-    if not name or name != other.get("name"):
+    if not name or name != other.get("name") or bool(region["mentioned"]) != bool(other["mentioned"]):
         return False
     boxes = np.array([region["box"], other["box"]], float)
     low, high = boxes[:, :2], boxes[:, 2:]
