@@ -16,7 +16,7 @@ from tests.python_source import syntax_tree
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "capscore"
-MOST_ENTRIES = 18
+MOST_ENTRIES = 19
 
 # From the ground up: a room imports from rooms on lower floors only. Rooms of one floor don't see each other.
 FLOORS = (
@@ -28,8 +28,8 @@ FLOORS = (
     ("infometic", "translation"),
     ("scorers",),
     ("benchmark",),
-    ("show",),
-    ("cli", "hub", "ray"),
+    ("show", "hub"),
+    ("cli", "ray"),
 )
 FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 # what stands above all rooms and may only be entered from outside

@@ -11,16 +11,17 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from capscore.cli.options import Debug
-from capscore.cli.terminal import DEBUG, command, make_table, print_line, say
+from capscore.cli.publish import show_plan, what_was_done, what_would_be_done
+from capscore.cli.terminal import DEBUG, command, print_line
 from capscore.files.console import make_console
-from capscore.files.sizes import readable_size
-from training.engine.hub_push import Pushed, check_options, push
-from training.engine.push_plan import Plan, plan
+from capscore.hub.commit import push
+from capscore.hub.plan import check_options
+from capscore.hub.weights import plan_weights
 
 app = typer.Typer(add_completion=False, context_settings={"help_option_names": ["-h", "--help"]})
 
@@ -60,13 +61,20 @@ def main_command(
 ) -> None:
     DEBUG.set(debug)
     check_options(repo_id, revision=revision, create_pr=create_pr, tag=tag)
-    ready = plan(folder, include or ())
+    ready = plan_weights(folder, include or ())
     console = make_console()
-    _show(console, ready)
-    for note in ready.notes:
-        say(f"note: {note}")
+    show_plan(console, ready)
     if dry_run:
-        for line in _would(ready, repo_id, revision, private, create_pr, tag, overwrite_card):
+        would = what_would_be_done(
+            ready,
+            repo_id,
+            private=private,
+            tag=tag,
+            card=overwrite_card,
+            revision=revision,
+            create_pr=create_pr,
+        )
+        for line in would:
             print_line(console, line)
         return
     pushed = push(
@@ -80,56 +88,8 @@ def main_command(
         overwrite_card=overwrite_card,
         delete_stale=delete_stale,
     )
-    for line in _did(pushed, ready, tag):
+    for line in what_was_done(pushed, ready, tag):
         print_line(console, line)
-
-
-def _show(console: Any, ready: Plan) -> None:
-    table = make_table("file", numbers=("size",))
-    table.add_column("", overflow="fold")
-    for file in ready.files:
-        table.add_row(file.name, readable_size(file.size), "")
-    for file, reason in ready.left_out:
-        table.add_row(file.name, readable_size(file.size), f"not sent: {reason}", style="dim")
-    console.print(table)
-
-
-def _would(
-    ready: Plan,
-    repo_id: str,
-    revision: str | None,
-    private: bool,
-    create_pr: bool,
-    tag: str | None,
-    overwrite_card: bool,
-) -> list[str]:
-    where = "a pull request to main" if create_pr else f"the branch {revision or 'main'}"
-    card = "would be replaced" if overwrite_card else "would be kept"
-    return [
-        f"dry run: {len(ready.files)} files, {readable_size(ready.size)}, would go to {repo_id}, {where}, in "
-        "one commit",
-        f"a new repository would be {'private' if private else 'public'}; an existing card {card}",
-        *([f"the commit would be tagged {tag}"] if tag else []),
-    ]
-
-
-def _did(pushed: Pushed, ready: Plan, tag: str | None) -> list[str]:
-    lines = []
-    if not pushed.changed:
-        lines.append(f"{pushed.repo_id} already has all files; no commit was made")
-    elif pushed.pull_request:
-        lines.append(f"opened {pushed.url}")
-    else:
-        made = "created and filled" if pushed.created else "pushed to"
-        lines.append(f"{made} {pushed.repo_id}: {pushed.url}")
-    if pushed.deleted:
-        lines.append(f"deleted on the Hub: {', '.join(pushed.deleted)}")
-    if pushed.kept_card:
-        lines.append("the card on the Hub was kept; --overwrite-card replaces it")
-    if tag:
-        lines.append(f"tagged {tag}")
-    lines.append(f"load it: {ready.loading(f'{pushed.repo_id}@{pushed.commit}')}")
-    return lines
 
 
 def main() -> None:

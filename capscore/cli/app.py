@@ -20,6 +20,7 @@ from .data import data_app
 from .explain import ExplainRequest, explain_help, run_explain, show_explain
 from .perturb import PerturbRequest, perturb_help, run_perturb, show_perturb
 from .plain_help import PlainCommand, PlainGroup
+from .publish import publish_app
 from .request import make_command
 from .robustness import RobustnessRequest, robustness_help, run_robustness_command, show_robustness
 from .score import run_score, show_score
@@ -54,6 +55,7 @@ _add(
 )
 app.add_typer(data_app, name="data")
 app.add_typer(cache_app, name="cache")
+app.add_typer(publish_app, name="publish")
 
 
 def _show_version(asked: bool) -> None:

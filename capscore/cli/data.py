@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..errors import InputError
 from ..files.console import make_console
 from .options import AsJson, DataDir, Force, ImageDir, Markdown, Output, TestSplit
 from .plain_help import PlainCommand, PlainGroup
 from .request import argument, make_command, option
 from .terminal import (
     FAILED,
-    UsageError,
     as_usage,
+    bad_input_as_usage,
     check_result_file,
     make_table,
     print_json,
@@ -64,10 +63,8 @@ def _usage(benchmark: str) -> Iterator[None]:
 
     with as_usage():
         builder_class(benchmark)
-    try:
+    with bad_input_as_usage():
         yield
-    except InputError as error:
-        raise UsageError(*error.parts) from error
 
 
 @dataclass(frozen=True)

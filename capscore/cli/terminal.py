@@ -165,6 +165,15 @@ def as_usage() -> Iterator[None]:
         raise UsageError(*error.parts) from error
 
 
+@contextmanager
+def bad_input_as_usage() -> Iterator[None]:
+    """Make an error of the input alone one of usage."""
+    try:
+        yield
+    except InputError as error:
+        raise UsageError(*error.parts) from error
+
+
 def check_result_file(option: str, path: Path | None, kinds: Sequence[str], force: bool) -> None:
     """Check that a file that an option asks for can be written.
 

@@ -375,7 +375,7 @@ class InfoMetIC(Aligner):
             BackboneUnavailable: the weights are missing, damaged, or do not fit their config.
             CapscoreError: the weights are for another backbone.
         """
-        folder, name, commit = _found(spec, revision)
+        folder, name, commit = find_weights(spec, revision)
         config, record = _read_config(folder)
         state = read_state_dict(folder)
         digest = tensors_digest(state)
@@ -440,11 +440,18 @@ def _layers(config: InfoMetICConfig, depth: int) -> nn.ModuleList:
 # ------------------------------------------------------------------ loading and saving
 
 
-def _found(spec: str | os.PathLike[str], revision: str | None) -> tuple[Path, str, str]:
-    """Folder of the files, name of the weights, and commit ("" for a folder)."""
+def find_weights(
+    spec: str | os.PathLike[str], revision: str | None = None, what: str = "weights"
+) -> tuple[Path, str, str]:
+    """Folder of the files, name of the weights, and commit ("" for a folder); fetched if on the Hub.
+
+    Raises:
+        BackboneUnavailable: they are neither a folder nor on the Hub.
+        CapscoreError: `spec` is empty, or says something else than `revision`.
+    """
     asked = os.fspath(spec).strip() if isinstance(spec, (str, os.PathLike)) else ""
     if not asked:
-        raise CapscoreError(Setting("weights", spec), ": expected a folder or a Hub id")
+        raise CapscoreError(Setting(what, spec), ": expected a folder or a Hub id")
     folder = Path(os.path.expanduser(asked))
     if folder.is_dir():
         if revision:
@@ -453,11 +460,11 @@ def _found(spec: str | os.PathLike[str], revision: str | None) -> tuple[Path, st
     name, _, at = asked.partition("@")
     if revision and at and revision != at:
         raise CapscoreError(
-            Setting("weights", asked), " and ", Setting("revision", revision), " ask for two revisions"
+            Setting(what, asked), " and ", Setting("revision", revision), " ask for two revisions"
         )
     if not _HUB_ID.fullmatch(name):
         raise BackboneUnavailable(
-            f"InfoMetIC weights {asked!r} are not available: there is no such folder, and it is not a Hub id "
+            f"InfoMetIC {what} {asked!r} are not available: there is no such folder, and it is not a Hub id "
             "(org/name)"
         )
     from ..backbones.download import fetch
@@ -465,7 +472,7 @@ def _found(spec: str | os.PathLike[str], revision: str | None) -> tuple[Path, st
     try:
         folder, commit = fetch(name, revision or at, _wanted)
     except BackboneUnavailable as error:
-        raise BackboneUnavailable(f"InfoMetIC weights {asked!r} are not available: ", *error.parts) from error
+        raise BackboneUnavailable(f"InfoMetIC {what} {asked!r} are not available: ", *error.parts) from error
     return folder, name, commit
 
 

@@ -10,7 +10,7 @@ from ..errors import CapscoreError, Setting
 from ..files.installed_weights import weights_folder
 from .alignment import Aligner
 from .info_clip import InfoCLIP
-from .model import InfoMetIC
+from .model import InfoMetIC, find_weights
 
 if TYPE_CHECKING:
     from .judge_folder import LoadedJudge
@@ -78,13 +78,13 @@ def load_marks(
 
     Args:
         marks: "learned" for the judge for this backbone in capscore-weights, "published" for marks by the
-            scores of the words; a folder of `training.embedded.judge`; a judge; None for "learned" where
-            there is a judge for this backbone, otherwise "published".
+            scores of the words; a folder of `training.embedded.judge`, or its Hub id; a judge; None for
+            "learned" where there is a judge for this backbone, otherwise "published".
         backbone: Backbone of the embeddings.
 
     Raises:
         CapscoreError: the judge is for another backbone, or there is none for this one.
-        BackboneUnavailable: the judge is damaged.
+        BackboneUnavailable: the judge is not available, or damaged.
         MissingWeightsError: capscore-weights has a judge for this backbone, but is not installed.
 
     >>> from capscore import load_backbone
@@ -103,9 +103,11 @@ def load_marks(
             raise CapscoreError(
                 Setting("marks", LEARNED),
                 f": there is no judge of marks for the backbone {backbone.name!r}; expected {PUBLISHED!r}, "
-                f"the backbone {' or '.join(map(repr, JUDGES))}, or a folder with a judge",
+                f"the backbone {' or '.join(map(repr, JUDGES))}, a folder with a judge, or its Hub id",
             )
         marks = weights_folder(JUDGES[backbone.name])
+    elif not isinstance(marks, os.PathLike):
+        marks = find_weights(marks, what="marks")[0]
     loaded = load_judge(marks, backbone=backbone)
     return loaded, f"{LEARNED}@{loaded.name}"
 

@@ -85,9 +85,12 @@ class CaptionModule(evaluate.Metric, ABC):
         examples: Examples that run offline as doctests, for the description of inputs and outputs.
         papers: URLs of the papers that define the metric.
         details: Description of the scorer's `detail_names`; "" for a metric without details.
+        backbone: Default backbone of a published module, which names repository and revision; "" for that of
+            the metric. The option `backbone` and the variable CAPSCORE_BACKBONE come before it.
     """
 
     metric: ClassVar[str]
+    backbone: ClassVar[str] = ""
     examples: ClassVar[str] = ""
     papers: ClassVar[tuple[str, ...]] = ()
     details: ClassVar[str] = ""
@@ -113,6 +116,8 @@ class CaptionModule(evaluate.Metric, ABC):
         self._language = language
         self._scorer: Scorer | None = None
         self._options = given_options(options)
+        if self.backbone and "backbone" not in self._options and not os.environ.get("CAPSCORE_BACKBONE"):
+            self._options["backbone"] = self.backbone
         scorer_class(self.metric).check_options(self._options)
         self._storing = False
         self._rows_here = 0

@@ -1,4 +1,6 @@
-"""A Hub on this machine: the part of its HTTP interface that downloading and pushing a model needs.
+"""A Hub on this machine: the part of its HTTP interface that downloading and pushing need.
+
+Models are known as "org/name", Spaces as "spaces/org/name", and data sets as "datasets/org/name".
 
 Pushing goes the way without xet (HF_HUB_DISABLE_XET=1): repository, branch, upload modes, LFS objects, and
 one commit.
@@ -80,14 +82,18 @@ class LoopbackHub:
     # What a push does, step by step; each returns the answer's status and content
 
     def create(self, user: str, asked: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-        repo = f"{asked.get('organization') or user}/{asked['name']}"
+        owner = asked.get("organization") or user
+        kind = asked.get("type") or "model"
+        repo = f"{PREFIX[kind]}{owner}/{asked['name']}"
         answer = {"url": f"{self.url}/{repo}"}
-        if not repo.startswith(f"{user}/"):
+        if owner != user:
             return 403, {"error": "You don't have the rights to create a model under this namespace"}
         if repo in self.repos:
             return 409, {**answer, "error": "You already created this model repo"}
         first = self._new_folder(repo)
         (first / ".gitattributes").write_text("*.safetensors filter=lfs diff=lfs merge=lfs -text\n")
+        if kind == "space":  # as the Hub does
+            (first / "README.md").write_text(f"---\ntitle: {asked['name']}\nsdk: {asked['sdk']}\n---\n")
         self.add(repo, first)
         if asked.get("visibility") == "private" or asked.get("private"):
             self.private.add(repo)
@@ -100,7 +106,7 @@ class LoopbackHub:
         files = []
         for file in asked["files"]:
             name, path = file["path"], folder / file["path"]
-            lfs = name.endswith(".safetensors") or file["size"] > LFS_ABOVE
+            lfs = name.endswith((".safetensors", ".parquet", ".whl")) or file["size"] > LFS_ABOVE
             files.append(
                 {
                     "path": name,
@@ -224,8 +230,10 @@ def _handler(hub: LoopbackHub) -> type[BaseHTTPRequestHandler]:
             if parts == ["api", "whoami-v2"]:
                 user = self.user()
                 return self.send_json({"name": user, "type": "user"}) if user else self.refuse(401, "")
-            if parts[:2] == ["api", "models"]:
-                repo, rest = "/".join(parts[2:4]), parts[4:]
+            if parts[0] == "api" and parts[1] in KINDS:
+                repo, rest = KINDS[parts[1]] + "/".join(parts[2:4]), parts[4:]
+            elif parts[0] in ("spaces", "datasets"):
+                repo, rest = "/".join(parts[:3]), parts[3:]
             else:
                 repo, rest = "/".join(parts[:2]), parts[2:]
             if repo not in hub.repos or not self.sees(repo):
@@ -241,17 +249,14 @@ def _handler(hub: LoopbackHub) -> type[BaseHTTPRequestHandler]:
                 return self.send_file(repo, commit, folder, "/".join(rest[2:]))
             files = _files(folder)
             if rest[:1] == ["tree"]:
-                tree = [
-                    {"type": "file", "path": name, "size": path.stat().st_size, "oid": _etag(path)}
-                    for name, path in files.items()
-                ]
-                return self.send_json(tree)
+                return self.send_json(_tree(files, "/".join(rest[2:]), "recursive=" in self.path.lower()))
             info = {
                 "id": repo,
                 "modelId": repo,
                 "sha": commit,
                 "siblings": [{"rfilename": name} for name in files],
                 "tags": [],
+                "lastModified": "2026-01-01T00:00:00.000Z",
                 "private": repo in hub.private,
             }
             return self.send_json(info)
@@ -264,16 +269,18 @@ def _handler(hub: LoopbackHub) -> type[BaseHTTPRequestHandler]:
             if parts[0] == "lfs":  # a signed URL: no token
                 return self.step("lfs", lambda: hub.lfs_put(parts[1], body))
             if parts == ["api", "validate-yaml"]:
-                return self.validate(json.loads(body)["content"])
+                return self.validate(json.loads(body))
+            if parts[0] == "api" and parts[4:5] == ["paths-info"]:  # reading, although by POST
+                return self.paths_info(parts, body)
             user = self.user()
             if user is None:
                 return self.refuse(401, "", "Invalid credentials in Authorization header")
             if parts == ["api", "repos", "create"]:
                 return self.step("create", lambda: hub.create(user, json.loads(body)))
-            if parts[2:5] == ["info", "lfs", "objects"]:
-                repo, rest = f"{parts[0]}/{parts[1].removesuffix('.git')}", ["lfs-batch", ""]
+            if parts[-4:-1] == ["info", "lfs", "objects"]:
+                repo, rest = "/".join(parts[:-4]).removesuffix(".git"), ["lfs-batch", ""]
             else:
-                repo, rest = "/".join(parts[2:4]), parts[4:]
+                repo, rest = KINDS[parts[1]] + "/".join(parts[2:4]), parts[4:]
             if repo not in hub.repos or not self.sees(repo):
                 return self.refuse(404, "RepoNotFound")
             if repo in hub.gated:
@@ -281,7 +288,7 @@ def _handler(hub: LoopbackHub) -> type[BaseHTTPRequestHandler]:
             query = parse_qs(urlsplit(self.path).query)
             pull_request = query.get("create_pr") == ["1"]
             name, revision = rest
-            if not repo.startswith(f"{user}/") and not pull_request and name != "lfs-batch":
+            if _owner(repo) != user and not pull_request and name != "lfs-batch":
                 return self.refuse(403, "", "Forbidden: pass `create_pr=1` to open a Pull Request")
             steps = {
                 "preupload": lambda: hub.preupload(repo, revision, json.loads(body)),
@@ -310,12 +317,27 @@ def _handler(hub: LoopbackHub) -> type[BaseHTTPRequestHandler]:
                 return self.refuse(status, answer["code"])
             return self.send_json(answer, status)
 
-        def validate(self, content: str) -> None:
-            found = re.match(r"---\n(.*?)\n---\n", content, re.DOTALL)
+        def paths_info(self, parts: list[str], body: bytes) -> None:
+            repo, revision = KINDS[parts[1]] + "/".join(parts[2:4]), parts[5]
+            if repo not in hub.repos or not self.sees(repo):
+                return self.refuse(404, "RepoNotFound")
+            commit = hub.commit_of(repo, revision)
+            if commit is None:
+                return self.refuse(404, "RevisionNotFound")
+            # as a form, or as JSON
+            text = body.decode()
+            asked = json.loads(text)["paths"] if text.startswith("{") else parse_qs(text)["paths"]
+            every = _tree(_files(hub.repos[repo][commit]), "", True)
+            return self.send_json([one for one in every if one["path"] in asked])
+
+        def validate(self, asked: dict[str, str]) -> None:
+            found = re.match(r"---\n(.*?)\n---\n", asked["content"], re.DOTALL)
             data = yaml.safe_load(found[1]) if found else {}
             problems = (
                 [] if data.get("license") in LICENSES else [{"message": '"license" must be one of them'}]
             )
+            if asked["repoType"] == "space" and not data.get("sdk"):
+                problems.append({"message": '"sdk" is required'})
             self.send_json({"errors": problems, "warnings": []}, 400 if problems else 200)
 
         def parts(self) -> list[str]:
@@ -325,7 +347,7 @@ def _handler(hub: LoopbackHub) -> type[BaseHTTPRequestHandler]:
             return hub.users.get(self.headers.get("Authorization", "").removeprefix("Bearer "))
 
         def sees(self, repo: str) -> bool:
-            return repo not in hub.private or repo.startswith(f"{self.user()}/")
+            return repo not in hub.private or _owner(repo) == self.user()
 
         def read(self) -> bytes:
             if self.headers.get("Transfer-Encoding", "").lower() != "chunked":
@@ -370,7 +392,28 @@ def _handler(hub: LoopbackHub) -> type[BaseHTTPRequestHandler]:
     return Handler
 
 
-LICENSES = {"apache-2.0", "mit", "cc-by-4.0", "other"}
+PREFIX = {"model": "", "space": "spaces/", "dataset": "datasets/"}
+KINDS = {f"{kind}s": prefix for kind, prefix in PREFIX.items()}
+LICENSES = {"apache-2.0", "mit", "cc-by-4.0", "cc-by-nc-4.0", "other", "unknown"}
+
+
+def _owner(repo: str) -> str:
+    return repo.split("/")[-2]
+
+
+def _tree(files: dict[str, Path], folder: str, recursive: bool) -> list[dict[str, Any]]:
+    """Files below a folder, and the folders among them, as the Hub lists them."""
+    inside = {name: path for name, path in files.items() if not folder or name.startswith(f"{folder}/")}
+    folders = {
+        "/".join(name.split("/")[:depth]) for name in inside for depth in range(1, name.count("/") + 1)
+    } - {folder}
+    depth = folder.count("/") + 1 if folder else 0
+    listed = [{"type": "directory", "path": name, "size": 0, "oid": "0" * 40} for name in sorted(folders)]
+    listed += [
+        {"type": "file", "path": name, "size": path.stat().st_size, "oid": _etag(path)}
+        for name, path in inside.items()
+    ]
+    return [one for one in listed if recursive or one["path"].count("/") == depth]
 
 
 def _files(folder: Path) -> dict[str, Path]:

@@ -14,10 +14,10 @@ from typer.testing import CliRunner
 
 import capscore
 from capscore.errors import CapscoreError, InputError, ResultWriteError
+from capscore.hub.weights import plan_weights
 from capscore.infometic.model import InfoMetIC
 from training import convert_infometic
 from training.convert_infometic import app, convert
-from training.engine.push_plan import plan
 
 from ..backbones.tiny_transformers import write_clip
 from ..infometic.public_code import random_checkpoint
@@ -251,7 +251,7 @@ def test_the_card_can_be_pushed_and_says_where_the_weights_come_from(tmp_path):
     assert "python -m training.convert_infometic best_model.pth network" in text
     assert "a checkpoint of the public code" in text and "refuse none of its length" in text
     assert str(tmp_path) not in text
-    ready = plan(tmp_path / "network")
+    ready = plan_weights(tmp_path / "network")
     assert [file.name for file in ready.files] == ["README.md", "config.json", "model.safetensors"]
     assert InfoMetIC.from_pretrained(tmp_path / "network").notes["converted_from"] == "best_model.pth"
 

@@ -18,11 +18,11 @@ import capscore
 from capscore.backbones.base import LoadOptions
 from capscore.backbones.tuned import MARKER
 from capscore.errors import BackboneUnavailable, CapscoreError, InputError, MissingExtraError
+from capscore.hub.weights import plan_weights
 from tests.backbones import tiny_open_clip, tiny_transformers
 from tests.backbones.tiny_eye import write_eye
 from training.data.rated_rows import rated_file_rows
 from training.engine.config import parse
-from training.engine.push_plan import plan
 from training.engine.ratings_loss import RatingsLoss
 from training.engine.trainable_parts import LoraOptions, TrainedPart
 from training.engine.training_log import read_log
@@ -147,7 +147,7 @@ def held_out(run, rows, scores) -> set[str]:
 
 def test_the_folder_can_be_pushed(settings, bases, files):
     run = train(settings("eye", max_steps=1, license="cc-by-nc-4.0"))
-    assert plan(run.folder).kind == "eye"
+    assert plan_weights(run.folder).kind == "eye"
     card = run.folder / "README.md"
     assert "cc-by-nc-4.0" in card.read_text()
 

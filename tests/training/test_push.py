@@ -25,14 +25,15 @@ from capscore.backbones.student import StudentTextTower
 from capscore.backbones.transformers_tokenizer import load_tokenizer
 from capscore.backbones.tuned import save_tuned
 from capscore.errors import CapscoreError, InputError
+from capscore.hub.commit import push
+from capscore.hub.plan import MAX_BYTES, MAX_FILES, RECORD
+from capscore.hub.weights import NETWORK, plan_weights
 from capscore.infometic.model import InfoMetIC, InfoMetICConfig
 from tests import processes
 from tests.backbones import tiny_transformers as tiny
 from tests.backbones.loopback_hub import LoopbackHub
 from tests.backbones.tiny_eye import write_eye
-from training.engine.hub_push import push
 from training.engine.model_card import DataSource, ModelCard, write_card
-from training.engine.push_plan import MAX_BYTES, MAX_FILES, NETWORK, plan
 from training.push import app
 
 pytestmark = pytest.mark.usefixtures("embedded_is_read_once")
@@ -205,7 +206,7 @@ def test_pushed(hub, saved):
     assert hub.steps == ["create", "lfs", "commit", "tag"]
     assert hub.commit_of("jo/tiny", "v1") == commit
     held = hub.files_of("jo/tiny")
-    assert held.keys() == {*STUDENT, ".gitattributes"}
+    assert held.keys() == {*STUDENT, RECORD, ".gitattributes"}
     assert all(held[name] == (saved / name).read_bytes() for name in STUDENT)
 
 
@@ -215,10 +216,10 @@ def test_loaded_back_with_the_same_scores(hub, saved, tuned, clip, rows, tmp_pat
     weights["projection.bias"] += 1
     save_file(weights, changed / "model.safetensors", metadata={"format": "pt"})
 
-    first = push(plan(saved), "jo/tiny", tag="v1").commit
-    bold = push(plan(changed), "jo/tiny", revision="bold", message="Bolder")
+    first = push(plan_weights(saved), "jo/tiny", tag="v1").commit
+    bold = push(plan_weights(changed), "jo/tiny", revision="bold", message="Bolder")
     assert not bold.created and bold.changed and hub.messages[-1] == "Bolder"
-    ready = plan(tuned)
+    ready = plan_weights(tuned)
     names = {file.name for file in ready.files}
     assert ready.kind == "tuned" and names >= {"README.md", "capscore_tuned.json", "model.safetensors"}
     assert all(name.startswith("text_tower/") for name in names if "/" in name)
@@ -315,7 +316,7 @@ def test_what_training_leaves_is_left(folder):
     for name in [*left, "LICENSE", "curve.png"]:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text("x")
-    ready = plan(folder)
+    ready = plan_weights(folder)
     assert {file.name: reason for file, reason in ready.left_out} == {
         **left,
         "curve.png": "loading does not read it",
@@ -324,7 +325,7 @@ def test_what_training_leaves_is_left(folder):
 
     card = folder / "README.md"
     card.write_text(card.read_text() + "\n![The loss](curve.png)\n")
-    asked = plan(folder, ["log.jsonl", "checkpoints/*/model*"])
+    asked = plan_weights(folder, ["log.jsonl", "checkpoints/*/model*"])
     assert {file.name for file in asked.files} == STUDENT | {
         "LICENSE",
         "curve.png",
@@ -345,14 +346,14 @@ def test_included_checkpoints_are_not_downloaded_with_the_tower():
 def test_pickles_never(folder, name):
     (folder / name).write_bytes(b"\x80\x04")
     with pytest.raises(CapscoreError, match=rf"{name} is a pickle, which may run code"):
-        plan(folder)
+        plan_weights(folder)
 
 
 def test_pickles_not_even_when_asked_for(folder):
     (folder / "optimizer.pt").write_bytes(b"\x80\x04")
-    plan(folder)
+    plan_weights(folder)
     with pytest.raises(CapscoreError, match=r"optimizer\.pt is a pickle"):
-        plan(folder, ["optimizer.*"])
+        plan_weights(folder, ["optimizer.*"])
 
 
 def test_a_pattern_that_fits_nothing(folder):
@@ -367,10 +368,10 @@ def test_a_pattern_that_fits_nothing(folder):
 def test_an_eye_there_and_back(hub, tmp_path):
     folder = write_eye(tmp_path / "eye", languages=["de", "en"], w=1.5)
     with pytest.raises(CapscoreError, match=r"has no README.md"):
-        plan(folder)
+        plan_weights(folder)
     write_card(folder, replace(NETWORK_CARD, recipe="eye"))
     (folder / "log.jsonl").write_text("{}")
-    ready = plan(folder)
+    ready = plan_weights(folder)
     assert ready.kind == "eye"
     assert {file.name for file in ready.files} == {"README.md", "config.json", "model.safetensors"}
     pushed = push(ready, "jo/eye")
@@ -381,7 +382,7 @@ def test_an_eye_there_and_back(hub, tmp_path):
     weights = folder / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-8])
     with pytest.raises(CapscoreError, match=r"model.safetensors"):
-        plan(folder)
+        plan_weights(folder)
 
 
 # What is no tower, or not for others
@@ -390,22 +391,23 @@ def test_an_eye_there_and_back(hub, tmp_path):
 def test_folders_that_are_no_tower(folder, clip, tmp_path):
     assert "there is no such folder" in failed(tmp_path / "gone", "jo/tiny", "--dry-run", code=2)
     with pytest.raises(
-        CapscoreError, match=r"expected capscore_student.json, .* of an eye or of InfoMetIC's network; it has"
+        CapscoreError,
+        match=r"expected capscore_student.json, .* of an eye, of InfoMetIC's network or of its judge; it has",
     ):
-        plan(clip)
+        plan_weights(clip)
     (tmp_path / "empty").mkdir()
     with pytest.raises(CapscoreError, match=r"it has nothing"):
-        plan(tmp_path / "empty")
+        plan_weights(tmp_path / "empty")
     weights = folder / "model.safetensors"
     whole = weights.read_bytes()
     weights.write_bytes(whole[:1000])
     with pytest.raises(CapscoreError, match=r"model.safetensors is damaged"):
-        plan(folder)
+        plan_weights(folder)
     weights.unlink()
     with pytest.raises(CapscoreError, match=r"has no model.safetensors"):
-        plan(folder)
+        plan_weights(folder)
     weights.write_bytes(whole)
-    plan(folder)
+    plan_weights(folder)
 
 
 def test_weights_that_are_no_numbers(folder):
@@ -413,19 +415,19 @@ def test_weights_that_are_no_numbers(folder):
     weights["projection.bias"][3] = torch.nan
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(CapscoreError, match=r"model.safetensors: projection.bias holds NaN or infinity"):
-        plan(folder)
+        plan_weights(folder)
 
 
 @pytest.mark.parametrize("tower", ["{clip}", "./clip", "~/clip", "C:\\clip"])
 def test_a_tower_that_only_this_machine_has(folder, clip, tower):
     change(folder / "capscore_student.json", image_tower=tower.format(clip=clip))
     with pytest.raises(CapscoreError, match=r"image_tower is .*clip', a folder on this machine only"):
-        plan(folder)
+        plan_weights(folder)
 
 
 def test_a_student_without_an_image_tower_says_so(folder):
     change(folder / "capscore_student.json", image_tower="")
-    (note,) = plan(folder).notes
+    (note,) = plan_weights(folder).notes
     assert "image_tower=" in note
     assert "note: the tower names no image tower" in run(folder, "jo/tiny", "--dry-run").stderr
 
@@ -434,7 +436,7 @@ def test_a_fine_tuned_tower_whose_base_is_gone(hub, tuned, monkeypatch, tmp_path
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "emptied"))
     hub.repos.pop("org/clip")
     with pytest.raises(CapscoreError, match=r"was fine-tuned from org/clip@[0-9a-f]{40}: .*no model"):
-        plan(tuned)
+        plan_weights(tuned)
 
 
 def change(path: Path, **fields: object) -> None:
@@ -455,19 +457,19 @@ def change(path: Path, **fields: object) -> None:
 def test_cards_that_say_too_little(folder, front, message):
     (folder / "README.md").write_text(f"---\n{front}\n---\n# Tiny\n")
     with pytest.raises(CapscoreError, match=message):
-        plan(folder)
+        plan_weights(folder)
 
 
 def test_what_the_hub_does_not_take(folder):
     with open(folder / "LICENSE", "wb") as sparse:
         sparse.truncate(MAX_BYTES + 1)
     with pytest.raises(CapscoreError, match=r"LICENSE has 50.0 GB; the Hub takes 50.0 GB per file"):
-        plan(folder)
+        plan_weights(folder)
     (folder / "LICENSE").unlink()
     for number in range(MAX_FILES):
         (folder / f"NOTICE{number}").touch()
     with pytest.raises(CapscoreError, match=r"106 files are too many for one commit \(at most 100\)"):
-        plan(folder)
+        plan_weights(folder)
 
 
 # Options
@@ -494,31 +496,39 @@ def test_options_that_do_not_go_together(saved, arguments, message):
 
 
 def test_the_same_again_makes_no_commit(hub, saved):
-    first = push(plan(saved), "jo/tiny")
-    again = push(plan(saved), "jo/tiny", overwrite_card=True)
+    first = push(plan_weights(saved), "jo/tiny")
+    again = push(plan_weights(saved), "jo/tiny", overwrite_card=True)
     assert (again.changed, again.commit, again.created) == (False, first.commit, False)
     assert hub.steps == ["create", "lfs", "commit"]
     assert "already has all files; no commit was made" in run(saved, "jo/tiny").stdout
 
 
-def test_a_card_on_the_hub_is_kept_unless_told(hub, folder):
-    push(plan(folder), "jo/tiny")
-    before = hub.files_of("jo/tiny")["README.md"]
-    write_card(folder, CARD, force=True)
+def test_a_card_that_somebody_edited_is_kept_unless_told(hub, folder):
+    push(plan_weights(folder), "jo/tiny")
+    edited = hub.repos["jo/tiny"]["main"] / "README.md"
+    edited.write_text(edited.read_text() + "Edited on the Hub.\n")
     (folder / "README.md").write_text((folder / "README.md").read_text() + "More.\n")
     change(folder / "capscore_student.json", teacher="another")
     result = run(folder, "jo/tiny")
     assert result.exit_code == 0 and "the card on the Hub was kept" in result.stdout
     held = hub.files_of("jo/tiny")
-    assert held["README.md"] == before
+    assert held["README.md"].endswith(b"Edited on the Hub.\n")
     assert b"another" in held["capscore_student.json"]
-    assert not push(plan(folder), "jo/tiny", overwrite_card=True).kept_card
+    assert not push(plan_weights(folder), "jo/tiny", overwrite_card=True).kept_card
     assert hub.files_of("jo/tiny")["README.md"].endswith(b"More.\n")
+
+
+def test_a_card_that_only_a_push_wrote_is_renewed(hub, folder):
+    push(plan_weights(folder), "jo/tiny")
+    (folder / "README.md").write_text((folder / "README.md").read_text() + "More.\n")
+    assert not push(plan_weights(folder), "jo/tiny").kept_card
+    assert hub.files_of("jo/tiny")["README.md"].endswith(b"More.\n")
+    assert not push(plan_weights(folder), "jo/tiny").changed
 
 
 def test_files_there_that_loading_would_read_too(hub, folder):
     (folder / "added_tokens.json").write_text("{}")
-    push(plan(folder), "jo/tiny")
+    push(plan_weights(folder), "jo/tiny")
     (folder / "added_tokens.json").unlink()
     before, steps = hub.files_of("jo/tiny"), list(hub.steps)
     message = failed(folder, "jo/tiny", "--revision", "next")
@@ -530,9 +540,9 @@ def test_files_there_that_loading_would_read_too(hub, folder):
 
 
 def test_branches_and_tags(hub, folder):
-    first = push(plan(folder), "jo/tiny", tag="v1").commit
+    first = push(plan_weights(folder), "jo/tiny", tag="v1").commit
     change(folder / "capscore_student.json", teacher="another")
-    second = push(plan(folder), "jo/tiny", revision="next").commit
+    second = push(plan_weights(folder), "jo/tiny", revision="next").commit
     assert hub.commit_of("jo/tiny", "main") == first != second == hub.commit_of("jo/tiny", "next")
     steps = list(hub.steps)
     assert "has a tag 'v1' already; nothing was sent" in failed(folder, "jo/tiny", "--tag", "v1")
@@ -541,16 +551,16 @@ def test_branches_and_tags(hub, folder):
 
 
 def test_private_repositories(hub, saved):
-    push(plan(saved), "jo/secret", private=True)
+    push(plan_weights(saved), "jo/secret", private=True)
     assert "jo/secret" in hub.private
-    push(plan(saved), "jo/open")
+    push(plan_weights(saved), "jo/open")
     steps = list(hub.steps)
     assert "--private: jo/open exists and is public" in failed(saved, "jo/open", "--private")
     assert hub.steps == steps
 
 
 def test_a_pull_request_to_somebody_else(hub, folder, monkeypatch):
-    push(plan(folder), "jo/tiny")
+    push(plan_weights(folder), "jo/tiny")
     before = hub.files_of("jo/tiny")
     change(folder / "capscore_student.json", teacher="another")
     monkeypatch.setenv("HF_TOKEN", "hf_ann")
@@ -610,7 +620,7 @@ def test_a_private_repository_of_somebody_else(hub, saved):
 
 
 def test_a_gated_repository(hub, folder):
-    push(plan(folder), "jo/tiny")
+    push(plan_weights(folder), "jo/tiny")
     hub.gated.add("jo/tiny")
     change(folder / "capscore_student.json", teacher="another")
     assert "jo/tiny is gated: accept its terms" in failed(folder, "jo/tiny")
@@ -618,7 +628,7 @@ def test_a_gated_repository(hub, folder):
 
 @pytest.mark.parametrize("step", ["preupload", "lfs-batch", "lfs", "commit"])
 def test_a_failure_leaves_no_half_commit(hub, folder, step):
-    commit = push(plan(folder), "jo/tiny").commit
+    commit = push(plan_weights(folder), "jo/tiny").commit
     before = hub.files_of("jo/tiny")
     weights = load_file(folder / "model.safetensors")
     weights["projection.bias"] += 1
@@ -628,7 +638,7 @@ def test_a_failure_leaves_no_half_commit(hub, folder, step):
     assert "status 422" in message and message.endswith("; nothing was sent")
     assert hub.commit_of("jo/tiny", "main") == commit and hub.files_of("jo/tiny") == before
     hub.refused.clear()
-    assert push(plan(folder), "jo/tiny").changed
+    assert push(plan_weights(folder), "jo/tiny").changed
     assert hub.files_of("jo/tiny")["model.safetensors"] == (folder / "model.safetensors").read_bytes()
 
 
@@ -645,7 +655,7 @@ def test_a_failure_says_what_was_made_before_it(hub, saved):
 
 
 def test_somebody_who_is_faster(hub, folder):
-    push(plan(folder), "jo/tiny")
+    push(plan_weights(folder), "jo/tiny")
     change(folder / "capscore_student.json", teacher="another")
     preupload = hub.preupload
 
@@ -675,7 +685,7 @@ def test_a_card_that_the_hub_does_not_take(hub, folder):
 
 def test_an_option_at_fault_is_data(saved):
     with pytest.raises(InputError) as caught:
-        push(plan(saved), "tiny")
+        push(plan_weights(saved), "tiny")
     assert caught.value.option == "repo_id"
 
 
@@ -715,7 +725,7 @@ def network(tmp_path, embedded) -> Path:
 
 
 def test_a_network_is_planned(network):
-    ready = plan(network)
+    ready = plan_weights(network)
     assert (ready.kind, ready.backbone, ready.notes) == (NETWORK, "embedded", ())
     assert {file.name for file in ready.files} == NETWORK_FILES
     assert {file.name: reason for file, reason in ready.left_out} == {
@@ -726,7 +736,7 @@ def test_a_network_is_planned(network):
         "features/boxes.npy": "features of the training captions",
     }
     (network / "LICENSE").write_text("x")
-    asked = plan(network, ["settings.yaml"])
+    asked = plan_weights(network, ["settings.yaml"])
     assert {file.name for file in asked.files} == NETWORK_FILES | {"LICENSE", "settings.yaml"}
 
 
@@ -737,12 +747,12 @@ def test_a_network_there_and_back(hub, network, embedded, rows, tmp_path):
     told = f"load it: capscore.load('infometic', backbone='embedded', weights='jo/net@{first}')"
     assert told in " ".join(result.stdout.split())
     held = hub.files_of("jo/net")
-    assert held.keys() == {*NETWORK_FILES, ".gitattributes"}
+    assert held.keys() == {*NETWORK_FILES, RECORD, ".gitattributes"}
     assert all(held[name] == (network / name).read_bytes() for name in NETWORK_FILES)
     assert hub.messages == ["InfoMetIC's network for capscore"]
 
     other = save_network(tmp_path / "other", SMALL.on(embedded), seed=1)
-    second = push(plan(other), "jo/net").commit
+    second = push(plan_weights(other), "jo/net").commit
     hub.served.clear()
     rows = tuple(column[:7] for column in rows)
     boxes = [[[0, 0, 4, 4], [1, 1, 7, 5]]] * 7
@@ -786,7 +796,7 @@ def test_a_network_as_the_recipe_saves_it(hub, tmp_path, embedded):
         license="apache-2.0", data_license="CC0", tasks=["coarse", "text"], checkpoint_every=1, **small,
     )  # fmt: skip
     train(run_settings)
-    ready = plan(tmp_path / "run")
+    ready = plan_weights(tmp_path / "run")
     assert {file.name for file in ready.files} == NETWORK_FILES and ready.backbone == "embedded"
     assert {"settings.yaml", "result.json"} <= {file.name for file, _ in ready.left_out}
     commit = push(ready, "jo/run").commit
@@ -800,24 +810,24 @@ def test_networks_that_are_torn(network, embedded, tmp_path):
     whole, said = weights.read_bytes(), config.read_bytes()
     weights.write_bytes(whole[:1000])
     with pytest.raises(CapscoreError, match=r"model.safetensors is damaged"):
-        plan(network)
+        plan_weights(network)
     weights.write_bytes(
         (save_network(tmp_path / "other", SMALL.on(embedded), seed=1) / weights.name).read_bytes()
     )
     with pytest.raises(CapscoreError, match=r"does not belong to config.json"):
-        plan(network)
+        plan_weights(network)
     weights.unlink()
     with pytest.raises(CapscoreError, match=r"has no model.safetensors"):
-        plan(network)
+        plan_weights(network)
     weights.write_bytes(whole)
     change(config, format=99)
     with pytest.raises(CapscoreError, match=r"is of format 99"):
-        plan(network)
+        plan_weights(network)
     config.write_bytes(said[:40])
     with pytest.raises(CapscoreError, match=r"config.json cannot be read as JSON"):
-        plan(network)
+        plan_weights(network)
     config.write_bytes(said)
-    plan(network)
+    plan_weights(network)
 
 
 def test_a_network_of_no_numbers(network):
@@ -827,7 +837,7 @@ def test_a_network_of_no_numbers(network):
     save_file(weights, network / "model.safetensors", metadata={"format": "pt"})
     change(network / "config.json", weights=tensors_digest(weights))
     with pytest.raises(CapscoreError, match=rf"model.safetensors: {re.escape(name)} holds NaN or infinity"):
-        plan(network)
+        plan_weights(network)
 
 
 @pytest.mark.parametrize(
@@ -840,7 +850,7 @@ def test_a_network_of_no_numbers(network):
             "pipeline_tag: image-to-text",
             "says pipeline_tag: image-to-text",
         ),
-        ("- infometic\n", "- pr-mcs\n", "expected infometic, as in the card that training.infometic writes"),
+        ("- infometic\n", "- pr-mcs\n", "expected infometic, as in the card that the recipe writes"),
         ("license: apache-2.0", "", "says no license"),
         ("language:\n- de\n- en", "", "says no language"),
     ],
@@ -866,16 +876,16 @@ def test_a_network_without_its_card(network):
 )
 def test_a_network_whose_backbone_others_do_not_have(tmp_path, name, note):
     network = save_network(tmp_path / "net", InfoMetICConfig(**{**SMALL.to_dict(), "backbone": name}))
-    ready = plan(network)
+    ready = plan_weights(network)
     (said,) = ready.notes
     assert note in said
     assert f"backbone={name or '…'!r}, weights='jo/net'" in ready.loading("jo/net")
 
 
 def test_a_network_does_not_replace_a_tower_nor_a_tower_a_network(hub, network, saved, clip, tuned):
-    push(plan(network), "jo/net")
-    push(plan(saved), "jo/tower")
-    push(plan(tuned), "jo/tuned")
+    push(plan_weights(network), "jo/net")
+    push(plan_weights(saved), "jo/tower")
+    push(plan_weights(tuned), "jo/tuned")
     hub.add("jo/clip", clip)
     steps = list(hub.steps)
     for folder, repo, what in (
@@ -888,12 +898,12 @@ def test_a_network_does_not_replace_a_tower_nor_a_tower_a_network(hub, network, 
         message = failed(folder, repo, "--delete-stale")
         assert message == f"{repo} holds {what}: give another repository. Nothing was sent"
     assert hub.steps == steps
-    assert not push(plan(network), "jo/net").changed
+    assert not push(plan_weights(network), "jo/net").changed
 
 
 def test_further_files_of_a_network_on_the_hub_stay(hub, network):
     """What loading does not read is in nobody's way."""
-    push(plan(network, ["result.json"]), "jo/net")
+    push(plan_weights(network, ["result.json"]), "jo/net")
     change(network / "config.json", notes={"recipe": "infometic", "steps": 7})
-    assert push(plan(network), "jo/net").deleted == ()
+    assert push(plan_weights(network), "jo/net").deleted == ()
     assert "result.json" in hub.files_of("jo/net")

@@ -14,12 +14,12 @@ import torch
 import capscore
 from capscore.backbones.student import StudentTextTower
 from capscore.errors import BackboneUnavailable, CapscoreError
+from capscore.hub.weights import plan_weights
 from training import teacher_learning
 from training.data.parallel_text import read_parallel_text
 from training.engine import teacher_embeddings as teacher_embeddings_module
 from training.engine.config import parse
 from training.engine.processes import gather_rows
-from training.engine.push_plan import plan
 from training.engine.teacher_embeddings import teacher_embeddings
 from training.engine.training_log import read_log
 from training.teacher_learning import (
@@ -161,7 +161,7 @@ def test_the_student_has_a_card_and_can_be_pushed(colours, tmp_path):
     assert "the validation text" in card
     again = parse(TeacherLearning, ["--config", str(folder / "settings.yaml")], "")
     assert again == settings
-    ready = plan(folder)
+    ready = plan_weights(folder)
     assert ready.kind == "student" and "README.md" in [file.name for file in ready.files]
 
 

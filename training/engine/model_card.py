@@ -16,11 +16,11 @@ from pathlib import Path
 from capscore.backbones.registry import find
 from capscore.errors import CapscoreError, InputError, Setting
 from capscore.files.whole_file import write_text
+from capscore.hub.plan import CARD
 from capscore.scorers.signature import parse_signature
 from capscore.text.languages import NAMES, language_code
 from training.data.origin import DataSource
 
-CARD = "README.md"
 _MARKER = re.compile(r"<!-- written by training\.model_card, digest ([0-9a-f]{16}) -->\n")
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 

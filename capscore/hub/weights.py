@@ -1,4 +1,4 @@
-"""A folder that a recipe wrote → the files to push to the Hub; files, card and weights are checked."""
+"""A folder that a recipe wrote → the files to publish as weights; files, card and weights are checked."""
 
 from __future__ import annotations
 
@@ -6,24 +6,25 @@ import difflib
 import importlib
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 
-from capscore.errors import CapscoreError, InputError, Setting
-from capscore.files.sizes import readable_size
-from training.engine.model_card import CARD
+from ..errors import CapscoreError, InputError, Setting
+from .plan import CARD, MODEL, Plan, PublishedFile, check_size, read_card
 
 KINDS = ("tuned", "student")  # in the order in which loading tries them
 EYE = "eye"
 NETWORK = "infometic"
-# Front matter of a network's card, by which the Hub finds it and shows how to load it.
-_NETWORK_CARD = {"library_name": "capscore", "pipeline_tag": "feature-extraction", "tags": "infometic"}
+JUDGE = "judge"
+# Front matter of the cards of networks and judges, by which the Hub finds them and shows how to load them.
+_FRONT_MATTER = {"library_name": "capscore", "pipeline_tag": "feature-extraction"}
 WEIGHTS = "model.safetensors"
-# Limits of the Hub: 50 GB per file, and the advised number of files per commit
-# (huggingface.co/docs/hub/storage-limits).
-MAX_BYTES = 50 * 10**9
-MAX_FILES = 100
+# The line that loads what was published.
+_HOW_TOWER = "capscore.load(…, backbone='{place}')"
+_HOW = {
+    NETWORK: "capscore.load('infometic', backbone={backbone}, weights='{place}')",
+    JUDGE: "capscore.load('infometic', backbone={backbone}, marks='{place}')",
+}
 PICKLES = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib")
 # Files for people, besides what loading reads.
 _ALONG = (CARD, "LICENSE*", "LICENCE*", "NOTICE*", "CITATION*", "text_tower/*")
@@ -39,48 +40,7 @@ _REMAINS = {
 }
 
 
-@dataclass(frozen=True)
-class PushedFile:
-    """A file of the folder: its name relative to the folder, with "/", and its size in bytes."""
-
-    name: str
-    path: Path
-    size: int
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What would be pushed from a folder.
-
-    Attributes:
-        folder: The folder.
-        kind: One of `KINDS`, `EYE`, or `NETWORK`.
-        files: Files to send, by name.
-        left_out: Files to leave out, with the reason.
-        notes: Remarks for whoever pushes.
-        backbone: Backbone that a network was trained on; "" for a tower.
-    """
-
-    folder: Path
-    kind: str
-    files: tuple[PushedFile, ...]
-    left_out: tuple[tuple[PushedFile, str], ...]
-    notes: tuple[str, ...] = ()
-    backbone: str = ""
-
-    @property
-    def size(self) -> int:
-        """Number of bytes to send."""
-        return sum(file.size for file in self.files)
-
-    def loading(self, place: str) -> str:
-        """The call that loads the weights from a place on the Hub."""
-        if self.kind == NETWORK:
-            return f"capscore.load({NETWORK!r}, backbone={self.backbone or '…'!r}, weights={place!r})"
-        return f"capscore.load(…, backbone={place!r})"
-
-
-def plan(folder: str | Path, include: Sequence[str] = ()) -> Plan:
+def plan_weights(folder: str | Path, include: Sequence[str] = ()) -> Plan:
     """Check a folder, and list what to push from it.
 
     Reads only the local disk, unless the tower needs a backbone that is not downloaded yet.
@@ -100,23 +60,40 @@ def plan(folder: str | Path, include: Sequence[str] = ()) -> Plan:
         raise InputError(Setting("folder", str(folder)), ": there is no such folder")
     kind = _kind(folder)
     found = [
-        PushedFile(path.relative_to(folder).as_posix(), path, path.stat().st_size)
+        PublishedFile(path.relative_to(folder).as_posix(), path, path.stat().st_size)
         for path in sorted(folder.rglob("*"))
         if path.is_file()
     ]
     files, left_out = _sort_out(folder, kind, found, include)
     _check_card(folder, kind)
-    _check_size(files)
+    check_size(files)
     if not (folder / WEIGHTS).is_file():
         raise CapscoreError(f"{folder} has no {WEIGHTS}")
-    backbone, notes = _check_network(folder) if kind == NETWORK else ("", _check_tower(folder, kind))
+    backbone = ""
+    notes: list[str] = []
+    if kind == NETWORK:
+        backbone, notes = _check_network(folder)
+    elif kind == JUDGE:
+        backbone = _check_judge(folder)
+    else:
+        notes = _check_tower(folder, kind)
     _check_weights(folder / WEIGHTS)
-    return Plan(folder, kind, tuple(files), tuple(left_out), tuple(notes), backbone)
+    return Plan(
+        folder,
+        kind,
+        tuple(files),
+        tuple(left_out),
+        tuple(notes),
+        backbone,
+        MODEL,
+        name=folder.name.replace("_", "-"),
+        how=_HOW.get(kind, _HOW_TOWER).replace("{backbone}", repr(backbone or "…")),
+    )
 
 
 def _kind(folder: Path) -> str:
-    from capscore.backbones import learned
-    from capscore.infometic.model import CONFIG
+    from ..backbones import learned
+    from ..infometic.model import CONFIG
 
     for kind in KINDS:
         if importlib.import_module(f"capscore.backbones.{kind}").recognises(folder):
@@ -125,32 +102,45 @@ def _kind(folder: Path) -> str:
         return EYE
     if is_network(folder / CONFIG):
         return NETWORK
+    if is_judge(folder / CONFIG):
+        return JUDGE
     names = ", ".join(sorted(path.name for path in folder.iterdir())) or "nothing"
     raise CapscoreError(
         f"{folder} holds nothing that a recipe finished: expected capscore_student.json, "
-        f"capscore_tuned.json, or the {CONFIG} of an eye or of InfoMetIC's network; it has {names}"
+        f"capscore_tuned.json, or the {CONFIG} of an eye, of InfoMetIC's network or of its judge; it has "
+        f"{names}"
     )
 
 
 def is_network(config: Path) -> bool:
     """Whether a config file exists and belongs to InfoMetIC's network."""
-    from capscore.backbones.checkpoint import read_json
-    from capscore.infometic.model import MODEL_TYPE
+    from ..backbones.checkpoint import read_json
+    from ..infometic.model import MODEL_TYPE
+
+    return config.is_file() and read_json(config).get("model_type") == MODEL_TYPE
+
+
+def is_judge(config: Path) -> bool:
+    """Whether a config file exists and belongs to a judge of InfoMetIC's marks."""
+    from ..backbones.checkpoint import read_json
+    from ..infometic.judge_folder import MODEL_TYPE
 
     return config.is_file() and read_json(config).get("model_type") == MODEL_TYPE
 
 
 def files_read(kind: str, names: Sequence[str]) -> list[str]:
     """The files that loading reads."""
-    from capscore.backbones.download import needed_files
-    from capscore.infometic.model import CONFIG
+    from ..backbones.download import needed_files
+    from ..infometic.model import CONFIG
 
-    return [name for name in names if name in (CONFIG, WEIGHTS)] if kind == NETWORK else needed_files(names)
+    if kind in (NETWORK, JUDGE):
+        return [name for name in names if name in (CONFIG, WEIGHTS)]
+    return needed_files(names)
 
 
 def _sort_out(
-    folder: Path, kind: str, found: list[PushedFile], include: Sequence[str]
-) -> tuple[list[PushedFile], list[tuple[PushedFile, str]]]:
+    folder: Path, kind: str, found: list[PublishedFile], include: Sequence[str]
+) -> tuple[list[PublishedFile], list[tuple[PublishedFile, str]]]:
     names = [file.name for file in found]
     for pattern in include:
         if not any(fnmatchcase(name, pattern) for name in names):
@@ -194,50 +184,34 @@ def _goes_along(name: str) -> bool:
 
 def _check_card(folder: Path, kind: str) -> None:
     from huggingface_hub import ModelCard
-    from yaml import YAMLError
 
     path = folder / CARD
     if not path.is_file():
         raise CapscoreError(
             f"{folder} has no {CARD}: write its card with training.engine.model_card.write_card"
         )
-    try:
-        data = ModelCard.load(path).data
-    except (ValueError, TypeError, YAMLError) as error:
-        raise CapscoreError(f"the front matter of {path} cannot be read: {one_line(error)}") from None
+    data = read_card(path.read_text(encoding="utf-8"), ModelCard, path)
     for name, example in (("license", "apache-2.0"), ("language", "[de, en]")):
         if not data.get(name):
             raise CapscoreError(f"the front matter of {path} says no {name}, such as {name}: {example}")
     if data.get("license") == "other" and not (data.get("license_name") and data.get("license_link")):
         raise CapscoreError(f"{path} says license: other, which needs license_name and license_link")
-    for name, expected in _NETWORK_CARD.items() if kind == NETWORK else ():
+    # the tag of a network or judge is what it is
+    for name, expected in {**_FRONT_MATTER, "tags": kind}.items() if kind in (NETWORK, JUDGE) else ():
         said = data.get(name)
         if expected != said and expected not in (said if isinstance(said, list) else ()):
             raise CapscoreError(
                 f"the front matter of {path} says {f'{name}: {said}' if said else f'no {name}'}; expected "
-                f"{expected}, as in the card that training.infometic writes beside its network"
+                f"{expected}, as in the card that the recipe writes beside it"
             )
-
-
-def _check_size(files: list[PushedFile]) -> None:
-    for file in files:
-        if file.size > MAX_BYTES:
-            raise CapscoreError(
-                f"{file.path} has {readable_size(file.size)}; the Hub takes {readable_size(MAX_BYTES)} per "
-                "file"
-            )
-    if len(files) > MAX_FILES:
-        raise CapscoreError(
-            f"{len(files)} files are too many for one commit (at most {MAX_FILES}): include fewer"
-        )
 
 
 def _check_tower(folder: Path, kind: str) -> list[str]:
     """Load the tower as far as possible; returns remarks."""
-    from capscore.backbones import learned, student, tuned
-    from capscore.backbones.base import LoadOptions
-    from capscore.backbones.checkpoint import read_json
-    from capscore.backbones.loading import load_backbone
+    from ..backbones import learned, student, tuned
+    from ..backbones.base import LoadOptions
+    from ..backbones.checkpoint import read_json
+    from ..backbones.loading import load_backbone
 
     if kind == EYE:
         learned.load_eye(folder)
@@ -262,8 +236,8 @@ def _check_tower(folder: Path, kind: str) -> list[str]:
 
 def _check_network(folder: Path) -> tuple[str, list[str]]:
     """Load the network; returns the backbone that it was trained on, and remarks."""
-    from capscore.backbones import find
-    from capscore.infometic.model import InfoMetIC
+    from ..backbones import find
+    from ..infometic.model import InfoMetIC
 
     backbone = InfoMetIC.from_pretrained(folder, device="cpu").config.backbone
     if not backbone:
@@ -276,8 +250,15 @@ def _check_network(folder: Path) -> tuple[str, list[str]]:
     return backbone, []
 
 
+def _check_judge(folder: Path) -> str:
+    """Load the judge; returns the backbone that it was trained on."""
+    from ..infometic.judge_folder import load_judge
+
+    return load_judge(folder).backbone
+
+
 def _is_of_this_machine(spec: str) -> bool:
-    from capscore.backbones import find
+    from ..backbones import find
 
     if not spec or find(spec) is not None:
         return False
@@ -293,8 +274,3 @@ def _check_weights(path: Path) -> None:
             tensor = weights.get_tensor(name)
             if tensor.is_floating_point() and not torch.isfinite(tensor).all():
                 raise CapscoreError(f"{path}: {name} holds NaN or infinity")
-
-
-def one_line(error: BaseException) -> str:
-    """An error's message on one line."""
-    return " ".join(str(error).split()) or type(error).__name__

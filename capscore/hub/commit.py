@@ -2,23 +2,46 @@
 
 from __future__ import annotations
 
-import re
+import hashlib
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from capscore.errors import CapscoreError, InputError, Setting
-from training.engine.model_card import CARD
-from training.engine.push_plan import EYE, NETWORK, Plan, PushedFile, files_read, is_network, one_line
+from ..errors import CapscoreError, Setting
+from .plan import (
+    BENCHMARK,
+    CARD,
+    DATASET,
+    METRIC,
+    MODEL,
+    RECORD,
+    SPACE,
+    Plan,
+    PublishedFile,
+    check_options,
+    made,
+    one_line,
+)
+from .weights import EYE, JUDGE, KINDS, NETWORK, files_read, is_judge, is_network
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
 
-_COMMIT = re.compile(r"[0-9a-f]{40}")
-_MESSAGES = {NETWORK: "InfoMetIC's network for capscore", EYE: "Eye for capscore"}
+_MESSAGES = {
+    NETWORK: "InfoMetIC's network for capscore",
+    JUDGE: "Judge of InfoMetIC's marks for capscore",
+    EYE: "Eye for capscore",
+    METRIC: "Metric module of capscore",
+    BENCHMARK: "Benchmark of capscore",
+}
 _OTHER_MESSAGE = "Fine-tuned text tower for capscore"
+# What a repository of each type is called in its addresses.
+_PLACES = {MODEL: "", SPACE: "spaces/", DATASET: "datasets/"}
+# Files that loading would read besides ours, if an earlier push left them.
+_READ = {SPACE: (".py", ".whl"), DATASET: (".parquet",)}
 
 
 @dataclass(frozen=True)
@@ -61,14 +84,14 @@ def push(
     """Push the planned files in one commit.
 
     Args:
-        ready: Result of `plan`.
+        ready: Result of `plan_weights`, `plan_metric` or `plan_benchmark`.
         repo_id: "org/name" on the Hub; created if needed.
         private: Whether the new repository is private. A public repository is an error.
         revision: Branch, created from `main` if needed; None for `main`.
         message: Message of the commit.
         create_pr: Whether to open a pull request instead of committing to `main`.
         tag: Tag of the new commit, such as "v1".
-        overwrite_card: Whether to replace a card on the Hub; else it is kept.
+        overwrite_card: Whether to replace a card on the Hub that somebody edited; else it is kept.
         delete_stale: Whether to delete, in the same commit, files on the Hub that loading would read and that
             the folder lacks; else they are an error.
 
@@ -76,22 +99,27 @@ def push(
         InputError: options that exclude each other.
         CapscoreError: the Hub is not available or refuses; says why, and what is on the Hub now.
     """
-    check_options(repo_id, revision=revision, create_pr=create_pr, tag=tag)
-    from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi, ModelCard, constants
+    kind = ready.repo_type
+    check_options(repo_id, revision=revision, create_pr=create_pr, tag=tag, repo_type=kind)
+    from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi, constants
 
     api = HfApi(endpoint=constants.ENDPOINT, library_name="capscore")
     branch = revision or constants.DEFAULT_REVISION
     with _told(repo_id, api.endpoint, "nothing was sent") as place:
         place["user"] = api.whoami()["name"]
-        ModelCard.load(ready.folder / CARD).validate()  # asks the Hub what it makes of the front matter
-        created = _prepare(api, repo_id, private=private, create_pr=create_pr, place=place)
-        is_new = _is_new_branch(api, repo_id, branch, tag)
-        head = api.model_info(repo_id, revision=constants.DEFAULT_REVISION if is_new else branch)
-        there = {sibling.rfilename for sibling in head.siblings or []}
-        kept_card = CARD in there and not overwrite_card
+        _validate_card(ready)  # asks the Hub what it makes of the front matter
+        created = _prepare(api, repo_id, kind, private=private, create_pr=create_pr, place=place)
+        is_new = _is_new_branch(api, repo_id, kind, branch, tag)
+        start = constants.DEFAULT_REVISION if is_new else branch
+        head, there = _contents(api, repo_id, kind, start)
+        edited = CARD in there and not created and not _is_our_card(api, ready, repo_id, head, there)
+        kept_card = edited and not overwrite_card
         sent = [file for file in ready.files if not (kept_card and file.name == CARD)]
-        _check_kind_there(api, ready, repo_id, head.sha, there)
-        stale = _stale(ready.kind, there, {file.name for file in ready.files})
+        if not kept_card:
+            sent.append(made(RECORD, _record(ready), ready.folder))
+        if kind == MODEL:
+            _check_kind_there(api, ready, repo_id, head, there)
+        stale = _stale(ready, there, {RECORD, *(file.name for file in ready.files)})
         if stale and not delete_stale:
             raise CapscoreError(
                 f"{repo_id} has files that loading would read besides those of {ready.folder}: "
@@ -100,78 +128,82 @@ def push(
                 " deletes them in the same commit. Nothing was sent",
             )
         if is_new:
-            api.create_branch(repo_id, branch=branch, revision=head.sha)
+            api.create_branch(repo_id, repo_type=kind, branch=branch, revision=head)
             place["done"] = f"the branch {branch} was created, and equals main"
         result = api.create_commit(
             repo_id,
             [
                 *(CommitOperationDelete(name) for name in stale),
-                *(CommitOperationAdd(file.name, file.path) for file in sent),
+                *(CommitOperationAdd(file.name, file.content or file.path) for file in sent),
             ],
+            repo_type=kind,
             commit_message=message or _MESSAGES.get(ready.kind, _OTHER_MESSAGE),
             revision=None if create_pr else branch,
             create_pr=create_pr,
-            parent_commit=head.sha,
+            parent_commit=head,
         )
         place["done"] = f"the commit {result.oid} is there"
-        _check_arrived(api, repo_id, result.oid, sent)
+        _check_arrived(api, repo_id, kind, result.oid, sent)
         if tag is not None:
-            api.create_tag(repo_id, tag=tag, revision=result.oid)
+            api.create_tag(repo_id, repo_type=kind, tag=tag, revision=result.oid)
     return Pushed(
         repo_id=repo_id,
         commit=result.oid,
-        url=result.pr_url or f"{api.endpoint}/{repo_id}/tree/{result.oid}",
+        url=result.pr_url or f"{api.endpoint}/{_PLACES[kind]}{repo_id}/tree/{result.oid}",
         created=created,
-        changed=result.oid != head.sha,
+        changed=result.oid != head,
         kept_card=kept_card,
         deleted=tuple(stale),
         pull_request=result.pr_url is not None,
     )
 
 
-def check_options(repo_id: str, *, revision: str | None, create_pr: bool, tag: str | None) -> None:
-    """Check the options as far as possible without the Hub; raises InputError."""
-    from huggingface_hub.errors import HFValidationError
-    from huggingface_hub.utils import validate_repo_id
+def _validate_card(ready: Plan) -> None:
+    from huggingface_hub import DatasetCard, ModelCard, SpaceCard
 
+    kind = {MODEL: ModelCard, SPACE: SpaceCard, DATASET: DatasetCard}[ready.repo_type]
+    kind(ready.card.bytes_of.decode("utf-8")).validate()
+
+
+def _record(ready: Plan) -> str:
+    """What is kept on the Hub about the card, by which a card that somebody edited is known."""
+    return json.dumps({"card": hashlib.sha256(ready.card.bytes_of).hexdigest()}, indent=1) + "\n"
+
+
+def _is_our_card(api: HfApi, ready: Plan, repo_id: str, commit: str, there: set[str]) -> bool:
+    """Whether the card on the Hub is the one that a push has put there, or the one that is to be sent."""
+
+    def read(name: str) -> bytes:
+        place = api.hf_hub_download(repo_id, name, repo_type=ready.repo_type, revision=commit)
+        return Path(place).read_bytes()
+
+    card = read(CARD)
+    if card == ready.card.bytes_of:
+        return True
+    if RECORD not in there:
+        return False
     try:
-        validate_repo_id(repo_id)
-    except HFValidationError as error:
-        raise InputError(Setting("repo_id", repo_id), f" is not a Hub id: {one_line(error)}") from None
-    if "/" not in repo_id:
-        raise InputError(Setting("repo_id", repo_id), ": expected org/name (or your user name, /name)")
-    if revision is not None and (not revision.strip() or _COMMIT.fullmatch(revision)):
-        raise InputError(Setting("revision", revision), ": expected a branch; a commit cannot be added to")
-    if create_pr and revision is not None:
-        raise InputError(
-            Setting("create_pr"),
-            " and ",
-            Setting("revision"),
-            ": a pull request always goes to main; give only one of them",
-        )
-    if create_pr and tag is not None:
-        raise InputError(
-            Setting("create_pr"),
-            " and ",
-            Setting("tag"),
-            ": a commit is tagged once it is merged; give only one of them",
-        )
-    if tag is not None and not tag.strip():
-        raise InputError(Setting("tag"), " is empty")
+        recorded = json.loads(read(RECORD))["card"]
+    except (ValueError, KeyError, TypeError):
+        return False
+    return recorded == hashlib.sha256(card).hexdigest()
 
 
-def _prepare(api: HfApi, repo_id: str, *, private: bool, create_pr: bool, place: dict[str, str]) -> bool:
+def _prepare(
+    api: HfApi, repo_id: str, kind: str, *, private: bool, create_pr: bool, place: dict[str, str]
+) -> bool:
     """Create the repository if needed; returns whether it is new."""
     from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
 
     try:
-        info = api.model_info(repo_id)
+        info = api.repo_info(repo_id, repo_type=kind)
     except GatedRepoError:
         raise
     except RepositoryNotFoundError:
         if create_pr:
             raise CapscoreError(f"there is no {repo_id} yet for a pull request") from None
-        api.create_repo(repo_id, private=private or None)
+        sdk = "gradio" if kind == SPACE else None
+        api.create_repo(repo_id, repo_type=kind, private=private or None, space_sdk=sdk)
         place["done"] = f"{repo_id} was created and is empty"
         return True
     if private and not info.private:
@@ -181,11 +213,17 @@ def _prepare(api: HfApi, repo_id: str, *, private: bool, create_pr: bool, place:
     return False
 
 
-def _is_new_branch(api: HfApi, repo_id: str, branch: str, tag: str | None) -> bool:
+def _contents(api: HfApi, repo_id: str, kind: str, revision: str) -> tuple[str, set[str]]:
+    """Commit of a revision, and the names of its files."""
+    info: Any = api.repo_info(repo_id, repo_type=kind, revision=revision)
+    return info.sha, {sibling.rfilename for sibling in info.siblings or []}
+
+
+def _is_new_branch(api: HfApi, repo_id: str, kind: str, branch: str, tag: str | None) -> bool:
     """Whether the branch has to be created; neither it nor the tag may be an existing tag."""
     from huggingface_hub import constants
 
-    refs = api.list_repo_refs(repo_id)
+    refs = api.list_repo_refs(repo_id, repo_type=kind)
     tags = {ref.name for ref in refs.tags}
     if tag in tags:
         raise CapscoreError(f"{repo_id} has a tag {tag!r} already; nothing was sent")
@@ -197,30 +235,36 @@ def _is_new_branch(api: HfApi, repo_id: str, branch: str, tag: str | None) -> bo
 
 
 def _check_kind_there(api: HfApi, ready: Plan, repo_id: str, commit: str, there: set[str]) -> None:
-    """Refuse to replace a tower by a network or a network by a tower: their files have the same names."""
-    from capscore.backbones.download import STUDENT_MARKER, TUNED_FILES
-    from capscore.infometic.model import CONFIG
+    """Refuse to replace weights of one kind by those of another: their files have the same names."""
+    from ..backbones.download import STUDENT_MARKER, TUNED_FILES
+    from ..infometic.model import CONFIG
 
     if there & {STUDENT_MARKER, TUNED_FILES[0]}:
-        is_ours, what = False, "a text tower"
+        is_ours, what = ready.kind in KINDS, "a text tower"
     elif CONFIG in there:
-        is_ours = is_network(Path(api.hf_hub_download(repo_id, CONFIG, revision=commit)))
-        what = "a network of InfoMetIC" if is_ours else "another model"
+        config = Path(api.hf_hub_download(repo_id, CONFIG, revision=commit))
+        if is_network(config):
+            is_ours, what = ready.kind == NETWORK, "a network of InfoMetIC"
+        elif is_judge(config):
+            is_ours, what = ready.kind == JUDGE, "a judge of InfoMetIC's marks"
+        else:
+            is_ours, what = ready.kind not in (NETWORK, JUDGE), "another model"
     else:
         return
-    if is_ours != (ready.kind == NETWORK):
+    if not is_ours:
         raise CapscoreError(f"{repo_id} holds {what}: give another repository. Nothing was sent")
 
 
-def _stale(kind: str, there: set[str], ours: set[str]) -> list[str]:
-    """Files on the Hub that loading would read and that the folder lacks."""
-    return sorted(set(files_read(kind, sorted(there | ours))) - ours)
+def _stale(ready: Plan, there: set[str], ours: set[str]) -> list[str]:
+    """Files on the Hub that loading would read and that are not among ours."""
+    if ready.repo_type == MODEL:
+        return sorted(set(files_read(ready.kind, sorted(there | ours))) - ours)
+    return sorted(name for name in there - ours if name.endswith(_READ[ready.repo_type]))
 
 
-def _check_arrived(api: HfApi, repo_id: str, commit: str, sent: list[PushedFile]) -> None:
+def _check_arrived(api: HfApi, repo_id: str, kind: str, commit: str, sent: list[PublishedFile]) -> None:
     """Check that all files are on the Hub: a .gitignore there silently drops files from a commit."""
-    info = api.model_info(repo_id, revision=commit)
-    there = {sibling.rfilename for sibling in info.siblings or []}
+    there = _contents(api, repo_id, kind, commit)[1]
     missing = [file.name for file in sent if file.name not in there]
     if missing:
         raise CapscoreError(
@@ -231,7 +275,7 @@ def _check_arrived(api: HfApi, repo_id: str, commit: str, sent: list[PushedFile]
 @contextmanager
 def _told(repo_id: str, endpoint: str, nothing: str) -> Iterator[dict[str, str]]:
     """Turn any error of the Hub into one error that also says what is on the Hub now."""
-    from capscore.backbones.download import offline_variable
+    from ..backbones.download import offline_variable
 
     variable = offline_variable()
     if variable is not None:

@@ -1,0 +1,1 @@
+"""Modules, weights and data sets → repositories on the Hub."""
