@@ -27,7 +27,7 @@ NUMERIC := tests/backbones tests/embedding tests/infometic tests/scorers tests/s
 	tests/training/test_teacher_learning.py
 KERNELS := ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=AVX2 CAPSCORE_TEST_THREADS=1 CAPSCORE_TEST_THREADS=3
 
-.PHONY: help demo picture test test-datasets-3.6 test-kernels test-all coverage lint format bench export train-embedded train-embedded-published measure-embedded \
+.PHONY: help demo picture test test-datasets-3.6 test-kernels test-all coverage lint format bench export publish train-embedded train-embedded-published measure-embedded \
 	train-embedded-eye train-embedded-eye-small train-embedded-infometic train-embedded-judge measure-embedded-infometic measure-embedded-eye train-embedded-rated \
 	calibrate wheel clean
 
@@ -84,6 +84,17 @@ export: $(VENV)/.installed ## write a benchmark as Parquet: DATA=… OUT=…
 	@test -n "$(DATA)" -a -n "$(OUT)" || { \
 		echo "make export DATA=<benchmark> DATA_DIR=<folder of its files> OUT=<folder to make>"; exit 2; }
 	$(OFFLINE) $(BIN)/capscore data export $(DATA) --out $(OUT) $(if $(DATA_DIR),--data-dir $(DATA_DIR))
+
+# Wheels go into the Spaces unless INSTALL says otherwise: release, or git+URL@COMMIT.
+METRICS := mcs pr_mcs ref_clip_score infometic clip_score cider
+WEIGHTS := eye pr_mcs infometic judge
+publish: $(VENV)/.installed $(if $(INSTALL),,wheel) ## publish metrics and weights on the Hub: ORG=… [DRY=1]
+	@test -n "$(ORG)" || { echo "make publish ORG=<organisation or user> [INSTALL=release] [DRY=1]"; exit 2; }
+	for name in $(WEIGHTS); do \
+		$(BIN)/capscore publish weights $$name --org $(ORG) $(if $(DRY),--dry-run) || exit 1; done
+	for name in $(METRICS); do \
+		$(BIN)/capscore publish metric $$name --org $(ORG) $(if $(DRY),--dry-run) \
+			$(if $(INSTALL),--install $(INSTALL),$$(printf -- '--install %s ' dist/*.whl)) || exit 1; done
 
 # Every source of package_texts but the captions of test photos.
 GATE_TEXTS := cldr-annotations,cldr-annotations-derived,tuxpaint-stamps,coco-cn-extension,dutch-descriptions,jsts,$(strip \

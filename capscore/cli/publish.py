@@ -74,7 +74,9 @@ class PublishedPlan:
     pushed: Pushed | None
 
 
-def _publish(request: Any, repo_id: str, ready: Plan, check: Callable[[], None] | None = None) -> PublishedPlan:
+def _publish(
+    request: Any, repo_id: str, ready: Plan, check: Callable[[], None] | None = None
+) -> PublishedPlan:
     from ..hub.commit import push
 
     if request.dry_run:

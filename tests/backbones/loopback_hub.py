@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import os
 import re
 import shutil
 import threading
@@ -22,6 +23,7 @@ from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import yaml
+from huggingface_hub import constants
 
 LFS_ABOVE = 10_000_000  # bytes; smaller ones are LFS too if they are weights
 
@@ -46,6 +48,7 @@ class LoopbackHub:
         self.served: list[str] = []  # "org/name/file" for every file sent
         self.steps: list[str] = []  # what was written, in order: "create", "lfs", "commit", …
         self.messages: list[str] = []  # of the commits that were pushed
+        self.pages: dict[str, str] = {}  # other pages by their paths, for whoever asks
         self.url = ""
         self._objects: dict[str, bytes] = {}  # LFS objects by their sha256
         self._lock = threading.Lock()
@@ -204,6 +207,41 @@ class LoopbackHub:
         return folder
 
 
+@contextmanager
+def logged_in(root: Path, monkeypatch: Any) -> Iterator[LoopbackHub]:
+    """A Hub that huggingface_hub in this process takes for its own; the user is logged in as "jo"."""
+    for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setenv("HF_TOKEN", "hf_jo")
+    monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(root / "no-token"))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(root / "cache"))
+    with LoopbackHub(root / "hub").running() as hub:
+        template = constants.HUGGINGFACE_CO_URL_TEMPLATE.replace(constants.ENDPOINT, hub.url)
+        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+        monkeypatch.setattr(constants, "ENDPOINT", hub.url)
+        hub.users = {"hf_jo": "jo", "hf_ann": "ann"}
+        yield hub
+
+
+def clean_environment(hub: LoopbackHub, home: Path) -> dict[str, str]:
+    """The environment of a process with an empty cache that reaches the Hub without a token."""
+    kept = {
+        key: value
+        for key, value in os.environ.items()
+        if not key.endswith("_OFFLINE") and key not in ("HF_TOKEN", "CAPSCORE_BACKBONE")
+    }
+    return kept | {
+        "HF_HUB_OFFLINE": "0",
+        "HF_ENDPOINT": hub.url,
+        "HF_HOME": str(home),
+        "HF_HUB_DISABLE_XET": "1",
+        "NO_PROXY": "127.0.0.1",
+    }
+
+
 def _handler(hub: LoopbackHub) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -226,6 +264,8 @@ def _handler(hub: LoopbackHub) -> type[BaseHTTPRequestHandler]:
         def answer(self) -> None:
             if hub.broken:
                 return self.refuse(503, "")
+            if self.path in hub.pages:
+                return self.send(hub.pages[self.path].encode(), {"Content-Type": "text/html"})
             parts = self.parts()
             if parts == ["api", "whoami-v2"]:
                 user = self.user()

@@ -31,7 +31,7 @@ from capscore.hub.weights import NETWORK, plan_weights
 from capscore.infometic.model import InfoMetIC, InfoMetICConfig
 from tests import processes
 from tests.backbones import tiny_transformers as tiny
-from tests.backbones.loopback_hub import LoopbackHub
+from tests.backbones.loopback_hub import clean_environment, logged_in
 from tests.backbones.tiny_eye import write_eye
 from training.engine.model_card import DataSource, ModelCard, write_card
 from training.push import app
@@ -106,20 +106,8 @@ def folder(saved, tmp_path) -> Path:
 @pytest.fixture
 def hub(tmp_path, monkeypatch, clip):
     """A Hub with the image tower on it; the user is logged in as "jo"."""
-    for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.setenv("HF_TOKEN", "hf_jo")
-    monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "no-token"))
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-    monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
-    with LoopbackHub(tmp_path / "hub").running() as hub:
-        template = constants.HUGGINGFACE_CO_URL_TEMPLATE.replace(constants.ENDPOINT, hub.url)
-        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
-        monkeypatch.setattr(constants, "ENDPOINT", hub.url)
+    with logged_in(tmp_path, monkeypatch) as hub:
         hub.add("org/clip", clip)
-        hub.users = {"hf_jo": "jo", "hf_ann": "ann"}
         yield hub
 
 
@@ -167,19 +155,7 @@ def scored_elsewhere(
     Of networks likewise, with the embedded backbone and with what else belongs to their rows. Under "module"
     those of the evaluate module with the last of them.
     """
-    environment = {
-        key: value
-        for key, value in os.environ.items()
-        if not key.endswith("_OFFLINE") and key not in ("HF_TOKEN", "CAPSCORE_BACKBONE")
-    }
-    environment |= {
-        "HF_HUB_OFFLINE": "0",
-        "HF_EVALUATE_OFFLINE": "1",
-        "HF_ENDPOINT": hub.url,
-        "HF_HOME": str(tmp_path / "elsewhere"),
-        "HF_HUB_DISABLE_XET": "1",
-        "NO_PROXY": "127.0.0.1",
-    }
+    environment = clean_environment(hub, tmp_path / "elsewhere") | {"HF_EVALUATE_OFFLINE": "1"}
     job = {"backbones": backbones, "networks": networks, "rows": rows, "besides": besides}
     done = processes.run(["-c", SCORE, json.dumps(job)], env=environment)
     assert done.returncode == 0, done.stderr

@@ -1,0 +1,339 @@
+"""`capscore publish` to a Hub on this machine; what it published, loaded by a process with nothing else."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import capscore
+from capscore.cli.app import app
+from capscore.hub.plan import RECORD
+from tests.backbones.loopback_hub import clean_environment
+from tests.datasets_scripts.conftest import official
+
+pytestmark = pytest.mark.usefixtures("embedded_is_read_once")
+
+VERSION = capscore.__version__
+
+
+def run(*arguments: object, **more: object):
+    return CliRunner().invoke(app, ["publish", *(str(argument) for argument in arguments)], **more)
+
+
+def done(*arguments: object) -> str:
+    result = run(*arguments)
+    assert result.exit_code == 0, result.output
+    return " ".join(result.output.split())
+
+
+def failed(*arguments: object, code: int) -> str:
+    """What a command that must fail says, on one line."""
+    result = run(*arguments)
+    assert result.exit_code == code, result.output
+    (line,) = (line for line in result.stderr.splitlines() if "error: " in line)
+    return line.partition("error: ")[2]
+
+
+def elsewhere(hub, tmp_path, installed, code: str, **job: object):
+    """What a process prints that has the wheels, an empty cache, and no token."""
+    environment = clean_environment(hub, tmp_path / "elsewhere") | {
+        "PYTHONPATH": str(installed),
+        "TOKENIZERS_PARALLELISM": "false",
+    }
+    command = [sys.executable, "-c", code, json.dumps(job)]
+    ended = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+    return json.loads(ended.stdout.splitlines()[-1])
+
+
+def git(folder: Path, *arguments: str) -> str:
+    who = ("-c", "user.name=jo", "-c", "user.email=jo@example.org")
+    command = ["git", *who, *arguments]
+    return subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True).stdout
+
+
+# ---- metrics ----
+
+MODULE = """
+import json, sys
+import numpy as np
+import capscore, evaluate
+job = json.loads(sys.argv[1])
+photo = np.zeros((64, 64, 3), np.uint8)
+photo[16:48, 16:48, 0] = 255
+module = evaluate.load(job["module"], device="cpu", cache=False, **job["options"])
+found = module.compute(predictions=["a red square", "two dogs"], images=[photo] * 2, language="en")
+print(json.dumps([capscore.__file__, found["scores"], found["signature"]]))
+"""
+
+
+def test_a_module_with_wheels_in_its_space(hub, wheels, installed, tmp_path):
+    library = wheels[0]
+    said = done("metric", "mcs", "--org", "jo", "--install", library)
+    assert f"created and filled jo/mcs: {hub.url}/spaces/jo/mcs/tree/" in said
+    assert "load it: evaluate.load('jo/mcs', revision='" in said
+    assert f"note: {library.name} goes into the Space" in said
+    held = hub.files_of("spaces/jo/mcs")
+    assert held.keys() == {
+        *("README.md", "app.py", "mcs.py", "requirements.txt", RECORD, ".gitattributes"),
+        library.name,
+    }
+    wanted = f"capscore[app,demo,embedded] @ {hub.url}/spaces/jo/mcs/resolve/main/{library.name}"
+    assert wanted in held["requirements.txt"].decode().splitlines()
+    card = held["README.md"].decode()
+    assert 'evaluate.load("jo/mcs"' in card and "sdk: gradio" in card
+
+    place, scores, signature = elsewhere(
+        hub, tmp_path, installed, MODULE, module="jo/mcs", options={"backbone": "embedded-free"}
+    )
+    assert Path(place).is_relative_to(installed), "the wheel is what runs"
+    assert scores[0] > scores[1] and "backbone:embedded-free" in signature
+
+    assert "already has all files; no commit was made" in done(
+        "metric", "mcs", "--org", "jo", "--install", library
+    )
+
+
+def test_a_module_needs_all_its_wheels(wheels):
+    library, weights = wheels
+    said = failed("metric", "pr_mcs", "--org", "jo", "--install", library, code=2)
+    assert "the Space needs capscore-weights too; name its wheel as well" in said
+    both = ("--install", library, "--install", weights)
+    said = done("metric", "pr_mcs", "--org", "jo", *both, "--dry-run")
+    assert library.name in said and weights.name in said and "would go to jo/pr_mcs" in said
+
+
+def test_a_default_backbone_names_its_revision(hub, wheels, installed, tmp_path):
+    library, weights = wheels
+    done("weights", "pr_mcs", "--org", "jo")
+    commit = hub.commit_of("jo/pr-mcs", "main")
+    both = ("--install", library, "--install", weights)
+    said = failed("metric", "pr_mcs", "--org", "jo", *both, "--backbone", "jo/pr-mcs", code=2)
+    assert "a default names its revision" in said
+    done("metric", "pr_mcs", "--org", "jo", *both, "--backbone", f"jo/pr-mcs@{commit}")
+    code = hub.files_of("spaces/jo/pr_mcs")["pr_mcs.py"].decode()
+    assert f"    backbone = 'jo/pr-mcs@{commit}'\n" in code
+    _, scores, signature = elsewhere(hub, tmp_path, installed, MODULE, module="jo/pr_mcs", options={})
+    assert len(scores) == 2 and f"backbone:jo/pr-mcs@{commit}" in signature
+    _, _, signature = elsewhere(
+        hub, tmp_path, installed, MODULE, module="jo/pr_mcs", options={"backbone": "embedded-pr-mcs"}
+    )
+    assert "backbone:embedded-pr-mcs@" in signature
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ([], "say how the Space is to install capscore"),
+        (["capscore.zip"], r"expected release, the path of a wheel \(.whl\), or git"),
+        (["nothing.whl"], "there is no such file"),
+        (["git+https://example.org/capscore@main"], "with the 40 digits of a commit"),
+        (["git+https://example.org/capscore@" + 40 * "a", "release"], "alone, with the 40 digits"),
+    ],
+)
+def test_ways_to_install_that_are_none(given, message):
+    said = run("metric", "mcs", "--org", "jo", *(part for one in given for part in ("--install", one)))
+    assert said.exit_code == 2
+    assert re.search(message, " ".join(said.stderr.split()))
+
+
+def test_a_wheel_that_is_none(tmp_path, wheels):
+    broken = tmp_path / wheels[0].name
+    broken.write_bytes(b"PK")
+    assert "is no wheel" in failed("metric", "mcs", "--org", "jo", "--install", broken, code=2)
+    other = tmp_path / "capscore-0.0.1-py3-none-any.whl"
+    other.write_bytes(wheels[0].read_bytes())
+    said = failed("metric", "mcs", "--org", "jo", "--install", other, code=2)
+    assert f"this is capscore {VERSION}; build the wheel of that version" in said
+
+
+def test_a_release_is_looked_for_before_anything_is_sent(hub, monkeypatch):
+    """The index here is the Hub, which has no such page."""
+    monkeypatch.setenv("PIP_INDEX_URL", f"{hub.url}/simple")
+    said = failed("metric", "mcs", "--org", "jo", "--install", "release", code=1)
+    assert f"capscore {VERSION} is not on {hub.url}/simple: release it first" in said
+    assert hub.steps == []
+    hub.pages["/simple/capscore/"] = f'<a href="capscore-{VERSION}-py3-none-any.whl">capscore</a>'
+    done("metric", "mcs", "--org", "jo", "--install", "release")
+    held = hub.files_of("spaces/jo/mcs")["requirements.txt"].decode()
+    assert f"capscore[app,demo,embedded]=={VERSION}\n" in held
+
+
+def test_a_revision_is_looked_for_before_anything_is_sent(hub, tmp_path):
+    repository = tmp_path / "repository"
+    repository.mkdir()
+    git(repository, "init", "--quiet")
+    git(repository, "commit", "--quiet", "--allow-empty", "-m", "first")
+    commit = git(repository, "rev-parse", "HEAD").strip()
+    missing = f"git+file://{repository}@{40 * 'a'}"
+    said = failed("metric", "mcs", "--org", "jo", "--install", missing, code=1)
+    assert f"the commit {40 * 'a'} cannot be had from file://{repository}" in said
+    assert hub.steps == []
+    done("metric", "mcs", "--org", "jo", "--install", f"git+file://{repository}@{commit}")
+    held = hub.files_of("spaces/jo/mcs")["requirements.txt"].decode()
+    assert f"capscore[app,demo,embedded] @ git+file://{repository}@{commit}\n" in held
+
+
+def test_names_and_tags_that_evaluate_would_misread():
+    release = ("--install", "release", "--dry-run")
+    said = failed("metric", "mcs", "--org", "jo", "--name", "my-mcs", *release, code=2)
+    assert "evaluate looks for the file mcs.py in a Space of that name" in said
+    said = failed("metric", "mcs", "--org", "jo", "--tag", "v0.4.6", *release, code=2)
+    assert "evaluate would take it for a version of itself; expected capscore-0.4.6" in said
+    assert "did you mean 'mcs'" in failed("metric", "msc", "--org", "jo", *release, code=2)
+
+
+def test_a_card_of_a_space_that_somebody_edited_is_kept(hub, wheels):
+    send = ("metric", "mcs", "--org", "jo", "--install", wheels[0])
+    done(*send)
+    edited = hub.repos["spaces/jo/mcs"]["main"] / "README.md"
+    edited.write_text(edited.read_text() + "Edited on the Hub.\n")
+    assert "the card on the Hub was kept, as somebody edited it" in done(*send)
+    assert "Edited on the Hub." in hub.files_of("spaces/jo/mcs")["README.md"].decode()
+    assert "kept" not in done(*send, "--overwrite-card")
+
+
+# ---- weights ----
+
+WEIGHTS = """
+import json, sys
+import numpy as np
+import capscore
+job = json.loads(sys.argv[1])
+photo = np.zeros((64, 64, 3), np.uint8)
+found = {}
+for name, options in job["asked"].items():
+    scorer = capscore.load(options.pop("metric"), device="cpu", cache=False, **options)
+    scores = scorer.score(["a dog runs", "dog a a a runs the"], [photo] * 2, language="en")
+    found[name] = [scores.scores.tolist(), scores.signature]
+print(json.dumps(found))
+"""
+
+
+def test_installed_weights_there_and_back(hub, installed, tmp_path):
+    for name in ("pr_mcs", "infometic", "judge"):
+        said = done("weights", name, "--org", "jo")
+        assert f"created and filled jo/{name.replace('_', '-')}: " in said
+    assert "marks='jo/judge@" in said
+    asked = {
+        "here": {"metric": "pr_mcs", "backbone": "embedded-pr-mcs"},
+        "there": {"metric": "pr_mcs", "backbone": "jo/pr-mcs"},
+        "infometic": {"metric": "infometic"},
+        "both": {"metric": "infometic", "weights": "jo/infometic", "marks": "jo/judge"},
+    }
+    found = elsewhere(hub, tmp_path, installed, WEIGHTS, asked=asked)
+    assert found["there"][0] == pytest.approx(found["here"][0], abs=1e-6)
+    assert f"backbone:jo/pr-mcs@{hub.commit_of('jo/pr-mcs', 'main')}" in found["there"][1]
+    assert found["both"][0] == pytest.approx(found["infometic"][0], abs=1e-6)
+    assert f"weights:jo/infometic@{hub.commit_of('jo/infometic', 'main')}" in found["both"][1]
+
+
+# ---- data sets ----
+
+ROWS = """
+import json, sys
+import datasets
+job = json.loads(sys.argv[1])
+data = datasets.load_dataset(job["repo"], job["config"])
+print(json.dumps({split: data[split].to_list() for split in data}, default=str))
+"""
+
+
+@pytest.fixture
+def valse(tmp_path) -> Path:
+    folder = tmp_path / "valse"
+    folder.mkdir()
+    official("valse").write(folder)
+    return folder
+
+
+@pytest.mark.filterwarnings("ignore::capscore.BenchmarkWarning")
+def test_a_benchmark_as_parquet(hub, installed, tmp_path, valse):
+    send = ("dataset", "valse", "--org", "jo", "--data-dir", valse, "--config", "existence")
+    said = done(*send)
+    assert "load it: load_dataset('jo/valse', 'existence', revision='" in said
+    held = hub.files_of("datasets/jo/valse")
+    assert {name for name in held if name.endswith(".parquet")} == {"existence/valse-test.parquet"}
+    assert 'load_dataset("jo/valse", "existence")' in held["README.md"].decode()
+    found = elsewhere(hub, tmp_path, installed, ROWS, repo="jo/valse", config="existence")
+    here = capscore.load_benchmark("valse", "existence", data_dir=valse)
+    assert found["test"] == json.loads(json.dumps(here["test"].to_list(), default=str))
+    assert "no commit was made" in done(*send)
+
+
+def test_of_a_set_for_research_only_no_data_are_published(hub, tmp_path):
+    folder = tmp_path / "flickr8k_human"
+    folder.mkdir()
+    official("flickr8k_human").write(folder)
+    said = done("dataset", "flickr8k_human", "--org", "jo", "--data-dir", folder)
+    assert "card and builder only" in said
+    held = hub.files_of("datasets/jo/flickr8k_human")
+    assert held.keys() == {
+        *("README.md", "builder/flickr8k_human.py", RECORD, ".gitattributes"),
+    }
+    card = held["README.md"].decode()
+    assert "The data are not here" in card
+    assert 'capscore.load_benchmark("flickr8k_human", data_dir="<folder>")' in card
+
+
+# ---- what goes wrong ----
+
+
+@pytest.fixture
+def there(hub) -> str:
+    done("weights", "pr_mcs", "--org", "jo")
+    return "jo/pr-mcs"
+
+
+def loading(spec: str) -> str:
+    with pytest.raises(capscore.CapscoreError) as raised:
+        capscore.load("pr_mcs", backbone=spec, device="cpu")
+    return str(raised.value)
+
+
+def test_the_server_is_down(hub, there):
+    hub.broken = True
+    said = loading(there)
+    assert "answered with status 503" in said and "has no copy of 'jo/pr-mcs'" in said
+
+
+def test_offline_variables(there, monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    said = loading(there)
+    assert "HF_HUB_OFFLINE is set, so the network is not used" in said and "has no copy" in said
+
+
+def test_a_revision_that_is_not_there(there):
+    assert "'jo/pr-mcs' is on the Hub, but has no revision 'v9'" in loading(f"{there}@v9")
+
+
+def test_a_repository_that_is_half_uploaded(hub, there):
+    (hub.repos[there]["main"] / "model.safetensors").unlink()
+    assert "model.safetensors" in loading(there)
+
+
+def test_a_file_that_is_corrupted(hub, there):
+    weights = hub.repos[there]["main"] / "model.safetensors"
+    content = bytearray(weights.read_bytes())
+    content[-100] ^= 0xFF
+    weights.write_bytes(bytes(content))
+    said = loading(there)
+    assert "model.safetensors" in said or "capscore_tuned.json" in said
+
+
+def test_a_gated_repository(hub, there):
+    hub.gated.add(there)
+    assert "'jo/pr-mcs' is gated: accept its terms on its page" in loading(there)
+
+
+def test_a_token_that_may_not_write(hub, monkeypatch):
+    monkeypatch.setenv("HF_TOKEN", "hf_ann")
+    said = failed("weights", "pr_mcs", "--org", "jo", code=1)
+    assert "ann may not write to jo/pr-mcs" in said and "hf_ann" not in said
+    assert hub.steps == []
