@@ -15,6 +15,7 @@ from .backbones import BackbonesRequest, run_backbones, show_backbones
 from .benchmark import BenchmarkRequest, benchmark_help, run_and_print_benchmarks, show_benchmarks
 from .cache import cache_app
 from .calibrate import CalibrateRequest, calibrate_help, run_calibrate, show_calibrate
+from .cite import CiteRequest, cite_help, run_cite, show_cite
 from .compare import CompareRequest, compare_help, run_compare, show_compare
 from .data import data_app
 from .explain import ExplainRequest, explain_help, run_explain, show_explain
@@ -45,6 +46,7 @@ def _add(name: str, help: str, request: type[Any], run: Callable[..., Any], show
 _add("score", score_help(), ScoreRequest, run_score, show_score)
 _add("benchmark", benchmark_help(), BenchmarkRequest, run_and_print_benchmarks, show_benchmarks)
 _add("calibrate", calibrate_help(), CalibrateRequest, run_calibrate, show_calibrate)
+_add("cite", cite_help(), CiteRequest, run_cite, show_cite)
 _add("compare", compare_help(), CompareRequest, run_compare, show_compare)
 _add("robustness", robustness_help(), RobustnessRequest, run_robustness_command, show_robustness)
 _add("perturb", perturb_help(), PerturbRequest, run_perturb, show_perturb)

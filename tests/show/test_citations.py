@@ -1,0 +1,94 @@
+"""BibTeX of what stands behind a number."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+import capscore
+from capscore.backbones.registry import registry
+from capscore.cli.app import app
+from capscore.errors import InputError
+from capscore.scorers import METRICS as SCORERS
+from capscore.show.citations import METRICS, cite, entries, keys_of_backbone
+
+ROOT = Path(__file__).resolve().parents[2]
+MCS = "mcs|backbone:embedded@w4e728dcc|w:2.5|prefix:none|refs:0|lang:en|dtype:fp32|exif:yes|version:0.6.0"
+
+
+def keys(found: list[str]) -> list[str]:
+    return [re.match(r"@\w+\{([\w-]+),", entry)[1] for entry in found]
+
+
+def test_every_entry_has_its_parts():
+    for key, entry in entries().items():
+        assert entry.count("{") == entry.count("}"), key
+        for part in ("title = ", "author = ", "year = {"):
+            assert part in entry, key
+
+
+def test_every_metric_and_every_known_backbone_has_a_paper():
+    assert set(SCORERS) <= set(METRICS)
+    used = {key for own in METRICS.values() for key in own}
+    for name in registry():
+        assert keys_of_backbone(name), name
+        used.update(keys_of_backbone(name))
+    assert used == set(entries()), "nothing is missing, and nothing is left over"
+
+
+@pytest.mark.parametrize("metric", ["mcs", "pr_mcs", "clip_score", "ref_clip_score", "infometic", "cider"])
+def test_the_entry_of_a_module_is_the_same(metric):
+    path = Path(capscore.module_folder(metric), f"{metric}.py")
+    spec = importlib.util.spec_from_file_location(metric, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert module._CITATION.strip() in entries().values()
+
+
+def test_of_a_signature():
+    found, notes = cite(MCS, ["valse"])
+    assert keys(found) == [
+        "capscore",
+        "kim-etal-2023-pr-mcs",
+        "hessel-etal-2021-clipscore",
+        "yang-etal-2020-multilingual",
+        "tan-le-2019-efficientnet",
+        keys(found)[-1],
+    ]
+    assert "VALSE" in found[-1] and "version = {0.6.0}" in found[0] and notes == []
+    found, notes = cite("mcs|backbone:someone/tower@0123|version:0.6.0")
+    assert len(found) == 3 and notes == [
+        "no citation is known for the backbone someone/tower: see its own card"
+    ]
+
+
+@pytest.mark.parametrize("text", ["", "mcs", "nonsense|a:b", "mcs|what"])
+def test_what_is_no_signature(text):
+    if text == "mcs":
+        assert len(cite(text)[0]) == 3
+        return
+    with pytest.raises(InputError):
+        cite(text)
+
+
+def test_the_command(tmp_path):
+    run = CliRunner().invoke(app, ["cite", MCS, "--data", "valse"])
+    assert run.exit_code == 0 and run.stdout.startswith("@software{capscore,")
+    path = tmp_path / "results.json"
+    path.write_text(json.dumps({"benchmark": "valse", "results": [{"signature": MCS}]}))
+    assert CliRunner().invoke(app, ["cite", str(path)]).stdout == run.stdout
+    path.write_text("[]")
+    assert "is no result file" in CliRunner().invoke(app, ["cite", str(path)]).stderr
+    wrong = CliRunner().invoke(app, ["cite", "nonsense|a:b"])
+    assert wrong.exit_code == 2 and "is no metric of capscore" in wrong.stderr
+
+
+def test_the_citation_file_is_of_this_version():
+    held = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert held["version"] == capscore.__version__ and held["license"] == "Apache-2.0"
