@@ -29,7 +29,7 @@ FLOORS = (
     ("scorers",),
     ("benchmark",),
     ("show", "hub"),
-    ("cli", "ray"),
+    ("cli", "integrations"),
 )
 FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 # what stands above all rooms and may only be entered from outside

@@ -19,6 +19,7 @@ from .cite import CiteRequest, cite_help, run_cite, show_cite
 from .compare import CompareRequest, compare_help, run_compare, show_compare
 from .data import data_app
 from .explain import ExplainRequest, explain_help, run_explain, show_explain
+from .leaderboard import LeaderboardRequest, leaderboard_help, run_leaderboard, show_leaderboard
 from .perturb import PerturbRequest, perturb_help, run_perturb, show_perturb
 from .plain_help import PlainCommand, PlainGroup
 from .publish import publish_app
@@ -45,6 +46,7 @@ def _add(name: str, help: str, request: type[Any], run: Callable[..., Any], show
 
 _add("score", score_help(), ScoreRequest, run_score, show_score)
 _add("benchmark", benchmark_help(), BenchmarkRequest, run_and_print_benchmarks, show_benchmarks)
+_add("leaderboard", leaderboard_help(), LeaderboardRequest, run_leaderboard, show_leaderboard)
 _add("calibrate", calibrate_help(), CalibrateRequest, run_calibrate, show_calibrate)
 _add("cite", cite_help(), CiteRequest, run_cite, show_cite)
 _add("compare", compare_help(), CompareRequest, run_compare, show_compare)

@@ -442,6 +442,9 @@ def _write_queries(request: BenchmarkRequest, path: Path, targets: list[Target])
 
 
 def _write(request: BenchmarkRequest, result: BenchmarkResult) -> None:
+    from ..benchmark.result_file import stamped
+
+    result.document = stamped(result.document)
     if request.output is not None:
         write_text(request.output, f"{json.dumps(result.document, ensure_ascii=False, indent=2)}\n")
     if request.markdown is not None:

@@ -64,6 +64,7 @@ FORMER_NAMES = {
     "published": "benchmark.published",
     "rated_captions": "benchmark.data.polaris_format",
     "rated_rows": "statistics.ratings",
+    "ray": "integrations.ray",
     "ripple_rules": "text.ripple_rules",
     "robustness": "benchmark.robustness",
     "robustness.figure": "show.robustness_figure",

@@ -13,10 +13,10 @@ import pytest
 
 import capscore
 from capscore.errors import InputError, MissingExtraError
-from capscore.ray import Score
+from capscore.integrations.ray import Score
 
-from .photos import encode
-from .toy import BLUE, GREEN, RED, ColourBackbone, JudgingColours
+from ..photos import encode
+from ..toy import BLUE, GREEN, RED, ColourBackbone, JudgingColours
 
 ROOT = Path(__file__).parents[1]
 PIXELS = {"red": RED, "green": GREEN, "blue": BLUE}
@@ -119,7 +119,7 @@ def cluster(tmp_path_factory, monkeypatch):
 @needs_ray
 def test_a_corpus_on_two_workers(tmp_path, cluster):
     """The example: the result is that of one process, and both workers had a part in it."""
-    from .backbones.tiny_open_clip import write_open_clip
+    from ..backbones.tiny_open_clip import write_open_clip
 
     sys.path.insert(0, str(ROOT / "docs"))
     from score_with_ray import score_corpus

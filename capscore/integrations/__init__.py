@@ -1,0 +1,1 @@
+"""Doors to other libraries: Ray Data, torchmetrics, transformers' Trainer, evaluation harnesses."""

@@ -1,0 +1,106 @@
+"""Metrics of captions for evaluation harnesses: lm-evaluation-harness, lmms-eval, lighteval.
+
+The first two call `process_results` for every document and `aggregation` for all of them; both are plain
+functions, so that nothing of theirs is imported. lighteval has classes, which `lighteval_metric` makes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..errors import MissingExtraError
+from ..scorers import load
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ..scorers.options import MetricOptions
+
+Row = tuple[str, Any, Sequence[str]]
+
+
+class HarnessMetric:
+    """A metric for the captions that a harness lets a model write.
+
+    Args:
+        metric: Name of the metric.
+        image: Function from a document to its photo; None for metrics without photos.
+        references: Function from a document to its references; None for metrics without.
+        language: Language of the captions.
+        **options: Options of `capscore.load`.
+
+    In the `utils.py` of a task, of which `process_results: !function utils.process_results`, the `metric`
+    `mcs` and `aggregation: !function utils.aggregation` of its YAML file speak:
+
+    >>> metric = HarnessMetric("rouge_l", image=None, references=lambda document: document["answers"])
+    >>> process_results, aggregation = metric.process_results, metric.aggregation
+    >>> rows = [process_results({"answers": ["a dog runs"]}, [" a dog runs "])]
+    >>> round(aggregation([row["rouge_l"] for row in rows]), 3)
+    1.0
+    """
+
+    def __init__(
+        self,
+        metric: str = "mcs",
+        *,
+        image: Callable[[Mapping[str, Any]], Any] | None = lambda document: document["image"],
+        references: Callable[[Mapping[str, Any]], Sequence[str]] | None = None,
+        language: str | None = None,
+        **options: Unpack[MetricOptions],
+    ):
+        self.name, self.image, self.references, self.language = metric, image, references, language
+        self.scorer = load(metric, **options)
+
+    def process_results(self, document: Mapping[str, Any], results: Sequence[str]) -> dict[str, Row]:
+        """A document and what the model answered → what `aggregation` gets of it."""
+        caption = str(results[0]).strip()
+        image = self.image(document) if self.image is not None else None
+        return {self.name: (caption, image, self.references(document) if self.references else ())}
+
+    def aggregation(self, rows: Sequence[Row]) -> float:
+        """Mean score of all rows; photos and texts are encoded in batches."""
+        captions, images, references = (list(column) for column in zip(*rows, strict=True))
+        found = self.scorer.score(
+            captions,
+            images if self.image is not None else None,
+            references if self.references is not None else None,
+            self.language,
+        )
+        return float(found.mean)
+
+
+def lighteval_metric(metric: HarnessMetric) -> Any:
+    """The same for lighteval: a `CorpusLevelMetric`, for the `metrics` of a task.
+
+    A document of lighteval has the photo as `images[0]`, and references as `choices`; `image` and
+    `references` of the metric get its fields as a mapping.
+
+    Raises:
+        MissingExtraError: lighteval is not installed.
+    """
+    try:
+        from lighteval.metrics.metrics_corpus import CorpusLevelComputation
+        from lighteval.metrics.sample_preparator import Preparator
+        from lighteval.metrics.utils.metric_utils import CorpusLevelMetric
+        from lighteval.tasks.requests import SamplingMethod
+    except ImportError:
+        raise MissingExtraError("lighteval", "lighteval", "lighteval_metric") from None
+
+    class Captions(Preparator):
+        def prepare(self, doc: Any, model_response: Any, **kwargs: Any) -> Row:
+            document = {field.name: getattr(doc, field.name) for field in dataclasses.fields(doc)}
+            return metric.process_results(document, model_response.final_text)[metric.name]
+
+    class MeanScore(CorpusLevelComputation):
+        def compute_corpus(self, items: list[Row]) -> float:
+            return metric.aggregation(items)
+
+    return CorpusLevelMetric(
+        metric_name=metric.name,
+        higher_is_better=True,
+        category=SamplingMethod.GENERATIVE,
+        sample_level_fn=Captions(),
+        corpus_level_fn=MeanScore(),
+    )

@@ -1,0 +1,125 @@
+"""A metric of captions as torchmetrics knows it: `update`, `compute`, states that processes share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+import xxhash
+
+from ..errors import CapscoreError, InputError, MissingExtraError
+from ..scorers import load
+
+try:
+    from torchmetrics import Metric
+    from torchmetrics.utilities import dim_zero_cat
+except ImportError:
+    raise MissingExtraError("torchmetrics", "torchmetrics", "capscore.integrations.torchmetrics") from None
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ..scorers.options import MetricOptions
+
+
+class CaptionMetric(Metric):
+    """Mean score of captions.
+
+    Each process scores the rows that it is given, once; only scores and row ids are exchanged. A sampler that
+    pads the last batch gives some rows to two processes: with `ids`, each row counts once.
+
+    Args:
+        metric: Name of the metric, such as "mcs"; one whose scores depend on the row alone.
+        language: Language of all captions; None where `update` names it.
+        torchmetrics_options: Options of `torchmetrics.Metric`, such as `dist_sync_on_step`.
+        **options: Options of `capscore.load`.
+
+    Raises:
+        MissingExtraError: torchmetrics is not installed; the extra `torchmetrics` brings it.
+        CapscoreError: the metric compares rows with each other, as CIDEr does.
+
+    >>> from PIL import Image
+    >>> metric = CaptionMetric("mcs", backbone="embedded-free", device="cpu", cache=False)
+    >>> metric.update(["a dog", "a cat"], [Image.new("RGB", (32, 32))] * 2, ids=[7, 7])
+    >>> int(metric.n_rows)
+    1
+    """
+
+    is_differentiable = False
+    higher_is_better = True
+    full_state_update = False  # `forward` scores a batch once
+    scores: list[torch.Tensor]
+    ids: list[torch.Tensor]
+
+    def __init__(
+        self,
+        metric: str = "mcs",
+        *,
+        language: str | None = None,
+        torchmetrics_options: dict[str, Any] | None = None,
+        **options: Unpack[MetricOptions],
+    ):
+        super().__init__(**(torchmetrics_options or {}))
+        self.scorer = load(metric, **options)
+        if self.scorer.compares_rows:
+            raise CapscoreError(
+                f"{metric} compares all rows with each other, so it cannot be added up batch by batch: score "
+                f"all captions at once with capscore.load({metric!r})"
+            )
+        self.language = language
+        self.add_state("scores", default=[], dist_reduce_fx="cat")
+        self.add_state("ids", default=[], dist_reduce_fx="cat")
+
+    def update(
+        self,
+        predictions: Sequence[str],
+        images: Any = None,
+        references: Any = None,
+        *,
+        language: str | Sequence[str] | None = None,
+        ids: Sequence[int | str] | None = None,
+    ) -> None:
+        """Score n rows; arguments as in `Scorer.score`. `ids` names rows, so that none counts twice."""
+        if ids is not None and len(ids) != len(predictions):
+            raise InputError(f"there are {len(ids)} ids for {len(predictions)} captions", field="ids")
+        found = self.scorer.score(list(predictions), images, references, language or self.language)
+        self.scores.append(torch.as_tensor(found.scores, dtype=torch.float64, device=self.device))
+        # a row without an id never equals another: only those below 0 are its kind
+        named = [-1] * len(predictions) if ids is None else [_number(one) for one in ids]
+        self.ids.append(torch.tensor(named, dtype=torch.int64, device=self.device))
+
+    def sync(self, *arguments: Any, **options: Any) -> None:
+        """Exchange the states; a process without rows sends empty ones of the right type."""
+        if not len(self.scores):
+            self.scores = [torch.zeros(0, dtype=torch.float64, device=self.device)]
+            self.ids = [torch.zeros(0, dtype=torch.int64, device=self.device)]
+        super().sync(*arguments, **options)
+
+    def compute(self) -> torch.Tensor:
+        """Mean of the scores, float64; NaN if there is none."""
+        return self._counted().mean()
+
+    @property
+    def n_rows(self) -> torch.Tensor:
+        """Number of rows that count."""
+        return torch.tensor(len(self._counted()))
+
+    def _counted(self) -> torch.Tensor:
+        if not len(self.scores):
+            return torch.zeros(0, dtype=torch.float64, device=self.device)
+        scores, ids = dim_zero_cat(self.scores), dim_zero_cat(self.ids)
+        counts = ~scores.isnan()
+        scores, ids = scores[counts], ids[counts]
+        seen: set[int] = set()
+        first = []
+        for place, one in enumerate(ids.tolist()):
+            if one < 0 or one not in seen:
+                first.append(place)
+                seen.add(one)
+        return scores[torch.tensor(first, dtype=torch.int64, device=scores.device)]
+
+
+def _number(one: int | str) -> int:
+    """A number of 63 bits for an id."""
+    return xxhash.xxh3_64_intdigest(f"{type(one).__name__} {one}".encode()) >> 1

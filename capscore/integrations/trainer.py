@@ -1,0 +1,97 @@
+"""A callback of transformers' Trainer: scores captions of fixed photos at every evaluation."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from transformers import TrainerCallback
+
+from ..errors import InputError
+from ..files.whole_file import write_text
+from ..scorers import load
+
+if TYPE_CHECKING:
+    from transformers import Trainer, TrainerControl, TrainerState, TrainingArguments
+    from typing_extensions import Unpack
+
+    from ..scorers.options import MetricOptions
+
+
+class CaptionCallback(TrainerCallback):
+    """Logs the mean score of the model's captions, and keeps a table of the worst.
+
+    The means are logged as `eval_<metric>`; the worst captions of each evaluation, with their scores, are in
+    `<output_dir>/captions/step-<step>.jsonl`. Photos are embedded once, whatever the number of evaluations.
+
+    Args:
+        caption: Function from the model to its captions, one per photo.
+        images: The photos, as `Scorer.score` takes them.
+        metrics: Names of the metrics.
+        references: Lists of references, for metrics that need them.
+        language: Language of the captions.
+        worst: Number of captions in the table.
+        **options: Options of `capscore.load`, for each metric that has them.
+
+    >>> callback = CaptionCallback(caption, photos, ["mcs"], backbone="embedded")     # doctest: +SKIP
+    >>> callback.attach(trainer)                                                      # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        caption: Callable[[Any], Sequence[str]],
+        images: Any,
+        metrics: Sequence[str] = ("mcs",),
+        *,
+        references: Any = None,
+        language: str | None = None,
+        worst: int = 20,
+        **options: Unpack[MetricOptions],
+    ):
+        self.caption, self.images, self.references = caption, images, references
+        self.language, self.worst = language, worst
+        self.scorers = {name: load(name, **options) for name in metrics}
+        self._log: Callable[[dict[str, float]], None] | None = None
+
+    def attach(self, trainer: Trainer) -> None:
+        """Add the callback to a trainer, whose loggers get the means."""
+        trainer.add_callback(self)
+        self._log = trainer.log
+
+    def on_evaluate(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        model: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        if not state.is_world_process_zero:
+            return
+        captions = list(self.caption(model))
+        if len(captions) != len(self.images):
+            raise InputError(f"the model has {len(captions)} captions for {len(self.images)} photos")
+        found = {
+            name: scorer.score(captions, self.images, self.references, self.language)
+            for name, scorer in self.scorers.items()
+        }
+        means = {f"eval_{name}": float(scores.mean) for name, scores in found.items()}
+        if self._log is not None:
+            self._log(means)
+        else:
+            state.log_history.append({**means, "step": state.global_step})
+        first = next(iter(found.values())).scores
+        rows = [
+            {
+                "row": row,
+                "caption": captions[row],
+                **{name: float(scores.scores[row]) for name, scores in found.items()},
+            }
+            for row in np.argsort(first, kind="stable")[: self.worst].tolist()
+        ]
+        path = Path(args.output_dir or ".") / "captions" / f"step-{state.global_step:06d}.jsonl"
+        lines = "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)
+        write_text(path, lines, "table of captions")

@@ -1,0 +1,194 @@
+"""Files of results: their stamp, schema, and the page that compares them."""
+
+from __future__ import annotations
+
+import base64
+import copy
+import hashlib
+import json
+import os
+import re
+from pathlib import Path
+
+import pytest
+from packaging.version import Version
+from typer.testing import CliRunner
+
+import capscore
+from capscore.benchmark.result_file import check_document, environment, read_results, runs_of, stamped
+from capscore.cli.app import app
+from capscore.errors import InputError
+from capscore.show.leaderboard import leaderboard_page
+
+ROOT = Path(__file__).resolve().parents[2]
+RUN = {
+    "benchmark": "valse",
+    "config": "existence",
+    "split": "test",
+    "script_version": "1.0.0",
+    "capscore_version": "0.6.0",
+    "files": {"existence.json": 64 * "a"},
+    "n_rows": 9,
+    "options": {"raters": "flatten", "bootstrap": 9, "confidence": 0.9, "seed": 0, "missing": "raise"},
+    "results": [
+        {
+            "metric": "mcs",
+            "backbone": "embedded",
+            "signature": "mcs|backbone:embedded@w4e728dcc|lang:en|version:0.6.0",
+            "statistics": [
+                {
+                    "name": "accuracy",
+                    "measured": 0.625,
+                    "interval": [0.5, 0.75],
+                    "n": 9,
+                    "published": [{"value": 0.7, "source": "Somebody 2020"}],
+                },
+                {"name": "auc", "measured": None, "interval": None, "n": 9},
+            ],
+            "counts": {},
+            "n_rows": 8,
+        },
+        {
+            "metric": "theirs",
+            "backbone": None,
+            "signature": "theirs <b>.jsonl, matched by id",
+            "statistics": [{"name": "accuracy", "measured": 0.5, "interval": None, "n": 9}],
+            "counts": {},
+            "n_rows": 9,
+        },
+    ],
+}
+
+
+def written(folder: Path, document: object, name: str = "one.json") -> Path:
+    path = folder / name
+    path.write_text(json.dumps(document), encoding="utf-8")
+    return path
+
+
+def run(*arguments: object):
+    return CliRunner().invoke(app, ["leaderboard", *map(str, arguments)])
+
+
+def test_a_stamp_says_what_computed_it_and_nothing_of_the_machine():
+    found = environment()
+    assert set(found) == {"python", "system", "machine", "packages"}
+    assert found["packages"]["numpy"] and found["packages"]["torch"]
+    assert check_document(stamped(RUN), "it")["benchmark"] == "valse"
+    assert runs_of(stamped({"runs": [RUN, RUN]})) == [RUN, RUN]
+
+
+def test_numbers_of_a_file(tmp_path):
+    numbers = read_results([written(tmp_path, stamped({"runs": [RUN]}))])
+    assert [(one.metric, one.statistic, one.main) for one in numbers] == [
+        ("mcs", "accuracy", True),
+        ("theirs", "accuracy", True),
+        ("mcs", "auc", False),
+    ]
+    first, theirs, nothing = numbers
+    assert (first.value, first.interval, first.published, first.source) == (
+        0.625,
+        (0.5, 0.75),
+        0.7,
+        "Somebody 2020",
+    )
+    assert (first.language, first.licence, first.parameters > 10**7) == ("en", "CC-BY-NC-4.0", True)
+    assert (first.n_rows, first.n_of, first.file) == (8, 9, "one.json")
+    assert (theirs.backbone, theirs.language, theirs.licence, nothing.value) == ("", "", "", None)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda it: it.pop("format"), "'format' is a required property"),
+        (lambda it: it.update(format_version=2), "format_version: 1 was expected"),
+        (lambda it: it.pop("environment"), "'environment' is a required property"),
+        (
+            lambda it: it["results"][0]["statistics"][0].update(measured="high"),
+            "measured: 'high' is not of type",
+        ),
+        (lambda it: it["results"][0]["statistics"][0].update(interval=[1]), "interval"),
+        (lambda it: it["files"].update(a="none"), "files/a: 'none' does not match"),
+        (lambda it: it.pop("results"), "'results' is a required property"),
+        (lambda it: it.update(n_rows=-1), "n_rows: -1 is less than the minimum"),
+    ],
+)
+def test_what_is_not_of_the_schema_is_named(tmp_path, change, message):
+    document = stamped(copy.deepcopy(RUN))
+    change(document)
+    path = written(tmp_path, document)
+    with pytest.raises(InputError) as raised:
+        read_results([path])
+    assert str(path) in str(raised.value) and message in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [("[]", "[] is not of type 'object'"), ("{", "is no JSON"), ("null", "None is not of type 'object'")],
+)
+def test_files_that_are_none_of_results(tmp_path, content, message):
+    path = tmp_path / "one.json"
+    path.write_text(content)
+    said = run(path)
+    assert said.exit_code == 2 and message in " ".join(said.stderr.split())
+
+
+def test_nothing_to_read(tmp_path):
+    assert "holds no file of results" in run(tmp_path).stderr
+    assert "there is no file or folder" in run(tmp_path / "nothing").stderr
+
+
+def test_the_page_escapes_what_others_wrote_and_loads_nothing(tmp_path):
+    page = leaderboard_page(read_results([written(tmp_path, stamped(RUN))]), "<i>Title</i>")
+    assert "theirs &lt;b&gt;.jsonl" in page and "<i>Title" not in page
+    assert "62.50" in page and "50.0 to 75.0" in page and 'title="Somebody 2020"' in page
+    assert not re.search(r'(src|href)="(?!#)', page)
+    (digest,) = re.findall(r"script-src '(sha256-[^']+)'", page)
+    (script,) = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
+    assert digest == "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+
+def test_the_command(tmp_path):
+    path = written(tmp_path, stamped(RUN))
+    shown = run(path)
+    assert shown.exit_code == 0 and "62.50" in shown.stdout and "auc" not in shown.stdout
+    page, space = tmp_path / "page.html", tmp_path / "space"
+    assert run(path, "--output", page, "--space", space).exit_code == 0
+    assert (space / "index.html").read_text() == page.read_text()
+    assert "sdk: static" in (space / "README.md").read_text()
+    assert run(path, "--output", page).exit_code == 2
+    assert run(path, "--space", space).exit_code == 2
+    assert run(path, "--output", page, "--space", space, "--force").exit_code == 0
+
+
+# ---- results/ of this repository ----
+
+RESULTS = sorted((ROOT / "results").glob("*.json"))
+
+
+@pytest.mark.parametrize("path", RESULTS, ids=[path.stem for path in RESULTS])
+def test_results_of_the_repository_are_of_the_schema(path):
+    for one in read_results([path]):
+        assert one.value is None or -1 <= one.value <= 1
+        assert Version(one.version) <= Version(capscore.__version__)
+        assert one.file.startswith(one.benchmark)
+
+
+@pytest.mark.skipif("CAPSCORE_DATA" not in os.environ, reason="CAPSCORE_DATA names no folder of benchmarks")
+@pytest.mark.parametrize("name", ["flickr8k_human-expert-references", "thumb-embedded-texts"])
+def test_results_of_the_repository_come_out_again(tmp_path, name):
+    """A sample that needs no photos: every number, with its interval."""
+    (kept,) = runs_of(json.loads((ROOT / "results" / f"{name}.json").read_text(encoding="utf-8")))
+    folder = Path(os.environ["CAPSCORE_DATA"], kept["benchmark"].removesuffix("_human"))
+    command = ["benchmark", "--data", kept["benchmark"], "--data-dir", str(folder), "--quiet"]
+    command += ["--config", kept["config"]] if kept["config"] != "default" else []
+    for result in kept["results"]:
+        command += ["--metric", result["metric"]]
+        command += ["--backbone", result["backbone"]] if result["backbone"] else []
+    done = CliRunner().invoke(app, [*command, "--output", str(tmp_path / "again.json")])
+    assert done.exit_code == 0, done.output
+    (again,) = runs_of(json.loads((tmp_path / "again.json").read_text(encoding="utf-8")))
+    for before, now in zip(kept["results"], again["results"], strict=True):
+        for old, new in zip(before["statistics"], now["statistics"], strict=True):
+            assert new["measured"] == pytest.approx(old["measured"], abs=1e-6)
+            assert new["interval"] == (old["interval"] and pytest.approx(old["interval"], abs=1e-6))
