@@ -12,7 +12,7 @@ from pathlib import Path
 
 import ray
 
-import capscore.ray
+from capscore.integrations.ray import Score
 
 
 def score_corpus(
@@ -26,7 +26,7 @@ def score_corpus(
         workers: Number of workers, each with a backbone of its own.
         batch_rows: Rows per batch.
         gpus: GPUs of each worker.
-        **options: Arguments of `capscore.ray.Score`.
+        **options: Arguments of `capscore.integrations.ray.Score`.
 
     Returns:
         Number of rows.
@@ -34,7 +34,7 @@ def score_corpus(
     # Ray reads small files together; in blocks of a batch, every worker gets its share
     rows = ray.data.read_parquet(str(corpus)).repartition(target_num_rows_per_block=batch_rows)
     scored = rows.map_batches(
-        capscore.ray.Score,
+        Score,
         fn_constructor_kwargs=options,
         batch_size=batch_rows,
         compute=ray.data.ActorPoolStrategy(size=workers),

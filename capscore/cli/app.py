@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from .. import __version__
+from .app_command import AppRequest, app_help, run_app, show_app
 from .backbones import BackbonesRequest, run_backbones, show_backbones
 from .benchmark import BenchmarkRequest, benchmark_help, run_and_print_benchmarks, show_benchmarks
 from .cache import cache_app
@@ -41,7 +42,7 @@ app = typer.Typer(
 
 def _add(name: str, help: str, request: type[Any], run: Callable[..., Any], show: Callable[..., Any]) -> None:
     made = make_command(request, run, show)
-    app.command(name, cls=PlainCommand, help=help, no_args_is_help=name != "backbones")(made)
+    app.command(name, cls=PlainCommand, help=help, no_args_is_help=name not in ("app", "backbones"))(made)
 
 
 _add("score", score_help(), ScoreRequest, run_score, show_score)
@@ -54,6 +55,7 @@ _add("robustness", robustness_help(), RobustnessRequest, run_robustness_command,
 _add("perturb", perturb_help(), PerturbRequest, run_perturb, show_perturb)
 _add("translate", translate_help(), TranslateRequest, run_translate, show_translate)
 _add("explain", explain_help(), ExplainRequest, run_explain, show_explain)
+_add("app", app_help(), AppRequest, run_app, show_app)
 _add(
     "backbones", "List the backbones that are known by name.", BackbonesRequest, run_backbones, show_backbones
 )

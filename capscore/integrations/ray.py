@@ -1,4 +1,4 @@
-"""Scores the rows of Ray Data: `dataset.map_batches(capscore.ray.Score, …)`.
+"""Scores the rows of Ray Data: `dataset.map_batches(Score, …)`.
 
 Ray starts one `Score` per worker, which loads the metrics once and scores the batches that it is given.
 """
@@ -59,7 +59,7 @@ class Score:
         **options: Unpack[MetricOptions],
     ):
         if importlib.util.find_spec("ray") is None:
-            raise MissingExtraError("ray", "ray", "capscore.ray")
+            raise MissingExtraError("ray", "ray", "capscore.integrations.ray")
         self._scorer = BatchScorer(
             load_together(metric, **options),
             image_column=image_column,

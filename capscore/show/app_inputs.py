@@ -90,6 +90,20 @@ def given_photo(photo: Any) -> str:
     return photo
 
 
+def given_files(files: Any) -> list[str]:
+    """The uploaded files of a box.
+
+    Raises:
+        CapscoreError: there is none, or one is no upload.
+    """
+    found = [files] if isinstance(files, str) else list(files or ())
+    if not found:
+        raise CapscoreError("there is no file: upload some")
+    if not all(isinstance(file, str) and _is_upload(file) for file in found):
+        raise CapscoreError("a file is no upload")
+    return found
+
+
 def example_photo(file: str) -> str | None:
     """The path of a photo that scikit-image ships; None where scikit-image is not installed."""
     return None if find_spec("skimage") is None else str(files("skimage.data") / file)
