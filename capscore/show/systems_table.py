@@ -12,7 +12,7 @@ from ..statistics.system_means import ALL, SystemComparison
 if TYPE_CHECKING:
     from rich.console import Console
 
-_HEADER = ("system", "mean", "difference", "interval", "p bootstrap", "p randomisation")
+HEADER = ("system", "mean", "difference", "interval", "p bootstrap", "p randomisation")
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ def print_comparisons(compared: Sequence[ComparedMetric], console: Console) -> N
             console.print(Text(f"\n{visible(heading(one.metric, comparison))}", style="bold"))
             table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, show_edge=False)
             table.add_column("system", overflow="fold", min_width=6)
-            for name in _HEADER[1:]:
+            for name in HEADER[1:]:
                 table.add_column(name.replace(" ", "\n"), justify="right", no_wrap=True)
             for line in cells(comparison):
                 table.add_row(*(Text(visible(cell)) for cell in line))
@@ -152,8 +152,8 @@ def to_markdown(compared: Sequence[ComparedMetric]) -> str:
     for one in compared:
         for comparison in one.comparisons:
             parts.append(f"## {heading(one.metric, comparison)}\n")
-            parts.append(f"| {' | '.join(_HEADER)} |")
-            parts.append(f"|---{'|---:' * (len(_HEADER) - 1)}|")
+            parts.append(f"| {' | '.join(HEADER)} |")
+            parts.append(f"|---{'|---:' * (len(HEADER) - 1)}|")
             parts += [f"| {' | '.join(_escaped(cell) for cell in line)} |" for line in cells(comparison)]
             parts.append("")
     parts += [f"- `{text}`" if "|" in text else f"- {text}" for text in remarks(compared)]

@@ -1,0 +1,233 @@
+"""The apps as a visitor meets them, in headless Chromium: uploads, scores, words, keyboard, widths, dark."""
+
+from __future__ import annotations
+
+import copy
+import importlib.util
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+
+import pytest
+from PIL import Image
+
+import capscore
+from capscore.show.app_parts import TITLES
+from capscore.show.demo_app import launch
+
+from ..processes import ROOT
+from .browser import WAIT_S, chromium
+
+pytest.importorskip("gradio")
+data = pytest.importorskip("skimage.data")
+METRICS = ROOT / "metrics"
+READABLE = 4.5  # WCAG 2.2, 1.4.3, level AA
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    with chromium(tmp_path_factory.mktemp("profile")) as window:
+        yield window
+
+
+@pytest.fixture
+def wide(browser):
+    browser.size(1280)
+    browser.dark(False)
+    return browser
+
+
+@pytest.fixture(scope="module")
+def cat(tmp_path_factory):
+    path = tmp_path_factory.mktemp("photos") / "cat.png"
+    Image.fromarray(data.cat()).save(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def combined(browser, tmp_path_factory):
+    """The address of `capscore app`, in a process of its own; Ctrl-C ends it."""
+    folder = tmp_path_factory.mktemp("app")
+    command = [sys.executable, "-m", "capscore", "app", "--backbone", "embedded", "--device", "cpu"]
+    environment = {**os.environ, "GRADIO_TEMP_DIR": str(folder / "uploads"), "PYTHONUNBUFFERED": "1"}
+    with open(folder / "log", "w") as log:
+        process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=subprocess.STDOUT)
+    try:
+        found = browser.until(
+            lambda: re.search(r"http://127.0.0.1:\d+", (folder / "log").read_text()) or process.poll(),
+            "the address of the app",
+        )
+        assert isinstance(found, re.Match), (folder / "log").read_text()
+        yield found[0]
+        process.send_signal(signal.SIGINT)
+        assert process.wait(WAIT_S) in (0, 130)
+        assert "Traceback" not in (folder / "log").read_text()
+    finally:
+        process.kill()
+        process.wait()
+
+
+def open_tab(browser, address, title):
+    browser.open(address)
+    if browser.until(lambda: browser.visible("h1"), "the page")[0].text != title:
+        browser.named("button[role=tab]", title).click()
+    browser.until(lambda: [h for h in browser.visible("h1") if h.text == title], f"tab {title}")
+
+
+def signature(browser):
+    """The signature, once there is one."""
+    path = "//label[.//span[starts-with(normalize-space(), 'Signature')]]//textarea"
+    boxes = browser.driver.find_elements("xpath", path)
+    (box,) = [one for one in boxes if one.is_displayed()]
+    return browser.until(lambda: box.get_property("value"), "the signature")
+
+
+def test_words_and_regions(wide, combined, cat, embedded):
+    captions = ["a cat looks into the camera", "a piano looks into the camera"]
+    open_tab(wide, combined, "InfoMetIC")
+    wide.upload(cat)
+    wide.until(lambda: wide.visible("[data-testid=image] img, .image-frame img"), "the uploaded photo")
+    wide.box("Captions, one per line").send_keys("\n".join(captions))
+    wide.named("button", "Explain").click()
+    assert signature(wide).startswith("infometic|backbone:embedded@")
+    rows = [row.text for row in wide.visible("table tbody tr")] or [row.text for row in wide.visible("tr")]
+    expected = capscore.load("infometic", backbone=copy.copy(embedded)).score(captions, [data.cat()] * 2)
+    for row, caption, score in zip(rows[-2:], captions, expected.scores, strict=True):
+        assert row.startswith(caption) and f"{score:.3f}".replace("-", "−") in row
+    frame = wide.until(lambda: wide.visible("iframe"), "the page of words and regions")[0]
+    wide.driver.switch_to.frame(frame)
+    try:
+        shown = wide.driver.find_element("tag name", "body").text
+        assert "likely wrong" in shown.lower() and "piano" in shown
+        assert wide.driver.find_elements("css selector", "svg, img, canvas")
+        assert wide.overhang() <= 0
+    finally:
+        wide.driver.switch_to.default_content()
+    assert wide.errors() == []
+
+
+def test_two_languages_by_keyboard_alone(wide, combined, cat, embedded):
+    from selenium.webdriver.common.keys import Keys
+
+    captions = ["a cat looks into the camera", "eine Katze schaut in die Kamera", "ein Zug im Bahnhof"]
+    open_tab(wide, combined, "InfoMetIC")
+    keyboard = wide.driver.switch_to
+
+    def walk(done, what):
+        """Press Tab until the focus is where it has to be."""
+        for _ in range(60):
+            keyboard.active_element.send_keys(Keys.TAB)
+            focused = keyboard.active_element
+            if done(focused):
+                return focused
+        raise AssertionError(f"Tab never reaches {what}")
+
+    walk(lambda one: one.text == "MCS", "the tab MCS").send_keys(Keys.ENTER)
+    wide.until(lambda: [h for h in wide.visible("h1") if h.text == "MCS"], "tab MCS")
+    wide.upload(cat)  # a dialog of the system stands behind the box
+    wide.until(lambda: wide.visible("[data-testid=image] img, .image-frame img"), "the uploaded photo")
+    walk(lambda one: one.tag_name == "textarea", "the captions").send_keys("\n".join(captions))
+    walk(lambda one: one.text == "Score", "the button").send_keys(Keys.ENTER)
+    assert signature(wide).startswith("mcs|backbone:embedded@")
+    shown = [float(one.text) for one in wide.visible("strong") if re.fullmatch(r"\d\.\d+", one.text)]
+    expected = capscore.load("mcs", backbone=copy.copy(embedded)).score(captions, [data.cat()] * 3)
+    assert shown == pytest.approx(list(expected.scores), abs=6e-4)
+    assert shown[1] > 2 * shown[2]
+    assert wide.errors() == []
+
+
+def test_an_error_is_shown_and_ends_nothing(wide, combined):
+    open_tab(wide, combined, "MCS")
+    wide.box("Captions, one per line").send_keys("a cat")
+    wide.named("button", "Score").click()
+    wide.until(lambda: "there is no photo" in wide.driver.find_element("tag name", "body").text, "the error")
+    assert wide.errors() == []
+
+
+def test_two_systems(wide, combined, tmp_path):
+    from typer.testing import CliRunner
+
+    from capscore.cli.app import app
+
+    files = []
+    texts = {
+        "careful": ["a brown dog runs", "a red car stands still", "two men play chess"],
+        "hasty": ["a dog", "a car", "some people"],
+    }
+    for system, captions in texts.items():
+        rows = [
+            {
+                "id": str(row),
+                "caption": caption,
+                "references": texts["careful"][row : row + 1],
+                "image": f"{row}.jpg",
+            }
+            for row, caption in enumerate(captions)
+        ]
+        (tmp_path / f"{system}.rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        files.append(tmp_path / f"{system}.jsonl")
+        outcome = CliRunner().invoke(
+            app,
+            ["score", str(tmp_path / f"{system}.rows.jsonl"), "-m", "rouge_l", "--output", str(files[-1])],
+        )
+        assert outcome.exit_code == 0, outcome.output
+    open_tab(wide, combined, "Compare systems")
+    wide.upload(*files, *(file.with_suffix(".summary.json") for file in files))
+    wide.until(lambda: "hasty" in wide.driver.find_element("tag name", "body").text, "the files")
+    wide.named("button", "Compare").click()
+    shown = wide.until(
+        lambda: [one.text for one in wide.visible("table") if "p" in one.text.split()], "the comparison"
+    )
+    assert "careful 1.0000" in " ".join(shown)
+    wide.size(400)
+    assert wide.overhang() <= 0
+    cells = [cell for cell in wide.visible(".grid .number") if "1.0000" in cell.text]
+    assert cells and all(cell.size["height"] < 90 for cell in cells)  # no number is broken into pieces
+    assert wide.errors() == []
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_every_tab_at_400_pixels(wide, combined, dark):
+    wide.size(400)
+    wide.dark(dark)
+    wide.open(combined)
+    wide.until(lambda: wide.visible("h1"), "the page")
+    for title in [*TITLES.values(), "Compare systems"]:
+        tabs = [tab for tab in wide.visible("button[role=tab]") if tab.text == title]
+        if not tabs:  # behind the three dots
+            wide.visible(".overflow-menu > button")[0].click()
+            tabs = [wide.named(".overflow-dropdown button", title)]
+        tabs[0].click()
+        wide.until(lambda title=title: [h for h in wide.visible("h1") if h.text == title], f"tab {title}")
+        assert wide.overhang() <= 0, title
+        faint = [(round(ratio, 1), text) for ratio, text in wide.contrasts() if ratio < READABLE]
+        assert not faint, f"{title}: {faint}"
+    ground = wide.driver.execute_script("return getComputedStyle(document.body).backgroundColor")
+    assert (sum(map(int, re.findall(r"\d+", ground)[:3])) < 200) == dark
+    assert wide.errors() == []
+
+
+@pytest.mark.parametrize("slug", sorted(TITLES))
+def test_the_app_of_each_module(wide, slug, embedded, monkeypatch, tmp_path):
+    """What its Space shows: an example is clicked, then the button."""
+    monkeypatch.setenv("CAPSCORE_BACKBONE", "embedded")
+    monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path))
+    monkeypatch.setattr("capscore.backbones.learned.load_embedded", lambda **options: copy.copy(embedded))
+    spec = importlib.util.spec_from_file_location(f"app_{slug}", METRICS / slug / "app.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    _, address, _ = launch(module.demo, prevent_thread_lock=True, quiet=True)
+    try:
+        open_tab(wide, address, TITLES[slug])
+        wide.named("button", "English").click()
+        first = "Caption" if slug == "pr_mcs" else "Captions, one per line"
+        first += ", each of another photo" if slug == "cider" else ""
+        wide.until(lambda: wide.box(first).get_property("value"), "the example's captions")
+        wide.visible("button.primary")[0].click()
+        assert any(line.startswith(f"{slug}|") for line in signature(wide).splitlines())
+        assert wide.errors() == []
+    finally:
+        module.demo.close()
