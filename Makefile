@@ -27,7 +27,7 @@ NUMERIC := tests/backbones tests/embedding tests/infometic tests/scorers tests/s
 	tests/training/test_teacher_learning.py
 KERNELS := ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=AVX2 CAPSCORE_TEST_THREADS=1 CAPSCORE_TEST_THREADS=3
 
-.PHONY: help demo picture test test-datasets-3.6 test-kernels test-all coverage lint format bench export publish train-embedded train-embedded-published measure-embedded \
+.PHONY: help demo picture test test-datasets-3.6 test-kernels test-all coverage lint format bench export handbook publish release-check train-embedded train-embedded-published measure-embedded \
 	train-embedded-eye train-embedded-eye-small train-embedded-infometic train-embedded-judge measure-embedded-infometic measure-embedded-eye train-embedded-rated \
 	calibrate wheel clean
 
@@ -84,6 +84,9 @@ export: $(VENV)/.installed ## write a benchmark as Parquet: DATA=… OUT=…
 	@test -n "$(DATA)" -a -n "$(OUT)" || { \
 		echo "make export DATA=<benchmark> DATA_DIR=<folder of its files> OUT=<folder to make>"; exit 2; }
 	$(OFFLINE) $(BIN)/capscore data export $(DATA) --out $(OUT) $(if $(DATA_DIR),--data-dir $(DATA_DIR))
+
+handbook: $(VENV)/.installed ## build the documentation: build/handbook
+	$(OFFLINE) $(BIN)/python -m docs.handbook
 
 # Wheels go into the Spaces unless INSTALL says otherwise: release, or git+URL@COMMIT.
 METRICS := mcs pr_mcs ref_clip_score infometic clip_score cider
@@ -245,6 +248,13 @@ measure-embedded: $(VENV)/.installed ## measure the PR-MCS weights: DATA=folder
 
 wheel: $(VENV)/.installed ## build both wheels into dist/
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist . ./weights
+
+# Interpreters that a release is installed into; the first ones that are on this machine
+PYTHONS = $(foreach version,3.10 3.11 3.12 3.13,$(shell command -v python$(version)))
+release-check: $(VENV)/.installed ## check archives, clean installations, licences, vulnerabilities
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[release]'
+	$(BIN)/python -m tests.release $(foreach python,$(PYTHONS),--python $(python)) \
+		$(if $(PYTHONS),--oldest $(firstword $(PYTHONS)))
 
 clean: ## remove what make made, with the environment
 	rm -rf $(VENV) build dist *.egg-info demo.html .coverage .pytest_cache .ruff_cache .mypy_cache .hypothesis

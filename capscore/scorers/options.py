@@ -303,7 +303,7 @@ class MetricOptions(TypedDict, total=False):
     marks: Annotated[
         "str | Path | LoadedJudge | None",
         Option(
-            "How words are marked: learned, published (by score), or a folder or Hub id of a judge",
+            "How words are marked: learned, published, or by a judge (folder or Hub id)",
             short="learned, published, or a folder.",
             **_REGIONS,
             metavar="HOW",

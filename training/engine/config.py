@@ -135,6 +135,23 @@ def as_flag(setting: Setting) -> str:
     return f"--{name} {' '.join(map(str, setting.value)) if many else setting.value}"
 
 
+def described(settings: type) -> list[tuple[str, str, str]]:
+    """Name, default and meaning of each setting, in order.
+
+    Args:
+        settings: Dataclass of the settings.
+
+    >>> from training.engine.loop_settings import LoopSettings
+    >>> described(LoopSettings)[2]
+    ('max_steps', 'none', 'Total number of steps, which overrides `epochs`; None for whole epochs.')
+    """
+    said = _attributes(settings)
+    return [
+        (field.name, _shown(_default(field)), said.get(field.name, ""))
+        for field in fields(settings)  # type: ignore[arg-type]
+    ]
+
+
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise CapscoreError(message)
@@ -149,18 +166,18 @@ def _parser(settings: type, known: dict[str, Any], description: str) -> _Parser:
         argument_default=argparse.SUPPRESS,
     )
     parser.add_argument("--config", metavar="FILE", help="YAML file of settings; the command line wins")
-    said = _attributes(settings)
-    for field in fields(settings):
-        name, kind = field.name, known[field.name]
+    defaults = {field.name: _default(field) for field in fields(settings)}
+    for name, default, meaning in described(settings):
+        kind = known[name]
         options: dict[str, Any] = {"dest": name, "metavar": "…"}
         if kind is bool:
             options |= {"nargs": "?", "const": "true"}
         elif list in {get_origin(part) for part in (kind, *get_args(kind))}:
             # a flag that is given twice adds to its list, instead of losing the first values
             options |= {"nargs": "+", "action": "extend"}
-        help_text = f"{said.get(name, '')} [{_shown(_default(field))}]".replace("%", "%%")
+        help_text = f"{meaning} [{default}]".replace("%", "%%")
         _add_flag(parser, name, help_text, **options)
-        if kind is bool and _default(field) is True:
+        if kind is bool and defaults[name] is True:
             opposite = f"the opposite of --{name}"
             _add_flag(parser, f"no_{name}", opposite, dest=name, action="store_const", const="false")
     return parser

@@ -1,0 +1,114 @@
+"""The handbook is built without a warning, has a page for everything, and no link leads nowhere."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+import capscore
+from capscore.files.shipped import module_folder
+
+pytest.importorskip("sphinx")
+from docs.handbook.__main__ import build
+from docs.handbook.command_pages import command_pages
+from docs.handbook.idea_pictures import idea_picture
+from docs.handbook.recipe_pages import RECIPES, recipe_page
+from docs.handbook.sources import ROOT, documents
+
+
+class _Page(HTMLParser):
+    """Links and names of places in a page, and what it loads."""
+
+    def __init__(self, text: str):
+        super().__init__()
+        self.links: list[str] = []
+        self.loaded: list[str] = []
+        self.places: set[str] = set()
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        found = dict(attributes)
+        if "id" in found:
+            self.places.add(found["id"])
+        if tag == "a" and "href" in found:
+            self.links.append(found["href"])
+        if tag in ("script", "img", "iframe") and "src" in found:
+            self.loaded.append(found["src"])
+        if tag == "link" and found.get("rel") == "stylesheet":
+            self.loaded.append(found["href"])
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("handbook") / "site"
+    assert build(folder) == 0  # warnings are errors
+    return folder
+
+
+def test_no_link_leads_nowhere(site):
+    pages = {path: _Page(path.read_text(encoding="utf-8")) for path in site.glob("**/*.html")}
+    dead = []
+    for path, page in pages.items():
+        for link in page.links:
+            parts = urlsplit(link)
+            if parts.scheme or parts.netloc:
+                continue
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            there = pages.get(target)
+            if not target.exists() or (
+                parts.fragment and there and unquote(parts.fragment) not in there.places
+            ):
+                dead.append(f"{path.relative_to(site)} → {link}")
+    assert len(pages) > 60 and not dead
+
+
+def test_nothing_is_loaded_from_elsewhere(site):
+    for path in site.glob("**/*.html"):
+        for source in _Page(path.read_text(encoding="utf-8")).loaded:
+            assert not urlsplit(source).netloc, f"{path.name} loads {source}"
+
+
+def test_a_page_for_everything(site):
+    metrics = {path.parent.name for path in (ROOT / "metrics").glob("*/README.md")}
+    assert metrics == {path.stem for path in (site / "metrics").glob("*.html")} - {"index"}
+    for metric in metrics:
+        assert Path(module_folder(metric)).is_dir()
+        assert "<svg" in (site / "metrics" / f"{metric}.html").read_text(encoding="utf-8")
+    benchmarks = {path.stem for path in (site / "benchmarks").glob("*.html")} - {"index"}
+    assert benchmarks == set(capscore.benchmark_slugs())
+    assert {path.stem for path in (site / "recipes").glob("*.html")} - {"index"} == set(RECIPES)
+    assert {path.stem for path in (site / "commands").glob("*.html")} - {"index"} == set(command_pages())
+    # every guide of the repository is in it
+    guides = {path.relative_to(ROOT) for path in (ROOT / "docs").glob("*.md")}
+    assert guides <= set(documents())
+
+
+def test_a_build_that_fails_keeps_the_old_site(tmp_path, monkeypatch):
+    (tmp_path / "index.html").write_text("old")
+    monkeypatch.setattr("docs.handbook.__main__.build_main", lambda arguments: 1)
+    assert build(tmp_path) == 1
+    assert (tmp_path / "index.html").read_text() == "old"
+
+
+def test_pages_of_commands_hold_each_option():
+    page = command_pages()["publish-weights"]
+    assert page.startswith("# capscore publish weights\n")
+    assert "| `--org` | " in page and "`--dry-run`" in page
+    assert "```bash\ncapscore compare " in command_pages()["compare"]
+
+
+def test_pages_of_recipes_hold_each_setting():
+    page = recipe_page("teacher_learning")
+    assert page.startswith("# python -m training.teacher_learning\n")
+    assert "| `teacher` | must be given |" in page or "| `teacher` |" in page
+    rows = re.findall(r"^\| `(\w+)` \| .+ \| (.*) \|$", page, re.M)
+    assert len(rows) > 20 and all(meaning for _, meaning in rows)
+
+
+def test_pictures_say_in_words_what_they_show():
+    assert "photo → image tower" in idea_picture("mcs")
+    assert idea_picture("cider").count("<rect") == 6

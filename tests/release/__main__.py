@@ -1,0 +1,123 @@
+"""Checks a release: archives, clean installations, licences, known vulnerabilities.
+
+    python -m tests.release --python python3.10 --python python3.13
+
+Needs the extra `release`, and the network for packages and for the list of vulnerabilities. Every step is
+tried; the exit code is 1 if one failed or could not be done.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from .archives import build_twice, check_contents
+from .licences import refused
+
+ROOT = Path(__file__).resolve().parents[2]
+SMOKE = Path(__file__).with_name("smoke.py")
+# what a clean installation is tried with
+EXTRAS = "embedded,app,leaderboard"
+
+
+def run(*command: object, env: dict[str, str] | None = None, cwd: Path | None = None) -> str:
+    """Run a program; its output, or an error with the end of it."""
+    words = [str(word) for word in command]
+    done = subprocess.run(words, capture_output=True, text=True, env=env, cwd=cwd)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(words)} failed:\n{(done.stdout + done.stderr)[-3000:]}")
+    return done.stdout
+
+
+def install(python: str, wheels: Sequence[Path], folder: Path, *, oldest: bool = False) -> Path:
+    """A new environment with the wheels alone.
+
+    Args:
+        python: Interpreter.
+        wheels: Both wheels.
+        folder: Folder of the environment.
+        oldest: Whether direct dependencies get the oldest version that the bounds allow.
+
+    Returns:
+        The environment's interpreter.
+    """
+    library = next(wheel for wheel in wheels if wheel.name.startswith("capscore-"))
+    others = [wheel for wheel in wheels if wheel != library]
+    wanted = [f"{library}[{EXTRAS}]", *others]
+    uv = [sys.executable, "-m", "uv"]
+    run(*uv, "venv", "--quiet", "--python", python, folder)
+    inside = folder / "bin" / "python"
+    resolution = ["--resolution", "lowest-direct"] if oldest else []
+    run(*uv, "pip", "install", "--quiet", "--python", inside, *resolution, *wanted)
+    return inside
+
+
+def smoke(python: Path, folder: Path) -> str:
+    """Use what is installed from an empty folder, without a network library's settings of ours."""
+    home = folder / "home"
+    home.mkdir(parents=True)
+    settings = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
+    settings |= {
+        "HOME": str(home),
+        "HF_HUB_OFFLINE": "1",
+        "HF_DATASETS_OFFLINE": "1",
+        "HF_EVALUATE_OFFLINE": "1",
+    }
+    run(sys.executable, "-m", "uv", "pip", "check", "--python", python)
+    return run(python, "-I", SMOKE, env=settings, cwd=home).strip()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--python", action="append", help="interpreter to install into; repeatable")
+    parser.add_argument("--oldest", help="interpreter for the oldest dependencies")
+    parser.add_argument("--output", type=Path, default=ROOT / "dist", help="folder of the archives")
+    given = parser.parse_args()
+    outcomes: list[tuple[str, str]] = []
+
+    def step(name: str, what: Callable[[], object]) -> None:
+        try:
+            said = what()
+        except Exception as error:
+            outcomes.append((name, f"FAILED: {error}"))
+        else:
+            outcomes.append((name, f"ok{f': {said}' if said else ''}"))
+        print(f"{name}: {outcomes[-1][1]}", flush=True)
+
+    step("the same bytes twice", lambda: build_twice(ROOT, given.output))
+    archives = sorted(given.output.glob("capscore*"))
+    wheels = [path for path in archives if path.suffix == ".whl"]
+    step("contents", lambda: check_contents(archives))
+    step("twine check", lambda: run(sys.executable, "-m", "twine", "check", "--strict", *archives) and "")
+    with tempfile.TemporaryDirectory() as scratch:
+        interpreters = [(python, False) for python in given.python or [sys.executable]]
+        interpreters += [(given.oldest, True)] if given.oldest else []
+        for number, (python, oldest) in enumerate(interpreters):
+            folder = Path(scratch, str(number))
+            name = f"{python}{', oldest dependencies' if oldest else ''}"
+            step(
+                name,
+                lambda python=python, folder=folder, oldest=oldest: smoke(
+                    install(python, wheels, folder, oldest=oldest), folder
+                ),
+            )
+            inside = folder / "bin" / "python"
+            if number == 0 and inside.exists():
+                step("licences", lambda inside=inside: refused(inside))
+                packages = next(folder.glob("lib/python*/site-packages"))
+                audit = [sys.executable, "-m", "pip_audit", "--strict", "--skip-editable", "--path", packages]
+                step("known vulnerabilities", lambda audit=audit: run(*audit) and "none")
+            shutil.rmtree(folder, ignore_errors=True)
+    failed = [name for name, said in outcomes if said.startswith("FAILED")]
+    print(f"{len(outcomes) - len(failed)} of {len(outcomes)} steps passed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

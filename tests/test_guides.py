@@ -1,0 +1,77 @@
+"""The examples of guides and of the notebook run as they stand."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from .test_readme import run_examples
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    from skimage import data
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CAPSCORE_BACKBONE", "embedded")
+    Image.fromarray(data.cat()).save("cat.jpg")
+    return tmp_path
+
+
+def printed(guide: str) -> str:
+    blocks = re.findall(r"```python\n(.*?)```", (DOCS / guide).read_text(encoding="utf-8"), flags=re.S)
+    assert blocks
+    return run_examples(blocks, guide)
+
+
+def test_first_score(here):
+    pytest.importorskip("rjieba")
+    lines = printed("first-score.md").splitlines()
+    right, wrong = (float(number) for number in lines[0].strip("[]").split())
+    assert right > 3 * wrong  # "several times the second"
+    assert len(lines[1].split()) == 3
+    assert lines[-1].startswith("mcs|backbone:embedded@")
+
+
+def test_which_metric(here):
+    # five pairs of captions differ in rating and agree; one is tied in rating: 5 / √(6 · 5)
+    assert float(printed("which-metric.md")) == pytest.approx(0.9128709291752769, abs=1e-12)
+
+
+def test_my_language(here):
+    assert "Khmer ('km') is written without spaces" in printed("my-language.md")
+
+
+def test_extending(here):
+    first, second = printed("extending.md").splitlines()
+    assert first == "[2.5 0. ]"
+    # two words, shortest reference three
+    assert second.startswith("[0.667] shortness|unit:blanks|refs:2|lang:en|")
+
+
+def test_integrations(here):
+    pytest.importorskip("torchmetrics")
+    assert 0.5 < float(printed("integrations.md")) < 1
+
+
+def test_notebook(here):
+    """All of it but the installation."""
+    notebook = json.loads((DOCS / "first_score.ipynb").read_text(encoding="utf-8"))
+    assert notebook["nbformat"] == 4
+    cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    assert not any(cell["outputs"] for cell in cells)
+    install, *examples = ("".join(cell["source"]) for cell in cells)
+    assert install.startswith("%pip install")
+    shown = run_examples(examples, "first_score.ipynb")
+    assert shown.count("better than") == 3
+    numbers = [float(number) for number in re.findall(r"^(\d\.\d{3})  [^b]", shown, re.M)]
+    right, jumbled, repeated = numbers[-3:]
+    assert jumbled < right / 2 and repeated < right / 2
+    assert "a striped cat with green eyes → No word looks wrong." in shown
+    assert "a striped piano with green eyes → Likely wrong: piano" in shown
