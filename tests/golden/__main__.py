@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import sys
@@ -14,6 +15,9 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
+from capscore import __version__
+
+from . import releases
 from .place import Place
 from .plain import differences, lines, plain
 
@@ -32,6 +36,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         command.add_argument("--times", action="store_true", help="print how long each case takes")
         command.add_argument("--most", type=int, default=20, help="differences that are shown of a case")
     commands.add_parser("list", help="print the names of all cases")
+    release = commands.add_parser("release", help="keep the scores of a file as those of this version")
+    release.add_argument("file", type=Path)
+    moves = commands.add_parser("moved", help="print which scores differ from one release to the next")
+    moves.add_argument("file", type=Path, help="results of now")
     given = parser.parse_args(argv)
 
     from .cases import CASES
@@ -39,6 +47,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     if given.command == "list":
         print("\n".join(CASES))
         return 0
+    if given.command == "release":
+        print(releases.keep(__version__, json.loads(given.file.read_text(encoding="utf-8"))))
+        return 0
+    if given.command == "moved":
+        return _print_moved(json.loads(given.file.read_text(encoding="utf-8")))
     chosen = [
         each
         for name, each in CASES.items()
@@ -99,6 +112,17 @@ def quiet() -> Iterator[None]:
         redirect_stderr(nowhere),
     ):
         yield
+
+
+def _print_moved(results: dict[str, Any]) -> int:
+    """Each step from a release to the next, and to now."""
+    steps = [*releases.kept().items(), ("now", releases.scores_in(results))]
+    for (before, old), (after, new) in itertools.pairwise(steps):
+        found = releases.moved(old, new)
+        print(f"{before} → {after}: {len(found)} of {len(old)} moved under the same signature")
+        for place, difference in found.items():
+            print(f"  {place}: by {difference:.3g}")
+    return 0
 
 
 def run(cases: Sequence[Any]) -> Iterator[tuple[str, Any, str, float]]:

@@ -16,7 +16,10 @@ DIGITS = 9
 TOLERANCE = 1e-5
 # keys whose values belong to a machine or a moment
 UNSTABLE = frozenset(
-    {"seconds", "versions", "capscore_version", "last_used", "created", "bytes", "version", "here"}
+    {
+        *("seconds", "versions", "capscore_version", "last_used", "created", "bytes", "version", "here"),
+        "environment",
+    }
 )
 # of a package in a signature (hanta-1.1.2), and capscore's own
 _VERSION = re.compile(r"(?<=[a-z]-)\d+(?:\.\d+)+|(?<=version:)\d+(?:\.\d+)+|(?<=capscore )\d+\.\d+\.\d+")

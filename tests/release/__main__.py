@@ -17,7 +17,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from .archives import build_twice, check_contents
+from .archives import build_twice, check_contents, requirements
 from .licences import refused
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -53,8 +53,9 @@ def install(python: str, wheels: Sequence[Path], folder: Path, *, oldest: bool =
     uv = [sys.executable, "-m", "uv"]
     run(*uv, "venv", "--quiet", "--python", python, folder)
     inside = folder / "bin" / "python"
-    resolution = ["--resolution", "lowest-direct"] if oldest else []
-    run(*uv, "pip", "install", "--quiet", "--python", inside, *resolution, *wanted)
+    if oldest:  # uv takes the oldest of what is asked for by name, so each bound of the library is
+        wanted += ["--resolution", "lowest-direct", *requirements(library, EXTRAS.split(","))]
+    run(*uv, "pip", "install", "--quiet", "--python", inside, *wanted)
     return inside
 
 

@@ -11,7 +11,10 @@ import tarfile
 import tempfile
 import zipfile
 from collections.abc import Iterable
+from email.parser import Parser
 from pathlib import Path
+
+from packaging.requirements import Requirement
 
 # 2024-01-01: archives hold this time instead of that of the build
 _MOMENT = "1704067200"
@@ -87,6 +90,22 @@ def check_contents(archives: Iterable[Path]) -> str:
         if missing or foreign:
             raise RuntimeError(f"{archive} lacks {missing}, and should not hold {foreign}")
     return f"{sum(map(len, names.values())):,} files"
+
+
+def requirements(wheel: Path, extras: Iterable[str]) -> list[str]:
+    """What a wheel requires, without markers: the library's own dependencies and those of extras."""
+    with zipfile.ZipFile(wheel) as file:
+        (name,) = [name for name in file.namelist() if name.endswith(".dist-info/METADATA")]
+        stated = Parser().parsestr(file.read(name).decode()).get_all("Requires-Dist") or []
+    found = []
+    for requirement in map(Requirement, stated):
+        marker = requirement.marker
+        if requirement.name != "capscore" and (
+            marker is None or any(marker.evaluate({"extra": extra}) for extra in extras)
+        ):
+            requirement.marker = None
+            found.append(str(requirement))
+    return found
 
 
 def _members(archive: Path) -> list[str]:

@@ -396,7 +396,8 @@ def _front_matter(card: ModelCard) -> str:
             )
         ),
         base_model=_hub_id(card.base),
-        datasets=[source.hub_id or source.name for source in card.data],
+        # the Hub knows data sets by their ids; others are named in the text
+        datasets=[source.hub_id for source in card.data if source.hub_id] or None,
         metrics=list(dict.fromkeys(result.metric for result in measured)) or None,
         model_name=card.repo_id.rpartition("/")[2] or card.name,
         eval_results=[

@@ -73,7 +73,7 @@ def test_what_the_hub_reads():
         "library_name": "capscore",
         "pipeline_tag": "feature-extraction",
         "tags": ["image-captioning", "evaluation", "pr-mcs", "perturbation-robustness"],
-        "datasets": ["Garden captions", "org/kitchen"],
+        "datasets": ["org/kitchen"],
         "metrics": ["mean_drop"],
         "model-index": [
             {

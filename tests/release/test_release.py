@@ -1,0 +1,66 @@
+"""Steps of a release check that need no network: licences, contents of archives, what a wheel requires."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import zipfile
+
+import pytest
+
+from .archives import check_contents, requirements
+from .licences import not_free
+
+MODULES = [
+    *("docs.handbook.command_pages", "docs.handbook.idea_pictures", "docs.handbook.recipe_pages"),
+    *("docs.measured", "tests.golden.releases", "tests.release.licences"),
+]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_of_tools(name):
+    if "handbook" in name:
+        pytest.importorskip("sphinx")
+    outcome = doctest.testmod(importlib.import_module(name))
+    assert outcome.attempted and not outcome.failed
+
+
+def test_licences_that_are_not_free_are_named():
+    packages = {
+        "one": "Apache Software License; MIT License",
+        "two": "LGPL-3.0-or-later",
+        "three": "GPL-2.0-only",
+        "four": "UNKNOWN",
+        "nvidia-cublas": "NVIDIA Proprietary Software",
+        "capscore-weights": "CC-BY-NC-4.0",
+        "five": "SUMMIT licence",  # no word of its own is MIT
+    }
+    assert not_free(packages) == {"three": "GPL-2.0-only", "four": "UNKNOWN", "five": "SUMMIT licence"}
+
+
+def wheel(path, name, members):
+    with zipfile.ZipFile(path / name, "w") as file:
+        for member, text in members.items():
+            file.writestr(member, text)
+    return path / name
+
+
+def test_what_a_wheel_requires(tmp_path):
+    metadata = (
+        "Metadata-Version: 2.4\nName: capscore\nRequires-Dist: numpy<3,>=1.26\n"
+        'Requires-Dist: gradio>=5; extra == "app"\nRequires-Dist: ray; extra == "ray"\n'
+        'Requires-Dist: capscore[app]; extra == "dev"\n'
+    )
+    path = wheel(tmp_path, "capscore-1.whl", {"capscore-1.dist-info/METADATA": metadata})
+    assert requirements(path, ["app", "dev"]) == ["numpy<3,>=1.26", "gradio>=5"]
+
+
+def test_archives_that_lack_something_are_refused(tmp_path):
+    with pytest.raises(RuntimeError, match="expected two wheels and two source archives, got none"):
+        check_contents([])
+    names = ["capscore-1.whl", "capscore-2.whl", "capscore_weights-1.whl", "capscore_weights-2.whl"]
+    paths = [wheel(tmp_path, name, {"LICENSE": "", "tests/x.py": ""}) for name in names]
+    with pytest.raises(
+        RuntimeError, match=r"capscore-1.whl lacks \['capscore/py.typed'.*hold \['tests/x.py'\]"
+    ):
+        check_contents(paths)
