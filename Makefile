@@ -250,7 +250,7 @@ wheel: $(VENV)/.installed ## build both wheels into dist/
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist . ./weights
 
 # Interpreters that a release is installed into; the first ones that are on this machine
-PYTHONS = $(foreach version,3.10 3.11 3.12 3.13,$(shell command -v python$(version)))
+PYTHONS = $(foreach version,3.10 3.11 3.12 3.13,$(shell python$(version) --version > /dev/null 2>&1 && command -v python$(version)))
 release-check: $(VENV)/.installed ## check archives, clean installations, licences, vulnerabilities
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[release]'
 	$(BIN)/python -m tests.release $(foreach python,$(PYTHONS),--python $(python)) \
