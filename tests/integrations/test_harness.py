@@ -104,3 +104,45 @@ def test_with_lighteval():
     ]
     found = metric.get_corpus_aggregations()["mcs"](rows)
     assert np.mean(found) == pytest.approx(expected(), abs=1e-6)
+
+
+def test_with_lmms_eval(tmp_path):
+    """The same in the harness of vision models; its threads call `process_results`."""
+    pytest.importorskip("lmms_eval", reason="lmms_eval is not installed")
+    import datasets
+    from lmms_eval.api.model import lmms
+    from lmms_eval.api.task import ConfigurableTask
+    from lmms_eval.evaluator import evaluate
+
+    class Answers(lmms):
+        def generate_until(self, requests):
+            return [ANSWERS[request.args[3]] for request in requests]
+
+        def loglikelihood(self, requests):
+            raise NotImplementedError
+
+        def generate_until_multi_round(self, requests):
+            raise NotImplementedError
+
+    rows = [{"number": number, "image": one["image"]} for number, one in enumerate(DOCUMENTS)]
+    datasets.Dataset.from_list(rows).cast_column("image", datasets.Image()).to_parquet(
+        tmp_path / "rows.parquet"
+    )
+    metric = HarnessMetric("mcs", language="en", **OPTIONS)
+    task = ConfigurableTask(
+        config={
+            "task": "captions",
+            "dataset_path": "parquet",
+            "dataset_kwargs": {"data_files": {"test": str(tmp_path / "rows.parquet")}},
+            "test_split": "test",
+            "output_type": "generate_until",
+            "doc_to_visual": lambda document: [document["image"]],
+            "doc_to_text": lambda document: "Describe.",
+            "doc_to_target": "",
+            "generation_kwargs": {"until": ["\n"]},
+            "process_results": metric.process_results,
+            "metric_list": [{"metric": "mcs", "aggregation": metric.aggregation, "higher_is_better": True}],
+        }
+    )
+    found = evaluate(lm=Answers(), task_dict={"captions": task}, bootstrap_iters=0, cli_args=None)
+    assert found["results"]["captions"]["mcs,none"] == pytest.approx(expected(), abs=1e-6)
