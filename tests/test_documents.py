@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import re
+import shlex
 from pathlib import Path
 
 import pytest
+import typer.main
+
+from capscore.cli.app import app
+from docs.handbook.recipe_pages import RECIPES
+from training.engine.config import described
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("capscore", "metrics", "datasets_scripts", "training", "tests", "benchmarks", "docs", "weights")
@@ -57,3 +64,60 @@ def test_commands_exist(document):
     targets = set(re.findall(r"^([a-z][a-z0-9.-]*):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M))
     absent += [f"make {target}" for target in TARGET.findall(code(text)) if target not in targets]
     assert not absent, f"{named(document)} names {', '.join(sorted(set(absent)))}, which is not there"
+
+
+def commands_in(text: str) -> list[list[str]]:
+    """What a reader types into a shell, word by word; lines that go on are joined."""
+    blocks = re.findall(r"^```(?:bash|console|sh)\n(.*?)^```", text, re.S | re.M)
+    lines = [
+        line.strip().removeprefix("$ ")
+        for block in blocks
+        for line in block.replace("\\\n", " ").splitlines()
+    ]
+    inline = re.findall(r"`((?:capscore|python -m training)[^`\n]*)`", text)
+    found = []
+    for line in [*lines, *inline]:
+        try:
+            found.append(shlex.split(line.replace("…", ""), comments=True))
+        except ValueError:  # a sign that opens no quotation
+            found.append(line.split())
+    return found
+
+
+def options_of_command(words: list[str]) -> set[str] | None:
+    """The options of the command that words begin with; None if it is no command of ours."""
+    if words[:1] == ["capscore"]:
+        command = typer.main.get_command(app)
+        for word in words[1:]:
+            inside = getattr(command, "commands", None)
+            if inside is None or word not in inside:
+                break
+            command = inside[word]
+        found = {flag for one in command.params for flag in (*one.opts, *one.secondary_opts)}
+        return found | {"--help", "--install-completion", "--show-completion"}
+    if words[:2] == ["python", "-m"] and len(words) > 2:
+        for place, settings in RECIPES.values():
+            if words[2] == place.removesuffix(".settings"):
+                kind = getattr(importlib.import_module(place), settings)
+                names = {name for name, _, _ in described(kind)} | {"config", "help"}
+                return {
+                    f"--{spelt}" for name in names for spelt in (name, name.replace("_", "-"), f"no_{name}")
+                }
+    return None
+
+
+@pytest.mark.parametrize("document", [one for one in DOCUMENTS if one.name != "CHANGELOG.md"], ids=named)
+def test_options_exist(document):
+    unknown = []
+    for words in commands_in(document.read_text(encoding="utf-8")):
+        known = options_of_command(words)
+        flags = [word.partition("=")[0] for word in words if re.match(r"--[a-z]", word)]
+        if known is not None:
+            unknown += [f"{' '.join(words[:4])} {flag}" for flag in flags if flag not in known]
+    assert not unknown, f"{named(document)}: {', '.join(unknown)}"
+
+
+def test_an_unknown_option_is_seen():
+    (words,) = commands_in("```bash\ncapscore compare a.jsonl \\\n  b.jsonl --bogus 3  # --not-this\n```\n")
+    assert "--bogus" in words and "--not-this" not in words
+    assert "--bogus" not in options_of_command(words) and "--baseline" in options_of_command(words)

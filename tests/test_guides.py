@@ -24,10 +24,11 @@ def here(tmp_path, monkeypatch):
     return tmp_path
 
 
-def printed(guide: str) -> str:
+def printed(guide: str, *, before: str = "", after: str = "", without: str = "no such text") -> str:
+    """What a guide's examples print, with code before and after them; those with a text are left out."""
     blocks = re.findall(r"```python\n(.*?)```", (DOCS / guide).read_text(encoding="utf-8"), flags=re.S)
     assert blocks
-    return run_examples(blocks, guide)
+    return run_examples([before, *(block for block in blocks if without not in block), after], guide)
 
 
 def test_first_score(here):
@@ -53,6 +54,27 @@ def test_extending(here):
     assert first == "[2.5 0. ]"
     # two words, shortest reference three
     assert second.startswith("[0.667] shortness|unit:blanks|refs:2|lang:en|")
+
+
+def test_infometic(here):
+    Image.new("RGB", (420, 330), "tan").save("photo.jpg")
+    shown = printed(
+        "infometic.md",
+        without="owlv2",  # weights of the Hub
+        before='captions, photos = ["a dog", "a cat"], ["photo.jpg", "photo.jpg"]',
+        after="print(len(scores), len(scores.details[0]['regions']), scores.details[0]['words'][1]['text'])",
+    )
+    assert shown == "2 2 dog\n"
+
+
+def test_scores(here):
+    shown = printed(
+        "scores.md",
+        without="mine.json",
+        before='import capscore\ncaptions, images = ["a cat"], ["cat.jpg"]',
+        after='print(scores.percentiles()[0] < scores.percentiles("shuffled")[0])',
+    )
+    assert shown == "True\n"
 
 
 def test_integrations(here):
