@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
+from ..errors import Setting
+from ..scorers.catalogue import METRICS
 from ..scorers.options import OPTIONS
 from .models import complete_metrics
 from .request import flowing, option
-from .terminal import as_usage, say
+from .terminal import UsageError, as_usage, say
 
 _HELP = """Start the demos in a browser: all metrics, and a comparison of systems.
 
@@ -49,6 +51,9 @@ def run_app(request: AppRequest) -> None:
     from ..show.demo_app import build_app
 
     with as_usage():
+        known = METRICS.get(request.metric or "")
+        if request.backbone and known and not known.has_backbone:
+            raise UsageError(Setting("backbone"), f" does not apply: {request.metric} has none")
         if request.metric is None:
             app = combined_app(backbone=request.backbone, device=request.device)
         else:

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..errors.visible import visible
 from ..files.console import make_console
 from ..files.sizes import readable_size
 from .options import DataDir
 from .plain_help import PlainCommand, PlainGroup
 from .request import argument, make_command, option
-from .terminal import as_usage, bad_input_as_usage, make_table, print_line, say
+from .terminal import UsageError, as_usage, bad_input_as_usage, make_table, print_line, say
 
 if TYPE_CHECKING:
     from ..hub.commit import Pushed
@@ -175,12 +176,17 @@ class PublishWeightsRequest:
 
 def run_publish_weights(request: PublishWeightsRequest) -> PublishedPlan:
     """Check, and publish unless it is a dry run."""
-    from ..files.installed_weights import has_weights, weights_folder
+    from ..files.installed_weights import has_weights, offered_weights, weights_folder
     from ..hub.plan import MODEL
     from ..hub.weights import plan_weights
 
     folder = Path(request.weights).expanduser()
-    if not folder.is_dir() and has_weights(request.weights):
+    if not folder.is_dir():
+        if not has_weights(request.weights):
+            raise UsageError(
+                f"{visible(request.weights)} is no folder and none of the installed weights: "
+                f"{', '.join(offered_weights()) or 'there are none'}"
+            )
         folder = weights_folder(request.weights)
     with bad_input_as_usage():
         ready = plan_weights(folder)

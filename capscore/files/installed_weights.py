@@ -88,6 +88,16 @@ def has_weights(name: str) -> bool:
     return True
 
 
+def offered_weights() -> list[str]:
+    """Names of all folders of installed weights.
+
+    >>> offered_weights()
+    ['eye', 'infometic', 'judge', 'pr_mcs']
+    """
+    places = [place for offer in _offers() for place in offer.places if place.is_dir()]
+    return sorted({folder.name for place in places for folder in place.iterdir() if _holds_weights(folder)})
+
+
 def _offers() -> list[_Offer]:
     """One per distribution and package, sorted by the distribution's name."""
     offers: dict[tuple[str, str], _Offer] = {}

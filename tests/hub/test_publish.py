@@ -337,3 +337,14 @@ def test_a_token_that_may_not_write(hub, monkeypatch):
     said = failed("weights", "pr_mcs", "--org", "jo", code=1)
     assert "ann may not write to jo/pr-mcs" in said and "hf_ann" not in said
     assert hub.steps == []
+
+
+def test_weights_that_are_not_there():
+    from typer.testing import CliRunner
+
+    from capscore.cli.app import app
+
+    outcome = CliRunner().invoke(app, ["publish", "weights", "nope", "--org", "me", "--dry-run"])
+    assert outcome.exit_code == 2
+    told = " ".join(outcome.output.split())
+    assert "nope is no folder and none of the installed weights: eye, infometic, judge, pr_mcs" in told

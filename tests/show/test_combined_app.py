@@ -115,10 +115,17 @@ def test_a_taken_port_is_said():
     assert str(port) in " ".join(outcome.output.split())
 
 
-def test_wrong_backbone_for_one_metric():
-    outcome = CliRunner().invoke(app, ["app", "--metric", "bleu"])
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--metric", "bleu"], "there is no demo of bleu"),
+        (["--metric", "cider", "--backbone", "embedded"], "--backbone does not apply: cider has none"),
+    ],
+)
+def test_options_that_do_not_go_together(options, message):
+    outcome = CliRunner().invoke(app, ["app", *options])
     assert outcome.exit_code == 2
-    assert "there is no demo of bleu" in outcome.output
+    assert message in " ".join(outcome.output.split())
 
 
 def test_without_gradio_the_extra_is_named(monkeypatch):

@@ -367,7 +367,9 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
             reason = error.__cause__ or error
             raise MissingAnnotations(
                 f"{self.name} ({self.config.name}): {url} could not be downloaded ({reason}). Put the file "
-                f"into a folder and pass data_dir; it is looked for as {' or '.join(known.names)}"
+                "into a folder and give ",
+                Setting("data_dir"),
+                f"; it is looked for as {' or '.join(known.names)}",
             ) from error
         member = next((place.partition("::")[2] for place in known.names if "::" in place), "")
         source = AnnotationSource(path, member, self._note, self.kept_readings)
