@@ -231,3 +231,31 @@ def test_the_app_of_each_module(wide, slug, embedded, monkeypatch, tmp_path):
         assert wide.errors() == []
     finally:
         module.demo.close()
+
+
+def test_leaderboard(wide, tmp_path):
+    from selenium.webdriver.support.select import Select
+
+    from capscore.benchmark.result_file import read_results
+    from capscore.show.leaderboard import leaderboard_page
+
+    pytest.importorskip("jsonschema")
+    page = tmp_path / "board.html"
+    page.write_text(leaderboard_page(read_results([ROOT / "results"]), "Results"), encoding="utf-8")
+
+    def column(name):
+        return [cell.text.splitlines()[-1] for cell in wide.visible(f'td[data-name="{name}"]')]
+
+    for width in (1280, 400):
+        wide.size(width)
+        wide.open(page.as_uri())
+        every = len(wide.until(lambda: wide.visible("tbody tr"), "the rows"))
+        region = "const one = document.querySelector('.wide'); return one.scrollWidth - one.clientWidth"
+        assert wide.driver.execute_script(region) <= 0 and wide.overhang() <= 0, width
+        wide.named("th button", "Value").click()
+        values = [float(value) for value in column("Value")]
+        assert len(values) == every and values in (sorted(values), sorted(values, reverse=True))
+        Select(wide.visible("select[name=metric]")[0]).select_by_visible_text("mcs")
+        assert 0 < len(column("Metric")) < every and set(column("Metric")) == {"mcs"}
+        assert [ratio for ratio, _ in wide.contrasts() if ratio < READABLE] == []
+        assert wide.errors() == []
