@@ -9,10 +9,14 @@ import signal
 import sys
 from dataclasses import replace
 
+from .python_source import hold_the_collector_while_parsing
+
 # A shell that starts the tests in the background makes them, and every process that they start, ignore
 # Ctrl-C; but some tests send it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+hold_the_collector_while_parsing()
 
 # Set before any test imports the Hugging Face libraries, which read them once.
 for name in ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE", "HF_EVALUATE_OFFLINE", "TRANSFORMERS_OFFLINE"):

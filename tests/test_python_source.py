@@ -6,10 +6,15 @@ import ast
 import gc
 from pathlib import Path
 
+import pytest
+
 from .python_source import syntax_tree
 
 
-def test_what_the_collector_runs_does_not_disturb():
+@pytest.mark.parametrize(
+    "parsed", [syntax_tree, lambda path: ast.parse(path.read_text())], ids=["file", "text"]
+)
+def test_what_the_collector_runs_does_not_disturb(parsed):
     parsing = []
 
     def parse(phase, info):
@@ -22,7 +27,7 @@ def test_what_the_collector_runs_does_not_disturb():
     gc.callbacks.append(parse)
     gc.set_threshold(50)
     try:
-        tree = syntax_tree(Path(ast.__file__))
+        tree = parsed(Path(ast.__file__))
     finally:
         gc.set_threshold(*before)
         gc.callbacks.remove(parse)
