@@ -59,7 +59,7 @@ class CapscoreError(Exception):
     """The base class of every error that capscore raises on purpose.
 
     Args:
-        parts: Pieces of the message: text, and the `Setting`s that it mentions.
+        parts: Pieces of the message: text, and each `Setting` that it mentions.
     """
 
     def __init__(self, *parts: Part):

@@ -6,7 +6,14 @@ project = "capscore"
 author = "the authors of capscore"
 copyright = author
 version = release = capscore.__version__
-extensions = ["myst_parser"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+autodoc_typehints = "signature"
+autodoc_member_order = "bysource"
+napoleon_use_rtype = False
+napoleon_use_ivar = True
+python_use_unqualified_type_names = True
+python_maximum_signature_line_length = 80
+default_role = "code"
 source_suffix = {".md": "markdown"}
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 3

@@ -15,6 +15,7 @@ import capscore
 
 from .command_pages import command_pages
 from .idea_pictures import idea_picture
+from .python_pages import python_page
 from .recipe_pages import RECIPES, recipe_page
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -72,6 +73,7 @@ def write_sources(folder: Path) -> None:
         _write(folder / "recipes" / f"{name}.md", recipe_page(name))
     _write(folder / "commands" / "index.md", "# Commands\n" + _list_of("", commands))
     _write(folder / "metrics" / "index.md", "# Metrics\n" + _list_of("", _pages_in(pages, "metrics")))
+    _write(folder / "python.md", python_page())
     _write(folder / "index.md", _index(pages))
 
 
@@ -98,7 +100,7 @@ def _index(pages: dict[Path, str]) -> str:
     for title, names in _GUIDES.items():
         parts.append(_list_of(title, [pages[Path(name)] for name in names], caption=True))
         if title == "Start":
-            rooms = ["metrics/index", "benchmarks/index", "recipes/index", "commands/index"]
+            rooms = ["metrics/index", "benchmarks/index", "recipes/index", "commands/index", "python"]
             parts.append(_list_of("Reference", rooms, caption=True))
     return "\n".join(parts)
 

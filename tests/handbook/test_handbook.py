@@ -82,6 +82,8 @@ def test_a_page_for_everything(site):
     assert benchmarks == set(capscore.benchmark_slugs())
     assert {path.stem for path in (site / "recipes").glob("*.html")} - {"index"} == set(RECIPES)
     assert {path.stem for path in (site / "commands").glob("*.html")} - {"index"} == set(command_pages())
+    python = _Page((site / "python.html").read_text(encoding="utf-8")).places
+    assert {f"capscore.{name}" for name in capscore.__all__ if not name.startswith("_")} <= python
     # every guide of the repository is in it
     guides = {path.relative_to(ROOT) for path in (ROOT / "docs").glob("*.md")}
     assert guides <= set(documents())

@@ -276,7 +276,7 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
     def shards(self, name: str) -> list[AnnotationSource]:
         """The files under `data_dir` that hold an annotation file in parts, in order; [] if there are none.
 
-        Its names are patterns, "data/test-*.parquet"; the first that matches anything is taken.
+        Its names are patterns, `"data/test-*.parquet"`; the first that matches anything is taken.
 
         Raises:
             AnnotationError: "…-00002-of-00005…" is there, but not all five are.
