@@ -1,5 +1,7 @@
 """Sphinx's settings for the handbook. Nothing is loaded from elsewhere when a page is read."""
 
+import re
+
 import capscore
 
 project = "capscore"
@@ -24,3 +26,12 @@ html_show_sourcelink = False
 html_copy_source = False
 pygments_style = "friendly"
 pygments_dark_style = "github-dark"
+
+
+def setup(app):
+    """Ids such as org/name@revision are code; docutils would take them for mail addresses."""
+
+    def mark_ids(app, what, name, value, options, lines):
+        lines[:] = [re.sub(r"(?<![`\w/])([\w-]+/[\w-]+@\w+)", r"``\1``", line) for line in lines]
+
+    app.connect("autodoc-process-docstring", mark_ids)

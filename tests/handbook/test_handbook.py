@@ -84,6 +84,7 @@ def test_a_page_for_everything(site):
     assert {path.stem for path in (site / "commands").glob("*.html")} - {"index"} == set(command_pages())
     python = _Page((site / "python.html").read_text(encoding="utf-8")).places
     assert {f"capscore.{name}" for name in capscore.__all__ if not name.startswith("_")} <= python
+    assert not any(link.startswith("mailto:") for link in _Page((site / "python.html").read_text()).links)
     # every guide of the repository is in it
     guides = {path.relative_to(ROOT) for path in (ROOT / "docs").glob("*.md")}
     assert guides <= set(documents())
