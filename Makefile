@@ -105,14 +105,14 @@ GATE_TEXTS := cldr-annotations,cldr-annotations-derived,tuxpaint-stamps,coco-cn-
 train-embedded: $(VENV)/.installed ## train the PR-MCS weights: DATA=folder
 	@test -n "$(DATA)" || { \
 		echo "make train-embedded DATA=<folder with multi30k, flickr8k, xflickrco> [PACKAGES=<folder of packages>]"; exit 2; }
-	$(BIN)/python -m training.embedded.package_texts --out $(TRAINING)/texts --sources $(GATE_TEXTS) \
+	$(BIN)/python -m weights.making.package_texts --out $(TRAINING)/texts --sources $(GATE_TEXTS) \
 		$(if $(PACKAGES),--from $(PACKAGES))
-	$(BIN)/python -m training.embedded.captions --data $(DATA) --texts $(TRAINING)/texts \
+	$(BIN)/python -m weights.making.captions --data $(DATA) --texts $(TRAINING)/texts \
 		--out $(TRAINING)/captions.jsonl
-	$(BIN)/python -m training.embedded.gate.texts --captions $(TRAINING)/captions.jsonl --out $(TRAINING)/marked.jsonl
-	$(BIN)/python -m training.embedded.gate --config training/configs/embedded_pr_mcs.yaml \
+	$(BIN)/python -m weights.making.gate.texts --captions $(TRAINING)/captions.jsonl --out $(TRAINING)/marked.jsonl
+	$(BIN)/python -m weights.making.gate --config training/configs/embedded_pr_mcs.yaml \
 		--texts $(TRAINING)/marked.jsonl --out $(TRAINING)/first
-	$(BIN)/python -m training.embedded.gate --config training/configs/embedded_pr_mcs_second.yaml \
+	$(BIN)/python -m weights.making.gate --config training/configs/embedded_pr_mcs_second.yaml \
 		--start $(TRAINING)/first --texts $(TRAINING)/marked.jsonl --out $(TRAINING)/embedded-pr-mcs
 
 # Rows, features, training: $(1) are the settings, $(2) is the folder of the run.
@@ -121,9 +121,9 @@ define train_eye
 		echo "make $@ DATA=<folder with flickr8k, multi30k, xflickrco and the sets that are measured on>" \
 			"PHOTOS=<folder with flickr8k, coco_train2014> [COCO='<captions of COCO photos>'] [LABELLED='<labelled photos>']" \
 			"[PACKAGES=<folder>]"; exit 2; }
-	$(BIN)/python -m training.embedded.package_texts --out $(TRAINING)/eye-texts --languages ar,ja,zh \
+	$(BIN)/python -m weights.making.package_texts --out $(TRAINING)/eye-texts --languages ar,ja,zh \
 		--sources flickr8k-cn,arabic-flickr8k,jsts,coco-cn-extension $(if $(PACKAGES),--from $(PACKAGES))
-	$(BIN)/python -m training.embedded.eye --config training/configs/$(1).yaml --data $(DATA) \
+	$(BIN)/python -m weights.making.eye --config training/configs/$(1).yaml --data $(DATA) \
 		--photos $(PHOTOS) --texts $(TRAINING)/eye-texts $(if $(COCO),--coco $(COCO)) \
 		$(if $(LABELLED),--labelled $(LABELLED)) --out $(TRAINING)/$(2)
 endef
@@ -138,10 +138,10 @@ train-embedded-infometic: $(VENV)/.installed ## train InfoMetIC's: DATA=folder P
 		echo "make train-embedded-infometic DATA=<folder with multi30k, flickr8k, xflickrco>" \
 			"PHOTOS=<folder of Flickr8k's photos> [PACKAGES=<folder of packages>]"; exit 2; }
 	test -f $(TRAINING)/captions.jsonl || { \
-		$(BIN)/python -m training.embedded.package_texts --out $(TRAINING)/texts $(if $(PACKAGES),--from $(PACKAGES)) && \
-		$(BIN)/python -m training.embedded.captions --data $(DATA) --texts $(TRAINING)/texts \
+		$(BIN)/python -m weights.making.package_texts --out $(TRAINING)/texts $(if $(PACKAGES),--from $(PACKAGES)) && \
+		$(BIN)/python -m weights.making.captions --data $(DATA) --texts $(TRAINING)/texts \
 			--out $(TRAINING)/captions.jsonl; }
-	$(BIN)/python -m training.embedded.infometic --data $(DATA) --captions $(TRAINING)/captions.jsonl \
+	$(BIN)/python -m weights.making.infometic --data $(DATA) --captions $(TRAINING)/captions.jsonl \
 		--photos $(PHOTOS) --out $(TRAINING)/infometic.jsonl
 	$(BIN)/python -m training.infometic --config training/configs/embedded_infometic.yaml \
 		--data $(TRAINING)/infometic.jsonl --image_dir $(PHOTOS) --out $(TRAINING)/embedded-infometic
@@ -153,13 +153,13 @@ train-embedded-judge: $(VENV)/.installed ## train its judge: DATA=folder PHOTOS=
 			"PHOTOS=<folder of photos> DETECTOR=<yolox_nano.onnx> [LABELLED='<labelled photos>']" \
 			"[COCO=<captions of COCO photos>] [THINGS=<things in COCO photos>] [PACKAGES=<folder of packages>]"; exit 2; }
 	test -d $(TRAINING)/texts || \
-		$(BIN)/python -m training.embedded.package_texts --out $(TRAINING)/texts $(if $(PACKAGES),--from $(PACKAGES))
-	$(BIN)/python -m training.embedded.judged_rows --data $(DATA) --texts $(TRAINING)/texts \
+		$(BIN)/python -m weights.making.package_texts --out $(TRAINING)/texts $(if $(PACKAGES),--from $(PACKAGES))
+	$(BIN)/python -m weights.making.judged_rows --data $(DATA) --texts $(TRAINING)/texts \
 		--photos $(PHOTOS) $(if $(LABELLED),--labelled $(LABELLED)) $(if $(COCO),--coco $(COCO)) \
 		$(if $(THINGS),--things $(THINGS)) --out $(TRAINING)/judged.jsonl
-	$(BIN)/python -m training.embedded.judge.boxes --rows $(TRAINING)/judged.jsonl --detector $(DETECTOR) \
+	$(BIN)/python -m weights.making.judge.boxes --rows $(TRAINING)/judged.jsonl --detector $(DETECTOR) \
 		--out $(TRAINING)/boxes.json
-	$(BIN)/python -m training.embedded.judge --config training/configs/embedded_judge.yaml \
+	$(BIN)/python -m weights.making.judge --config training/configs/embedded_judge.yaml \
 		--rows $(TRAINING)/judged.jsonl --boxes $(TRAINING)/boxes.json --features $(TRAINING)/judge-features \
 		--out $(TRAINING)/judge
 
@@ -168,7 +168,7 @@ train-embedded-published: $(VENV)/.installed ## train PR-MCS as published: DATA=
 	@test -n "$(DATA)" -a -n "$(PHOTOS)" || { \
 		echo "make train-embedded-published DATA=<folder with multi30k, flickr8k, xflickrco>" \
 			"PHOTOS=<folder of Flickr8k's photos>, after make train-embedded"; exit 2; }
-	$(BIN)/python -m training.embedded.infometic --data $(DATA) --captions $(TRAINING)/captions.jsonl \
+	$(BIN)/python -m weights.making.infometic --data $(DATA) --captions $(TRAINING)/captions.jsonl \
 		--photos $(PHOTOS) --windows 1 --beginnings 0 --out $(TRAINING)/pictured.jsonl \
 		--most en:30000 de:10000 fr:10000 cs:10000 ar:10000 es:5000 ja:5000
 	$(OFFLINE) $(BIN)/python -m training.pr_mcs --config training/configs/pr_mcs.yaml --base $(PR_MCS_BASE) \
@@ -180,9 +180,9 @@ CALIBRATED := --metric mcs@embedded,clip_score@embedded,pr_mcs@embedded-pr-mcs,r
 	--metric infometic@$(INFOMETIC_BASE) --n-references 1 --n-references 4 --shuffled 3
 calibrate: $(VENV)/.installed ## measure what a good score is: DATA=folder
 	@test -n "$(DATA)" || { echo "make calibrate DATA=<folder with flickr8k>"; exit 2; }
-	$(OFFLINE) $(BIN)/python -m benchmarks.studies.held_out --flickr8k $(DATA)/flickr8k --out $(TRAINING)/held_out
+	$(OFFLINE) $(BIN)/python -m weights.measuring.held_out --flickr8k $(DATA)/flickr8k --out $(TRAINING)/held_out
 	$(OFFLINE) $(BIN)/capscore calibrate $(TRAINING)/held_out/photos.jsonl $(CALIBRATED) --force \
-		--set-name "83 photos of Flickr8k" --output capscore/scorers/calibrations/embedded.json
+		--set-name "83 photos of Flickr8k" --output capscore/metrics/calibrations/embedded.json
 	$(BIN)/python docs/scores.py
 
 measure-embedded-infometic: $(VENV)/.installed ## measure InfoMetIC's weights: DATA=folder
@@ -190,12 +190,12 @@ measure-embedded-infometic: $(VENV)/.installed ## measure InfoMetIC's weights: D
 		echo "make measure-embedded-infometic DATA=<folder with flickr8k, multi30k, xflickrco>" \
 			"PHOTOS=<folder of Flickr8k's photos> [COCO=<folder with annotations and photos>]"; exit 2; }
 	test -f $(TRAINING)/judged.jsonl || { \
-		$(BIN)/python -m training.embedded.package_texts --out $(TRAINING)/texts $(if $(PACKAGES),--from $(PACKAGES)) && \
-		$(BIN)/python -m training.embedded.judged_rows --data $(DATA) --texts $(TRAINING)/texts \
+		$(BIN)/python -m weights.making.package_texts --out $(TRAINING)/texts $(if $(PACKAGES),--from $(PACKAGES)) && \
+		$(BIN)/python -m weights.making.judged_rows --data $(DATA) --texts $(TRAINING)/texts \
 			--photos $(PHOTOS) --out $(TRAINING)/judged.jsonl; }
-	$(OFFLINE) $(BIN)/python -m benchmarks.studies.believable_marks --rows $(TRAINING)/judged.jsonl --data $(DATA) \
+	$(OFFLINE) $(BIN)/python -m weights.measuring.believable_marks --rows $(TRAINING)/judged.jsonl --data $(DATA) \
 		--photos $(PHOTOS) $(if $(COCO),--boxes $(COCO)) --output $(TRAINING)/marks.json
-	$(OFFLINE) $(BIN)/python -m benchmarks.studies.planted_errors --data $(DATA) --weights info_clip \
+	$(OFFLINE) $(BIN)/python -m weights.measuring.planted_errors --data $(DATA) --weights info_clip \
 		--weights $(INFOMETIC) --photos $(PHOTOS) --output $(TRAINING)/planted.json
 	$(OFFLINE) $(BIN)/capscore benchmark --metric infometic --backbone $(INFOMETIC_BASE) --data flickr8k_human \
 		--config expert --data-dir $(DATA)/flickr8k --image-dir $(PHOTOS) --output $(TRAINING)/infometic-expert.json --force
@@ -208,9 +208,9 @@ measure-embedded-eye: $(VENV)/.installed ## measure how well it sees: DATA=folde
 			"PHOTOS=<folder with flickr8k, voc_animals, coco_val2014>" \
 			"[PACKAGES=<folder of packages>] [BACKBONE=<name or folder>]"; exit 2; }
 	@mkdir -p $(EYE_TEXTS)/packages
-	$(if $(PACKAGES),,-$(BIN)/python -m training.embedded.package_texts --out $(EYE_TEXTS) \
+	$(if $(PACKAGES),,-$(BIN)/python -m weights.making.package_texts --out $(EYE_TEXTS) \
 		--sources flickr8k-cn$(comma)flickr8k-cn-test$(comma)arabic-flickr8k --languages zh$(comma)ar)
-	$(OFFLINE) $(BIN)/python -m benchmarks.studies.embedded_eye --data $(DATA) --photos $(PHOTOS) \
+	$(OFFLINE) $(BIN)/python -m weights.measuring.embedded_eye --data $(DATA) --photos $(PHOTOS) \
 		--packages $(or $(PACKAGES),$(EYE_TEXTS)/packages) $(if $(BACKBONE),--backbone $(BACKBONE)) \
 		--output $(TRAINING)/eye.json --markdown $(TRAINING)/eye.md
 
@@ -220,12 +220,12 @@ train-embedded-rated: $(VENV)/.installed ## fine-tune on ratings, measure: DATA=
 	@test -n "$(DATA)" -a -n "$(PHOTOS)" || { \
 		echo "make train-embedded-rated DATA=<folder with flickr8k, composite, multi30k, vicr, … all sets that are measured on>" \
 			"PHOTOS=<folder with flickr8k, coco_val2014> [PACKAGES=<folder of packages>]"; exit 2; }
-	$(OFFLINE) $(BIN)/python -m training.embedded.rated_rows --data $(DATA) --photos $(PHOTOS) \
+	$(OFFLINE) $(BIN)/python -m weights.making.rated_rows --data $(DATA) --photos $(PHOTOS) \
 		$(if $(PACKAGES),--packages $(PACKAGES)) --out $(TRAINING)/rated-rows
 	$(OFFLINE) $(BIN)/python -m training.human_ratings --config training/configs/embedded_rated.yaml --base $(RATED_BASE) \
 		--data $(TRAINING)/rated-rows/captions.jsonl --ratings $(TRAINING)/rated-rows/crowdflower.jsonl \
 		--ratings $(TRAINING)/rated-rows/composite.jsonl --out $(TRAINING)/embedded-rated
-	$(OFFLINE) $(BIN)/python -m benchmarks.studies.rated_weights --data $(DATA) --photos $(PHOTOS) \
+	$(OFFLINE) $(BIN)/python -m weights.measuring.rated_weights --data $(DATA) --photos $(PHOTOS) \
 		$(if $(PACKAGES),--packages $(PACKAGES)) --base $(RATED_BASE) --rated $(TRAINING)/embedded-rated \
 		--markdown $(TRAINING)/rated.md --output $(TRAINING)/rated.json
 
@@ -236,12 +236,12 @@ measure-embedded: $(VENV)/.installed ## measure the PR-MCS weights: DATA=folder
 		echo "make measure-embedded DATA=<folder with flickr8k, multi30k, xflickrco, capeval1k, composite, polaris, thumb>" \
 			"[PHOTOS=<folder with flickr8k>] [DUTCH=<folder of test.0 to test.4>] [PR_MCS='<folders or names>']" \
 			"[TRAINED=<captions of the training>, with it XTD10=<folder of test_1kcaptions_en.txt and others>]"; exit 2; }
-	$(OFFLINE) $(BIN)/python -m benchmarks.studies.held_out --flickr8k $(DATA)/flickr8k --out $(TRAINING)/held_out
-	$(if $(DUTCH),$(OFFLINE) $(BIN)/python -m benchmarks.studies.held_out --dutch $(DUTCH) --multi30k $(DATA)/multi30k \
+	$(OFFLINE) $(BIN)/python -m weights.measuring.held_out --flickr8k $(DATA)/flickr8k --out $(TRAINING)/held_out
+	$(if $(DUTCH),$(OFFLINE) $(BIN)/python -m weights.measuring.held_out --dutch $(DUTCH) --multi30k $(DATA)/multi30k \
 		--out $(TRAINING)/held_out)
-	$(if $(XTD10),$(OFFLINE) $(BIN)/python -m benchmarks.studies.held_out --xtd10 $(XTD10) --trained $(TRAINED) \
+	$(if $(XTD10),$(OFFLINE) $(BIN)/python -m weights.measuring.held_out --xtd10 $(XTD10) --trained $(TRAINED) \
 		--out $(TRAINING)/held_out)
-	$(OFFLINE) $(BIN)/python -m benchmarks.studies.pr_mcs_alarms --data $(DATA) --held-out $(TRAINING)/held_out \
+	$(OFFLINE) $(BIN)/python -m weights.measuring.pr_mcs_alarms --data $(DATA) --held-out $(TRAINING)/held_out \
 		$(if $(PHOTOS),--photos $(PHOTOS)) $(if $(TRAINED),--trained $(TRAINED)) \
 		$(foreach name,$(PR_MCS),--backbone $(name)) --fallen $(TRAINING)/fallen.txt \
 		--markdown $(TRAINING)/pr_mcs.md --output $(TRAINING)/pr_mcs.json

@@ -11,67 +11,47 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .files.former_names import FORMER_NAMES, answer_to_former_names
 from .files.lazy import lazy_attributes
 
 __version__ = "0.6.0"
 
-answer_to_former_names(__name__)
-
 # name → the module that has it; imported when first asked for
 _LAZY = {
-    "AnnotationError": "benchmark.data.annotation_files",
-    "AnnotationFile": "benchmark.data.builder",
+    "AnnotationError": "benchmarks.data.annotation_files",
+    "AnnotationFile": "benchmarks.data.builder",
     "Backbone": "backbones.base",
     "BackboneUnavailable": "errors",
-    "BenchmarkConfig": "benchmark.data.builder",
-    "BenchmarkWarning": "benchmark.data.builder",
+    "BenchmarkConfig": "benchmarks.data.builder",
+    "BenchmarkWarning": "benchmarks.data.builder",
     "CacheWarning": "errors",
     "CapscoreError": "errors",
-    "CaptionBenchmark": "benchmark.data.builder",
-    "CaptionModule": "scorers.evaluate_module",
+    "CaptionBenchmark": "benchmarks.data.builder",
+    "CaptionModule": "metrics.evaluate_module",
     "CorpusWarning": "errors",
     "EmbeddingCache": "embedding.cache",
     "ImageError": "errors",
-    "ImageFolders": "benchmark.data.builder",
+    "ImageFolders": "benchmarks.data.builder",
     "InputError": "errors",
     "LanguageWarning": "errors",
-    "MissingAnnotations": "benchmark.data.annotation_files",
+    "MissingAnnotations": "benchmarks.data.annotation_files",
     "MissingExtraError": "errors",
-    "MissingImages": "benchmark.data.builder",
+    "MissingImages": "benchmarks.data.builder",
     "RecipeWarning": "errors",
     "RegionWarning": "errors",
     "ResultWriteError": "errors",
-    "Scorer": "scorers.base",
-    "Scores": "scorers.base",
+    "Scorer": "metrics.base",
+    "Scores": "metrics.base",
     "TruncationWarning": "errors",
     "benchmark_folder": "files.shipped",
     "benchmark_slugs": "files.shipped",
-    "compare_systems": "scorers.systems",
-    "load": "scorers",
+    "compare_systems": "metrics.systems",
+    "load": "metrics",
     "load_backbone": "backbones",
-    "load_benchmark": "benchmark.data.load",
+    "load_benchmark": "benchmarks.data.load",
     "load_image": "images.load",
     "module_folder": "files.shipped",
-    "score_stream": "scorers.stream",
+    "score_stream": "metrics.stream",
 }
-# rooms that answer as attributes once capscore is imported
-_ROOMS = (
-    "backbones",
-    "benchmark",
-    "embedding",
-    "errors",
-    "files",
-    "images",
-    "infometic",
-    "perturbations",
-    "ray",
-    "scorers",
-    "show",
-    "statistics",
-    "text",
-    "translation",
-)
 
 __all__ = [
     "AnnotationError",
@@ -114,8 +94,8 @@ __all__ = [
 if TYPE_CHECKING:
     from .backbones import load_backbone
     from .backbones.base import Backbone
-    from .benchmark.data.annotation_files import AnnotationError, MissingAnnotations
-    from .benchmark.data.builder import (
+    from .benchmarks.data.annotation_files import AnnotationError, MissingAnnotations
+    from .benchmarks.data.builder import (
         AnnotationFile,
         BenchmarkConfig,
         BenchmarkWarning,
@@ -123,7 +103,7 @@ if TYPE_CHECKING:
         ImageFolders,
         MissingImages,
     )
-    from .benchmark.data.load import load_benchmark
+    from .benchmarks.data.load import load_benchmark
     from .embedding.cache import EmbeddingCache
     from .errors import (
         BackboneUnavailable,
@@ -139,11 +119,10 @@ if TYPE_CHECKING:
     )
     from .files.shipped import benchmark_folder, benchmark_slugs, module_folder
     from .images.load import load_image
-    from .scorers import load
-    from .scorers.base import Scorer, Scores
-    from .scorers.evaluate_module import CaptionModule
-    from .scorers.stream import score_stream
-    from .scorers.systems import compare_systems
+    from .metrics import load
+    from .metrics.base import Scorer, Scores
+    from .metrics.evaluate_module import CaptionModule
+    from .metrics.stream import score_stream
+    from .metrics.systems import compare_systems
 
-
-__getattr__, __dir__ = lazy_attributes(__name__, _LAZY, modules=(*_ROOMS, *FORMER_NAMES))
+__getattr__, __dir__ = lazy_attributes(__name__, _LAZY)

@@ -22,8 +22,8 @@ import numpy as np
 
 import capscore
 from capscore.backbones.loading import default_backbone
-from capscore.benchmark.protocols.relative_drop import RobustnessDrop, robustness_drop
-from capscore.benchmark.robustness.stand_in import plain_backbone
+from capscore.benchmarks.protocols.relative_drop import RobustnessDrop, robustness_drop
+from capscore.benchmarks.robustness.stand_in import plain_backbone
 from capscore.infometic.weights import INFO_CLIP
 from capscore.perturbations.differences import word_changes
 from capscore.perturbations.published import KINDS, perturb

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from capscore.benchmark.result_file import ReportedNumber, read_results
+from capscore.benchmarks.result_file import ReportedNumber, read_results
 from capscore.files.whole_file import write_text
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -2,7 +2,7 @@
 
     python docs/scores.py
 
-In: `capscore/scorers/calibrations/embedded.json`, which `make calibrate` makes. Out: the page, with what
+In: `capscore/metrics/calibrations/embedded.json`, which `make calibrate` makes. Out: the page, with what
 stands between its markers `<!-- table: … -->` and `<!-- end -->` written anew.
 """
 

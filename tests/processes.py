@@ -35,8 +35,8 @@ PRELOADED = [
     "safetensors.torch",
     "transformers.models.auto",
     "capscore.cli.app",
-    "capscore.scorers.mcs",
-    "capscore.scorers.score_file",
+    "capscore.metrics.mcs",
+    "capscore.metrics.score_file",
     "training.engine.loop",
 ]
 # As it is before any test runs: evaluate and datasets add the folders of their copied modules.

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from huggingface_hub import DatasetCard, ModelCard, RepoCard, SpaceCard
 
-from capscore.benchmark.result_file import read_results
+from capscore.benchmarks.result_file import read_results
 
 ROOT = Path(__file__).resolve().parents[1]
 KINDS = {

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 import capscore
 from capscore.cli.app import app
 from capscore.errors import CapscoreError
-from capscore.scorers import METRICS
+from capscore.metrics import METRICS
 
 from . import processes
 from .datasets_scripts.conftest import official

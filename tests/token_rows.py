@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from capscore.scorers.formulas.ngrams import TokenRows
+from capscore.metrics.formulas.ngrams import TokenRows
 
 # What is there to get wrong: a word more often than in any reference, no common word, one token, no token at
 # all, a candidate equal to a reference, references of unlike length, one row twice.

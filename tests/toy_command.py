@@ -14,8 +14,8 @@ _PROGRAM = """
 import ctypes, os, signal, sys, time
 sys.path.insert(0, {root!r})
 from tests.toy import ColourBackbone
-import capscore.backbones.loading, capscore.scorers.score_file
-capscore.scorers.score_file.CHUNK_ROWS = {chunk_rows}
+import capscore.backbones.loading, capscore.metrics.score_file
+capscore.metrics.score_file.CHUNK_ROWS = {chunk_rows}
 class Toy(ColourBackbone):
     def encode_tokens(self, ids):
         time.sleep({seconds})

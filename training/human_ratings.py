@@ -26,7 +26,7 @@ from capscore import load_backbone
 from capscore.backbones import learned, tuned
 from capscore.backbones.base import Backbone
 from capscore.backbones.learned import LearnedBackbone
-from capscore.benchmark.protocols.results import counted
+from capscore.benchmarks.protocols.results import counted
 from capscore.errors import CapscoreError, InputError, Setting
 from training.data.batches import AlternatingBatches
 from training.data.caption_source import BENCHMARK, CaptionSource

@@ -20,7 +20,7 @@ import xxhash
 from capscore import load_backbone
 from capscore.backbones import tuned
 from capscore.backbones.base import Backbone
-from capscore.benchmark.protocols.results import counted
+from capscore.benchmarks.protocols.results import counted
 from capscore.embedding.cache import EmbeddingCache
 from capscore.embedding.embedder import Embedder
 from capscore.errors import CapscoreError

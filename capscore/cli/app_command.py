@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from ..errors import Setting
-from ..scorers.catalogue import METRICS
-from ..scorers.options import OPTIONS
+from ..metrics.catalogue import METRICS
+from ..metrics.options import OPTIONS
 from .models import complete_metrics
 from .request import flowing, option
 from .terminal import UsageError, as_usage, say

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from ..errors import CapscoreError, Setting
 from ..files.console import make_console
 from ..files.whole_file import write_text
-from ..scorers.options import OPTIONS, options_of, own_options
+from ..metrics.options import OPTIONS, options_of, own_options
 from .benchmark_backbones import (
     DEFAULT_METRIC,
     is_comparison,
@@ -51,11 +51,11 @@ from .terminal import FAILED, SKIPPED, UsageError, as_usage, check_result_file, 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ..benchmark import BenchmarkRun
-    from ..benchmark.backbones import BackboneTable, DataSet
-    from ..benchmark.tasks import TaskOptions
+    from ..benchmarks import BenchmarkRun
+    from ..benchmarks.backbones import BackboneTable, DataSet
+    from ..benchmarks.tasks import TaskOptions
     from ..embedding.embedder import Embedder
-    from ..scorers.base import Scorer
+    from ..metrics.base import Scorer
 
 _HELP = """Measure metrics on a benchmark, beside published figures.
 
@@ -153,7 +153,7 @@ class BenchmarkRequest:
 
     def task_options(self) -> TaskOptions:
         """How scores become numbers."""
-        from ..benchmark.tasks import TaskOptions
+        from ..benchmarks.tasks import TaskOptions
 
         with as_usage():
             return TaskOptions(self.raters, self.bootstrap, self.confidence, self.seed, self.missing)
@@ -261,7 +261,7 @@ def _run_suite(
     done: Callable[[BenchmarkRun], None],
     tell: Callable[[str], None],
 ) -> BenchmarkResult:
-    from ..benchmark import run_suite
+    from ..benchmarks import run_suite
 
     found = run_suite(
         str(request.suite),
@@ -285,8 +285,8 @@ def _run_each(
     done: Callable[[BenchmarkRun], None],
     tell: Callable[[str], None],
 ) -> BenchmarkResult:
-    from ..benchmark import run_benchmark
-    from ..benchmark.suite import reasons
+    from ..benchmarks import run_benchmark
+    from ..benchmarks.suite import reasons
 
     files = _score_files(request.scores or [], set(metrics))
     _check_heatmap(request, [*metrics, *files])
@@ -327,7 +327,7 @@ def _check_heatmap(request: BenchmarkRequest, names: Sequence[str]) -> None:
 def _run_backbones(
     request: BenchmarkRequest, targets: list[Target], options: TaskOptions, tell: Callable[[str], None]
 ) -> BenchmarkResult:
-    from ..benchmark.backbones import suite_data
+    from ..benchmarks.backbones import suite_data
 
     names = named_backbones(request.backbone)
     metrics = request.metric or ([] if request.scores else [DEFAULT_METRIC])
@@ -367,7 +367,7 @@ def _run_backbones(
 def _scorers(request: BenchmarkRequest) -> dict[str, Callable[[], Scorer]]:
     """Name in the table → function that makes the scorer; a metric comes once for each backbone."""
     from ..backbones.loading import default_backbone
-    from ..benchmark.run import COMPONENTS
+    from ..benchmarks.run import COMPONENTS
 
     with_backbone, plain = _makers(request, request.metric or [])
     embedder = embedders(request.options)
@@ -388,8 +388,8 @@ def _makers(
     request: BenchmarkRequest, metrics: Sequence[str]
 ) -> tuple[dict[str, Callable[..., Scorer]], dict[str, Callable[[], Scorer]]]:
     """Metric → function that makes its scorer: from an embedder, and of metrics without a backbone."""
-    from ..benchmark.run import COMPONENTS
-    from ..scorers import scorer_class
+    from ..benchmarks.run import COMPONENTS
+    from ..metrics import scorer_class
 
     slugs = {metric: COMPONENTS.get(metric, (metric, ""))[0] for metric in metrics}
     with as_usage():
@@ -430,7 +430,7 @@ def _score_files(given: list[str], taken: set[str]) -> dict[str, Path]:
 
 
 def _write_queries(request: BenchmarkRequest, path: Path, targets: list[Target]) -> BenchmarkResult:
-    from ..benchmark.run import benchmark_queries
+    from ..benchmarks.run import benchmark_queries
 
     if len(targets) != 1:
         raise UsageError("--write-queries takes one benchmark and configuration")
@@ -442,7 +442,7 @@ def _write_queries(request: BenchmarkRequest, path: Path, targets: list[Target])
 
 
 def _write(request: BenchmarkRequest, result: BenchmarkResult) -> None:
-    from ..benchmark.result_file import stamped
+    from ..benchmarks.result_file import stamped
 
     result.document = stamped(result.document)
     if request.output is not None:

@@ -11,10 +11,10 @@ from ..errors import Setting
 from .terminal import UsageError, as_usage, say
 
 if TYPE_CHECKING:
-    from ..benchmark.backbones import BackboneTable, DataSet
-    from ..benchmark.kept import KeptResults
+    from ..benchmarks.backbones import BackboneTable, DataSet
+    from ..benchmarks.kept import KeptResults
     from ..embedding.embedder import Embedder
-    from ..scorers.base import Scorer
+    from ..metrics.base import Scorer
 
 ALL_KNOWN = "all-known"
 DEFAULT_METRIC = "mcs"
@@ -56,7 +56,7 @@ def kept_results(folder: Path | None, options: Mapping[str, Any]) -> KeptResults
     Raises:
         UsageError: It is a file.
     """
-    from ..benchmark.kept import KeptResults
+    from ..benchmarks.kept import KeptResults
 
     if folder is None:
         return None
@@ -83,8 +83,8 @@ def run_comparison(
         embedder_options: Options of `capscore.load`.
         settings: Further arguments of `compare_backbones`.
     """
-    from ..benchmark.backbones import compare_backbones
-    from ..scorers.embedders import make_embedder
+    from ..benchmarks.backbones import compare_backbones
+    from ..metrics.embedders import make_embedder
 
     def scorers(name: str, embedder: Embedder) -> dict[str, Callable[[], Scorer]]:
         return {f"{metric}@{name}": functools.partial(make, embedder) for metric, make in makers.items()}

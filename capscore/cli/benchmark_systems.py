@@ -16,9 +16,9 @@ from .targets import system_files
 from .terminal import UsageError, as_usage, print_json, print_written, say
 
 if TYPE_CHECKING:
-    from ..benchmark.systems import PublishedAgreement, SystemsRun
-    from ..benchmark.tasks import TaskOptions
-    from ..scorers.base import Scorer
+    from ..benchmarks.systems import PublishedAgreement, SystemsRun
+    from ..benchmarks.tasks import TaskOptions
+    from ..metrics.base import Scorer
 
     Scorers = Callable[[list[str]], Mapping[str, Callable[[], Scorer]]]
 
@@ -119,7 +119,7 @@ def run_systems_of(request: SystemsRequest, scorers: Scorers) -> SystemsResult:
     Raises:
         UsageError, CapscoreError: An option or a file is wrong, or nothing could be measured.
     """
-    from ..benchmark.systems import published_agreement
+    from ..benchmarks.systems import published_agreement
 
     request.check_files()
     if not request.systems:
@@ -148,8 +148,8 @@ def show_systems(request: SystemsRequest, result: SystemsResult) -> None:
 
 
 def _measured(request: SystemsRequest, scorers: Scorers) -> SystemsRun:
-    from ..benchmark.systems import read_evaluations, run_systems
-    from ..benchmark.systems.side_by_side import published_evaluations
+    from ..benchmarks.systems import read_evaluations, run_systems
+    from ..benchmarks.systems.side_by_side import published_evaluations
 
     configs = None if "all" in (request.config or ()) else request.config
     with as_usage():
@@ -184,7 +184,7 @@ def _files(request: SystemsRequest) -> dict[str, Path]:
 
 def _wants_published(request: SystemsRequest) -> bool:
     """Whether the published ratings are meant, and not a file of that name."""
-    from ..benchmark.systems.side_by_side import PUBLISHED
+    from ..benchmarks.systems.side_by_side import PUBLISHED
 
     return request.side_by_side == PUBLISHED and not Path(PUBLISHED).exists()
 

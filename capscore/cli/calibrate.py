@@ -20,8 +20,8 @@ from .terminal import UsageError, check_result_file, print_json, print_written
 if TYPE_CHECKING:
     from ..files.columns import ColumnNames
     from ..files.row_source import RowSource
-    from ..scorers.base import Scorer
-    from ..scorers.calibrate import CaptionedPhotos
+    from ..metrics.base import Scorer
+    from ..metrics.calibrate import CaptionedPhotos
 
 _HELP = """Measure the scores of right captions, and of captions of other photos.
 
@@ -97,10 +97,10 @@ def run_calibrate(request: CalibrateRequest) -> dict[str, Any]:
     from datetime import datetime, timezone
 
     from ..backbones.loading import default_backbone
-    from ..scorers import scorer_class
-    from ..scorers.calibrate import calibrate, document
-    from ..scorers.options import options_of
-    from ..scorers.score_file import load_scorers
+    from ..metrics import scorer_class
+    from ..metrics.calibrate import calibrate, document
+    from ..metrics.options import options_of
+    from ..metrics.score_file import load_scorers
 
     rows = _rows(request, any(scorer_class(metric).needs_references for metric, _ in request.metrics))
     embedder = embedders(request.options, progress=False)
@@ -156,7 +156,7 @@ def _rows(request: CalibrateRequest, with_references: bool) -> CaptionedPhotos:
     from ..files.read import open_rows
     from ..files.row_source import CHUNK_ROWS
     from ..images.load import content_key
-    from ..scorers.calibrate import CaptionedPhotos
+    from ..metrics.calibrate import CaptionedPhotos
     from ..text.languages import language_code
 
     source = open_rows(request.input, split=request.split)

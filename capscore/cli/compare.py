@@ -26,7 +26,7 @@ from .terminal import (
 )
 
 if TYPE_CHECKING:
-    from ..scorers.scored_files import SystemRows
+    from ..metrics.scored_files import SystemRows
     from ..show.systems_table import ComparedMetric
 
 _HELP = """Compare captioning systems: does one score higher than another, on the same photos?
@@ -116,7 +116,7 @@ def run_compare(request: CompareRequest) -> CompareResult:
     Raises:
         UsageError, InputError: An option is wrong, or the files cannot be compared.
     """
-    from ..scorers.scored_files import read_systems
+    from ..metrics.scored_files import read_systems
     from ..show.systems_table import ComparedMetric, to_markdown
     from ..statistics.bootstrap import check_sampling
     from ..statistics.system_means import compare_means_by_language

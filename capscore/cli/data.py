@@ -28,8 +28,8 @@ from .terminal import (
 )
 
 if TYPE_CHECKING:
-    from ..benchmark.caption_statistics import CaptionTable
-    from ..benchmark.data.check import CheckedBenchmark
+    from ..benchmarks.caption_statistics import CaptionTable
+    from ..benchmarks.data.check import CheckedBenchmark
 
 data_app = typer.Typer(help="List, check, count and export benchmarks.", cls=PlainGroup, no_args_is_help=True)
 
@@ -59,7 +59,7 @@ Exit codes: 0 done; 1 a file is missing, damaged or cannot be written; 2 wrong u
 @contextmanager
 def _usage(benchmark: str) -> Iterator[None]:
     """Make it an error of usage if a benchmark, configuration or folder does not exist."""
-    from ..benchmark.data.load import builder_class
+    from ..benchmarks.data.load import builder_class
 
     with as_usage():
         builder_class(benchmark)
@@ -76,7 +76,7 @@ class DataListRequest:
 
 def run_list(request: DataListRequest) -> list[dict[str, Any]]:
     """Descriptions of the benchmarks, ready for JSON."""
-    from ..benchmark.data.load import builder_class
+    from ..benchmarks.data.load import builder_class
     from ..files.shipped import benchmark_slugs
 
     entries = []
@@ -121,7 +121,7 @@ class DataCheckRequest:
 
 def run_check(request: DataCheckRequest) -> Sequence[CheckedBenchmark]:
     """Check the files, and write the names of missing photos if a path is given."""
-    from ..benchmark.data.check import check_benchmark
+    from ..benchmarks.data.check import check_benchmark
     from ..files.whole_file import write_text
 
     with _usage(request.benchmark):
@@ -143,7 +143,7 @@ def show_check(request: DataCheckRequest, checked: Sequence[CheckedBenchmark]) -
     """Print the findings, or all of them as JSON."""
     from rich.text import Text
 
-    from ..benchmark.data.check import NOTE, OK
+    from ..benchmarks.data.check import NOTE, OK
 
     if request.as_json:
         print_json([part.to_dict() for part in checked])
@@ -183,7 +183,7 @@ class DataStatisticsRequest:
 
 def run_statistics(request: DataStatisticsRequest) -> CaptionTable:
     """Count the captions, and write the results."""
-    from ..benchmark.caption_statistics import caption_statistics
+    from ..benchmarks.caption_statistics import caption_statistics
     from ..files.whole_file import write_text
     from ..show.caption_table import to_markdown
 
@@ -232,7 +232,7 @@ def run_export(request: DataExportRequest) -> Path:
     """Write the folder; returns its path."""
     from datasets import disable_progress_bars
 
-    from ..benchmark.data.export import export_benchmark
+    from ..benchmarks.data.export import export_benchmark
 
     if request.quiet or not sys.stderr.isatty():
         disable_progress_bars()

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from ..scorers.base import Scorer, Scores
+    from ..metrics.base import Scorer, Scores
     from ..show.explained import ExplainedCaption, ShownRegion
 
 SUFFIXES = (".html", ".htm", ".png", ".json")
@@ -183,7 +183,7 @@ def run_explain(request: ExplainRequest) -> ExplainResult:
 
 def load_scorer(options: Mapping[str, Any]) -> Scorer:
     """The scorer that explains."""
-    from ..scorers import load
+    from ..metrics import load
 
     return load("infometic", **options)
 

@@ -13,7 +13,7 @@ from .request import argument, flowing, option
 from .terminal import UsageError, bad_input_as_usage, check_result_file, make_table, print_written
 
 if TYPE_CHECKING:
-    from ..benchmark.result_file import ReportedNumber
+    from ..benchmarks.result_file import ReportedNumber
 
 _HELP = """Draw a table of many results, which can be sorted and filtered.
 
@@ -57,7 +57,7 @@ class LeaderboardRequest:
 
 def run_leaderboard(request: LeaderboardRequest) -> list[ReportedNumber]:
     """Read the files, and write what is asked for."""
-    from ..benchmark.result_file import read_results
+    from ..benchmarks.result_file import read_results
     from ..show.leaderboard import write_leaderboard, write_space
 
     with bad_input_as_usage():

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..scorers.catalogue import METRICS, PRESETS
+from ..metrics.catalogue import METRICS, PRESETS
 from .terminal import as_usage
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def complete_presets() -> list[str]:
 
 def check_metrics(metrics: Sequence[str]) -> None:
     """Raise UsageError if a metric does not exist."""
-    from ..scorers import scorer_class
+    from ..metrics import scorer_class
 
     with as_usage():
         for metric in metrics:
@@ -60,7 +60,7 @@ def check_metrics(metrics: Sequence[str]) -> None:
 
 def check_calibration(path: Path) -> None:
     """Raise UsageError if a file is not one that `capscore calibrate` wrote."""
-    from ..scorers.calibration import read_calibrations
+    from ..metrics.calibration import read_calibrations
 
     with as_usage():
         read_calibrations(path)
@@ -76,7 +76,7 @@ def embedders(options: Mapping[str, Any], *, progress: bool | None = None) -> Ca
 
     @functools.cache
     def embedder(name: str) -> Embedder:
-        from ..scorers.embedders import make_embedder
+        from ..metrics.embedders import make_embedder
 
         return make_embedder(name, options, progress=progress)
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ..scorers.options import OPTIONS
+from ..metrics.options import OPTIONS
 from .models import complete_metrics, split_metrics
 from .request import option
 

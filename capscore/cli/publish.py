@@ -218,7 +218,7 @@ def run_publish_dataset(request: PublishDatasetRequest) -> PublishedPlan:
     """Write the Parquet files, and publish them unless it is a dry run."""
     from datasets import disable_progress_bars
 
-    from ..benchmark.data.load import builder_class
+    from ..benchmarks.data.load import builder_class
     from ..hub.benchmarks import plan_benchmark
     from ..hub.plan import DATASET
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, TypeVar, get_args, get_type_hints
 import typer
 
 from ..errors import Setting
-from ..scorers.options import OPTIONS, Option, options_of
+from ..metrics.options import OPTIONS, Option, options_of
 from .terminal import DEBUG, UsageError, as_usage, check_only_one, command
 
 Request = TypeVar("Request")
@@ -141,7 +141,7 @@ def check_metric_options(metrics: list[str], given: Mapping[str, Any]) -> None:
         UsageError: An option belongs to other metrics.
         InputError: A value is not allowed.
     """
-    from ..scorers import scorer_class
+    from ..metrics import scorer_class
 
     for name, value in given.items():
         if not any(name in options_of(metric) for metric in metrics):

@@ -40,12 +40,12 @@ from .targets import Target, benchmark_targets, check_beside, targets_in_languag
 from .terminal import SKIPPED, UsageError, as_usage, check_result_file, print_json, print_written, say
 
 if TYPE_CHECKING:
-    from ..benchmark import BenchmarkRun
-    from ..benchmark.robustness import CaptionSet, RobustnessOptions, RobustnessRun
-    from ..benchmark.robustness.alarms import AlarmsRun
-    from ..benchmark.robustness.degrees import DegreesRun
+    from ..benchmarks import BenchmarkRun
+    from ..benchmarks.robustness import CaptionSet, RobustnessOptions, RobustnessRun
+    from ..benchmarks.robustness.alarms import AlarmsRun
+    from ..benchmarks.robustness.degrees import DegreesRun
     from ..embedding.embedder import Embedder
-    from ..scorers.backbone_scorer import BackboneScorer
+    from ..metrics.backbone_scorer import BackboneScorer
 
 _HELP = """Measure how far the score of a true caption falls once the caption is perturbed.
 
@@ -229,8 +229,8 @@ def run_robustness_command(request: RobustnessRequest) -> RobustnessResult:
     Raises:
         UsageError, CapscoreError: An option is wrong, or captions, photos or weights are missing.
     """
-    from ..benchmark.robustness import run_robustness
-    from ..benchmark.robustness.table import averages_dict, groups
+    from ..benchmarks.robustness import run_robustness
+    from ..benchmarks.robustness.table import averages_dict, groups
 
     plan = _plan(request)
     request.check_files()
@@ -244,7 +244,7 @@ def run_robustness_command(request: RobustnessRequest) -> RobustnessResult:
     scorers = {label: _scorer(slug, embedder(spec)) for label, (slug, spec) in plan.towers.items()}
     plain = None
     if request.stand_in:
-        from ..benchmark.robustness.stand_in import plain_backbone
+        from ..benchmarks.robustness.stand_in import plain_backbone
 
         plain = {label: embedder(plain_backbone(spec)) for label, (_, spec) in plan.towers.items()}
     runs, alarms, curves = [], [], []
@@ -273,7 +273,7 @@ def run_robustness_command(request: RobustnessRequest) -> RobustnessResult:
 
 
 def _plan(request: RobustnessRequest) -> _Plan:
-    from ..benchmark.robustness import RobustnessOptions
+    from ..benchmarks.robustness import RobustnessOptions
     from ..perturbations.published import KINDS
 
     with as_usage():
@@ -319,8 +319,8 @@ def _codes(languages: str | None) -> list[str] | None:
 def _towers(metrics: Sequence[str], backbones: Sequence[str | None]) -> dict[str, tuple[str, str]]:
     """Name in the table → metric and backbone; a metric that names no backbone comes once for each."""
     from ..backbones.loading import default_backbone
-    from ..benchmark.robustness.run import check_metrics
-    from ..scorers import scorer_class
+    from ..benchmarks.robustness.run import check_metrics
+    from ..metrics import scorer_class
 
     towers: dict[str, tuple[str, str]] = {}
     for metric in dict.fromkeys(metrics):
@@ -335,8 +335,8 @@ def _towers(metrics: Sequence[str], backbones: Sequence[str | None]) -> dict[str
 
 def _against(given: str | None, towers: Mapping[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
     """Name in the table → the plain metric and its backbone."""
-    from ..benchmark.robustness.run import check_metrics
-    from ..scorers import scorer_class
+    from ..benchmarks.robustness.run import check_metrics
+    from ..metrics import scorer_class
 
     slug, _, spec = (given or "mcs").partition("@")
     check_metrics({slug: scorer_class(slug)})
@@ -350,8 +350,8 @@ def _count_alarms(
     plain: Mapping[str, Embedder] | None,
     embedder: Callable[[str], Embedder],
 ) -> AlarmsRun:
-    from ..benchmark.robustness.alarms import run_alarms
-    from ..benchmark.robustness.stand_in import plain_backbone
+    from ..benchmarks.robustness.alarms import run_alarms
+    from ..benchmarks.robustness.stand_in import plain_backbone
 
     metrics = {}
     for label, scorer in scorers.items():
@@ -367,21 +367,21 @@ def _follow_degrees(
     scorers: Mapping[str, BackboneScorer],
     plain: Mapping[str, Embedder] | None,
 ) -> DegreesRun:
-    from ..benchmark.robustness.degrees import run_degrees
+    from ..benchmarks.robustness.degrees import run_degrees
 
     options = plan.options
     return run_degrees(one, scorers, plain_embedders=plain, kinds=options.paper_kinds, seed=options.seed)
 
 
 def _scorer(slug: str, embedder: Embedder) -> BackboneScorer:
-    from ..scorers import scorer_class
+    from ..metrics import scorer_class
 
     return cast("type[BackboneScorer]", scorer_class(slug))(embedder)
 
 
 def _ratings(given: str) -> Target:
     """The parts of BENCHMARK[/CONFIG]=FOLDER."""
-    from ..benchmark.data.load import config_name
+    from ..benchmarks.data.load import config_name
 
     name, sign, folder = given.partition("=")
     slug, _, config = name.partition("/")
@@ -393,7 +393,7 @@ def _ratings(given: str) -> Target:
 
 
 def _caption_sets(request: RobustnessRequest, plan: _Plan, tell: Callable[[str], None]) -> list[CaptionSet]:
-    from ..benchmark.robustness import file_captions
+    from ..benchmarks.robustness import file_captions
 
     sets: list[CaptionSet] = []
     if request.captions is not None:
@@ -418,7 +418,7 @@ def _caption_sets(request: RobustnessRequest, plan: _Plan, tell: Callable[[str],
 def _of_benchmark(
     request: RobustnessRequest, target: Target, languages: Sequence[str] | None
 ) -> list[CaptionSet]:
-    from ..benchmark.robustness import benchmark_captions
+    from ..benchmarks.robustness import benchmark_captions
 
     sets = benchmark_captions(
         target.slug,
@@ -448,12 +448,12 @@ def _agree(
     tell: Callable[[str], None],
 ) -> BenchmarkRun:
     """Agreement with the ratings of a benchmark, by its photos or by references that stand for them."""
-    from ..benchmark import run_benchmark
-    from ..benchmark.tasks import TaskOptions
+    from ..benchmarks import run_benchmark
+    from ..benchmarks.tasks import TaskOptions
 
     sampling = TaskOptions(bootstrap=options.bootstrap, confidence=options.confidence, seed=options.seed)
     if plain is not None:
-        from ..benchmark.robustness.agreement import stand_in_agreement
+        from ..benchmarks.robustness.agreement import stand_in_agreement
 
         tell(f"{target.slug}: agreement")
         return stand_in_agreement(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from .. import __version__
 from ..errors import Setting
 from ..files.progress import progress_bar
-from ..scorers.options import options_of
+from ..metrics.options import options_of
 from .models import embedders, spoken_language
 from .score_input import ScoreInput, open_input
 from .score_request import ScoreRequest
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from ..embedding.embedder import Embedder
     from ..files.interrupts import Signals
     from ..files.write import Writer
-    from ..scorers.base import Scorer, Scores
-    from ..scorers.calibration import Standing
-    from ..scorers.running_totals import Totals
-    from ..scorers.score_file import ScoringRun
-    from ..scorers.shards import FinishedShards
+    from ..metrics.base import Scorer, Scores
+    from ..metrics.calibration import Standing
+    from ..metrics.running_totals import Totals
+    from ..metrics.score_file import ScoringRun
+    from ..metrics.shards import FinishedShards
 
 KEPT_ROWS = 1_000_000  # of more, means and counts alone are in memory, where nothing needs each row
 
@@ -73,7 +73,7 @@ def run_score(request: ScoreRequest) -> ScoreResult | None:
     from ..files.interrupts import Signals
     from ..files.row_source import check_names_are_free
     from ..files.write import check_output
-    from ..scorers.score_file import check_rows_first, result_columns
+    from ..metrics.score_file import check_rows_first, result_columns
     from .score_shared import measure_shards, request_of_process, shared_work
 
     request = request_of_process(request)
@@ -109,7 +109,7 @@ def run_score(request: ScoreRequest) -> ScoreResult | None:
 
 def _make_run(request: ScoreRequest, given: ScoreInput) -> ScoringRun:
     from ..files.row_source import CHUNK_ROWS
-    from ..scorers.score_file import ScoringRun
+    from ..metrics.score_file import ScoringRun
 
     in_chunks = given.source.n_rows > CHUNK_ROWS
     return ScoringRun(
@@ -142,7 +142,7 @@ def _write_scores(
     from ..files.interrupts import before_the_end
     from ..files.row_source import CHUNK_ROWS
     from ..files.write import open_writer
-    from ..scorers.score_file import column_types
+    from ..metrics.score_file import column_types
 
     source, kinds = run.source, column_types(columns)
     writer = None
@@ -162,7 +162,7 @@ def _write_scores(
 
 def _load_scorers(request: ScoreRequest, metrics: Sequence[str], *, progress: bool | None) -> list[Scorer]:
     from ..backbones.loading import default_backbone
-    from ..scorers.score_file import load_scorers
+    from ..metrics.score_file import load_scorers
     from .score_shared import with_own_device
 
     backbones = [
@@ -187,8 +187,8 @@ def _load_scorers(request: ScoreRequest, metrics: Sequence[str], *, progress: bo
 
 
 def _finished(run: ScoringRun, request: ScoreRequest, writer: Writer | None, signals: Signals) -> ScoreResult:
-    from ..scorers.base import Scores
-    from ..scorers.calibration import standings
+    from ..metrics.base import Scores
+    from ..metrics.calibration import standings
 
     scores = run.results()
     kept = {name: part for name, part in scores.items() if isinstance(part, Scores)}
@@ -224,7 +224,7 @@ def _tell_what_is_left(
 
 def _left_when_interrupted(run: ScoringRun, writer: Writer | None) -> str:
     """Close an unfinished result; returns what to say."""
-    from ..scorers.backbone_scorer import BackboneScorer
+    from ..metrics.backbone_scorer import BackboneScorer
 
     kept = None if writer is None else writer.stop()
     embedders = [one.embedder for one in run.scorers if isinstance(one, BackboneScorer)]
@@ -296,7 +296,7 @@ def show_score(request: ScoreRequest, result: ScoreResult | None) -> int | None:
 
 def _with_rows(result: ScoreResult) -> dict[str, Any]:
     """The summary with lists per metric: scores, and details that are columns; null for a row without."""
-    from ..scorers import scorer_class
+    from ..metrics import scorer_class
 
     metrics = {}
     for name, part in result.scoring.scores().items():

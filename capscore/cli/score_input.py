@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import InputError, Setting
-from ..scorers.catalogue import IMAGES, METRICS, PRESETS, REFERENCES
+from ..metrics.catalogue import IMAGES, METRICS, PRESETS, REFERENCES
 from .terminal import UsageError, as_usage
 
 if TYPE_CHECKING:

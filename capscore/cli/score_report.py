@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ..scorers.base import Scores
-    from ..scorers.calibration import Standing
-    from ..scorers.score_file import ScoringRun
-    from ..scorers.scored_files import SystemRows
+    from ..metrics.base import Scores
+    from ..metrics.calibration import Standing
+    from ..metrics.score_file import ScoringRun
+    from ..metrics.scored_files import SystemRows
     from ..show.score_report import ReportedRow
     from ..show.systems_table import ComparedMetric
 

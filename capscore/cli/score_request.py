@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from ..errors import Setting
-from ..scorers.catalogue import KINDS, PRESETS
+from ..metrics.catalogue import KINDS, PRESETS
 from .models import check_calibration, check_metrics, complete_presets, split_metrics, spoken_language
 from .options import OF_SCORE, AsJson, Force, Language, OnError, Quiet, Split, column_option, metric_option
 from .request import argument, check_metric_options, flowing, metric_options, option

@@ -12,13 +12,13 @@ from ..errors import Setting
 from ..files.launch import this_process
 from ..files.progress import progress_bar
 from ..files.streams import STANDARD_INPUT
-from ..scorers.options import options_of
+from ..metrics.options import options_of
 from .score_request import ScoreRequest
 from .terminal import UsageError, say
 
 if TYPE_CHECKING:
-    from ..scorers.score_file import ScoringRun
-    from ..scorers.shards import FinishedShards, SharedWork
+    from ..metrics.score_file import ScoringRun
+    from ..metrics.shards import FinishedShards, SharedWork
 
 # options that move no number
 _NEUTRAL = ("cache", "batch_size", "device", "progress", "allow_urls", "allow_private_urls")
@@ -51,7 +51,7 @@ def shared_work(request: ScoreRequest, target: Path | None) -> SharedWork | None
     launch = this_process()
     if target is None or (launch.world == 1 and request.shard_rows is None):
         return None
-    from ..scorers.shards import SharedWork
+    from ..metrics.shards import SharedWork
 
     return SharedWork(target, launch)
 
@@ -63,8 +63,8 @@ def measure_shards(work: SharedWork, run: ScoringRun, request: ScoreRequest) -> 
         InputError: A row cannot be scored, or the folder holds shards of other work.
         ResultWriteError: A shard cannot be written.
     """
-    from ..scorers.score_file import check_rows_first
-    from ..scorers.shards import FinishedShards
+    from ..metrics.score_file import check_rows_first
+    from ..metrics.shards import FinishedShards
 
     source, launch = run.source, work.launch
     shards = work.plan(_about(run, request), source.n_rows, request.shard_rows, force=request.force)
@@ -95,7 +95,7 @@ def _about(run: ScoringRun, request: ScoreRequest) -> dict[str, Any]:
     """What the measured numbers depend on, ready for JSON."""
     from .. import __version__
     from ..files.read import parquet_parts
-    from ..scorers.backbone_scorer import BackboneScorer
+    from ..metrics.backbone_scorer import BackboneScorer
 
     source = run.source
     files = parquet_parts(source.path) if source.path.is_dir() else []

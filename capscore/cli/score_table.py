@@ -14,10 +14,10 @@ from .terminal import make_table, print_line
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ..scorers.base import Scores
-    from ..scorers.calibration import Standing
-    from ..scorers.running_totals import Totals
-    from ..scorers.score_file import ScoringRun
+    from ..metrics.base import Scores
+    from ..metrics.calibration import Standing
+    from ..metrics.running_totals import Totals
+    from ..metrics.score_file import ScoringRun
 
 MOST_ROWS = 10  # of which each is shown
 _MOST_WIDTH = 36  # of columns of scores beside photo and caption, in 80 columns
@@ -44,7 +44,7 @@ def print_scores(
         calibration: File of calibrations behind the standings; None for those that ship.
         per_row: Whether rows are printed; None prints them if they are few.
     """
-    from ..scorers.base import Scores
+    from ..metrics.base import Scores
 
     console = make_console()
     if per_row or (per_row is None and run.source.n_rows <= MOST_ROWS):
@@ -140,7 +140,7 @@ def _number(value: float) -> str:
 
 
 def _what_was_scored(run: ScoringRun) -> str:
-    from ..scorers.backbone_scorer import BackboneScorer
+    from ..metrics.backbone_scorer import BackboneScorer
 
     n_rows = run.source.n_rows
     n_scored = n_rows - len(run.failures) - run.n_left_out

@@ -32,8 +32,8 @@ def benchmark_targets(
     Raises:
         UsageError: A benchmark, configuration or folder does not exist.
     """
-    from ..benchmark.data.load import builder_class, config_name
-    from ..benchmark.suite import benchmark_home
+    from ..benchmarks.data.load import builder_class, config_name
+    from ..benchmarks.suite import benchmark_home
 
     targets = []
     with as_usage():
@@ -63,7 +63,7 @@ def targets_in_languages(
     Raises:
         UsageError: A benchmark has no captions in a language.
     """
-    from ..benchmark.data.load import builder_class
+    from ..benchmarks.data.load import builder_class
 
     homes = {target.slug: target.folder for target in benchmark_targets(data, ["all"], data_dir)}
     targets = []
@@ -102,7 +102,7 @@ def system_files(entries: Sequence[str]) -> dict[str, Path]:
 
 def check_beside(slug: str | None) -> None:
     """Raise UsageError if there are no published figures of perturbations for a benchmark."""
-    from ..benchmark.published import figures
+    from ..benchmarks.published import figures
 
     known = sorted({each.benchmark for each in figures() if each.statistic.startswith("drop_")})
     if slug is not None and slug not in known:

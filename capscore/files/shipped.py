@@ -50,12 +50,12 @@ def benchmark_slugs() -> list[str]:
 
 
 def calibration_files() -> list[Path]:
-    """Files of calibrations that ship with the library; see `capscore.scorers.calibration`.
+    """Files of calibrations that ship with the library; see `capscore.metrics.calibration`.
 
     >>> [path.name for path in calibration_files()]
     ['embedded.json']
     """
-    return sorted((_PACKAGE / "scorers" / "calibrations").glob("*.json"))
+    return sorted((_PACKAGE / "metrics" / "calibrations").glob("*.json"))
 
 
 def _home(room: str) -> Path:

@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ..benchmark.data.export import export_benchmark
-from ..benchmark.data.load import builder_class
+from ..benchmarks.data.export import export_benchmark
+from ..benchmarks.data.load import builder_class
 from ..files.shipped import benchmark_folder
 from .plan import BENCHMARK, CARD, DATASET, Plan, PublishedFile, check_size, made, read_card
 

@@ -130,7 +130,7 @@ class InfoMetICConfig:
         """The same configuration with every switch as in the authors' public code.
 
         Sizes (`dim`, `heads`, numbers of layers, `max_tokens`) stay; parts that the public code lacks are
-        left out. `capscore.scorers.infometic.InfoMetIC` follows all of them, so that its scores are those of
+        left out. `capscore.metrics.infometic.InfoMetIC` follows all of them, so that its scores are those of
         the public code for the same features and boxes.
 
         >>> released = InfoMetICConfig().released()

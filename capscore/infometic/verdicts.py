@@ -1,6 +1,6 @@
 """Logits of the judge → calibrated probabilities, thresholds for a rate of false alarms, and verdicts.
 
-The thresholds come from captions of photos that no training saw (`training.embedded.judge`). Each language
+The thresholds come from captions of photos that no training saw (`weights.making.judge`). Each language
 with enough such captions has its own; the others share those of all languages.
 """
 

@@ -78,7 +78,7 @@ def load_marks(
 
     Args:
         marks: "learned" for the judge for this backbone in capscore-weights, "published" for marks by the
-            scores of the words; a folder of `training.embedded.judge`, or its Hub id; a judge; None for
+            scores of the words; a folder of `weights.making.judge`, or its Hub id; a judge; None for
             "learned" where there is a judge for this backbone, otherwise "published".
         backbone: Backbone of the embeddings.
 

@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import MissingExtraError
-from ..scorers import load
+from ..metrics import load
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from ..scorers.options import MetricOptions
+    from ..metrics.options import MetricOptions
 
 Row = tuple[str, Any, Sequence[str]]
 

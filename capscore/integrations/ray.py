@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import MissingExtraError
-from ..scorers.batches import BatchScorer, load_together
-from ..scorers.score_file import column_types
+from ..metrics.batches import BatchScorer, load_together
+from ..metrics.score_file import column_types
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from ..scorers.options import MetricOptions
+    from ..metrics.options import MetricOptions
 
 
 class Score:

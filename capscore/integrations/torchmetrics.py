@@ -9,7 +9,7 @@ import torch
 import xxhash
 
 from ..errors import CapscoreError, InputError, MissingExtraError
-from ..scorers import load
+from ..metrics import load
 
 try:
     from torchmetrics import Metric
@@ -20,7 +20,7 @@ except ImportError:
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from ..scorers.options import MetricOptions
+    from ..metrics.options import MetricOptions
 
 
 class CaptionMetric(Metric):

@@ -12,13 +12,13 @@ from transformers import TrainerCallback
 
 from ..errors import InputError
 from ..files.whole_file import write_text
-from ..scorers import load
+from ..metrics import load
 
 if TYPE_CHECKING:
     from transformers import Trainer, TrainerControl, TrainerState, TrainingArguments
     from typing_extensions import Unpack
 
-    from ..scorers.options import MetricOptions
+    from ..metrics.options import MetricOptions
 
 
 class CaptionCallback(TrainerCallback):

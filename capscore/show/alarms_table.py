@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..benchmark.robustness.alarms import AlarmsRun, MetricAlarms
-from ..benchmark.robustness.degrees import Curve, DegreesRun
-from ..benchmark.robustness.table import percent
+from ..benchmarks.robustness.alarms import AlarmsRun, MetricAlarms
+from ..benchmarks.robustness.degrees import Curve, DegreesRun
+from ..benchmarks.robustness.table import percent
 from .benchmark_table import printable
 from .robustness_table import SHORT, markdown_table, print_table
 

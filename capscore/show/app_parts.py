@@ -17,7 +17,7 @@ from .app_inputs import MOST_CHARACTERS, MOST_UPLOAD_BYTES, given_text
 from .markup import render
 
 if TYPE_CHECKING:
-    from ..scorers.base import Scorer
+    from ..metrics.base import Scorer
 
 TITLES = {
     "mcs": "MCS",

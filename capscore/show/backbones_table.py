@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..benchmark.backbones import BackboneFacts, BackboneTable, TableRow
-from ..benchmark.tasks import Statistic
+from ..benchmarks.backbones import BackboneFacts, BackboneTable, TableRow
+from ..benchmarks.tasks import Statistic
 from .benchmark_table import confidence_text, printable, statistic_name
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..benchmark.run import BenchmarkRun
+from ..benchmarks.run import BenchmarkRun
 from ..errors import CapscoreError, MissingExtraError
 from ..files.whole_file import whole_file
 from .benchmark_table import confidence_text, metric_name, statistic_name

@@ -9,14 +9,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..benchmark.run import BenchmarkRun, MetricResult
-from ..benchmark.tasks import Statistic
+from ..benchmarks.run import BenchmarkRun, MetricResult
+from ..benchmarks.tasks import Statistic
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from ..benchmark.published import Published
+    from ..benchmarks.published import Published
 
 _IN_ASCII: dict[str, str | int | None] = {"τ": "tau", "ρ": "rho", "Δ": "diff", "−": "-", "·": "-"}
 NAMES = {"tau_b": "τ_b", "tau_c": "τ_c", "spearman": "ρ", "pearson": "r"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ..scorers.signature import parse_signature
+from ..metrics.signature import parse_signature
 
 if TYPE_CHECKING:
     from rich.console import Console

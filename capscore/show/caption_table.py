@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ..benchmark.caption_statistics import COUNTED, MEANS, CaptionTable, ConfigStatistics
-from ..benchmark.protocols.results import counted, notes_by_config
+from ..benchmarks.caption_statistics import COUNTED, MEANS, CaptionTable, ConfigStatistics
+from ..benchmarks.protocols.results import counted, notes_by_config
 from .benchmark_table import printable
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _UNSPACED = ("ja", "th", "zh")
 def cells(one: ConfigStatistics) -> tuple[str, ...]:
     """A line of the table.
 
-    >>> from capscore.benchmark.caption_statistics import count_captions
+    >>> from capscore.benchmarks.caption_statistics import count_captions
     >>> cells(ConfigStatistics("de", "test", "de", count_captions([["Ein Hund"], ["Zwei", "Drei"]])))
     ('de', '3', '1', '1', '0', '1.3', '5.3')
     """

@@ -10,7 +10,7 @@ from importlib.resources import files
 from .. import __version__
 from ..backbones.registry import Known, find
 from ..errors import InputError
-from ..scorers.signature import parse_signature
+from ..metrics.signature import parse_signature
 
 # metric, as signatures begin → keys of its papers
 METRICS = {
@@ -109,7 +109,7 @@ def cite(signature: str, benchmarks: Sequence[str] = ()) -> tuple[list[str], lis
         if not keys:
             notes.append(f"no citation is known for the backbone {backbone}: see its own card")
     for slug in benchmarks:
-        from ..benchmark.data.load import builder_class
+        from ..benchmarks.data.load import builder_class
 
         own = builder_class(slug).CITATION.strip()
         if own:

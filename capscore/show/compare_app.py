@@ -63,7 +63,7 @@ def compared(files: list[str]) -> str:
         CapscoreError: there are fewer than two systems, two have one name, or they cannot be compared.
     """
     from ..files.write import summary_path
-    from ..scorers.scored_files import read_systems
+    from ..metrics.scored_files import read_systems
     from ..statistics.system_means import compare_means_by_language
 
     scored = [Path(file) for file in files if not file.endswith(_SUMMARY)]

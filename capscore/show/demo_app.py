@@ -11,7 +11,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from ..errors import CapscoreError, MissingExtraError
-from ..scorers import load, scorer_class
+from ..metrics import load, scorer_class
 from .app_inputs import example_photo, given_captions, given_photo, given_text, lines_in
 from .app_parts import (
     ABOUT,
@@ -41,8 +41,8 @@ __all__ = ["build_app", "launch"]
 if TYPE_CHECKING:
     import gradio
 
-    from ..scorers.backbone_scorer import BackboneScorer
-    from ..scorers.base import Scores
+    from ..metrics.backbone_scorer import BackboneScorer
+    from ..metrics.base import Scores
 
 COUNTING = (
     "The rarity of words is counted among all references in the box, so a caption's score depends on the "
@@ -220,7 +220,7 @@ def _shared_words(caption: str, references: list[str], code: str | None) -> list
     >>> _shared_words("a brown dog runs", ["a dog runs"], "en")
     ['“a”', '“dog runs”']
     """
-    from ..scorers.formulas.ngrams import ORDERS
+    from ..metrics.formulas.ngrams import ORDERS
     from ..text.segmentation import tokenize
 
     words, *others = tokenize([caption, *references], code)

@@ -36,8 +36,8 @@ from .markup import render
 if TYPE_CHECKING:
     import gradio
 
-    from ..scorers.base import Scores
-    from ..scorers.infometic import InfoMetIC
+    from ..metrics.base import Scores
+    from ..metrics.infometic import InfoMetIC
     from .explained import ExplainedCaption
 
 # language, its name, photo (as scikit-image ships it), a right caption, the same caption with a wrong word
@@ -78,7 +78,7 @@ HEADS = ("Caption", *SCORES.values())
 def explain_app(gr: Any, backbone: str | Backbone | None, device: str | None) -> gradio.Blocks:
     """See `capscore.show.demo_app.build_app`."""
     from ..backbones.loading import default_backbone
-    from ..scorers import load
+    from ..metrics import load
 
     name = backbone or default_backbone("infometic")
     loaded = LoadedOnce(lambda: load("infometic", backbone=name, device=device, progress=False))

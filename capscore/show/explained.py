@@ -13,7 +13,7 @@ import numpy as np
 from ..errors import InputError
 
 if TYPE_CHECKING:
-    from ..scorers.base import Scores
+    from ..metrics.base import Scores
 
 MOST_MISSED = 3
 """Default maximum of missed regions shown; all of them would hide the photo."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..benchmark.protocols import CrossLanguageCorrelation, cross_language
-from ..benchmark.run import BenchmarkRun, MetricResult
+from ..benchmarks.protocols import CrossLanguageCorrelation, cross_language
+from ..benchmarks.run import BenchmarkRun, MetricResult
 from ..errors import CapscoreError
 
 

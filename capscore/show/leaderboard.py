@@ -13,7 +13,7 @@ from ..files.whole_file import write_text
 from .markup import render
 
 if TYPE_CHECKING:
-    from ..benchmark.result_file import ReportedNumber
+    from ..benchmarks.result_file import ReportedNumber
 
 # Sizes of backbones to choose among, in millions of parameters.
 _SIZES = (100, 200, 500, 1000)

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..backbones.base import Backbone
 from ..errors import CapscoreError, InputError, MissingExtraError
+from ..metrics.pr_mcs import RECIPE
 from ..perturbations.differences import word_changes
 from ..perturbations.published import KINDS, ORDERS, P, find_objects, perturb
-from ..scorers.pr_mcs import RECIPE
 from .app_inputs import example_photo, given_photo, given_text, whole_number
 from .app_parts import (
     READING,
@@ -38,8 +38,8 @@ from .markup import change_in_percent, marked_pieces, render
 if TYPE_CHECKING:
     import gradio
 
-    from ..scorers.backbone_scorer import BackboneScorer
-    from ..scorers.base import Scorer
+    from ..metrics.backbone_scorer import BackboneScorer
+    from ..metrics.base import Scorer
 
 KIND_NOTES = {
     "repetition": "words written twice",
@@ -155,12 +155,12 @@ class _Scorers:
         return self._plain.get(), robust
 
     def _load(self, metric: str, backbone: str | Backbone) -> Scorer:
-        from ..scorers import load
+        from ..metrics import load
 
         return load(metric, backbone=backbone, device=self._device, progress=False)
 
     def _base(self) -> str | Backbone:
-        from ..benchmark.robustness.stand_in import plain_backbone
+        from ..benchmarks.robustness.stand_in import plain_backbone
 
         return self._backbone if isinstance(self._backbone, Backbone) else plain_backbone(self._backbone)
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..benchmark.robustness.run import RobustnessRun
-from ..benchmark.robustness.table import Group, averages, groups
+from ..benchmarks.robustness.run import RobustnessRun
+from ..benchmarks.robustness.table import Group, averages, groups
 from ..errors import CapscoreError
 from .benchmark_figure import add_legend, figure_class, save_figure
 from .robustness_table import metric_heading

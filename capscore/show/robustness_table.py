@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..benchmark.robustness.run import RobustnessRun
-from ..benchmark.robustness.table import Group, groups, kept_lines, lines, remarks, sources
+from ..benchmarks.robustness.run import RobustnessRun
+from ..benchmarks.robustness.table import Group, groups, kept_lines, lines, remarks, sources
 from .benchmark_table import printable
 
 if TYPE_CHECKING:

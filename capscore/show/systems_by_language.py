@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..benchmark.protocols.results import counted
-from ..benchmark.systems.run import ALL, LanguageScores, SystemsMetric, SystemsRun
-from ..benchmark.systems.side_by_side import PublishedAgreement, published_citation
+from ..benchmarks.protocols.results import counted
+from ..benchmarks.systems.run import ALL, LanguageScores, SystemsMetric, SystemsRun
+from ..benchmarks.systems.side_by_side import PublishedAgreement, published_citation
 from .benchmark_table import NAMES, printable
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..benchmark.protocols.cross_language_correlation import readable_ink
-from ..benchmark.systems.run import SystemsMetric, SystemsRun
+from ..benchmarks.protocols.cross_language_correlation import readable_ink
+from ..benchmarks.systems.run import SystemsMetric, SystemsRun
 from ..errors import CapscoreError
 from .benchmark_figure import figure_class, save_figure
 

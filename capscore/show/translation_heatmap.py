@@ -13,17 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from ..benchmark.protocols import CrossLanguageCorrelation, cross_language
-from ..benchmark.protocols.cross_language_correlation import HeatMap, draw_maps
+from ..benchmarks.protocols import CrossLanguageCorrelation, cross_language
+from ..benchmarks.protocols.cross_language_correlation import HeatMap, draw_maps
 from ..errors import InputError, Setting
 from ..files.columns import find_columns, find_image_column
 from ..files.image_folder import ImageFolder
 from ..files.interrupts import Signals
 from ..files.read import open_rows
 from ..files.row_source import CHUNK_ROWS, RowSource
-from ..scorers import load, scorer_class
-from ..scorers.catalogue import IMAGES, METRICS, REFERENCES
-from ..scorers.score_file import ScoringRun
+from ..metrics import load, scorer_class
+from ..metrics.catalogue import IMAGES, METRICS, REFERENCES
+from ..metrics.score_file import ScoringRun
 from ..translation.run import TranslationOptions, tag_of
 
 ORIGINAL = "original"  # where the captions are in several languages

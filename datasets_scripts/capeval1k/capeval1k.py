@@ -5,7 +5,7 @@ import re
 import datasets
 
 import capscore  # From: capscore
-from capscore.benchmark.data import reference_files
+from capscore.benchmarks.data import reference_files
 
 _CITATION = """\
 @inproceedings{lee-etal-2021-umic,

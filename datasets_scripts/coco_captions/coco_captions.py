@@ -3,7 +3,7 @@
 import datasets
 
 import capscore  # From: capscore
-from capscore.benchmark.data import coco_format
+from capscore.benchmarks.data import coco_format
 
 _CITATION = """\
 @article{chen2015microsoft,

@@ -7,7 +7,7 @@ import re
 import datasets
 
 import capscore  # From: capscore
-from capscore.benchmark.data import reference_files
+from capscore.benchmarks.data import reference_files
 
 _CITATION = """\
 @article{aditya2018image,

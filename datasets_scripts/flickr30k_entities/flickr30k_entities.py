@@ -3,9 +3,9 @@
 import datasets
 
 import capscore  # From: capscore
-from capscore.benchmark.data.annotation_files import AnnotationSource
-from capscore.benchmark.data.annotation_folder import annotation_folder
-from capscore.benchmark.data.flickr30k_entities import (
+from capscore.benchmarks.data.annotation_files import AnnotationSource
+from capscore.benchmarks.data.annotation_folder import annotation_folder
+from capscore.benchmarks.data.flickr30k_entities import (
     CORNERS,
     box_error,
     listed_photos,

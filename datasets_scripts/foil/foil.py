@@ -3,7 +3,7 @@
 import datasets
 
 import capscore  # From: capscore
-from capscore.benchmark.data import reference_files
+from capscore.benchmarks.data import reference_files
 
 _CITATION = """\
 @inproceedings{shekhar-etal-2017-foil,

@@ -1,7 +1,7 @@
 """Nebula (Matsuda et al. 2024) as a `datasets` loading script."""
 
 import capscore  # From: capscore
-from capscore.benchmark.data import polaris_format
+from capscore.benchmarks.data import polaris_format
 
 _CITATION = """\
 @inproceedings{matsuda2024deneb,

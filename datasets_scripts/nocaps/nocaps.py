@@ -5,7 +5,7 @@ from collections import Counter
 import datasets
 
 import capscore  # From: capscore
-from capscore.benchmark.data import coco_format
+from capscore.benchmarks.data import coco_format
 
 _CITATION = """\
 @inproceedings{agrawal2019nocaps,

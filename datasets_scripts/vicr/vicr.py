@@ -6,7 +6,7 @@ import re
 import datasets
 
 import capscore  # From: capscore
-from capscore.benchmark.data import reference_files
+from capscore.benchmarks.data import reference_files
 
 _CITATION = """\
 @inproceedings{narins2023validated,

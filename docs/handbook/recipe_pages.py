@@ -16,9 +16,9 @@ RECIPES = {
     "human_ratings": ("training.human_ratings", "Settings"),
     "translate": ("training.translate", "Settings"),
     "grid": ("training.grid", "GridSettings"),
-    "gate": ("training.embedded.gate.settings", "GateSettings"),
-    "eye": ("training.embedded.eye.settings", "EyeSettings"),
-    "judge": ("training.embedded.judge.settings", "JudgeSettings"),
+    "gate": ("weights.making.gate.settings", "GateSettings"),
+    "eye": ("weights.making.eye.settings", "EyeSettings"),
+    "judge": ("weights.making.judge.settings", "JudgeSettings"),
 }
 
 

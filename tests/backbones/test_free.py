@@ -17,7 +17,7 @@ from capscore.backbones import free as free_module
 from capscore.backbones import use_package, use_text
 from capscore.backbones.base import resolve_device
 from capscore.errors import BackboneUnavailable, CapscoreError
-from training.embedded.classes import class_descriptions
+from weights.making.classes import class_descriptions
 
 CAPTIONS = [
     "A little girl in a pink dress is climbing the stairs .",

@@ -13,11 +13,11 @@ from capscore.embedding import embedder as embedder_module
 from capscore.embedding.cache import EmbeddingCache
 from capscore.embedding.embedder import Embedder
 from capscore.errors import CapscoreError, InputError
-from capscore.scorers.clip_cider import CLIPCIDEr
-from capscore.scorers.clip_score import CLIPScore
-from capscore.scorers.infometic import InfoMetIC
-from capscore.scorers.mcs import MCS
-from capscore.scorers.ref_clip_score import RefCLIPScore
+from capscore.metrics.clip_cider import CLIPCIDEr
+from capscore.metrics.clip_score import CLIPScore
+from capscore.metrics.infometic import InfoMetIC
+from capscore.metrics.mcs import MCS
+from capscore.metrics.ref_clip_score import RefCLIPScore
 
 from ..toy import RED, ColourBackbone, plain
 

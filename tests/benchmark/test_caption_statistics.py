@@ -7,12 +7,12 @@ import json
 import pytest
 
 from capscore import CapscoreError, InputError
-from capscore.benchmark.caption_statistics import (
+from capscore.benchmarks.caption_statistics import (
     caption_statistics,
     count_captions,
     published_statistics,
 )
-from capscore.benchmark.data.load import builder_class
+from capscore.benchmarks.data.load import builder_class
 
 from ..datasets_scripts.conftest import _own_cache, official
 
@@ -56,7 +56,7 @@ def test_the_columns_of_table_1_from_the_files(folder):
 def test_what_is_as_published_is_not_told(folder, monkeypatch):
     printed = {"captions": 3, "photos_with_1": 1, "words": 3.3, "characters": 15.6}
     monkeypatch.setattr(
-        "capscore.benchmark.caption_statistics.published_statistics", lambda *_: (printed, "a table")
+        "capscore.benchmarks.caption_statistics.published_statistics", lambda *_: (printed, "a table")
     )
     (german,) = caption_statistics("xm3600", ["de"], data_dir=folder).configs
     assert german.differing == {"characters": 15.6}  # 15.67 is 15.7 in print

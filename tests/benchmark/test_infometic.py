@@ -12,12 +12,12 @@ from scipy.stats import pearsonr
 
 import capscore
 from capscore import CapscoreError, InputError
-from capscore.benchmark import run_benchmark
-from capscore.benchmark.run import COMPONENTS, benchmark_queries
-from capscore.benchmark.tasks import TaskOptions
+from capscore.benchmarks import run_benchmark
+from capscore.benchmarks.run import COMPONENTS, benchmark_queries
+from capscore.benchmarks.tasks import TaskOptions
 from capscore.infometic.model import InfoMetIC, InfoMetICConfig
 from capscore.infometic.regions import RegionFinder, Regions
-from capscore.scorers import scorer_class
+from capscore.metrics import scorer_class
 
 from ..datasets_scripts.conftest import _own_cache
 from ..photos import encode
@@ -394,7 +394,7 @@ def test_the_word_that_is_wrong(hat):
 
 
 def test_blocks_of_rows_give_the_same(hat, monkeypatch):
-    from capscore.benchmark.tasks import localisation as module
+    from capscore.benchmarks.tasks import localisation as module
 
     whole = run_benchmark("hat", data_dir=hat, metrics={"infometic": maker()}, options=quick).results
     monkeypatch.setattr(module, "_BLOCK", 2)
@@ -479,7 +479,7 @@ def test_every_pair_has_the_score_of_its_row(weights):
 
 
 def test_pairs_do_not_depend_on_order_or_blocks(monkeypatch):
-    from capscore.scorers import infometic
+    from capscore.metrics import infometic
 
     photos = [picture(*halves) for halves in PHOTOS.values()]
     whole, _ = maker(weights=network())().score_matrix(CAPTIONS, photos)

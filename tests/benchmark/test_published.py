@@ -9,10 +9,10 @@ from importlib.resources import files
 import pytest
 
 from capscore.backbones.registry import registry
-from capscore.benchmark import published
+from capscore.benchmarks import published
 
 FIGURES = published.figures()
-RAW = json.loads(files("capscore.benchmark").joinpath("published.json").read_text(encoding="utf-8"))
+RAW = json.loads(files("capscore.benchmarks").joinpath("published.json").read_text(encoding="utf-8"))
 
 VIT_B = "ViT-B-32-quickgelu/openai"
 XLM_B = "xlm-roberta-base-ViT-B-32/laion5b_s13b_b90k"

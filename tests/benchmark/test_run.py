@@ -11,10 +11,10 @@ from scipy.stats import kendalltau
 
 import capscore
 from capscore import CapscoreError, InputError
-from capscore.benchmark import run_benchmark
-from capscore.benchmark.data.load import benchmark_builder
-from capscore.benchmark.run import benchmark_queries
-from capscore.benchmark.tasks import TaskOptions, task_of
+from capscore.benchmarks import run_benchmark
+from capscore.benchmarks.data.load import benchmark_builder
+from capscore.benchmarks.run import benchmark_queries
+from capscore.benchmarks.tasks import TaskOptions, task_of
 
 from ..datasets_scripts.conftest import official
 from ..photos import encode, noise

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from capscore import InputError
-from capscore.benchmark.score_table import read_scores
-from capscore.benchmark.tasks import Queries
+from capscore.benchmarks.score_table import read_scores
+from capscore.benchmarks.tasks import Queries
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ import pytest
 
 import capscore
 from capscore import InputError
-from capscore.benchmark import run_suite
-from capscore.benchmark.suite import benchmark_home, members
-from capscore.benchmark.tasks import TaskOptions
+from capscore.benchmarks import run_suite
+from capscore.benchmarks.suite import benchmark_home, members
+from capscore.benchmarks.tasks import TaskOptions
 
 quick = TaskOptions(bootstrap=0)
 rouge = {"rouge_l": functools.partial(capscore.load, "rouge_l")}

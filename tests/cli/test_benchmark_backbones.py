@@ -94,7 +94,7 @@ def test_one_table_in_80_columns(data, tmp_path):
         ("flickr8k_human · crowdflower", "tau_b"),
     ]
     # a second computation of a cell: the metric by itself, and scipy
-    queries = capscore.benchmark.run.benchmark_queries(
+    queries = capscore.benchmarks.run.benchmark_queries(
         "flickr8k_human", "expert", data_dir=data / "flickr8k_human"
     )
     for row, toy in zip(document["rows"], (ColourBackbone(), Backwards()), strict=True):

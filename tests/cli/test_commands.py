@@ -18,7 +18,7 @@ from capscore.cli.models import split_metrics
 from capscore.cli.options import OF_INFOMETIC, OF_SCORE, OF_SEVERAL
 from capscore.cli.terminal import is_usage_error, spell
 from capscore.errors import BackboneUnavailable, CapscoreError, InputError, OptionError, Setting
-from capscore.scorers.options import OPTIONS
+from capscore.metrics.options import OPTIONS
 
 from ..benchmark.test_run import rated
 from ..datasets_scripts.conftest import _own_cache, official
@@ -196,7 +196,7 @@ def test_a_benchmark_imports_its_own_protocol_only(tmp_path):
         "import sys; from capscore.cli.app import app\n"
         "try: app(sys.argv[1:])\n"
         "except SystemExit: pass\n"
-        "print(*(name for name in sys.modules if name.startswith('capscore.benchmark.')))\n"
+        "print(*(name for name in sys.modules if name.startswith('capscore.benchmarks.')))\n"
     )
     arguments = ("--data", "flickr8k_human", "--config", "expert", "--data-dir", str(folder), "-m", "rouge_l")
     done = subprocess.run(
@@ -204,7 +204,7 @@ def test_a_benchmark_imports_its_own_protocol_only(tmp_path):
         capture_output=True,
         text=True,
     )
-    loaded = {name.removeprefix("capscore.benchmark.") for name in done.stdout.split()}
+    loaded = {name.removeprefix("capscore.benchmarks.") for name in done.stdout.split()}
     assert "tasks.ratings" in loaded, done.stderr
     others = (
         "captokeneval",

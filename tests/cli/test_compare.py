@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import capscore
 from capscore.cli.app import app
 from capscore.errors import InputError
-from capscore.scorers.scored_files import read_systems
+from capscore.metrics.scored_files import read_systems
 
 REFERENCES = [["a dog runs on the grass"], ["two men sit on a bench"], ["a red car in the street"]]
 CAPTIONS = {

@@ -7,7 +7,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from capscore.benchmark.data.load import builder_class
+from capscore.benchmarks.data.load import builder_class
 from capscore.cli.app import app
 
 from ..datasets_scripts.conftest import official

@@ -25,8 +25,8 @@ COMMAND = """
 import os, sys, time
 sys.path.insert(0, {root!r})
 from tests.toy import ColourBackbone
-import capscore.backbones.loading, capscore.files.row_source, capscore.scorers.score_file
-capscore.files.row_source.CHUNK_ROWS = capscore.scorers.score_file.CHUNK_ROWS = 4
+import capscore.backbones.loading, capscore.files.row_source, capscore.metrics.score_file
+capscore.files.row_source.CHUNK_ROWS = capscore.metrics.score_file.CHUNK_ROWS = 4
 class Toy(ColourBackbone):
     turns = 0
     def encode_tokens(self, ids):

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from capscore.cli import explain as cli_explain
 from capscore.cli.app import app
-from capscore.scorers.base import Scores
+from capscore.metrics.base import Scores
 
 from ..infometic.invented import REGIONS, explanation
 from ..infometic.test_detectors import write_owlv2

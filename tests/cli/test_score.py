@@ -25,8 +25,8 @@ import capscore
 from capscore.backbones import registry
 from capscore.cli.app import app
 from capscore.embedding.cache import EmbeddingCache
-from capscore.scorers import KINDS, METRICS, load
-from capscore.scorers.formulas.cider import DocumentFrequencies
+from capscore.metrics import KINDS, METRICS, load
+from capscore.metrics.formulas.cider import DocumentFrequencies
 
 from .. import processes
 from ..processes import Process
@@ -148,7 +148,7 @@ def test_two_metrics_share_one_backbone_and_its_embeddings(preds, tmp_path, colo
 
 
 def test_chunks_give_what_the_library_gives_at_once(tmp_path, photos, colours, monkeypatch):
-    monkeypatch.setattr("capscore.scorers.score_file.CHUNK_ROWS", 2)
+    monkeypatch.setattr("capscore.metrics.score_file.CHUNK_ROWS", 2)
     rows = [ROWS[number % 3] for number in range(7)]
     source = write_jsonl(tmp_path / "preds.jsonl", rows)
     output = tmp_path / "o.jsonl"
@@ -337,7 +337,7 @@ def test_an_empty_caption_is_an_error_that_names_its_line_whatever_on_error_says
 
 
 def test_an_empty_caption_stops_the_run_before_anything_is_scored(tmp_path, monkeypatch):
-    monkeypatch.setattr("capscore.scorers.score_file.CHUNK_ROWS", 2)
+    monkeypatch.setattr("capscore.metrics.score_file.CHUNK_ROWS", 2)
     source = write_jsonl(tmp_path / "p.jsonl", [EMPTY[0]] * 4 + EMPTY)
     result = capscore_("score", source, "-m", "bleu", "--on-error", "skip", "--output", tmp_path / "o.jsonl")
     assert result.exit_code == 1 and "line 6 (row 5 counted from 0)" in result.stderr
@@ -479,7 +479,7 @@ def test_a_file_without_images(tmp_path):
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 9])
 def test_chunks_are_one_corpus(tmp_path, monkeypatch, size, output):
     """However many rows are read at once, CIDEr of each is that of one call."""
-    monkeypatch.setattr("capscore.scorers.score_file.CHUNK_ROWS", size)
+    monkeypatch.setattr("capscore.metrics.score_file.CHUNK_ROWS", size)
     source = tmp_path / "in.parquet"
     pq.write_table(pa.Table.from_pylist(TEXTS), source)
     if output == "o.csv":
@@ -504,7 +504,7 @@ def test_texts_and_images_together(preds, tmp_path, colours, monkeypatch):
     metrics = ("-m", "cider", "-m", "mcs", "-m", "clip_cider", "-m", "text_score")
     result = score(preds, *metrics, "--backbone", "toy", "--language", "en", "-o", tmp_path / "whole.jsonl")
     assert result.exit_code == 0 and [name for name, _ in colours] == ["toy"]
-    monkeypatch.setattr("capscore.scorers.score_file.CHUNK_ROWS", 1)
+    monkeypatch.setattr("capscore.metrics.score_file.CHUNK_ROWS", 1)
     pieces = score(preds, *metrics, "--backbone", "toy", "--language", "en", "-o", tmp_path / "pieces.jsonl")
     assert pieces.stdout.replace("pieces.jsonl", "whole.jsonl") == result.stdout
     rows = read_jsonl(tmp_path / "pieces.jsonl")
@@ -524,7 +524,7 @@ def test_texts_and_images_together(preds, tmp_path, colours, monkeypatch):
 
 @pytest.mark.parametrize("size", [1, 2, 10])
 def test_a_bad_text_is_no_part_of_the_corpus(tmp_path, monkeypatch, size):
-    monkeypatch.setattr("capscore.scorers.score_file.CHUNK_ROWS", size)
+    monkeypatch.setattr("capscore.metrics.score_file.CHUNK_ROWS", size)
     rows = [*TEXTS[:3], {**TEXTS[0], "caption": None}, *TEXTS[3:], {**TEXTS[1], "references": "no list"}]
     result = score_texts(tmp_path, "-m", "cider", rows=rows)
     assert result.exit_code == 1
@@ -597,7 +597,7 @@ def test_one_set_of_references_is_warned_about(tmp_path):
 
 def test_java_that_is_not_there_is_one_line(tmp_path, monkeypatch):
     monkeypatch.setattr("shutil.which", lambda name: None)
-    monkeypatch.setattr("capscore.scorers.formulas.java_programs._program", lambda *names: None)
+    monkeypatch.setattr("capscore.metrics.formulas.java_programs._program", lambda *names: None)
     result = score_texts(tmp_path, "-m", "cider", "-m", "meteor")
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr.startswith("capscore: error: METEOR needs Java") and result.stderr.count("\n") == 1
@@ -613,7 +613,7 @@ def test_help_names_every_metric():
 
 
 def test_warnings_come_once_and_short(tmp_path, photos, colours, monkeypatch):
-    monkeypatch.setattr("capscore.scorers.score_file.CHUNK_ROWS", 2)
+    monkeypatch.setattr("capscore.metrics.score_file.CHUNK_ROWS", 2)
     rows = [
         {"image": "red.png", "caption": "a b c d e f g red", "language": code} for code in ["sw", "ta"] * 3
     ]
@@ -643,7 +643,7 @@ def test_a_cache_that_cannot_be_written_is_said_once(preds, tmp_path, colours):
 def test_a_bad_row_is_named_with_its_line_and_what_came_before_is_whole(
     tmp_path, photos, colours, monkeypatch
 ):
-    monkeypatch.setattr("capscore.scorers.score_file.CHUNK_ROWS", 2)
+    monkeypatch.setattr("capscore.metrics.score_file.CHUNK_ROWS", 2)
     source = tmp_path / "p.jsonl"
     lines = [json.dumps(row) for row in (ROWS[0], ROWS[1], ROWS[2], {**ROWS[0], "caption": None})]
     source.write_text("\n\n".join(lines))
@@ -711,7 +711,7 @@ def test_a_row_may_fail_for_one_metric_only(tmp_path, photos, colours):
 
 
 def test_a_missing_image_is_known_before_anything_is_loaded(tmp_path, photos, colours, monkeypatch):
-    monkeypatch.setattr("capscore.scorers.score_file.CHUNK_ROWS", 2)
+    monkeypatch.setattr("capscore.metrics.score_file.CHUNK_ROWS", 2)
     source = write_jsonl(tmp_path / "p.jsonl", [*ROWS, *ROWS, {**ROWS[0], "image": "lost.png"}])
     result = score(source)
     assert result.exit_code == 1
@@ -814,8 +814,8 @@ PROGRAM = """
 import os, signal, sys, time
 sys.path.insert(0, {root!r})
 from tests.toy import ColourBackbone
-import capscore.backbones.loading, capscore.scorers.score_file
-capscore.scorers.score_file.CHUNK_ROWS = 4
+import capscore.backbones.loading, capscore.metrics.score_file
+capscore.metrics.score_file.CHUNK_ROWS = 4
 class Toy(ColourBackbone):
     def encode_tokens(self, ids):
         {during}

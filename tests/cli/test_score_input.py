@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from capscore.cli.app import app
-from capscore.scorers.catalogue import METRICS, PRESETS
+from capscore.metrics.catalogue import METRICS, PRESETS
 
 from .test_score import HALF, MCS, REF, ROOT, ROWS, capscore_, colours, photos, read_jsonl, write_jsonl
 

@@ -162,7 +162,7 @@ def test_a_process_that_ended_before_process_0_began_is_not_waited_for(rows, tmp
 
 
 # the folder of shards stays, to be looked into
-KEEP = "import capscore.scorers.shards as shards; shards.SharedWork.clear = lambda self: None"
+KEEP = "import capscore.metrics.shards as shards; shards.SharedWork.clear = lambda self: None"
 
 
 def test_a_killed_process_leaves_its_share_to_the_others(rows, tmp_path):

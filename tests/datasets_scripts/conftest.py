@@ -10,7 +10,7 @@ from types import ModuleType
 import datasets
 import pytest
 
-from capscore.benchmark.data.builder import BenchmarkWarning
+from capscore.benchmarks.data.builder import BenchmarkWarning
 from capscore.files.shipped import benchmark_slugs
 
 from ..photos import encode, noise

@@ -12,11 +12,11 @@ import datasets
 import pytest
 
 import capscore
-from capscore.benchmark.data import builder as benchmark_builder
-from capscore.benchmark.data import load as data_sets
-from capscore.benchmark.data import script
-from capscore.benchmark.data.annotation_files import AnnotationError, MissingAnnotations
-from capscore.benchmark.data.builder import garbled
+from capscore.benchmarks.data import builder as benchmark_builder
+from capscore.benchmarks.data import load as data_sets
+from capscore.benchmarks.data import script
+from capscore.benchmarks.data.annotation_files import AnnotationError, MissingAnnotations
+from capscore.benchmarks.data.builder import garbled
 
 from ..photos import encode, noise
 

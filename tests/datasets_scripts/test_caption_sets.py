@@ -7,7 +7,7 @@ import gzip
 import pytest
 
 import capscore
-from capscore.benchmark.data.load import benchmark_builder, builder_class
+from capscore.benchmarks.data.load import benchmark_builder, builder_class
 
 from .official import (
     coco_captions,

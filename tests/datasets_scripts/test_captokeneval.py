@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import capscore
-from capscore.benchmark.data.load import benchmark_builder
-from capscore.benchmark.protocols import captokeneval
+from capscore.benchmarks.data.load import benchmark_builder
+from capscore.benchmarks.protocols import captokeneval
 
 from .official import captokeneval as official
 

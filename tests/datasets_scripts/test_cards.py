@@ -7,7 +7,7 @@ import re
 import pytest
 import yaml
 
-from capscore.benchmark.data.load import benchmark_builder, builder_class
+from capscore.benchmarks.data.load import benchmark_builder, builder_class
 from capscore.text.languages import language_code
 
 from .conftest import SCRIPTS, official

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import capscore
-from capscore.benchmark.data.check import NOTE, OK, PROBLEM, check_benchmark
+from capscore.benchmarks.data.check import NOTE, OK, PROBLEM, check_benchmark
 
 from ..photos import encode, noise
 from .conftest import configurations, official, write_photos

@@ -8,7 +8,7 @@ import warnings
 import pytest
 
 import capscore
-from capscore.benchmark.data.load import benchmark_builder
+from capscore.benchmarks.data.load import benchmark_builder
 
 from .official import composite
 

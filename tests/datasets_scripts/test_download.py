@@ -10,8 +10,8 @@ import datasets
 import pytest
 
 import capscore
-from capscore.benchmark.data.check import OK, PROBLEM, check_benchmark
-from capscore.benchmark.data.load import builder_class
+from capscore.benchmarks.data.check import OK, PROBLEM, check_benchmark
+from capscore.benchmarks.data.load import builder_class
 
 from .official import coco_captions, multi30k, xm3600
 

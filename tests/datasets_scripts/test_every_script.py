@@ -11,8 +11,8 @@ import pytest
 from packaging.version import Version
 
 import capscore
-from capscore.benchmark.data.builder import BenchmarkWarning
-from capscore.benchmark.data.load import benchmark_builder, builder_class
+from capscore.benchmarks.data.builder import BenchmarkWarning
+from capscore.benchmarks.data.load import benchmark_builder, builder_class
 
 from ..photos import encode, noise
 from ..python_source import syntax_tree

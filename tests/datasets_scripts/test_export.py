@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 import capscore
-from capscore.benchmark.data.export import export_benchmark
+from capscore.benchmarks.data.export import export_benchmark
 
 from .conftest import configurations, official, write_photos
 

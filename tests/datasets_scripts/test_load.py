@@ -12,9 +12,9 @@ import pytest
 from packaging.version import Version
 
 import capscore
-from capscore.benchmark.data import load as data_sets
-from capscore.benchmark.data import script
-from capscore.benchmark.data.load import READERS, benchmark_builder, builder_class
+from capscore.benchmarks.data import load as data_sets
+from capscore.benchmarks.data import script
+from capscore.benchmarks.data.load import READERS, benchmark_builder, builder_class
 
 from ..processes import Process
 from ..python_source import syntax_tree
@@ -239,11 +239,11 @@ def test_loaded_rows_are_mapped_by_several_processes(rows):
 
 
 def modules_read_by(path):
-    """The modules of `capscore/benchmark/data` that a file takes something from."""
+    """The modules of `capscore/benchmarks/data` that a file takes something from."""
     for node in ast.walk(syntax_tree(path)):
         if isinstance(node, ast.ImportFrom) and node.level == 1:
             yield from [node.module] if node.module else [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and str(node.module).startswith("capscore.benchmark.data."):
+        elif isinstance(node, ast.ImportFrom) and str(node.module).startswith("capscore.benchmarks.data."):
             yield node.module.rpartition(".")[2]
 
 

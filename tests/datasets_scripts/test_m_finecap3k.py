@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import capscore
-from capscore.benchmark.data.load import benchmark_builder
+from capscore.benchmarks.data.load import benchmark_builder
 
 from .official import m_finecap3k as official
 

@@ -7,8 +7,8 @@ import unicodedata
 import pytest
 
 import capscore
-from capscore.benchmark.data.load import benchmark_builder
-from capscore.benchmark.protocols import marvl
+from capscore.benchmarks.data.load import benchmark_builder
+from capscore.benchmarks.protocols import marvl
 
 from ..photos import encode, noise
 from .official import marvl as official

@@ -7,7 +7,7 @@ import pytest
 from scipy.io import loadmat, savemat
 
 import capscore
-from capscore.benchmark.data.load import benchmark_builder
+from capscore.benchmarks.data.load import benchmark_builder
 
 from .official import pascal50s
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import capscore
-from capscore.benchmark.data.load import benchmark_builder
+from capscore.benchmarks.data.load import benchmark_builder
 
 from .official import nebula, polaris
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import capscore
-from capscore.benchmark.data.load import benchmark_builder, builder_class
-from capscore.benchmark.protocols import VALSE_PIECES, valse
+from capscore.benchmarks.data.load import benchmark_builder, builder_class
+from capscore.benchmarks.protocols import VALSE_PIECES, valse
 
 from .official import valse as official
 

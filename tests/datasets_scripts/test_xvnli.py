@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import capscore
-from capscore.benchmark.data.load import benchmark_builder
-from capscore.benchmark.protocols import xvnli
+from capscore.benchmarks.data.load import benchmark_builder
+from capscore.benchmarks.protocols import xvnli
 
 from .official import xvnli as official
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from . import (  # noqa: F401
     of_benchmarks,
-    of_commands,
-    of_errors,
     of_languages,
     of_metrics,
     of_protocols,

@@ -210,28 +210,3 @@ def _(place: Place) -> Any:
     import capscore
 
     return {"slugs": capscore.benchmark_slugs(), "list": place.capscore("data", "list", "--json")}
-
-
-@case("printed/benchmark")
-def _(place: Place) -> Any:
-    """The table of ratings as a person sees it, and as Markdown."""
-    where = ("--data", "flickr8k_human", "--config", "expert", "--data-dir", place.rated())
-    words = ("-m", "cider", "-m", "rouge_l", "-m", "bleu_4", "--bootstrap", 100, "--compare")
-    shown = place.capscore("benchmark", *where, *words, "--markdown", "r.md")
-    place.benchmark("thumb", photos=False)
-    other = place.capscore(
-        "benchmark", "--data", "thumb", "--data-dir", "thumb", "-m", "rouge_l", "--bootstrap", 20
-    )
-    suite = place.capscore(
-        "benchmark", "--suite", "english", "--data-dir", ".", "-m", "rouge_l", "--bootstrap", 0
-    )
-    return {"table": shown, "markdown": file_rows("r.md"), "thumb": other, "suite": suite}
-
-
-@case("printed/data")
-def _(place: Place) -> Any:
-    place.benchmark("xvnli", photos=False)
-    return {
-        "list": place.capscore("data", "list"),
-        "check": place.capscore("data", "check", "xvnli", "-c", "en", "--data-dir", "xvnli"),
-    }

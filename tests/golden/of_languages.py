@@ -88,7 +88,7 @@ def texts_of(place: Place, language: str) -> list[str]:
 
 @case("languages/ptb", quick=True)
 def _(place: Place) -> Any:
-    from capscore import ptb
+    from capscore.text import ptb
 
     everything = [*ODD, *(text for language in LANGUAGES for text in texts_of(place, language))]
     return {
@@ -99,7 +99,7 @@ def _(place: Place) -> Any:
 
 @case("languages/segmentation", quick=True)
 def _(place: Place) -> Any:
-    from capscore import segmentation
+    from capscore.text import segmentation
 
     found: dict[str, Any] = {"ptb": segmentation.tokenize(list(ODD), None)[:5]}
     for language in LANGUAGES:
@@ -125,7 +125,7 @@ def _(place: Place) -> Any:
 
 @case("languages/word_classes", quick=True)
 def _(place: Place) -> Any:
-    from capscore import word_classes
+    from capscore.text import word_classes
 
     found: dict[str, Any] = {}
     for language in (*LANGUAGES, *MORE):
@@ -142,7 +142,7 @@ def _(place: Place) -> Any:
 
 @case("languages/codes", quick=True)
 def _(place: Place) -> Any:
-    from capscore.languages import language_code
+    from capscore.text.languages import language_code
 
     codes = ("de", "DE", "pt-BR", "zh_TW", "deu", "arb", "cmn", "nb", "en-US", "jpn", "quz", "fil", "sr-Latn")
     found = {}
@@ -154,7 +154,8 @@ def _(place: Place) -> Any:
 @case("languages/perturbations", quick=True)
 def _(place: Place) -> Any:
     """The five kinds of PR-MCS, with fixed seeds and every option."""
-    from capscore import perturbations, word_classes
+    from capscore import perturbations
+    from capscore.text import word_classes
 
     found: dict[str, Any] = {"kinds": perturbations.KINDS, "p": perturbations.P}
     for language in LANGUAGES:
@@ -192,7 +193,7 @@ def _(place: Place) -> Any:
 
 @case("languages/unseen_perturbations", quick=True)
 def _(place: Place) -> Any:
-    from capscore import unseen_perturbations
+    from capscore.perturbations import unseen as unseen_perturbations
 
     found: dict[str, Any] = {"kinds": unseen_perturbations.KINDS}
     for language in (*LANGUAGES, "nl", "it", "pt", "cs", "ko", "th", "tr", "pl"):
@@ -210,7 +211,7 @@ def _(place: Place) -> Any:
 
 @case("languages/word_changes", quick=True)
 def _(place: Place) -> Any:
-    from capscore.word_changes import word_changes
+    from capscore.perturbations.differences import word_changes
 
     return {
         language: [
@@ -223,7 +224,7 @@ def _(place: Place) -> Any:
 
 @case("languages/signatures", quick=True)
 def _(place: Place) -> Any:
-    from capscore.signature import format_signature, parse_signature
+    from capscore.metrics.signature import format_signature, parse_signature
 
     settings = {
         "w": 2.5,

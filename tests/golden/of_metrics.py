@@ -120,7 +120,8 @@ def _(place: Place) -> Any:
 def _(place: Place) -> Any:
     """CIDEr as its paper has it, frequencies from a file, and corpora of one row."""
     import capscore
-    from capscore import cider, segmentation
+    from capscore.metrics.formulas import cider
+    from capscore.text import segmentation
 
     texts, references = place.captions("en", MARKS), place.references("en") * 3
     tokens = [segmentation.tokenize(row, "en") for row in references]
@@ -168,9 +169,8 @@ def _(place: Place) -> Any:
 @case("metrics/token_rows", quick=True)
 def _(place: Place) -> Any:
     """The n-gram metrics on tokens that are split at blanks: repeated words, empty captions, equal rows."""
-    from capscore.ngrams import TokenRows
-
-    from capscore import bleu, cider, rouge_l
+    from capscore.metrics.formulas import bleu, cider, rouge_l
+    from capscore.metrics.formulas.ngrams import TokenRows
 
     texts = [
         "a red kite a red kite over the hill",

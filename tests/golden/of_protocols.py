@@ -30,7 +30,7 @@ def told(result: Any) -> Any:
 
 @case("protocols/pairwise", quick=True)
 def _(place: Place) -> Any:
-    from capscore.protocols import PASCAL50S_CATEGORIES, pairwise_by_category
+    from capscore.benchmarks.protocols import PASCAL50S_CATEGORIES, pairwise_by_category
 
     first, second = draws(2, 80)
     labels = [int(value < 0.4) for value in draws(80, seed=3)]
@@ -49,7 +49,7 @@ def _(place: Place) -> Any:
 
 @case("protocols/foils", quick=True)
 def _(place: Place) -> Any:
-    from capscore.protocols import VALSE_PHENOMENA, VALSE_PIECES, foils, valse
+    from capscore.benchmarks.protocols import VALSE_PHENOMENA, VALSE_PIECES, foils, valse
 
     captions, wrong = draws(2, 66, seed=1)
     pieces = [list(VALSE_PIECES)[row % len(VALSE_PIECES)] for row in range(66)]
@@ -67,7 +67,7 @@ def _(place: Place) -> Any:
 
 @case("protocols/marvl", quick=True)
 def _(place: Place) -> Any:
-    from capscore.protocols import marvl
+    from capscore.benchmarks.protocols import marvl
 
     left, right = draws(2, 43, seed=2)
     labels = [row % 2 == 0 for row in range(43)]
@@ -86,7 +86,7 @@ def _(place: Place) -> Any:
 
 @case("protocols/xvnli", quick=True)
 def _(place: Place) -> Any:
-    from capscore.protocols import XVNLI_LABELS, xvnli
+    from capscore.benchmarks.protocols import XVNLI_LABELS, xvnli
 
     scores = draws(60, seed=4)
     labels = [(*XVNLI_LABELS, "-")[row % 4] if row % 5 else XVNLI_LABELS[0] for row in range(60)]
@@ -103,8 +103,8 @@ def _(place: Place) -> Any:
 
 @case("protocols/captokeneval", quick=True)
 def _(place: Place) -> Any:
-    from capscore.protocols import captokeneval
-    from capscore.protocols.captokeneval import scores_of_tokens
+    from capscore.benchmarks.protocols import captokeneval
+    from capscore.benchmarks.protocols.captokeneval_accuracy import scores_of_tokens
 
     words = [[0.30, 0.05, 0.20], [0.00, 0.40], [math.nan, 0.25]]
     given = (words, [[1, 0, 1], [1, 0], [1, 1]], [[1, 1, 0], [1, 1], [0, 1]])
@@ -131,7 +131,7 @@ def _(place: Place) -> Any:
 
 @case("protocols/retrieval", quick=True)
 def _(place: Place) -> Any:
-    from capscore.protocols import retrieval
+    from capscore.benchmarks.protocols import retrieval
 
     similarity = draws(12, 30, seed=6)
     owners = [row % 12 for row in range(30)]
@@ -152,7 +152,7 @@ def _(place: Place) -> Any:
 
 @case("protocols/robustness", quick=True)
 def _(place: Place) -> Any:
-    from capscore.protocols import PERTURBATIONS, robustness_drop
+    from capscore.benchmarks.protocols import PERTURBATIONS, robustness_drop
 
     original = draws(20, seed=9) + 0.1
     perturbed = {kind: draws(20, seed=10 + place) for place, kind in enumerate(PERTURBATIONS)}
@@ -171,7 +171,7 @@ def _(place: Place) -> Any:
 
 @case("protocols/thumb", quick=True)
 def _(place: Place) -> Any:
-    from capscore.protocols import thumb
+    from capscore.benchmarks.protocols import thumb
 
     scores = draws(40, seed=20)
     precision, recall, total = np.random.default_rng(21).integers(1, 6, (3, 40))
@@ -188,7 +188,7 @@ def _(place: Place) -> Any:
 
 @case("protocols/rating_correlation", quick=True)
 def _(place: Place) -> Any:
-    from capscore.protocols import rating_correlation
+    from capscore.benchmarks.protocols import rating_correlation
 
     scores = draws(30, seed=30)
     ratings = np.random.default_rng(31).integers(1, 5, (30, 3))
@@ -204,7 +204,7 @@ def _(place: Place) -> Any:
 
 @case("protocols/cross_language", quick=True)
 def _(place: Place) -> Any:
-    from capscore.protocols import cross_language, quality_subset
+    from capscore.benchmarks.protocols import cross_language, quality_subset
 
     scores = {code: draws(25, seed=40 + place) for place, code in enumerate(("en", "de", "ja", "sw"))}
     quality = {code: draws(25, seed=50 + place) for place, code in enumerate(("en", "de", "ja", "sw"))}
@@ -224,7 +224,7 @@ def _(place: Place) -> Any:
 
 @case("agreement/agreement", quick=True)
 def _(place: Place) -> Any:
-    from capscore import agreement
+    from capscore.statistics import agreement
 
     scores = draws(40, seed=60)
     ratings = np.random.default_rng(61).integers(1, 5, (40, 3)).astype(float)
@@ -245,7 +245,7 @@ def _(place: Place) -> Any:
 
 @case("agreement/compare", quick=True)
 def _(place: Place) -> Any:
-    from capscore import agreement
+    from capscore.statistics import agreement
 
     first, second = draws(2, 40, seed=62)
     ratings = np.random.default_rng(63).integers(1, 5, (40, 3)).astype(float)
@@ -268,7 +268,7 @@ def _(place: Place) -> Any:
 
 @case("agreement/systems", quick=True)
 def _(place: Place) -> Any:
-    from capscore import agreement
+    from capscore.statistics import agreement
 
     first, second = draws(2, 40, seed=64)
     systems = [f"system {row % 5}" for row in range(40)]
@@ -285,7 +285,7 @@ def _(place: Place) -> Any:
 
 @case("agreement/correlation", quick=True)
 def _(place: Place) -> Any:
-    from capscore import bootstrap, correlation
+    from capscore.statistics import bootstrap, correlation
 
     first, second = draws(50, seed=66), np.random.default_rng(67).integers(1, 5, 50)
     weights = np.random.default_rng(68).integers(0, 4, 50)
@@ -314,7 +314,7 @@ def _(place: Place) -> Any:
 @case("agreement/published", quick=True)
 def _(place: Place) -> Any:
     """The figures of papers, and which of them stands beside a measured one."""
-    from capscore import published
+    from capscore.benchmarks import published
 
     figures = [dataclasses.asdict(each) for each in published.figures()]
     cells = [

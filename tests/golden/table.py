@@ -16,7 +16,7 @@ class Case:
     """One named answer.
 
     Attributes:
-        name: group, a slash, and what it is; the groups "errors" and "printed" hold wording alone.
+        name: group, a slash, and what it is.
         run: a place to work in → the answer.
         quick: whether the test suite runs it.
         needs: whether it can be run here.

@@ -328,7 +328,7 @@ def option(folder: Path, given: Any) -> Outcome:
 
 def annotation(folder: Path, given: Any) -> Outcome:
     """An annotation file by its name, its content and variables of the environment; counts its rows."""
-    from capscore.benchmark.data.annotation_files import AnnotationSource
+    from capscore.benchmarks.data.annotation_files import AnnotationSource
 
     name, content, *environment = made(given, folder)
     written(folder, {name: content})
@@ -352,8 +352,8 @@ def annotation(folder: Path, given: Any) -> Outcome:
 
 def regions_of_entities(folder: Path, given: Any) -> Outcome:
     """Regions of a photo, as Flickr30k Entities has them."""
-    from capscore.benchmark.data import flickr30k_entities
-    from capscore.benchmark.data.annotation_files import AnnotationSource
+    from capscore.benchmarks.data import flickr30k_entities
+    from capscore.benchmarks.data.annotation_files import AnnotationSource
 
     written(folder, {"Annotations/1.xml": made(given, folder)})
     return call(lambda: flickr30k_entities.read_annotation(AnnotationSource(folder / "Annotations/1.xml")))[0]

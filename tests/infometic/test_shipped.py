@@ -38,7 +38,7 @@ def base(embedded, embedded_free):
 @pytest.fixture(scope="module")
 def scorer(base):
     from capscore.embedding.embedder import Embedder
-    from capscore.scorers.infometic import InfoMetIC
+    from capscore.metrics.infometic import InfoMetIC
 
     return InfoMetIC(Embedder(base, progress=False))
 

@@ -11,8 +11,8 @@ import datasets
 import evaluate
 import pytest
 
-from capscore.scorers.catalogue import METRICS as METRICS_BY_NAME
-from capscore.scorers.evaluate_module import CaptionModule
+from capscore.metrics.catalogue import METRICS as METRICS_BY_NAME
+from capscore.metrics.evaluate_module import CaptionModule
 
 from ..backbones.tiny_transformers import write_clip
 from ..shipped_weights import pr_mcs_on

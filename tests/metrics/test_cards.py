@@ -17,10 +17,10 @@ from packaging.version import Version
 import capscore
 from capscore.backbones.loading import DEFAULTS
 from capscore.backbones.registry import find
-from capscore.scorers import METRICS as SCORERS
-from capscore.scorers import scorer_class
-from capscore.scorers.clip_score import W
-from capscore.scorers.options import options_of
+from capscore.metrics import METRICS as SCORERS
+from capscore.metrics import scorer_class
+from capscore.metrics.clip_score import W
+from capscore.metrics.options import options_of
 
 from ..photos import encode, noise
 from ..toy import RED

@@ -29,7 +29,7 @@ from capscore.errors import (
     MissingExtraError,
     OptionError,
 )
-from capscore.scorers import scorer_class
+from capscore.metrics import scorer_class
 
 from ..toy import BLUE, GREEN, RED, plain
 from .conftest import METRICS, SLUGS, WITH_BACKBONE, toy_options

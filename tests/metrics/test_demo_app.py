@@ -363,7 +363,7 @@ def test_mcs_is_on_what_the_backbone_was_fine_tuned_from(photo, monkeypatch):
         asked.append((metric, backbone))
         return load(metric, backbone=ColourBackbone())
 
-    monkeypatch.setattr("capscore.scorers.load", counted)
+    monkeypatch.setattr("capscore.metrics.load", counted)
     with pytest.warns(RecipeWarning):
         answer("pr_mcs", photo, CAPTION, "en", "kites, dogs", backbone="embedded-pr-mcs")
     assert asked == [("pr_mcs", "embedded-pr-mcs"), ("mcs", find("embedded-pr-mcs").base)]

@@ -20,7 +20,7 @@ from packaging.requirements import Requirement
 _MOMENT = "1704067200"
 _IN_WHEEL = (
     "capscore/py.typed",
-    "capscore/benchmark/result_schema.json",
+    "capscore/benchmarks/result_schema.json",
     "capscore/show/templates/page.css",
     "capscore/show/citations.bib",
     "capscore/_shipped/metrics/mcs/mcs.py",

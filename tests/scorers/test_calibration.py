@@ -14,9 +14,9 @@ from PIL import Image
 
 from capscore.embedding.embedder import Embedder
 from capscore.errors import InputError
-from capscore.scorers import load
-from capscore.scorers.calibrate import CaptionedPhotos, calibrate, document, other_captions
-from capscore.scorers.calibration import (
+from capscore.metrics import load
+from capscore.metrics.calibrate import CaptionedPhotos, calibrate, document, other_captions
+from capscore.metrics.calibration import (
     PERCENTS,
     Calibration,
     Distribution,
@@ -26,11 +26,11 @@ from capscore.scorers.calibration import (
     shipped_calibrations,
     standing,
 )
-from capscore.scorers.cider import CIDEr
-from capscore.scorers.mcs import MCS
-from capscore.scorers.rouge_l import ROUGEL
-from capscore.scorers.signature import parse_signature
-from capscore.scorers.text_score import TextScore
+from capscore.metrics.cider import CIDEr
+from capscore.metrics.mcs import MCS
+from capscore.metrics.rouge_l import ROUGEL
+from capscore.metrics.signature import parse_signature
+from capscore.metrics.text_score import TextScore
 
 from ..photos import noise
 from ..toy import BLUE, GREEN, RED, ColourBackbone

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import capscore
 from capscore.errors import CapscoreError, ImageError, InputError, LanguageWarning
-from capscore.scorers.base import PreparedRows
-from capscore.scorers.formulas.cider import DocumentFrequencies
+from capscore.metrics.base import PreparedRows
+from capscore.metrics.formulas.cider import DocumentFrequencies
 from capscore.text.segmentation import segmenter_name
 
 from ..toy import BLUE, GREEN, RED, ColourBackbone

@@ -11,10 +11,10 @@ from PIL import Image
 import capscore
 from capscore.embedding.embedder import Embedder
 from capscore.errors import InputError
-from capscore.scorers.base import PreparedRows
-from capscore.scorers.catalogue import METRICS
-from capscore.scorers.clip_score import CLIPScore
-from capscore.scorers.mcs import MCS
+from capscore.metrics.base import PreparedRows
+from capscore.metrics.catalogue import METRICS
+from capscore.metrics.clip_score import CLIPScore
+from capscore.metrics.mcs import MCS
 
 from ..toy import GREEN, RED, ColourBackbone
 

@@ -14,7 +14,7 @@ from capscore.embedding import embedder as embedding
 from capscore.embedding.cache import EmbeddingCache
 from capscore.embedding.embedder import Embedder
 from capscore.errors import ImageError, InputError
-from capscore.scorers.infometic import InfoMetIC
+from capscore.metrics.infometic import InfoMetIC
 
 from ..toy import ColourBackbone
 from .test_infometic import Halves

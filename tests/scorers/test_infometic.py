@@ -19,7 +19,7 @@ from capscore.infometic.info_clip import InfoCLIP
 from capscore.infometic.model import InfoMetIC, InfoMetICConfig
 from capscore.infometic.pieces import encode_pieces, split_pieces
 from capscore.infometic.regions import RegionFinder, Regions
-from capscore.scorers.infometic import InfoMetIC as InfoMetICScorer
+from capscore.metrics.infometic import InfoMetIC as InfoMetICScorer
 from capscore.text.word_classes import tagger_name
 
 from ..infometic.test_detectors import write_owlv2

@@ -9,7 +9,7 @@ from skimage import data
 import capscore
 from capscore.embedding.embedder import Embedder
 from capscore.errors import BackboneUnavailable, CapscoreError, InputError
-from capscore.scorers.infometic import InfoMetIC
+from capscore.metrics.infometic import InfoMetIC
 
 CAPTIONS = (
     ("chelsea", "A tabby cat looks to the side.", "en"),

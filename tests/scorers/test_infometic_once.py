@@ -11,8 +11,8 @@ from skimage import data
 
 from capscore.cli.score import run_score
 from capscore.embedding.embedder import Embedder
-from capscore.scorers import infometic
-from capscore.scorers.infometic import InfoMetIC
+from capscore.metrics import infometic
+from capscore.metrics.infometic import InfoMetIC
 from capscore.text import word_classes
 
 CAPTIONS = ["A tabby cat looks to the side.", "A dog.", "A cup of coffee stands on a table.", "Of the."]

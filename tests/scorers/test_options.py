@@ -8,10 +8,10 @@ import pytest
 
 import capscore
 from capscore.errors import InputError, OptionError
-from capscore.scorers import scorer_class
-from capscore.scorers.base import Scorer
-from capscore.scorers.catalogue import BOTH, IMAGES, METRICS, REFERENCES
-from capscore.scorers.options import OPTIONS, MetricOptions, check_options, options_of
+from capscore.metrics import scorer_class
+from capscore.metrics.base import Scorer
+from capscore.metrics.catalogue import BOTH, IMAGES, METRICS, REFERENCES
+from capscore.metrics.options import OPTIONS, MetricOptions, check_options, options_of
 
 LONGEST = 80
 
@@ -98,7 +98,7 @@ def test_a_wrong_value_names_its_option(metric, option, wrong):
 
 def test_importing_the_table_is_quick():
     code = (
-        "import sys, capscore.scorers.options\n"
+        "import sys, capscore.metrics.options\n"
         "print(sorted({'numpy', 'torch', 'datasets', 'evaluate', 'PIL'} & set(sys.modules)))"
     )
     done = subprocess.run(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import capscore
-from capscore.scorers.base import PreparedRows
-from capscore.scorers.prepared_file import load_prepared, save_prepared
+from capscore.metrics.base import PreparedRows
+from capscore.metrics.prepared_file import load_prepared, save_prepared
 
 from ..toy import BLUE, GREEN, RED, ColourBackbone, JudgingColours
 

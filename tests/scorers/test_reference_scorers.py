@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 import capscore
 from capscore.errors import CapscoreError, CorpusWarning, InputError, LanguageWarning, MissingExtraError
-from capscore.scorers import scorer_class
-from capscore.scorers.base import PreparedRows
-from capscore.scorers.formulas.cider import DocumentFrequencies
-from capscore.scorers.signature import parse_signature
+from capscore.metrics import scorer_class
+from capscore.metrics.base import PreparedRows
+from capscore.metrics.formulas.cider import DocumentFrequencies
+from capscore.metrics.signature import parse_signature
 from capscore.text.segmentation import segmenter_name, tokenize
 
 COUNTING = ["cider", "cider_d", "bleu", "rouge_l"]
@@ -407,8 +407,8 @@ def java(monkeypatch):
         ]
         return np.array(shares)
 
-    monkeypatch.setattr("capscore.scorers.formulas.java_programs.meteor", program)
-    monkeypatch.setattr("capscore.scorers.formulas.java_programs.spice", program)
+    monkeypatch.setattr("capscore.metrics.formulas.java_programs.meteor", program)
+    monkeypatch.setattr("capscore.metrics.formulas.java_programs.spice", program)
     return given_
 
 
@@ -434,6 +434,6 @@ def test_java_programs_read_english(java, metric):
 
 def test_what_a_java_program_lacks_is_said_when_it_is_loaded(monkeypatch):
     monkeypatch.setattr("shutil.which", lambda name: None)
-    monkeypatch.setattr("capscore.scorers.formulas.java_programs._program", lambda *names: None)
+    monkeypatch.setattr("capscore.metrics.formulas.java_programs._program", lambda *names: None)
     with pytest.raises(CapscoreError, match="METEOR needs Java"):
         capscore.load("meteor")

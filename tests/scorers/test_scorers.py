@@ -23,10 +23,10 @@ from capscore.errors import (
     OptionError,
     TruncationWarning,
 )
-from capscore.scorers.base import PreparedRows
-from capscore.scorers.clip_score import CLIPScore, clip_score
-from capscore.scorers.mcs import MCS
-from capscore.scorers.ref_clip_score import RefCLIPScore, ref_clip_score
+from capscore.metrics.base import PreparedRows
+from capscore.metrics.clip_score import CLIPScore, clip_score
+from capscore.metrics.mcs import MCS
+from capscore.metrics.ref_clip_score import RefCLIPScore, ref_clip_score
 
 from ..toy import BLUE, GREEN, RED, ColourBackbone, plain
 
@@ -159,7 +159,7 @@ def test_counts_and_signature():
         f"mcs|backbone:colours@w00000000|w:2.5|prefix:none|refs:0|lang:de|dtype:fp32|exif:yes|"
         f"version:{capscore.__version__}"
     )
-    assert capscore.scorers.signature.parse_signature(scores.signature)[1]["backbone"] == "colours@w00000000"
+    assert capscore.metrics.signature.parse_signature(scores.signature)[1]["backbone"] == "colours@w00000000"
 
 
 def test_signature_of_mixed_rows():

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capscore.scorers.signature import format_signature, parse_signature
+from capscore.metrics.signature import format_signature, parse_signature
 
 
 def test_literal():

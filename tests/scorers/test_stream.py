@@ -14,9 +14,9 @@ import pytest
 
 import capscore
 from capscore.errors import CapscoreError, InputError
-from capscore.scorers.batches import load_together
-from capscore.scorers.formulas.cider import DocumentFrequencies
-from capscore.scorers.running_totals import DistinctCount
+from capscore.metrics.batches import load_together
+from capscore.metrics.formulas.cider import DocumentFrequencies
+from capscore.metrics.running_totals import DistinctCount
 
 from ..photos import encode
 from ..toy import BLUE, GREEN, RED, ColourBackbone
@@ -234,7 +234,7 @@ def test_an_empty_stream():
 
 def test_distinct_texts_are_counted_exactly(monkeypatch):
     """In several parts, as with more than a million."""
-    monkeypatch.setattr("capscore.scorers.running_totals._BLOCK", 50)
+    monkeypatch.setattr("capscore.metrics.running_totals._BLOCK", 50)
     count, chance = DistinctCount(), np.random.default_rng(0)
     seen: set[str] = set()
     for _ in range(20):

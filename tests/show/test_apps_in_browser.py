@@ -236,7 +236,7 @@ def test_the_app_of_each_module(wide, slug, embedded, monkeypatch, tmp_path):
 def test_leaderboard(wide, tmp_path):
     from selenium.webdriver.support.select import Select
 
-    from capscore.benchmark.result_file import read_results
+    from capscore.benchmarks.result_file import read_results
     from capscore.show.leaderboard import leaderboard_page
 
     pytest.importorskip("jsonschema")

@@ -10,9 +10,9 @@ import pytest
 from rich.console import Console
 
 from capscore import CapscoreError, MissingExtraError
-from capscore.benchmark.published import find
-from capscore.benchmark.run import BenchmarkRun, MetricResult, NotRun
-from capscore.benchmark.tasks import Outcome, Statistic, TaskOptions
+from capscore.benchmarks.published import find
+from capscore.benchmarks.run import BenchmarkRun, MetricResult, NotRun
+from capscore.benchmarks.tasks import Outcome, Statistic, TaskOptions
 from capscore.show.benchmark_figure import write_figure
 from capscore.show.benchmark_table import metric_name, print_run, statistic_name, to_markdown
 

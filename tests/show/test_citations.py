@@ -15,7 +15,7 @@ import capscore
 from capscore.backbones.registry import registry
 from capscore.cli.app import app
 from capscore.errors import InputError
-from capscore.scorers import METRICS as SCORERS
+from capscore.metrics import METRICS as SCORERS
 from capscore.show.citations import METRICS, cite, entries, keys_of_backbone
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from capscore import InputError
-from capscore.scorers.base import Scores
+from capscore.metrics.base import Scores
 from capscore.show.explained import (
     ExplainedCaption,
     bars_end,

@@ -11,8 +11,8 @@ from matplotlib.text import Text
 from scipy.stats import pearsonr
 
 from capscore import CapscoreError
-from capscore.benchmark.run import BenchmarkRun, MetricResult
-from capscore.benchmark.tasks import Outcome, TaskOptions
+from capscore.benchmarks.run import BenchmarkRun, MetricResult
+from capscore.benchmarks.tasks import Outcome, TaskOptions
 from capscore.show.language_heatmap import between_languages, write_heatmap
 
 

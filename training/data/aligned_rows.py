@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from capscore.benchmark.data.annotation_files import AnnotationSource
-from capscore.benchmark.data.coco_format import photos_with_captions
+from capscore.benchmarks.data.annotation_files import AnnotationSource
+from capscore.benchmarks.data.coco_format import photos_with_captions
 from capscore.errors import InputError
 from capscore.files.image_folder import ImageFolder
 from capscore.text.languages import language_code

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from capscore.benchmark.data.load import config_name, load_benchmark
+from capscore.benchmarks.data.load import config_name, load_benchmark
 from capscore.errors import InputError
 from capscore.images.sequence import check_images
 from capscore.perturbations.published import Object

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from capscore.benchmark.data.annotation_files import AnnotationSource
-from capscore.benchmark.data.flickr30k_entities import (
+from capscore.benchmarks.data.annotation_files import AnnotationSource
+from capscore.benchmarks.data.flickr30k_entities import (
     EntityCaption,
     box_error,
     listed_photos,

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from capscore.benchmark.data.annotation_files import AnnotationSource
+from capscore.benchmarks.data.annotation_files import AnnotationSource
 from capscore.errors import CapscoreError, InputError, Setting
 from capscore.text.languages import NAMES, language_code
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import xxhash
 
-from capscore.benchmark.protocols.results import counted
+from capscore.benchmarks.protocols.results import counted
 from capscore.errors import InputError, Setting
 from training.data.captions import Captions
 

@@ -17,7 +17,7 @@ from capscore.backbones.registry import find
 from capscore.errors import CapscoreError, InputError, Setting
 from capscore.files.whole_file import write_text
 from capscore.hub.plan import CARD
-from capscore.scorers.signature import parse_signature
+from capscore.metrics.signature import parse_signature
 from capscore.text.languages import NAMES, language_code
 from training.data.origin import DataSource
 

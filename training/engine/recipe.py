@@ -15,7 +15,7 @@ import torch
 import xxhash
 import yaml
 
-from capscore.benchmark.protocols.results import counted
+from capscore.benchmarks.protocols.results import counted
 from capscore.errors import CapscoreError, InputError, Setting
 from capscore.files.whole_file import write_text
 from training.data.caption_rows import read_names

@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from capscore.backbones.base import Backbone
-from capscore.benchmark.protocols.relative_drop import robustness_drop
-from capscore.benchmark.protocols.retrieval_recall import retrieval
+from capscore.benchmarks.protocols.relative_drop import robustness_drop
+from capscore.benchmarks.protocols.retrieval_recall import retrieval
 from capscore.embedding.embedder import Embedder
 from capscore.errors import InputError
 from capscore.perturbations.published import KINDS

@@ -6,10 +6,10 @@ import math
 from pathlib import Path
 
 from capscore.backbones.base import Backbone
-from capscore.benchmark.run import MetricResult, run_benchmark
-from capscore.benchmark.tasks import TaskOptions
+from capscore.benchmarks.run import MetricResult, run_benchmark
+from capscore.benchmarks.tasks import TaskOptions
 from capscore.embedding.embedder import Embedder
-from capscore.scorers.mcs import MCS
+from capscore.metrics.mcs import MCS
 
 
 def valse_numbers(backbone: Backbone, data: str | Path, photos: str | Path | None = None) -> dict[str, float]:

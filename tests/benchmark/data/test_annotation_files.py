@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capscore.benchmark.data.annotation_files import AnnotationError, AnnotationSource, MissingAnnotations
+from capscore.benchmarks.data.annotation_files import AnnotationError, AnnotationSource, MissingAnnotations
 
 LINES = "".join(f"{n}.jpg#0\tA caption with the number {n} .\n" for n in range(300)).encode()
 

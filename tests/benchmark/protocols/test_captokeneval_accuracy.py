@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capscore.benchmark.protocols import TokenAccuracy, captokeneval
-from capscore.benchmark.protocols.captokeneval_accuracy import scores_of_tokens
+from capscore.benchmarks.protocols import TokenAccuracy, captokeneval
+from capscore.benchmarks.protocols.captokeneval_accuracy import scores_of_tokens
 from capscore.errors import InputError
 
 WORDS = [[0.30, 0.05, 0.20], [0.00, 0.40]]

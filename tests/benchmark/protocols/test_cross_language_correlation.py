@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capscore.benchmark.protocols import cross_language, quality_subset
+from capscore.benchmarks.protocols import cross_language, quality_subset
 from capscore.errors import InputError, MissingExtraError, ResultWriteError
 
 SCORES = {"en": [1, 2, 3, 4], "de": [1, 3, 3, 2], "ja": [4, 3, 2, 1]}
@@ -186,7 +186,7 @@ def test_figure_errors_name_what_is_wrong(tmp_path, monkeypatch):
 def test_numbers_stand_out_from_their_cells():
     import matplotlib
 
-    from capscore.benchmark.protocols.cross_language_correlation import readable_ink
+    from capscore.benchmarks.protocols.cross_language_correlation import readable_ink
 
     def luminance(colour):
         linear = [v / 12.92 if v <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4 for v in colour[:3]]

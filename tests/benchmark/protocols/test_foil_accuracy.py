@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capscore.benchmark.protocols import VALSE_PHENOMENA, VALSE_PIECES, foils, valse
+from capscore.benchmarks.protocols import VALSE_PHENOMENA, VALSE_PIECES, foils, valse
 from capscore.errors import InputError
 
 

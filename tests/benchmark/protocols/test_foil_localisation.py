@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capscore.benchmark.protocols import localisation
-from capscore.benchmark.protocols.foil_localisation import doubts_of, labels_at, places_of
+from capscore.benchmarks.protocols import localisation
+from capscore.benchmarks.protocols.foil_localisation import doubts_of, labels_at, places_of
 from capscore.errors import InputError
 
 # three foils and two right captions; by hand:
@@ -149,7 +149,7 @@ def test_intervals_draw_photos():
 
 
 def test_a_sample_weighs_like_its_rows_written_out():
-    from capscore.benchmark.protocols.foil_localisation import _Ranking
+    from capscore.benchmarks.protocols.foil_localisation import _Ranking
 
     numbers, wanted = np.array([0.9, 0.4, 0.7, 0.7, 0.2]), np.array([1, 0, 0, 1, 1], bool)
     times = np.array([2, 1, 0, 3, 1])

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capscore.benchmark.protocols import IrregularGroup, marvl
+from capscore.benchmarks.protocols import IrregularGroup, marvl
 from capscore.errors import InputError
 
 # (left, right, label, caption, id)

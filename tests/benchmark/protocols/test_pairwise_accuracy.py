@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capscore.benchmark.protocols import PASCAL50S_CATEGORIES, pairwise_by_category
+from capscore.benchmarks.protocols import PASCAL50S_CATEGORIES, pairwise_by_category
 from capscore.errors import InputError
 
 # first, second, preferred, category: HC won, lost; HI tied, won; HM won; MM lost

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capscore.benchmark.protocols import PERTURBATIONS, PerturbationDrop, robustness_drop
+from capscore.benchmarks.protocols import PERTURBATIONS, PerturbationDrop, robustness_drop
 from capscore.errors import InputError
 
 

@@ -10,8 +10,8 @@ import json
 import numpy as np
 import pytest
 
-from capscore.benchmark import protocols
-from capscore.benchmark.protocols import (
+from capscore.benchmarks import protocols
+from capscore.benchmarks.protocols import (
     ProtocolResult,
     captokeneval,
     cross_language,
@@ -25,8 +25,8 @@ from capscore.benchmark.protocols import (
     valse,
     xvnli,
 )
-from capscore.benchmark.robustness.run import RobustnessOptions
-from capscore.benchmark.tasks import TaskOptions
+from capscore.benchmarks.robustness.run import RobustnessOptions
+from capscore.benchmarks.tasks import TaskOptions
 from capscore.cli.benchmark import BenchmarkRequest
 from capscore.cli.robustness import RobustnessRequest
 from capscore.errors import InputError

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capscore.benchmark.protocols import retrieval
+from capscore.benchmarks.protocols import retrieval
 from capscore.errors import InputError
 
-MODULE = importlib.import_module("capscore.benchmark.protocols.retrieval_recall")
+MODULE = importlib.import_module("capscore.benchmarks.protocols.retrieval_recall")
 
 # 3 images, 5 texts: two of image 0, one of image 1, two of image 2
 OWNERS = [0, 0, 1, 2, 2]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capscore.benchmark.protocols import SystemMeans, thumb
+from capscore.benchmarks.protocols import SystemMeans, thumb
 from capscore.errors import InputError
 
 SCORES = [0.10, 0.30, 0.20, 0.60, 0.50, 0.90]

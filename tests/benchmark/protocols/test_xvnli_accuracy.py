@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capscore.benchmark.protocols import XVNLI_LABELS, xvnli
+from capscore.benchmarks.protocols import XVNLI_LABELS, xvnli
 from capscore.errors import InputError
 
 E, N, C = XVNLI_LABELS

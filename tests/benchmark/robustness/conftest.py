@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import capscore
-from capscore.benchmark.robustness import CaptionSet
+from capscore.benchmarks.robustness import CaptionSet
 from capscore.embedding.embedder import Embedder
 
 from ...datasets_scripts.conftest import _own_cache

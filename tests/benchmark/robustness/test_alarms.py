@@ -9,8 +9,8 @@ import pytest
 from scipy.stats import spearmanr
 
 import capscore
-from capscore.benchmark.robustness.alarms import run_alarms
-from capscore.benchmark.robustness.degrees import curve, run_degrees
+from capscore.benchmarks.robustness.alarms import run_alarms
+from capscore.benchmarks.robustness.degrees import curve, run_degrees
 from capscore.perturbations.by_degree import DEGREES, by_degree
 from capscore.perturbations.styles import STYLES, restyle
 

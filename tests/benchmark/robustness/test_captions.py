@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from capscore.benchmark.robustness import benchmark_captions, file_captions
+from capscore.benchmarks.robustness import benchmark_captions, file_captions
 from capscore.errors import CapscoreError, InputError
 
 from ...datasets_scripts.conftest import official, write_photos

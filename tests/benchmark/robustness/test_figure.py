@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from capscore.benchmark.robustness import RobustnessOptions, run_robustness
-from capscore.benchmark.robustness.table import groups
+from capscore.benchmarks.robustness import RobustnessOptions, run_robustness
+from capscore.benchmarks.robustness.table import groups
 from capscore.show import robustness_figure
 from capscore.show.robustness_figure import dot_drops, write_dots
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import capscore
-from capscore.benchmark.robustness import RobustnessOptions, run_robustness
-from capscore.benchmark.robustness.run import chosen_kinds, perturbed_captions
-from capscore.benchmark.robustness.table import (
+from capscore.benchmarks.robustness import RobustnessOptions, run_robustness
+from capscore.benchmarks.robustness.run import chosen_kinds, perturbed_captions
+from capscore.benchmarks.robustness.table import (
     averages,
     groups,
     kept_lines,

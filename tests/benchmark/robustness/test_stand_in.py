@@ -10,9 +10,9 @@ from scipy.stats import kendalltau
 
 import capscore
 from capscore.backbones.registry import find
-from capscore.benchmark.robustness.agreement import stand_in_agreement
-from capscore.benchmark.robustness.stand_in import plain_backbone
-from capscore.benchmark.tasks import TaskOptions
+from capscore.benchmarks.robustness.agreement import stand_in_agreement
+from capscore.benchmarks.robustness.stand_in import plain_backbone
+from capscore.benchmarks.tasks import TaskOptions
 from capscore.errors import BackboneUnavailable, CapscoreError
 
 from ...datasets_scripts.conftest import official
@@ -84,7 +84,7 @@ def test_what_has_no_references_cannot_do_without_photos(tmp_path, scorer, plain
 
 
 def test_towers_of_another_size_are_refused(captions, plain):
-    from capscore.benchmark.robustness import RobustnessOptions, run_robustness
+    from capscore.benchmarks.robustness import RobustnessOptions, run_robustness
 
     from ...toy import ColourBackbone
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from capscore import InputError
-from capscore.benchmark.systems import read_captions
+from capscore.benchmarks.systems import read_captions
 
 from .tiny import rows_of, write_rows
 

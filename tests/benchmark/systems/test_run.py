@@ -11,12 +11,12 @@ import pytest
 
 import capscore
 from capscore import CapscoreError, InputError
-from capscore.benchmark.caption_statistics import caption_statistics
-from capscore.benchmark.data.annotation_files import AnnotationSource, KeptReadings
-from capscore.benchmark.data.load import builder_class
-from capscore.benchmark.run import open_benchmark
-from capscore.benchmark.systems import Evaluation, run_systems
-from capscore.benchmark.tasks import TaskOptions
+from capscore.benchmarks.caption_statistics import caption_statistics
+from capscore.benchmarks.data.annotation_files import AnnotationSource, KeptReadings
+from capscore.benchmarks.data.load import builder_class
+from capscore.benchmarks.run import open_benchmark
+from capscore.benchmarks.systems import Evaluation, run_systems
+from capscore.benchmarks.tasks import TaskOptions
 from capscore.show.systems_by_language import tables
 from capscore.statistics.bootstrap import multiplicities
 

@@ -8,8 +8,8 @@ from importlib.resources import files
 import pytest
 
 from capscore import InputError
-from capscore.benchmark.systems import Evaluation, published_agreement, read_evaluations
-from capscore.benchmark.systems.side_by_side import published_evaluations, published_scores
+from capscore.benchmarks.systems import Evaluation, published_agreement, read_evaluations
+from capscore.benchmarks.systems.side_by_side import published_evaluations, published_scores
 
 from .tiny import write_rows
 
@@ -43,7 +43,9 @@ def test_table_6_from_tables_5_and_7():
 
 def test_differences_are_those_of_the_models_scores():
     # Tables 5 and 7 against Tables 8 to 11, each rounded to three digits
-    content = json.loads(files("capscore.benchmark.systems").joinpath("side_by_side.json").read_text("utf-8"))
+    content = json.loads(
+        files("capscore.benchmarks.systems").joinpath("side_by_side.json").read_text("utf-8")
+    )
     rows = [row for part in content["evaluations"].values() for row in part["rows"]]
     assert [len(part["rows"]) for part in content["evaluations"].values()] == [24, 41]
     for first, second, language, _, _, on_xm3600, on_coco in rows:

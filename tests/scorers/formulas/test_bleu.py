@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capscore.scorers.formulas import ngrams
-from capscore.scorers.formulas.bleu import bleu, corpus_bleu
+from capscore.metrics.formulas import ngrams
+from capscore.metrics.formulas.bleu import bleu, corpus_bleu
 
 from ...token_rows import CANDIDATES, REFERENCES, build, invented, row_lists
 

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from capscore.errors import CapscoreError, InputError, ResultWriteError
-from capscore.scorers.formulas import ngrams
-from capscore.scorers.formulas.cider import DocumentFrequencies, cider, cider_d
-from capscore.scorers.formulas.ngrams import TokenRows
+from capscore.metrics.formulas import ngrams
+from capscore.metrics.formulas.cider import DocumentFrequencies, cider, cider_d
+from capscore.metrics.formulas.ngrams import TokenRows
 
 from ...token_rows import CANDIDATES, REFERENCES, build, captions, invented, row_lists, split
 

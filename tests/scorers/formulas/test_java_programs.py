@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from capscore.errors import CapscoreError, InputError, MissingExtraError
-from capscore.scorers.formulas.java_programs import meteor, spice
+from capscore.metrics.formulas.java_programs import meteor, spice
 
 METRICS = {"METEOR": meteor, "SPICE": spice}
 

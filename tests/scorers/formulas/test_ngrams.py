@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from capscore.errors import CapscoreError, InputError
-from capscore.scorers.formulas.ngrams import Documents, NGrams, TokenRows, blocks, spans
+from capscore.metrics.formulas.ngrams import Documents, NGrams, TokenRows, blocks, spans
 
 from ...token_rows import build, row_lists, split
 

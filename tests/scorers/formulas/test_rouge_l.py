@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from capscore.errors import InputError
-from capscore.scorers.formulas import rouge_l as module
-from capscore.scorers.formulas.rouge_l import rouge_l
+from capscore.metrics.formulas import rouge_l as module
+from capscore.metrics.formulas.rouge_l import rouge_l
 
 from ...token_rows import CANDIDATES, REFERENCES, build, invented, row_lists
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from capscore.benchmark.data import flickr30k_entities
-from capscore.benchmark.data.annotation_files import AnnotationError
-from capscore.benchmark.data.flickr30k_entities import parse_sentence
+from capscore.benchmarks.data import flickr30k_entities
+from capscore.benchmarks.data.annotation_files import AnnotationError
+from capscore.benchmarks.data.flickr30k_entities import parse_sentence
 from capscore.errors import InputError
 from training.data.flickr30k_entities import read_entities
 

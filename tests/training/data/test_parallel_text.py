@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from capscore.benchmark.data.annotation_files import AnnotationError
+from capscore.benchmarks.data.annotation_files import AnnotationError
 from capscore.errors import CapscoreError
 from training.data.parallel_text import ParallelText, read_parallel_text
 

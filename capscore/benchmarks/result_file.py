@@ -1,0 +1,212 @@
+"""Files of results that `capscore benchmark --output` writes: a stamp, a schema, and rows to compare.
+
+In: a document, or files. Out: the document with what it was computed by; checked rows, one per number.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from ..backbones.registry import find
+from ..errors import CapscoreError, InputError, MissingExtraError
+from ..metrics.signature import parse_signature
+
+FORMAT, FORMAT_VERSION = "capscore-results", 1
+# Packages that numbers come out of.
+_PACKAGES = (
+    "numpy",
+    "scipy",
+    "torch",
+    "torchvision",
+    "transformers",
+    "open_clip_torch",
+    "datasets",
+    "pillow",
+)
+
+
+def stamped(document: dict[str, Any]) -> dict[str, Any]:
+    """A document of results with its format, and with what computed it.
+
+    >>> list(stamped({"benchmark": "valse"}))
+    ['format', 'format_version', 'environment', 'benchmark']
+    """
+    return {"format": FORMAT, "format_version": FORMAT_VERSION, "environment": environment(), **document}
+
+
+def environment() -> dict[str, Any]:
+    """Python, system and packages, without anything that names a machine or person."""
+    return {
+        "python": platform.python_version(),
+        "system": platform.system(),
+        "machine": platform.machine(),
+        "packages": {name: found for name in _PACKAGES if (found := _version(name))},
+    }
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""
+
+
+@dataclass(frozen=True)
+class ReportedNumber:
+    """A number that a metric got on a benchmark.
+
+    Attributes:
+        benchmark, config, split: What it was measured on.
+        language: Language of the captions, as the signature has it; "" if it names none or several.
+        metric, backbone: What was measured; the backbone is "" for metrics without.
+        statistic: Name of the number, such as "tau_c".
+        main: Whether it is the one that papers report.
+        value: The number, unrounded; None where there is none.
+        interval: Its interval, or None.
+        n_rows: Number of rows that were scored.
+        n_of: Number of rows of the split.
+        published: A published value of the same, or None; `source` says whose.
+        licence: Licence of the backbone's weights; "" where none is known.
+        parameters: Number of the backbone's weights; 0 where it is not known.
+        signature: Everything that the scores depend on.
+        version: Version of capscore.
+        file: Name of the file that it stands in.
+    """
+
+    benchmark: str
+    config: str
+    split: str
+    language: str
+    metric: str
+    backbone: str
+    statistic: str
+    main: bool
+    value: float | None
+    interval: tuple[float, float] | None
+    n_rows: int
+    n_of: int
+    published: float | None
+    source: str
+    licence: str
+    parameters: int
+    signature: str
+    version: str
+    file: str
+
+
+def read_results(paths: Iterable[str | Path]) -> list[ReportedNumber]:
+    """Read files of results, and files in folders, sorted by benchmark, then metric.
+
+    Args:
+        paths: JSON files, or folders of them.
+
+    Raises:
+        InputError: there is no file, or one is not of the schema; names the file and the place in it.
+        MissingExtraError: jsonschema is not installed.
+    """
+    found = [number for path in _files(paths) for number in _numbers(path)]
+    return sorted(
+        found, key=lambda one: (one.benchmark, one.config, one.statistic, one.metric, one.backbone, one.file)
+    )
+
+
+def check_document(document: object, what: str) -> dict[str, Any]:
+    """Check a document of results against the schema; returns it.
+
+    Raises:
+        InputError: it is none; names the first place that differs.
+        MissingExtraError: jsonschema is not installed.
+    """
+    try:
+        from jsonschema import Draft202012Validator
+        from jsonschema.exceptions import best_match
+    except ImportError:
+        raise MissingExtraError("jsonschema", "leaderboard", "checking files of results") from None
+    problem = best_match(Draft202012Validator(schema()).iter_errors(document))
+    if problem is not None:
+        # of alternatives, what is wrong with the nearest
+        place = "/".join(map(str, problem.absolute_path)) or "the whole"
+        raise InputError(f"{what} is not of the schema of results: {place}: {problem.message[:200]}")
+    assert isinstance(document, dict)
+    return document
+
+
+@cache
+def schema() -> dict[str, Any]:
+    """The JSON Schema (draft 2020-12) of files of results.
+
+    >>> schema()["properties"]["format"]
+    {'const': 'capscore-results'}
+    """
+    text = files(__package__).joinpath("result_schema.json").read_text(encoding="utf-8")
+    return json.loads(text)
+
+
+def runs_of(document: dict[str, Any]) -> list[dict[str, Any]]:
+    """The runs of a document, whether it has one or several."""
+    return document["runs"] if "runs" in document else [document]
+
+
+def _files(paths: Iterable[str | Path]) -> Iterator[Path]:
+    for given in map(Path, paths):
+        if given.is_dir():
+            inside = sorted(path for path in given.rglob("*.json") if path.is_file())
+            if not inside:
+                raise InputError(f"{given} holds no file of results (.json)")
+            yield from inside
+        elif given.is_file():
+            yield given
+        else:
+            raise InputError(f"there is no file or folder {str(given)!r}")
+
+
+def _numbers(path: Path) -> Iterator[ReportedNumber]:
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise CapscoreError(f"{path} cannot be read ({error.strerror})") from error
+    except ValueError as error:
+        raise InputError(f"{path} is no JSON: {error}") from None
+    for run in runs_of(check_document(document, str(path))):
+        for result in run["results"]:
+            yield from _of_result(path, run, result)
+
+
+def _of_result(path: Path, run: dict[str, Any], result: dict[str, Any]) -> Iterator[ReportedNumber]:
+    backbone = result["backbone"] or ""
+    known = find(backbone) if backbone else None
+    try:
+        language = parse_signature(result["signature"])[1].get("lang", "")
+    except ValueError:  # scores that others computed
+        language = ""
+    for place, one in enumerate(result["statistics"]):
+        published = (one.get("published") or [{"value": None, "source": ""}])[0]
+        yield ReportedNumber(
+            benchmark=run["benchmark"],
+            config=run["config"],
+            split=run["split"],
+            language="" if language in ("none", "various") else language,
+            metric=result["metric"].partition("@")[0],
+            backbone=backbone,
+            statistic=one["name"],
+            main=place == 0,
+            value=one["measured"],
+            interval=None if one["interval"] is None else (one["interval"][0], one["interval"][1]),
+            n_rows=result["n_rows"],
+            n_of=run["n_rows"],
+            published=published["value"],
+            source=published["source"],
+            licence=known.licence if known else "",
+            parameters=known.parameters if known else 0,
+            signature=result["signature"],
+            version=run["capscore_version"],
+            file=path.name,
+        )

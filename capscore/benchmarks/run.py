@@ -1,0 +1,642 @@
+"""Runs metrics on a benchmark: its files in, measured numbers beside the published ones out."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .. import __version__
+from ..errors import CapscoreError, InputError, Setting, join_parts
+from ..metrics import scorer_class
+from .common_rows import check_same_rows, only, scored_rows
+from .score_table import ScoreTable, read_scores
+from .tasks import KeyedRows, Outcome, Queries, Task, TaskOptions, task_of
+
+if TYPE_CHECKING:
+    from ..metrics.base import Scorer
+    from .data.annotation_files import KeptReadings
+    from .data.builder import CaptionBenchmark
+    from .kept import KeptResults
+    from .published import Published
+
+# the split to measure on where none is named: the first of these that exists
+USUAL_SPLITS = ("test", "test_2016_flickr", "validation", "val")
+# all splits of a benchmark, as `datasets` calls them
+EVERY_SPLIT = "all"
+# name that people use → the metric that computes it, and its component
+COMPONENTS = {
+    **{f"bleu_{n}": ("bleu", f"bleu_{n}") for n in (1, 2, 3, 4)},
+    "infometic_plus": ("infometic", "infometic_plus"),
+    "infometic_recall": ("infometic", "recall"),
+    "infometic_precision": ("infometic", "precision"),
+}
+
+
+class MetricRefusal(CapscoreError):
+    """A metric cannot be run on a benchmark: its name, then the reason, which begins with a space."""
+
+    @property
+    def reason(self) -> str:
+        """The message without the name of the metric."""
+        return join_parts(self.parts[1:])
+
+
+@dataclass(frozen=True)
+class NotRun:
+    """Why a metric was not run.
+
+    Attributes:
+        message: The whole message.
+        reason: What follows the metric's name where metrics with the same reason are listed together.
+        refused: Whether the benchmark and the kind of metric do not go together, whatever the backbone.
+    """
+
+    message: str
+    reason: str
+    refused: bool = False
+
+    def __str__(self) -> str:
+        return self.message
+
+
+@dataclass(frozen=True)
+class MetricResult:
+    """What a benchmark says about one metric.
+
+    Attributes:
+        metric: Name of the metric, or the name given to scores from a file.
+        backbone: Name of the backbone; "" if the metric has none.
+        signature: Everything the scores depend on; for a file, its name and how its rows were matched.
+        outcome: Measured numbers.
+        published: Statistic → published values, with the one to compare with first.
+        n_rows: Number of the benchmark's rows that were scored.
+        n_queries: Number of captions that were scored.
+        seconds: Time that scoring took, encoding included; further rows of a metric share it.
+        warnings: Warnings given while scoring.
+        rows: Rows that were scored.
+        scores: (q,) scores of the queries; None for retrieval and for words and regions.
+    """
+
+    metric: str
+    backbone: str
+    signature: str
+    outcome: Outcome
+    published: dict[str, list[Published]]
+    n_rows: int
+    n_queries: int
+    seconds: float
+    warnings: tuple[str, ...] = ()
+    rows: KeyedRows = field(default=(), repr=False)
+    scores: np.ndarray | None = field(default=None, repr=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Ready for JSON."""
+        return {
+            "metric": self.metric,
+            "backbone": self.backbone or None,
+            "signature": self.signature,
+            "statistics": [
+                {
+                    "name": statistic.name,
+                    "measured": statistic.value,
+                    "interval": None if statistic.interval is None else list(statistic.interval),
+                    "n": statistic.n,
+                    "published": [
+                        {
+                            "value": entry.measured_unit,
+                            "difference": None
+                            if statistic.value is None
+                            else statistic.value - entry.measured_unit,
+                            "kind": entry.kind,
+                            "metric": entry.metric,
+                            "backbone": entry.backbone,
+                            "setting": entry.setting,
+                            "source": entry.citation,
+                            "note": entry.note,
+                        }
+                        for entry in self.published.get(statistic.name, [])
+                    ],
+                }
+                for statistic in self.outcome.statistics
+            ],
+            "counts": self.outcome.counts,
+            "notes": list(self.outcome.notes),
+            "warnings": list(self.warnings),
+            "n_rows": self.n_rows,
+            "n_queries": self.n_queries,
+            "seconds": round(self.seconds, 3),
+            "details": self.outcome.details,
+        }
+
+
+@dataclass(frozen=True)
+class BenchmarkRun:
+    """What a benchmark's configuration says about every metric.
+
+    Attributes:
+        benchmark, config, split, version: Names of what was read.
+        files: Name of every annotation file that was read → its SHA-256.
+        n_rows: Number of rows.
+        options: How scores become numbers.
+        results: One result per metric, and one for each of its components that has a row of its own.
+        skipped: Metric → why it was not run.
+        comparisons: Paired tests of the first metric against the others.
+        notes: Remarks made while the files were read.
+    """
+
+    benchmark: str
+    config: str
+    split: str
+    version: str
+    files: dict[str, str]
+    n_rows: int
+    options: TaskOptions
+    results: list[MetricResult] = field(default_factory=list)
+    skipped: dict[str, NotRun] = field(default_factory=dict)
+    comparisons: list[dict[str, Any]] = field(default_factory=list)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Benchmark and configuration in words: "xvnli · fr"."""
+        return f"{self.benchmark} · {self.config}" if self.config not in ("default", "") else self.benchmark
+
+    def to_dict(self) -> dict[str, Any]:
+        """Ready for JSON."""
+        return {
+            "benchmark": self.benchmark,
+            "config": self.config,
+            "split": self.split,
+            "script_version": self.version,
+            "capscore_version": __version__,
+            "files": self.files,
+            "n_rows": self.n_rows,
+            "options": dataclasses.asdict(self.options),
+            "results": [result.to_dict() for result in self.results],
+            "comparisons": self.comparisons,
+            "skipped": {metric: str(why) for metric, why in self.skipped.items()},
+            "notes": list(self.notes),
+        }
+
+
+def run_benchmark(
+    slug: str,
+    config: str | None = None,
+    *,
+    data_dir: str | Path | None = None,
+    split: str | None = None,
+    image_dir: str | Path | None = None,
+    metrics: Mapping[str, Callable[[], Scorer]] | None = None,
+    scores: Mapping[str, str | Path] | None = None,
+    score_column: str = "score",
+    options: TaskOptions | None = None,
+    partial: bool = False,
+    compare: bool = False,
+    common_rows: bool = False,
+    keep_going: bool = False,
+    keep: KeptResults | None = None,
+    say: Callable[[str], None] | None = None,
+) -> BenchmarkRun:
+    """Measure metrics on a benchmark.
+
+    Args:
+        slug, config, data_dir, split, image_dir: As in `capscore.load_benchmark`. The default split is the
+            test split, or else the validation split; "all" takes the rows of every split together.
+        metrics: Name → function that makes its scorer. `bleu_1` to `bleu_4` name components of `bleu`, and
+            the names in `Scorer.reported` name components of others. A metric asked for by its own name gets
+            the latter as further rows, where the benchmark has ratings of them.
+        scores: Name → file of scores that others computed (see `score_table.read_scores`). A name such as
+            `mcs@BACKBONE` picks the published figures to compare with.
+        score_column: Column of the scores in those files.
+        options: How scores become numbers; None takes the published way, with 1,000 bootstrap draws.
+        partial: Whether to score only the rows whose photos (and references) are available, and say how many.
+        compare: Whether to test every metric against the first, paired by photo, where the benchmark has
+            ratings. Metrics that were scored on different rows are an error.
+        common_rows: Whether such metrics are compared on the rows that both scored instead.
+        keep_going: Whether a metric that cannot be run goes into `skipped`; otherwise it is an error.
+        keep: Folder of finished results, from which those of metrics with a backbone are taken, and into
+            which they are put.
+        say: Function that takes one line about what is being done.
+
+    Raises:
+        CapscoreError: loading or scoring failed; photos or references that a metric needs are missing.
+        InputError: there is nothing to measure; a file of scores does not fit.
+
+    >>> run = run_benchmark("flickr8k_human", "expert", data_dir="flickr8k",        # doctest: +SKIP
+    ...                     metrics={"cider": lambda: capscore.load("cider")})
+    >>> run.results[0].outcome.statistics[0]                                          # doctest: +SKIP
+    Statistic(name='tau_c', value=0.4389…, …)
+    """
+    if not metrics and not scores:
+        raise InputError("there is nothing to measure: name a metric, or a file of scores", field="metrics")
+    metrics, scores, options = metrics or {}, scores or {}, options or TaskOptions()
+    say = say or (lambda line: None)
+    opens_images = any(scorer_class(_scored_by(name)[0]).needs_images for name in metrics)
+    builder, split = open_benchmark(
+        slug,
+        config,
+        data_dir=data_dir,
+        split=split,
+        image_dir=image_dir,
+        images=None if opens_images else False,
+    )
+    task = task_of(slug, builder.config.name)
+    _check_any_fits(task, slug, metrics, scores)
+    run, rows = start_run(builder, split, options)
+    # what cannot be read or run is reported before the long work starts
+    theirs = []
+    for name, path in scores.items():
+        say(f"{run.name}: {name}")
+        theirs.append(_take(run, task, rows, name, Path(path), score_column))
+    ready = {}
+    for name in metrics:
+        with _skipping(run, name, keep_going):
+            ready[name] = _usable(run, task, rows, name, partial=partial)
+    if compare and not common_rows and len(ready) + len(theirs) > 1:
+        # as far as it is known before the long work
+        given = {result.metric: scored_rows(task, result.rows, result.scores) for result in theirs}
+        check_same_rows({**{name: scored_rows(task, part, None) for name, part in ready.items()}, **given})
+    for name, part in ready.items():
+        say(f"{run.name}: {name}")
+        with _skipping(run, name, keep_going):
+            further = _further_rows(task, name, {*metrics, *scores})
+            run.results.extend(_measure(run, task, part, name, metrics[name], further, keep))
+    run.results.extend(theirs)
+    if not compare:
+        return run
+    return compare_results(run, common_rows=common_rows)
+
+
+def compare_results(run: BenchmarkRun, *, common_rows: bool = False) -> BenchmarkRun:
+    """A run with paired tests of its first result against the others.
+
+    Raises:
+        InputError: two metrics were scored on different rows, and `common_rows` is off.
+    """
+    task = task_of(run.benchmark, run.config)
+    return dataclasses.replace(run, notes=(*run.notes, *_compare(run, task, common_rows=common_rows)))
+
+
+def start_run(
+    builder: CaptionBenchmark, split: str, options: TaskOptions, *notes: str
+) -> tuple[BenchmarkRun, KeyedRows]:
+    """Read a benchmark's rows: an empty run with what reading them said and further notes, and the rows."""
+    with heard() as said:
+        rows = read_rows(builder, split)
+    run = BenchmarkRun(
+        benchmark=builder.name,
+        config=builder.config.name,
+        split=split,
+        version=str(builder.config.version),
+        files={path.name: source.sha256() for path, source in builder.files_read.items()},
+        n_rows=len(rows),
+        options=options,
+        notes=(*said, *notes),
+    )
+    return run, rows
+
+
+@contextmanager
+def _skipping(run: BenchmarkRun, name: str, keep_going: bool) -> Iterator[None]:
+    """Note in `skipped` what stops a metric, or raise it unless the others are to go on."""
+    try:
+        yield
+    except CapscoreError as error:
+        if not keep_going:
+            raise
+        refused = isinstance(error, MetricRefusal)
+        reason = error.reason if isinstance(error, MetricRefusal) else f": {error}"
+        run.skipped[name] = NotRun(str(error), reason, refused)
+
+
+def _compare(run: BenchmarkRun, task: Task, *, common_rows: bool) -> list[str]:
+    """Add paired tests of the first metric against the others to the run.
+
+    Args:
+        run: Run with all its results.
+        task: Task of the benchmark.
+        common_rows: Whether metrics of different rows are compared on those that both scored.
+
+    Returns:
+        Sentences on what was not tested, and on rows that were left out.
+
+    Raises:
+        InputError: Two metrics were scored on different rows, and those are not to be left out.
+    """
+    if len(run.results) < 2:
+        return ["nothing is compared: a comparison needs two metrics"]
+    first, *others = run.results
+    scored = {result.metric: scored_rows(task, result.rows, result.scores) for result in run.results}
+    if not common_rows:
+        check_same_rows(scored)
+    notes = []
+    for other in others:
+        pair = f"{first.metric} and {other.metric} are not compared"
+        both = scored[first.metric].keys() & scored[other.metric].keys()
+        if not both:
+            notes.append(f"{pair}: no row was scored by both")
+            continue
+        if first.scores is None or other.scores is None:
+            tests = []
+        else:
+            rows, mine = only(task, first.rows, first.scores, both)
+            _, theirs = only(task, other.rows, other.scores, both)
+            tests = task.compare(rows, mine, theirs, run.options)
+            if tests and len(both) < run.n_rows:
+                notes.append(
+                    f"{first.metric} and {other.metric} are compared on {len(both):,} of {run.n_rows:,} rows"
+                )
+        if not tests:
+            notes.append(f"{pair}: there is no paired test for {run.benchmark}")
+        run.comparisons.extend({"metrics": [first.metric, other.metric], **test} for test in tests)
+    return notes
+
+
+def _scored_by(name: str) -> tuple[str, str]:
+    """A name in the table ("bleu_4", "mcs@embedded") → the metric, and its component or ""."""
+    plain = name.partition("@")[0]
+    return COMPONENTS.get(plain, (plain, ""))
+
+
+def open_benchmark(
+    slug: str,
+    config: str | None = None,
+    *,
+    data_dir: str | Path | None = None,
+    split: str | None = None,
+    image_dir: str | Path | None = None,
+    images: bool | None = None,
+    kept: KeptReadings | None = None,
+) -> tuple[CaptionBenchmark, str]:
+    """A benchmark's builder, and the split to measure on.
+
+    Args:
+        slug, config, data_dir, split, image_dir, images: As in `load_benchmark`.
+        kept: What builders of other configurations have read of the same files; None reads them anew.
+
+    Raises:
+        CapscoreError: no such benchmark, configuration or split.
+    """
+    from .data.load import benchmark_builder
+
+    builder = benchmark_builder(slug, config, data_dir=data_dir, image_dir=image_dir, images=images)
+    builder.kept_readings = kept
+    names = builder.splits()
+    usual = (*USUAL_SPLITS, *(names if len(names) == 1 else ()))
+    chosen = split or next((name for name in usual if name in names), None)
+    if chosen != EVERY_SPLIT and chosen not in names:
+        given = "name a split" if split is None else f"there is no split {split!r}"
+        known = f"one of {', '.join(names)}, or {EVERY_SPLIT}"
+        raise InputError(f"{slug} ({builder.config.name}): {given}: {known}", field="split")
+    return builder, chosen
+
+
+def read_rows(builder: CaptionBenchmark, split: str) -> list[tuple[str, dict[str, Any]]]:
+    """Key and row of every example of a split, or of all splits one after the other.
+
+    Raises:
+        CapscoreError: as `run_benchmark`; two splits have rows of one key.
+    """
+    rows = [
+        row
+        for name in (builder.splits() if split == EVERY_SPLIT else (split,))
+        for row in builder.examples(name)
+    ]
+    twice = [key for key, n in Counter(key for key, _ in rows).items() if n > 1]
+    if twice:
+        raise InputError(
+            f"{builder.name} ({builder.config.name}): the row {twice[0]!r} is in more than one split; name "
+            f"one of {', '.join(builder.splits())}",
+            field="split",
+        )
+    return rows
+
+
+def benchmark_queries(
+    slug: str,
+    config: str | None = None,
+    *,
+    data_dir: str | Path | None = None,
+    split: str | None = None,
+    image_dir: str | Path | None = None,
+) -> Queries:
+    """What a metric has to score on a benchmark: captions, photos and references, each with an id.
+
+    Raises:
+        CapscoreError: as `run_benchmark`; one score per query is not enough for the benchmark.
+    """
+    builder, split = open_benchmark(slug, config, data_dir=data_dir, split=split, image_dir=image_dir)
+    task = task_of(slug, builder.config.name)
+    _check_takes_scores(task, slug)
+    return task.queries(read_rows(builder, split))
+
+
+def _check_takes_scores(task: Task, slug: str) -> None:
+    if not task.takes_scores:
+        raise CapscoreError(f"{slug} {task.asks_for}")
+
+
+def _check_any_fits(task: Task, slug: str, metrics: Iterable[str], scores: Iterable[str]) -> None:
+    """Stop before reading files if no metric or scores fit the benchmark."""
+    if list(scores):
+        _check_takes_scores(task, slug)
+        return
+    reasons = {name: _refusal(task, slug, name) for name in metrics}
+    if all(reasons.values()):
+        raise CapscoreError("; ".join(f"{name} {reason}" for name, reason in reasons.items()))
+
+
+def _refusal(task: Task, slug: str, name: str) -> str:
+    metric, component = _scored_by(name)
+    return task.refusal(slug, scorer_class(metric), component)
+
+
+def _further_rows(task: Task, name: str, asked: Collection[str]) -> dict[str, str]:
+    """Further rows of a metric: name → component, without those that are asked for by name."""
+    _, sign, backbone = name.partition("@")
+    metric, component = _scored_by(name)
+    if component:
+        return {}
+    rows = {f"{other}{sign}{backbone}": part for other, part in task.reported(scorer_class(metric)).items()}
+    return {other: part for other, part in rows.items() if other not in asked}
+
+
+def _measure(
+    run: BenchmarkRun,
+    task: Task,
+    rows: KeyedRows,
+    name: str,
+    make: Callable[[], Scorer],
+    further: Mapping[str, str],
+    keep: KeptResults | None,
+) -> list[MetricResult]:
+    """What the benchmark says about a metric and further components of it, from one scoring of the rows."""
+    metric, component = _scored_by(name)
+    queries = task.queries(rows)
+    wanted = {name: component, **further}
+    with heard() as said:
+        scorer = make()
+        names = (run.benchmark, run.config, run.split, run.version)
+        key = None if keep is None else keep.key(names, run.files, run.options, queries, scorer, wanted)
+        if keep is not None and key is not None and (found := keep.find(key, rows)) is not None:
+            return [MetricResult(**fields) for fields in found]
+        measured = task.measure(rows, scorer, wanted.values(), run.options)
+    tower = getattr(scorer, "backbone", None)
+    backbone = "" if tower is None else tower.name
+    results = []
+    for label, part in wanted.items():
+        plain = label.partition("@")[0]
+        outcome = measured.outcomes[part]
+        known_as = plain.replace(metric, scorer.known_as, 1)
+        figures, notes = _published(run, task, rows, outcome, known_as, backbone, queries)
+        if known_as != plain:
+            notes = [f"with these settings it is {known_as}", *notes]
+        results.append(
+            MetricResult(
+                metric=label,
+                backbone=backbone,
+                signature=f"{measured.signature}|component:{part}" if part else measured.signature,
+                outcome=dataclasses.replace(outcome, notes=(*outcome.notes, *notes)),
+                published=figures,
+                n_rows=len(rows),
+                n_queries=len(queries),
+                seconds=measured.seconds,
+                warnings=tuple(said) if label == name else (),
+                rows=rows,
+                scores=measured.scores.get(part),
+            )
+        )
+    if keep is not None and key is not None:
+        keep.keep(key, [_fields(result) for result in results])
+    return results
+
+
+def _fields(result: MetricResult) -> dict[str, Any]:
+    return {field.name: getattr(result, field.name) for field in dataclasses.fields(result)}
+
+
+def _take(run: BenchmarkRun, task: Task, rows: KeyedRows, name: str, path: Path, column: str) -> MetricResult:
+    """The benchmark's numbers for scores from a file; "mcs@BACKBONE" names their backbone."""
+    _check_takes_scores(task, run.benchmark)
+    queries = task.queries(rows)
+    start = time.perf_counter()
+    table: ScoreTable = read_scores(path, queries, column=column, missing=run.options.missing)
+    try:
+        with heard() as said:
+            outcome = task.outcome(rows, table.scores, run.options)
+    except InputError as error:
+        # the error's row is the benchmark's, whatever the order of the file
+        of = "" if error.row is None else f", {rows[error.row][0]}"
+        raise InputError(f"{path}{of}: {error.message_with_field()}") from error
+    metric, _, backbone = name.partition("@")
+    figures, notes = _published(run, task, rows, outcome, metric, backbone, queries)
+    return MetricResult(
+        metric=name,
+        backbone="",
+        signature=f"{path.name}, column {column}, rows matched by {table.matched_by}",
+        outcome=dataclasses.replace(outcome, notes=(*table.notes, *outcome.notes, *notes)),
+        published=figures,
+        n_rows=len(rows),
+        n_queries=len(queries),
+        seconds=time.perf_counter() - start,
+        warnings=tuple(said),
+        rows=rows,
+        scores=table.scores,
+    )
+
+
+def _usable(run: BenchmarkRun, task: Task, rows: KeyedRows, name: str, *, partial: bool) -> KeyedRows:
+    """The rows that a metric can be run on: all, or with `partial` those that have what it needs."""
+    kind = scorer_class(_scored_by(name)[0])
+    if reason := _refusal(task, run.benchmark, name):
+        raise MetricRefusal(name, f" {reason}")
+    queries = task.queries(rows)
+    there = np.ones(len(queries), dtype=bool)
+    if kind.needs_images:
+        gone = queries.missing_images
+        there &= np.array([path is not None for path in queries.images])
+        if gone and (not partial or not there.any()):
+            photos = len(set(queries.image_ids))
+            raise MetricRefusal(
+                name,
+                f" looks at photos, and {len(gone):,} of the {photos:,} photos of {run.name} are "
+                f"missing, such as {gone[0]}: `capscore data check {run.benchmark}` lists them; ",
+                Setting("partial", True),
+                " scores the other rows",
+            )
+    if kind.needs_references:
+        there &= np.array([bool(texts) for texts in queries.references])
+        if not there.all() and (not partial or not there.any()):
+            n, total = queries.without_references, len(queries)
+            which = "no caption has any" if n == total else f"{n:,} of {total:,} captions have none"
+            raise MetricRefusal(name, f" compares captions with references, and in {run.benchmark} {which}")
+    return rows if there.all() else task.keep(rows, there.tolist())
+
+
+def _published(
+    run: BenchmarkRun,
+    task: Task,
+    rows: KeyedRows,
+    outcome: Outcome,
+    metric: str,
+    backbone: str,
+    queries: Queries,
+) -> tuple[dict[str, list[Published]], list[str]]:
+    """Statistic → published figures to compare it with, best match first; and notes.
+
+    Figures with a backbone are compared with scores of the same backbone only. Figures whose source names no
+    backbone are also compared with scores of an unknown one.
+    """
+    from .published import find
+
+    languages = set(queries.languages)
+    found: dict[str, list[Published]] = {}
+    others = False
+    for statistic in outcome.statistics:
+        config, name, settings = task.published_as(statistic.name, run.config)
+        same = [
+            figure
+            for figure in find(run.benchmark, config, metric, backbone=backbone or None)
+            if figure.statistic == name
+            and figure.setting in settings
+            and figure.unit != "score"
+            and (figure.language is None or languages == {figure.language})
+        ]
+        found[statistic.name] = [figure for figure in same if backbone or figure.backbone is None]
+        others = others or len(found[statistic.name]) < len(same)
+    notes = []
+    if any(found.values()) and not task.measured_as_published(rows, run.options):
+        found = {name: [] for name in found}
+        notes.append(
+            "no published figures are shown: they are for single ratings, and here raters="
+            f"{run.options.raters!r}"
+        )
+    if any(found.values()) and len(rows) < run.n_rows:
+        notes.append(f"published figures are for all {run.n_rows:,} rows")
+    if others:
+        notes.append(
+            f"published figures of {metric} with a backbone are not shown: call the scores {metric}@BACKBONE "
+            "to name theirs"
+        )
+    return found, notes
+
+
+@contextmanager
+def heard() -> Iterator[list[str]]:
+    """Collect the warnings given inside, each once, as lines."""
+    said: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for category in (DeprecationWarning, PendingDeprecationWarning, FutureWarning):
+            warnings.simplefilter("ignore", category)  # meant for programmers
+        yield said
+    said.extend(dict.fromkeys(" ".join(str(warning.message).split()) for warning in caught))

@@ -1,0 +1,452 @@
+"""A seed → photo captions that describe the same scenes in many languages, with the places of their nouns.
+
+The captions teach networks which captions are plausible: subjects do only what such subjects do ("a dog
+catches a frisbee"), so that a caption with swapped nouns can be recognised. grammar/README.md describes the
+files.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect
+from collections.abc import Sequence
+from functools import cache
+from itertools import accumulate
+from typing import Any, NamedTuple
+from zlib import crc32
+
+from capscore.errors import CapscoreError, InputError
+from weights.making.caption_scenes import FOLDER, Scene, Scenes, concepts, read_grammar
+
+LANGUAGES = ("ar", "cs", "de", "en", "es", "fr", "it", "ja", "ko", "nl", "pl", "pt", "ru", "tr", "zh")
+CATEGORIES = (
+    "subjects",
+    "clothing",
+    "companions",
+    "times",
+    "places",
+    "things",
+    "holders",
+    "views",
+    "actions",
+)
+
+# Share of captions without an initial capital, and without a full stop.
+LOWER_CASE, NO_STOP = 0.15, 0.4
+
+_CATEGORY = {
+    "S": "subjects",
+    "R": "subjects",
+    "C": "clothing",
+    "K": "companions",
+    "P": "places",
+    "T": "times",
+    "O": "things",
+    "Q": "things",
+    "V": "views",
+    "H": "holders",
+    "A": "actions",
+    "B": "actions",
+}
+_CONTROLLER = {"B": "R", "O": "O", "Q": "Q", "R": "R"}  # slot → slot that it agrees with; S for all others
+_SLOT = re.compile(r"\{(\w+)((?:\^\w)*)(?::([\w.]+))?(?:@(\w))?\}")
+_GROUP = re.compile(r"\(([^()]*)\)")
+_FORMS = re.compile(r"\{([^{}]*)\}")
+_AGREEING = re.compile(r"<([^<>]*)>")
+_THING = re.compile(r"\$([OQ])(?:\.(\w+))?")
+
+
+class Caption(NamedTuple):
+    """A caption and the places of its nouns.
+
+    Args:
+        text: The caption.
+        nouns: (start, end) of each noun that may swap with another, in characters, in order.
+    """
+
+    text: str
+    nouns: tuple[tuple[int, int], ...]
+
+
+def generate(n: int, languages: Sequence[str] = LANGUAGES, seed: int = 0) -> list[dict[str, Caption]]:
+    """Captions of n scenes in every requested language.
+
+    Args:
+        n: Number of scenes, 0 or more.
+        languages: Codes among `LANGUAGES`.
+        seed: Seed. Scene i and its words depend on nothing else, not on n or the other languages.
+
+    Returns:
+        n dicts from language to `Caption`; the captions of a dict describe the same scene.
+
+    Raises:
+        InputError: a language has no grammar, or n is negative.
+        CapscoreError: a file of the grammar is malformed; names file and concept.
+
+    Example:
+        >>> scene = generate(1, ["en", "es"], seed=3)[0]
+        >>> sorted(scene)
+        ['en', 'es']
+        >>> scene["en"].text[slice(*scene["en"].nouns[0])]
+        'women'
+    """
+    if n < 0:
+        raise InputError(f"cannot make {n} captions; n is 0 or more", field="n")
+    grammars = {language: load(language) for language in languages}
+    scenes = Scenes(seed)
+    made = []
+    for _ in range(n):
+        scene = scenes.draw()
+        made.append({language: grammar.say(scene) for language, grammar in grammars.items()})
+    return made
+
+
+@cache
+def load(language: str) -> Grammar:
+    """The grammar of a language, checked and read once.
+
+    Raises:
+        InputError: the language has no grammar.
+        CapscoreError: its file is malformed.
+    """
+    if language not in LANGUAGES:
+        raise InputError(
+            f"no caption grammar for {language!r}; there is one for {', '.join(LANGUAGES)}", field="languages"
+        )
+    return Grammar(language, read_grammar(FOLDER / f"{language}.json"))
+
+
+class _Phrase(NamedTuple):
+    text: str
+    agreement: str | None
+
+
+_Piece = tuple[str, tuple[tuple[int, int], ...]]
+_NOTHING: _Piece = ("", ())
+
+
+class Grammar:
+    """A language's file → captions of scenes.
+
+    Args:
+        language: Language code.
+        data: Content of its file, as grammar/README.md describes it.
+
+    Raises:
+        CapscoreError: a concept is missing, or a phrase or template is malformed.
+    """
+
+    def __init__(self, language: str, data: dict[str, Any]):
+        self.language = language
+        self._file = f"{language}.json"
+        self._salt = crc32(language.encode())
+        self._agreement: list[str] = self._required(data, "agreement")
+        self._verb_forms: list[str] = self._required(data, "verb_forms")
+        self._verbs: dict[str, Any] = self._required(data, "verbs")
+        self._forms = {
+            "things": data.get("thing_forms", [""]),
+            "subjects": data.get("subject_forms", [""]),
+            "places": data.get("place_forms", [""]),
+            "actions": self._verb_forms,
+        }
+        self._object_form: str = data.get("object_form", self._forms["things"][0])
+        self._words: dict[str, str] = data.get("words", {})
+        self._space: str = data.get("space", " ")
+        self._stop: str = data.get("stop", ".")
+        self._capitals: dict[str, str] = data.get("capitals", {})
+        self._joins: list[tuple[str, str]] = [tuple(pair) for pair in data.get("joins", [])]
+        self._phrases: dict[str, dict[str, list[_Phrase]]] = {}
+        for category in CATEGORIES:
+            self._phrases[category] = self._read_category(category, self._required(data, category))
+        self._templates = self._required(data, "templates")
+        for kind in concepts()["weights"]:
+            if kind not in self._templates:
+                raise self._fault(f"has no templates for scenes of kind {kind!r}")
+        self._compiled: dict[tuple[str, frozenset[str]], tuple[list[float], list[_Template]]] = {}
+        self._pieces: dict[Any, _Piece] = {}
+
+    def _fault(self, text: str) -> CapscoreError:
+        return CapscoreError(f"{self._file} {text}")
+
+    def _required(self, data: dict[str, Any], key: str) -> Any:
+        if key not in data:
+            raise self._fault(f"lacks {key!r}")
+        return data[key]
+
+    def _read_category(self, category: str, entries: dict[str, str | list[str]]) -> dict[str, list[_Phrase]]:
+        wanted = concepts()[category]
+        missing = [concept for concept in wanted if concept not in entries]
+        unknown = [concept for concept in entries if concept not in wanted]
+        if missing or unknown:
+            raise self._fault(f"{category}: missing {missing}, unknown {unknown}")
+        read = {}
+        for concept, given in entries.items():
+            phrases = []
+            for text in [given] if isinstance(given, str) else given:
+                key = None
+                if category in ("subjects", "things"):
+                    key, _, text = text.partition(":")
+                    if key not in self._agreement:
+                        raise self._fault(
+                            f"{category}, {concept}: {key!r} is not an agreement key of {self._agreement}"
+                        )
+                elif category == "actions" and text.partition(":")[0] in self._forms["places"]:
+                    key, _, text = text.partition(":")
+                phrases.append(_Phrase(text.strip(), key))
+            for phrase in phrases:
+                self._check(category, concept, phrase)
+            read[concept] = phrases
+        return read
+
+    def _check(self, category: str, concept: str, phrase: _Phrase) -> None:
+        """Expand a phrase in every form, so that a mistake shows when the file is read."""
+        text, place = phrase.text, f"{category}, {concept}"
+        if not text:
+            raise self._fault(f"{place}: is empty")
+        if not category.startswith(("clothing", "companions", "actions")) and _AGREEING.search(text):
+            raise self._fault(f"{place}: {text!r} agrees with something, but nothing governs it")
+        takes = bool(concepts()[category][concept].get("objects")) if category == "actions" else False
+        if category == "actions" and "{" not in text:
+            raise self._fault(f"{place}: has no {{verb}}")
+        if category == "actions" and takes != ("$O" in text):
+            raise self._fault(f"{place}: {'lacks' if takes else 'has'} $O")
+        if category == "holders" and ("$O" not in text or "$Q" not in text):
+            raise self._fault(f"{place}: needs $O and $Q")
+        for form in range(len(self._forms.get(category, [""]))):
+            for agreement in self._agreement:
+                _mark(self._expand(place, text, category, form, agreement), self._file, place)
+
+    def _expand(self, place: str, text: str, category: str, form: int, agreement: str) -> str:
+        """Text with its alternatives chosen."""
+
+        def agreeing(found: re.Match[str]) -> str:
+            choices = found.group(1).split("|")
+            if len(choices) != len(self._agreement):
+                raise self._fault(f"{place}: <{found.group(1)}> needs {len(self._agreement)} alternatives")
+            return choices[self._agreement.index(agreement)]
+
+        forms = self._forms.get(category, [""])
+
+        def chosen(found: re.Match[str]) -> str:
+            choices = found.group(1).split("|")
+            if len(choices) != len(forms):
+                raise self._fault(f"{place}: {{{found.group(1)}}} needs {len(forms)} alternatives")
+            return choices[form]
+
+        return _FORMS.sub(chosen, _AGREEING.sub(agreeing, text))
+
+    def say(self, scene: Scene) -> Caption:
+        """A scene's caption."""
+        state = (scene.style * 0x9E3779B97F4A7C15 + self._salt * 0xD1342543DE82EF95) & 0xFFFFFFFFFFFFFFFF
+        state ^= state >> 29
+        state = state * 0xBF58476D1CE4E5B9 & 0xFFFFFFFFFFFFFFFF
+        state ^= state >> 32
+        drawn = (state & 0xFFFF) / 0x10000, (state >> 16 & 0xFFFF) / 0x10000, (state >> 32 & 0xFFFF) / 0x10000
+        wording = state >> 48
+
+        phrases: dict[str, _Phrase] = {}
+        for number, (slot, concept) in enumerate(scene.slots.items()):
+            choices = self._phrases[_CATEGORY[slot]][concept]
+            phrases[slot] = choices[(wording >> number) % len(choices)] if len(choices) > 1 else choices[0]
+
+        weights, templates = self._suitable(scene)
+        template = templates[bisect(weights, drawn[0] * weights[-1])] if len(templates) > 1 else templates[0]
+        parts: list[_Piece] = []
+        for literals_and_slots, optional in template:
+            said = []
+            for item in literals_and_slots:
+                if isinstance(item, str):
+                    said.append((item, ()))
+                    continue
+                piece = _NOTHING if item.absent(phrases) else self._piece(item, phrases)
+                if not piece[0]:
+                    if optional:
+                        said = []
+                        break
+                    raise self._fault(f"templates, {scene.kind}: a slot for {item.name} stays empty")
+                said.append(piece)
+            parts.extend(said)
+        return self._finish(parts, drawn[1], drawn[2])
+
+    def _finish(self, parts: list[_Piece], case: float, stop: float) -> Caption:
+        text = ""
+        nouns: list[tuple[int, int]] = []
+        for part, spans in parts:
+            if spans:
+                shift = len(text)
+                nouns.extend([(start + shift, end + shift) for start, end in spans])
+            text += part
+        for before, after in self._joins:
+            at = text.find(before)
+            while at >= 0:
+                text = text[:at] + after + text[at + len(before) :]
+                grown, cut = len(after) - len(before), at + len(before)
+                nouns = [
+                    (start + grown, end + grown) if start >= cut else (start, end) for start, end in nouns
+                ]
+                at = text.find(before, at + len(after))
+        if case >= LOWER_CASE:
+            text = self._capitals.get(text[0], text[0].upper()) + text[1:]
+        if stop >= NO_STOP:
+            text += self._stop
+        return Caption(text, tuple(nouns))
+
+    def _suitable(self, scene: Scene) -> tuple[list[float], list[_Template]]:
+        key = scene.kind, frozenset(scene.slots)
+        if key not in self._compiled:
+            present = set(scene.slots)
+            inside = {"O", "Q"} if "H" in present else {"O"} if "A" in present else set()
+            weights, templates = [], []
+            for text, weight in self._templates[scene.kind].items():
+                template = _compile(text, self._file, self._words, self._verbs)
+                needed = {
+                    name for items, optional in template if not optional for name in _slots(items, False)
+                }
+                said = {name for items, _ in template for name in _slots(items, True)}
+                if needed <= present and present - inside <= said:
+                    weights.append(weight)
+                    templates.append(template)
+            if not templates:
+                raise self._fault(f"templates, {scene.kind}: none says {sorted(present)}")
+            self._compiled[key] = list(accumulate(weights)), templates
+        return self._compiled[key]
+
+    def _piece(self, slot: _Slot, phrases: dict[str, _Phrase]) -> _Piece:
+        """The content of a slot; each distinct one is made once."""
+        name = slot.name
+        if name in self._words:
+            governor = phrases[slot.governor or "S"]
+            key: Any = ("word", name, governor.agreement)
+            if key not in self._pieces:
+                text = self._expand(f"words, {name}", self._words[name], "words", 0, governor.agreement or "")
+                self._pieces[key] = _mark(text, self._file, name)
+            return self._pieces[key]
+        phrase = phrases[name]
+        controller = phrases.get(slot.governor or _CONTROLLER.get(name, "S"))
+        agreement = (controller.agreement if controller else None) or self._agreement[0]
+        inner = tuple(phrases[other] for other in slot.inserted if other in phrases)
+        things = tuple(phrases.get(thing) for thing in "OQ") if "$" in phrase.text else ()
+        form = self._place_form(phrases) if name == "P" and not slot.form else slot.form
+        key = _CATEGORY[name], phrase, form, agreement, inner, things
+        made = self._pieces.get(key)
+        if made is None:
+            made = self._pieces[key] = self._make(slot, phrase, agreement, inner, phrases)
+        return made
+
+    def _make(
+        self,
+        slot: _Slot,
+        phrase: _Phrase,
+        agreement: str,
+        inner: tuple[_Phrase, ...],
+        phrases: dict[str, _Phrase],
+    ) -> _Piece:
+        category, text = _CATEGORY[slot.name], phrase.text
+        place = f"{category}, {text!r}"
+        if category == "actions":
+            part, _, mood = slot.form.rpartition(".")
+            named = self._verbs[mood]
+            form = self._verb_forms.index(named if isinstance(named, str) else named[agreement])
+            if part:
+                verb, rest = _split(text)
+                text = verb if part == "verb" else rest
+        else:
+            forms = self._forms.get(category, [""])
+            if slot.form and slot.form not in forms:
+                raise self._fault(f"a template asks for form {slot.form!r} of {category}, which has {forms}")
+            wanted = slot.form or (self._place_form(phrases) if slot.name == "P" else "")
+            form = forms.index(wanted) if wanted else 0
+        text = self._expand(place, text, category, form, agreement)
+        text = _THING.sub(
+            lambda found: self._thing(phrases[found.group(1)], found.group(2) or self._object_form), text
+        )
+        if category == "subjects":
+            added = [self._expand(place, other.text, "clothing", 0, agreement) for other in inner]
+            before, _, after = text.rpartition("^")
+            text = before + "".join(other + self._space for other in added) + after
+        return _mark(text, self._file, place)
+
+    def _place_form(self, phrases: dict[str, _Phrase]) -> str:
+        """The form of the place that its action requires; in pairs, the second action."""
+        action = phrases.get("B") or phrases.get("A")
+        return (action.agreement if action else None) or ""
+
+    def _thing(self, phrase: _Phrase, form: str) -> str:
+        forms = self._forms["things"]
+        if form not in forms:
+            raise self._fault(f"$O.{form}: things have the forms {forms}")
+        return self._expand("things", phrase.text, "things", forms.index(form), self._agreement[0])
+
+
+class _Slot(NamedTuple):
+    name: str
+    inserted: tuple[str, ...]
+    form: str
+    governor: str
+
+    def absent(self, phrases: dict[str, _Phrase]) -> bool:
+        if self.name in _CATEGORY:
+            return self.name not in phrases
+        return (self.governor or "S") not in phrases
+
+
+_Template = list[tuple[list["str | _Slot"], bool]]
+
+
+def _slots(items: list[str | _Slot], inserted: bool) -> set[str]:
+    """The slots in a part of a template; optionally with those inserted at another's ^."""
+    named = {item.name for item in items if isinstance(item, _Slot) and item.name in _CATEGORY}
+    if inserted:
+        named |= {name for item in items if isinstance(item, _Slot) for name in item.inserted}
+    return named
+
+
+def _compile(text: str, file: str, words: dict[str, str], verbs: dict[str, Any]) -> _Template:
+    """A template's text → its parts, each with whether it is optional."""
+    template: _Template = []
+    for number, part in enumerate(_GROUP.split(text)):
+        if not part:
+            continue
+        items: list[str | _Slot] = []
+        end = 0
+        for found in _SLOT.finditer(part):
+            if found.start() > end:
+                items.append(part[end : found.start()])
+            name, inserted, form, governor = found.groups()
+            if name not in _CATEGORY and name not in words:
+                raise CapscoreError(f"{file} templates: {text!r} has the unknown slot {name!r}")
+            if name in ("A", "B") and (form or "").rpartition(".")[2] not in verbs:
+                raise CapscoreError(
+                    f"{file} templates: {text!r} asks for verb {form!r}; there are {list(verbs)}"
+                )
+            inner = tuple(inserted[1:].split("^")) if inserted else ()
+            items.append(_Slot(name, inner, form or "", governor or ""))
+            end = found.end()
+        if end < len(part):
+            items.append(part[end:])
+        if any(isinstance(item, str) and set(item) & set("{}()[]<>|$^") for item in items):
+            raise CapscoreError(f"{file} templates: {text!r} has an unreadable slot")
+        template.append((items, number % 2 == 1))
+    return template
+
+
+def _split(text: str) -> tuple[str, str]:
+    """An action's verb, and the rest of the action."""
+    start = text.index("{")
+    end = text.index("}", start) + 1
+    return text[start:end], text[:start] + text[end:]
+
+
+def _mark(text: str, file: str, place: str) -> _Piece:
+    """Text with [nouns] → text and their spans."""
+    text = " ".join(text.replace("^", "").split()) if text else ""
+    plain, spans, end = "", [], 0
+    for found in re.finditer(r"\[([^\[\]]+)\]", text):
+        plain += text[end : found.start()]
+        spans.append((len(plain), len(plain) + len(found.group(1))))
+        plain += found.group(1)
+        end = found.end()
+    plain += text[end:]
+    if set(_THING.sub("", plain)) & set("{}()[]<>|$^"):
+        raise CapscoreError(f"{file} {place}: {text!r} has an unreadable mark")
+    return plain, tuple(spans)

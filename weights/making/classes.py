@@ -1,0 +1,63 @@
+"""Embed the 1,000 ImageNet classes for the image side of `embedded-free`.
+
+    python -m weights.making.classes
+
+In: WordNet's names and definitions of the classes (from timm) and the text network. Out:
+capscore/backbones/free_classes.safetensors, float16 (1000, 512): per class the mean of the embeddings of
+its names and of its names with their definition. It takes seconds; nothing is trained or random.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from safetensors.torch import save_file
+
+from capscore.backbones.base import pad_batch
+from capscore.backbones.free import CLASSES_FILE
+from capscore.backbones.use_text import DIM, text_encoder
+
+
+def class_descriptions() -> tuple[list[str], list[str]]:
+    """WordNet's names of the 1,000 ImageNet classes, and the same with their definitions."""
+    from timm.data import ImageNetInfo
+
+    info = ImageNetInfo()
+    names = [info.index_to_description(index) for index in range(1000)]
+    defined = [info.index_to_description(index, detailed=True) for index in range(1000)]
+    return names, defined
+
+
+@torch.inference_mode()
+def embed_classes() -> torch.Tensor:
+    """Class embeddings, float32 (1000, 512), not centred."""
+    network, tokenizer = text_encoder()
+
+    def embed(texts: Sequence[str], size: int = 50) -> torch.Tensor:
+        ids = tokenizer(texts)
+        order = sorted(range(len(ids)), key=lambda row: len(ids[row]))
+        out = torch.empty(len(texts), DIM)
+        for start in range(0, len(order), size):
+            rows = order[start : start + size]
+            out[rows] = network(*pad_batch([ids[row] for row in rows], pad_id=0))
+        return out
+
+    names, defined = class_descriptions()
+    return (embed(names) + embed(defined)) / 2
+
+
+def main() -> None:
+    metadata = {
+        "source": "WordNet names and definitions of the ImageNet classes, embedded by the multilingual "
+        "Universal Sentence Encoder v3",
+        "made_by": "python -m weights.making.classes",
+    }
+    beside = CLASSES_FILE.with_suffix(".partial")
+    save_file({"classes": embed_classes().half()}, beside, metadata=metadata)
+    beside.replace(CLASSES_FILE)
+    print(f"{CLASSES_FILE}: {CLASSES_FILE.stat().st_size:,} bytes")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,219 @@
+"""Which photos no weights may be trained on: official files of the test sets → photos, each with its sets.
+
+A photo is held out by its number, in whatever data set or language it turns up: a Chinese caption of a photo
+that a German test has is left out too. The files are those of the benchmarks, in one folder: `flickr8k`,
+`multi30k`, `xflickrco`, `composite`, `vicr`, `thumb`, `capeval1k`, `pascal50s`, `valse`, `xvnli`; and, if it
+is there, `coco/captions_val2014.json`.
+
+COCO's val2014 is held out as a whole. Its photos are known by their names (`COCO_val2014_…`). Names of 2017
+do not tell: val2017 and a third of train2017 are of val2014. So a COCO photo is trained on only if some name
+shows that it is of train2014, or if COCO's own list of val2014 is there and lacks it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from capscore.benchmarks.data.annotation_files import AnnotationSource
+from capscore.benchmarks.data.flickr8k_captions import listed_photos
+from capscore.benchmarks.data.load import load_benchmark
+from capscore.errors import InputError
+from weights.making.photo_names import Photo, coco_split, photo_of
+
+MULTI30K_TESTS = ("test_2016_flickr", "test_2017_flickr", "test_2017_mscoco", "test_2018_flickr")
+VAL2014 = "COCO val2014"
+VAL2014_FILE = Path("coco") / "captions_val2014.json"
+
+
+@dataclass(frozen=True)
+class HeldOutSet:
+    """A set of photos that is measured on.
+
+    Attributes:
+        name: Its name in errors and on cards.
+        read: Folder of the official files → file names of its photos.
+    """
+
+    name: str
+    read: Callable[[Path], Iterable[str]]
+
+
+def _list(file: str) -> Callable[[Path], Iterable[str]]:
+    return lambda data: listed_photos(AnnotationSource(data / "flickr8k" / file))
+
+
+def _images(data: Path) -> Iterable[str]:
+    return (path.name for path in (data / "flickr8k" / "images").glob("*.jpg"))
+
+
+def _benchmark(slug: str, config: str | None, *splits: str) -> Callable[[Path], Iterable[str]]:
+    def read(data: Path) -> Iterator[str]:
+        for split in splits:
+            yield from load_benchmark(slug, config, split=split, data_dir=data / slug, images=False)[
+                "image_id"
+            ]
+
+    return read
+
+
+# What is measured on by everything that ships.
+TESTED = (
+    HeldOutSet("Multi30k, test splits", _benchmark("multi30k", "en", *MULTI30K_TESTS)),
+    HeldOutSet("xFlickr&CO, test split", _benchmark("xflickrco", "en", "test")),
+    HeldOutSet("Flickr8k, test split", _list("Flickr_8k.testImages.txt")),
+    HeldOutSet("Flickr8k-Expert", _list("ExpertAnnotations.txt")),
+    HeldOutSet("Flickr8k-CF", _list("CrowdFlowerAnnotations.txt")),
+    HeldOutSet("the photos in flickr8k/images", _images),
+)
+# With these, every set of rated or tested photos whose numbers are known.
+SETS = (
+    *TESTED,
+    HeldOutSet("Flickr8k, development split", _list("Flickr_8k.devImages.txt")),
+    HeldOutSet("Multi30k, validation split", _benchmark("multi30k", "en", "validation")),
+    HeldOutSet("Composite", _benchmark("composite", "all", "test")),
+    HeldOutSet("VICR", _benchmark("vicr", None, "train", "validation", "test")),
+    HeldOutSet("THumB", _benchmark("thumb", None, "test")),
+    HeldOutSet("CapEval1k", _benchmark("capeval1k", None, "test")),
+    HeldOutSet("Pascal-50S", _benchmark("pascal50s", None, "test")),
+    HeldOutSet("VALSE", _benchmark("valse", None, "test")),
+    HeldOutSet("XVNLI", _benchmark("xvnli", "en", "test")),
+)
+
+
+class TrainingPhoto(NamedTuple):
+    """A photo among training rows.
+
+    Attributes:
+        photo: The photo.
+        name: File name of the photo, or caption id, as its data set has it; it may tell COCO's split.
+        source: Data set or file that the row is from.
+        row: 0-based number of the row.
+    """
+
+    photo: Photo
+    name: str
+    source: str
+    row: int
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Photos that may not be trained on.
+
+    Attributes:
+        sets: Photo → names of the sets that hold it.
+        train2014: Numbers of COCO photos that a name shows to be of train2014.
+        val2014_is_complete: Whether every photo of val2014 is in `sets`.
+    """
+
+    sets: Mapping[Photo, tuple[str, ...]]
+    train2014: frozenset[int] = frozenset()
+    val2014_is_complete: bool = False
+
+    def reason(self, photo: Photo, name: str = "") -> str:
+        """Why a photo may not be trained on, for a message; "" if it may.
+
+        Args:
+            photo: The photo.
+            name: Its file name, or the id of a caption, which may tell COCO's split.
+
+        >>> held = HeldOut({Photo("flickr", 666): ("Flickr8k-Expert",)}, train2014=frozenset({9}))
+        >>> held.reason(Photo("flickr", 666)), held.reason(Photo("flickr", 667))
+        ('it is in Flickr8k-Expert', '')
+        >>> held.reason(Photo("coco", 7), "COCO_val2014_000000000007.jpg"), held.reason(Photo("coco", 9))
+        ('it is in COCO val2014', '')
+        """
+        if photo in self.sets:
+            return f"it is in {', '.join(self.sets[photo])}"
+        if photo.collection != "coco":
+            return ""
+        split = coco_split(name)
+        if split and split != "train2014":
+            return f"it is in COCO {split}"
+        if split or photo.number in self.train2014 or self.val2014_is_complete:
+            return ""
+        return "nothing shows that it is in COCO train2014, not in val2014"
+
+    def refuse(self, photos: Iterable[TrainingPhoto]) -> None:
+        """Raise if a photo among training rows may not be trained on.
+
+        Raises:
+            InputError: names the photo, the sets that hold it, and the row.
+        """
+        for photo, name, source, row in photos:
+            if reason := self.reason(photo, name):
+                raise InputError(
+                    f"{photo} ({name}) may not be trained on: {reason}. Remove the row; what is measured on "
+                    "is left out of training in every data set and language",
+                    row=row,
+                    field=source,
+                )
+
+    def counts(self) -> dict[str, int]:
+        """Number of photos per set, in the order of the sets."""
+        return dict(Counter(name for names in self.sets.values() for name in names))
+
+    def statement(self) -> str:
+        """What was held out, for a card."""
+        listed = ", ".join(f"{name} ({n:,})" for name, n in self.counts().items() if name != VAL2014)
+        return (
+            "every photo, by its number, in whatever data set or language it turns up, of these sets: "
+            f"{listed}; and all of {VAL2014}: a photo of COCO was taken only where a file name or COCO's own "
+            "list shows that it is of train2014"
+        )
+
+
+def held_out_photos(data: Path, names: Iterable[str] = (), sets: Sequence[HeldOutSet] = SETS) -> HeldOut:
+    """Read which photos are held out.
+
+    Args:
+        data: Folder of the official files, one folder per benchmark.
+        names: Further names of photos, from which the splits of COCO photos are learned.
+        sets: Sets to hold out.
+
+    Raises:
+        CapscoreError: an official file is missing or damaged, or a list names no photo.
+    """
+    found: dict[Photo, dict[str, None]] = {}
+    train2014: set[int] = set()
+
+    def learn_split(name: str, photo: Photo) -> None:
+        split = coco_split(name)
+        if split == "train2014":
+            train2014.add(photo.number)
+        elif split:
+            found.setdefault(photo, {})[f"COCO {split}"] = None
+
+    for part in sets:
+        for name in part.read(data):
+            photo = photo_of(name)
+            if photo is not None:  # a benchmark may have photos of other collections
+                found.setdefault(photo, {})[part.name] = None
+                learn_split(name, photo)
+    for name in names:
+        if (photo := photo_of(name)) is not None:
+            learn_split(name, photo)
+    listed = data / VAL2014_FILE
+    if listed.exists():
+        for photo in _val2014(AnnotationSource(listed)):
+            found.setdefault(photo, {})[VAL2014] = None
+    return HeldOut(
+        {photo: tuple(held_by) for photo, held_by in found.items()}, frozenset(train2014), listed.exists()
+    )
+
+
+def _val2014(source: AnnotationSource) -> Iterator[Photo]:
+    """The photos of COCO's own list."""
+    document = source.json()
+    source.require(document, ["images"])
+    images = source.items(document["images"], "'images'")
+    if not images:
+        raise source.error("names no photo")
+    for number, image in enumerate(images):
+        entry = f"images[{number}]"
+        source.require(image, ["id"], entry=entry)
+        yield Photo("coco", source.integer(image["id"], "'id'", 0, 2**53, entry=entry))

@@ -1,0 +1,283 @@
+"""Training rows of the shipped InfoMetIC weights: Flickr8k's photos with captions in several languages.
+
+    python -m weights.making.package_texts --out texts --sources flickr8k-cn --languages zh
+    python -m weights.making.infometic --data DATA --captions captions.jsonl --texts texts \
+        --photos PHOTOS --out rows.jsonl
+
+In: the captions of `weights.making.captions`, the Chinese ones of `weights.making.package_texts`, and
+a folder of Flickr8k's photos. Out: JSONL rows for `training.infometic` of image, caption, language, `boxes`
+(some windows of the photo, the same for all its captions) and `id`. Some captions have a second row with
+their beginning, which says less about the photo. Photos that are used in measurements are left out
+(`weights.making.captions.HELD_OUT`). For the card, `rows.jsonl.sources.json` lists the origins of the rows
+with licences and counts.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from capscore.errors import ImageError, InputError
+from capscore.files.whole_file import whole_file, write_text
+from capscore.images.load import load_image
+from capscore.infometic.windows import windows
+from capscore.infometic.words import CaptionWord, caption_words
+from training.engine.config import language_counts, parse
+from training.engine.config import main as run_as_command
+from weights.making.captions import describe, held_out, read_rows, short_name, short_of, sources_file
+
+# Sources whose photos may be in Flickr8k.
+OF_PHOTOS = ("flickr8k", "multi30k", "xflickrco", "arabic-flickr8k", "flickr8k-cn", "framed-multi30k")
+# Languages without prepositions or similar words: a beginning may end anywhere.
+_NO_PREPOSITIONS = ("ja", "zh")
+
+
+@dataclass
+class Settings:
+    """Settings of the file of rows.
+
+    Attributes:
+        data: Folder with the folders multi30k, flickr8k and xflickrco, which determine what is held out.
+        captions: File of `weights.making.captions`.
+        texts: Folder of `weights.making.package_texts` with Chinese captions; "" for none.
+        photos: Folder of Flickr8k's photos.
+        out: File to write.
+        most: Most captions per language, as language:number; languages that are not named have none.
+        most_photos: Most photos, the first by name; they take longer to embed than all captions.
+        windows: Number of windows per photo.
+        beginnings: Share of the captions whose beginning is a row as well.
+        seed: Seed for all random draws.
+
+    Raises:
+        InputError: a setting is missing or out of range.
+    """
+
+    data: str = ""
+    captions: str = ""
+    texts: str = ""
+    photos: str = ""
+    out: str = ""
+    most: list[str] = field(
+        default_factory=lambda: (
+            "en:14000 zh:7000 de:5000 fr:5000 pt:5000 ar:3000 cs:2000 ja:1000 es:500".split()
+        )
+    )
+    most_photos: int = 3800
+    windows: int = 6
+    beginnings: float = 0.2
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("data", "captions", "photos", "out"):
+            if not getattr(self, name):
+                raise InputError(f"--{name} is missing; see --help", field=name)
+        language_counts(self.most, "most")
+        for name in ("windows", "most_photos"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{getattr(self, name)!r}: expected at least 1", field=name)
+        if not 0 <= self.beginnings <= 1:
+            raise InputError(f"{self.beginnings!r}: expected a share from 0 to 1", field="beginnings")
+
+
+@dataclass(frozen=True)
+class PhotoCaption:
+    """A caption of a photo.
+
+    Attributes:
+        caption: The caption.
+        language: Its language.
+        source: Name of its source.
+        photo: File name of the photo.
+    """
+
+    caption: str
+    language: str
+    source: str
+    photo: str
+
+
+def photo_files(folder: Path) -> dict[str, Path]:
+    """The photos of a folder by `weights.making.captions.short_name`.
+
+    Raises:
+        InputError: there are none.
+    """
+    files = {short_name(path.name): path for path in sorted(folder.glob("*.jpg"))}
+    if not files:
+        raise InputError(f"{folder} has no photo (*.jpg); expected those of Flickr8k", field="photos")
+    return files
+
+
+def captions_of_photos(
+    rows: Iterable[Mapping[str, Any]], files: Mapping[str, Path]
+) -> Iterator[PhotoCaption]:
+    """The rows that caption one of the photos; each caption of a language once.
+
+    Args:
+        rows: Rows of `weights.making.captions` or `weights.making.package_texts`: "id", "language",
+            and the caption as "caption" or "text".
+        files: Photos by their short names.
+    """
+    seen = set()
+    for row in rows:
+        caption = row.get("caption") or row["text"]
+        source = row["id"].partition("/")[0]
+        path = files.get(short_name(short_of(row["id"]).partition("#")[0]))
+        key = (row["language"], caption.casefold())
+        if source in OF_PHOTOS and path is not None and key not in seen:
+            seen.add(key)
+            yield PhotoCaption(caption, row["language"], source, path.name)
+
+
+def beginning(caption: str, language: str, words: Sequence[CaptionWord], chance: random.Random) -> str:
+    """A beginning of a caption that has at least two semantic words and leaves out a noun.
+
+    It ends before a word that is not semantic, such as a preposition, except in Japanese and Chinese.
+
+    Args:
+        caption: The caption.
+        language: Its language.
+        words: Words of the caption, as `capscore.infometic.words.caption_words` finds them.
+        chance: Random generator for the choice of the end.
+
+    Returns:
+        The beginning; "" if there is none.
+
+    >>> text = "Two dogs run on the beach"
+    >>> beginning(text, "en", caption_words([text], "en")[0], random.Random(0))
+    'Two dogs run'
+    """
+    semantic = [word.semantic for word in words]
+    anywhere = language in _NO_PREPOSITIONS
+    ends = [
+        end
+        for end in range(2, len(words))
+        if (anywhere or not semantic[end])
+        and sum(semantic[:end]) >= 2
+        and semantic[end - 1]
+        and any(word.word_class == "noun" for word in words[end:])
+    ]
+    return caption[: words[chance.choice(ends) - 1].end] if ends else ""
+
+
+def photo_windows(path: Path, most: int, seed: int) -> list[list[float]]:
+    """Some windows of a photo, drawn by its name and the seed; never the whole photo.
+
+    Raises:
+        InputError: the file is not an image, or damaged.
+    """
+    try:
+        boxes = windows(load_image(path).size)[1:]
+    except ImageError as error:
+        raise InputError(error.message, field="photos") from None
+    chosen = random.Random(f"{seed} {path.name}").sample(range(len(boxes)), min(most, len(boxes)))
+    return boxes[sorted(chosen)].tolist()
+
+
+def write_rows(settings: Settings) -> Counter[str]:
+    """Write the file; returns "language source" → rows.
+
+    Raises:
+        CapscoreError: a file is missing or damaged, or no words can be found in a language.
+    """
+    chance = random.Random(settings.seed)
+    files, held = photo_files(Path(settings.photos)), held_out(Path(settings.data))
+    files = {name: path for name, path in files.items() if name not in held}
+    found: dict[str, list[PhotoCaption]] = defaultdict(list)
+    rows = read_rows(
+        Path(settings.captions),
+        ("id", "language", "caption"),
+        "captions",
+        "a row of weights.making.captions: id, language, caption",
+    )
+    if settings.texts:
+        rows += read_rows(
+            Path(settings.texts) / "zh.jsonl",
+            ("id", "language", "text"),
+            "texts",
+            "a row of weights.making.package_texts: id, language, text",
+        )
+    captions = list(captions_of_photos(rows, files))
+    kept = set(sorted({one.photo for one in captions})[: settings.most_photos])
+    for one in captions:
+        if one.photo in kept:
+            found[one.language].append(one)
+    chosen = []
+    for language, most in language_counts(settings.most, "most").items():
+        chance.shuffle(found[language])
+        chosen += found[language][:most]
+    if not chosen:
+        raise InputError(
+            f"{settings.captions} has no caption of the photos in {settings.photos}", field="captions"
+        )
+    begun = _beginnings(chosen, settings.beginnings, chance)
+    everything = [(one, one.caption) for one in chosen] + begun
+    chance.shuffle(everything)
+    boxes: dict[str, list[list[float]]] = {}
+    counts: Counter[str] = Counter()
+    with whole_file(Path(settings.out), "the rows", make_folders=True) as file:
+        for one, caption in everything:
+            if one.photo not in boxes:
+                path = Path(settings.photos) / one.photo
+                boxes[one.photo] = photo_windows(path, settings.windows, settings.seed)
+            row = {
+                "image": one.photo,
+                "caption": caption,
+                "language": one.language,
+                "boxes": boxes[one.photo],
+                "id": f"{one.source}/{short_name(one.photo)}",
+            }
+            file.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
+            counts[f"{one.language} {one.source}"] += 1
+    write_text(
+        sources_file(settings.out), json.dumps(_described(counts, len(boxes)), indent=2) + "\n", "the sources"
+    )
+    return counts
+
+
+def _beginnings(
+    chosen: Sequence[PhotoCaption], share: float, chance: random.Random
+) -> list[tuple[PhotoCaption, str]]:
+    by_language: dict[str, list[PhotoCaption]] = defaultdict(list)
+    for one in chosen:
+        if chance.random() < share:
+            by_language[one.language].append(one)
+    found = []
+    for language, own in by_language.items():
+        for one, words in zip(own, caption_words([one.caption for one in own], language), strict=True):
+            text = beginning(one.caption, language, words, chance)
+            if text:
+                found.append((one, text))
+    return found
+
+
+def _described(counts: Counter[str], n_photos: int) -> dict[str, Any]:
+    of_language: dict[str, Counter[str]] = defaultdict(Counter)
+    for key, n in counts.items():
+        language, source = key.split(" ")
+        of_language[language][source] += n
+    told = describe(of_language)
+    photos = {
+        "name": "Flickr8k, photos of the training and validation splits",
+        "license": "for research only",
+        "url": "https://doi.org/10.1613/jair.3994",
+        "rows": n_photos,
+    }
+    return {**told, "sources": [photos, *told["sources"]]}
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """The command."""
+    counts = write_rows(parse(Settings, argv, __doc__ or ""))
+    for name, n in sorted(counts.items()):
+        print(f"{name}  {n:,}")
+
+
+if __name__ == "__main__":
+    run_as_command(lambda: main(sys.argv[1:]))

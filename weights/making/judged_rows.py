@@ -1,0 +1,317 @@
+"""Photos with all their captions in all languages: rows for training and calibrating the judge of marks.
+
+    python -m weights.making.judged_rows --data DATA --texts TEXTS --photos PHOTOS --out judged.jsonl \
+        [--labelled caltech.jsonl instruments.jsonl] [--coco captions.jsonl] [--things things.jsonl]
+
+In: official caption files, texts of `weights.making.package_texts`, folders of photos, and files of
+`weights.making.eye.labelled` and `weights.making.eye.things`. Out: JSONL, one photo a row: `photo`,
+`file`, `split`, and `captions`, a list of [caption, language, source]. Captions of the sources "labelled" and
+"things" are names of what a photo shows, in all languages that `weights.making.emoji_names` knows; of
+"things" they are complete, so no other of COCO's things is there. A photo with a label is of "train". The
+split of another photo follows from its number alone:
+
+- "train": no set holds it out;
+- "calibrate": held out, and its number gives 0 or 1 when divided by 5; or a photo of COCO that no set holds
+  out, with captions and an even number: thresholds are set on its captions;
+- "measure": held out otherwise. Such a photo is seen by no training and no calibration.
+
+Photos in the folder `flickr8k/images` of the data, which `weights.measuring.planted_errors` measures on, are
+always of "measure". `rows.jsonl.sources.json` lists the origins of the captions, for the card.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import Any, Literal
+
+from capscore.benchmarks.data.annotation_files import AnnotationSource
+from capscore.benchmarks.data.flickr8k_captions import token_captions
+from capscore.errors import InputError
+from capscore.files.whole_file import whole_file, write_text
+from training.engine.config import main as run_as_command
+from training.engine.config import parse
+from weights.making.captions import describe, photo_captions, read_rows, sources_file
+from weights.making.emoji_names import names_of_things
+from weights.making.eye.labelled import labelled_captions
+from weights.making.eye.rows import COCO, LABELLED, coco_captions
+from weights.making.held_out import TESTED, HeldOut, held_out_photos
+from weights.making.photo_names import Photo, photo_of
+
+# Sources of `package_texts` whose ids name a photo by its file or by COCO's number.
+OF_FILES = ("flickr8k-cn", "arabic-flickr8k", "framed-multi30k", "coco-cn-extension", "turkish-coco")
+OF_NUMBERS = ("jsts",)
+# Source of names of all of COCO's things in a photo.
+THINGS = "things"
+SPLITS = ("train", "calibrate", "measure")
+Split = Literal["train", "calibrate", "measure"]
+
+
+@dataclass
+class Settings:
+    """Settings of the file of rows.
+
+    Attributes:
+        data: Folder with the folders multi30k, flickr8k and xflickrco, which determine what is held out.
+        texts: Folder of `weights.making.package_texts`.
+        photos: Folder with photos; its folders are searched too.
+        out: File to write.
+        labelled: Files of `weights.making.eye.labelled`, of photos in the same folder.
+        coco: Files of captions of COCO's photos, as `weights.making.eye.rows.coco_captions` reads them.
+        things: Files of `weights.making.eye.things`.
+
+    Raises:
+        InputError: a setting is missing.
+    """
+
+    data: str = ""
+    texts: str = ""
+    photos: str = ""
+    out: str = ""
+    labelled: list[str] = field(default_factory=list)
+    coco: list[str] = field(default_factory=list)
+    things: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        for name in ("data", "texts", "photos", "out"):
+            if not getattr(self, name):
+                raise InputError(f"--{name} is missing; see --help", field=name)
+
+
+def split_of(photo: Photo, name: str, held: HeldOut, always: frozenset[Photo] = frozenset()) -> Split | None:
+    """The split of a photo; None for one that may not be trained on, but is in no measured set either.
+
+    Args:
+        photo: The photo.
+        name: Its file name, which may tell COCO's split.
+        held: What is held out.
+        always: Photos that are always measured on.
+
+    >>> held = HeldOut({Photo("flickr", 666): ("Flickr8k test",), Photo("flickr", 668): ("Flickr8k test",)})
+    >>> [split_of(Photo("flickr", number), f"{number}.jpg", held) for number in (665, 666, 668)]
+    ['train', 'calibrate', 'measure']
+    """
+    if photo in always:
+        return "measure"
+    if photo in held.sets:
+        return "calibrate" if photo.number % 5 < 2 else "measure"
+    return None if held.reason(photo, name) else "train"
+
+
+def photo_files(folder: Path) -> dict[Photo, Path]:
+    """The photos of a folder and its folders.
+
+    Raises:
+        InputError: there are none.
+    """
+    files: dict[Photo, Path] = {}
+    for path in sorted(folder.rglob("*.jpg")):
+        if (photo := photo_of(path.name)) is not None:
+            files.setdefault(photo, path)
+    if not files:
+        raise InputError(f"{folder} has no photo (*.jpg) whose name has a number", field="photos")
+    return files
+
+
+def captions_of(data: Path, texts: Path) -> Iterator[tuple[Photo, str, str, str]]:
+    """Photo, caption, language and source of every caption, of held-out photos as well.
+
+    Raises:
+        CapscoreError: a file is missing or damaged.
+    """
+    for text in photo_captions(data, ()):
+        source, _, name = text.image.rpartition("/")
+        collection: Literal["coco", "flickr"] = "coco" if _of_coco(source, name) else "flickr"
+        if name.isdecimal():
+            yield Photo(collection, int(name)), text.caption, text.language, source
+    # of all photos of Flickr8k, which `photo_captions` reads of its training split alone
+    for _, _, image, caption in token_captions(AnnotationSource(data / "flickr8k" / "Flickr8k.token.txt")):
+        if (photo := photo_of(image)) is not None:
+            yield photo, caption, "en", "flickr8k"
+    for file in sorted(texts.glob("*.jsonl")):
+        need = "a row of weights.making.package_texts: id, language, text, source"
+        for row in read_rows(file, ("id", "language", "text", "source"), "texts", need):
+            photo = _photo_of_text(row["source"], row["id"])
+            if photo is not None:
+                yield photo, row["text"], row["language"], row["source"]
+
+
+def _of_coco(source: str, name: str) -> bool:
+    """Whether a photo of XFlickrCO is one of COCO's: their numbers have at most six digits."""
+    return source == "xflickrco" and len(name) <= 6
+
+
+def _photo_of_text(source: str, row_id: str) -> Photo | None:
+    name = row_id.rpartition("/")[2]
+    if source in OF_FILES:
+        return photo_of(name)
+    number = name.partition("-")[0]
+    return Photo("coco", int(number)) if source in OF_NUMBERS and number.isdecimal() else None
+
+
+def labelled_rows(settings: Settings) -> Iterator[dict[str, Any]]:
+    """The rows of labelled photos.
+
+    Raises:
+        CapscoreError: a file or a photo is missing or damaged.
+    """
+    known: set[Photo] = set()
+    for path in settings.labelled:
+        captions, files = labelled_captions(Path(path), Path(settings.photos))
+        told: dict[Photo, set[str]] = defaultdict(set)
+        for caption in captions:
+            told[caption.photo].add(thing_of(caption.text))
+        for photo, things in told.items():
+            if photo in known:
+                continue
+            known.add(photo)
+            yield {
+                "photo": str(photo),
+                "file": str(Path(settings.photos) / files[photo]),
+                "split": "train",
+                "captions": [[name, language, LABELLED] for name, language in names_in_all_languages(things)],
+            }
+
+
+def names_in_all_languages(things: Collection[str]) -> list[tuple[str, str]]:
+    """English names of things → (name, language) in all languages that are known."""
+    translated = {names["en"]: names for names in names_of_things()}
+    found = {
+        (name, language): None
+        for thing in sorted(things)
+        for language, name in {**translated.get(thing, {}), "en": thing}.items()
+    }
+    return list(found)
+
+
+def things_in(caption: str) -> list[str]:
+    """The things that a caption of `weights.making.eye.things` lists.
+
+    >>> things_in("a bowl, an orange and a hot dog")
+    ['bowl', 'orange', 'hot dog']
+    """
+    return [thing_of(part) for part in re.split(r", | and ", caption)]
+
+
+def thing_of(caption: str) -> str:
+    """The thing that a caption of `weights.making.eye.labelled` names.
+
+    >>> thing_of("an Owl"), thing_of("A photo of a grand piano.")
+    ('owl', 'grand piano')
+    """
+    plain = caption.strip().rstrip(".").lower().removeprefix("a photo of ")
+    for article in ("a ", "an "):
+        if plain.startswith(article):
+            return plain.removeprefix(article)
+    return plain
+
+
+def write_rows(settings: Settings) -> dict[str, Counter[str]]:
+    """Write the file; returns split → language → number of captions.
+
+    Raises:
+        CapscoreError: a file is missing or damaged, or no photo has a caption.
+    """
+    data = Path(settings.data)
+    files, held = photo_files(Path(settings.photos)), held_out_photos(data, sets=TESTED)
+    pictured = (data / "flickr8k" / "images").glob("*.jpg")
+    always = frozenset(photo for path in pictured if (photo := photo_of(path.name)) is not None)
+    captions: dict[Photo, dict[tuple[str, str], str]] = defaultdict(dict)
+    told = captions_of(data, Path(settings.texts))
+    of_coco = (
+        (one.photo, one.text, one.language, COCO)
+        for path in settings.coco
+        for one in coco_captions(Path(path))
+    )
+    for photo, caption, language, source in chain(told, of_coco):
+        if photo in files and caption.strip():
+            captions[photo].setdefault((language, caption.strip()), source)
+    captioned = frozenset(captions)
+    things: dict[Photo, set[str]] = defaultdict(set)
+    for path in settings.things:
+        for one in coco_captions(Path(path)):
+            if one.photo in files:
+                things[one.photo].update(things_in(one.text))
+    for photo, names in things.items():
+        for name, language in names_in_all_languages(names):
+            captions[photo].setdefault((language, name), THINGS)
+    counts: dict[str, Counter[str]] = {split: Counter() for split in SPLITS}
+    trained: dict[str, Counter[str]] = defaultdict(Counter)
+    with whole_file(Path(settings.out), "the rows", make_folders=True) as out:
+        for photo in sorted(captions):
+            split = split_of(photo, files[photo].name, held, always)
+            if split is None:
+                continue
+            if (
+                split == "train"
+                and photo in captioned
+                and photo.collection == "coco"
+                and not photo.number % 2
+            ):
+                split = "calibrate"
+            own = [
+                [caption, language, source]
+                for (language, caption), source in captions[photo].items()
+                if split == "train" or source != THINGS
+            ]
+            row = {"photo": str(photo), "file": str(files[photo]), "split": split, "captions": own}
+            out.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
+            for _, language, source in own:
+                counts[split][language] += 1
+                if split == "train" and source not in (THINGS, COCO):
+                    trained[language][source] += 1
+        if not counts["train"]:
+            raise InputError(f"no photo in {settings.photos} has a caption to train on", field="photos")
+        for row in labelled_rows(settings):
+            out.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
+            counts["train"].update(language for _, language, _ in row["captions"])
+    sources = describe(trained)
+    for path in (*settings.labelled, *settings.coco, *settings.things):
+        sources["sources"] += json.loads(sources_file(path).read_text(encoding="utf-8"))["sources"]
+    write_text(sources_file(settings.out), json.dumps(sources, indent=2) + "\n", "the sources")
+    return counts
+
+
+def read_judged(file: str | Path) -> list[dict[str, Any]]:
+    """The rows of a file that this command wrote.
+
+    Raises:
+        InputError: the file is missing, or a line is no such row; names the line.
+    """
+    path = Path(file)
+    if not path.is_file():
+        raise InputError(f"{path} is missing; make it with weights.making.judged_rows", field="rows")
+    rows = []
+    with path.open(encoding="utf-8") as lines:
+        for number, line in enumerate(lines, start=1):
+            try:
+                row = json.loads(line)
+                fits = (
+                    row["split"] in SPLITS and row["file"] and all(len(one) == 3 for one in row["captions"])
+                )
+            except (ValueError, KeyError, TypeError):
+                fits = False
+            if not fits:
+                raise InputError(
+                    f"{path}, line {number}: {line[:60]!r}; expected photo, file, split and captions",
+                    field="rows",
+                )
+            rows.append(row)
+    return rows
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """The command."""
+    for split, languages in write_rows(parse(Settings, argv, __doc__ or "")).items():
+        told = ", ".join(f"{language} {n:,}" for language, n in languages.most_common())
+        print(f"{split}: {told or 'no captions'}")
+
+
+if __name__ == "__main__":
+    run_as_command(lambda: main(sys.argv[1:]))

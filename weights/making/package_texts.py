@@ -1,0 +1,636 @@
+"""Short texts in 15 languages out of published packages → one `<language>.jsonl` per language.
+
+    python -m weights.making.package_texts --out texts
+    python -m weights.making.package_texts --out texts --languages es,ja,zh \
+        --sources cldr-annotations,tatoeba
+    python -m weights.making.package_texts --out texts --from folder-with-the-packages
+
+In: packages of pinned versions, fetched with `npm pack`, `apt-get download` and `git fetch`, or found in a
+folder. Out: rows {"id", "text", "language", "source", "licence"}; translations of each other share an id. A
+text appears once in its language's file, under the first source that has it, in the order of `SOURCES`; an id
+may have several texts in a language, where a sentence was translated twice.
+
+Sources and licences:
+
+- cldr-annotations, cldr-annotations-derived: names of emoji and symbols (Unicode CLDR 48.2; Unicode-3.0). The
+  derived ones add skin tones, families and flags.
+- tuxpaint-stamps: captions of the stamps in a children's drawing program (Tux Paint 2022.06.04;
+  GPL-2.0-or-later).
+- coco-cn-extension: Chinese descriptions of COCO photos, written by people with the help of a captioner
+  (COCO-CN, release of February 2021; the repository's licence is MIT). None of its photos is in COCO-CN
+  itself.
+- dutch-descriptions: Dutch descriptions of the Flickr30k validation photos, five each, written by people (van
+  Miltenburg et al. 2017; Apache-2.0). Those of the test photos are left out: xFlickr&CO and Multi30k test on
+  these photos.
+- jsts: Japanese captions of COCO photos, written by people (YJ Captions; Miyazaki and Shimizu 2016), as the
+  training pairs of JGLUE's JSTS 1.3 have them (Kurihara et al. 2022; CC-BY-SA-4.0).
+- arabic-flickr8k: Arabic captions of Flickr8k's photos, three each, translated by machine and corrected by
+  people (ElJundi et al. 2020; no licence stated).
+- flickr8k-cn: Chinese captions of Flickr8k's photos, five each, written by people (Li et al. 2016; no licence
+  stated). Read only if --sources names it.
+- framed-multi30k: Brazilian Portuguese captions of Flickr30k's photos, five each, written by people (Framed
+  Multi30k; no licence stated). Read only if --sources names it.
+- turkish-coco: Turkish captions of 500 COCO photos, two each, written by people (Samet et al. 2017; no
+  licence stated). Read only if --sources names it.
+- mscoco-it: Italian captions of COCO photos, translated by machine, some of them corrected by people
+  (Scaiella et al. 2019; no licence stated). Only the files of its development and test sets, as the others
+  are large. Read only if --sources names it.
+- flickr8k-cn-test: English captions of Flickr8k's test photos, translated into Chinese by people (Li et al.
+  2016; no licence stated). Read only if --sources names it, and for measuring alone.
+- tatoeba: sentences of everyday language with translations, written by people (Tatoeba, CC BY 2.0 FR), as the
+  Tatoeba Challenge's test sets hold them (Tiedemann 2020). A model trained on them cannot be tested
+  on them: translation or sentence retrieval on Tatoeba says nothing about it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+import tarfile
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path, PurePosixPath
+
+from capscore.errors import CapscoreError, InputError
+
+LANGUAGES = ("ar", "cs", "de", "en", "es", "fr", "it", "ja", "ko", "nl", "pl", "pt", "ru", "tr", "zh")
+
+# Tatoeba's codes (ISO 639-3) and the labels of the lines in the wanted language: "zho" also has Wu and
+# Cantonese, "ara" dialects, and several have single lines in another script
+_TATOEBA = {
+    "ar": ("ara", {"ara"}),
+    "cs": ("ces", {"ces"}),
+    "de": ("deu", {"deu"}),
+    "en": ("eng", {"eng"}),
+    "es": ("spa", {"spa"}),
+    "fr": ("fra", {"fra"}),
+    "it": ("ita", {"ita"}),
+    "ja": ("jpn", {"jpn_Hani", "jpn_Hira", "jpn_Kana"}),
+    "ko": ("kor", {"kor", "kor_Hang"}),
+    "nl": ("nld", {"nld"}),
+    "pl": ("pol", {"pol"}),
+    "pt": ("por", {"por"}),
+    "ru": ("rus", {"rus"}),
+    "tr": ("tur", {"tur"}),
+    "zh": ("zho", {"cmn_Hans", "cmn_Hant"}),
+}
+# Tux Paint adds the region to these languages
+_STAMP_LANGUAGES = {"pt": "pt_BR", "zh": "zh_CN"}
+
+# (id without the source's name, language, text as the package has it)
+Text = tuple[str, str, str]
+Files = Mapping[str, bytes]
+
+
+def _emoji_names(part: str) -> Callable[[Files, Sequence[str]], Iterator[Text]]:
+    def read(files: Files, languages: Sequence[str]) -> Iterator[Text]:
+        for language in languages:
+            table = json.loads(files[f"package/{part}/{language}/annotations.json"])[part]["annotations"]
+            for characters, entry in table.items():
+                for name in entry.get("tts", ()):
+                    yield "-".join(f"{ord(character):x}" for character in characters), language, name
+
+    return read
+
+
+def _stamps(files: Files, languages: Sequence[str]) -> Iterator[Text]:
+    named = {_STAMP_LANGUAGES.get(language, language): language for language in languages}
+    for path, content in files.items():
+        stamp = path.removeprefix("./usr/share/tuxpaint/stamps/").removesuffix(".txt")
+        # the first line is the English text, further ones are "xx.utf8=text"
+        first, *rest = content.decode("utf-8").splitlines() or [""]
+        if "en" in languages:
+            yield stamp, "en", first
+        for line in rest:
+            key, separator, text = line.partition(".utf8=")
+            # texts without a translation are in English
+            if separator and key in named and text.strip() != first.strip():
+                yield stamp, named[key], text
+
+
+def _listed_captions(language: str, mark: str = "\t") -> Callable[[Files, Sequence[str]], Iterator[Text]]:
+    """Lines of a photo's key, a tab or another mark, and its caption, all in one language."""
+
+    def read(files: Files, languages: Sequence[str]) -> Iterator[Text]:
+        for content in files.values() if language in languages else ():
+            for line in _unpacked(content).decode("utf-8").splitlines():
+                key, separator, text = line.partition(mark)
+                if separator:
+                    yield key, language, text
+
+    return read
+
+
+def _coco_captions(language: str) -> Callable[[Files, Sequence[str]], Iterator[Text]]:
+    """Files in the form of COCO's captions, in one language; ids are a photo's file and a caption's id."""
+
+    def read(files: Files, languages: Sequence[str]) -> Iterator[Text]:
+        for content in files.values() if language in languages else ():
+            told = json.loads(_unpacked(content))
+            names = {str(image["id"]): image["file_name"] for image in told["images"]}
+            for row in told["annotations"]:
+                # a file may hold the captions of more photos than it names
+                if (name := names.get(str(row["image_id"]))) is not None:
+                    yield f"{name}#{row['id']}", language, row["caption"]
+
+    return read
+
+
+def _unpacked(content: bytes) -> bytes:
+    return gzip.decompress(content) if content.startswith(b"\x1f\x8b") else content
+
+
+def _dutch_descriptions(files: Files, languages: Sequence[str]) -> Iterator[Text]:
+    if "nl" in languages:
+        for path, content in files.items():
+            number = path.rpartition(".")[2]
+            for photo, text in enumerate(content.decode("utf-8").splitlines()):
+                yield f"validation-{photo}-{number}", "nl", text
+
+
+def _jsts(files: Files, languages: Sequence[str]) -> Iterator[Text]:
+    """Both captions of each pair, under the ids of their photo and caption.
+
+    A pair is named "photo-caption-caption", or "photo_photo-caption-caption" if its photos differ.
+    """
+    if "ja" in languages:
+        for content in files.values():
+            for line in content.decode("utf-8").splitlines():
+                pair = json.loads(line)
+                photos, *captions = pair["yjcaptions_id"].split("-")
+                first, _, second = photos.partition("_")
+                described = zip((first, second or first), captions, strict=True)
+                for number, (photo, caption) in enumerate(described, 1):
+                    yield f"{photo}-{caption}", "ja", pair[f"sentence{number}"]
+
+
+def _digest(sentence: tuple[str, str]) -> str:
+    return hashlib.sha1("\t".join(sentence).encode("utf-8"), usedforsecurity=False).hexdigest()[:16]
+
+
+def _tatoeba(files: Files, languages: Sequence[str]) -> Iterator[Text]:
+    """Sentences under the id of their English translation, found directly or through one more translation.
+
+    A sentence without either gets its own id, which its translations take over. All 15 languages are always
+    read, so that an id does not depend on the wanted languages.
+    """
+    language_of = {code: language for language, (code, _) in _TATOEBA.items()}
+    pairs: dict[str, list[str]] = {}
+    for path in files:
+        if not path.endswith(".labels"):
+            pairs.setdefault(path.rpartition(".")[0], []).append(path)
+    # (language, text) → (id, translations between it and the sentence that the id is made of)
+    ids: dict[tuple[str, str], tuple[str, int]] = {}
+    # pairs with English first, so that others can take over their ids
+    for _, paths in sorted(
+        pairs.items(), key=lambda item: (not any(p.endswith(".eng") for p in item[1]), item)
+    ):
+        known = [path for path in paths if path.rpartition(".")[2] in language_of]
+        for line in _sides(files, sorted(known, key=lambda path: not path.endswith(".eng")), language_of):
+            for side in line:
+                if side[0] == "en":
+                    ids.setdefault(side, (_digest(side), 0))
+            # meanings drift from translation to translation, so an id is passed on at most twice
+            held = [ids[side] for side in line if side in ids and ids[side][1] < 2]
+            key, hops = min(held, key=lambda entry: entry[1]) if held else (_digest(line[0]), -1)
+            for side in line:
+                ids.setdefault(side, (key, hops + 1))
+    for (language, text), (key, _) in ids.items():
+        if language in languages:
+            yield key, language, text
+
+
+def _sides(
+    files: Files, paths: Sequence[str], language_of: Mapping[str, str]
+) -> Iterator[list[tuple[str, str]]]:
+    """(language, text) of each file, line by line; lines of another language are left out."""
+    columns = []
+    for path in paths:
+        code = path.rpartition(".")[2]
+        lines = _lines(files[path])
+        labels = _lines(files[f"{path}.labels"]) if f"{path}.labels" in files else [code] * len(lines)
+        if len(labels) != len(lines) or (columns and len(columns[0]) != len(lines)):
+            raise CapscoreError(f"tatoeba: {path} is not line-aligned with its labels and its translation")
+        language, accepted = language_of[code], _TATOEBA[language_of[code]][1]
+        columns.append(
+            [
+                (language, _clean(line)) if label in accepted else None
+                for line, label in zip(lines, labels, strict=True)
+            ]
+        )
+    for row in zip(*columns, strict=True):
+        if line := [side for side in row if side is not None and side[1]]:
+            yield line
+
+
+def _lines(content: bytes) -> list[str]:
+    return content.decode("utf-8").removesuffix("\n").split("\n")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A package with texts in it.
+
+    Attributes:
+        name: Name of the source in its rows.
+        kind: "npm" (a tarball), "deb" (a Debian package) or "git" (a repository).
+        package: Name of the package, or address of the repository.
+        version: Version of the package, or commit of the repository.
+        licence: SPDX name of the licence, or the licence's own short name.
+        languages: Languages of the source.
+        files: Regular expression for the whole path of the files to read.
+        read: (files, wanted languages) → (id, language, text).
+        sha256: Digest of the package's file; "" for a repository, whose commit identifies its content.
+    """
+
+    name: str
+    kind: str
+    package: str
+    version: str
+    licence: str
+    languages: tuple[str, ...]
+    files: str
+    read: Callable[[Files, Sequence[str]], Iterable[Text]]
+    sha256: str = ""
+
+    @property
+    def file_name(self) -> str:
+        """The package's file, or the repository's folder, in a folder of packages."""
+        if self.kind == "npm":
+            return f"{self.package}-{self.version}.tgz"
+        if self.kind == "deb":
+            return f"{self.package}_{self.version}_all.deb"
+        return PurePosixPath(self.package).name
+
+
+SOURCES: tuple[Source, ...] = (
+    Source(
+        name="cldr-annotations",
+        kind="npm",
+        package="cldr-annotations-full",
+        version="48.2.0",
+        sha256="28576e51225deb51e3ddd734b0f824a0079682cb5d8c27faa9f68149317a14d1",
+        licence="Unicode-3.0",
+        languages=LANGUAGES,
+        files=r"package/annotations/[a-z]{2}/annotations\.json",
+        read=_emoji_names("annotations"),
+    ),
+    Source(
+        name="cldr-annotations-derived",
+        kind="npm",
+        package="cldr-annotations-derived-full",
+        version="48.2.0",
+        sha256="4be946ff5815f806ec78b50363d577a769f2fbfb90c6380a44e161a92436996e",
+        licence="Unicode-3.0",
+        languages=LANGUAGES,
+        files=r"package/annotationsDerived/[a-z]{2}/annotations\.json",
+        read=_emoji_names("annotationsDerived"),
+    ),
+    Source(
+        name="tuxpaint-stamps",
+        kind="deb",
+        package="tuxpaint-stamps-default",
+        version="2022.06.04-1",
+        sha256="6db6c1bfc870a47f1499d6203b083522eacb57c5f9c87d468f2e92eb6d9d5f34",
+        licence="GPL-2.0-or-later",
+        languages=LANGUAGES,
+        files=r"\./usr/share/tuxpaint/stamps/.*\.txt",
+        read=_stamps,
+    ),
+    Source(
+        name="coco-cn-extension",
+        kind="git",
+        package="https://github.com/li-xirong/coco-cn",
+        version="22b218e394627df60ee3a05a72be080624728a99",
+        licence="MIT",
+        languages=("zh",),
+        files=r"data/coco-cn_ext\.icap2020\.txt",
+        read=_listed_captions("zh"),
+    ),
+    Source(
+        name="dutch-descriptions",
+        kind="git",
+        package="https://github.com/cltl/DutchDescriptions",
+        version="6fb4d8234a926b19befd997730a2da6b11d7b628",
+        licence="Apache-2.0",
+        languages=("nl",),
+        files=r"Data/Dutch/Val/val\.[0-4]",
+        read=_dutch_descriptions,
+    ),
+    Source(
+        name="jsts",
+        kind="git",
+        package="https://github.com/yahoojapan/JGLUE",
+        version="6f071c09316baae89c3d083a90985b4b1cb9968c",
+        licence="CC-BY-SA-4.0",
+        languages=("ja",),
+        files=r"datasets/jsts-v1\.3/train-v1\.3\.json",
+        read=_jsts,
+    ),
+    Source(
+        name="arabic-flickr8k",
+        kind="git",
+        package="https://github.com/ObeidaElJundi/Arabic-Image-Captioning",
+        version="2fc6ce89dc1032c4ebb7bdcaa7ebc5a3e83cc293",
+        licence="none stated",
+        languages=("ar",),
+        files=r"data/Flickr8k_text/Flickr8k\.arabic\.full\.txt",
+        read=_listed_captions("ar"),
+    ),
+    Source(
+        name="tatoeba",
+        kind="git",
+        package="https://github.com/Helsinki-NLP/OPUS-MT-testsets",
+        version="ac0f19c0be3cb4e0d9450fcb2d7a9847c4bdd180",
+        licence="CC-BY-2.0-FR",
+        languages=LANGUAGES,
+        files=r"datasets/helsinki_nlp/tatoeba/testsets/[a-z]{3}-[a-z]{3}/tatoeba-test-v[-\d]+\.[a-z]{3}(\.labels)?",
+        read=_tatoeba,
+    ),
+)
+# Sources that are read only if they are named.
+MORE_SOURCES: tuple[Source, ...] = (
+    Source(
+        name="flickr8k-cn",
+        kind="git",
+        package="https://github.com/li-xirong/flickr8kcn",
+        version="a19b9aa4a7ad2a42741460d9f47385637ae270cd",
+        licence="none stated",
+        languages=("zh",),
+        files=r"data/flickr8kzhc\.caption\.txt",
+        read=_listed_captions("zh", " "),
+    ),
+    Source(
+        name="framed-multi30k",
+        kind="git",
+        package="https://github.com/FrameNetBrasil/framed-multi30k",
+        version="1f2220ab03e680abe422a2efe2f1b5c566eb19ae",
+        licence="none stated",
+        languages=("pt",),
+        files=r"data/flickr30k/captions\.txt\.gz",
+        read=_listed_captions("pt"),
+    ),
+    Source(
+        name="turkish-coco",
+        kind="git",
+        package="https://github.com/giddyyupp/turkish-image-captioning",
+        version="c9b7726e2326edad2d5fa7c889e5d19744f99457",
+        licence="none stated",
+        languages=("tr",),
+        files=r"MSCOCO/val/val_baseline_[12]\.json",
+        read=_coco_captions("tr"),
+    ),
+    Source(
+        name="mscoco-it",
+        kind="git",
+        package="https://github.com/crux82/mscoco-it",
+        version="a17da43a543496cdd7175596d44d03bee40984f9",
+        licence="none stated",
+        languages=("it",),
+        files=r"mscoco-it/captions_ita_(dev|test)set_(un)?validated\.json\.gz",
+        read=_coco_captions("it"),
+    ),
+    # the English captions of the test photos, translated by people; never trained on
+    Source(
+        name="flickr8k-cn-test",
+        kind="git",
+        package="https://github.com/li-xirong/flickr8kcn",
+        version="a19b9aa4a7ad2a42741460d9f47385637ae270cd",
+        licence="none stated",
+        languages=("zh",),
+        files=r"data/flickr8kzhmtest\.captions\.txt",
+        read=_listed_captions("zh", " "),
+    ),
+)
+
+
+@cache  # packages repeat many sentences
+def _clean(text: str) -> str:
+    return " ".join(unicodedata.normalize("NFC", text).split())
+
+
+def _run(command: Sequence[str], source: Source, cwd: Path | None = None, given: bytes = b"") -> bytes:
+    try:
+        done = subprocess.run(command, cwd=cwd, input=given, capture_output=True, check=False)
+    except FileNotFoundError:
+        done = None
+    if done is None or done.returncode:
+        said = done.stderr.decode("utf-8", "replace").strip() if done else f"{command[0]} is not installed"
+        raise CapscoreError(
+            f"{source.name}: `{' '.join(command)}` failed ({said}); get {source.package} {source.version} "
+            f"another way, put it as {source.file_name} into a folder and give that folder with --from, or "
+            f"leave the source out with --sources"
+        )
+    return done.stdout
+
+
+def _fetch(source: Source, folder: Path) -> None:
+    """Fetch a package into a folder; a partial download stays in a separate folder."""
+    beside = folder / f".{source.file_name}.partial"
+    shutil.rmtree(beside, ignore_errors=True)
+    beside.mkdir(parents=True)
+    if source.kind == "npm":
+        _run(["npm", "pack", "--silent", f"{source.package}@{source.version}"], source, beside)
+    elif source.kind == "deb":
+        _run(["apt-get", "download", f"{source.package}={source.version}"], source, beside)
+    else:
+        _run(["git", "init", "--quiet", "--bare", source.file_name], source, beside)
+        command = ["git", "fetch", "--quiet", "--depth", "1", source.package, source.version]
+        _run(command, source, beside / source.file_name)
+    (beside / source.file_name).rename(folder / source.file_name)
+    shutil.rmtree(beside)
+
+
+def _check(source: Source, path: Path) -> None:
+    if not path.exists():
+        raise CapscoreError(
+            f"{source.name}: there is no {source.file_name} in {path.parent}; expected {source.package} "
+            f"{source.version} there, or --sources without {source.name}"
+        )
+    if source.kind == "git":
+        _run(["git", "cat-file", "-e", f"{source.version}^{{commit}}"], source, path)
+        return
+    with path.open("rb") as handle:
+        digest = hashlib.sha256()
+        while chunk := handle.read(1 << 20):
+            digest.update(chunk)
+    if digest.hexdigest() != source.sha256:
+        raise CapscoreError(
+            f"{source.name}: {path} has the SHA-256 {digest.hexdigest()}, expected {source.sha256}"
+        )
+
+
+def _tar_files(handle, wanted: re.Pattern[str]) -> Iterator[tuple[str, bytes]]:
+    with tarfile.open(fileobj=handle, mode="r|*") as archive:
+        for member in archive:
+            if member.isfile() and wanted.fullmatch(member.name):
+                yield member.name, archive.extractfile(member).read()
+
+
+def _deb_files(path: Path, wanted: re.Pattern[str]) -> Iterator[tuple[str, bytes]]:
+    # a Debian package is an ar archive: "!<arch>\n", then for each member a header of 60 bytes, its name in
+    # the first 16 and its size at 48, and its content, padded to an even length (deb(5), ar(5))
+    with path.open("rb") as handle:
+        handle.seek(8)
+        while header := handle.read(60):
+            if header.startswith(b"data.tar"):
+                yield from _tar_files(handle, wanted)
+                return
+            size = int(header[48:58])
+            handle.seek(size + size % 2, 1)
+    raise CapscoreError(f"{path} has no data.tar in it; expected a Debian package")
+
+
+def _git_files(source: Source, path: Path, wanted: re.Pattern[str]) -> Iterator[tuple[str, bytes]]:
+    listed = _run(["git", "ls-tree", "-r", "-z", "--name-only", source.version], source, path).split(b"\0")
+    names = [name for name in (entry.decode("utf-8") for entry in listed) if wanted.fullmatch(name)]
+    asked = "".join(f"{source.version}:{name}\n" for name in names).encode()
+    answer = _run(["git", "cat-file", "--batch"], source, path, asked)
+    at = 0
+    for name in names:
+        end = answer.index(b"\n", at)
+        _, kind, *size = answer[at:end].split(b" ")
+        if kind != b"blob":
+            raise CapscoreError(
+                f"{source.name}: {path} lacks the content of {name}; fetch the whole repository"
+            )
+        at = end + 1 + int(size[0]) + 1
+        yield name, answer[end + 1 : at - 1]
+
+
+def source_texts(source: Source, folder: str | Path, languages: Sequence[str]) -> Iterator[dict[str, str]]:
+    """Rows of one source.
+
+    Args:
+        source: One of `SOURCES` or `MORE_SOURCES`.
+        folder: Folder of its package, which is named `file_name`.
+        languages: Wanted languages; those that the source lacks have no rows.
+
+    Yields:
+        {"id", "text", "language", "source", "licence"}, in the order of the package's sorted paths,
+        including repeated texts. Texts are in Unicode's form NFC with single blanks, and not empty.
+
+    Raises:
+        CapscoreError: the package is missing, damaged or of another version.
+    """
+    path = Path(folder) / source.file_name
+    _check(source, path)
+    wanted = re.compile(source.files)
+    if source.kind == "npm":
+        with path.open("rb") as handle:
+            files = dict(_tar_files(handle, wanted))
+    elif source.kind == "deb":
+        files = dict(_deb_files(path, wanted))
+    else:
+        files = dict(_git_files(source, path, wanted))
+    if not files:
+        raise CapscoreError(f"{source.name}: {path} has no file like {source.files}")
+    own = [language for language in languages if language in source.languages]
+    for key, language, text in source.read(dict(sorted(files.items())), own):
+        if cleaned := _clean(text):
+            yield {
+                "id": f"{source.name}/{key}",
+                "text": cleaned,
+                "language": language,
+                "source": source.name,
+                "licence": source.licence,
+            }
+
+
+def write_texts(
+    out: str | Path,
+    *,
+    languages: Sequence[str] = LANGUAGES,
+    sources: Sequence[Source] = SOURCES,
+    packages: str | Path | None = None,
+) -> dict[str, Counter[str]]:
+    """Write `<language>.jsonl` for each language.
+
+    Args:
+        out: Folder to write to, created if needed.
+        languages: Two-letter codes among `LANGUAGES`.
+        sources: Sources to read; the first source of a repeated text is kept.
+        packages: Folder with the packages, named by their `file_name`s, so that nothing is fetched. None
+            fetches each package once into `out`/packages.
+
+    Returns:
+        Language → number of rows per source.
+
+    Raises:
+        InputError: a language that no source has.
+        CapscoreError: a package cannot be fetched, is missing, or is not the pinned version.
+    """
+    if unknown := [language for language in languages if language not in LANGUAGES]:
+        raise InputError(
+            f"no texts in {', '.join(unknown)}; there are {', '.join(LANGUAGES)}", field="languages"
+        )
+    languages = list(dict.fromkeys(languages))
+    folder = Path(out)
+    folder.mkdir(parents=True, exist_ok=True)
+    place = Path(packages) if packages is not None else folder / "packages"
+    used = [source for source in sources if set(languages) & set(source.languages)]
+    for source in used:
+        if packages is None and not (place / source.file_name).exists():
+            _fetch(source, place)
+        _check(source, place / source.file_name)
+    partial = {language: folder / f".{language}.jsonl.partial" for language in languages}
+    handles = {language: path.open("w", encoding="utf-8") for language, path in partial.items()}
+    seen: dict[str, set[str]] = {language: set() for language in languages}
+    counts: dict[str, Counter[str]] = {language: Counter() for language in languages}
+    try:
+        for source in used:
+            for row in source_texts(source, place, languages):
+                if row["text"] not in seen[row["language"]]:
+                    seen[row["language"]].add(row["text"])
+                    counts[row["language"]][source.name] += 1
+                    handles[row["language"]].write(json.dumps(row, ensure_ascii=False) + "\n")
+        for language, handle in handles.items():
+            handle.close()
+            partial[language].replace(folder / f"{language}.jsonl")
+    finally:
+        for language, handle in handles.items():
+            handle.close()
+            partial[language].unlink(missing_ok=True)
+    return counts
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """The command; see the top of this file."""
+    known = {source.name: source for source in (*SOURCES, *MORE_SOURCES)}
+    parser = argparse.ArgumentParser(
+        prog="python -m weights.making.package_texts", description=__doc__.split("\n")[0]
+    )
+    parser.add_argument("--out", required=True, help="folder to write <language>.jsonl to")
+    parser.add_argument("--languages", default=",".join(LANGUAGES), help="default: %(default)s")
+    parser.add_argument(
+        "--sources", default=",".join(source.name for source in SOURCES), help="default: %(default)s"
+    )
+    parser.add_argument("--from", dest="packages", help="folder of packages; nothing is fetched")
+    given = parser.parse_args(argv)
+    chosen = given.sources.split(",")
+    if unknown := [name for name in chosen if name not in known]:
+        parser.error(f"--sources: no {', '.join(unknown)}; there are {', '.join(known)}")
+    try:
+        counts = write_texts(
+            given.out,
+            languages=given.languages.split(","),
+            sources=[source for name, source in known.items() if name in chosen],
+            packages=given.packages,
+        )
+    except CapscoreError as error:
+        parser.error(str(error))
+    for language, by_source in counts.items():
+        parts = ", ".join(f"{name} {number:,}" for name, number in by_source.items())
+        print(f"{language}: {by_source.total():,} texts ({parts})")
+
+
+if __name__ == "__main__":
+    main()

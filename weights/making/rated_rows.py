@@ -1,0 +1,250 @@
+"""Ratings of 700 of Flickr8k's rated photos, and captions to contrast → files for `training.human_ratings`.
+
+    python -m weights.making.rated_rows --data DATA --photos PHOTOS --packages PACKAGES --out rows
+
+In: the official files (folders flickr8k, composite, multi30k and those of `weights.making.held_out`),
+photos (folder flickr8k) and the package with Flickr8k's captions in Chinese. Out, in a folder:
+
+- `crowdflower.jsonl` and `composite.jsonl`: the ratings of Flickr8k-CF and of Composite's Flickr8k part for
+the
+  photos that `weights.making.rated_split` gives for training. Where a photo is missing, its references
+  stand in for it, without the rated caption.
+- `captions.jsonl`: captions of these photos, and of training photos of Flickr8k that nothing is measured on,
+in
+  English, Chinese (Li et al. 2016), German and French (Multi30k).
+- beside each, its origin and licence.
+
+Expert ratings are not trained on. A photo that is measured on is an error, whatever file it came from.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from capscore.benchmarks.data.annotation_files import AnnotationSource
+from capscore.benchmarks.data.flickr8k_captions import listed_photos, token_captions
+from capscore.benchmarks.data.load import benchmark_builder, load_benchmark
+from capscore.errors import CapscoreError, InputError
+from capscore.files.whole_file import write_text
+from training.data.origin import SOURCES as ORIGIN
+from weights.making.held_out import SETS, HeldOut, HeldOutSet, held_out_photos
+from weights.making.package_texts import MORE_SOURCES, SOURCES, source_texts
+from weights.making.photo_names import Photo, photo_of
+from weights.making.rated_split import RatedSplit, rated_split
+
+Row = dict[str, Any]
+CHINESE = "flickr8k-cn"
+TRANSLATED = ("de", "fr")
+# name of the file → benchmark, its configuration, licence of the ratings
+RATED = {
+    "crowdflower": ("flickr8k_human", "crowdflower", "flickr8k", "Flickr8k-CF", "research use"),
+    "composite": ("composite", "flickr8k", "composite", "Composite, Flickr8k part", "unknown"),
+}
+
+
+def rated_rows(data: Path, photos: Path, split: RatedSplit, name: str) -> Iterator[Row]:
+    """The ratings of one of `RATED` for the training photos.
+
+    Args:
+        data: Folder of the official files.
+        photos: Folder of Flickr8k's photos.
+        split: Which photos are for training.
+        name: Key of `RATED`.
+    """
+    slug, config, home, _, _ = RATED[name]
+    references = _references(data / "flickr8k")
+    for row in load_benchmark(slug, config, split="test", data_dir=data / home, images=False):
+        photo = photo_of(row["image_id"])
+        if photo is not None and photo.number in split.training:
+            shown = _shown(photos, row["image_id"], references.get(photo.number, ()), row["caption"])
+            if shown is not None:
+                yield {
+                    "id": row["image_id"],
+                    **shown,
+                    "caption": row["caption"],
+                    "language": "en",
+                    "rating": row["rating"],
+                }
+
+
+def captions(
+    data: Path, photos: Path, packages: Path | None, split: RatedSplit, held: HeldOut, most: int
+) -> Iterator[Row]:
+    """Captions in several languages of photos that are there.
+
+    Args:
+        data, photos: As for `rated_rows`.
+        packages: Folder of packages; None for no Chinese.
+        split: Rated photos for training, which are all taken.
+        held: Photos that may not be trained on, except the rated ones of `split`.
+        most: Number of further photos, the first of Flickr8k's training split.
+    """
+    source = AnnotationSource(data / "flickr8k" / "Flickr8k.token.txt")
+    english: dict[str, list[str]] = {}
+    for line in token_captions(source):
+        english.setdefault(line.photo, []).append(line.text)
+    listed = listed_photos(AnnotationSource(data / "flickr8k" / "Flickr_8k.trainImages.txt"))
+    free = [name for name in listed if not held.reason(_photo(name), name) and (photos / name).is_file()]
+    rated = [n for n in english if _photo(n).number in split.training and (photos / n).is_file()]
+    names = {_photo(name).number: name for name in (*rated, *free[:most])}
+    for name in names.values():
+        for text in english[name]:
+            yield _row(photos, name, text, "en")
+    if packages is not None:
+        package = next(source for source in (*SOURCES, *MORE_SOURCES) if source.name == CHINESE)
+        for found in source_texts(package, packages, ["zh"]):
+            photo = photo_of(found["id"].removeprefix(f"{CHINESE}/"))
+            if photo is not None and photo.number in names:
+                yield _row(photos, names[photo.number], found["text"], "zh")
+    for language in TRANSLATED:
+        builder = benchmark_builder("multi30k", language, data_dir=data / "multi30k", images=False)
+        for part in ("train", "validation"):
+            for _, row in builder.checked_rows(part):
+                photo = photo_of(row["image_id"])
+                if photo is not None and photo.number in names:
+                    for text in row["references"]:
+                        yield _row(photos, names[photo.number], text, language)
+
+
+def check_rows(rows: Sequence[Row], split: RatedSplit, held: HeldOut, source: str) -> None:
+    """Raise if a row has a photo that is measured on.
+
+    Raises:
+        InputError: names the photo and the row.
+    """
+    split.refuse_held_out((row["id"] for row in rows), source)
+    for number, row in enumerate(rows):
+        photo = _photo(row["id"])
+        reason = held.reason(photo, row["id"])
+        if reason and photo.number not in split.training:
+            raise InputError(f"{photo} may not be trained on: {reason}", row=number, field=source)
+
+
+def write_rows(
+    data: Path,
+    photos: Path,
+    out: Path,
+    packages: Path | None = None,
+    *,
+    most: int = 300,
+    sets: Sequence[HeldOutSet] = SETS,
+) -> dict[str, int]:
+    """Write all files; returns the number of rows of each.
+
+    Args:
+        data: Folder of the official files.
+        photos: Folder that holds the folder flickr8k.
+        out: Folder for the files.
+        packages: Folder of packages; None for no Chinese.
+        most: Number of photos for the contrast besides the rated ones.
+        sets: Sets to hold out besides the rated photos.
+
+    Raises:
+        CapscoreError: a file is missing or damaged, or a photo that is measured on is among the rows.
+    """
+    split = rated_split(data / "flickr8k")
+    held = held_out_photos(data, sets=sets)
+    folder = photos / "flickr8k"
+    counts = {}
+    statement = (
+        f"{len(split.held_out)} of the {len(split.held_out) + len(split.training):,} rated photos "
+        f"of Flickr8k, "
+        "chosen by a hash of their numbers (weights.making.rated_split), with everything that is rated or "
+        f"captioned of them; and, besides the other {len(split.training)}, {held.statement()}"
+    )
+    parts: dict[str, tuple[list[Row], list[Mapping[str, Any]]]] = {}
+    for name, (*_, title, licence) in RATED.items():
+        rows = list(rated_rows(data, folder, split, name))
+        parts[name] = rows, [_source(title, licence, rows)]
+    rows = list(captions(data, folder, packages, split, held, most))
+    licences = {"en": ("Flickr8k", "research use"), "zh": ("Flickr8k-CN", "none stated")}
+    by_language = {
+        code: [row for row in rows if row["language"] == code] for code in ("en", "zh", *TRANSLATED)
+    }
+    parts["captions"] = (
+        rows,
+        [
+            _source(f"{title}, {code}", licence, own)
+            for code, own in by_language.items()
+            for title, licence in [licences.get(code, ("Multi30k", "research use"))]
+            if own
+        ],
+    )
+    for name, (own, sources) in parts.items():
+        check_rows(own, split, held, name)
+        path = out / f"{name}.jsonl"
+        text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in own)
+        write_text(path, text, "rows")
+        said = {"held_out": statement, "sources": sources}
+        write_text(Path(f"{path}{ORIGIN}"), json.dumps(said, ensure_ascii=False, indent=1) + "\n", "origins")
+        counts[name] = len(own)
+    return counts
+
+
+def _source(name: str, licence: str, rows: Sequence[Row]) -> Mapping[str, Any]:
+    return {"name": name, "license": licence, "rows": len(rows)}
+
+
+def _row(photos: Path, name: str, text: str, language: str) -> Row:
+    return {"id": name, "image": str((photos / name).resolve()), "caption": text, "language": language}
+
+
+def _references(flickr8k: Path) -> dict[int, list[str]]:
+    found: dict[int, list[str]] = {}
+    for line in token_captions(AnnotationSource(flickr8k / "Flickr8k.token.txt")):
+        found.setdefault(_photo(line.photo).number, []).append(line.text)
+    return found
+
+
+def _shown(photos: Path, name: str, references: Iterable[str], caption: str) -> Row | None:
+    """The photo, or its references without the caption; None where there is neither."""
+    if (photos / name).is_file():
+        return {"image": str((photos / name).resolve())}
+    others = [text for text in references if plain(text) != plain(caption)]
+    return {"stand_in": others} if others else None
+
+
+def plain(text: str) -> str:
+    """Letters and digits of a caption, by which two data sets' copies of it are recognised.
+
+    >>> plain("Two dogs , running !") == plain("two dogs, running!")
+    True
+    """
+    return re.sub(r"[^\w]|_", "", text.lower())
+
+
+def _photo(name: str) -> Photo:
+    photo = photo_of(name)
+    if photo is None:
+        raise InputError(f"{name!r:.80} names no photo")
+    return photo
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """The command."""
+    parser = argparse.ArgumentParser(
+        prog="python -m weights.making.rated_rows",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--data", type=Path, required=True, help="folder of the official files")
+    parser.add_argument("--photos", type=Path, required=True, help="folder that holds the folder flickr8k")
+    parser.add_argument("--packages", type=Path, help="folder of packages with Chinese captions")
+    parser.add_argument("--out", type=Path, required=True, help="folder for the files")
+    parser.add_argument("--most", type=int, default=300, help="photos to contrast besides the rated ones")
+    given = parser.parse_args(argv)
+    try:
+        counts = write_rows(given.data, given.photos, given.out, given.packages, most=given.most)
+    except CapscoreError as error:
+        parser.exit(1, f"rated_rows: {error}\n")
+    for name, count in counts.items():
+        print(f"{given.out / name}.jsonl: {count:,} rows")
+
+
+if __name__ == "__main__":
+    main()

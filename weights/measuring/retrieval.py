@@ -1,0 +1,161 @@
+"""Measures how well a backbone matches captions with photos: text → image retrieval on a folder of photos.
+
+    python -m weights.measuring.retrieval --images Flickr8k/images --captions Flickr8k.token.txt
+
+In: photos, and captions as Flickr8k's token file (`photo.jpg#0<TAB>caption`) or as JSON
+`{photo: {language: [captions]}}`. Out: R@1, R@5, R@10 in percent per language, each with its 95 % interval,
+beside chance. A caption ranks the photos that are in the folder; the others' captions are left out. Ties
+count against the caption.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+import capscore
+from capscore.benchmarks.data.annotation_files import AnnotationSource
+from capscore.benchmarks.data.flickr8k_captions import token_captions
+from capscore.benchmarks.protocols.retrieval_recall import COSINE_TIE
+from capscore.benchmarks.tasks import TaskOptions
+from capscore.embedding.embedder import EmbeddedRows, Embedder
+
+from .intervals import Share, share_of_sums
+
+KS = (1, 5, 10)
+# captions whose cosines with all photos are in memory at once
+_CAPTIONS = 1024
+
+
+@dataclass(frozen=True, eq=False)
+class Ranked:
+    """Captions and the rank of their own photo.
+
+    Attributes:
+        rank: int64 (q,), 1 where no other photo comes before a caption's own.
+        own: int64 (q,), number of each caption's photo.
+        n_photos: Number of photos that were ranked.
+    """
+
+    rank: np.ndarray
+    own: np.ndarray
+    n_photos: int
+
+    @property
+    def photos(self) -> np.ndarray:
+        """Numbers of the photos that have a caption, ascending."""
+        return np.unique(self.own)
+
+    def of(self, photos: np.ndarray) -> Ranked:
+        """The captions of some photos alone, ranked as before; photos: their numbers."""
+        kept = np.isin(self.own, photos)
+        return Ranked(self.rank[kept], self.own[kept], self.n_photos)
+
+    def counts(self, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """Of each of `photos`, float64: captions that find it among the first k, and all its captions."""
+        _, unit = np.unique(self.own, return_inverse=True)
+        return np.bincount(unit, weights=self.rank <= k), np.bincount(unit).astype(float)
+
+
+def read_captions(path: Path) -> dict[str, dict[str, list[str]]]:
+    """{language: {photo: [captions]}}."""
+    captions: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    if path.suffix == ".json":
+        for photo, by_language in json.loads(path.read_text(encoding="utf-8")).items():
+            for language, texts in by_language.items():
+                if isinstance(texts, list):  # such files also name the split of a photo
+                    captions[language][photo].extend(texts)
+    else:
+        for _, _, photo, caption in token_captions(AnnotationSource(path)):
+            captions["en"][photo].append(caption)
+    return captions
+
+
+def ranks(texts: np.ndarray, photos: np.ndarray, own: np.ndarray) -> np.ndarray:
+    """Rank of each caption's own photo, from 1; a photo that ties with it comes before it.
+
+    Cosines at most 10⁻⁶ apart are tied, as in `capscore benchmark`.
+
+    Args:
+        texts: Embeddings of captions (q, d), rows of unit length.
+        photos: Embeddings of photos (n, d), rows of unit length.
+        own: Number of each caption's photo (q,).
+
+    >>> texts, photos = np.array([[1.0, 0.0], [0.8, 0.6]]), np.eye(2)
+    >>> ranks(texts, photos, np.array([0, 1])).tolist()
+    [1, 2]
+    """
+    rank = np.empty(len(texts), dtype=np.int64)
+    for start in range(0, len(texts), _CAPTIONS):
+        part = slice(start, start + _CAPTIONS)
+        cosines = texts[part] @ photos.T
+        right = cosines[np.arange(len(cosines)), own[part]]
+        rank[part] = (cosines >= right[:, None] - COSINE_TIE).sum(axis=1)
+    return rank
+
+
+def rank_photos(embedder: Embedder, images: EmbeddedRows, captions: Sequence[tuple[int, str]]) -> Ranked:
+    """Rank photos for captions.
+
+    Args:
+        embedder: Embedder of the captions, and of the photos before.
+        images: The n photos to rank, embedded.
+        captions: Number of a photo, and a caption of it; at least one.
+    """
+    own = np.array([photo for photo, _ in captions])
+    rows = embedder.texts([text for _, text in captions], prefix=embedder.backbone.prefix)
+    texts, photos = rows.matrix[rows.index], images.matrix[images.index]
+    return Ranked(ranks(texts, photos, own), own, len(photos))
+
+
+def recall(ranked: Ranked, k: int, options: TaskOptions) -> Share:
+    """Share of the captions that find their photo among the first k, with its interval.
+
+    The bootstrap draws photos, each with all its captions; the ranked photos stay the same.
+    """
+    return share_of_sums(*ranked.counts(k), options)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """The command."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--images", type=Path, required=True, help="folder of photos")
+    parser.add_argument("--captions", type=Path, required=True, help="Flickr8k token file, or JSON")
+    parser.add_argument("--backbone", default="embedded")
+    arguments = parser.parse_args(argv)
+
+    photos = sorted(path for path in arguments.images.iterdir() if path.is_file())
+    embedder = Embedder(capscore.load_backbone(arguments.backbone))
+    images = embedder.images(photos)
+    print(f"{len(photos)} photos, backbone {embedder.backbone.name}@{embedder.backbone.revision}")
+    heads = "".join(f"{f'R@{k}':>20}" for k in KS)
+    print(f"{'language':9}{'captions':>9}{heads}   {'chance':>12}")
+    for language, by_photo in read_captions(arguments.captions).items():
+        # only photos with a caption in this language are ranked
+        there = [number for number, path in enumerate(photos) if by_photo.get(path.name)]
+        captions = [
+            (place, text) for place, number in enumerate(there) for text in by_photo[photos[number].name]
+        ]
+        if not captions:
+            continue
+        chosen = EmbeddedRows(
+            images.matrix,
+            images.index[there],
+            [images.keys[number] for number in there],
+            images.truncated,
+            {},
+        )
+        ranked = rank_photos(embedder, chosen, captions)
+        cells = "".join(f"{recall(ranked, k, TaskOptions()).in_percent:>20}" for k in KS)
+        chance = " / ".join(f"{100 * k / len(there):.0f}" for k in KS)
+        print(f"{language:9}{len(captions):9}{cells}   {chance:>12}")
+
+
+if __name__ == "__main__":
+    main()
