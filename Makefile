@@ -28,7 +28,7 @@ NUMERIC := tests/backbones tests/embedding tests/infometic tests/scorers tests/s
 KERNELS := ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=AVX2 CAPSCORE_TEST_THREADS=1 CAPSCORE_TEST_THREADS=3
 
 .PHONY: help demo picture test test-datasets-3.6 test-kernels test-all coverage lint format bench export handbook publish release-check train-embedded train-embedded-published measure-embedded \
-	train-embedded-eye train-embedded-eye-small train-embedded-infometic train-embedded-judge measure-embedded-infometic measure-embedded-eye train-embedded-rated \
+	train-embedded-eye train-embedded-eye-small train-embedded-infometic train-embedded-mark-calibration measure-embedded-infometic measure-embedded-eye train-embedded-rated \
 	calibrate wheel clean
 
 help: ## list the targets
@@ -90,7 +90,7 @@ handbook: $(VENV)/.installed ## build the documentation: build/handbook
 
 # Wheels go into the Spaces unless INSTALL says otherwise: release, or git+URL@COMMIT.
 METRICS := mcs pr_mcs ref_clip_score infometic clip_score cider
-WEIGHTS := eye pr_mcs infometic judge
+WEIGHTS := eye pr_mcs infometic mark_calibration
 publish: $(VENV)/.installed $(if $(INSTALL),,wheel) ## publish metrics and weights on the Hub: ORG=… [DRY=1]
 	@test -n "$(ORG)" || { echo "make publish ORG=<organisation or user> [INSTALL=release] [DRY=1]"; exit 2; }
 	for name in $(WEIGHTS); do \
@@ -147,9 +147,9 @@ train-embedded-infometic: $(VENV)/.installed ## train InfoMetIC's: DATA=folder P
 		--data $(TRAINING)/infometic.jsonl --image_dir $(PHOTOS) --out $(TRAINING)/embedded-infometic
 
 # What decides InfoMetIC's marks. DETECTOR: an ONNX file of YOLOX, whose boxes teach where things are.
-train-embedded-judge: $(VENV)/.installed ## train its judge: DATA=folder PHOTOS=folder DETECTOR=file
+train-embedded-mark-calibration: $(VENV)/.installed ## train its mark calibration: DATA=folder PHOTOS=folder DETECTOR=file
 	@test -n "$(DATA)" -a -n "$(PHOTOS)" -a -n "$(DETECTOR)" || { \
-		echo "make train-embedded-judge DATA=<folder with multi30k, flickr8k, xflickrco>" \
+		echo "make train-embedded-mark-calibration DATA=<folder with multi30k, flickr8k, xflickrco>" \
 			"PHOTOS=<folder of photos> DETECTOR=<yolox_nano.onnx> [LABELLED='<labelled photos>']" \
 			"[COCO=<captions of COCO photos>] [THINGS=<things in COCO photos>] [PACKAGES=<folder of packages>]"; exit 2; }
 	test -d $(TRAINING)/texts || \
@@ -160,8 +160,8 @@ train-embedded-judge: $(VENV)/.installed ## train its judge: DATA=folder PHOTOS=
 	$(BIN)/python -m weights.making.judge.boxes --rows $(TRAINING)/judged.jsonl --detector $(DETECTOR) \
 		--out $(TRAINING)/boxes.json
 	$(BIN)/python -m weights.making.judge --config training/configs/embedded_judge.yaml \
-		--rows $(TRAINING)/judged.jsonl --boxes $(TRAINING)/boxes.json --features $(TRAINING)/judge-features \
-		--out $(TRAINING)/judge
+		--rows $(TRAINING)/judged.jsonl --boxes $(TRAINING)/boxes.json --features $(TRAINING)/mark-features \
+		--out $(TRAINING)/mark_calibration
 
 # The paper's own losses on the same backbone, without a gate: what the gate adds is measured against them.
 train-embedded-published: $(VENV)/.installed ## train PR-MCS as published: DATA=folder PHOTOS=folder

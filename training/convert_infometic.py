@@ -30,7 +30,7 @@ from capscore.cli.options import Debug
 from capscore.cli.terminal import DEBUG, command, say
 from capscore.errors import CapscoreError, InputError, ResultWriteError
 from capscore.infometic.config import InfoMetICConfig
-from capscore.infometic.model import InfoMetIC
+from capscore.infometic.network import InfoMetIC
 from training.data.origin import DataSource
 from training.engine.model_card import ModelCard, write_card
 

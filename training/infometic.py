@@ -27,7 +27,7 @@ from capscore.embedding.cache import EmbeddingCache
 from capscore.embedding.embedder import Embedder
 from capscore.errors import CapscoreError, InputError, Setting
 from capscore.infometic.config import InfoMetICConfig
-from capscore.infometic.model import CONFIG, MODEL_TYPE, WEIGHTS, InfoMetIC
+from capscore.infometic.network import CONFIG, MODEL_TYPE, WEIGHTS, InfoMetIC
 from capscore.infometic.weights import INFO_CLIP, load_aligner
 from training.data.aligned_rows import AlignedRow, coco_rows, entity_rows, file_rows
 from training.data.alignment_batches import TASKS, WITHOUT, AlignmentBatches

@@ -25,14 +25,14 @@ from .plan import (
     made,
     one_line,
 )
-from .weights import EYE, JUDGE, KINDS, NETWORK, files_read, is_judge, is_network
+from .weights import EYE, KINDS, MARK_CALIBRATION, NETWORK, files_read, is_mark_calibration, is_network
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
 
 _MESSAGES = {
     NETWORK: "InfoMetIC's network for capscore",
-    JUDGE: "Judge of InfoMetIC's marks for capscore",
+    MARK_CALIBRATION: "Mark calibration of InfoMetIC for capscore",
     EYE: "Eye for capscore",
     METRIC: "Metric module of capscore",
     BENCHMARK: "Benchmark of capscore",
@@ -237,7 +237,7 @@ def _is_new_branch(api: HfApi, repo_id: str, kind: str, branch: str, tag: str | 
 def _check_kind_there(api: HfApi, ready: Plan, repo_id: str, commit: str, there: set[str]) -> None:
     """Refuse to replace weights of one kind by those of another: their files have the same names."""
     from ..backbones.download import STUDENT_MARKER, TUNED_FILES
-    from ..infometic.model import CONFIG
+    from ..infometic.network import CONFIG
 
     if there & {STUDENT_MARKER, TUNED_FILES[0]}:
         is_ours, what = ready.kind in KINDS, "a text tower"
@@ -245,10 +245,10 @@ def _check_kind_there(api: HfApi, ready: Plan, repo_id: str, commit: str, there:
         config = Path(api.hf_hub_download(repo_id, CONFIG, revision=commit))
         if is_network(config):
             is_ours, what = ready.kind == NETWORK, "a network of InfoMetIC"
-        elif is_judge(config):
-            is_ours, what = ready.kind == JUDGE, "a judge of InfoMetIC's marks"
+        elif is_mark_calibration(config):
+            is_ours, what = ready.kind == MARK_CALIBRATION, "a mark calibration of InfoMetIC"
         else:
-            is_ours, what = ready.kind not in (NETWORK, JUDGE), "another model"
+            is_ours, what = ready.kind not in (NETWORK, MARK_CALIBRATION), "another model"
     else:
         return
     if not is_ours:

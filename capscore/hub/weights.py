@@ -15,15 +15,15 @@ from .plan import CARD, MODEL, Plan, PublishedFile, check_size, read_card
 KINDS = ("tuned", "student")  # in the order in which loading tries them
 EYE = "eye"
 NETWORK = "infometic"
-JUDGE = "judge"
-# Front matter of the cards of networks and judges, by which the Hub finds them and shows how to load them.
+MARK_CALIBRATION = "mark-calibration"
+# Front matter of the cards of InfoMetIC's weights, by which the Hub finds them and shows how to load them.
 _FRONT_MATTER = {"library_name": "capscore", "pipeline_tag": "feature-extraction"}
 WEIGHTS = "model.safetensors"
 # The line that loads what was published.
 _HOW_TOWER = "capscore.load(…, backbone='{place}')"
 _HOW = {
     NETWORK: "capscore.load('infometic', backbone={backbone}, weights='{place}')",
-    JUDGE: "capscore.load('infometic', backbone={backbone}, marks='{place}')",
+    MARK_CALIBRATION: "capscore.load('infometic', backbone={backbone}, marks='{place}')",
 }
 PICKLES = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib")
 # Files for people, besides what loading reads.
@@ -73,8 +73,8 @@ def plan_weights(folder: str | Path, include: Sequence[str] = ()) -> Plan:
     notes: list[str] = []
     if kind == NETWORK:
         backbone, notes = _check_network(folder)
-    elif kind == JUDGE:
-        backbone = _check_judge(folder)
+    elif kind == MARK_CALIBRATION:
+        backbone = _check_mark_calibration(folder)
     else:
         notes = _check_tower(folder, kind)
     _check_weights(folder / WEIGHTS)
@@ -93,7 +93,7 @@ def plan_weights(folder: str | Path, include: Sequence[str] = ()) -> Plan:
 
 def _kind(folder: Path) -> str:
     from ..backbones import learned
-    from ..infometic.model import CONFIG
+    from ..infometic.network import CONFIG
 
     for kind in KINDS:
         if importlib.import_module(f"capscore.backbones.{kind}").recognises(folder):
@@ -102,28 +102,28 @@ def _kind(folder: Path) -> str:
         return EYE
     if is_network(folder / CONFIG):
         return NETWORK
-    if is_judge(folder / CONFIG):
-        return JUDGE
+    if is_mark_calibration(folder / CONFIG):
+        return MARK_CALIBRATION
     names = ", ".join(sorted(path.name for path in folder.iterdir())) or "nothing"
     raise CapscoreError(
         f"{folder} holds nothing that a recipe finished: expected capscore_student.json, "
-        f"capscore_tuned.json, or the {CONFIG} of an eye, of InfoMetIC's network or of its judge; it has "
-        f"{names}"
+        f"capscore_tuned.json, or the {CONFIG} of an eye, of InfoMetIC's network or of its mark "
+        f"calibration; it has {names}"
     )
 
 
 def is_network(config: Path) -> bool:
     """Whether a config file exists and belongs to InfoMetIC's network."""
     from ..backbones.checkpoint import read_json
-    from ..infometic.model import MODEL_TYPE
+    from ..infometic.network import MODEL_TYPE
 
     return config.is_file() and read_json(config).get("model_type") == MODEL_TYPE
 
 
-def is_judge(config: Path) -> bool:
-    """Whether a config file exists and belongs to a judge of InfoMetIC's marks."""
+def is_mark_calibration(config: Path) -> bool:
+    """Whether a config file exists and belongs to a mark calibration."""
     from ..backbones.checkpoint import read_json
-    from ..infometic.judge_folder import MODEL_TYPE
+    from ..infometic.mark_calibration import MODEL_TYPE
 
     return config.is_file() and read_json(config).get("model_type") == MODEL_TYPE
 
@@ -131,9 +131,9 @@ def is_judge(config: Path) -> bool:
 def files_read(kind: str, names: Sequence[str]) -> list[str]:
     """The files that loading reads."""
     from ..backbones.download import needed_files
-    from ..infometic.model import CONFIG
+    from ..infometic.network import CONFIG
 
-    if kind in (NETWORK, JUDGE):
+    if kind in (NETWORK, MARK_CALIBRATION):
         return [name for name in names if name in (CONFIG, WEIGHTS)]
     return needed_files(names)
 
@@ -196,8 +196,10 @@ def _check_card(folder: Path, kind: str) -> None:
             raise CapscoreError(f"the front matter of {path} says no {name}, such as {name}: {example}")
     if data.get("license") == "other" and not (data.get("license_name") and data.get("license_link")):
         raise CapscoreError(f"{path} says license: other, which needs license_name and license_link")
-    # the tag of a network or judge is what it is
-    for name, expected in {**_FRONT_MATTER, "tags": kind}.items() if kind in (NETWORK, JUDGE) else ():
+    # the tag of a network or mark calibration is what it is
+    for name, expected in (
+        {**_FRONT_MATTER, "tags": kind}.items() if kind in (NETWORK, MARK_CALIBRATION) else ()
+    ):
         said = data.get(name)
         if expected != said and expected not in (said if isinstance(said, list) else ()):
             raise CapscoreError(
@@ -237,7 +239,7 @@ def _check_tower(folder: Path, kind: str) -> list[str]:
 def _check_network(folder: Path) -> tuple[str, list[str]]:
     """Load the network; returns the backbone that it was trained on, and remarks."""
     from ..backbones import find
-    from ..infometic.model import InfoMetIC
+    from ..infometic.network import InfoMetIC
 
     backbone = InfoMetIC.from_pretrained(folder, device="cpu").config.backbone
     if not backbone:
@@ -250,11 +252,11 @@ def _check_network(folder: Path) -> tuple[str, list[str]]:
     return backbone, []
 
 
-def _check_judge(folder: Path) -> str:
-    """Load the judge; returns the backbone that it was trained on."""
-    from ..infometic.judge_folder import load_judge
+def _check_mark_calibration(folder: Path) -> str:
+    """Load the mark calibration; returns the backbone that it was trained on."""
+    from ..infometic.mark_calibration import load_mark_calibration
 
-    return load_judge(folder).backbone
+    return load_mark_calibration(folder).backbone
 
 
 def _is_of_this_machine(spec: str) -> bool:

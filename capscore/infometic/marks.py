@@ -15,16 +15,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..text.languages import language_code
-from .context import without_word
-from .judge import JUDGED, SeenPhotos
-from .judge_folder import LoadedJudge
-from .sight import Sight
-from .verdicts import FIT_SHARE, word_rate, word_verdict
+from .mark_calibration import FIT_SHARE, MARKED_CLASSES, MarkCalibration, PhotoBatch, word_rate, word_verdict
+from .words import without_word
 
 if TYPE_CHECKING:
     import torch
 
     from .words import CaptionWord
+
 
 # Photos whose words are judged at once, and rows whose regions are.
 _PHOTOS, _ROWS = 16, 256
@@ -46,7 +44,7 @@ class MarkedRow:
         read: Number of the caption's characters that are read; words that end after them are not judged.
     """
 
-    sight: Sight
+    sight: PhotoFeatures
     photo: np.ndarray
     caption: np.ndarray
     text: str
@@ -87,8 +85,8 @@ class RowFeatures:
         numbers: Places of the m judged words among the row's words.
         classes: int64 (m,), their classes.
         alone: float32 (m,), calibrated logits of the words alone; NaN for a class without a curve.
-        words: float32 (m, WORD_FEATURES), `Judge.word_features`.
-        fit: float32 (FIT_FEATURES,), `Judge.fit_features`.
+        words: float32 (m, WORD_FEATURES), `MarkNetwork.word_features`.
+        fit: float32 (FIT_FEATURES,), `MarkNetwork.fit_features`.
         mention: float32 (k, MENTION_FEATURES), `mention_features` of the k regions.
         nearest: int64 (m,), the region most like each word; 0 without regions.
     """
@@ -103,15 +101,15 @@ class RowFeatures:
 
 
 def mark_rows(
-    loaded: LoadedJudge,
+    loaded: MarkCalibration,
     rows: Sequence[MarkedRow],
     embed: Callable[[Sequence[str]], np.ndarray],
     false_alarms: float,
 ) -> list[RowMarks]:
-    """Judge rows.
+    """MarkNetwork rows.
 
     Args:
-        loaded: Judge.
+        loaded: Mark calibration.
         rows: Rows to judge.
         embed: Function from m distinct texts to their embeddings (m, d), rows of unit length.
         false_alarms: Rate of right nouns that may be called wrong; for other words, and for right captions
@@ -142,7 +140,7 @@ def mark_rows(
 
 
 def row_features(
-    loaded: LoadedJudge, rows: Sequence[MarkedRow], embed: Callable[[Sequence[str]], np.ndarray]
+    loaded: MarkCalibration, rows: Sequence[MarkedRow], embed: Callable[[Sequence[str]], np.ndarray]
 ) -> list[RowFeatures]:
     """What is known of rows; arguments as for `mark_rows`.
 
@@ -153,7 +151,7 @@ def row_features(
         [
             number
             for number, word in enumerate(row.words)
-            if word.semantic and word.word_class in JUDGED and word.end <= row.read
+            if word.semantic and word.word_class in MARKED_CLASSES and word.end <= row.read
         ]
         for row in rows
     ]
@@ -163,7 +161,7 @@ def row_features(
         of_words.append(
             np.array([place.setdefault(word.text.lower(), len(place)) for word in words], np.int64)
         )
-        classes.append(np.array([JUDGED.index(word.word_class) for word in words], np.int64))
+        classes.append(np.array([MARKED_CLASSES.index(word.word_class) for word in words], np.int64))
         rest = [without_word(row.text, word.start, word.end) for word in words]
         of_rest.append(np.array([place.setdefault(text, len(place)) for text in rest], np.int64))
     vectors = np.asarray(embed(list(place)), np.float32) if place else np.zeros((1, 0), np.float32)
@@ -189,20 +187,20 @@ def row_features(
     return [by_row[number] for number in range(len(rows))]
 
 
-def _alone(loaded: LoadedJudge, logits: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    curves = [loaded.calibration.alone.get(name) for name in JUDGED]
+def _alone(loaded: MarkCalibration, logits: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    curves = [loaded.calibration.alone.get(name) for name in MARKED_CLASSES]
     table = np.array([(one.scale, one.bias) if one else (np.nan, np.nan) for one in curves], np.float32)
     return table[classes, 0] * logits + table[classes, 1]
 
 
 def _judged_alone(
-    loaded: LoadedJudge,
+    loaded: MarkCalibration,
     rows: Sequence[MarkedRow],
     of_words: Sequence[np.ndarray],
     classes: Sequence[np.ndarray],
     vectors: np.ndarray,
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """`Judge.word_logits` and `Judge.seen_in_windows` of each row's words.
+    """`MarkNetwork.word_logits` and `MarkNetwork.seen_in_windows` of each row's words.
 
     Each distinct word of a photo is judged once.
     """
@@ -216,7 +214,7 @@ def _judged_alone(
     # photos with like numbers of words share a batch
     asked = []
     for own in by_photo.values():
-        pairs = np.concatenate([of_words[number] * len(JUDGED) + classes[number] for number in own])
+        pairs = np.concatenate([of_words[number] * len(MARKED_CLASSES) + classes[number] for number in own])
         distinct, back = np.unique(pairs, return_inverse=True)
         asked.append((own, distinct, back))
     asked.sort(key=lambda one: len(one[1]))
@@ -225,7 +223,9 @@ def _judged_alone(
         most = max(len(distinct) for _, distinct, _ in part)
         words, kinds = np.zeros((2, len(part), most), np.int64)
         for number, (_, distinct, _) in enumerate(part):
-            words[number, : len(distinct)], kinds[number, : len(distinct)] = np.divmod(distinct, len(JUDGED))
+            words[number, : len(distinct)], kinds[number, : len(distinct)] = np.divmod(
+                distinct, len(MARKED_CLASSES)
+            )
         seen = _seen(loaded, [rows[own[0]] for own, _, _ in part], with_cells=True)
         device = seen.cells.device
         with torch.inference_mode():
@@ -240,7 +240,7 @@ def _judged_alone(
     return logits, in_windows
 
 
-def _seen(loaded: LoadedJudge, rows: Sequence[MarkedRow], *, with_cells: bool = False) -> SeenPhotos:
+def _seen(loaded: MarkCalibration, rows: Sequence[MarkedRow], *, with_cells: bool = False) -> PhotoBatch:
     import torch
 
     device = loaded.judge.background.device
@@ -253,7 +253,7 @@ def _seen(loaded: LoadedJudge, rows: Sequence[MarkedRow], *, with_cells: bool = 
     cells = np.zeros((len(rows), 0, rows[0].sight.cells.shape[1]), np.float32)
     if with_cells:
         cells = np.stack([row.sight.cells for row in rows]).astype(np.float32)
-    return SeenPhotos(
+    return PhotoBatch(
         torch.from_numpy(cells).to(device),
         torch.from_numpy(np.stack([row.photo for row in rows])).to(device),
         torch.from_numpy(windows).to(device),
@@ -266,7 +266,7 @@ def _code(language: str) -> str:
 
 
 def _features(
-    loaded: LoadedJudge,
+    loaded: MarkCalibration,
     rows: Sequence[MarkedRow],
     of_words: Sequence[np.ndarray],
     of_rest: Sequence[np.ndarray],
@@ -308,7 +308,7 @@ def _features(
         in_caption = judge.word_features(
             seen, texts, on_device(rest), logits, judged, of_kind, on_device(highest)
         )
-        nouns = judged & (of_kind == JUDGED.index("noun"))
+        nouns = judged & (of_kind == MARKED_CLASSES.index("noun"))
         shown = on_device(regions)
         naming = judge.naming_logits(told, shown, seen.whole)
         mention = judge.mention_features(
@@ -329,7 +329,7 @@ def _features(
 
 
 def _row_marks(
-    loaded: LoadedJudge,
+    loaded: MarkCalibration,
     row: MarkedRow,
     known: RowFeatures,
     fit: float,
@@ -366,3 +366,89 @@ def _row_marks(
         p_mentioned=p_mentioned,
         mentioned=(p_mentioned >= 0.5) & fits,
     )
+
+
+# Of each of the two only so much counts: a logit, and standard deviations among other photos.
+MAX_LOGIT, MAX_CLEAR = 4.0, 6.0
+# Weight of the second beside the first.
+CLEAR_WEIGHT = 0.5
+# Logit, and sum of the two, that a name must have.
+MIN_LOGIT, MIN_SUM = 1.0, 3.5
+# Photos at once.
+_NAMED_PHOTOS = 32
+# Languages that write nouns with a capital; the judge reads them without.
+_CAPITALS = frozenset({"de", "lb"})
+
+
+class RegionNames:
+    """Names regions by the nouns of a judge.
+
+    Args:
+        loaded: MarkNetwork with nouns and background photos.
+        embed: Function from m texts to their embeddings (m, d), rows of unit length.
+    """
+
+    def __init__(self, loaded: MarkCalibration, embed: Callable[[Sequence[str]], np.ndarray]):
+        self.loaded, self.embed = loaded, embed
+        self._known: dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
+
+    def names(self, photos: Sequence[tuple[np.ndarray, np.ndarray]], language: str) -> list[list[str]]:
+        """Nouns for the regions of photos, "" for those that have none, and in a language without nouns.
+
+        Args:
+            photos: For each photo its embedding, float32 (d,), and those of its m regions, float32 (m, d);
+                all of unit length.
+            language: Code of the language.
+        """
+        if not self.loaded.nouns.get(language):
+            return [[""] * len(regions) for _, regions in photos]
+        named: list[list[str]] = []
+        for start in range(0, len(photos), _NAMED_PHOTOS):
+            named += self._named(photos[start : start + _NAMED_PHOTOS], language)
+        return named
+
+    def _named(self, photos: Sequence[tuple[np.ndarray, np.ndarray]], language: str) -> list[list[str]]:
+        import torch
+
+        nouns, judge = self.loaded.nouns[language], self.loaded.judge
+        if language not in self._known:
+            rows = np.asarray(self.embed(list(nouns)), np.float32)
+            others = rows @ judge.background.cpu().numpy().T
+            self._known[language] = rows, others.mean(axis=1), np.maximum(others.std(axis=1), 0.02)
+        rows, mean, deviation = self._known[language]
+        most = max(len(regions) for _, regions in photos)
+        shown = np.zeros((len(photos), most, rows.shape[1]), np.float32)
+        for place, (_, regions) in enumerate(photos):
+            shown[place, : len(regions)] = regions
+        whole = np.stack([one for one, _ in photos]).astype(np.float32)
+        device = judge.background.device
+        with torch.inference_mode():
+            found = judge.naming_logits(
+                *(torch.from_numpy(one).to(device) for one in (rows[None], shown, whole))
+            )
+        logits = found.float().cpu().numpy().transpose(0, 2, 1)
+        clear = (shown @ rows.T - mean) / deviation
+        sums = np.minimum(logits, MAX_LOGIT) + CLEAR_WEIGHT * np.minimum(clear, MAX_CLEAR)
+        sums[logits < MIN_LOGIT] = -np.inf
+        best, highest = sums.argmax(axis=2), sums.max(axis=2)
+        written = [noun[:1].upper() + noun[1:] for noun in nouns] if language in _CAPITALS else nouns
+        return [
+            [
+                written[best[place, region]] if highest[place, region] >= MIN_SUM else ""
+                for region in range(len(regions))
+            ]
+            for place, (_, regions) in enumerate(photos)
+        ]
+
+
+@dataclass(frozen=True, eq=False)
+class PhotoFeatures:
+    """What the judge sees of a photo.
+
+    Attributes:
+        cells: float16 (c, reduced), the reduced cells of the feature map.
+        windows: float16 (k, d), embeddings of the photo's windows.
+    """
+
+    cells: np.ndarray
+    windows: np.ndarray

@@ -8,18 +8,17 @@ from typing import TYPE_CHECKING
 from ..backbones.base import Backbone, tensors_digest
 from ..errors import CapscoreError, Setting
 from ..files.installed_weights import weights_folder
-from .alignment import Aligner
-from .info_clip import InfoCLIP
-from .model import InfoMetIC, find_weights
+from .alignment import Aligner, InfoCLIP
+from .network import InfoMetIC, find_weights
 
 if TYPE_CHECKING:
-    from .judge_folder import LoadedJudge
+    from .mark_calibration import MarkCalibration
 
 INFO_CLIP = "info_clip"
 # Backbone's name → folder with its weights in the distribution capscore-weights.
 INSTALLED = {"embedded": "infometic"}
 # The same for judges of marks.
-JUDGES = {"embedded": "judge"}
+INSTALLED_MARKS = {"embedded": "judge"}
 # How words are marked.
 LEARNED, PUBLISHED = "learned", "published"
 # CLIP's factor on cosines, for backbones that were trained without one.
@@ -72,8 +71,8 @@ def load_aligner(
 
 
 def load_marks(
-    marks: str | os.PathLike[str] | LoadedJudge | None, backbone: Backbone
-) -> tuple[LoadedJudge | None, str]:
+    marks: str | os.PathLike[str] | MarkCalibration | None, backbone: Backbone
+) -> tuple[MarkCalibration | None, str]:
     """The judge of marks for a backbone, and its name for signatures; None for marks as published.
 
     Args:
@@ -91,24 +90,24 @@ def load_marks(
     >>> load_marks(None, load_backbone("embedded-free", device="cpu"))
     (None, 'published')
     """
-    from .judge_folder import LoadedJudge, load_judge
+    from .mark_calibration import MarkCalibration, load_mark_calibration
 
-    if isinstance(marks, LoadedJudge):
+    if isinstance(marks, MarkCalibration):
         marks.check_backbone(backbone)
         return marks, f"{LEARNED}@{marks.name}"
-    if marks == PUBLISHED or (marks is None and backbone.name not in JUDGES):
+    if marks == PUBLISHED or (marks is None and backbone.name not in INSTALLED_MARKS):
         return None, PUBLISHED
     if marks is None or marks == LEARNED:
-        if backbone.name not in JUDGES:
+        if backbone.name not in INSTALLED_MARKS:
             raise CapscoreError(
                 Setting("marks", LEARNED),
-                f": there is no judge of marks for the backbone {backbone.name!r}; expected {PUBLISHED!r}, "
-                f"the backbone {' or '.join(map(repr, JUDGES))}, a folder with a judge, or its Hub id",
+                f": there is no mark calibration for the backbone {backbone.name!r}; expected {PUBLISHED!r}, "
+                f"the backbone {' or '.join(map(repr, INSTALLED_MARKS))}, a folder or a Hub id",
             )
-        marks = weights_folder(JUDGES[backbone.name])
+        marks = weights_folder(INSTALLED_MARKS[backbone.name])
     elif not isinstance(marks, os.PathLike):
         marks = find_weights(marks, what="marks")[0]
-    loaded = load_judge(marks, backbone=backbone)
+    loaded = load_mark_calibration(marks, backbone=backbone)
     return loaded, f"{LEARNED}@{loaded.name}"
 
 

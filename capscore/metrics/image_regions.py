@@ -16,17 +16,15 @@ import numpy as np
 from ..backbones.base import fingerprint_of
 from ..errors import InputError
 from ..images.boxes import check_boxes, normalised
-from ..infometic.choose import choose
-from ..infometic.regions import Regions
-from ..infometic.sight import Sight
-from ..infometic.windows import windows
+from ..infometic.marks import PhotoFeatures
+from ..infometic.regions import Regions, choose, windows
 
 if TYPE_CHECKING:
     from PIL import Image
 
     from ..backbones.base import Backbone
     from ..embedding.embedder import Embedder
-    from ..infometic.judge_folder import LoadedJudge
+    from ..infometic.mark_calibration import MarkCalibration
     from ..infometic.regions import RegionFinder
 
 REMEMBERED = 1024  # images whose regions stay in memory from call to call, 230 MB on `embedded`
@@ -56,7 +54,7 @@ class ImageRegions:
     embeddings: np.ndarray
     size: tuple[int, int]
     given: bool = False
-    sight: Sight | None = None
+    sight: PhotoFeatures | None = None
 
 
 class RegionMaker:
@@ -67,7 +65,7 @@ class RegionMaker:
         finder: Finder of regions, for images without given boxes.
         n: Number of regions to choose.
         seed: Seed of the choice.
-        judge: Judge of marks, which looks at the images too; None for none.
+        judge: Mark calibration, which looks at the images too; None for none.
     """
 
     def __init__(
@@ -77,7 +75,7 @@ class RegionMaker:
         *,
         n: int,
         seed: int,
-        judge: LoadedJudge | None = None,
+        judge: MarkCalibration | None = None,
     ):
         self.embedder, self.finder, self.n, self.seed = embedder, finder, n, seed
         self.judge = judge
@@ -108,7 +106,7 @@ class RegionMaker:
         (sight,) = self._sights([image])
         return replace(_image_regions(image, given, rows), given=True, sight=sight)
 
-    def _sights(self, images: Sequence[Image.Image]) -> list[Sight | None]:
+    def _sights(self, images: Sequence[Image.Image]) -> list[PhotoFeatures | None]:
         """What the judge sees of images: always all of an image, whatever its regions are."""
         if self.judge is None or not images:
             return [None] * len(images)
@@ -119,7 +117,7 @@ class RegionMaker:
             cells = judge.reduce(self.embedder.maps(images).to(judge.background.device))
         shown = self.embedder.regions(images, [windows(image.size)[1:] for image in images])
         return [
-            Sight(own, rows.astype(np.float16))
+            PhotoFeatures(own, rows.astype(np.float16))
             for own, rows in zip(cells.half().cpu().numpy(), shown, strict=True)
         ]
 

@@ -37,11 +37,10 @@ if TYPE_CHECKING:
     import torch
 
     from ..infometic.alignment import Aligner, ImageStates, TextStates
-    from ..infometic.judge_folder import LoadedJudge
-    from ..infometic.names import RegionNames
-    from ..infometic.pieces import Pieces
+    from ..infometic.mark_calibration import MarkCalibration
+    from ..infometic.marks import RegionNames
     from ..infometic.regions import RegionFinder
-    from ..infometic.words import CaptionWord
+    from ..infometic.words import CaptionWord, Pieces
 
 # pairs that go through the network at once, and images that are encoded at once
 _PAIRS, _IMAGES = 64, 64
@@ -80,9 +79,9 @@ class InfoMetIC(BackboneScorer):
 
     The word scores of a caption sum to at most 1, and so do the scores of its regions and the null token;
     they say which word is the worst of its caption, not whether it is wrong. "p_correct", "p_mentioned" and
-    "p_fits" are absolute. They come from a judge (`capscore.infometic.judge`, not in the paper), which some
-    backbones have. With marks="published" they are None, and a word is correct and a region mentioned if its
-    score is above beta.
+    "p_fits" are absolute. They come from a mark calibration (`capscore.infometic.mark_calibration`, not in
+    the paper), which some backbones have. With marks="published" they are None, and a word is correct and a
+    region mentioned if its score is above beta.
 
     Args:
         embedder: Embedder of images, regions and texts; holds the backbone.
@@ -93,8 +92,8 @@ class InfoMetIC(BackboneScorer):
             "learned", "published", or a folder with a judge; None for "learned" where the backbone has a
             judge.
         false_alarms: Rate in (0, 0.5] of right nouns that may be called wrong; other words, and captions as
-            a whole, have a lower one (`capscore.infometic.verdicts`). Only for a judge.
-        regions: Finder of regions, as `capscore.infometic.load_finder.load_finder` takes it; None for
+            a whole, have a lower one (`capscore.infometic.mark_calibration`). Only for a judge.
+        regions: Finder of regions, as `capscore.infometic.finders.load_finder` takes it; None for
             "things" where the backbone has a judge, otherwise "windows".
         region_names: Names for an open-vocabulary detector to look for, such as ("dog", "red ball"); None
             for other finders.
@@ -144,7 +143,7 @@ class InfoMetIC(BackboneScorer):
         *,
         prefix: str | None = None,
         weights: str | os.PathLike[str] | Aligner | None = None,
-        marks: str | os.PathLike[str] | LoadedJudge | None = None,
+        marks: str | os.PathLike[str] | MarkCalibration | None = None,
         false_alarms: float = 0.05,
         regions: str | RegionFinder | None = None,
         region_names: Sequence[str] | None = None,
@@ -155,9 +154,9 @@ class InfoMetIC(BackboneScorer):
         per_row: bool = True,
     ):
         from ..backbones.features import as_read
-        from ..infometic.load_finder import load_finder
-        from ..infometic.pieces import piece_sequence
+        from ..infometic.finders import load_finder
         from ..infometic.weights import cosine_scale, load_aligner, load_marks
+        from ..infometic.words import piece_sequence
 
         self.check_options(
             {
@@ -202,7 +201,7 @@ class InfoMetIC(BackboneScorer):
         capscore.errors.InputError: region_names: ['dog'] do not go with regions='windows', which takes \
 none: names are for owlv2 and grounding-dino
         """
-        from ..infometic.load_finder import check_finder
+        from ..infometic.finders import check_finder
 
         super().check_options(given)
         with _finder_options():
@@ -452,7 +451,7 @@ none: names are for owlv2 and grounding-dino
         Returns:
             For each caption, what its semantic words add to its pieces, and the weights of the pieces.
         """
-        from ..infometic.context import added_by_words, word_context
+        from ..infometic.words import added_by_words, word_context
 
         counted = [
             [number for number, word in enumerate(own) if word.semantic and word.end <= piece.seen]
@@ -468,7 +467,7 @@ none: names are for owlv2 and grounding-dino
         return [word_context(*one) for one in zip(pieces, words, counted, added, strict=True)]
 
     def _pieces(self, captions: list[str]) -> list[Pieces]:
-        from ..infometic.pieces import split_pieces
+        from ..infometic.words import split_pieces
 
         return split_pieces(self.backbone, captions, self.sequence.room)
 
@@ -571,7 +570,7 @@ none: names are for owlv2 and grounding-dino
         self, seen: Sequence[tuple[ImageRegions, np.ndarray]], languages: Sequence[str]
     ) -> dict[tuple[int, str], list[str]]:
         """Names for the regions of each image in each language in which it has a caption."""
-        from ..infometic.names import RegionNames
+        from ..infometic.marks import RegionNames
         from ..text.languages import language_code
 
         assert self.judge is not None
@@ -606,13 +605,13 @@ none: names are for owlv2 and grounding-dino
         Args:
             read: float32 (n, d), embeddings of the captions.
             pieces: Pieces of each caption.
-            contexts: Word context of each caption (`capscore.infometic.context.word_context`), for an aligner
+            contexts: Word context of each caption (`capscore.infometic.words.word_context`), for an aligner
                 that reads words.
         """
         import torch
 
         from ..infometic.alignment import WordContext
-        from ..infometic.pieces import encode_pieces
+        from ..infometic.words import encode_pieces
 
         device, dim, first = self.backbone.device, self.backbone.dim, len(self.sequence.before)
         listed = [self.sequence.ids(piece.ids) for piece in pieces]
@@ -638,8 +637,7 @@ none: names are for owlv2 and grounding-dino
         pieces: Pieces,
         words: list[CaptionWord],
     ) -> dict[str, Any]:
-        from ..infometic.pieces import encode_pieces
-        from ..infometic.words import nearest_regions, word_scores
+        from ..infometic.words import encode_pieces, nearest_regions, word_scores
 
         first = len(self.sequence.before)
         scores = word_scores(pieces, token_scores[first : first + len(pieces)], words)

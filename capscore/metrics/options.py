@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ..backbones.base import Backbone
     from ..embedding.cache import EmbeddingCache
     from ..infometic.alignment import Aligner
-    from ..infometic.judge_folder import LoadedJudge
+    from ..infometic.mark_calibration import MarkCalibration
     from ..infometic.regions import RegionFinder
     from .formulas.cider import DocumentFrequencies
 
@@ -301,7 +301,7 @@ class MetricOptions(TypedDict, total=False):
         ),
     ]
     marks: Annotated[
-        "str | Path | LoadedJudge | None",
+        "str | Path | MarkCalibration | None",
         Option(
             "How words are marked: learned, published, or by a judge (folder or Hub id)",
             short="learned, published, or a folder.",

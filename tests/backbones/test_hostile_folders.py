@@ -20,7 +20,7 @@ from capscore.backbones.checkpoint import (
 )
 from capscore.errors import BackboneUnavailable, CapscoreError
 from capscore.infometic.config import InfoMetICConfig
-from capscore.infometic.model import InfoMetIC
+from capscore.infometic.network import InfoMetIC
 
 from . import tiny_kinds
 

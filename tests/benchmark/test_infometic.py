@@ -15,7 +15,7 @@ from capscore import CapscoreError, InputError
 from capscore.benchmarks import run_benchmark
 from capscore.benchmarks.run import COMPONENTS, benchmark_queries
 from capscore.benchmarks.tasks import TaskOptions
-from capscore.infometic.model import InfoMetIC, InfoMetICConfig
+from capscore.infometic.network import InfoMetIC, InfoMetICConfig
 from capscore.infometic.regions import RegionFinder, Regions
 from capscore.metrics import scorer_class
 

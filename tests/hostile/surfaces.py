@@ -473,7 +473,7 @@ def checkpoint(folder: Path, given: Any) -> Outcome:
 
 def network(folder: Path, given: Any) -> Outcome:
     """Weights of InfoMetIC of which one file is hostile."""
-    from capscore.infometic.model import InfoMetIC
+    from capscore.infometic.network import InfoMetIC
 
     path = _with_hostile_file("network", folder, given)
     outcome, _ = call(lambda: InfoMetIC.from_pretrained(path))

@@ -217,15 +217,15 @@ print(json.dumps(found))
 
 
 def test_installed_weights_there_and_back(hub, installed, tmp_path):
-    for name in ("pr_mcs", "infometic", "judge"):
+    for name in ("pr_mcs", "infometic", "mark_calibration"):
         said = done("weights", name, "--org", "jo")
         assert f"created and filled jo/{name.replace('_', '-')}: " in said
-    assert "marks='jo/judge@" in said
+    assert "marks='jo/mark-calibration@" in said
     asked = {
         "here": {"metric": "pr_mcs", "backbone": "embedded-pr-mcs"},
         "there": {"metric": "pr_mcs", "backbone": "jo/pr-mcs"},
         "infometic": {"metric": "infometic"},
-        "both": {"metric": "infometic", "weights": "jo/infometic", "marks": "jo/judge"},
+        "both": {"metric": "infometic", "weights": "jo/infometic", "marks": "jo/mark-calibration"},
     }
     found = elsewhere(hub, tmp_path, installed, WEIGHTS, asked=asked)
     assert found["there"][0] == pytest.approx(found["here"][0], abs=1e-6)
@@ -347,4 +347,7 @@ def test_weights_that_are_not_there():
     outcome = CliRunner().invoke(app, ["publish", "weights", "nope", "--org", "me", "--dry-run"])
     assert outcome.exit_code == 2
     told = " ".join(outcome.output.split())
-    assert "nope is no folder and none of the installed weights: eye, infometic, judge, pr_mcs" in told
+    assert (
+        "nope is no folder and none of the installed weights: eye, infometic, mark_calibration, pr_mcs"
+        in told
+    )

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from capscore.errors import InputError
-from capscore.infometic.choose import choose
-from capscore.infometic.regions import Regions
+from capscore.infometic.regions import Regions, choose
 
 
 def regions(confidences) -> Regions:

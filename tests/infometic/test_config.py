@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from capscore.errors import CapscoreError
-from capscore.infometic.model import InfoMetICConfig
+from capscore.infometic.network import InfoMetICConfig
 
 
 def backbone(**changes):

@@ -7,9 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capscore.infometic.context import added_by_words, spread, without_word, word_context
-from capscore.infometic.pieces import Pieces, split_pieces
-from capscore.infometic.words import CaptionWord, caption_words
+from capscore.infometic.words import (
+    CaptionWord,
+    Pieces,
+    added_by_words,
+    caption_words,
+    split_pieces,
+    spread,
+    without_word,
+    word_context,
+)
 
 
 def pieces(*spans):

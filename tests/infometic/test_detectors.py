@@ -18,8 +18,7 @@ from PIL import Image
 
 from capscore.errors import BackboneUnavailable, CapscoreError, InputError
 from capscore.images.boxes import overlaps
-from capscore.infometic import detectors
-from capscore.infometic.detectors import SAME, TorchvisionDetector, TransformersDetector
+from capscore.infometic.finders import SAME_BOX, TorchvisionDetector, TransformersDetector
 
 from ..backbones.tiny_transformers import (
     bert_tokenizer,
@@ -193,7 +192,7 @@ def test_regions_lie_on_the_photo(folder, kind):
         assert ((found.confidences > 0) & (found.confidences <= 1)).all()
         shared = overlaps(found.boxes, found.boxes)
         np.fill_diagonal(shared, 0)
-        assert (shared <= SAME).all()
+        assert (shared <= SAME_BOX).all()
         alone = detector.find([photo])[0]
         np.testing.assert_allclose(found.boxes, alone.boxes, atol=1e-3)
         assert found.labels == alone.labels
@@ -367,7 +366,7 @@ def test_torchvision(torch_home):
 
 def test_weights_that_hold_code_are_not_opened(torch_home):
     (file,) = torch_home.iterdir()
-    torch.save({"weights": detectors.TorchvisionDetector}, file)
+    torch.save({"weights": TorchvisionDetector}, file)
     with pytest.raises(BackboneUnavailable, match="it is damaged, or holds more than tensors"):
         TorchvisionDetector.load("ssdlite320_mobilenet_v3_large", device="cpu")
     for torn in (b"torn", b""):

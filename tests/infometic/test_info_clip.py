@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from capscore.errors import CapscoreError, InputError
-from capscore.infometic.info_clip import InfoCLIP
-from capscore.infometic.model import Alignment, InfoMetIC, InfoMetICConfig
+from capscore.infometic.alignment import InfoCLIP
+from capscore.infometic.network import Alignment, InfoMetIC, InfoMetICConfig
 
 from .tiny_pairs import encode, images_of, texts_of
 

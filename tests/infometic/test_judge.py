@@ -9,8 +9,13 @@ import pytest
 import torch
 
 from capscore.errors import BackboneUnavailable, CapscoreError
-from capscore.infometic.judge import Judge, JudgeConfig, SeenPhotos
-from capscore.infometic.judge_folder import load_judge, save_judge
+from capscore.infometic.mark_calibration import (
+    MarkNetwork,
+    MarkNetworkConfig,
+    PhotoBatch,
+    load_mark_calibration,
+    save_mark_calibration,
+)
 from tests.infometic.tiny_judge import SIZES, seen_photos, tiny_judge
 
 WORDS = torch.nn.functional.normalize(torch.randn(3, 4, 8, generator=torch.Generator().manual_seed(1)), dim=2)
@@ -31,7 +36,7 @@ def test_a_word_is_judged_without_its_neighbours(loaded):
 
 def test_padding_of_windows_changes_nothing(loaded):
     seen = seen_photos(3)
-    more = SeenPhotos(
+    more = PhotoBatch(
         seen.cells,
         seen.whole,
         torch.cat([seen.windows, torch.full((3, 2, 8), 9.0)], dim=1),
@@ -43,7 +48,7 @@ def test_padding_of_windows_changes_nothing(loaded):
 
 def test_one_window_is_enough(loaded):
     seen = seen_photos(2)
-    few = SeenPhotos(seen.cells, seen.whole, seen.windows[:, :1], seen.there[:, :1])
+    few = PhotoBatch(seen.cells, seen.whole, seen.windows[:, :1], seen.there[:, :1])
     assert torch.isfinite(loaded.judge.word_logits(few, WORDS[:2], CLASSES[:2])).all()
 
 
@@ -65,10 +70,10 @@ def test_features_of_a_caption_without_words(loaded):
 
 def test_features_of_a_caption():
     """By hand: cosine .6, background cosines 0 and 1 (mean .5, standard deviation .7071), best window .8."""
-    sizes = JudgeConfig(**{**SIZES.to_dict(), "dim": 2, "background": 2})
-    judge = Judge(sizes)
+    sizes = MarkNetworkConfig(**{**SIZES.to_dict(), "dim": 2, "background": 2})
+    judge = MarkNetwork(sizes)
     judge.background.copy_(torch.tensor([[1.0, 0.0], [0.0, 1.0]]))
-    seen = SeenPhotos(
+    seen = PhotoBatch(
         torch.zeros(1, 6, SIZES.reduced),
         torch.tensor([[0.6, 0.8]]),
         torch.tensor([[[0.8, 0.6], [0.0, 1.0]]]),
@@ -82,10 +87,10 @@ def test_features_of_a_caption():
 
 def test_features_of_words_in_a_caption():
     """By hand: two words, the second likely wrong; without it the caption is nearer to the photo."""
-    judge = Judge(JudgeConfig(**{**SIZES.to_dict(), "dim": 2, "background": 2}))
+    judge = MarkNetwork(MarkNetworkConfig(**{**SIZES.to_dict(), "dim": 2, "background": 2}))
     judge.background.copy_(torch.tensor([[1.0, 0.0], [0.0, 1.0]]))
     naming_by_cosine(judge)
-    seen = SeenPhotos(
+    seen = PhotoBatch(
         torch.zeros(1, 6, SIZES.reduced),
         torch.tensor([[1.0, 0.0]]),
         torch.tensor([[[0.8, 0.6]]]),
@@ -124,7 +129,7 @@ def test_a_word_alone_in_its_caption(loaded):
 def test_features_of_a_mention():
     """By hand: one noun like the region, one verb unlike it."""
     region, noun, verb, whole = [1.0, 0.0], [0.6, 0.8], [0.0, 1.0], [0.8, 0.6]
-    judge = Judge(JudgeConfig(**{**SIZES.to_dict(), "dim": 2}))
+    judge = MarkNetwork(MarkNetworkConfig(**{**SIZES.to_dict(), "dim": 2}))
     naming_by_cosine(judge)
     words, regions, photo = torch.tensor([[noun, verb]]), torch.tensor([[region]]), torch.tensor([whole])
     found = judge.mention_features(
@@ -142,7 +147,7 @@ def test_features_of_a_mention():
     assert found[0, 0].tolist() == pytest.approx(expected, abs=1e-6)
 
 
-def naming_by_cosine(judge: Judge) -> None:
+def naming_by_cosine(judge: MarkNetwork) -> None:
     """Nothing learned, only the cosine and a bias."""
     judge.named_word.weight.data.zero_()
     judge.named_cosine.data[:] = torch.tensor([1.0, 0.25])
@@ -165,24 +170,24 @@ def test_which_word_names_which_region():
 
 def test_without_windows_no_word_is_seen_in_one():
     judge, seen = tiny_judge().judge, seen_photos(2)
-    none = SeenPhotos(seen.cells, seen.whole, seen.windows, torch.zeros(2, 5).bool())
+    none = PhotoBatch(seen.cells, seen.whole, seen.windows, torch.zeros(2, 5).bool())
     assert judge.seen_in_windows(none, WORDS[:2]).unique().tolist() == [-6.0]
-    none = SeenPhotos(seen.cells, seen.whole, seen.windows[:, :0], none.there[:, :0])
+    none = PhotoBatch(seen.cells, seen.whole, seen.windows[:, :0], none.there[:, :0])
     assert judge.seen_in_windows(none, WORDS[:2]).unique().tolist() == [-6.0]
 
 
 @pytest.mark.parametrize("value", [0, -1, True, 2.5, 10**6])
 def test_a_bad_size(value):
     with pytest.raises(CapscoreError, match="hidden"):
-        JudgeConfig(hidden=value)
+        MarkNetworkConfig(hidden=value)
 
 
 # ------------------------------------------------------------------ folders
 
 
 def test_a_folder_gives_the_judge_back(loaded, tmp_path):
-    save_judge(loaded, tmp_path)
-    again = load_judge(tmp_path)
+    save_mark_calibration(loaded, tmp_path)
+    again = load_mark_calibration(tmp_path)
     seen = seen_photos(3)
     with torch.inference_mode():
         expected = loaded.judge.word_logits(seen, WORDS, CLASSES)
@@ -194,12 +199,12 @@ def test_a_folder_gives_the_judge_back(loaded, tmp_path):
 
 
 def test_the_name_changes_with_the_calibration(loaded, tmp_path):
-    save_judge(loaded, tmp_path)
-    before = load_judge(tmp_path).name
+    save_mark_calibration(loaded, tmp_path)
+    before = load_mark_calibration(tmp_path).name
     record = json.loads((tmp_path / "config.json").read_text())
     record["calibration"]["words"]["shared"]["noun"]["bias"] += 1
     (tmp_path / "config.json").write_text(json.dumps(record))
-    assert load_judge(tmp_path).name != before
+    assert load_mark_calibration(tmp_path).name != before
 
 
 @pytest.mark.parametrize(
@@ -216,29 +221,29 @@ def test_the_name_changes_with_the_calibration(loaded, tmp_path):
     ],
 )
 def test_a_damaged_config(loaded, tmp_path, change, said):
-    save_judge(loaded, tmp_path)
+    save_mark_calibration(loaded, tmp_path)
     path = tmp_path / "config.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
     with pytest.raises((BackboneUnavailable, CapscoreError), match=said):
-        load_judge(tmp_path)
+        load_mark_calibration(tmp_path)
 
 
 def test_a_missing_folder(tmp_path):
     with pytest.raises(BackboneUnavailable):
-        load_judge(tmp_path / "nowhere")
+        load_mark_calibration(tmp_path / "nowhere")
 
 
 def test_sizes_that_do_not_fit_the_weights(loaded, tmp_path):
-    save_judge(loaded, tmp_path)
+    save_mark_calibration(loaded, tmp_path)
     path = tmp_path / "config.json"
     record = json.loads(path.read_text())
     record["sizes"]["inner"] += 1
     path.write_text(json.dumps(record))
     with pytest.raises(BackboneUnavailable, match="shape"):
-        load_judge(tmp_path)
+        load_mark_calibration(tmp_path)
 
 
 def test_another_backbone(loaded, tmp_path, embedded):
-    save_judge(loaded, tmp_path)
+    save_mark_calibration(loaded, tmp_path)
     with pytest.raises(CapscoreError, match="is for the backbone tiny@w0, not for embedded@"):
-        load_judge(tmp_path, backbone=embedded)
+        load_mark_calibration(tmp_path, backbone=embedded)

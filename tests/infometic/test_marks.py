@@ -8,10 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from capscore.infometic.judge import SeenPhotos
-from capscore.infometic.marks import MarkedRow, mark_rows
-from capscore.infometic.sight import Sight
-from capscore.infometic.verdicts import SHARED, MarkCalibration, MarkCurve
+from capscore.infometic.mark_calibration import SHARED, MarkCurve, MarkCurves, PhotoBatch
+from capscore.infometic.marks import MarkedRow, PhotoFeatures, mark_rows
 from capscore.infometic.words import CaptionWord
 from tests.infometic.tiny_judge import EVEN, SIZES, tiny_judge
 
@@ -52,7 +50,7 @@ def words(*numbers):
 def rows():
     chance = np.random.default_rng(0)
     sights = [
-        Sight(
+        PhotoFeatures(
             chance.normal(size=(6, SIZES.reduced)).astype(np.float16), _unit(chance, n, 8).astype(np.float16)
         )
         for n in (5, 3)
@@ -92,7 +90,7 @@ def test_rows_do_not_depend_on_each_other(rows):
 def test_the_probability_is_that_of_the_network(rows):
     """The second way: one caption, one photo, step by step without the batches."""
     loaded, row = tiny_judge(), rows[0]
-    seen = SeenPhotos(
+    seen = PhotoBatch(
         torch.from_numpy(row.sight.cells.astype(np.float32))[None],
         torch.from_numpy(row.photo)[None],
         torch.from_numpy(row.sight.windows.astype(np.float32))[None],
@@ -136,7 +134,7 @@ def test_a_class_that_is_hardly_found_is_never_marked(rows):
 def test_words_of_a_caption_that_does_not_fit_are_not_judged_one_by_one(rows):
     loaded = tiny_judge()
     never = MarkCurve(1.0, -40.0, (0.5,) * 101, 0.9)
-    loaded.calibration = MarkCalibration(ALONE, loaded.calibration.words, {SHARED: never}, never)
+    loaded.calibration = MarkCurves(ALONE, loaded.calibration.words, {SHARED: never}, never)
     for found, row in zip(mark_rows(loaded, rows, embed, 0.05), rows, strict=True):
         assert not found.fits and found.p_fits < 1e-6
         assert found.correct == [None] * len(row.words) == found.region
@@ -147,9 +145,7 @@ def test_a_word_that_is_likely_wrong_lies_in_no_region(rows):
     loaded = tiny_judge()
     wrong = MarkCurve(1.0, -40.0, EVEN, 0.9)
     right = MarkCurve(1.0, 40.0, EVEN, 0.9)
-    loaded.calibration = MarkCalibration(
-        ALONE, {SHARED: {"noun": wrong, "verb": right}}, {SHARED: right}, right
-    )
+    loaded.calibration = MarkCurves(ALONE, {SHARED: {"noun": wrong, "verb": right}}, {SHARED: right}, right)
     found = mark_rows(loaded, rows[:1], embed, 0.05)[0]
     assert found.correct == [False, True, None]
     assert found.region[0] is None and found.region[1] in range(4) and found.region[2] is None
@@ -164,7 +160,7 @@ def test_the_region_of_a_word_is_the_one_that_it_names(rows):
     loaded = tiny_judge()
     loaded.judge.named_word.weight.data.zero_()  # then cosines decide
     right = MarkCurve(1.0, 40.0, EVEN, 0.9)
-    loaded.calibration = MarkCalibration(ALONE, {SHARED: {"verb": right}}, {SHARED: right}, right)
+    loaded.calibration = MarkCurves(ALONE, {SHARED: {"verb": right}}, {SHARED: right}, right)
     assert mark_rows(loaded, [row], embed, 0.05)[0].region[1] == 2
 
 

@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from capscore.errors import InputError
-from capscore.infometic.alignment import WordContext
-from capscore.infometic.info_clip import InfoCLIP
-from capscore.infometic.model import InfoMetIC, InfoMetICConfig
+from capscore.infometic.alignment import InfoCLIP, WordContext
+from capscore.infometic.network import InfoMetIC, InfoMetICConfig
 
 from .forward_in_numpy import pair_scores
 from .tiny_pairs import TINY, context_of, encode, encode_texts, images_of, texts_of, tiny_model

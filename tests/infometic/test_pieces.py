@@ -15,8 +15,8 @@ from capscore import load_backbone
 from capscore.backbones.base import Backbone
 from capscore.backbones.text_places import original_spans, settled, spans_of_pieces
 from capscore.errors import CapscoreError, InputError
-from capscore.infometic import pieces as pieces_module
-from capscore.infometic.pieces import encode_pieces, split_pieces
+from capscore.infometic import words as pieces_module
+from capscore.infometic.words import encode_pieces, split_pieces
 
 from ..backbones import tiny_transformers as tiny
 from ..backbones.tiny_kinds import Checkpoint

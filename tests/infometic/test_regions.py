@@ -7,9 +7,8 @@ import pytest
 
 from capscore.embedding.embedder import Embedder
 from capscore.errors import BackboneUnavailable, InputError
-from capscore.infometic.load_finder import check_finder, load_finder
-from capscore.infometic.regions import RegionFinder, Regions
-from capscore.infometic.windows import WindowFinder
+from capscore.infometic.finders import check_finder, load_finder
+from capscore.infometic.regions import RegionFinder, Regions, WindowFinder
 
 from ..toy import ColourBackbone
 

@@ -13,7 +13,7 @@ from huggingface_hub import constants
 from safetensors.torch import load_file, save_file
 
 from capscore.errors import BackboneUnavailable, CapscoreError, ResultWriteError
-from capscore.infometic.model import CONFIG, WEIGHTS, InfoMetIC
+from capscore.infometic.network import CONFIG, WEIGHTS, InfoMetIC
 
 from ..backbones.loopback_hub import LoopbackHub
 from .test_config import backbone

@@ -67,7 +67,7 @@ def test_without_capscore_weights_the_error_says_how_to_get_them(base):
     ) as told:
         load_aligner(None, base)
     assert "backbone='embedded-free' does without" in str(told.value)
-    with pytest.raises(MissingWeightsError, match="'judge' are part of"):
+    with pytest.raises(MissingWeightsError, match="'mark_calibration' are part of"):
         capscore.load("infometic", backbone=base, progress=False)
     assert load_aligner("info_clip", base)[1] == "info_clip"
 

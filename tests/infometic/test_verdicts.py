@@ -1,4 +1,4 @@
-"""MarkCalibration, thresholds and verdicts."""
+"""MarkCurves, thresholds and verdicts."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import pytest
 from scipy.optimize import minimize
 
 from capscore.errors import CapscoreError
-from capscore.infometic.verdicts import (
+from capscore.infometic.mark_calibration import (
     RATES,
     SHARED,
-    MarkCalibration,
     MarkCurve,
+    MarkCurves,
     expected_calibration_error,
     fit_curve,
     word_rate,
@@ -110,20 +110,20 @@ def test_a_calibration_needs_both():
 
 def test_languages_share_curves():
     noun, english = MarkCurve(1.0, 0.0, EVEN, 0.9), MarkCurve(2.0, 0.0, EVEN, 0.9)
-    calibration = MarkCalibration(
+    calibration = MarkCurves(
         {"noun": noun}, {SHARED: {"noun": noun}, "en": {"noun": english}}, {SHARED: noun}, noun
     )
     assert calibration.of_word("en", "noun") is english
     assert calibration.of_word("sw", "noun") is noun
     assert calibration.of_word("en", "number") is None
     assert calibration.of_caption("en") is noun
-    assert MarkCalibration.from_dict(calibration.to_dict()).to_dict() == calibration.to_dict()
+    assert MarkCurves.from_dict(calibration.to_dict()).to_dict() == calibration.to_dict()
 
 
 def test_shared_curves_are_needed():
     noun = MarkCurve(1.0, 0.0, EVEN, 0.9)
     with pytest.raises(CapscoreError, match="lacks 'shared'"):
-        MarkCalibration({"noun": noun}, {"en": {"noun": noun}}, {SHARED: noun}, noun)
+        MarkCurves({"noun": noun}, {"en": {"noun": noun}}, {SHARED: noun}, noun)
 
 
 @pytest.mark.parametrize(

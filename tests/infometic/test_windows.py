@@ -12,7 +12,7 @@ from PIL import Image
 
 from capscore.embedding.embedder import Embedder
 from capscore.images.boxes import overlaps
-from capscore.infometic.windows import MOST_ALONG, WindowFinder, contrast, windows
+from capscore.infometic.regions import MOST_ALONG, WindowFinder, contrast, windows
 
 from ..toy import ColourBackbone
 

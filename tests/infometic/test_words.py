@@ -10,13 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from capscore.errors import CapscoreError, InputError
-from capscore.infometic.pieces import Pieces, split_pieces
 from capscore.infometic.words import (
     _NUMBERS,
     SEMANTIC_CLASSES,
     CaptionWord,
+    Pieces,
     caption_words,
     nearest_regions,
+    split_pieces,
     word_scores,
     word_shares,
 )

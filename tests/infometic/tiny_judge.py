@@ -6,27 +6,36 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
-from capscore.infometic.judge import JUDGED, Judge, JudgeConfig, SeenPhotos
-from capscore.infometic.judge_folder import LoadedJudge
-from capscore.infometic.verdicts import SHARED, MarkCalibration, MarkCurve
+from capscore.infometic.mark_calibration import (
+    MARKED_CLASSES,
+    SHARED,
+    MarkCalibration,
+    MarkCurve,
+    MarkCurves,
+    MarkNetwork,
+    MarkNetworkConfig,
+    PhotoBatch,
+)
 
-SIZES = JudgeConfig(dim=8, features=6, reduced=4, hidden=4, inner=6, small=4, things=4, named=3, background=5)
+SIZES = MarkNetworkConfig(
+    dim=8, features=6, reduced=4, hidden=4, inner=6, small=4, things=4, named=3, background=5
+)
 EVEN = tuple(np.linspace(0.0, 1.0, 101).tolist())
 
 
-def tiny_judge(found: float = 0.9) -> LoadedJudge:
+def tiny_judge(found: float = 0.9) -> MarkCalibration:
     """A judge whose words, captions and regions all have p = sigmoid(logit)."""
     generator = torch.Generator().manual_seed(0)
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        judge = Judge(SIZES).eval()
+        judge = MarkNetwork(SIZES).eval()
     judge.background.copy_(F.normalize(torch.randn(5, 8, generator=generator), dim=1))
     curve = MarkCurve(1.0, 0.0, EVEN, found)
-    words = {SHARED: {name: curve for name in JUDGED[:4]}}  # numbers are never judged
+    words = {SHARED: {name: curve for name in MARKED_CLASSES[:4]}}  # numbers are never judged
     alone = words[SHARED]
-    return LoadedJudge(
+    return MarkCalibration(
         judge.requires_grad_(False),
-        MarkCalibration(alone, words, {SHARED: curve}, curve),
+        MarkCurves(alone, words, {SHARED: curve}, curve),
         {"en": ("dog", "grass"), "de": ("Hund",)},
         "tiny",
         "w0",
@@ -34,10 +43,10 @@ def tiny_judge(found: float = 0.9) -> LoadedJudge:
     )
 
 
-def seen_photos(n: int) -> SeenPhotos:
+def seen_photos(n: int) -> PhotoBatch:
     """n photos of six cells and five windows."""
     generator = torch.Generator().manual_seed(2)
-    return SeenPhotos(
+    return PhotoBatch(
         torch.randn(n, 6, SIZES.reduced, generator=generator),
         F.normalize(torch.randn(n, 8, generator=generator), dim=1),
         F.normalize(torch.randn(n, 5, 8, generator=generator), dim=2),

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from capscore.infometic.alignment import WordContext
-from capscore.infometic.model import InfoMetIC, InfoMetICConfig
+from capscore.infometic.network import InfoMetIC, InfoMetICConfig
 
 TINY = InfoMetICConfig(
     dim=6, heads=2, intra_layers=2, inter_layers=2, n_regions=3, max_tokens=5, input_scale=2.0

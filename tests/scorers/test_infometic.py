@@ -15,10 +15,10 @@ import capscore
 from capscore.embedding.embedder import Embedder
 from capscore.errors import CapscoreError, InputError, RegionWarning, TruncationWarning
 from capscore.images.boxes import crops
-from capscore.infometic.info_clip import InfoCLIP
-from capscore.infometic.model import InfoMetIC, InfoMetICConfig
-from capscore.infometic.pieces import encode_pieces, split_pieces
+from capscore.infometic.alignment import InfoCLIP
+from capscore.infometic.network import InfoMetIC, InfoMetICConfig
 from capscore.infometic.regions import RegionFinder, Regions
+from capscore.infometic.words import encode_pieces, split_pieces
 from capscore.metrics.infometic import InfoMetIC as InfoMetICScorer
 from capscore.text.word_classes import tagger_name
 

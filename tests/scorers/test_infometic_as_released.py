@@ -13,7 +13,7 @@ from PIL import Image
 
 import capscore
 from capscore.errors import CapscoreError, TruncationWarning
-from capscore.infometic.model import InfoMetIC, InfoMetICConfig
+from capscore.infometic.network import InfoMetIC, InfoMetICConfig
 from training.convert_infometic import convert
 
 from ..backbones.tiny_transformers import write_clip

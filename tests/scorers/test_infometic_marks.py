@@ -144,7 +144,7 @@ def test_a_rate_out_of_range(scorer, rate):
 def test_a_backbone_without_a_judge(embedded_free):
     embedder = Embedder(embedded_free, progress=False)
     assert InfoMetIC(embedder).judge is None
-    with pytest.raises(CapscoreError, match="no judge of marks for the backbone 'embedded-free'"):
+    with pytest.raises(CapscoreError, match="no mark calibration for the backbone 'embedded-free'"):
         InfoMetIC(embedder, marks="learned")
     with pytest.raises(InputError, match="needs a judge of marks"):
         InfoMetIC(embedder, regions="things")

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import capscore
 from capscore.errors import CapscoreError, InputError, ResultWriteError
 from capscore.hub.weights import plan_weights
-from capscore.infometic.model import InfoMetIC
+from capscore.infometic.network import InfoMetIC
 from training import convert_infometic
 from training.convert_infometic import app, convert
 

@@ -19,10 +19,9 @@ from safetensors.torch import load_file
 import capscore
 from capscore.embedding.embedder import Embedder
 from capscore.errors import CapscoreError, ImageError, InputError
-from capscore.infometic.info_clip import InfoCLIP
-from capscore.infometic.model import InfoMetIC, InfoMetICConfig
-from capscore.infometic.pieces import Pieces, split_pieces
-from capscore.infometic.words import CaptionWord, caption_words
+from capscore.infometic.alignment import InfoCLIP
+from capscore.infometic.network import InfoMetIC, InfoMetICConfig
+from capscore.infometic.words import CaptionWord, Pieces, caption_words, split_pieces
 from tests.backbones import tiny_transformers as tiny
 from training.data import alignment_features
 from training.data.aligned_rows import AlignedRow, RegionText, coco_rows, entity_rows, file_rows

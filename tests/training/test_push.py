@@ -28,7 +28,7 @@ from capscore.errors import CapscoreError, InputError
 from capscore.hub.commit import push
 from capscore.hub.plan import MAX_BYTES, MAX_FILES, RECORD
 from capscore.hub.weights import NETWORK, plan_weights
-from capscore.infometic.model import InfoMetIC, InfoMetICConfig
+from capscore.infometic.network import InfoMetIC, InfoMetICConfig
 from tests import processes
 from tests.backbones import tiny_transformers as tiny
 from tests.backbones.loopback_hub import clean_environment, logged_in
@@ -368,7 +368,7 @@ def test_folders_that_are_no_tower(folder, clip, tmp_path):
     assert "there is no such folder" in failed(tmp_path / "gone", "jo/tiny", "--dry-run", code=2)
     with pytest.raises(
         CapscoreError,
-        match=r"expected capscore_student.json, .* of an eye, of InfoMetIC's network or of its judge; it has",
+        match=r"expected capscore_student.json, .* network or of its mark calibration; it has",
     ):
         plan_weights(clip)
     (tmp_path / "empty").mkdir()

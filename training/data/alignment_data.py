@@ -13,7 +13,7 @@ from torch import Tensor
 
 from capscore.errors import CapscoreError
 from capscore.infometic.alignment import WordContext
-from capscore.infometic.context import spread
+from capscore.infometic.words import spread
 from training.data.captions import Captions
 
 # Files of the features, and their format.

@@ -20,12 +20,17 @@ from capscore.embedding.embedder import Embedder
 from capscore.errors import CapscoreError, ImageError, InputError, ResultWriteError, Setting
 from capscore.images.boxes import check_boxes, normalised, overlaps
 from capscore.images.load import content_key, load_image
-from capscore.infometic.choose import choose
-from capscore.infometic.context import added_by_words
-from capscore.infometic.load_finder import load_finder
-from capscore.infometic.pieces import Pieces, encode_pieces, split_pieces
-from capscore.infometic.regions import RegionFinder, Regions
-from capscore.infometic.words import CaptionWord, caption_words, word_shares
+from capscore.infometic.finders import load_finder
+from capscore.infometic.regions import RegionFinder, Regions, choose
+from capscore.infometic.words import (
+    CaptionWord,
+    Pieces,
+    added_by_words,
+    caption_words,
+    encode_pieces,
+    split_pieces,
+    word_shares,
+)
 from capscore.text.word_classes import tagger_name
 from training.data.aligned_rows import AlignedRow
 from training.data.alignment_data import (
@@ -58,7 +63,7 @@ class FeatureOptions:
     """How rows become features.
 
     Attributes:
-        regions: Finder of regions, as `capscore.infometic.load_finder.load_finder` takes it; "given" for the
+        regions: Finder of regions, as `capscore.infometic.finders.load_finder` takes it; "given" for the
             boxes of the rows.
         region_names: Things that an open-vocabulary detector looks for.
         region_revision: Commit of a detector on the Hub; None for the newest.

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from capscore.infometic.alignment import Aligner
-from capscore.infometic.model import InfoMetIC
+from capscore.infometic.network import InfoMetIC
 from training.data.alignment_data import AlignmentData
 from training.engine.infometic_losses import word_shares
 

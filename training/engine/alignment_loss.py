@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from capscore.infometic.alignment import TextStates
-from capscore.infometic.model import InfoMetIC
+from capscore.infometic.network import InfoMetIC
 from training.data.alignment_batches import AlignmentItem
 from training.data.alignment_data import AlignmentData
 from training.engine.infometic_losses import coarse_nce, hard_negative_loss, token_loss, word_shares

@@ -64,8 +64,8 @@ class ModelCard:
 
     Attributes:
         name: Name of the model ("pr-mcs-embedded").
-        recipe: "teacher_learning", "pr_mcs", "noise_gate", "human_ratings", "infometic", "judge" or
-            "eye".
+        recipe: "teacher_learning", "pr_mcs", "noise_gate", "human_ratings", "infometic",
+            "mark_calibration" or "eye".
         base: Backbone whose text tower was fine-tuned, encoder that the student started from, backbone
             whose embeddings the network reads, or networks that the eye started from.
         languages: Codes of the training languages.
@@ -209,14 +209,14 @@ _RECIPES = {
         about_base="Fine-tuned from",
         thing="backbone",
     ),
-    "judge": _Recipe(
+    "mark_calibration": _Recipe(
         metric="infometic",
         tags=("explainability", "multilingual"),
-        what="A judge for InfoMetIC's marks. From the feature map of a frozen backbone and the embedding of "
-        "a word alone it says how likely the word is right, in absolute terms; from all words and the "
+        what="A mark calibration for InfoMetIC. From the feature map of a frozen backbone and the embedding "
+        "of a word alone it says how likely the word is right, in absolute terms; from all words and the "
         "embedding of the caption, whether the caption fits; it finds boxes of things, and says which of "
-        f"them a caption mentions. The paper ({_INFOMETIC_PAPER}) has no judge: its word scores share a sum "
-        "of one.",
+        f"them a caption mentions. The paper ({_INFOMETIC_PAPER}) has no such network: its word scores share "
+        "a sum of one.",
         limits=(
             "It reads each word alone: in 'the dog chases the cat' it does not see who chases whom.",
             "It hardly knows numbers and colours; where it cannot tell, it says so.",
@@ -226,7 +226,7 @@ _RECIPES = {
         ),
         cited=(_INFOMETIC, _CLIP_SCORE),
         about_base="Reads the embeddings and the feature map of",
-        thing="judge",
+        thing="mark calibration",
     ),
     "infometic": _Recipe(
         metric="infometic",

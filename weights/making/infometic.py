@@ -26,7 +26,7 @@ from typing import Any
 from capscore.errors import ImageError, InputError
 from capscore.files.whole_file import whole_file, write_text
 from capscore.images.load import load_image
-from capscore.infometic.windows import windows
+from capscore.infometic.regions import windows
 from capscore.infometic.words import CaptionWord, caption_words
 from training.engine.config import language_counts, parse
 from training.engine.config import main as run_as_command

@@ -34,7 +34,7 @@ import numpy as np
 from capscore.backbones.loading import default_backbone
 from capscore.errors import InputError
 from capscore.files.whole_file import write_text
-from capscore.infometic.verdicts import expected_calibration_error
+from capscore.infometic.mark_calibration import expected_calibration_error
 
 from .planted_errors import Row, is_lowest, read_shared_photos
 from .planted_words import LANGUAGES

@@ -278,8 +278,7 @@ def noun_phrases(text: str, words: Sequence[CaptionWord]) -> list[str]:
 
 def score_stand_ins(scorer: InfoMetIC, rows: Sequence[Row], seen: Mapping[str, Seen]) -> dict[Row, Scored]:
     """Score every row with the stand-in for its image. Regions have no place: their boxes are 0."""
-    from capscore.infometic.pieces import MAX_PIECES, split_pieces
-    from capscore.infometic.words import caption_words, word_scores
+    from capscore.infometic.words import MAX_PIECES, caption_words, split_pieces, word_scores
 
     captions = [row.caption for row in rows]
     config = getattr(scorer.aligner, "config", None)
@@ -340,7 +339,7 @@ def baseline_scores(
     (where there are none, with the whole); "left_out": how much the caption's cosine with the image loses
     when the word is left out.
     """
-    from capscore.infometic.context import without_word
+    from capscore.infometic.words import without_word
 
     asked: dict[str, None] = {}
     plans = {}

@@ -10,8 +10,7 @@ import torch
 from PIL import Image, ImageDraw
 
 from capscore.errors import CapscoreError, InputError, MissingExtraError
-from capscore.infometic.judge import JUDGED
-from capscore.infometic.judge_folder import load_judge
+from capscore.infometic.mark_calibration import MARKED_CLASSES, load_mark_calibration
 from weights.making.judge import __main__ as recipe
 from weights.making.judge import boxes as box_command
 from weights.making.judge import calibrate, mentions, naming
@@ -193,7 +192,7 @@ def test_names_are_nouns_and_in_the_vocabulary(with_labels):
         with_labels.words[word] for caption in own for word in with_labels.word[with_labels.words_of(caption)]
     ]
     assert words == [("en", "grand piano"), ("en", "piano"), ("de", "klavier")]
-    assert set(with_labels.word_class[with_labels.start[own[0]] :].tolist()) == {JUDGED.index("noun")}
+    assert set(with_labels.word_class[with_labels.start[own[0]] :].tolist()) == {MARKED_CLASSES.index("noun")}
     things = [
         {code: with_labels.words[place][1] for code, place in one.items()} for one in with_labels.vocabulary
     ]
@@ -273,7 +272,7 @@ def test_padding(features):
     words, classes, right, there = padded(rows)
     assert there.sum(dim=1).tolist() == [len(row.words) for row in rows]
     assert words[1][there[1]].tolist() == rows[1].words.tolist()
-    assert right[~there].abs().max() == 0 and classes.max() < len(JUDGED)
+    assert right[~there].abs().max() == 0 and classes.max() < len(MARKED_CLASSES)
 
 
 # ------------------------------------------------------------------ mentions
@@ -355,7 +354,7 @@ def test_the_recipe(rows, tmp_path, small, embedded):
     out = tmp_path / "judge"
     result = recipe.train(settings(rows, out, max_minutes=None), command="make judge")
     assert result.finished and result.step == 4 and "words" in result.losses and "boxes" in result.losses
-    loaded = load_judge(out, backbone=embedded)
+    loaded = load_mark_calibration(out, backbone=embedded)
     assert loaded.backbone == "embedded" and loaded.nouns["en"]
     assert loaded.notes["photos"] == {"train": 16, "calibrate": 7}
     card = (out / "README.md").read_text()

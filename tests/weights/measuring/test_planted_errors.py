@@ -18,8 +18,8 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from capscore.embedding.embedder import Embedder
-from capscore.infometic.model import InfoMetIC as InfoMetICNetwork
-from capscore.infometic.model import InfoMetICConfig
+from capscore.infometic.network import InfoMetIC as InfoMetICNetwork
+from capscore.infometic.network import InfoMetICConfig
 from capscore.metrics.infometic import InfoMetIC
 from tests.toy import ColourBackbone
 from weights.measuring import planted_errors, planting

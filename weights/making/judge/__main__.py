@@ -5,7 +5,7 @@
     python -m weights.making.judge --config training/configs/embedded_judge.yaml \
         --rows judged.jsonl --boxes boxes.json --out runs/judge
 
-Out: a folder that `capscore.infometic.judge_folder.load_judge` takes, with a card, the log and the
+Out: a folder for `capscore.infometic.mark_calibration.load_mark_calibration`, with a card, the log and the
 checkpoints of the run. The same command continues an interrupted run.
 """
 
@@ -27,9 +27,14 @@ from capscore import load_backbone
 from capscore.backbones.base import Backbone
 from capscore.errors import CapscoreError, InputError, Setting
 from capscore.files.whole_file import write_text
-from capscore.infometic.judge import JUDGED, Judge, JudgeConfig
-from capscore.infometic.judge_folder import LoadedJudge, save_judge
-from capscore.infometic.verdicts import MarkCalibration
+from capscore.infometic.mark_calibration import (
+    MARKED_CLASSES,
+    MarkCalibration,
+    MarkCurves,
+    MarkNetwork,
+    MarkNetworkConfig,
+    save_mark_calibration,
+)
 from training.engine.config import main as run_as_command
 from training.engine.config import parse
 from training.engine.loop import RunResult, run
@@ -103,7 +108,7 @@ def train(settings: JudgeSettings, *, command: str = "") -> RunResult:
 
 def finish(
     settings: JudgeSettings,
-    judge: Judge,
+    judge: MarkNetwork,
     features: JudgeFeatures,
     boxes: Mapping[int, np.ndarray],
     backbone: Backbone,
@@ -114,7 +119,7 @@ def finish(
 
     Args:
         settings: Settings of the run.
-        judge: Judge with trained word logits, in eval mode.
+        judge: MarkNetwork with trained word logits, in eval mode.
         features: Features of the rows.
         boxes: Photo → boxes (k, 6) of the detector.
         backbone: Backbone of the features.
@@ -131,7 +136,7 @@ def finish(
     alone, words, fits = calibrate(judge, features, splits["calibrate"], by_length(backbone), settings.seed)
     mentions = mention_curve(judge, features, boxes, things, backbone, settings.seed)
     notes = {
-        "recipe": "judge",
+        "recipe": "mark_calibration",
         "step": result.step,
         "photos": {name: len(own) for name, own in splits.items()},
         "found": {
@@ -144,10 +149,10 @@ def finish(
         "validation": {name: round(value, 4) for name, value in result.evaluation.items()},
     }
     nouns = common_nouns(features, splits["train"], settings.nouns, settings.noun_count)
-    save_judge(
-        LoadedJudge(
+    save_mark_calibration(
+        MarkCalibration(
             judge,
-            MarkCalibration(alone, words, fits, mentions),
+            MarkCurves(alone, words, fits, mentions),
             {language: tuple(own) for language, own in nouns.items()},
             backbone.name,
             backbone.revision,
@@ -175,10 +180,10 @@ def by_length(backbone: Backbone, at_once: int = 256) -> Embed:
     return embed
 
 
-def new_judge(settings: JudgeSettings, features: JudgeFeatures) -> Judge:
+def new_judge(settings: JudgeSettings, features: JudgeFeatures) -> MarkNetwork:
     """An untrained judge with the reduction of the features, and photos as its background."""
     weight, bias = features.reducer
-    config = JudgeConfig(
+    config = MarkNetworkConfig(
         dim=features.whole.shape[1],
         features=weight.shape[1],
         reduced=settings.reduced,
@@ -187,7 +192,7 @@ def new_judge(settings: JudgeSettings, features: JudgeFeatures) -> Judge:
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
-        judge = Judge(config)
+        judge = MarkNetwork(config)
     trained = np.flatnonzero((features.split == "train") & ~features.labelled)
     chance = np.random.default_rng(settings.seed)
     chosen = np.sort(chance.choice(trained, config.background, replace=len(trained) < config.background))
@@ -225,12 +230,12 @@ def _check(features: JudgeFeatures, photos: Sequence[int], seed: int) -> Any:
     )
 
     def evaluate(model: nn.Module, step: int) -> Mapping[str, float]:
-        assert isinstance(model, Judge)
+        assert isinstance(model, MarkNetwork)
         right, wrong = [], []
         for start in range(0, len(draws.photos), 64):
             rows = draws.draw(draws.photos[start : start + 64], np.random.default_rng([seed, start]))
             for row, logits in zip(rows, logits_of(model, features, rows), strict=True):
-                nouns = row.classes == JUDGED.index("noun")
+                nouns = row.classes == MARKED_CLASSES.index("noun")
                 right.append(logits[nouns & (row.right > 0)])
                 wrong.append(logits[nouns & (row.right == 0)])
         positive, negative = np.concatenate(right), np.concatenate(wrong)

@@ -18,11 +18,16 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from capscore.errors import CapscoreError
-from capscore.infometic.judge import JUDGED, Judge
-from capscore.infometic.judge_folder import LoadedJudge
-from capscore.infometic.marks import MarkedRow, row_features
-from capscore.infometic.sight import Sight
-from capscore.infometic.verdicts import SHARED, MarkCalibration, MarkCurve, fit_curve
+from capscore.infometic.mark_calibration import (
+    MARKED_CLASSES,
+    SHARED,
+    MarkCalibration,
+    MarkCurve,
+    MarkCurves,
+    MarkNetwork,
+    fit_curve,
+)
+from capscore.infometic.marks import MarkedRow, PhotoFeatures, row_features
 from capscore.infometic.words import CaptionWord, caption_words
 from weights.making.judge.draws import SUPPORTED, PhotoWords, WordDraws
 from weights.making.judge.features import JudgeFeatures
@@ -71,12 +76,12 @@ class CaptionCase:
 
 
 def calibrate(
-    judge: Judge, features: JudgeFeatures, photos: Sequence[int], embed: Embed, seed: int
+    judge: MarkNetwork, features: JudgeFeatures, photos: Sequence[int], embed: Embed, seed: int
 ) -> tuple[dict[str, MarkCurve], dict[str, dict[str, MarkCurve]], dict[str, MarkCurve]]:
     """Curves of words alone, of words in captions, and of captions.
 
     Args:
-        judge: Judge, in eval mode; its layers for words in captions and for captions are trained in place.
+        judge: Network, in eval mode; its layers for words in captions and for captions are trained in place.
         features: Features.
         photos: Photos of the split "calibrate".
         embed: Function from texts to their embeddings (m, d), rows of unit length.
@@ -91,7 +96,7 @@ def calibrate(
     alone = curves_of_words_alone(judge, features, draws, seed)
     cases = make_cases(features, draws, embed, seed)
     curve = next(iter(alone.values()))
-    loaded = LoadedJudge(judge, MarkCalibration(alone, {SHARED: {}}, {SHARED: curve}, curve), {}, "", "")
+    loaded = MarkCalibration(judge, MarkCurves(alone, {SHARED: {}}, {SHARED: curve}, curve), {}, "", "")
     found = row_features(loaded, [case.row for case in cases], embed)
     half = (
         np.random.default_rng([seed, 3]).permutation(len(features.photos))[[case.photo for case in cases]] % 2
@@ -107,7 +112,7 @@ def calibrate(
     words: dict[str, dict[str, MarkCurve]] = {SHARED: {}}
     for code in (*sorted(set(language.tolist())), SHARED):
         here = (language[of_case] == code) | (code == SHARED)
-        for number, name in enumerate(JUDGED):
+        for number, name in enumerate(MARKED_CLASSES):
             of_class = kinds == number
             own = here & of_class
             prior = logits[of_class & (labels == _RIGHT)]
@@ -138,7 +143,7 @@ def calibrate(
 
 
 def curves_of_words_alone(
-    judge: Judge, features: JudgeFeatures, draws: WordDraws, seed: int
+    judge: MarkNetwork, features: JudgeFeatures, draws: WordDraws, seed: int
 ) -> dict[str, MarkCurve]:
     """Class → curve of its words alone, in all languages."""
     found: dict[int, _Logits] = defaultdict(_Logits)
@@ -150,14 +155,16 @@ def curves_of_words_alone(
                 found[kind].right.append(own[(row.classes == kind) & (row.right > 0)])
                 found[kind].wrong.append(own[(row.classes == kind) & (row.right == 0)])
     curves = {
-        JUDGED[kind]: curve for kind, own in sorted(found.items()) if (curve := own.curve()) is not None
+        MARKED_CLASSES[kind]: curve
+        for kind, own in sorted(found.items())
+        if (curve := own.curve()) is not None
     }
     if "noun" not in curves:
         raise CapscoreError(f"fewer than {LEAST} nouns to calibrate on: more photos are needed")
     return curves
 
 
-def logits_of(judge: Judge, features: JudgeFeatures, rows: Sequence[PhotoWords]) -> list[np.ndarray]:
+def logits_of(judge: MarkNetwork, features: JudgeFeatures, rows: Sequence[PhotoWords]) -> list[np.ndarray]:
     """Logits of the words of each row, float32 (m,)."""
     words, classes, _, there = padded(rows)
     embeddings = torch.from_numpy(features.embeddings[words.numpy()].astype(np.float32))
@@ -209,7 +216,7 @@ def make_cases(features: JudgeFeatures, draws: WordDraws, embed: Embed, seed: in
     place = {text: number for number, text in enumerate(texts)}
     vectors = np.asarray(embed(texts), np.float32)
     sights = {
-        photo: Sight(
+        photo: PhotoFeatures(
             np.array(features.cells[photo]), np.array(features.windows[photo][features.there[photo]])
         )
         for photo in draws.photos.tolist()
@@ -244,7 +251,7 @@ def _tagged(features: JudgeFeatures, captions: np.ndarray) -> dict[int, list[Cap
 
 
 def _labels(words: Sequence[CaptionWord], label: int) -> np.ndarray:
-    return np.array([label if word.word_class in JUDGED else _UNKNOWN for word in words], np.int8)
+    return np.array([label if word.word_class in MARKED_CLASSES else _UNKNOWN for word in words], np.int8)
 
 
 def _words_by_class(features: JudgeFeatures) -> dict[tuple[str, int], np.ndarray]:
@@ -253,7 +260,7 @@ def _words_by_class(features: JudgeFeatures) -> dict[tuple[str, int], np.ndarray
     return {
         (code, kind): features.word[(language == code) & (features.word_class == kind)]
         for code in np.unique(language).tolist()
-        for kind in range(len(JUDGED))
+        for kind in range(len(MARKED_CLASSES))
     }
 
 
@@ -271,12 +278,12 @@ def _planted(
     choices = [
         number
         for number, word in enumerate(words)
-        if word.word_class in JUDGED and (word.word_class == "noun") == (drawn != "other")
+        if word.word_class in MARKED_CLASSES and (word.word_class == "noun") == (drawn != "other")
     ]
     if not choices:
         return None
     language, number = str(features.language[caption]), int(chance.choice(choices))
-    old, kind = words[number], JUDGED.index(words[number].word_class)
+    old, kind = words[number], MARKED_CLASSES.index(words[number].word_class)
     candidates = by_class.get((language, kind), np.zeros(0, np.int64))
     if drawn == "alike":
         place = features.place_of[language, old.text.lower()]

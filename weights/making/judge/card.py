@@ -60,7 +60,7 @@ def described(settings: JudgeSettings, notes: Mapping[str, Any], *, command: str
     ]
     return ModelCard(
         name=settings.name or Path(settings.out).resolve().name,
-        recipe="judge",
+        recipe="mark_calibration",
         base=settings.base,
         languages=sorted(language for language in notes["found"] if language != "shared"),
         license=settings.license,

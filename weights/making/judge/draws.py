@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from capscore.infometic.judge import JUDGED
+from capscore.infometic.mark_calibration import MARKED_CLASSES
 from weights.making.judge.features import JudgeFeatures
 
 # Cosine with a word of the photo's captions above which a word may be right: "man" and "person" have 0.7,
@@ -137,9 +137,9 @@ class WordDraws:
                 known = ~features.labelled[photos[to]] | (features.complete[photos[to]] & is_thing)
                 add(right[known], classes[known], to[known])
         things, of = self._rare(spoken, chance)
-        add(things, np.full(len(things), JUDGED.index("noun"), np.int64), of, _UNLIKE)
+        add(things, np.full(len(things), MARKED_CLASSES.index("noun"), np.int64), of, _UNLIKE)
         alike = self.alike[right, chance.integers(0, _NEIGHBOURS, len(right))]
-        there = (alike >= 0) & (classes == JUDGED.index("noun"))
+        there = (alike >= 0) & (classes == MARKED_CLASSES.index("noun"))
         add(alike[there], classes[there], at[there])
         words, kinds, places, labels = (np.concatenate(part) for part in zip(*found, strict=True))
         return [
@@ -178,7 +178,7 @@ def like_words(features: JudgeFeatures) -> np.ndarray:
     −1 where a language has too few.
     """
     language = np.array([one for one, _ in features.words])
-    nouns = Counter(features.word[features.word_class == JUDGED.index("noun")].tolist())
+    nouns = Counter(features.word[features.word_class == MARKED_CLASSES.index("noun")].tolist())
     alike = np.full((len(features.words), _NEIGHBOURS), -1, np.int64)
     embeddings = torch.from_numpy(np.array(features.embeddings)).float()
     for code in sorted(set(language.tolist())):
@@ -208,7 +208,7 @@ def common_nouns(
     """
     kept = np.isin(features.photo, np.asarray(photos))
     of_word = np.repeat(kept, np.diff(features.start))
-    nouns = features.word[of_word & (features.word_class == JUDGED.index("noun"))]
+    nouns = features.word[of_word & (features.word_class == MARKED_CLASSES.index("noun"))]
     listed: dict[str, list[str]] = {}
     for place, n in Counter(nouns.tolist()).most_common():
         language, text = features.words[place]

@@ -25,8 +25,8 @@ from capscore.backbones.base import Backbone
 from capscore.errors import InputError
 from capscore.images.boxes import normalised
 from capscore.images.load import load_image
-from capscore.infometic.judge import JUDGED
-from capscore.infometic.windows import windows
+from capscore.infometic.mark_calibration import MARKED_CLASSES
+from capscore.infometic.regions import windows
 from capscore.infometic.words import caption_words
 from weights.making.emoji_names import names_of_things
 from weights.making.eye.rows import LABELLED
@@ -61,7 +61,7 @@ class JudgeFeatures:
         captions: Texts of the captions; `language` of each; `photo`: its photo.
         texts: float16 (c, d), their embeddings.
         start: int64 (c + 1,), where the words of each caption begin in `word` and `word_class`.
-        word: int64, places among `words`; `word_class`: int8, places in `JUDGED`.
+        word: int64, places among `words`; `word_class`: int8, places in `MARKED_CLASSES`.
         words: (language, word in lower case) of the distinct words.
         embeddings: float16 (v, d), of the words alone.
         support: uint8 (v, p), 255 × the highest cosine of a word with any word of the photo's captions.
@@ -290,14 +290,14 @@ def _read(
         found = caption_words([listed[place][1] for place in own], language)
         for place, words in zip(own, found, strict=True):
             tagged[place] = [
-                (word.text.lower(), word.word_class) for word in words if word.word_class in JUDGED
+                (word.text.lower(), word.word_class) for word in words if word.word_class in MARKED_CLASSES
             ]
     places: dict[tuple[str, str], int] = {}
     word, classes, starts = [], [], [0]
     for (_, _, language), own_words in zip(listed, tagged, strict=True):
         for text, word_class in own_words:
             word.append(places.setdefault((language, text), len(places)))
-            classes.append(JUDGED.index(word_class))
+            classes.append(MARKED_CLASSES.index(word_class))
         starts.append(len(word))
     photo_of_caption = np.array([photo for photo, *_ in listed], np.int64)
     vocabulary = [

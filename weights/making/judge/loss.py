@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from capscore.infometic.judge import Judge, SeenPhotos
+from capscore.infometic.mark_calibration import MarkNetwork, PhotoBatch
 from training.engine.processes import Gather
 from weights.making.judge.draws import PhotoWords
 from weights.making.judge.features import JudgeFeatures
@@ -37,7 +37,7 @@ class JudgeLoss:
 
     def __call__(self, model: nn.Module, rows: Sequence[PhotoWords], gather: Gather) -> dict[str, Tensor]:
         """Loss and terms over the rows of all processes."""
-        assert isinstance(model, Judge)
+        assert isinstance(model, MarkNetwork)
         seen = seen_photos(self.features, [row.photo for row in rows])
         words, classes, right, there = padded(rows)
         logits = model.word_logits(seen, self.embeddings[words].float(), classes)
@@ -54,7 +54,7 @@ class JudgeLoss:
         return {"loss": terms["words"] + self.thing_weight * things, **terms}
 
     def _things(
-        self, model: Judge, seen: SeenPhotos, rows: Sequence[PhotoWords]
+        self, model: MarkNetwork, seen: PhotoBatch, rows: Sequence[PhotoWords]
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Losses of confidence and overlap per photo, 0 without an entry; and 1 for a photo with one."""
         photos = [row.photo for row in rows]
@@ -72,10 +72,10 @@ class JudgeLoss:
         return confidence.mean(dim=1) * known, overlap * known, known
 
 
-def seen_photos(features: JudgeFeatures, photos: Sequence[int]) -> SeenPhotos:
+def seen_photos(features: JudgeFeatures, photos: Sequence[int]) -> PhotoBatch:
     """What the judge sees of these photos."""
     places = list(photos)
-    return SeenPhotos(
+    return PhotoBatch(
         torch.from_numpy(features.cells[places].astype(np.float32)),
         torch.from_numpy(features.whole[places].astype(np.float32)),
         torch.from_numpy(features.windows[places].astype(np.float32)),

@@ -14,8 +14,7 @@ import torch
 from capscore.backbones.base import Backbone
 from capscore.errors import CapscoreError
 from capscore.images.boxes import overlaps
-from capscore.infometic.judge import JUDGED, Judge
-from capscore.infometic.verdicts import MarkCurve, fit_curve
+from capscore.infometic.mark_calibration import MARKED_CLASSES, MarkCurve, MarkNetwork, fit_curve
 from weights.making.judge.calibrate import fit_layers
 from weights.making.judge.draws import PhotoWords
 from weights.making.judge.features import JudgeFeatures
@@ -36,7 +35,7 @@ _CURVE = 0.25
 
 
 def mention_curve(
-    judge: Judge,
+    judge: MarkNetwork,
     features: JudgeFeatures,
     boxes: Mapping[int, np.ndarray],
     things: ThingRegions,
@@ -46,7 +45,7 @@ def mention_curve(
     """Train the layer that tells what is mentioned, and calibrate it, on photos that `naming_photos` leaves.
 
     Args:
-        judge: Judge, in eval mode, with trained layers for naming; its layer `mention` is trained in place.
+        judge: Network, in eval mode, with trained layers for naming; its layer `mention` is trained in place.
         features: Features.
         boxes: Photo → boxes (k, 6): left, top, right, bottom as shares, thing, confidence.
         things: Regions of the boxes.
@@ -59,7 +58,7 @@ def mention_curve(
     chance = np.random.default_rng([seed, 2])
     names = names_of_things(backbone)
     chosen = sorted(set(_with_boxes(boxes)) - set(naming_photos(boxes, seed)))
-    noun = JUDGED.index("noun")
+    noun = MARKED_CLASSES.index("noun")
     order = np.argsort(features.photo, kind="stable")
     ends = np.searchsorted(features.photo[order], np.arange(len(features.photos) + 1))
     photos: list[int] = []

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from capscore.backbones.base import Backbone
 from capscore.errors import CapscoreError
-from capscore.infometic.judge import JUDGED, Judge
+from capscore.infometic.mark_calibration import MARKED_CLASSES, MarkNetwork
 from weights.making.judge.features import JudgeFeatures
 from weights.making.judge.regions import ThingRegions
 from weights.making.judge.things import NAMED, OTHER, alike_things
@@ -32,7 +32,7 @@ _DROPOUT = 0.2
 
 
 def train_naming(
-    judge: Judge,
+    judge: MarkNetwork,
     features: JudgeFeatures,
     things: ThingRegions,
     photos: Sequence[int],
@@ -42,7 +42,7 @@ def train_naming(
     """Train the layers in place; returns the mean loss of the last tenth of the steps.
 
     Args:
-        judge: Judge.
+        judge: Network.
         features: Features.
         things: Regions of things.
         photos: Photos with things to train on.
@@ -94,7 +94,7 @@ def train_naming(
 def nouns_of_photos(features: JudgeFeatures) -> list[np.ndarray]:
     """For each photo the distinct nouns of its captions, int64 (m,)."""
     of_word = np.repeat(features.photo, np.diff(features.start))
-    is_noun = features.word_class == JUDGED.index("noun")
+    is_noun = features.word_class == MARKED_CLASSES.index("noun")
     pairs = np.unique(np.stack([of_word[is_noun], features.word[is_noun]], axis=1), axis=0)
     ends = np.searchsorted(pairs[:, 0], np.arange(len(features.photos) + 1))
     return [pairs[start:stop, 1] for start, stop in pairwise(ends.tolist())]

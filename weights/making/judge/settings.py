@@ -24,7 +24,7 @@ class JudgeSettings(LoopSettings):
         others: Words of other photos per right word.
         rare: Wrong words per photo that name things which captions hardly ever mention.
         labelled: Share of the photos with labels alone that an epoch draws.
-        reduced, hidden, inner: Sizes of the network (`capscore.infometic.judge.JudgeConfig`).
+        reduced, hidden, inner: Sizes of the network (`MarkNetworkConfig`).
         dropout: Share of the inputs of each layer that is dropped.
         thing_weight: Weight of the loss of the finder of things.
         nouns: Most nouns per language to name regions by.
