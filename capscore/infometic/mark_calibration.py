@@ -446,7 +446,7 @@ def _mean(values: Tensor, there: Tensor) -> Tensor:
     return (values * there).sum(dim=-1) / there.sum(dim=-1).clamp_min(1.0)
 
 
-MODEL_TYPE = "capscore_judge"
+MODEL_TYPE = "capscore_mark_calibration"
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 _FORMAT = 2
 

@@ -18,7 +18,7 @@ INFO_CLIP = "info_clip"
 # Backbone's name → folder with its weights in the distribution capscore-weights.
 INSTALLED = {"embedded": "infometic"}
 # The same for judges of marks.
-INSTALLED_MARKS = {"embedded": "judge"}
+INSTALLED_MARKS = {"embedded": "mark_calibration"}
 # How words are marked.
 LEARNED, PUBLISHED = "learned", "published"
 # CLIP's factor on cosines, for backbones that were trained without one.
