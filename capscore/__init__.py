@@ -46,7 +46,7 @@ _LAZY = {
     "benchmark_slugs": "files.shipped",
     "compare_systems": "metrics.systems",
     "load": "metrics",
-    "load_backbone": "backbones",
+    "load_backbone": "backbones.loading",
     "load_benchmark": "benchmarks.data.load",
     "load_image": "images.load",
     "module_folder": "files.shipped",
@@ -92,8 +92,8 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from .backbones import load_backbone
     from .backbones.base import Backbone
+    from .backbones.loading import load_backbone
     from .benchmarks.data.annotation_files import AnnotationError, MissingAnnotations
     from .benchmarks.data.builder import (
         AnnotationFile,

@@ -94,7 +94,7 @@ def embedded_free():
 @pytest.fixture(scope="session")
 def base_of_pr_mcs(embedded, embedded_free):
     """What `embedded-pr-mcs` was fine-tuned from."""
-    from capscore.backbones.registry import find
+    from capscore.backbones import find
 
     return {"embedded": embedded, "embedded-free": embedded_free}[find("embedded-pr-mcs").base]
 
@@ -108,12 +108,14 @@ def no_weights_installed(monkeypatch):
 @pytest.fixture(scope="module")
 def embedded_is_read_once(embedded, embedded_free):
     """Within a module, the embedded backbones are copied where they would be read from their files again."""
-    from capscore.backbones import free, learned, use_text
+    from capscore.backbones.embedded import backbone, text_encoder
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(learned, "load_embedded", _copied(embedded, learned.load_embedded))
-        patch.setattr(free, "load_free", _copied(embedded_free, free.load_free))
-        patch.setattr(use_text, "read_package", _package_copied(functools.cache(use_text.read_package)))
+        patch.setattr(backbone, "load_embedded", _copied(embedded, backbone.load_embedded))
+        patch.setattr(backbone, "load_free", _copied(embedded_free, backbone.load_free))
+        patch.setattr(
+            text_encoder, "read_package", _package_copied(functools.cache(text_encoder.read_package))
+        )
         yield
 
 

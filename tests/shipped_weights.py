@@ -12,6 +12,6 @@ from capscore.backbones.base import Backbone
 def pr_mcs_on(base: Backbone) -> Backbone:
     """`embedded-pr-mcs`, its base not loaded once more; `base` stays as it is."""
     # a copy shares the towers, but gets a gate of its own
-    loader = {"embedded": "learned.load_embedded", "embedded-free": "free.load_free"}[base.name]
-    with mock.patch(f"capscore.backbones.{loader}", lambda **options: copy.copy(base)):
+    loader = {"embedded": "load_embedded", "embedded-free": "load_free"}[base.name]
+    with mock.patch(f"capscore.backbones.embedded.backbone.{loader}", lambda **options: copy.copy(base)):
         return load_backbone("embedded-pr-mcs", device="cpu")

@@ -14,8 +14,8 @@ from hatchling.builders.wheel import WheelBuilder
 from packaging.requirements import Requirement
 
 import capscore
+from capscore.backbones import find, registry
 from capscore.backbones.loading import DEFAULTS
-from capscore.backbones.registry import find, registry
 from capscore.infometic.weights import INSTALLED
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -27,7 +27,7 @@ PACKAGES = {
     "capscore-weights": (WEIGHTS, NOT_FREE, "Creative Commons Attribution-NonCommercial 4.0 International"),
 }
 # the only weights of the library's own: embeddings of WordNet's texts by an encoder that is Apache-2.0
-FREE_WEIGHTS = {"capscore/backbones/free_classes.safetensors"}
+FREE_WEIGHTS = {"capscore/backbones/embedded/free_classes.safetensors"}
 FOLDERS = sorted(path.name for path in (WEIGHTS / "capscore_weights").iterdir() if path.is_dir())
 SPACES = sorted(path.parent.name for path in ROOT.glob("metrics/*/README.md"))
 

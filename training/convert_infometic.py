@@ -184,7 +184,7 @@ def _on(
     config: InfoMetICConfig, backbone: Backbone, clip: Mapping[str, Tensor], path: Path
 ) -> InfoMetICConfig:
     """The config for a backbone, if it can be the one that the checkpoint was trained with."""
-    from capscore.backbones.features import as_read
+    from capscore.backbones.base import as_read
 
     if backbone.dim != config.dim:
         raise CapscoreError(

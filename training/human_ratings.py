@@ -23,9 +23,10 @@ import xxhash
 from scipy.stats import rankdata
 
 from capscore import load_backbone
-from capscore.backbones import learned, tuned
+from capscore.backbones import tuned
 from capscore.backbones.base import Backbone
-from capscore.backbones.learned import LearnedBackbone
+from capscore.backbones.checkpoint import folder_kind
+from capscore.backbones.embedded.backbone import EmbeddedBackbone, save_image_tower
 from capscore.benchmarks.protocols.results import counted
 from capscore.errors import CapscoreError, InputError, Setting
 from training.data.batches import AlternatingBatches
@@ -279,7 +280,7 @@ def train(settings: Settings, *, command: str = "") -> Trained:
         MissingExtraError: LoRA without peft.
     """
     out = Path(settings.out).expanduser()
-    if (out / tuned.WEIGHTS).is_file() and not (tuned.recognises(out) or learned.recognises(out)):
+    if (out / tuned.WEIGHTS).is_file() and folder_kind(out) not in ("tuned", "embedded"):
         raise CapscoreError(f"{out} has the weights of another model: give another folder as out")
     backbone = load_backbone(settings.base, device=device(), dtype="float32")
     origin = f"{backbone.name}@{backbone.revision}"
@@ -315,7 +316,7 @@ def train(settings: Settings, *, command: str = "") -> Trained:
 
     part.train(settings.dropout or settings.gradient_checkpointing)
     scale = backbone.logit_scale if settings.logit_scale is None else settings.logit_scale
-    before = _mean_cosine(texts, pictures, rows, split) if isinstance(backbone, LearnedBackbone) else None
+    before = _mean_cosine(texts, pictures, rows, split) if isinstance(backbone, EmbeddedBackbone) else None
     result = run(
         part.network,
         batches,
@@ -352,9 +353,9 @@ def train(settings: Settings, *, command: str = "") -> Trained:
     languages = sorted({rows.rows[row].language for row in split.training.tolist()})
     numbers = finite({"this": trained.evaluation, "base": trained.base})
     notes = {"base": settings.base, "best_step": result.best_step, "validation": numbers}
-    if isinstance(backbone, LearnedBackbone):
+    if isinstance(backbone, EmbeddedBackbone):
         now = _mean_cosine(texts, pictures, rows, split)
-        learned.save_eye(
+        save_image_tower(
             backbone.eye,
             out,
             w=backbone.w * before / now if before > 0 and now > 0 else backbone.w,

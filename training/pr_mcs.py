@@ -20,6 +20,7 @@ import xxhash
 from capscore import load_backbone
 from capscore.backbones import tuned
 from capscore.backbones.base import Backbone
+from capscore.backbones.checkpoint import folder_kind
 from capscore.benchmarks.protocols.results import counted
 from capscore.embedding.cache import EmbeddingCache
 from capscore.embedding.embedder import Embedder
@@ -168,7 +169,7 @@ def train(settings: Settings, *, command: str = "") -> Trained:
         BackboneUnavailable: the base is not available.
     """
     out = Path(settings.out).expanduser()
-    if (out / tuned.WEIGHTS).is_file() and not tuned.recognises(out):
+    if (out / tuned.WEIGHTS).is_file() and folder_kind(out) != "tuned":
         raise CapscoreError(f"{out} has the weights of another model: give another folder as out")
     backbone = load_backbone(settings.base, device=device(), dtype="float32")
     with main_process_first():  # the others find the embeddings in the cache

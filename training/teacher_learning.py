@@ -26,10 +26,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from capscore.backbones import load_backbone
 from capscore.backbones.base import pad_batch
-from capscore.backbones.student import StudentTextTower
-from capscore.backbones.transformers_tokenizer import pad_id_of
+from capscore.backbones.loading import load_backbone
+from capscore.backbones.text_towers import StudentTextTower
+from capscore.backbones.tokens import pad_id_of
 from capscore.benchmarks.protocols.results import counted
 from capscore.benchmarks.protocols.retrieval_recall import retrieval
 from capscore.errors import CapscoreError

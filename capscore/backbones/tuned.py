@@ -20,18 +20,20 @@ from safetensors.torch import save_file
 
 from ..errors import BackboneUnavailable, CapscoreError, Setting
 from ..text.languages import language_code
+from . import find
 from .base import DTYPES, Backbone, LoadOptions, fingerprint_of, first_line, resolve_dtype, tensors_digest
 from .checkpoint import (
+    CONFIGURATION,
+    folder_kind,
     in_one_line,
+    needed_files,
     read_marker,
     read_state_dict,
     refuse_misfit,
     replacing_files,
     without_rebuilt,
 )
-from .download import CONFIGURATION, needed_files
-from .paired import PairedBackbone
-from .registry import find
+from .text_towers import PairedBackbone
 
 MARKER = "capscore_tuned.json"
 WEIGHTS = "model.safetensors"
@@ -160,11 +162,6 @@ def save_tuned(
         for part in backbone.text_settings():
             part.save_pretrained(aside / _SETTINGS)
         (aside / MARKER).write_text(text, encoding="utf-8")
-
-
-def recognises(folder: Path) -> bool:
-    """Whether a folder holds a fine-tuned text tower that `save_tuned` finished writing."""
-    return (folder / MARKER).is_file()
 
 
 def load_folder(folder: Path, options: LoadOptions) -> Backbone:
@@ -342,7 +339,7 @@ def _tokens_digest(backbone: Backbone) -> str:
 def _refuse_other_models(folder: Path) -> None:
     names = [path.name for path in folder.iterdir() if path.is_file()] if folder.is_dir() else []
     others = [name for name in needed_files(names) if not name.endswith(CONFIGURATION)]
-    if others and not recognises(folder):
+    if others and folder_kind(folder) != "tuned":
         raise CapscoreError(
             f"{folder} already holds weights ({', '.join(others)}) without a {MARKER}: use another folder, "
             "or delete them if they are left over from an earlier attempt"

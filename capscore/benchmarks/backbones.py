@@ -13,9 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..backbones.base import first_line
+from ..backbones.base import count_weights, first_line
 from ..backbones.loading import find_known
-from ..backbones.size import count_weights
 from ..errors import CapscoreError, InputError, join_parts
 from .data.annotation_files import AnnotationError, MissingAnnotations
 from .run import BenchmarkRun, NotRun, compare_results, run_benchmark

@@ -12,7 +12,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from ..backbones.registry import find as find_backbone
+from ..backbones import find as find_backbone
 
 # One formula, 2.5 · max(cos, 0), which papers call MCS if the text tower is multilingual. With a named
 # backbone both names mean the same score.

@@ -15,7 +15,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from ..backbones.registry import find
+from ..backbones import find
 from ..errors import CapscoreError, InputError, MissingExtraError
 from ..metrics.signature import parse_signature
 

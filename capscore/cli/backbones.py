@@ -11,7 +11,7 @@ from .options import AsJson
 from .terminal import make_table, print_json, print_line
 
 if TYPE_CHECKING:
-    from ..backbones.registry import Known
+    from ..backbones import Known
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class BackbonesRequest:
 
 def run_backbones(request: BackbonesRequest) -> list[dict[str, Any]]:
     """Descriptions of the backbones, ready for JSON."""
-    from ..backbones.registry import registry
+    from ..backbones import registry
 
     return [_described(entry) for entry in registry().values()]
 

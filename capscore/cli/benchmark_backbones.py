@@ -26,8 +26,8 @@ def named_backbones(given: Sequence[str] | None) -> list[str]:
     Raises:
         UsageError: A name is unknown, or two name the same backbone.
     """
+    from ..backbones import registry
     from ..backbones.loading import check_spec, find_known
-    from ..backbones.registry import registry
 
     found: dict[str, str] = {}
     for name in given or ():

@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 import xxhash
 
-from ..backbones.base import Backbone, fingerprint_of
-from ..backbones.judgement import verdict_width
+from ..backbones.base import Backbone, fingerprint_of, verdict_width
 from ..errors import CapscoreError, ImageError, InputError, Setting
 from ..files.interrupts import before_the_end
 from ..files.progress import progress_bar

@@ -236,7 +236,7 @@ def _is_new_branch(api: HfApi, repo_id: str, kind: str, branch: str, tag: str | 
 
 def _check_kind_there(api: HfApi, ready: Plan, repo_id: str, commit: str, there: set[str]) -> None:
     """Refuse to replace weights of one kind by those of another: their files have the same names."""
-    from ..backbones.download import STUDENT_MARKER, TUNED_FILES
+    from ..backbones.checkpoint import STUDENT_MARKER, TUNED_FILES
     from ..infometic.network import CONFIG
 
     if there & {STUDENT_MARKER, TUNED_FILES[0]}:
@@ -275,7 +275,7 @@ def _check_arrived(api: HfApi, repo_id: str, kind: str, commit: str, sent: list[
 @contextmanager
 def _told(repo_id: str, endpoint: str, nothing: str) -> Iterator[dict[str, str]]:
     """Turn any error of the Hub into one error that also says what is on the Hub now."""
-    from ..backbones.download import offline_variable
+    from ..backbones.checkpoint import offline_variable
 
     variable = offline_variable()
     if variable is not None:

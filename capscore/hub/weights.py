@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import importlib
 import os
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
@@ -92,13 +91,13 @@ def plan_weights(folder: str | Path, include: Sequence[str] = ()) -> Plan:
 
 
 def _kind(folder: Path) -> str:
-    from ..backbones import learned
+    from ..backbones.checkpoint import folder_kind
     from ..infometic.network import CONFIG
 
-    for kind in KINDS:
-        if importlib.import_module(f"capscore.backbones.{kind}").recognises(folder):
-            return kind
-    if learned.recognises(folder):
+    kind = folder_kind(folder)
+    if kind in KINDS:
+        return kind
+    if kind == "embedded":
         return EYE
     if is_network(folder / CONFIG):
         return NETWORK
@@ -130,7 +129,7 @@ def is_mark_calibration(config: Path) -> bool:
 
 def files_read(kind: str, names: Sequence[str]) -> list[str]:
     """The files that loading reads."""
-    from ..backbones.download import needed_files
+    from ..backbones.checkpoint import needed_files
     from ..infometic.network import CONFIG
 
     if kind in (NETWORK, MARK_CALIBRATION):
@@ -210,13 +209,14 @@ def _check_card(folder: Path, kind: str) -> None:
 
 def _check_tower(folder: Path, kind: str) -> list[str]:
     """Load the tower as far as possible; returns remarks."""
-    from ..backbones import learned, student, tuned
+    from ..backbones import text_towers, tuned
     from ..backbones.base import LoadOptions
     from ..backbones.checkpoint import read_json
+    from ..backbones.embedded.backbone import load_image_tower
     from ..backbones.loading import load_backbone
 
     if kind == EYE:
-        learned.load_eye(folder)
+        load_image_tower(folder)
         return []
     marker = folder / f"capscore_{kind}.json"
     said = read_json(marker)
@@ -228,7 +228,7 @@ def _check_tower(folder: Path, kind: str) -> list[str]:
                 "and name it by its id on the Hub"
             )
     if kind == "student":
-        student.StudentTextTower.from_pretrained(folder)
+        text_towers.StudentTextTower.from_pretrained(folder)
     else:
         tuned.load_folder(folder, LoadOptions(name=folder.name, load_backbone=load_backbone))
     if kind == "student" and not said["image_tower"]:

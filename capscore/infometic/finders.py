@@ -23,15 +23,17 @@ from ..backbones.base import (
     weights_digest,
 )
 from ..backbones.checkpoint import (
+    fetch,
     in_one_line,
     load_config,
     load_processor,
     load_with_report,
+    needed_files,
+    offline_variable,
     read_json,
     refuse_misreport,
     weight_files,
 )
-from ..backbones.download import fetch, needed_files, offline_variable
 from ..errors import BackboneUnavailable, CapscoreError, InputError, Setting
 from ..images.boxes import suppress
 from .regions import KINDS, MOST, OPEN_VOCABULARY, RegionFinder, Regions, check_names

@@ -467,7 +467,7 @@ def find_weights(
             f"InfoMetIC {what} {asked!r} are not available: there is no such folder, and it is not a Hub id "
             "(org/name)"
         )
-    from ..backbones.download import fetch
+    from ..backbones.checkpoint import fetch
 
     try:
         folder, commit = fetch(name, revision or at, _wanted)

@@ -380,7 +380,7 @@ def encode_pieces(backbone: Backbone, ids: Sequence[int] | np.ndarray) -> np.nda
 
     Returns:
         float32 (n, d), rows from `Backbone.encode_tokens`: of unit length, unless the backbone is one from
-        `capscore.backbones.features.as_read`.
+        `capscore.backbones.base.as_read`.
 
     Raises:
         CapscoreError: the backbone cannot say where its tokens are, or returns NaN or infinity.

@@ -23,7 +23,7 @@ def make_embedder(backbone: Any, options: Mapping[str, Any], *, progress: bool |
         BackboneUnavailable: The weights are not available here.
         CapscoreError: As of `capscore.load_backbone`.
     """
-    from ..backbones import load_backbone
+    from ..backbones.loading import load_backbone
     from ..embedding.cache import resolve_cache
     from ..embedding.embedder import Embedder
 

@@ -153,7 +153,7 @@ class InfoMetIC(BackboneScorer):
         empty: str = EMPTY,
         per_row: bool = True,
     ):
-        from ..backbones.features import as_read
+        from ..backbones.base import as_read
         from ..infometic.finders import load_finder
         from ..infometic.weights import cosine_scale, load_aligner, load_marks
         from ..infometic.words import piece_sequence

@@ -8,7 +8,7 @@ from functools import cache
 from importlib.resources import files
 
 from .. import __version__
-from ..backbones.registry import Known, find
+from ..backbones import Known, find
 from ..errors import InputError
 from ..metrics.signature import parse_signature
 

@@ -190,7 +190,7 @@ def load_translator(
 
 def _folder(spec: str, revision: str | None) -> tuple[Path, str]:
     """The folder of a model, and its commit on the Hub or ""."""
-    from ..backbones.download import fetch, needed_files
+    from ..backbones.checkpoint import fetch, needed_files
 
     folder = Path(spec).expanduser()
     if folder.is_dir():

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from capscore.backbones.efficientnet_lite import CLASSES, FEATURES, EfficientNetLite2
+from capscore.backbones.embedded.image_tower import CLASSES, FEATURES, EfficientNetLite2
 
 SIDES = [(260, 260), (97, 33), (64, 65)]
 

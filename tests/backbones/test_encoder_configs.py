@@ -6,7 +6,7 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModel
 
-from capscore.backbones.encoder_configs import ENCODERS, encoder_config
+from capscore.backbones.text_towers import ENCODERS, encoder_config
 
 # As their makers' files hold them, pooler included (DistilBERT has none).
 PARAMETERS = {

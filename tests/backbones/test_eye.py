@@ -10,11 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from capscore.backbones.efficientnet_lite import EfficientNetLite2
-from capscore.backbones.eye import Eye, EyeConfig, TextPlace
-from capscore.backbones.folded_trunk import FoldedTrunk, folded
-from capscore.backbones.free import load_image_tower
-from capscore.backbones.roi_align import align_weights
+from capscore.backbones.embedded.backbone import load_efficientnet
+from capscore.backbones.embedded.image_tower import (
+    EfficientNetLite2,
+    FoldedTrunk,
+    ImageTower,
+    ImageTowerConfig,
+    TextPlace,
+    align_weights,
+    folded,
+)
 from capscore.errors import CapscoreError, InputError
 
 from .tiny_eye import SMALL, random_eye
@@ -52,7 +57,7 @@ def test_folding_batch_norms_changes_nothing(side):
 
 
 def test_folding_the_published_weights_changes_nothing():
-    network = load_image_tower()
+    network = load_efficientnet()
     pixels = torch.rand(1, 3, 256, 256, generator=torch.Generator().manual_seed(2)) * 2 - 1
     with torch.inference_mode():
         expected, found = network.features(pixels), folded(network)(pixels)
@@ -127,7 +132,7 @@ def test_the_weights_of_a_bin_sum_to_one():
 # ------------------------------------------------------------------ head
 
 
-def by_hand(eye: Eye, feature_map: torch.Tensor, box: list[float]) -> np.ndarray:
+def by_hand(eye: ImageTower, feature_map: torch.Tensor, box: list[float]) -> np.ndarray:
     """The embedding of a region by torchvision's RoIAlign of the map, and the head's layers one by one."""
     from torchvision.ops import roi_align
 
@@ -260,10 +265,10 @@ def test_the_place_of_a_text_by_hand():
 )
 def test_sizes_that_no_network_has(sizes, message):
     with pytest.raises(CapscoreError, match=message):
-        EyeConfig(**{**SMALL, **sizes})
+        ImageTowerConfig(**{**SMALL, **sizes})
 
 
 def test_sizes_survive_json():
-    config = EyeConfig(**SMALL)
-    assert EyeConfig(**config.to_dict()) == config
-    assert EyeConfig().to_dict()["stages"][1] == [3, 3, 2, 6, 24]
+    config = ImageTowerConfig(**SMALL)
+    assert ImageTowerConfig(**config.to_dict()) == config
+    assert ImageTowerConfig().to_dict()["stages"][1] == [3, 3, 2, 6, 24]

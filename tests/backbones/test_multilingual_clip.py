@@ -15,15 +15,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
-from capscore.backbones import Known, load_backbone, multilingual_clip
+from capscore.backbones import Known, text_towers
 from capscore.backbones.base import LoadOptions
+from capscore.backbones.checkpoint import folder_kind
+from capscore.backbones.loading import load_backbone
 from capscore.errors import BackboneUnavailable, CapscoreError
 
 from . import tiny_transformers as tiny
 
 
 def load(folder: Path, image_tower, **changes):
-    return multilingual_clip.load_folder(
+    return text_towers.load_folder(
         folder, replace(LoadOptions(name="tiny", image_tower=image_tower), **changes)
     )
 
@@ -87,7 +89,7 @@ def test_attributes(backbone, image_tower):
 def test_the_registered_image_tower_is_not_part_of_the_name(published, image_tower, monkeypatch):
     known = Known("M-CLIP/tiny", "multilingual_clip", "M-CLIP/tiny", image_tower="some/clip")
     monkeypatch.setattr(
-        "capscore.backbones.paired.find", lambda name: known if name == "M-CLIP/tiny" else None
+        "capscore.backbones.text_towers.find", lambda name: known if name == "M-CLIP/tiny" else None
     )
     loads = {"load_backbone": lambda spec, **options: image_tower}
     assert load(published, None, name="M-CLIP/tiny", **loads).name == "M-CLIP/tiny"
@@ -219,7 +221,7 @@ def test_a_pooler_is_not_needed_and_not_random(tmp_path, backbone, image_tower):
 
 
 def test_recognises(published, tmp_path):
-    assert multilingual_clip.recognises(published)
-    assert not multilingual_clip.recognises(tmp_path)
+    assert folder_kind(published) == "multilingual_clip"
+    assert not folder_kind(tmp_path)
     tiny.write_json(tmp_path / "config.json", {"model_type": "clip"})
-    assert not multilingual_clip.recognises(tmp_path)
+    assert not folder_kind(tmp_path)

@@ -13,9 +13,9 @@ from safetensors.torch import save_file
 from transformers import M2M100Config
 
 from capscore import load_backbone
-from capscore.backbones.encoder_configs import encoder_config
-from capscore.backbones.registry import registry
-from capscore.backbones.size import count_weights
+from capscore.backbones import registry
+from capscore.backbones.base import count_weights
+from capscore.backbones.text_towers import encoder_config
 
 from . import tiny_transformers as tiny
 from .tiny_open_clip import CONTEXT, DIM, VISION, build, bytes_tokenizer

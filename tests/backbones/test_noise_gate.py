@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from capscore import CapscoreError, load_backbone
-from capscore.backbones.noise_gate import FOUND, REACH, GatedSentenceEncoder, repeats, turned_away
+from capscore.backbones.embedded.noise_gate import FOUND, REACH, GatedSentenceEncoder, repeats, turned_away
 
 pytestmark = pytest.mark.usefixtures("embedded_is_read_once")
 

@@ -16,9 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from capscore.backbones import encoder_configs
+from capscore.backbones import text_towers
 from capscore.backbones.base import LoadOptions
-from capscore.backbones.open_clip import OpenClipBackbone, load_folder, load_open_clip, recognises
+from capscore.backbones.checkpoint import folder_kind
+from capscore.backbones.open_clip import OpenClipBackbone, load_folder, load_open_clip
 from capscore.errors import BackboneUnavailable, CapscoreError
 
 from .tiny_open_clip import CONTEXT, MODELS, bytes_tokenizer, write_open_clip, write_xlmr_config
@@ -284,12 +285,12 @@ def test_laions_layout_weights_and_tokenizer_json_alone(folders, backbones, tmp_
     config["text_cfg"] |= {"hf_model_name": "tiny-roberta", "hf_tokenizer_name": "tiny-roberta"}
     monkeypatch.setitem(open_clip.factory._MODEL_CONFIGS, "tiny-roberta-ViT", config)
     known = json.loads((folders["xlmr"] / "config.json").read_text())
-    monkeypatch.setitem(encoder_configs.ENCODERS, "tiny-roberta", known)
+    monkeypatch.setitem(text_towers.ENCODERS, "tiny-roberta", known)
     backbone = load_open_clip("tiny-roberta-ViT", str(folder), LoadOptions(""))
     assert backbone.name == "tiny-roberta-ViT/laion"
     assert backbone.tokenize(TEXTS).ids == backbones["xlmr"].tokenize(TEXTS).ids
     np.testing.assert_allclose(backbone.encode_texts(TEXTS), backbones["xlmr"].encode_texts(TEXTS), atol=1e-5)
-    assert recognises(folder)
+    assert folder_kind(folder) == "open_clip"
     with pytest.raises(BackboneUnavailable, match=r"no open_clip_config.json.*open_clip:ARCHITECTURE/"):
         load(folder)
 

@@ -7,8 +7,7 @@ import pytest
 import torch
 from PIL import Image
 
-from capscore.backbones.base import Backbone
-from capscore.backbones.features import as_read
+from capscore.backbones.base import Backbone, as_read
 from capscore.embedding import embedder as embedder_module
 from capscore.embedding.cache import EmbeddingCache
 from capscore.embedding.embedder import Embedder

@@ -9,7 +9,7 @@ from importlib.resources import files
 
 import pytest
 
-from capscore.backbones.registry import Known, find, registry, suggest
+from capscore.backbones import Known, find, registry, suggest
 from capscore.text.languages import language_code
 
 ENTRIES = list(registry().values())

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from capscore import load_backbone
-from capscore.backbones.sentence_cuts import LONGEST, SHORTEST, sentence_cuts
+from capscore.backbones.embedded.noise_gate import LONGEST, SHORTEST, sentence_cuts
 
 
 def pieces_of(text: str) -> list[str]:

@@ -16,15 +16,17 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer
 
-from capscore.backbones import load_backbone, sentence_transformers_clip
+from capscore.backbones import text_towers
 from capscore.backbones.base import LoadOptions
+from capscore.backbones.checkpoint import folder_kind
+from capscore.backbones.loading import load_backbone
 from capscore.errors import BackboneUnavailable, CapscoreError, MissingExtraError
 
 from . import tiny_transformers as tiny
 
 
 def load(folder: Path, image_tower, **changes):
-    return sentence_transformers_clip.load_folder(
+    return text_towers.load_folder(
         folder, replace(LoadOptions(name="tiny", image_tower=image_tower), **changes)
     )
 
@@ -276,5 +278,5 @@ def test_modules_that_are_no_text_tower_are_refused(folder, image_tower):
 
 
 def test_recognises(checkpoint, tmp_path):
-    assert sentence_transformers_clip.recognises(checkpoint)
-    assert not sentence_transformers_clip.recognises(tmp_path)
+    assert folder_kind(checkpoint) == "sentence_transformers"
+    assert not folder_kind(tmp_path)

@@ -14,10 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
-from capscore.backbones import base, checkpoint, load_backbone, student, transformers_clip
+from capscore.backbones import base, checkpoint, text_towers
 from capscore.backbones.base import LoadOptions
-from capscore.backbones.student import StudentTextTower
-from capscore.backbones.transformers_tokenizer import load_tokenizer
+from capscore.backbones.checkpoint import folder_kind
+from capscore.backbones.loading import load_backbone
+from capscore.backbones.text_towers import StudentTextTower
+from capscore.backbones.tokens import load_tokenizer
 from capscore.errors import BackboneUnavailable, CapscoreError, ResultWriteError
 
 from . import tiny_transformers as tiny
@@ -41,7 +43,7 @@ def make_student(folder: Path, kind: str = "distilbert", **changes) -> StudentTe
 
 
 def load(folder: Path, **changes):
-    return student.load_folder(
+    return text_towers.load_folder(
         folder, replace(LoadOptions(name="student", load_backbone=load_backbone), **changes)
     )
 
@@ -171,7 +173,7 @@ def test_a_save_that_fails_leaves_the_old_student_whole(folder, tmp_path, monkey
         Path(path).write_bytes(b"half")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(student, "save_file", full_disk)
+    monkeypatch.setattr(text_towers, "save_file", full_disk)
     with pytest.raises(ResultWriteError, match=r"could not be saved to .*No space left"):
         make_student(tmp_path / "tokenizer").save_pretrained(folder)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
@@ -191,10 +193,10 @@ def test_a_save_torn_at_any_rename_never_looks_whole(folder, tmp_path, monkeypat
         monkeypatch.setattr(checkpoint.os, "replace", power_cut)
         with pytest.raises(KeyboardInterrupt):
             tower.save_pretrained(folder)
-        assert not student.recognises(folder)
+        assert not folder_kind(folder)
     monkeypatch.setattr(checkpoint.os, "replace", real)
     tower.save_pretrained(folder)
-    assert student.recognises(folder)
+    assert folder_kind(folder) == "student"
 
 
 # As a backbone
@@ -386,7 +388,7 @@ def test_weights_that_do_not_fit_are_never_replaced_by_random_ones(folder, chang
 
 
 def test_only_a_whole_save_is_recognised(saved, clip_folder, tmp_path):
-    assert student.recognises(saved)
-    assert not student.recognises(clip_folder)
-    assert not student.recognises(tmp_path)
-    assert transformers_clip.recognises(clip_folder)
+    assert folder_kind(saved) == "student"
+    assert not folder_kind(clip_folder)
+    assert not folder_kind(tmp_path)
+    assert folder_kind(clip_folder) == "transformers"

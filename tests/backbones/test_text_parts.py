@@ -7,8 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capscore.backbones.sentence_cuts import LONGEST
-from capscore.backbones.text_parts import TextParts, text_parts
+from capscore.backbones.embedded.noise_gate import LONGEST, TextParts, text_parts
 
 LETTERS = ["▁a", "▁Dog", "▁runs", "."]
 

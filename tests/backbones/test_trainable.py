@@ -12,7 +12,7 @@ from torch import nn
 
 from capscore import CapscoreError, InputError, load_backbone
 from capscore.backbones.base import TrainableBackbone
-from capscore.backbones.use_text import UniversalSentenceEncoder
+from capscore.backbones.embedded.text_encoder import UniversalSentenceEncoder
 
 from ..toy import ColourBackbone
 from .tiny_kinds import KINDS, Checkpoint
@@ -176,7 +176,7 @@ class Gated(UniversalSentenceEncoder):
 
 @pytest.fixture
 def gates(monkeypatch):
-    monkeypatch.setattr("capscore.backbones.sentence_encoder.gated", Gated)
+    monkeypatch.setattr("capscore.backbones.embedded.backbone.gated", Gated)
 
 
 @pytest.mark.parametrize("name", ["embedded", "embedded-free", "embedded-uncentred"])

@@ -21,6 +21,7 @@ from safetensors.torch import load_file, save_file
 
 from capscore.backbones import base, transformers_clip
 from capscore.backbones.base import LoadOptions
+from capscore.backbones.checkpoint import folder_kind
 from capscore.errors import BackboneUnavailable, CapscoreError, MissingExtraError
 
 from . import tiny_transformers as tiny
@@ -545,7 +546,7 @@ def foreign(clip, tmp_path, monkeypatch) -> Path:
 
 
 def test_foreign_code_does_not_run_unasked(foreign, tmp_path):
-    assert transformers_clip.recognises(foreign)
+    assert folder_kind(foreign) == "transformers"
     with pytest.raises(CapscoreError, match="runs only with trust_remote_code=True"):
         load(foreign)
     assert not (tmp_path / "it_ran").exists()
@@ -578,7 +579,7 @@ def test_a_known_model_never_runs_the_code_beside_it(foreign, tmp_path, backbone
 
 
 def test_recognises(checkpoint, tmp_path):
-    assert transformers_clip.recognises(checkpoint("clip"))
-    assert not transformers_clip.recognises(tmp_path)
+    assert folder_kind(checkpoint("clip")) == "transformers"
+    assert not folder_kind(tmp_path)
     tiny.write_json(tmp_path / "config.json", {"modelBase": "xlm-roberta-base", "numDims": 512})
-    assert not transformers_clip.recognises(tmp_path)
+    assert not folder_kind(tmp_path)

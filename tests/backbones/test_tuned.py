@@ -14,10 +14,9 @@ from PIL import Image
 from safetensors.torch import load_file, save_file
 
 from capscore import BackboneUnavailable, CapscoreError, InputError, ResultWriteError, load_backbone
-from capscore.backbones import loading, tuned
+from capscore.backbones import find, loading, tuned
 from capscore.backbones.base import tensors_digest
 from capscore.backbones.loading import default_backbone, is_downloaded
-from capscore.backbones.registry import find
 from capscore.backbones.tuned import MARKER, WEIGHTS, save_tuned
 from capscore.errors import MissingWeightsError
 
@@ -407,7 +406,7 @@ def test_a_second_save_replaces_the_first_or_leaves_it(clip, tmp_path, monkeypat
 
 @pytest.fixture
 def gates(monkeypatch):
-    monkeypatch.setattr("capscore.backbones.sentence_encoder.gated", Gated)
+    monkeypatch.setattr("capscore.backbones.embedded.backbone.gated", Gated)
 
 
 def with_gate(width: int):

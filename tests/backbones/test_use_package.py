@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from capscore import load_backbone
-from capscore.backbones import use_package
-from capscore.backbones.use_package import package_files, read_package, reading_ahead
+from capscore.backbones import embedded
+from capscore.backbones.embedded import package_files, read_package, reading_ahead
 from capscore.errors import BackboneUnavailable
 
 
@@ -21,10 +21,10 @@ def readings(monkeypatch):
 
     def read():
         threads.append(threading.current_thread().name)
-        arrays = use_package.NetworkArrays({"table": np.zeros((17, 4), np.uint8)}, 1e-12)
-        return use_package.TextEncoderFiles(arrays, object())
+        arrays = embedded.NetworkArrays({"table": np.zeros((17, 4), np.uint8)}, 1e-12)
+        return embedded.TextEncoderFiles(arrays, object())
 
-    monkeypatch.setattr(use_package, "_read", read)
+    monkeypatch.setattr(embedded, "_read", read)
     return threads
 
 
@@ -64,7 +64,7 @@ def test_another_thread_reads_for_itself(readings):
 
 
 def test_damage_is_an_error_of_whoever_needs_the_package(monkeypatch):
-    monkeypatch.setitem(use_package.SHA256, "sp.model", "0" * 64)
+    monkeypatch.setitem(embedded.SHA256, "sp.model", "0" * 64)
     with reading_ahead():  # reading ahead itself fails nobody
         with pytest.raises(BackboneUnavailable, match=r"sp\.model.*SHA-256.*force-reinstall"):
             read_package()
@@ -74,7 +74,7 @@ def test_damage_is_an_error_of_whoever_needs_the_package(monkeypatch):
 
 def test_the_arrays_are_those_of_the_file():
     content = package_files()["weights.npz"]
-    arrays = use_package.network_arrays(content)
+    arrays = embedded.network_arrays(content)
     with np.load(io.BytesIO(content)) as stored:
         for row in (0, 16, 17, 5 * 17 + 3):
             np.testing.assert_array_equal(arrays.state["table"][row], stored[f"q{row % 17 + 1}"][row // 17])

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from capscore.backbones.use_package import BLOCKS, WINDOWS
-from capscore.backbones.use_text import CHANNELS, UniversalSentenceEncoder
+from capscore.backbones.embedded import BLOCKS, WINDOWS
+from capscore.backbones.embedded.text_encoder import CHANNELS, UniversalSentenceEncoder
 
 PIECES = BLOCKS * 400
 

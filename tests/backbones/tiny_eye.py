@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from capscore.backbones.eye import Eye, EyeConfig
-from capscore.backbones.learned import save_eye
+from capscore.backbones.embedded.backbone import save_image_tower
+from capscore.backbones.embedded.image_tower import ImageTower, ImageTowerConfig
 
 SMALL: dict[str, Any] = {
     "side": 32,
@@ -23,11 +23,11 @@ SMALL: dict[str, Any] = {
 }
 
 
-def random_eye(seed: int = 0, **sizes: Any) -> Eye:
+def random_eye(seed: int = 0, **sizes: Any) -> ImageTower:
     """An eye whose weights are large enough that everything it reads moves its rows."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        eye = Eye(EyeConfig(**{**SMALL, **sizes})).eval()
+        eye = ImageTower(ImageTowerConfig(**{**SMALL, **sizes})).eval()
         with torch.no_grad():
             for name, tensor in eye.named_parameters():
                 if name.startswith("trunk.") and name.endswith("bias"):
@@ -41,5 +41,5 @@ def random_eye(seed: int = 0, **sizes: Any) -> Eye:
 
 def write_eye(folder: Path, seed: int = 0, *, sizes: dict[str, Any] | None = None, **options: Any) -> Path:
     """A folder with such an eye."""
-    save_eye(random_eye(seed, **(sizes or {})), folder, **options)
+    save_image_tower(random_eye(seed, **(sizes or {})), folder, **options)
     return folder

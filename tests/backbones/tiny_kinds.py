@@ -12,7 +12,7 @@ import torch
 
 from capscore import load_backbone
 from capscore.backbones.base import Backbone
-from capscore.backbones.student import StudentTextTower
+from capscore.backbones.text_towers import StudentTextTower
 
 from . import tiny_transformers as tiny
 from .tiny_open_clip import MODELS, write_open_clip

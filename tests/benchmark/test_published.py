@@ -8,7 +8,7 @@ from importlib.resources import files
 
 import pytest
 
-from capscore.backbones.registry import registry
+from capscore.backbones import registry
 from capscore.benchmarks import published
 
 FIGURES = published.figures()

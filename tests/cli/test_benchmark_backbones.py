@@ -12,7 +12,7 @@ from scipy.stats import kendalltau
 from typer.testing import CliRunner
 
 import capscore
-from capscore.backbones.registry import registry
+from capscore.backbones import registry
 from capscore.cli.app import app
 from capscore.errors import BackboneUnavailable
 
@@ -48,7 +48,7 @@ def toys(monkeypatch):
         made[name].name = name
         return made[name]
 
-    monkeypatch.setattr("capscore.backbones.load_backbone", load)
+    monkeypatch.setattr("capscore.backbones.loading.load_backbone", load)
     return made
 
 

@@ -210,7 +210,7 @@ def test_other_commands_are_ended_too(tmp_path, run, number, code):
     captions(tmp_path)
     before = (
         f"def slow(*_, **__):\n    open({str(flag)!r}, 'w').close(); time.sleep(40)\n"
-        "capscore.backbones.loading.load_backbone = capscore.backbones.load_backbone = slow"
+        "capscore.backbones.loading.load_backbone = capscore.backbones.loading.load_backbone = slow"
     )
     process = begin(*RUNS[run], before=before, cwd=tmp_path)
     wait_for(flag, process)

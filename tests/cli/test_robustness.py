@@ -37,7 +37,7 @@ def toys(monkeypatch):
         made[name].name = name
         return made[name]
 
-    monkeypatch.setattr("capscore.backbones.load_backbone", load)
+    monkeypatch.setattr("capscore.backbones.loading.load_backbone", load)
     monkeypatch.setenv("CAPSCORE_BACKBONE", "colours")
     return made
 
@@ -286,7 +286,7 @@ def test_the_real_towers_and_a_tuned_one(file, tmp_path, embedded, monkeypatch):
     from capscore.backbones.tuned import save_tuned
 
     load = capscore.backbones.loading.load_backbone
-    monkeypatch.setattr("capscore.backbones.load_backbone", load)
+    monkeypatch.setattr("capscore.backbones.loading.load_backbone", load)
     student = load("embedded", device="cpu")
     first, second = student.embed_tokens(student.tokenize(["a cat", "a dog"]).ids)
     (first @ second).backward()

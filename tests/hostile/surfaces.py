@@ -111,7 +111,7 @@ def toy_by_name() -> Any:
 
     with (
         mock.patch.object(loading, "load_backbone", load_backbone),
-        mock.patch("capscore.backbones.load_backbone", load_backbone),
+        mock.patch("capscore.backbones.loading.load_backbone", load_backbone),
     ):
         yield
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from capscore import load_backbone
 from capscore.backbones.base import Backbone
-from capscore.backbones.text_places import original_spans, settled, spans_of_pieces
+from capscore.backbones.tokens import original_spans, settled, spans_of_pieces
 from capscore.errors import CapscoreError, InputError
 from capscore.infometic import words as pieces_module
 from capscore.infometic.words import encode_pieces, split_pieces
@@ -294,7 +294,7 @@ def test_a_tokenizer_that_tells_no_places_is_refused():
     class Slow:
         is_fast = False
 
-    from capscore.backbones.transformers_tokenizer import piece_spans
+    from capscore.backbones.tokens import piece_spans
 
     with pytest.raises(CapscoreError, match="Slow does not say"):
         piece_spans(Slow(), ["a"])

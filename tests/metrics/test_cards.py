@@ -15,8 +15,8 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 import capscore
+from capscore.backbones import find
 from capscore.backbones.loading import DEFAULTS
-from capscore.backbones.registry import find
 from capscore.metrics import METRICS as SCORERS
 from capscore.metrics import scorer_class
 from capscore.metrics.clip_score import W
@@ -185,8 +185,12 @@ def test_examples_in_the_card_run(slug, embedded, embedded_free, tmp_path, monke
     monkeypatch.chdir(tmp_path)
     # loaded once for all of them, each gets its own copy; what is printed is by embedded-free
     monkeypatch.setenv("CAPSCORE_BACKBONE", "embedded")
-    monkeypatch.setattr("capscore.backbones.learned.load_embedded", lambda **options: copy.copy(embedded))
-    monkeypatch.setattr("capscore.backbones.free.load_free", lambda **options: copy.copy(embedded_free))
+    monkeypatch.setattr(
+        "capscore.backbones.embedded.backbone.load_embedded", lambda **options: copy.copy(embedded)
+    )
+    monkeypatch.setattr(
+        "capscore.backbones.embedded.backbone.load_free", lambda **options: copy.copy(embedded_free)
+    )
 
     _, body = card(slug)
     blocks = re.findall(r"^```python\n(.*?)^```$", body, re.DOTALL | re.MULTILINE)

@@ -10,7 +10,7 @@ import pytest
 import requests
 
 import capscore
-from capscore.backbones.registry import find
+from capscore.backbones import find
 from capscore.errors import CapscoreError, MissingExtraError, RecipeWarning
 from capscore.perturbations.by_degree import by_degree
 from capscore.perturbations.published import KINDS, perturb

@@ -34,7 +34,7 @@ def load():
         if METRICS[metric].has_backbone:
             backbone = "embedded-pr-mcs" if metric == "pr_mcs" else "embedded"
             if backbone not in made:
-                made[backbone] = capscore.backbones.load_backbone(backbone, device="cpu")
+                made[backbone] = capscore.backbones.loading.load_backbone(backbone, device="cpu")
             options = {"backbone": made[backbone], "cache": False, **options}
         return capscore.load(metric, **options)
 

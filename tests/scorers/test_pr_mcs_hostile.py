@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import capscore
-from capscore.backbones.noise_gate import FOUND
+from capscore.backbones.embedded.noise_gate import FOUND
 from capscore.embedding.embedder import Embedder
 
 from ..backbones.tiny_eye import write_eye

@@ -215,7 +215,9 @@ def test_the_app_of_each_module(wide, slug, embedded, monkeypatch, tmp_path):
     """What its Space shows: an example is clicked, then the button."""
     monkeypatch.setenv("CAPSCORE_BACKBONE", "embedded")
     monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path))
-    monkeypatch.setattr("capscore.backbones.learned.load_embedded", lambda **options: copy.copy(embedded))
+    monkeypatch.setattr(
+        "capscore.backbones.embedded.backbone.load_embedded", lambda **options: copy.copy(embedded)
+    )
     spec = importlib.util.spec_from_file_location(f"app_{slug}", METRICS / slug / "app.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -12,7 +12,7 @@ import yaml
 from typer.testing import CliRunner
 
 import capscore
-from capscore.backbones.registry import registry
+from capscore.backbones import registry
 from capscore.cli.app import app
 from capscore.errors import InputError
 from capscore.metrics import METRICS as SCORERS

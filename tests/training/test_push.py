@@ -18,11 +18,11 @@ from safetensors.torch import load_file, save_file
 from typer.testing import CliRunner
 
 import capscore
-from capscore.backbones import load_backbone
 from capscore.backbones.base import tensors_digest
-from capscore.backbones.download import needed_files
-from capscore.backbones.student import StudentTextTower
-from capscore.backbones.transformers_tokenizer import load_tokenizer
+from capscore.backbones.checkpoint import needed_files
+from capscore.backbones.loading import load_backbone
+from capscore.backbones.text_towers import StudentTextTower
+from capscore.backbones.tokens import load_tokenizer
 from capscore.backbones.tuned import save_tuned
 from capscore.errors import CapscoreError, InputError
 from capscore.hub.commit import push

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import capscore
-from capscore.backbones.student import StudentTextTower
+from capscore.backbones.text_towers import StudentTextTower
 from capscore.errors import BackboneUnavailable, CapscoreError
 from capscore.hub.weights import plan_weights
 from training import teacher_learning

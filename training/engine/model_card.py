@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from capscore.backbones.registry import find
+from capscore.backbones import find
 from capscore.errors import CapscoreError, InputError, Setting
 from capscore.files.whole_file import write_text
 from capscore.hub.plan import CARD

@@ -9,7 +9,7 @@ import xxhash
 from torch import Tensor, nn
 
 from capscore.backbones.base import Backbone
-from capscore.backbones.learned import LearnedBackbone
+from capscore.backbones.embedded.backbone import EmbeddedBackbone
 from training.data.pictures import Pictures
 from training.data.rated_batches import PearsonRow, ShownRow
 from training.engine.pearson_loss import pearson_loss
@@ -80,7 +80,7 @@ class TextSide:
 
     def __init__(self, backbone: Backbone):
         self.backbone = backbone
-        self._kept: dict[str, Tensor] | None = {} if isinstance(backbone, LearnedBackbone) else None
+        self._kept: dict[str, Tensor] | None = {} if isinstance(backbone, EmbeddedBackbone) else None
 
     def n_calls(self, texts: Sequence[str]) -> int:
         """How often the tower computes for these texts."""

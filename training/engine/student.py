@@ -13,8 +13,8 @@ from typing import Any
 import torch
 
 from capscore.backbones.base import fingerprint_of
-from capscore.backbones.student import StudentTextTower
-from capscore.backbones.transformers_tokenizer import load_tokenizer, pad_id_of
+from capscore.backbones.text_towers import StudentTextTower
+from capscore.backbones.tokens import load_tokenizer, pad_id_of
 from capscore.errors import BackboneUnavailable, CapscoreError, ResultWriteError, Setting
 from training.data.parallel_text import ParallelText
 from training.engine.loop_settings import LoopSettings, require

@@ -15,7 +15,7 @@ from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm as BatchNorm
 
 from capscore.backbones.base import Backbone
-from capscore.backbones.learned import LearnedBackbone
+from capscore.backbones.embedded.backbone import EmbeddedBackbone
 from capscore.errors import CapscoreError, MissingExtraError, Setting
 
 TowerChoice = Literal["both", "image", "text"]
@@ -69,7 +69,7 @@ class TrainedPart:
         lora: LoraOptions | None = None,
         seed: int = 0,
     ):
-        eye = isinstance(backbone, LearnedBackbone)
+        eye = isinstance(backbone, EmbeddedBackbone)
         # the text side of an eye is part of it
         whole = towers != "text" or eye
         self.saved: Literal["text", "both"] = "both" if whole else "text"

@@ -3,8 +3,8 @@
     python -m weights.making.classes
 
 In: WordNet's names and definitions of the classes (from timm) and the text network. Out:
-capscore/backbones/free_classes.safetensors, float16 (1000, 512): per class the mean of the embeddings of
-its names and of its names with their definition. It takes seconds; nothing is trained or random.
+capscore/backbones/embedded/free_classes.safetensors, float16 (1000, 512): per class the mean embedding
+of its names and of its names with their definition. It takes seconds; nothing is trained or random.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import torch
 from safetensors.torch import save_file
 
 from capscore.backbones.base import pad_batch
-from capscore.backbones.free import CLASSES_FILE
-from capscore.backbones.use_text import DIM, text_encoder
+from capscore.backbones.embedded.backbone import CLASSES_FILE
+from capscore.backbones.embedded.text_encoder import DIM, text_encoder
 
 
 def class_descriptions() -> tuple[list[str], list[str]]:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ...backbones.checkpoint import read_json
-from ...backbones.download import cached_snapshot
-from ...backbones.registry import find
+from ...backbones import find
+from ...backbones.checkpoint import cached_snapshot, read_json
 
 
 def plain_backbone(spec: str) -> str:

@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import kendalltau
 
 import capscore
-from capscore.backbones.registry import find
+from capscore.backbones import find
 from capscore.benchmarks.robustness.agreement import stand_in_agreement
 from capscore.benchmarks.robustness.stand_in import plain_backbone
 from capscore.benchmarks.tasks import TaskOptions

@@ -22,12 +22,15 @@ from pathlib import Path
 
 import torch
 
-from capscore.backbones.eye import Eye
-from capscore.backbones.folded_trunk import folded
-from capscore.backbones.free import centred, load_classes, load_image_tower
-from capscore.backbones.learned import save_eye
+from capscore.backbones.embedded.backbone import (
+    SentenceEncoderBackbone,
+    centred,
+    load_classes,
+    load_efficientnet,
+    save_image_tower,
+)
+from capscore.backbones.embedded.image_tower import ImageTower, folded
 from capscore.backbones.loading import load_backbone
-from capscore.backbones.sentence_encoder import SentenceEncoderBackbone
 from capscore.errors import CapscoreError, Setting
 from training.engine.config import main as run_as_command
 from training.engine.config import parse
@@ -64,15 +67,15 @@ def train(settings: EyeSettings, *, command: str = "") -> Fitted:
         )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
-        eye = Eye()
-    tower = load_image_tower()
+        eye = ImageTower()
+    tower = load_efficientnet()
     eye.trunk = folded(tower)
     eye.head.classes.load_state_dict(tower.classifier.state_dict())
     eye.head.names.data.copy_(centred(load_classes())[1])
     data = prepare(settings, rows, eye, encoder)
     fitted = fit(settings, data, out)
     if fitted.run.finished and is_main_process():
-        save_eye(
+        save_image_tower(
             fitted.eye,
             out,
             w=fitted.w,

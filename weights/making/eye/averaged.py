@@ -17,8 +17,8 @@ from pathlib import Path
 import torch
 import yaml
 
-from capscore.backbones.eye import Eye
-from capscore.backbones.learned import load_eye, save_eye
+from capscore.backbones.embedded.backbone import load_image_tower, save_image_tower
+from capscore.backbones.embedded.image_tower import ImageTower
 from capscore.errors import CapscoreError, InputError
 from capscore.files.whole_file import write_text
 from training.data.origin import DataSource
@@ -29,7 +29,7 @@ from weights.making.eye.card import described
 from weights.making.eye.settings import EyeSettings
 
 
-def averaged(eyes: Sequence[Eye]) -> Eye:
+def averaged(eyes: Sequence[ImageTower]) -> ImageTower:
     """The mean of the weights of eyes of one size.
 
     Raises:
@@ -44,7 +44,7 @@ def averaged(eyes: Sequence[Eye]) -> Eye:
                 field="weights",
             )
     states = [eye.state_dict() for eye in eyes]
-    mean = Eye(eyes[0].config).eval()
+    mean = ImageTower(eyes[0].config).eval()
     mean.load_state_dict(
         {name: torch.stack([state[name] for state in states]).mean(dim=0) for name in states[0]}
     )
@@ -63,7 +63,7 @@ def average_folders(folders: Sequence[Path], out: Path, *, command: str = "", na
     Raises:
         CapscoreError: a folder holds no eye or no card of the recipe, or their sizes or scales differ.
     """
-    loaded = [load_eye(folder) for folder in folders]
+    loaded = [load_image_tower(folder) for folder in folders]
     eye = averaged([own for own, _ in loaded])
     scales = {config["logit_scale"] for _, config in loaded}
     if len(scales) > 1:
@@ -76,7 +76,7 @@ def average_folders(folders: Sequence[Path], out: Path, *, command: str = "", na
     seeds = sorted({own.seed for own in every})
     if len(seeds) > 1:  # the heads were drawn from it, so those of two seeds have nothing in common
         raise InputError(f"the eyes were trained with the seeds {seeds}: expected one", field="weights")
-    save_eye(
+    save_image_tower(
         eye,
         out,
         w=w,

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from capscore.backbones.use_text import LANGUAGES
+from capscore.backbones.embedded.text_encoder import LANGUAGES
 from training.data.origin import DataSource, Origin
 from training.engine.model_card import ModelCard
 from training.engine.processes import device

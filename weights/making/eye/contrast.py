@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from capscore.backbones.eye import Eye
+from capscore.backbones.embedded.image_tower import ImageTower
 from training.engine.processes import Gather
 from weights.making.eye.caption_draws import CaptionDraws
 from weights.making.eye.data import EyeData
@@ -38,7 +38,7 @@ class Learner(nn.Module):
     recent: Tensor
     recent_rows: Tensor
 
-    def __init__(self, eye: Eye, recent: int):
+    def __init__(self, eye: ImageTower, recent: int):
         super().__init__()
         self.eye = eye
         self.register_buffer("recent", torch.zeros(recent, eye.config.dim))
@@ -198,5 +198,5 @@ def _cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
     return -(target * logits.log_softmax(dim=-1)).sum(dim=-1).mean()
 
 
-def _device(eye: Eye) -> torch.device:
+def _device(eye: ImageTower) -> torch.device:
     return next(eye.parameters()).device

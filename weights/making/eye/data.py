@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import xxhash
 
-from capscore.backbones.eye import Eye
-from capscore.backbones.sentence_encoder import SentenceEncoderBackbone
+from capscore.backbones.embedded.backbone import SentenceEncoderBackbone
+from capscore.backbones.embedded.image_tower import ImageTower
 from capscore.embedding.cache import EmbeddingCache
 from capscore.embedding.embedder import Embedder
 from capscore.errors import InputError
@@ -52,7 +52,7 @@ class EyeData:
     views: list[np.ndarray]
     captions: CaptionEmbeddings
     texts: CaptionEmbeddings
-    eye: Eye
+    eye: ImageTower
     frozen_blocks: int
     digest: str
 
@@ -106,7 +106,9 @@ def _refuse_look_alikes(rows: TrainingRows, held: HeldOut, folder: Path) -> None
         )
 
 
-def prepare(settings: EyeSettings, rows: TrainingRows, eye: Eye, encoder: SentenceEncoderBackbone) -> EyeData:
+def prepare(
+    settings: EyeSettings, rows: TrainingRows, eye: ImageTower, encoder: SentenceEncoderBackbone
+) -> EyeData:
     """Features and embeddings of the rows, computed where they are not on disk.
 
     Args:

@@ -15,8 +15,8 @@ import xxhash
 from torch import Tensor, nn
 
 from capscore.backbones.base import PUBLISHED_W
-from capscore.backbones.eye import Eye
-from capscore.backbones.use_text import LANGUAGES
+from capscore.backbones.embedded.image_tower import ImageTower
+from capscore.backbones.embedded.text_encoder import LANGUAGES
 from capscore.errors import CapscoreError, Setting
 from capscore.files.whole_file import whole_file
 from training.data.batches import ShuffledBatches
@@ -60,7 +60,7 @@ class Fitted:
     """
 
     run: RunResult
-    eye: Eye
+    eye: ImageTower
     w: float
 
 

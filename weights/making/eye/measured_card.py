@@ -18,7 +18,7 @@ from typing import Any
 
 import yaml
 
-from capscore.backbones.learned import load_learned
+from capscore.backbones.embedded.backbone import load_learned
 from capscore.errors import CapscoreError, InputError
 from training.engine.card_reader import read_front_matter, read_origins
 from training.engine.model_card import ModelCard, Result, write_card

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from capscore.backbones.folded_trunk import FoldedBlock, FoldedTrunk, Stage
+from capscore.backbones.embedded.image_tower import FoldedBlock, FoldedTrunk, Stage
 
 
 class FrozenHalf(nn.Module):
@@ -65,7 +65,7 @@ def _strided(block: FoldedBlock, rows: torch.Tensor) -> torch.Tensor:
 def blocks_of_stages(stages: Sequence[Stage], frozen: int) -> int:
     """Number of blocks in the first `frozen` stages.
 
-    >>> from capscore.backbones.efficientnet_lite import STAGES
+    >>> from capscore.backbones.embedded.image_tower import STAGES
     >>> blocks_of_stages(STAGES, 4)
     11
     """

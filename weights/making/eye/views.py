@@ -11,7 +11,7 @@ import zlib
 import numpy as np
 from PIL import Image
 
-from capscore.backbones.efficientnet_lite import photo_pixels
+from capscore.backbones.embedded.image_tower import photo_pixels
 from weights.making.photo_names import Photo
 
 # Smallest share of the photo's area in a crop.

@@ -25,8 +25,9 @@ import torch
 
 from capscore import load_backbone
 from capscore.backbones import tuned
-from capscore.backbones.noise_gate import NoiseGate
-from capscore.backbones.sentence_encoder import SentenceEncoderBackbone
+from capscore.backbones.checkpoint import folder_kind
+from capscore.backbones.embedded.backbone import SentenceEncoderBackbone
+from capscore.backbones.embedded.noise_gate import NoiseGate
 from capscore.errors import CapscoreError, InputError, Setting
 from capscore.files.whole_file import write_text
 from training.engine.config import main as run_as_command
@@ -57,7 +58,7 @@ def train(settings: GateSettings, *, command: str = "") -> RunResult:
         BackboneUnavailable: the base is not available.
     """
     out = Path(settings.out).expanduser()
-    if (out / tuned.WEIGHTS).is_file() and not tuned.recognises(out):
+    if (out / tuned.WEIGHTS).is_file() and folder_kind(out) != "tuned":
         raise CapscoreError(f"{out} has the weights of another model: give another folder as out")
     backbone = load_backbone(settings.base, device=device(), dtype="float32")
     if not isinstance(backbone, SentenceEncoderBackbone):

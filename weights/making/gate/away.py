@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from capscore.backbones.sentence_encoder import SentenceEncoderBackbone
+from capscore.backbones.embedded.backbone import SentenceEncoderBackbone
 
 # How far the direction leans away from the mean of captions, so that what noise has taken whole scores 0 and
 # not now and then a little more.

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from capscore.backbones.noise_gate import FOUND
+from capscore.backbones.embedded.noise_gate import FOUND
 from capscore.errors import CapscoreError, Setting
 from weights.making.gate.loss import read
 from weights.making.gate.samples import Sample

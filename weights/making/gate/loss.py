@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from capscore.backbones.base import pad_batch
-from capscore.backbones.noise_gate import GatedSentenceEncoder, GateLogits
+from capscore.backbones.embedded.noise_gate import GatedSentenceEncoder, GateLogits
 from training.engine.processes import Gather
 from weights.making.gate.samples import Sample
 

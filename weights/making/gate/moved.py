@@ -25,11 +25,11 @@ from typing import Any
 import torch
 
 from capscore import load_backbone
-from capscore.backbones import tuned
+from capscore.backbones import find, tuned
 from capscore.backbones.base import Backbone
-from capscore.backbones.noise_gate import PART
-from capscore.backbones.registry import find
-from capscore.backbones.sentence_encoder import SentenceEncoderBackbone
+from capscore.backbones.checkpoint import folder_kind
+from capscore.backbones.embedded.backbone import SentenceEncoderBackbone
+from capscore.backbones.embedded.noise_gate import PART
 from capscore.errors import CapscoreError, InputError
 from capscore.files.installed_weights import weights_folder
 from capscore.files.whole_file import write_text
@@ -147,7 +147,7 @@ def _folder(spec: str) -> Path:
     if known is not None and known.kind == "tuned":
         return weights_folder(known.weights)
     folder = Path(spec).expanduser()
-    if not tuned.recognises(folder):
+    if folder_kind(folder) != "tuned":
         raise InputError(
             f"{spec} has no trained weights: expected embedded-pr-mcs or a folder with {tuned.MARKER}",
             field="gate",

@@ -10,9 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from capscore.backbones.noise_gate import FOUND
-from capscore.backbones.sentence_cuts import LONGEST
-from capscore.backbones.use_package import PieceTokenizer
+from capscore.backbones.embedded import PieceTokenizer
+from capscore.backbones.embedded.noise_gate import FOUND, LONGEST
 from capscore.errors import InputError
 from weights.making.gate import styles
 from weights.making.gate.damage import Damaged, damaged

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from capscore.backbones.eye import Eye
+from capscore.backbones.embedded.image_tower import ImageTower
 from weights.making.eye.caption_draws import CaptionDraws
 from weights.making.eye.contrast import EyeLoss, Learner
 from weights.making.eye.trunk_halves import TrainedHalf
@@ -42,7 +42,7 @@ def unit(rows: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("soft_share", [0.0, 0.4])
 def test_the_loss_of_two_steps_by_hand(tmp_path, soft_share):
     data, settings, draws, half, loss = made(tmp_path, soft_share=soft_share, softness=0.5, recent=3)
-    eye: Eye = data.eye.eval()
+    eye: ImageTower = data.eye.eval()
     learner = Learner(eye, settings.recent).eval()
     captioned = [n for n in range(test_fit.PHOTOS) if n != 5]
     assert loss.captioned.tolist() == captioned
@@ -83,7 +83,7 @@ def test_the_loss_of_two_steps_by_hand(tmp_path, soft_share):
 
 def test_pairs_are_compared_across_photos(tmp_path):
     data, _, draws, half, loss = made(tmp_path, soft_share=0.3, softness=0.5, pair_weight=0.5)
-    eye: Eye = data.eye.eval()
+    eye: ImageTower = data.eye.eval()
     rows = [4, 7, 20]
     torch.manual_seed(5)
     found = loss(Average(Learner(eye, 4).eval()), rows, lambda tensor: tensor)
@@ -108,7 +108,7 @@ def test_pairs_are_compared_across_photos(tmp_path):
 
 def test_the_names_of_classes_are_contrasted_with_given_shares(tmp_path):
     data, settings, draws, half, _ = made(tmp_path, names_weight=0.5, softness=0.5)
-    eye: Eye = data.eye.eval()
+    eye: ImageTower = data.eye.eval()
     chance = np.random.default_rng(3)
     shares = chance.dirichlet(np.ones(eye.config.classes), test_fit.PHOTOS)
     loss = EyeLoss(data, half, draws, settings, shares)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from capscore.backbones.eye import Eye, EyeConfig
+from capscore.backbones.embedded.image_tower import ImageTower, ImageTowerConfig
 from capscore.errors import CapscoreError
 from weights.making.eye import fit as fitting
 from weights.making.eye.caption_draws import CaptionDraws
@@ -22,7 +22,7 @@ from weights.making.eye.settings import EyeSettings
 from weights.making.eye.trunk_halves import TrainedHalf
 from weights.making.photo_names import Photo
 
-SMALL = EyeConfig(
+SMALL = ImageTowerConfig(
     dim=12,
     side=32,
     stem=8,
@@ -65,7 +65,7 @@ def data(texts=TEXTS) -> EyeData:
     ]
     alone = [PhotoRow(Photo("flickr", 100 + n), "x.jpg", None, "multi30k", captions) for n in range(texts)]
     torch.manual_seed(0)
-    eye = Eye(SMALL)
+    eye = ImageTower(SMALL)
     with torch.no_grad():  # random layers so small would lose most of what they read
         for name, tensor in eye.trunk.named_parameters():
             tensor.mul_(2.5) if name.endswith("weight") else tensor.uniform_(0.0, 0.5)
@@ -109,7 +109,7 @@ def losses(out) -> list[float]:
     return [line["losses"]["loss"] for line in lines if "losses" in line]
 
 
-def retrieved(given: EyeData, eye: Eye) -> float:
+def retrieved(given: EyeData, eye: ImageTower) -> float:
     """Share of the captioned photos whose nearest caption, among one of each, is their own."""
     half = fitting.TrainedHalf(eye.trunk, given.frozen_blocks)
     with torch.inference_mode():

@@ -12,8 +12,8 @@ import torch
 import yaml
 from PIL import Image
 
-from capscore.backbones.eye import Eye, EyeConfig
-from capscore.backbones.learned import load_eye, load_learned, save_eye
+from capscore.backbones.embedded.backbone import load_efficientnet, load_learned, save_image_tower
+from capscore.backbones.embedded.image_tower import ImageTower, ImageTowerConfig
 from capscore.benchmarks.data.builder import BenchmarkWarning
 from capscore.errors import CapscoreError, InputError
 from training.data.origin import SOURCES as ORIGINS
@@ -31,7 +31,9 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::capscore.benchmarks.data.builder.BenchmarkWarning"),
 ]
 # small, but with the text encoder's 512 dimensions
-SMALL = EyeConfig(side=32, stem=8, stages=((1, 3, 2, 1, 8), (1, 3, 2, 2, 16)), features=16, width=16, heads=4)
+SMALL = ImageTowerConfig(
+    side=32, stem=8, stages=((1, 3, 2, 1, 8), (1, 3, 2, 2, 16)), features=16, width=16, heads=4
+)
 CONFIGS = ("embedded_eye", "embedded_eye_small")
 
 
@@ -76,7 +78,7 @@ def made(tmp_path_factory):
 
 
 def test_the_command_writes_weights_that_load(made):
-    eye, config = load_eye(made / "run")
+    eye, config = load_efficientnet(made / "run")
     assert config["w"] > 0 and config["logit_scale"] == 30
     assert config["languages"] is None  # those of the text encoder
     assert config["notes"] == {"recipe": "eye", "steps": 3}
@@ -111,14 +113,13 @@ def test_the_card_says_what_it_was_made_of_and_what_was_held_out(made):
 
 
 def test_the_frozen_half_and_the_published_trunk_agree(made):
-    from capscore.backbones.efficientnet_lite import STAGES
-    from capscore.backbones.folded_trunk import folded
-    from capscore.backbones.free import load_image_tower
+    from capscore.backbones.embedded.backbone import load_efficientnet
+    from capscore.backbones.embedded.image_tower import STAGES, folded
     from weights.making.eye.trunk_halves import FrozenHalf, TrainedHalf, blocks_of_stages
 
-    trunk = folded(load_image_tower())
+    trunk = folded(load_efficientnet())
     blocks = blocks_of_stages(STAGES, 4)
-    eye, _ = load_eye(made / "run")
+    eye, _ = load_efficientnet(made / "run")
     with torch.inference_mode():
         pixels = torch.rand(1, 3, 64, 64) * 2 - 1
         early = FrozenHalf(trunk, blocks)(pixels)
@@ -304,14 +305,14 @@ def test_figures_of_other_weights_are_refused(made, tmp_path, capsys):
 def test_the_mean_of_two_runs_is_an_eye_with_a_card(made, tmp_path, capsys):
     first, second, out = made / "run", tmp_path / "second", tmp_path / "mean"
     shutil.copytree(first, second)
-    eye, config = load_eye(second)
+    eye, config = load_efficientnet(second)
     with torch.no_grad():
         eye.head.mean.bias += 0.5
-    save_eye(eye, second, w=config["w"] + 1.0, logit_scale=config["logit_scale"])
+    save_image_tower(eye, second, w=config["w"] + 1.0, logit_scale=config["logit_scale"])
     averaging.main(["--weights", str(first), str(second), "--out", str(out), "--name", "two"])
     assert capsys.readouterr().out == f"the mean of 2 eyes in {out}\n"
-    mean, found = load_eye(out)
-    one, _ = load_eye(first)
+    mean, found = load_efficientnet(out)
+    one, _ = load_efficientnet(first)
     torch.testing.assert_close(mean.head.mean.bias, one.head.mean.bias + 0.25)
     torch.testing.assert_close(mean.trunk.last.weight, one.trunk.last.weight)
     assert found["w"] == pytest.approx(config["w"] + 0.5)
@@ -325,7 +326,7 @@ def test_the_mean_of_two_runs_is_an_eye_with_a_card(made, tmp_path, capsys):
 
 def test_eyes_without_a_mean_are_refused(made, tmp_path, capsys):
     small = tmp_path / "small"
-    save_eye(Eye(SMALL), small)
+    save_image_tower(ImageTower(SMALL), small)
     for folders, message in (
         ([made / "run"], "1 eyes were given; expected two or more"),
         ([made / "run", small], "the eyes 0 and 1 have networks of different sizes"),

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from capscore import CapscoreError, load_backbone
-from capscore.backbones.noise_gate import GateLogits
+from capscore.backbones.embedded.noise_gate import GateLogits
 from weights.making.caption_grammar import generate
 from weights.making.gate.away import null_direction
 from weights.making.gate.check import GateCheck, curved

@@ -11,14 +11,254 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
 import torch
+from PIL import Image
 from torch import nn
 from torch.nn import functional as F
 
-from ..errors import CapscoreError, InputError
-from .efficientnet_lite import CLASSES, FEATURES, STAGES, STEM
-from .folded_trunk import FoldedTrunk, Stage
-from .roi_align import align_weights
+from ...errors import CapscoreError, InputError
+
+
+def align_weights(
+    boxes: torch.Tensor, height: int, width: int, *, grid: int = 7, samples: int = 2
+) -> torch.Tensor:
+    """Weights of the cells of a map at the points of a grid over each box.
+
+    `align_weights(boxes, *map.shape[1:]) @ map.flatten(1).T` is RoIAlign with aligned=True of a map
+    (channels, height, width), (k, grid², channels).
+
+    Args:
+        boxes: (k, 4) or (n, k, 4), left, top, right, bottom, as shares of the map's sides in [0, 1].
+        height: Number of the map's rows.
+        width: Number of its columns.
+        grid: Number of bins along each side of a box.
+        samples: Number of points along each side of a bin, whose mean is the bin's.
+
+    Returns:
+        (…, grid², height · width), rows in reading order; the weights of each row sum to 1.
+
+    >>> align_weights(torch.tensor([[0.0, 0.0, 1.0, 1.0]]), 1, 2, grid=2, samples=1)
+    tensor([[[1., 0.],
+             [0., 1.],
+             [1., 0.],
+             [0., 1.]]])
+    """
+    left, top, right, bottom = boxes.unbind(dim=-1)
+    down = _axis(top, bottom, height, grid, samples)
+    across = _axis(left, right, width, grid, samples)
+    both = down[..., :, None, :, None] * across[..., None, :, None, :]
+    return both.flatten(-4, -3).flatten(-2)
+
+
+def _axis(low: torch.Tensor, high: torch.Tensor, size: int, grid: int, samples: int) -> torch.Tensor:
+    """Weights of `size` cells in `grid` bins from low to high, (…, grid, size)."""
+    steps = (torch.arange(grid * samples, device=low.device, dtype=low.dtype) + 0.5) / (grid * samples)
+    # the centre of the first cell is at 0, and points beyond a centre at the edge count as being there
+    points = (low[..., None] + (high - low)[..., None] * steps) * size - 0.5
+    cells = torch.arange(size, device=low.device, dtype=low.dtype)
+    near = (1.0 - (points.clamp(0.0, size - 1.0)[..., None] - cells).abs()).clamp(min=0.0)
+    return near.unflatten(-2, (grid, samples)).mean(dim=-2)
+
+
+# (blocks, kernel, stride of the first block, expansion, channels), stage by stage
+STAGES = (
+    (1, 3, 1, 1, 16),
+    (3, 3, 2, 6, 24),
+    (3, 5, 2, 6, 48),
+    (4, 3, 2, 6, 88),
+    (4, 5, 1, 6, 120),
+    (5, 5, 2, 6, 208),
+    (1, 3, 1, 6, 352),
+)
+STEM = 32
+FEATURES = 1280
+CLASSES = 1000
+
+
+def photo_pixels(image: Image.Image, side: int) -> torch.Tensor:
+    """A photo as the network reads it, float32 (3, side, side) in [−1, 1].
+
+    It is resized as a whole and not cropped: captions also mention things at the edges.
+
+    Args:
+        image: The photo, RGB.
+        side: Height and width of the result.
+
+    >>> photo_pixels(Image.new("RGB", (300, 200), (255, 0, 0)), side=4)[:, 0, 0].tolist()
+    [1.0, -1.0, -1.0]
+    """
+    resized = image.resize((side, side), Image.Resampling.BICUBIC)
+    pixels = torch.from_numpy(np.array(resized, dtype=np.float32)).permute(2, 0, 1)
+    return pixels.div_(127.5).sub_(1.0)
+
+
+class EfficientNetLite2(nn.Module):
+    """The network without weights.
+
+    Shapes: pixels (n, 3, height, width) → logits (n, 1000); `features` gives (n, 1280, height/32, width/32).
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv_stem = _convolution(3, STEM, kernel=3, stride=2)
+        self.bn1 = nn.BatchNorm2d(STEM)
+        self.act = nn.ReLU6(inplace=True)
+        stages, width = [], STEM
+        for blocks, kernel, stride, expansion, channels in STAGES:
+            stage: list[nn.Module] = []
+            for number in range(blocks):
+                step = stride if number == 0 else 1
+                if expansion == 1:
+                    stage.append(_Separable(width, channels, kernel, step))
+                else:
+                    stage.append(_InvertedResidual(width, channels, kernel, step, expansion))
+                width = channels
+            stages.append(nn.Sequential(*stage))
+        self.blocks = nn.Sequential(*stages)
+        self.conv_head = _convolution(width, FEATURES, kernel=1)
+        self.bn2 = nn.BatchNorm2d(FEATURES)
+        self.classifier = nn.Linear(FEATURES, CLASSES)
+
+    def features(self, pixels: torch.Tensor) -> torch.Tensor:
+        """The feature map before pooling, (n, 1280, height/32, width/32)."""
+        stem = self.act(self.bn1(self.conv_stem(pixels)))
+        return self.act(self.bn2(self.conv_head(self.blocks(stem))))
+
+    def forward(self, pixels: torch.Tensor) -> torch.Tensor:
+        return self.classifier(self.features(pixels).mean(dim=(2, 3)))
+
+
+class _Separable(nn.Module):
+    """Depthwise convolution, then a pointwise one. The residual path needs equal shapes."""
+
+    def __init__(self, channels_in: int, channels: int, kernel: int, stride: int) -> None:
+        super().__init__()
+        self.conv_dw = _convolution(channels_in, channels_in, kernel, stride, groups=channels_in)
+        self.bn1 = nn.BatchNorm2d(channels_in)
+        self.act = nn.ReLU6(inplace=True)
+        self.conv_pw = _convolution(channels_in, channels, kernel=1)
+        self.bn2 = nn.BatchNorm2d(channels)
+        self.residual = stride == 1 and channels_in == channels
+
+    def forward(self, rows: torch.Tensor) -> torch.Tensor:
+        out = self.bn2(self.conv_pw(self.act(self.bn1(self.conv_dw(rows)))))
+        return out + rows if self.residual else out
+
+
+class _InvertedResidual(nn.Module):
+    """Expansion, depthwise convolution, projection (MobileNetV2's block)."""
+
+    def __init__(self, channels_in: int, channels: int, kernel: int, stride: int, expansion: int) -> None:
+        super().__init__()
+        inner = channels_in * expansion
+        self.conv_pw = _convolution(channels_in, inner, kernel=1)
+        self.bn1 = nn.BatchNorm2d(inner)
+        self.conv_dw = _convolution(inner, inner, kernel, stride, groups=inner)
+        self.bn2 = nn.BatchNorm2d(inner)
+        self.act = nn.ReLU6(inplace=True)
+        self.conv_pwl = _convolution(inner, channels, kernel=1)
+        self.bn3 = nn.BatchNorm2d(channels)
+        self.residual = stride == 1 and channels_in == channels
+
+    def forward(self, rows: torch.Tensor) -> torch.Tensor:
+        inner = self.act(self.bn1(self.conv_pw(rows)))
+        inner = self.act(self.bn2(self.conv_dw(inner)))
+        out = self.bn3(self.conv_pwl(inner))
+        return out + rows if self.residual else out
+
+
+def _convolution(
+    channels_in: int, channels: int, kernel: int, stride: int = 1, *, groups: int = 1
+) -> nn.Conv2d:
+    return nn.Conv2d(channels_in, channels, kernel, stride, padding=kernel // 2, groups=groups, bias=False)
+
+
+# blocks, kernel, stride of the first block, expansion, channels
+Stage = tuple[int, int, int, int, int]
+
+
+class FoldedTrunk(nn.Module):
+    """The network without weights.
+
+    Shapes: pixels (n, 3, height, width) → (n, features, height / s, width / s), rounded up, where s is the
+    product of all strides: 32 for EfficientNet-Lite2.
+
+    Args:
+        stem: Channels of the first convolution.
+        stages: Blocks, kernel, stride of the first block, expansion and channels of each stage.
+        features: Channels of the map.
+    """
+
+    def __init__(
+        self, stem: int = STEM, stages: Sequence[Sequence[int]] = STAGES, features: int = FEATURES
+    ) -> None:
+        super().__init__()
+        self.stem = _folded_convolution(3, stem, kernel=3, stride=2)
+        listed, width = [], stem
+        for blocks, kernel, stride, expansion, channels in stages:
+            for number in range(blocks):
+                step = stride if number == 0 else 1
+                listed.append(FoldedBlock(width, channels, kernel, step, expansion))
+                width = channels
+        self.blocks = nn.Sequential(*listed)
+        self.last = _folded_convolution(width, features, kernel=1)
+
+    def forward(self, pixels: torch.Tensor) -> torch.Tensor:
+        return F.relu6(self.last(self.blocks(F.relu6(self.stem(pixels)))))
+
+
+class FoldedBlock(nn.Module):
+    """Expansion (none by a factor of 1), depthwise convolution, projection."""
+
+    def __init__(self, channels_in: int, channels: int, kernel: int, stride: int, expansion: int) -> None:
+        super().__init__()
+        inner = channels_in * expansion
+        self.expand = _folded_convolution(channels_in, inner, kernel=1) if expansion > 1 else None
+        self.depthwise = _folded_convolution(inner, inner, kernel, stride, groups=inner)
+        self.project = _folded_convolution(inner, channels, kernel=1)
+        self.residual = stride == 1 and channels_in == channels
+
+    def forward(self, rows: torch.Tensor) -> torch.Tensor:
+        inner = rows if self.expand is None else F.relu6(self.expand(rows))
+        out = self.project(F.relu6(self.depthwise(inner)))
+        return out + rows if self.residual else out
+
+
+def folded(network: EfficientNetLite2) -> FoldedTrunk:
+    """The trunk of a network with its batch norms, as they are in eval mode, folded into the convolutions.
+
+    Args:
+        network: Network whose weights are copied; the classifier is left out.
+    """
+    trunk = FoldedTrunk().to(network.conv_stem.weight)
+    # convolution to fill, convolution and batch norm to fill it from
+    pairs: list[tuple[Any, Any, Any]] = [(trunk.stem, network.conv_stem, network.bn1)]
+    stages: Any = network.blocks
+    blocks = [block for stage in stages for block in stage]
+    for own, block in zip(trunk.blocks, blocks, strict=True):
+        if hasattr(block, "conv_pwl"):
+            pairs += [
+                (own.expand, block.conv_pw, block.bn1),
+                (own.depthwise, block.conv_dw, block.bn2),
+                (own.project, block.conv_pwl, block.bn3),
+            ]
+        else:
+            pairs += [(own.depthwise, block.conv_dw, block.bn1), (own.project, block.conv_pw, block.bn2)]
+    pairs.append((trunk.last, network.conv_head, network.bn2))
+    with torch.no_grad():
+        for target, convolution, norm in pairs:
+            factor = norm.weight / (norm.running_var + norm.eps).sqrt()
+            target.weight.copy_(convolution.weight * factor.view(-1, 1, 1, 1))
+            target.bias.copy_(norm.bias - norm.running_mean * factor)
+    return trunk
+
+
+def _folded_convolution(
+    channels_in: int, channels: int, kernel: int, stride: int = 1, *, groups: int = 1
+) -> nn.Conv2d:
+    return nn.Conv2d(channels_in, channels, kernel, stride, padding=kernel // 2, groups=groups)
+
 
 # Regions of each photo that are pooled together: more would take memory, not save time.
 _REGIONS_AT_ONCE = 64
@@ -30,7 +270,7 @@ _TEMPERATURE = 2.0
 
 
 @dataclass(frozen=True)
-class EyeConfig:
+class ImageTowerConfig:
     """Sizes of the network; a smaller trunk makes a network for tests.
 
     Attributes:
@@ -87,7 +327,7 @@ class EyeConfig:
         return {**asdict(self), "stages": [list(stage) for stage in self.stages]}
 
 
-class Eye(nn.Module):
+class ImageTower(nn.Module):
     """The network without weights.
 
     Shapes: `feature_map` takes pixels (n, 3, side, side) in [−1, 1] and gives (n, features, h, w); `embed`
@@ -100,12 +340,15 @@ class Eye(nn.Module):
         text: Rows of the text encoder → their places among the photos.
     """
 
-    def __init__(self, config: EyeConfig | None = None) -> None:
+    def __init__(self, config: ImageTowerConfig | None = None) -> None:
         super().__init__()
-        self.config = config or EyeConfig()
+        self.config = config or ImageTowerConfig()
         self.trunk = FoldedTrunk(self.config.stem, self.config.stages, self.config.features)
         self.head = RegionHead(self.config)
         self.text = TextPlace(self.config.dim)
+
+    def _get_name(self) -> str:
+        return "Eye"  # a network's printed form is part of its backbone's fingerprint
 
     def feature_map(self, pixels: torch.Tensor) -> torch.Tensor:
         """Pixels (n, 3, side, side) → (n, features, h, w)."""
@@ -158,7 +401,7 @@ class RegionHead(nn.Module):
     costs only the mixing of its h · w cells.
     """
 
-    def __init__(self, config: EyeConfig) -> None:
+    def __init__(self, config: ImageTowerConfig) -> None:
         super().__init__()
         self.heads, self.grid, self.samples = config.heads, config.grid, config.samples
         self.dropout = 0.0

@@ -19,8 +19,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ..errors import BackboneUnavailable, MissingExtraError
-from .text_places import spans_of_pieces
+from ...errors import BackboneUnavailable, MissingExtraError
+from ..tokens import spans_of_pieces
 
 UNKNOWN, START, END = 0, 1, 2
 # Row i of the table belongs to block i mod 17; each block has its own scale and offset.

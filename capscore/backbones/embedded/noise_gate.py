@@ -9,7 +9,7 @@ verdict to an embedding.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,9 +17,170 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from ..errors import CapscoreError
-from .use_package import WINDOWS
-from .use_text import CHANNELS, DIM, UniversalSentenceEncoder
+from ...errors import CapscoreError
+from . import END, START, WINDOWS
+from .text_encoder import CHANNELS, DIM, UniversalSentenceEncoder
+
+SHORT = 40
+# Most pieces of a part; a longer sentence, or a text without full stops, is cut where a word begins.
+LONGEST = 96
+# Fewest pieces of a part, so that what stands behind an abbreviation is not a sentence of its own.
+SHORTEST = 4
+_BLANK = "\u2581"  # SentencePiece's sign for the blank before a word
+_ENDS = frozenset(".!?…؟。！？．｡")
+_CLOSED = frozenset("\"'”’»)]」』）")
+# Signs after which a sentence ends even if no blank follows.
+_FULL_WIDTH = frozenset("。！？．｡")
+
+
+def sentence_cuts(pieces: Sequence[str]) -> list[int]:
+    """Pieces of a text → the places where its parts end, the last of them len(pieces).
+
+    >>> pieces = ["▁a", "▁dog", "▁runs", "."] * 12
+    >>> sentence_cuts(pieces)[:3], sentence_cuts(pieces)[-1]
+    ([4, 8, 12], 48)
+    >>> sentence_cuts(pieces[:8])
+    [8]
+    >>> sentence_cuts(["▁A", "▁dog", "▁runs", ".", "▁It", "▁is", "▁brown", "."])
+    [4, 8]
+    """
+    n = len(pieces)
+    cuts, start = [], 0
+    for place in range(n - SHORTEST):
+        if n <= SHORT and not pieces[place + 1].lstrip(_BLANK)[:1].isupper():
+            continue
+        if place + 1 - start >= SHORTEST and _ends_sentence(pieces, place):
+            cuts.append(place + 1)
+            start = place + 1
+    cuts.append(n)
+    return _none_too_long(pieces, cuts)
+
+
+def _ends_sentence(pieces: Sequence[str], place: int) -> bool:
+    sign = pieces[place].lstrip(_BLANK)
+    if not sign or not all(letter in _ENDS or letter in _CLOSED for letter in sign):
+        return False
+    last = place
+    while not (set(pieces[last]) & _ENDS):  # a closing quote: the full stop stands before it
+        last -= 1
+        if last < place - 1 or last < 0:
+            return False
+    if set(pieces[last]) & _FULL_WIDTH:
+        return not (set(pieces[place + 1].lstrip(_BLANK)[:1]) & _CLOSED)
+    if not pieces[place + 1].startswith(_BLANK):
+        return False
+    word = pieces[last - 1].lstrip(_BLANK) if last else ""
+    # "St.", "Mr.", an initial: a short word with a capital
+    abbreviated = pieces[last - 1].startswith(_BLANK) and len(word) <= 3 and word[:1].isupper()
+    return "." not in pieces[last] or not abbreviated
+
+
+def _none_too_long(pieces: Sequence[str], cuts: Sequence[int]) -> list[int]:
+    out, start = [], 0
+    for stop in cuts:
+        parts = -(-(stop - start) // LONGEST)
+        for number in range(1, parts):
+            wanted = start + (stop - start) * number // parts
+            nearest = min(
+                (place for place in range(wanted - 8, wanted + 9) if pieces[place].startswith(_BLANK)),
+                key=lambda place: abs(place - wanted),
+                default=wanted,
+            )
+            out.append(nearest)
+        out.append(stop)
+        start = stop
+    return out
+
+
+# What a part counts in the verdict on the kind besides what it loses, so that a text that loses nothing has
+# kinds too.
+_LEAST = 1e-6
+
+
+@dataclass(frozen=True)
+class TextParts:
+    """The parts of n texts, those of a text one after the other.
+
+    Attributes:
+        ids: Token ids of each part, with start and end; m ≥ n parts.
+        owners: Number of the text of each part.
+        n_texts: n.
+    """
+
+    ids: list[Sequence[int]]
+    owners: list[int]
+    n_texts: int
+
+    @property
+    def in_one(self) -> bool:
+        """Whether each text is one part."""
+        return len(self.ids) == self.n_texts
+
+    @property
+    def first(self) -> list[int]:
+        """The place of each text's first part."""
+        places = dict(zip(reversed(self.owners), range(len(self.owners) - 1, -1, -1), strict=True))
+        return [places[text] for text in range(self.n_texts)]
+
+    @property
+    def cut(self) -> list[int]:
+        """The texts that have several parts."""
+        pairs = zip(self.owners, self.owners[1:], strict=False)
+        return list(dict.fromkeys(owner for owner, following in pairs if owner == following))
+
+    def joined(self, verdicts: torch.Tensor) -> torch.Tensor:
+        """Verdicts on the parts, (m, 1 + k): kept share and probability of each kind → those on the texts.
+
+        A text keeps the mean of its parts by their lengths. What is wrong with it is what is wrong with the
+        parts that lose something.
+
+        >>> parts = TextParts([[1, 7, 8, 9, 2], [1, 7, 2], [1, 7, 2]], [0, 0, 1], 2)
+        >>> parts.joined(torch.tensor([[1.0, 1.0, 0.0], [0.2, 0.0, 1.0], [0.5, 0.5, 0.5]])).tolist()
+        ... # doctest: +ELLIPSIS
+        [[0.8..., ..., 0.99999...], [0.5, 0.5, 0.5]]
+        """
+        if self.in_one:
+            return verdicts
+        own = torch.tensor(self.owners, device=verdicts.device)
+        lengths = torch.tensor([float(len(part) - 2) for part in self.ids], device=verdicts.device)
+        shares = lengths / self._sums(lengths, own)[own]
+        lost = shares * (1 - verdicts[:, 0])
+        weights = lost + _LEAST * shares
+        weights = weights / self._sums(weights, own)[own]
+        # what is lost is summed up, so that a text whose parts lose nothing keeps 1 exactly
+        kept = (1 - self._sums(lost, own)).clamp(0, 1)
+        return torch.cat([kept.unsqueeze(1), self._sums(weights.unsqueeze(1) * verdicts[:, 1:], own)], dim=1)
+
+    def _sums(self, values: torch.Tensor, own: torch.Tensor) -> torch.Tensor:
+        """The sums of the parts' values over each text."""
+        return torch.zeros(self.n_texts, *values.shape[1:], device=values.device).index_add(0, own, values)
+
+
+def text_parts(
+    ids: Sequence[Sequence[int]], pieces_of: Callable[[Sequence[int]], Sequence[str]]
+) -> TextParts:
+    """Cut texts into the parts that a gate reads, by `sentence_cuts`.
+
+    Args:
+        ids: Token ids of n texts, with start and end.
+        pieces_of: Token ids → their pieces.
+    """
+    parts: list[Sequence[int]] = []
+    owners: list[int] = []
+    for text, sequence in enumerate(ids):
+        own = _parts_of(sequence, pieces_of)
+        parts += own
+        owners += [text] * len(own)
+    return TextParts(parts, owners, len(ids))
+
+
+def _parts_of(ids: Sequence[int], pieces_of: Callable[[Sequence[int]], Sequence[str]]) -> list[Sequence[int]]:
+    inner = ids[1:-1]
+    cuts = sentence_cuts(pieces_of(inner))
+    if len(cuts) == 1:
+        return [ids]
+    return [[START, *inner[start:stop], END] for start, stop in zip([0, *cuts], cuts, strict=False)]
+
 
 TOKEN_WIDTH = DIM + CHANNELS * len(WINDOWS)
 # Number of preceding tokens searched for the same piece: a repeated word repeats its pieces.

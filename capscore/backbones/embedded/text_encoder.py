@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from .use_package import BLOCKS, WINDOWS, NetworkArrays, PieceTokenizer, read_package
+from . import BLOCKS, WINDOWS, NetworkArrays, PieceTokenizer, read_package
 
 LANGUAGES = frozenset("ar de en es fr it ja ko nl pl pt ru th tr zh".split())  # zh in two scripts: 16 in all
 DIM = 512
