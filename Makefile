@@ -90,7 +90,7 @@ handbook: $(VENV)/.installed ## build the documentation: build/handbook
 
 # Wheels go into the Spaces unless INSTALL says otherwise: release, or git+URL@COMMIT.
 METRICS := mcs pr_mcs ref_clip_score infometic clip_score cider
-WEIGHTS := eye pr_mcs infometic mark_calibration
+WEIGHTS := image_tower pr_mcs infometic mark_calibration
 publish: $(VENV)/.installed $(if $(INSTALL),,wheel) ## publish metrics and weights on the Hub: ORG=… [DRY=1]
 	@test -n "$(ORG)" || { echo "make publish ORG=<organisation or user> [INSTALL=release] [DRY=1]"; exit 2; }
 	for name in $(WEIGHTS); do \

@@ -356,7 +356,7 @@ def train(settings: Settings, *, command: str = "") -> Trained:
     if isinstance(backbone, EmbeddedBackbone):
         now = _mean_cosine(texts, pictures, rows, split)
         save_image_tower(
-            backbone.eye,
+            backbone.image,
             out,
             w=backbone.w * before / now if before > 0 and now > 0 else backbone.w,
             logit_scale=backbone.logit_scale,

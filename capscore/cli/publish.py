@@ -51,7 +51,7 @@ a wheel, which is put into the Space, or git+URL@COMMIT. It is checked that this
 {_EXIT_CODES}"""
 _WEIGHTS_HELP = f"""Publish weights as a model, for backbone="ORG/NAME" or weights="ORG/NAME".
 
-WEIGHTS is the folder of a recipe, with its card, or installed weights: eye, pr_mcs, infometic or
+WEIGHTS is the folder of a recipe, with its card, or installed weights: image_tower, pr_mcs, infometic or
 mark_calibration.
 
 {_TOKEN}

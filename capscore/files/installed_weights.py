@@ -92,7 +92,7 @@ def offered_weights() -> list[str]:
     """Names of all folders of installed weights.
 
     >>> offered_weights()
-    ['eye', 'infometic', 'mark_calibration', 'pr_mcs']
+    ['image_tower', 'infometic', 'mark_calibration', 'pr_mcs']
     """
     places = [place for offer in _offers() for place in offer.places if place.is_dir()]
     return sorted({folder.name for place in places for folder in place.iterdir() if _holds_weights(folder)})

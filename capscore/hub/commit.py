@@ -25,7 +25,15 @@ from .plan import (
     made,
     one_line,
 )
-from .weights import EYE, KINDS, MARK_CALIBRATION, NETWORK, files_read, is_mark_calibration, is_network
+from .weights import (
+    IMAGE_TOWER,
+    KINDS,
+    MARK_CALIBRATION,
+    NETWORK,
+    files_read,
+    is_mark_calibration,
+    is_network,
+)
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
@@ -33,7 +41,7 @@ if TYPE_CHECKING:
 _MESSAGES = {
     NETWORK: "InfoMetIC's network for capscore",
     MARK_CALIBRATION: "Mark calibration of InfoMetIC for capscore",
-    EYE: "Eye for capscore",
+    IMAGE_TOWER: "Image tower for capscore",
     METRIC: "Metric module of capscore",
     BENCHMARK: "Benchmark of capscore",
 }

@@ -12,7 +12,7 @@ from ..errors import CapscoreError, InputError, Setting
 from .plan import CARD, MODEL, Plan, PublishedFile, check_size, read_card
 
 KINDS = ("tuned", "student")  # in the order in which loading tries them
-EYE = "eye"
+IMAGE_TOWER = "image_tower"
 NETWORK = "infometic"
 MARK_CALIBRATION = "mark-calibration"
 # Front matter of the cards of InfoMetIC's weights, by which the Hub finds them and shows how to load them.
@@ -45,7 +45,7 @@ def plan_weights(folder: str | Path, include: Sequence[str] = ()) -> Plan:
     Reads only the local disk, unless the tower needs a backbone that is not downloaded yet.
 
     Args:
-        folder: Saved student, fine-tuned tower, eye or network of InfoMetIC, with its card.
+        folder: Saved student, fine-tuned tower, image tower or network of InfoMetIC, with its card.
         include: Patterns of further files to send ("log.jsonl", "checkpoints/step-000100/*").
 
     Raises:
@@ -98,7 +98,7 @@ def _kind(folder: Path) -> str:
     if kind in KINDS:
         return kind
     if kind == "embedded":
-        return EYE
+        return IMAGE_TOWER
     if is_network(folder / CONFIG):
         return NETWORK
     if is_mark_calibration(folder / CONFIG):
@@ -106,7 +106,7 @@ def _kind(folder: Path) -> str:
     names = ", ".join(sorted(path.name for path in folder.iterdir())) or "nothing"
     raise CapscoreError(
         f"{folder} holds nothing that a recipe finished: expected capscore_student.json, "
-        f"capscore_tuned.json, or the {CONFIG} of an eye, of InfoMetIC's network or of its mark "
+        f"capscore_tuned.json, or the {CONFIG} of an image tower, of InfoMetIC's network or of its mark "
         f"calibration; it has {names}"
     )
 
@@ -215,7 +215,7 @@ def _check_tower(folder: Path, kind: str) -> list[str]:
     from ..backbones.embedded.backbone import load_image_tower
     from ..backbones.loading import load_backbone
 
-    if kind == EYE:
+    if kind == IMAGE_TOWER:
         load_image_tower(folder)
         return []
     marker = folder / f"capscore_{kind}.json"

@@ -75,7 +75,7 @@ def test_the_registry_can_load_it_under_a_name_of_its_own(folder, eye):
 
 
 def test_embedded_is_the_eye_that_is_installed(embedded):
-    config = read_json(weights_folder("eye") / "config.json")
+    config = read_json(weights_folder("image_tower") / "config.json")
     assert isinstance(embedded, EmbeddedBackbone) and embedded.has_feature_map
     assert (embedded.name, embedded.w, embedded.dim) == ("embedded", config["w"], 512)
     assert embedded.languages == frozenset(registry()["embedded"].languages)
@@ -241,7 +241,7 @@ def test_a_text_tower_is_fine_tuned_saved_and_loaded(folder, tmp_path, photos):
     first, second = student.embed_tokens(student.tokenize(TEXTS[:2]).ids)
     (first @ second).backward()
     optimizer.step()
-    assert all(parameter.grad is None for parameter in student.eye.parameters())
+    assert all(parameter.grad is None for parameter in student.image.parameters())
     save_tuned(student, tmp_path / "tuned", base=base, base_spec=str(folder), recipe="pr_mcs")
     tuned = load_backbone(tmp_path / "tuned", device="cpu")
     assert (tuned.w, tuned.recipe, tuned.has_feature_map) == (1.6, "pr_mcs", True)
@@ -261,7 +261,7 @@ def test_a_trained_eye_is_another_backbone(folder):
     backbone = load_backbone(folder, device="cpu")
     before = backbone.fingerprint
     with torch.no_grad():
-        backbone.eye.text.adapter.weight[0, 0] += 0.5
+        backbone.image.text.adapter.weight[0, 0] += 0.5
     again = backbone.remade()
     assert again.fingerprint != before and again.revision != backbone.revision
     assert (again.w, again.name) == (1.6, "small")

@@ -348,6 +348,6 @@ def test_weights_that_are_not_there():
     assert outcome.exit_code == 2
     told = " ".join(outcome.output.split())
     assert (
-        "nope is no folder and none of the installed weights: eye, infometic, mark_calibration, pr_mcs"
-        in told
+        "nope is no folder and none of the installed weights: image_tower, infometic, mark_calibration, "
+        "pr_mcs" in told
     )

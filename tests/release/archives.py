@@ -26,7 +26,7 @@ _IN_WHEEL = (
     "capscore/_shipped/metrics/mcs/mcs.py",
     "capscore/_shipped/datasets_scripts/valse/valse.py",
 )
-_IN_WEIGHTS = ("capscore_weights/infometic/", "capscore_weights/eye/")
+_IN_WEIGHTS = ("capscore_weights/infometic/", "capscore_weights/image_tower/")
 _NOWHERE = ("__pycache__", ".pyc", ".DS_Store", ".venv/", "/build/")
 
 

@@ -348,7 +348,7 @@ def test_an_eye_there_and_back(hub, tmp_path):
     write_card(folder, replace(NETWORK_CARD, recipe="eye"))
     (folder / "log.jsonl").write_text("{}")
     ready = plan_weights(folder)
-    assert ready.kind == "eye"
+    assert ready.kind == "image_tower"
     assert {file.name for file in ready.files} == {"README.md", "config.json", "model.safetensors"}
     pushed = push(ready, "jo/eye")
     there, here = (capscore.load_backbone(spec, device="cpu") for spec in ("jo/eye", folder))

@@ -365,7 +365,7 @@ def load_folder(folder: Path, options: LoadOptions) -> EmbeddedBackbone:
     languages = config["languages"]
     text, tokenizer = text_encoder()
     backbone = EmbeddedBackbone(
-        eye=eye,
+        image=eye,
         text=text,
         tokenizer=tokenizer,
         name=options.name,
@@ -429,7 +429,7 @@ class EmbeddedBackbone(SentenceEncoderBackbone):
     def __init__(
         self,
         *,
-        eye: ImageTower,
+        image: ImageTower,
         text: UniversalSentenceEncoder,
         tokenizer: PieceTokenizer,
         name: str = "embedded",
@@ -441,7 +441,7 @@ class EmbeddedBackbone(SentenceEncoderBackbone):
         device: str = "cpu",
         dtype: str = "float32",
     ):
-        self.tokenizer, self.text, self.eye = tokenizer, text, eye
+        self.tokenizer, self.text, self.image = tokenizer, text, image
         self.name, self.prefix, self.languages = name, prefix, languages
         self.w, self.logit_scale = w, logit_scale
         self.device, self.dtype = device, dtype
@@ -450,18 +450,18 @@ class EmbeddedBackbone(SentenceEncoderBackbone):
         # The trunk alone is heavy; head and adapter stay in float32 whatever the dtype.
         self._torch_dtype = getattr(torch, dtype)
         self.text = text.to(device, self._torch_dtype)
-        self.eye = eye.to(device)
-        self.eye.trunk.to(self._torch_dtype).to(memory_format=torch.channels_last)
+        self.image = image.to(device)
+        self.image.trunk.to(self._torch_dtype).to(memory_format=torch.channels_last)
 
     def _identify(self, revision: str) -> None:
-        weights = weights_digest(self.text, self.eye)
+        weights = weights_digest(self.text, self.image)
         self.revision = revision or f"w{weights[:8]}"
         self.fingerprint = fingerprint_of(
-            "eye", FORMAT, weights, architecture_digest(self.text, self.eye), self.dtype, MAX_TOKENS
+            "eye", FORMAT, weights, architecture_digest(self.text, self.image), self.dtype, MAX_TOKENS
         )
 
     def preprocess(self, image: Image.Image) -> torch.Tensor:
-        return photo_pixels(image, self.eye.config.side)
+        return photo_pixels(image, self.image.config.side)
 
     def encode_pixels(self, pixels: Sequence[torch.Tensor]) -> np.ndarray:
         return self.encode_maps(self.feature_maps(pixels))
@@ -470,37 +470,37 @@ class EmbeddedBackbone(SentenceEncoderBackbone):
     def feature_maps(self, pixels: Sequence[torch.Tensor]) -> torch.Tensor:
         batch = torch.stack(list(pixels)).to(self.device, self._torch_dtype)
         with exact_convolutions(self.dtype):
-            return self.eye.feature_map(batch).float()
+            return self.image.feature_map(batch).float()
 
     @torch.inference_mode()
     def encode_maps(self, maps: torch.Tensor) -> np.ndarray:
-        return self.eye.embed(maps).cpu().numpy()
+        return self.image.embed(maps).cpu().numpy()
 
     @torch.inference_mode()
     def encode_map_regions(self, maps: torch.Tensor, boxes: Sequence[np.ndarray]) -> np.ndarray:
-        return self.eye.embed_regions(maps, boxes).cpu().numpy()
+        return self.image.embed_regions(maps, boxes).cpu().numpy()
 
     def network(self) -> ImageTower:
         """The eye; the text encoder stays as published, and its adapter is part of the eye."""
-        return self.eye
+        return self.image
 
     def text_parameters(self) -> list[torch.nn.Parameter]:
-        return list(self.eye.text.parameters())
+        return list(self.image.text.parameters())
 
     def embed_pixels(self, pixels: Sequence[torch.Tensor]) -> torch.Tensor:
         batch = torch.stack(list(pixels)).to(self.device, self._torch_dtype)
         with exact_convolutions(self.dtype):
-            return self.embed_maps(self.eye.feature_map(batch).float())
+            return self.embed_maps(self.image.feature_map(batch).float())
 
     def embed_maps(self, maps: torch.Tensor) -> torch.Tensor:
-        return self.eye.embed(maps)
+        return self.image.embed(maps)
 
     @property
     def centre(self) -> torch.Tensor:
-        return self.eye.text.centre
+        return self.image.text.centre
 
     def placed(self, rows: torch.Tensor) -> torch.Tensor:
-        return self.eye.text(rows)
+        return self.image.text(rows)
 
 
 def _stored(name: str, tensor: torch.Tensor) -> torch.Tensor:

@@ -1,6 +1,6 @@
 """The figures of `weights.measuring.embedded_eye` → the table of results on the card of an eye.
 
-    python -m weights.making.eye.measured_card --weights weights/capscore_weights/eye \
+    python -m weights.making.eye.measured_card --weights weights/capscore_weights/image_tower \
         --figures build/training/eye.json --command "make train-embedded-eye DATA=data PHOTOS=photos"
 
 In: a folder of the recipe and a file of `--output`. Out: its README.md, written again from the settings, from

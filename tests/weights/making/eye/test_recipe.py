@@ -12,7 +12,7 @@ import torch
 import yaml
 from PIL import Image
 
-from capscore.backbones.embedded.backbone import load_efficientnet, load_learned, save_image_tower
+from capscore.backbones.embedded.backbone import load_image_tower, load_learned, save_image_tower
 from capscore.backbones.embedded.image_tower import ImageTower, ImageTowerConfig
 from capscore.benchmarks.data.builder import BenchmarkWarning
 from capscore.errors import CapscoreError, InputError
@@ -78,7 +78,7 @@ def made(tmp_path_factory):
 
 
 def test_the_command_writes_weights_that_load(made):
-    eye, config = load_efficientnet(made / "run")
+    eye, config = load_image_tower(made / "run")
     assert config["w"] > 0 and config["logit_scale"] == 30
     assert config["languages"] is None  # those of the text encoder
     assert config["notes"] == {"recipe": "eye", "steps": 3}
@@ -119,7 +119,7 @@ def test_the_frozen_half_and_the_published_trunk_agree(made):
 
     trunk = folded(load_efficientnet())
     blocks = blocks_of_stages(STAGES, 4)
-    eye, _ = load_efficientnet(made / "run")
+    eye, _ = load_image_tower(made / "run")
     with torch.inference_mode():
         pixels = torch.rand(1, 3, 64, 64) * 2 - 1
         early = FrozenHalf(trunk, blocks)(pixels)
@@ -305,14 +305,14 @@ def test_figures_of_other_weights_are_refused(made, tmp_path, capsys):
 def test_the_mean_of_two_runs_is_an_eye_with_a_card(made, tmp_path, capsys):
     first, second, out = made / "run", tmp_path / "second", tmp_path / "mean"
     shutil.copytree(first, second)
-    eye, config = load_efficientnet(second)
+    eye, config = load_image_tower(second)
     with torch.no_grad():
         eye.head.mean.bias += 0.5
     save_image_tower(eye, second, w=config["w"] + 1.0, logit_scale=config["logit_scale"])
     averaging.main(["--weights", str(first), str(second), "--out", str(out), "--name", "two"])
     assert capsys.readouterr().out == f"the mean of 2 eyes in {out}\n"
-    mean, found = load_efficientnet(out)
-    one, _ = load_efficientnet(first)
+    mean, found = load_image_tower(out)
+    one, _ = load_image_tower(first)
     torch.testing.assert_close(mean.head.mean.bias, one.head.mean.bias + 0.25)
     torch.testing.assert_close(mean.trunk.last.weight, one.trunk.last.weight)
     assert found["w"] == pytest.approx(config["w"] + 0.5)
