@@ -25,8 +25,7 @@ from capscore.backbones.loading import default_backbone
 from capscore.benchmarks.protocols.relative_drop import RobustnessDrop, robustness_drop
 from capscore.benchmarks.robustness.stand_in import plain_backbone
 from capscore.infometic.weights import INFO_CLIP
-from capscore.perturbations.differences import word_changes
-from capscore.perturbations.published import KINDS, perturb
+from capscore.perturbations import KINDS, perturb, word_changes
 from capscore.show.explained import ExplainedCaption, explained_captions, wrong_words
 from capscore.show.markup import change_in_percent
 from capscore.text.word_classes import supported

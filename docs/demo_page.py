@@ -11,7 +11,7 @@ from typing import Any
 from capscore.errors import CapscoreError
 from capscore.files.whole_file import whole_file
 from capscore.images.load import load_image
-from capscore.perturbations.differences import Span
+from capscore.perturbations.words import Span
 from capscore.show.explain_page import explained_cards
 from capscore.show.explained import MOST_MISSED, ExplainedCaption, bars_end
 from capscore.show.markup import environment, inline_jpeg, marked_pieces

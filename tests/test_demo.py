@@ -19,7 +19,7 @@ from PIL import Image
 import capscore
 from capscore import MissingExtraError
 from capscore.benchmarks.protocols.relative_drop import robustness_drop
-from capscore.perturbations.published import KINDS, find_objects
+from capscore.perturbations import KINDS, find_objects
 
 from .infometic.invented import caption
 from .shipped_weights import pr_mcs_on

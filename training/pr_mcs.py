@@ -25,7 +25,7 @@ from capscore.benchmarks.protocols.results import counted
 from capscore.embedding.cache import EmbeddingCache
 from capscore.embedding.embedder import Embedder
 from capscore.errors import CapscoreError
-from capscore.perturbations.published import KINDS, P
+from capscore.perturbations import KINDS, P
 from training.data.caption_source import BENCHMARK, CaptionSource
 from training.data.captions import Captions, check_captions, embed_captions
 from training.data.split import Split

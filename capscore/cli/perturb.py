@@ -131,7 +131,7 @@ class PerturbRequest:
     split: Split = None
 
     def __post_init__(self) -> None:
-        from ..perturbations.published import KINDS
+        from ..perturbations import KINDS
 
         check_choice("on_error", self.on_error, ("raise", "skip"))
         check_only_one(Setting("kind", self.kind), Setting("all_kinds", self.all_kinds))
@@ -156,7 +156,7 @@ class PerturbRequest:
     @property
     def kinds(self) -> tuple[str, ...]:
         """The perturbations, each once."""
-        from ..perturbations.published import KINDS
+        from ..perturbations import KINDS
 
         return KINDS if self.all_kinds or not self.kind else tuple(dict.fromkeys(self.kind))
 
@@ -214,8 +214,8 @@ def run_perturb(request: PerturbRequest) -> PerturbResult:
 def _open_input(request: PerturbRequest) -> PerturbedSource:
     from ..files.columns import check_column, find_columns, unread_language
     from ..files.read import open_rows
+    from ..perturbations import P
     from ..perturbations.perturbed_file import PerturbationOptions, PerturbedSource
-    from ..perturbations.published import P
 
     options = PerturbationOptions(
         p=P if request.p is None else request.p,

@@ -274,7 +274,7 @@ def run_robustness_command(request: RobustnessRequest) -> RobustnessResult:
 
 def _plan(request: RobustnessRequest) -> _Plan:
     from ..benchmarks.robustness import RobustnessOptions
-    from ..perturbations.published import KINDS
+    from ..perturbations import KINDS
 
     with as_usage():
         languages = _codes(request.languages)

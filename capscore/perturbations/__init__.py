@@ -1,59 +1,23 @@
-"""Captions → the same captions with lexical noise: the five kinds of PR-MCS, and six others."""
+"""Captions → the same captions with lexical noise: the five kinds of PR-MCS, six others, and styles."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from ..files.lazy import lazy_attributes
-
-if TYPE_CHECKING:
-    from .published import (
-        KINDS,
-        MASK,
-        ORDERS,
-        REMOVALS,
-        Object,
-        P,
-        Perturbed,
-        find_nouns,
-        find_objects,
-        noun_finder,
-        perturb,
-        word_finder,
-    )
+from .kinds import KINDS, MASK, REMOVALS, UNSEEN_KINDS, P, Perturbed, all_kinds, perturb, word_finder
+from .objects import ORDERS, Object, find_nouns, find_objects, noun_finder
+from .words import word_changes
 
 __all__ = [
     "KINDS",
     "MASK",
     "ORDERS",
     "REMOVALS",
+    "UNSEEN_KINDS",
     "Object",
     "P",
     "Perturbed",
+    "all_kinds",
     "find_nouns",
     "find_objects",
     "noun_finder",
     "perturb",
+    "word_changes",
     "word_finder",
 ]
-
-__getattr__, __dir__ = lazy_attributes(
-    __name__,
-    {
-        "KINDS": "published",
-        "MASK": "published",
-        "ORDERS": "published",
-        "Object": "published",
-        "P": "published",
-        "Perturbed": "published",
-        "REMOVALS": "published",
-        "find_nouns": "published",
-        "find_objects": "published",
-        "noun_finder": "published",
-        "perturb": "published",
-        "word_finder": "published",
-        # names that were in the module of this name until 0.1
-        "BLANKS": "published",
-        "check_captions": "published",
-    },
-)

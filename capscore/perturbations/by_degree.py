@@ -10,24 +10,22 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Real
 
 import numpy as np
 
 from ..errors import CapscoreError, Setting
 from ..text.languages import language_code
 from ..text.segmentation import has_spaces
+from .kinds import KINDS, MASK, change_words, check_captions, check_kind
 from .objects import Object, exchanged_texts, find_nouns, find_objects
-from .published import KINDS, MASK, check_captions
-from .words_and_gaps import caption_random, only_kept, weave, words_and_gaps
+from .words import Span, caption_random, spans_of, words_and_gaps
 
 RULES = "degree1"  # in signatures; the number grows whenever the rules for a caption change
 # Degrees of a curve
 DEGREES = (0.1, 0.2, 0.4, 0.6, 0.8)
-
-Place = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -90,111 +88,59 @@ def by_degree(
     >>> by_degree(["a dog runs on the beach"], "masking", "en", degree=0.5).touched.tolist()
     [0.5]
     """
-    _check(kind, degree, seed, objects)
+    check_kind(kind, KINDS)
+    if isinstance(degree, bool) or not isinstance(degree, Real) or not 0 < degree <= 1:
+        raise CapscoreError(Setting("degree", degree), ": expected a share of the words, above 0, at most 1")
     code = None if language is None else language_code(language)
     check_captions(captions)
-    places: Sequence[Sequence[Place]] = [()] * len(captions)
+    spans: Sequence[Sequence[Span]] = [()] * len(captions)
     if kind == "substitution":
-        places, _ = find_objects(captions, find_nouns(captions, code) if objects is None else objects)
+        spans, _ = find_objects(captions, find_nouns(captions, code) if objects is None else objects)
     between = " " if has_spaces(code) else ""
     texts = []
     touched = np.zeros(len(captions))
     for row, caption in enumerate(captions):
-        pieces, gaps = words_and_gaps(caption, code)
-        chance = caption_random(seed, f"degree|{kind}", caption)
-        if kind in _OF_WORDS:
-            text, number = _OF_WORDS[kind](pieces, gaps, degree, chance, between)
+        words, gaps = words_and_gaps(caption, code)
+        rng = caption_random(seed, f"degree|{kind}", caption)
+        if kind in ("jumble", "substitution"):
+            word_spans = spans_of(words, gaps)
+            chosen = word_spans if kind == "jumble" else spans[row]
+            share = degree * len(chosen)
+            number = int(share + 0.5) if kind == "jumble" else math.ceil(share - 1e-9)
+            text, moved = _exchange(caption, chosen, number, rng)
+            n_touched = sum(any(start < b and a < end for a, b in moved) for start, end in word_spans)
         else:
-            words = _places(pieces, gaps)
-            if kind == "jumble":
-                text, moved = _exchanged(caption, words, int(degree * len(words) + 0.5), chance)
-            else:
-                number = math.ceil(degree * len(places[row]) - 1e-9)
-                text, moved = _exchanged(caption, places[row], number, chance)
-            number = sum(any(start < b and a < end for a, b in moved) for start, end in words)
+            drawn = _draw(kind, words, degree, rng)
+            text, n_touched = change_words(kind, words, gaps, drawn, between), sum(drawn)
         texts.append(text)
         if text != caption:
-            touched[row] = number / len(pieces)
+            touched[row] = n_touched / len(words)
     unchanged = np.array([a == b for a, b in zip(texts, captions, strict=True)], dtype=bool)
     return DegreePerturbed(texts, touched, unchanged)
 
 
-def _check(kind: str, degree: float, seed: int, objects: object) -> None:
-    if kind not in KINDS:
-        raise CapscoreError(f"perturbation {kind!r} is not one of {', '.join(KINDS)}")
-    if isinstance(degree, bool) or not isinstance(degree, Real) or not 0 < degree <= 1:
-        raise CapscoreError(Setting("degree", degree), ": expected a share of the words, above 0, at most 1")
-    if isinstance(seed, bool) or not isinstance(seed, Integral):
-        raise CapscoreError(Setting("seed", seed), ": expected a whole number")
-    if objects is not None and kind != "substitution":
-        raise CapscoreError(Setting("objects"), f" are for substitution; {kind} takes none")
+def _draw(kind: str, words: list[str], degree: float, rng: random.Random) -> list[bool]:
+    """Draw a share of the words, rounded, at least one; of those to remove, never all."""
+    numbers = [index for index, word in enumerate(words) if kind != "masking" or word != MASK]
+    count = max(1, int(degree * len(words) + 0.5))
+    if kind == "removal":
+        count = min(count, max(1, len(words) - 1))
+    drawn = set(rng.sample(numbers, len(numbers))[:count])
+    return [index in drawn for index in range(len(words))]
 
 
-def _drawn(numbers: list[int], degree: float, chance: random.Random, n: int) -> set[int]:
-    """Of the given numbers of words, a share of n, rounded, at least one."""
-    return set(chance.sample(numbers, len(numbers))[: max(1, int(degree * n + 0.5))])
-
-
-def _repeated(
-    pieces: list[str], gaps: list[str], degree: float, chance: random.Random, between: str
-) -> tuple[str, int]:
-    drawn = _drawn(list(range(len(pieces))), degree, chance, len(pieces))
-    written = [
-        f"{piece}{between}{piece}" if number in drawn else piece for number, piece in enumerate(pieces)
-    ]
-    return weave(written, gaps), len(drawn)
-
-
-def _removed(
-    pieces: list[str], gaps: list[str], degree: float, chance: random.Random, between: str
-) -> tuple[str, int]:
-    # the word that is drawn last always stays
-    order = chance.sample(range(len(pieces)), len(pieces))
-    drawn = set(order[: min(max(1, int(degree * len(pieces) + 0.5)), len(pieces) - 1)])
-    return only_kept(pieces, gaps, [number not in drawn for number in range(len(pieces))]), len(drawn)
-
-
-def _masked(
-    pieces: list[str], gaps: list[str], degree: float, chance: random.Random, between: str
-) -> tuple[str, int]:
-    words = [number for number, piece in enumerate(pieces) if piece != MASK]
-    drawn = _drawn(words, degree, chance, len(pieces))
-    return weave([MASK if number in drawn else piece for number, piece in enumerate(pieces)], gaps), len(
-        drawn
-    )
-
-
-_OF_WORDS: dict[str, Callable[[list[str], list[str], float, random.Random, str], tuple[str, int]]] = {
-    "repetition": _repeated,
-    "removal": _removed,
-    "masking": _masked,
-}
-
-
-def _places(pieces: list[str], gaps: list[str]) -> list[Place]:
-    """(start, end) of each word."""
-    places, end = [], 0
-    for piece, gap in zip(pieces, gaps[:-1], strict=True):
-        start = end + len(gap)
-        end = start + len(piece)
-        places.append((start, end))
-    return places
-
-
-def _exchanged(
-    caption: str, places: Sequence[Place], number: int, chance: random.Random
-) -> tuple[str, list[Place]]:
-    """The caption with the texts of so many of its places exchanged, and the places with another text."""
-    order = chance.sample(list(places), len(places))
+def _exchange(caption: str, spans: Sequence[Span], number: int, rng: random.Random) -> tuple[str, list[Span]]:
+    """The caption with the texts of so many of its spans exchanged, and the spans with another text."""
+    order = rng.sample(list(spans), len(spans))
     names = [caption[start:end].casefold() for start, end in order]
-    other = next((place for place, name in enumerate(names) if name != names[0]), None)
+    other = next((index for index, name in enumerate(names) if name != names[0]), None)
     if other is None:
         return caption, []
     # two different texts come first, so that the least degree changes the caption too
     order.insert(1, order.pop(other))
     chosen = sorted(order[: max(2, number)])
     out, last, moved = [], 0, []
-    for (start, end), text in zip(chosen, exchanged_texts(caption, chosen, chance, "every"), strict=True):
+    for (start, end), text in zip(chosen, exchanged_texts(caption, chosen, rng, "every"), strict=True):
         out += [caption[last:start], text]
         last = end
         if text != caption[start:end]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from functools import cache
 
-from .words_and_gaps import placed_words, with_capital_of
+from .words import placed_words, with_capital_of
 
 # Common nouns of captions; each row is one thing in all of these languages.
 _NOUN_LANGUAGES = "en de fr es it pt nl pl ru tr id", "ja zh ko ar th"
@@ -79,16 +79,16 @@ def _noun_rows(code: str) -> dict[str, dict[str, str]]:
     return {row[code].lower(): row for row in reversed(common_nouns()) if code in row}
 
 
-def replace_by_foreign_word(caption: str, code: str, chance: random.Random) -> str:
+def replace_by_foreign_word(caption: str, code: str, rng: random.Random) -> str:
     """The caption with one word in another language: a common noun if there is one, otherwise any word."""
     places = placed_words(caption, code)
     if not places:
         return caption
     named = _noun_rows(code)
     common = [place for place in places if caption[slice(*place)].lower() in named]
-    start, end = chance.choice(common or places)
+    start, end = rng.choice(common or places)
     word = caption[start:end]
-    row = named[word.lower()] if common else chance.choice(common_nouns())
+    row = named[word.lower()] if common else rng.choice(common_nouns())
     others = [text for language, text in row.items() if language != code and text.lower() != word.lower()]
-    other = chance.choice(sorted(set(others)))
+    other = rng.choice(sorted(set(others)))
     return caption[:start] + with_capital_of(other, word if not common else "") + caption[end:]

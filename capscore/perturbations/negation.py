@@ -8,8 +8,8 @@ import unicodedata
 from collections.abc import Callable
 
 from ..text.segmenters import chinese_simplifier
-from ..text.word_classes import Word, tag, tagger_name
-from .words_and_gaps import is_punctuation, placed_words, with_capital_of
+from ..text.word_classes import tag, tagger_name
+from .words import placed_words, with_capital_of, without_stop
 
 # The word before the verb, and words that may stand between it and the verb.
 _BEFORE_VERB = {
@@ -102,12 +102,12 @@ def verb_finder(code: str) -> str | None:
     return tagger_name(code) if code in _NEEDS_VERBS else None
 
 
-def negate(caption: str, code: str, chance: random.Random) -> str:
+def negate(caption: str, code: str, rng: random.Random) -> str:
     """The caption with a "not"; unchanged if no rule of the language applies."""
     if code in _ENDINGS:
         return _by_ending(caption, code)
     if code in _NO_ARTICLE:
-        return _by_article(caption, code, chance)
+        return _by_article(caption, code, rng)
     if code == "tr":
         return _turkish(caption)
     return _NEGATIONS.get(code, _before_verb)(caption, code)
@@ -122,13 +122,13 @@ def _by_ending(caption: str, code: str) -> str:
     return caption
 
 
-def _by_article(caption: str, code: str, chance: random.Random) -> str:
+def _by_article(caption: str, code: str, rng: random.Random) -> str:
     """'No dog' for 'a dog'; without an article, 'not' before the first preposition, otherwise at the end."""
     places = placed_words(caption, code)
     # at the end it is part of the verb: er steigt ein
     articles = [place for place in places[:-1] if caption[slice(*place)].lower() in _NO_ARTICLE[code]]
     if articles:
-        start, end = chance.choice(articles)
+        start, end = rng.choice(articles)
         word = caption[start:end]
         return caption[:start] + with_capital_of(_NO_ARTICLE[code][word.lower()], word) + caption[end:]
     return _before_preposition(caption, code, _NOT[code]) or _at_end(caption, f" {_NOT[code]}")
@@ -142,9 +142,7 @@ def _turkish(caption: str) -> str:
 
 
 def _at_end(caption: str, ending: str) -> str:
-    end = len(caption)
-    while end and (is_punctuation(caption[end - 1]) or caption[end - 1].isspace()):
-        end -= 1
+    end = len(without_stop(caption))
     return caption[:end] + ending + caption[end:] if end else caption
 
 
@@ -163,19 +161,15 @@ def _set_of(table: dict[str, str], code: str) -> frozenset[str]:
 def _first_verb(caption: str, code: str) -> int | None:
     """Index of the first verb or auxiliary among the words that `tag` finds."""
     auxiliaries = _set_of(_AUXILIARIES, code)
-    for number, word in enumerate(_tagged(caption, code)):
+    for number, word in enumerate(tag([caption], code)[0]):
         if word.word_class == "verb" or word.text.lower() in auxiliaries:
             return number
     return None
 
 
-def _tagged(caption: str, code: str) -> list[Word]:
-    return tag([caption], code)[0]
-
-
 def _before_verb(caption: str, code: str) -> str:
     negation, between = _BEFORE_VERB[code]
-    found, number = _tagged(caption, code), _first_verb(caption, code)
+    found, number = tag([caption], code)[0], _first_verb(caption, code)
     if number is None:
         return _before_preposition(caption, code, negation) or caption
     while number and found[number - 1].text.lower() in between.split():
@@ -194,7 +188,7 @@ def _inserted(caption: str, place: int, word: str) -> str:
 def _english(caption: str, code: str) -> str:
     """Is not, does not run, do not run, not running; without a verb, not in."""
     auxiliaries = _set_of(_AUXILIARIES, code)
-    tagged = _tagged(caption, code)
+    tagged = tag([caption], code)[0]
     for word, after in zip(tagged, [*tagged[1:], None], strict=True):
         text = word.text.lower()
         helping = text in ("has", "have", "had") and after is not None and after.word_class == "verb"
@@ -245,7 +239,7 @@ def _french(caption: str, code: str) -> str:
 
     Only pas before a participle, or before a preposition if there is no verb.
     """
-    found, number = _tagged(caption, code), _first_verb(caption, code)
+    found, number = tag([caption], code)[0], _first_verb(caption, code)
     if number is None:
         return _before_preposition(caption, code, "pas") or caption
     verb = found[number]
@@ -275,7 +269,7 @@ def _french(caption: str, code: str) -> str:
 
 def _czech(caption: str, code: str) -> str:
     """The verb with the prefix ne-."""
-    for word in _tagged(caption, code):
+    for word in tag([caption], code)[0]:
         text = word.text.lower()
         if text == "je":
             return caption[: word.start] + with_capital_of("není", word.text) + caption[word.end :]
@@ -291,7 +285,7 @@ def _chinese(caption: str, code: str) -> str:
     """
     simplified = chinese_simplifier()(caption) == caption
     have_not = "没有" if simplified else "沒有"
-    found = _tagged(caption, code)
+    found = tag([caption], code)[0]
     for word, after in zip(found, [*found[1:], None], strict=True):
         if word.text == "正在":
             return f"{caption[: word.start]}{have_not}在{caption[word.end :]}"
@@ -308,7 +302,7 @@ def _chinese(caption: str, code: str) -> str:
 
 def _thai(caption: str, code: str) -> str:
     """ไม่ได้ before the mark of the continuous form, or before the first verb; ไม่ before มี."""
-    found = _tagged(caption, code)
+    found = tag([caption], code)[0]
     going_on = next((word for word in found if word.text == "กำลัง"), None)
     verb = going_on or next((word for word in found if word.word_class == "verb"), None)
     if verb is None:

@@ -7,7 +7,7 @@ import re
 import unicodedata
 from functools import cache
 
-from .words_and_gaps import placed_words, with_capital_of
+from .words import placed_words, with_capital_of
 
 # Rows of numbers that can replace each other in a phrase; "-" for a word that also means something else, or
 # needs another form of the noun. One is left out: in most of these languages it is the article.
@@ -69,7 +69,7 @@ _DIGITS = re.compile(r"(?<![\w.,:])\d+(?!\w|[.,:]\d)")
 _DIGITS_IN_TEXT = re.compile(r"(?<!\d)\d+(?!\d)")
 
 
-def change_number(caption: str, code: str, chance: random.Random) -> str:
+def change_number(caption: str, code: str, rng: random.Random) -> str:
     """The caption with one of its numbers changed; unchanged if it has none."""
     found: list[tuple[int, int, list[str]]] = []
     if code in _COUNTED:
@@ -85,11 +85,11 @@ def change_number(caption: str, code: str, chance: random.Random) -> str:
                 others = [with_capital_of(other, word) for other in row if other != word.lower()]
                 found.append((start, end, others))
     for match in (_DIGITS_IN_TEXT if code in ("ja", "ko", "th", "zh") else _DIGITS).finditer(caption):
-        found.append((*match.span(), [_another_number(match.group(), chance)]))
+        found.append((*match.span(), [_another_number(match.group(), rng)]))
     if not found:
         return caption
-    start, end, others = chance.choice(sorted(found))
-    return caption[:start] + chance.choice(others) + caption[end:]
+    start, end, others = rng.choice(sorted(found))
+    return caption[:start] + rng.choice(others) + caption[end:]
 
 
 @cache
@@ -103,11 +103,11 @@ def _number_rows(code: str) -> dict[str, list[str]]:
     return rows
 
 
-def _another_number(digits: str, chance: random.Random) -> str:
+def _another_number(digits: str, rng: random.Random) -> str:
     """Another number with as many digits, in the same script; single digits are 2 to 9."""
     zero = ord(digits[0]) - unicodedata.decimal(digits[0])
     value, n = int(digits), len(digits)
     low = 2 if n == 1 else 10 ** (n - 1)
-    while (other := chance.randrange(low, 10**n)) == value:
+    while (other := rng.randrange(low, 10**n)) == value:
         pass
     return "".join(chr(zero + int(digit)) for digit in str(other))

@@ -5,12 +5,12 @@ In: captions, and objects as texts or as places. Out: places of the objects; cap
 
 from __future__ import annotations
 
-import operator
 import random
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
+from numbers import Integral
 from typing import TypeAlias
 
 import numpy as np
@@ -19,7 +19,7 @@ from ..errors import InputError
 from ..text.languages import language_code
 from ..text.segmentation import has_spaces
 from ..text.word_classes import tag, tagger_name
-from .words_and_gaps import is_one_sign
+from .words import Span, is_one_sign
 
 # A critical object: its text, or its place in the caption.
 Object: TypeAlias = str | tuple[int, int]
@@ -80,9 +80,9 @@ def find_objects(
         raise InputError(f"{given} for {len(captions)} captions; expected a list for each", field="objects")
     found = []
     not_found = np.zeros(len(captions), dtype=np.int64)
-    for row, (caption, things) in enumerate(zip(captions, objects, strict=True)):
-        places, not_found[row] = _places(caption, things, row)
-        found.append(places)
+    for row, (caption, items) in enumerate(zip(captions, objects, strict=True)):
+        spans, not_found[row] = _spans(caption, items, row)
+        found.append(spans)
     return found, not_found
 
 
@@ -95,64 +95,56 @@ def noun_finder(language: str | None = None) -> str:
     return tagger_name("en" if language is None else language)
 
 
-def _places(caption: str, objects: Sequence[Object], row: int) -> tuple[list[tuple[int, int]], int]:
-    if isinstance(objects, (str, bytes)):
-        raise InputError(
-            f"{objects!r:.60} is one string; expected a list of objects", row=row, field="objects"
-        )
-    try:
-        things = list(objects)
-    except TypeError:
-        raise InputError(f"{objects!r:.60} is not a list of objects", row=row, field="objects") from None
-    taken: list[tuple[int, int]] = []
-    for thing in things:
-        if not isinstance(thing, str):
-            taken.append(_checked_place(thing, caption, taken, row))
+def _spans(caption: str, objects: Sequence[Object], row: int) -> tuple[list[Span], int]:
+    if isinstance(objects, (str, bytes)) or not isinstance(objects, Iterable):
+        raise InputError(f"{objects!r:.60} is not a list of objects", row=row, field="objects")
+    taken: list[Span] = []
+    objects = list(objects)
+    for item in objects:
+        if not isinstance(item, str):
+            taken.append(_checked_span(item, caption, taken, row))
     missing = 0
-    texts = (" ".join(thing.split()) for thing in things if isinstance(thing, str))
+    texts = (" ".join(item.split()) for item in objects if isinstance(item, str))
     for text in sorted(texts, key=lambda text: (-len(text), text)):
-        place = _find(caption, text, taken)
-        if place is None:
+        span = _find(caption, text, taken)
+        if span is None:
             missing += 1
         else:
-            taken.append(place)
+            taken.append(span)
     return sorted(taken), missing
 
 
-def _checked_place(place: object, caption: str, taken: list[tuple[int, int]], row: int) -> tuple[int, int]:
-    try:
-        if isinstance(place, bytes):
-            raise TypeError
-        start, end = (operator.index(number) for number in place)  # type: ignore[attr-defined]
-    except (TypeError, ValueError):
-        raise InputError(
-            f"{place!r:.60} is neither a text nor a (start, end) place", row=row, field="objects"
-        ) from None
+def _checked_span(span: object, caption: str, taken: list[Span], row: int) -> Span:
+    numbers = list(span) if isinstance(span, Iterable) and not isinstance(span, bytes) else []
+    if len(numbers) != 2 or not all(isinstance(number, Integral) for number in numbers):
+        raise InputError(f"{span!r:.60} is neither a text nor a (start, end) place", row=row, field="objects")
+    start, end = map(int, numbers)
     if not 0 <= start < end <= len(caption):
-        raise InputError(
-            f"the place ({start}, {end}) is not in the caption, which has {len(caption)} characters",
-            row=row,
-            field="objects",
-        )
-    if any(start < b and a < end for a, b in taken):
-        raise InputError(f"the place ({start}, {end}) overlaps another one", row=row, field="objects")
-    return start, end
+        problem = f"is not in the caption, which has {len(caption)} characters"
+    elif any(start < b and a < end for a, b in taken):
+        problem = "overlaps another one"
+    else:
+        return start, end
+    raise InputError(f"the place ({start}, {end}) {problem}", row=row, field="objects")
 
 
-def _find(caption: str, text: str, taken: list[tuple[int, int]]) -> tuple[int, int] | None:
-    """The best free place of a text."""
+def _find(caption: str, text: str, taken: list[Span]) -> Span | None:
+    """The best free span of a text, which does not end inside what a reader sees as one character."""
     if not text:
         return None
     free = [
         (start, end)
         for start, end in (match.span(1) for match in _pattern(text).finditer(caption))
-        if not _is_cut(caption, end) and not any(start < b and a < end for a, b in taken)
+        if not (end < len(caption) and is_one_sign(caption[end - 1], caption[end]))
+        and not any(start < b and a < end for a, b in taken)
     ]
-    return min(
-        free,
-        key=lambda place: (not _is_apart(caption, *place), caption[slice(*place)] != text, place),
-        default=None,
-    )
+
+    def badness(span: Span) -> tuple[bool, bool, Span]:
+        start, end = span
+        in_a_word = caption[start - 1 : start].isalnum() or caption[end : end + 1].isalnum()
+        return in_a_word, caption[start:end] != text, span
+
+    return min(free, key=badness, default=None)
 
 
 @lru_cache(maxsize=4096)
@@ -163,27 +155,18 @@ def _pattern(text: str) -> re.Pattern[str]:
     return re.compile(f"(?=({spelt}))", re.IGNORECASE)
 
 
-def _is_cut(caption: str, end: int) -> bool:
-    """Whether a place is inside what a reader sees as one character."""
-    return end < len(caption) and is_one_sign(caption[end - 1], caption[end])
-
-
-def _is_apart(caption: str, start: int, end: int) -> bool:
-    return not (caption[start - 1 : start].isalnum() or caption[end : end + 1].isalnum())
-
-
 def exchange_objects(
-    caption: str, places: list[tuple[int, int]], chance: random.Random, order: str = "published"
+    caption: str, spans: Sequence[Span], rng: random.Random, order: str = "published"
 ) -> str:
-    """The caption with the texts of its places in another order.
+    """The caption with the texts of its spans in another order.
 
     Objects that differ only in case, white space or composition count as equal. All texts are written at
     once, so that none is written over another.
 
     Args:
         caption: A text.
-        places: (start, end) places of its objects, from left to right, without overlaps.
-        chance: Source of the draws.
+        spans: (start, end) spans of its objects, from left to right, without overlaps.
+        rng: Source of the draws.
         order: One of `ORDERS`.
 
     Returns:
@@ -192,41 +175,36 @@ def exchange_objects(
     >>> exchange_objects("a cat and a dog", [(2, 5), (12, 15)], random.Random(0))
     'a dog and a cat'
     """
-    texts = exchanged_texts(caption, places, chance, order)
     out, last = [], 0
-    for (start, end), text in zip(places, texts, strict=True):
+    for (start, end), text in zip(spans, exchanged_texts(caption, spans, rng, order), strict=True):
         out += [caption[last:start], text]
         last = end
     return "".join(out) + caption[last:]
 
 
 def exchanged_texts(
-    caption: str, places: list[tuple[int, int]], chance: random.Random, order: str = "published"
+    caption: str, spans: Sequence[Span], rng: random.Random, order: str = "published"
 ) -> list[str]:
-    """The new text of each place, as `exchange_objects` writes them.
-
-    >>> exchanged_texts("a cat and a dog", [(2, 5), (12, 15)], random.Random(0))
-    ['dog', 'cat']
-    """
-    texts = [caption[start:end] for start, end in places]
-    names = [_folded(text) for text in texts]
+    """The new text of each span, as `exchange_objects` writes them."""
+    texts = [caption[start:end] for start, end in spans]
+    names = [unicodedata.normalize("NFC", " ".join(text.split())).casefold() for text in texts]
     if len(set(names)) < 2:
         return texts
-    return [texts[source] for source in _ORDERED[order](names, chance)]
+    return [texts[source] for source in _ORDERED[order](names, rng)]
 
 
-def _shuffled(names: list[str], chance: random.Random) -> list[int]:
+def _shuffled(names: list[str], rng: random.Random) -> list[int]:
     """For each place, the place that its new text comes from: shuffled until the texts differ (Algorithm 1).
 
     At least one shuffle in two changes the texts, since they are not all equal.
     """
     sources = list(range(len(names)))
     while [names[source] for source in sources] == names:
-        chance.shuffle(sources)
+        rng.shuffle(sources)
     return sources
 
 
-def _all_moved(names: list[str], chance: random.Random) -> list[int]:
+def _all_moved(names: list[str], rng: random.Random) -> list[int]:
     """The same with another text at every place, as far as there are enough other texts.
 
     Places are ordered at random, with equal texts side by side, and texts move on by as many places as the
@@ -236,8 +214,8 @@ def _all_moved(names: list[str], chance: random.Random) -> list[int]:
     for number, name in enumerate(names):
         groups.setdefault(name, []).append(number)
     line = []
-    for name in chance.sample(list(groups), len(groups)):
-        line += chance.sample(groups[name], len(groups[name]))
+    for name in rng.sample(list(groups), len(groups)):
+        line += rng.sample(groups[name], len(groups[name]))
     step = max(map(len, groups.values()))
     sources = [0] * len(names)
     for position, number in enumerate(line):
@@ -251,8 +229,3 @@ _ORDERED: dict[str, Callable[[list[str], random.Random], list[int]]] = {
 }
 # How a substitution orders the objects of a caption
 ORDERS = tuple(_ORDERED)
-
-
-def _folded(text: str) -> str:
-    """A form that is equal for objects which differ only in case, white space or composition."""
-    return unicodedata.normalize("NFC", " ".join(text.split())).casefold()

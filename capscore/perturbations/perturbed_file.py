@@ -19,7 +19,8 @@ from ..files.row_source import (
 )
 from ..text.languages import language_code
 from ..text.segmentation import not_split_by_blanks
-from .published import KINDS, Perturbed, check_captions, find_objects, noun_finder, perturb, word_finder
+from .kinds import KINDS, Perturbed, check_captions, perturb, word_finder
+from .objects import find_objects, noun_finder
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -15,9 +15,9 @@ from ..errors import InputError
 from ..text.languages import language_code
 from ..text.segmentation import has_spaces
 from ..text.word_classes import Word, tag
+from .kinds import check_captions
 from .number import NUMBERS
-from .published import check_captions
-from .words_and_gaps import caption_random, is_punctuation, placed_words
+from .words import caption_random, is_punctuation, placed_words, without_stop
 
 RULES = "styles2"  # in signatures; the number grows whenever the rules for a caption change
 STYLES = (
@@ -122,13 +122,10 @@ def restyle(
     return Restyled([texts[row] or "" for row in rows], rows)
 
 
-# ------------------------------------------------------------------ how it is written
-
-
 def _lower(caption: str, code: str) -> str:
     if code == "tr":
         caption = caption.replace("İ", "i").replace("I", "ı")
-    return _unstopped(caption).lower()
+    return without_stop(caption).lower()
 
 
 def _upper(caption: str, code: str) -> str:
@@ -149,13 +146,6 @@ def _bare(caption: str, code: str) -> str:
     return between.join(caption[start:end] for start, end in places)
 
 
-def _unstopped(caption: str) -> str:
-    end = len(caption)
-    while end and (is_punctuation(caption[end - 1]) or caption[end - 1].isspace()):
-        end -= 1
-    return caption[:end]
-
-
 _WRITTEN: dict[str, Callable[[str, str], str]] = {
     "lower": _lower,
     "bare": _bare,
@@ -163,9 +153,6 @@ _WRITTEN: dict[str, Callable[[str, str], str]] = {
     "capitals": _upper,
     "blanks": lambda caption, code: f"{caption}  ",
 }
-
-
-# ------------------------------------------------------------------------ parts of it
 
 
 def _noun_phrase(caption: str, words: Sequence[Word], code: str) -> str | None:
@@ -250,7 +237,7 @@ def _fragment(caption: str, words: Sequence[Word], code: str) -> str | None:
             first += 1
     if not 0 < first <= len(words) - 2:
         return None
-    return _unstopped(caption[words[first].start :])
+    return without_stop(caption[words[first].start :])
 
 
 _PARTS: dict[str, Callable[[str, Sequence[Word], str], str | None]] = {
@@ -260,26 +247,23 @@ _PARTS: dict[str, Callable[[str, Sequence[Word], str], str | None]] = {
 }
 
 
-# ------------------------------------------------------------------------ several
-
-
 def _paragraphs(captions: Sequence[str], photos: Sequence[Hashable], code: str) -> Restyled:
     of_photo: dict[Hashable, dict[str, int]] = {}
     for row, (caption, photo) in enumerate(zip(captions, photos, strict=True)):
         of_photo.setdefault(photo, {}).setdefault(caption, row)
     found = Restyled([], [])
     stop, between = (". ", "") if has_spaces(code) else ("。", "")
-    for own in of_photo.values():
+    for rows in of_photo.values():
         sentences: list[str] = []
         length = 0
-        for caption in own:
+        for caption in rows:
             length += len(placed_words(caption, code))
             if length > PARAGRAPH:
                 break
-            sentence = _unstopped(caption.strip())
+            sentence = without_stop(caption.strip())
             if sentence:
                 sentences.append(_upper(sentence[0], code) + sentence[1:] + stop)
         if len(sentences) > 1:
             found.captions.append(between.join(sentences).rstrip())
-            found.rows.append(next(iter(own.values())))
+            found.rows.append(next(iter(rows.values())))
     return found

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ..errors import CapscoreError
+from ..perturbations import KINDS
 from ..perturbations.by_degree import DEGREES, by_degree
-from ..perturbations.published import KINDS
 from .markup import change_in_percent, render
 
 # Draws behind each point, since which words are drawn matters in a short caption.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import ChoiceLoader, Environment, FileSystemLoader, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from ..perturbations.differences import Span
+from ..perturbations.words import Span
 from ..text.languages import NAMES
 from .explained import bars_note, number
 

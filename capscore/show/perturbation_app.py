@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..backbones.base import Backbone
 from ..errors import CapscoreError, InputError, MissingExtraError
 from ..metrics.pr_mcs import RECIPE
-from ..perturbations.differences import word_changes
-from ..perturbations.published import KINDS, ORDERS, P, find_objects, perturb
+from ..perturbations import KINDS, ORDERS, P, find_objects, perturb, word_changes
 from .app_inputs import example_photo, given_photo, given_text, whole_number
 from .app_parts import (
     READING,

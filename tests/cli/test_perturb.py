@@ -19,8 +19,7 @@ from typer.testing import CliRunner
 
 import capscore
 from capscore.cli.app import app
-from capscore.perturbations import perturbed_file
-from capscore.perturbations.published import KINDS, noun_finder, perturb, word_finder
+from capscore.perturbations import KINDS, noun_finder, perturb, perturbed_file, word_finder
 from capscore.text import segmentation, word_classes
 
 ROWS = [

@@ -193,25 +193,26 @@ def _(place: Place) -> Any:
 
 @case("languages/unseen_perturbations", quick=True)
 def _(place: Place) -> Any:
-    from capscore.perturbations import unseen as unseen_perturbations
+    from capscore import perturbations
+    from capscore.perturbations.kinds import has_rules
 
-    found: dict[str, Any] = {"kinds": unseen_perturbations.KINDS}
+    found: dict[str, Any] = {"kinds": perturbations.UNSEEN_KINDS}
     for language in (*LANGUAGES, "nl", "it", "pt", "cs", "ko", "th", "tr", "pl"):
         texts = texts_of(place, language) if language in LANGUAGES else [MORE[language]]
         found[language] = {}
         for kind in UNSEEN_KINDS:
-            if not unseen_perturbations.known(kind, language):
+            if not has_rules(kind, language):
                 found[language][kind] = None
                 continue
             for seed in (0, 5):
-                result = unseen_perturbations.perturb_unseen(texts, kind, language, seed=seed)
+                result = perturbations.perturb(texts, kind, language, seed=seed)
                 found[language][f"{kind} {seed}"] = [result.captions, result.unchanged, result.settings]
     return found
 
 
 @case("languages/word_changes", quick=True)
 def _(place: Place) -> Any:
-    from capscore.perturbations.differences import word_changes
+    from capscore.perturbations import word_changes
 
     return {
         language: [

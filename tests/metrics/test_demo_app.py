@@ -12,8 +12,8 @@ import requests
 import capscore
 from capscore.backbones import find
 from capscore.errors import CapscoreError, MissingExtraError, RecipeWarning
+from capscore.perturbations import KINDS, perturb
 from capscore.perturbations.by_degree import by_degree
-from capscore.perturbations.published import KINDS, perturb
 from capscore.show import app_inputs, demo_app, perturbation_app
 from capscore.show.app_parts import TITLES
 from capscore.show.demo_app import EXAMPLES, build_app, launch

@@ -10,7 +10,7 @@ import pytest
 
 import capscore
 from capscore.errors import RecipeWarning
-from capscore.perturbations.published import KINDS, perturb
+from capscore.perturbations import KINDS, perturb
 
 from ..toy import GREEN, RED, ColourBackbone, JudgingColours
 

@@ -174,10 +174,6 @@ def test_a_degree_is_a_share(degree):
 def test_bad_input_is_named():
     with pytest.raises(CapscoreError, match="'jumbel' is not one of repetition"):
         by_degree(["a dog"], "jumbel", degree=0.5)
-    with pytest.raises(CapscoreError, match=r"seed=0\.5: expected a whole number"):
-        by_degree(["a dog"], "jumble", degree=0.5, seed=0.5)
-    with pytest.raises(CapscoreError, match="objects are for substitution; jumble takes none"):
-        by_degree(["a dog"], "jumble", degree=0.5, objects=[["dog"]])
     with pytest.raises(InputError, match="blank") as caught:
         by_degree(["a dog", " "], "jumble", degree=0.5)
     assert caught.value.row == 1

@@ -305,10 +305,8 @@ def test_two_equal_objects_and_another_one():
 @pytest.mark.parametrize(
     ("order", "message"),
     [
-        ("all", "order 'all' is not one of published, every"),
-        ("evry", "order 'evry' is not one of published, every; did you mean 'every'"),
-        (None, "order None is not one of published, every"),
-        (True, "order True is not one of"),
+        ("all", "order='all': expected one of published, every"),
+        (None, "order=None: expected one of published, every"),
     ],
 )
 def test_an_unknown_order(order, message):

@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 import capscore
 from capscore.embedding.embedder import Embedder
 from capscore.errors import BackboneUnavailable, CapscoreError, InputError, MissingExtraError
-from capscore.perturbations.published import KINDS
+from capscore.perturbations import KINDS
 from tests.backbones import tiny_transformers as tiny
 from tests.toy import ColourBackbone
 from training.data.caption_rows import file_rows

@@ -12,7 +12,7 @@ import numpy as np
 
 from capscore.embedding.embedder import EmbeddedRows, Embedder
 from capscore.errors import ImageError, InputError
-from capscore.perturbations.published import Object, noun_finder
+from capscore.perturbations import Object, noun_finder
 from training.data.caption_rows import CaptionRow
 from training.data.stored_rows import StoredRows
 

@@ -11,7 +11,7 @@ import numpy as np
 import xxhash
 
 from capscore.errors import CapscoreError, InputError, LanguageWarning, Setting
-from capscore.perturbations.published import KINDS, P, noun_finder, perturb
+from capscore.perturbations import KINDS, P, noun_finder, perturb
 from training.data.captions import Captions
 
 # Whether a caption gets one perturbation per step or all of them.

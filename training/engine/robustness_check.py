@@ -11,7 +11,7 @@ from capscore.benchmarks.protocols.relative_drop import robustness_drop
 from capscore.benchmarks.protocols.retrieval_recall import retrieval
 from capscore.embedding.embedder import Embedder
 from capscore.errors import InputError
-from capscore.perturbations.published import KINDS
+from capscore.perturbations import KINDS
 from capscore.statistics.correlation import spearman
 from training.data.captions import Captions
 from training.data.triples import Noise, noun_finders, perturb_rows

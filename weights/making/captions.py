@@ -28,7 +28,7 @@ from capscore.benchmarks.data.flickr8k_captions import listed_photos, token_capt
 from capscore.benchmarks.data.load import load_benchmark
 from capscore.errors import InputError
 from capscore.files.whole_file import whole_file, write_text
-from capscore.perturbations.published import find_nouns
+from capscore.perturbations import find_nouns
 from capscore.text.segmentation import words
 from training.engine.config import language_counts, parse
 from training.engine.config import main as run_as_command

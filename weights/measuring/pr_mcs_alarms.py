@@ -52,9 +52,9 @@ from capscore.files.whole_file import write_text
 from capscore.metrics.backbone_scorer import BackboneScorer, row_cosines
 from capscore.metrics.mcs import MCS
 from capscore.metrics.text_score import TextScore
-from capscore.perturbations.published import KINDS
+from capscore.perturbations import KINDS
+from capscore.perturbations import UNSEEN_KINDS as UNSEEN_KINDS
 from capscore.perturbations.styles import STYLES
-from capscore.perturbations.unseen import KINDS as UNSEEN_KINDS
 from capscore.statistics.plain_values import plain
 from weights.making.photo_names import photo_of
 

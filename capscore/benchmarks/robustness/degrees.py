@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...errors import InputError, MissingExtraError
+from ...perturbations import KINDS
 from ...perturbations.by_degree import DEGREES, RULES, DegreePerturbed, by_degree
-from ...perturbations.published import KINDS
 from ...statistics.correlation import spearman
 from ...statistics.plain_values import plain
 from .alarms import text_scores

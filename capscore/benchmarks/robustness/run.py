@@ -14,9 +14,7 @@ from ... import __version__
 from ...errors import CapscoreError, InputError, MissingExtraError, Setting
 from ...metrics.backbone_scorer import row_cosines
 from ...metrics.signature import format_signature
-from ...perturbations.published import KINDS, ORDERS, REMOVALS, P, Perturbed, perturb
-from ...perturbations.unseen import KINDS as UNSEEN_KINDS
-from ...perturbations.unseen import perturb_unseen
+from ...perturbations import KINDS, ORDERS, REMOVALS, UNSEEN_KINDS, P, Perturbed, perturb
 from ...statistics.bootstrap import (
     check_sampling,
     coarseness,
@@ -363,20 +361,17 @@ def perturbed_captions(
     skipped: dict[str, str] = {}
     for kind in options.kinds:
         try:
-            if kind in UNSEEN_KINDS:
-                found[kind] = perturb_unseen(captions.captions, kind, captions.language, seed=options.seed)
-            else:
-                found[kind] = perturb(
-                    captions.captions,
-                    kind,
-                    captions.language,
-                    p=options.p,
-                    seed=options.seed,
-                    objects=captions.objects if kind == "substitution" else None,
-                    shared_draws=options.shared_draws,
-                    removal=options.removal,
-                    order=options.order,
-                )
+            found[kind] = perturb(
+                captions.captions,
+                kind,
+                captions.language,
+                p=options.p,
+                seed=options.seed,
+                objects=captions.objects if kind == "substitution" else None,
+                shared_draws=options.shared_draws,
+                removal=options.removal,
+                order=options.order,
+            )
         except MissingExtraError as error:
             skipped[kind] = str(error)
         except InputError as error:

@@ -21,9 +21,8 @@ from capscore.benchmarks.robustness.table import (
     sources,
 )
 from capscore.errors import CapscoreError, InputError
-from capscore.perturbations.published import KINDS, perturb
-from capscore.perturbations.unseen import KINDS as UNSEEN
-from capscore.perturbations.unseen import perturb_unseen
+from capscore.perturbations import KINDS, perturb
+from capscore.perturbations import UNSEEN_KINDS as UNSEEN
 
 from ...toy import ColourBackbone
 
@@ -48,8 +47,7 @@ def test_numbers_are_those_of_the_formula(captions, scorer):
     assert result.original == pytest.approx(sum(original) / 4, abs=1e-6)
     drops = {}
     for kind in (*KINDS, *UNSEEN):
-        change = perturb if kind in KINDS else perturb_unseen
-        texts = change(captions.captions, kind, "en", seed=4).captions
+        texts = perturb(captions.captions, kind, "en", seed=4).captions
         mean = sum(by_hand(*pair) for pair in zip(texts, captions.image_ids, strict=True)) / 4
         drops[kind] = mean / (sum(original) / 4) - 1
         assert result.parts[kind].drop == pytest.approx(drops[kind], abs=1e-6)

@@ -17,7 +17,7 @@ from PIL import Image
 
 from capscore.embedding.embedder import Embedder
 from capscore.errors import CapscoreError, ImageError, InputError, LanguageWarning
-from capscore.perturbations.published import KINDS, perturb
+from capscore.perturbations import KINDS, perturb
 from tests.photos import encode
 from tests.toy import BLUE, GREEN, RED, ColourBackbone
 from training.data.caption_rows import CaptionRow, benchmark_rows, file_rows, read_names

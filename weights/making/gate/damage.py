@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from capscore.perturbations.published import MASK, P
+from capscore.perturbations import MASK, P
 from weights.making.gate.styles import Styled
 from weights.making.gate.texts import Span
 

@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from capscore.perturbations.words_and_gaps import is_punctuation
+from capscore.perturbations.words import is_punctuation
 from weights.making.gate.texts import MarkedText, Span
 
 # Words that open a noun phrase; a phrase is right with them and without.

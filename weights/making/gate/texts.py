@@ -15,8 +15,8 @@ from pathlib import Path
 
 from capscore.errors import InputError
 from capscore.files.whole_file import whole_file, write_text
-from capscore.perturbations.published import find_nouns
-from capscore.perturbations.words_and_gaps import words_and_gaps
+from capscore.perturbations import find_nouns
+from capscore.perturbations.words import words_and_gaps
 from capscore.text.word_classes import CLASSES, tag
 from training.data.origin import SOURCES, Origin
 from training.engine.config import main as run_as_command

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from capscore.perturbations.published import KINDS
+from capscore.perturbations import KINDS
 from weights.making.gate.damage import damaged, taken_of
 from weights.making.gate.styles import as_written
 from weights.making.gate.texts import marked

@@ -1,0 +1,284 @@
+"""Captions → the same captions with lexical noise: one table of all kinds.
+
+In: captions of one language. Out: perturbed captions, and which of them are unchanged. The five kinds of
+`KINDS` are Algorithm 1 of PR-MCS (Kim et al. 2023), with p = 0.4. Those of `UNSEEN_KINDS` are kinds that
+PR-MCS neither trains on nor reports: they show whether a metric has learnt that something is wrong with a
+caption's words, or only the five kinds of its training. `capscore.registry.register_perturbation` adds kinds
+from outside. A perturbed caption depends only on the caption, the seed and the settings, never on other
+captions.
+"""
+
+from __future__ import annotations
+
+import difflib
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations, islice
+from numbers import Integral, Real
+
+import numpy as np
+
+from ..errors import CapscoreError, InputError, Setting
+from ..text.checks import check_texts
+from ..text.languages import NAMES, language_code
+from ..text.segmentation import has_spaces, segmenter_name
+from .foreign import replace_by_foreign_word
+from .negation import NEGATED_LANGUAGES, negate, verb_finder
+from .number import NUMBERS, change_number
+from .objects import ORDERS, Object, exchange_objects, find_nouns, find_objects, noun_finder
+from .spelling import mistype, swap_neighbours, truncate
+from .words import caption_random, only_words, weave, words_and_gaps
+
+KINDS = ("repetition", "removal", "masking", "jumble", "substitution")
+MASK = "[MASK]"
+P = 0.4  # Kim et al. 2023, section 5.2
+REMOVALS = ("keep", "drop")
+UNSEEN_RULES = "unseen1"  # in signatures; the number grows whenever the rules for a caption change
+_UNSEEN: dict[str, Callable[[str, str, random.Random], str]] = {
+    "neighbours": swap_neighbours,
+    "typos": mistype,
+    "number": change_number,
+    "negation": negate,
+    "foreign": replace_by_foreign_word,
+    "truncation": truncate,
+}
+UNSEEN_KINDS = tuple(_UNSEEN)
+# Kinds with rules for these languages alone; other kinds need none.
+_RULES_FOR = {"number": sorted(NUMBERS), "negation": NEGATED_LANGUAGES}
+
+
+@dataclass(frozen=True)
+class Perturbed:
+    """Result of perturbing n captions.
+
+    Attributes:
+        captions: n perturbed captions, none empty.
+        unchanged: bool (n,), True where the caption is unchanged.
+        not_found: int (n,), number of critical objects given as texts that are not in their caption.
+        kind: Name of the perturbation.
+        language: Primary subtag, or None if no language was stated.
+        settings: Settings that the result depends on, for signatures.
+    """
+
+    captions: list[str]
+    unchanged: np.ndarray = field(repr=False)
+    not_found: np.ndarray = field(repr=False)
+    kind: str
+    language: str | None
+    settings: dict[str, object]
+
+
+def all_kinds() -> tuple[str, ...]:
+    """Names of all perturbations: the published five, the unseen ones, and those registered from outside."""
+    return (*KINDS, *UNSEEN_KINDS)
+
+
+def perturb(
+    captions: Sequence[str],
+    kind: str,
+    language: str | None = None,
+    *,
+    p: float = P,
+    seed: int = 0,
+    objects: Sequence[Sequence[Object]] | None = None,
+    shared_draws: bool = True,
+    removal: str = "keep",
+    order: str = "published",
+) -> Perturbed:
+    """Perturb captions.
+
+    Published (Kim et al. 2023, section 5.2 and Algorithm 1): repetition, removal and masking draw words, each
+    with probability p, but always at least one and, of two or more words, never all. Repetition writes a
+    drawn word twice, and masking replaces it by `[MASK]`. Removal keeps the drawn words and drops the others,
+    as in the published code and figures (the paper's text says the opposite). Jumble reorders all words.
+    Substitution puts the critical objects of a caption into any order that differs, so that some of three or
+    more objects may stay in place; with `order="every"`, every object leaves its place.
+
+    Unseen: neighbours exchanges two adjacent words. typos exchanges, drops or doubles letters of one word (of
+    two, in captions of eight or more words). number replaces a number by another one. negation adds a "not".
+    foreign replaces a word by one of another language. truncation cuts off the last 30 to 50 percent.
+
+    Words are separated by white space; in Japanese, Chinese and Thai the segmenter finds them. White space
+    stays in place, so a caption differs only by its perturbation. A caption that offers nothing to perturb is
+    unchanged.
+
+    Args:
+        captions: n texts in one language.
+        kind: One of `all_kinds()`.
+        language: Language code (see `capscore.text.languages.language_code`); None for English.
+        p: Probability of drawing a word, from 0 to 1.
+        seed: Whole number that seeds the draws.
+        objects: Critical objects of each caption for substitution, as texts or as (start, end) places in it
+            (see `find_objects`); None for the caption's nouns (`find_nouns`). An object that is not in the
+            caption is left out and counted.
+        shared_draws: Whether repetition, removal and masking draw the same words of a caption, as published.
+        removal: "keep" the drawn words, as published, or "drop" them.
+        order: Order of the objects in a substitution: "published", or "every" to move all of them.
+
+    Raises:
+        CapscoreError: an unknown kind or setting, p outside 0 to 1, or objects for another kind.
+        InputError: a caption is not a string or is blank, or an object is neither a text nor a place in its
+            caption (the error names the row); the numbers of objects and captions differ; the kind has no
+            rules for the language, or no words can be found in it.
+        MissingExtraError: the language's segmenter, or its tagger, is not installed.
+
+    >>> perturb(["a dog runs on the beach"], "masking", "en", seed=1).captions
+    ['a [MASK] runs on the beach']
+    >>> perturb(["a dog on a beach"], "substitution", "en", objects=[["dog", "beach"]]).captions
+    ['a beach on a dog']
+    >>> perturb(["two dogs run on the beach"], "number", "en").captions
+    ['six dogs run on the beach']
+    >>> perturb(["Ein Hund läuft."], "negation", "de").captions
+    ['Kein Hund läuft.']
+    """
+    check_kind(kind)
+    seed = _checked_seed(p, seed, removal, order)
+    if objects is not None and kind != "substitution":
+        raise CapscoreError(Setting("objects"), f" are for substitution; {kind} takes none")
+    code = None if language is None else language_code(language)
+    check_captions(captions)
+    not_found = np.zeros(len(captions), dtype=np.int64)
+    settings: dict[str, object] = {"seed": seed}
+    if kind == "substitution":
+        settings |= {"objects": noun_finder(code) if objects is None else "given", "order": order}
+        found, not_found = find_objects(captions, find_nouns(captions, code) if objects is None else objects)
+        texts = [
+            exchange_objects(caption, spans, caption_random(seed, kind, caption), order)
+            for caption, spans in zip(captions, found, strict=True)
+        ]
+    elif kind in KINDS:
+        settings |= _word_settings(kind, p, shared_draws, removal, code)
+        drawing = "draw" if shared_draws and kind != "jumble" else kind
+        between = " " if has_spaces(code) else ""
+        texts = []
+        for caption in captions:
+            words, gaps = words_and_gaps(caption, code)
+            rng = caption_random(seed, drawing, caption)
+            if kind == "jumble":
+                texts.append(_jumble(words, gaps, rng))
+            else:
+                drawn = _draw(len(words), p, rng)
+                texts.append(change_words(kind, words, gaps, drawn, between, removal))
+    else:
+        change = _UNSEEN[kind]
+        settings |= _unseen_settings(kind, code)
+        texts = [change(caption, code or "en", caption_random(seed, kind, caption)) for caption in captions]
+    unchanged = np.array([a == b for a, b in zip(texts, captions, strict=True)], dtype=bool)
+    return Perturbed(texts, unchanged, not_found, kind, code, settings)
+
+
+def has_rules(kind: str, language: str | None = None) -> bool:
+    """Whether a kind has rules for a language.
+
+    >>> has_rules("negation", "ja"), has_rules("negation", "sw"), has_rules("typos", "sw")
+    (True, False, True)
+    """
+    code = "en" if language is None else language_code(language)
+    return kind not in _RULES_FOR or code in _RULES_FOR[kind]
+
+
+def check_kind(kind: str, known: Sequence[str] | None = None) -> None:
+    """Raise CapscoreError, with the closest name, unless a perturbation is a known one (None: any)."""
+    known = all_kinds() if known is None else known
+    if kind not in known:
+        close = difflib.get_close_matches(str(kind).lower(), known, n=1, cutoff=0.4)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        raise CapscoreError(f"perturbation {kind!r} is not one of {', '.join(known)}{hint}")
+
+
+def check_captions(captions: Sequence[str]) -> None:
+    """Raise InputError, with the row, unless all captions are texts with something to perturb."""
+    check_texts(captions, "caption")
+    for row, caption in enumerate(captions):
+        if not caption.replace("\0", " ").strip():
+            raise InputError("the caption is blank: there is nothing to perturb", row=row, field="caption")
+
+
+def word_finder(language: str | None = None) -> str:
+    """Name, for signatures, of what finds the words of a language: white space ("blanks") or its segmenter.
+
+    Raises:
+        InputError, MissingExtraError: see `capscore.text.segmentation.segmenter_name`.
+
+    >>> word_finder("de"), word_finder("ko")
+    ('blanks', 'blanks')
+    """
+    return "blanks" if has_spaces(language) else segmenter_name(language)
+
+
+def change_words(
+    kind: str, words: list[str], gaps: list[str], drawn: list[bool], between: str, removal: str = "drop"
+) -> str:
+    """The caption with its drawn words repeated, removed or masked; one word alone is never removed."""
+    if kind == "removal":
+        keeps_drawn = removal == "keep" or len(words) == 1
+        return only_words(words, gaps, [is_drawn == keeps_drawn for is_drawn in drawn])
+    return weave(
+        [
+            word if not is_drawn else MASK if kind == "masking" else f"{word}{between}{word}"
+            for word, is_drawn in zip(words, drawn, strict=True)
+        ],
+        gaps,
+    )
+
+
+def _checked_seed(p: float, seed: int, removal: str, order: str) -> int:
+    if isinstance(p, bool) or not isinstance(p, Real) or not 0 <= p <= 1:
+        raise CapscoreError(Setting("p", p), ": expected a probability from 0 to 1")
+    if isinstance(seed, bool) or not isinstance(seed, Integral):
+        raise CapscoreError(Setting("seed", seed), ": expected a whole number")
+    for name, value, known in (("removal", removal, REMOVALS), ("order", order, ORDERS)):
+        if value not in known:
+            raise CapscoreError(Setting(name, value), f": expected one of {', '.join(known)}")
+    return int(seed)
+
+
+def _word_settings(
+    kind: str, p: float, shared_draws: bool, removal: str, code: str | None
+) -> dict[str, object]:
+    settings: dict[str, object] = {"words": word_finder(code)}
+    if kind != "jumble":
+        settings |= {"p": float(p), "draws": "shared" if shared_draws else "own"}
+    if kind == "removal":
+        settings["removal"] = removal
+    return settings
+
+
+def _unseen_settings(kind: str, code: str | None) -> dict[str, object]:
+    if not has_rules(kind, code):
+        language = f"{NAMES[code][1]} ({code!r})" if code in NAMES else repr(code)
+        raise InputError(
+            f"there are no rules for {kind!r} in {language}; there are for {', '.join(_RULES_FOR[kind])}",
+            field="language",
+        )
+    settings: dict[str, object] = {"rules": UNSEEN_RULES} if kind in _UNSEEN else {}
+    if kind in ("neighbours", "typos", "foreign", "truncation"):
+        settings["words"] = word_finder(code)
+    verbs = verb_finder(code or "en") if kind == "negation" else None
+    return settings | ({"verbs": verbs} if verbs else {})
+
+
+def _draw(n: int, p: float, rng: random.Random) -> list[bool]:
+    """Draw words: at least one and, of two or more, never all."""
+    draws = [rng.random() for _ in range(n)]
+    drawn = [draw < p for draw in draws]
+    if not any(drawn):
+        drawn[draws.index(min(draws))] = True
+    elif n > 1 and all(drawn):
+        drawn[draws.index(max(draws))] = False
+    return drawn
+
+
+def _jumble(words: list[str], gaps: list[str], rng: random.Random) -> str:
+    caption, text = weave(words, gaps), weave(rng.sample(words, len(words)), gaps)
+    if text == caption and len(set(words)) > 1:
+        pairs = combinations(rng.sample(range(len(words)), len(words)), 2)
+        # 1,000 are more than enough, except for thousands of words such as ha, haha without spaces
+        for a, b in islice((pair for pair in pairs if words[pair[0]] != words[pair[1]]), 1000):
+            order = words.copy()
+            order[a], order[b] = order[b], order[a]
+            text = weave(order, gaps)
+            if text != caption:
+                break
+    return text
