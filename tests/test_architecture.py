@@ -25,7 +25,7 @@ FLOORS = (
     ("text", "images"),
     ("statistics", "perturbations", "backbones"),
     ("embedding",),
-    ("infometic", "translation"),
+    ("infometic",),
     ("metrics",),
     ("benchmarks",),
     ("show", "hub"),

@@ -28,7 +28,6 @@ from .request import make_command
 from .robustness import RobustnessRequest, robustness_help, run_robustness_command, show_robustness
 from .score import run_score, show_score
 from .score_request import ScoreRequest, score_help
-from .translate import TranslateRequest, run_translate, show_translate, translate_help
 
 app = typer.Typer(
     name="capscore",
@@ -53,7 +52,6 @@ _add("cite", cite_help(), CiteRequest, run_cite, show_cite)
 _add("compare", compare_help(), CompareRequest, run_compare, show_compare)
 _add("robustness", robustness_help(), RobustnessRequest, run_robustness_command, show_robustness)
 _add("perturb", perturb_help(), PerturbRequest, run_perturb, show_perturb)
-_add("translate", translate_help(), TranslateRequest, run_translate, show_translate)
 _add("explain", explain_help(), ExplainRequest, run_explain, show_explain)
 _add("app", app_help(), AppRequest, run_app, show_app)
 _add(

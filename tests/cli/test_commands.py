@@ -33,7 +33,6 @@ COMMANDS = [
     ("benchmark",),
     ("robustness",),
     ("perturb",),
-    ("translate",),
     ("explain",),
     ("backbones",),
     ("data",),

@@ -1,0 +1,263 @@
+"""The recipe that translates captions: languages, beam search, choice, quality, files and resuming."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import venv
+
+import numpy as np
+import pytest
+import torch
+
+from capscore.errors import CapscoreError, InputError
+from training import translate as recipe
+from training.translate import Settings, Translator, choose, find_language, load_language_check, main
+
+from .tiny_translator import TEXTS, tiny_m2m100, tiny_nllb
+
+ROWS = [
+    {
+        "id": index,
+        "image": f"{index}.jpg",
+        "caption": text,
+        "rating": index / 2,
+        "references": [text[:9], text],
+    }
+    for index, text in enumerate([*TEXTS, "a dog", "two cats"])
+]
+
+
+@pytest.fixture(scope="module")
+def m2m100(tmp_path_factory):
+    return tiny_m2m100(tmp_path_factory.mktemp("m2m100"))
+
+
+def has_even_length(text):
+    """A language that a test can tell itself."""
+    return "de" if len(text) % 2 == 0 else "en"
+
+
+def share_of_length(sources, translations):
+    return np.array([len(b) / len(a) for a, b in zip(sources, translations, strict=True)])
+
+
+def settings(m2m100, **more):
+    small = {"num_beams": 6, "candidates": 4, "max_new_tokens": 10, "device": "cpu", "block_rows": 3}
+    small |= {"input": "in.jsonl", "output": "out.jsonl", "languages": ["de"], "translator": str(m2m100)}
+    return Settings(**{**small, **more})
+
+
+@pytest.fixture
+def simple(monkeypatch):
+    """Quality and language check are those that a test can compute itself."""
+    monkeypatch.setattr(recipe, "load_quality", lambda settings: share_of_length)
+    monkeypatch.setattr(recipe, "load_language_check", lambda languages: has_even_length)
+
+
+@pytest.fixture
+def captions(tmp_path, monkeypatch, simple):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS), encoding="utf-8")
+    return tmp_path
+
+
+def read(path):
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def plain_beams(translator, text):
+    """The same search through transformers alone, for one text without padding."""
+    tokenizer = translator.tokenizer
+    tokenizer.src_lang = "en"
+    with torch.no_grad():
+        made = translator.model.generate(
+            **tokenizer(text, return_tensors="pt"),
+            forced_bos_token_id=tokenizer.get_lang_id("de"),
+            num_beams=6,
+            num_return_sequences=4,
+            max_new_tokens=10,
+            do_sample=False,
+        )
+    words = [[tokenizer.decoder.get(number) for number in row] for row in made.tolist()]
+    kept = [[word for word in row if word and word not in ("<s>", "<pad>", "</s>", "<unk>")] for row in words]
+    return [tokenizer.sp_model.decode(row).strip() for row in kept]
+
+
+def best(candidates):
+    """The longest candidate of an even length, or of any if there is none: computed without `choose`."""
+    made = [text for text in candidates if text]
+    right = [text for text in made if len(text) % 2 == 0]
+    return max(right or made, key=len, default=""), bool(right)
+
+
+def test_languages_of_m2m100_and_nllb(m2m100, tmp_path, simple):
+    translator = Translator(settings(m2m100))
+    assert len(translator.codes) == 100
+    tags = ("de", "deu", "de-AT", "de-DE", "zh", "nb", "fil")
+    assert [translator.code(tag) for tag in tags] == ["de", "de", "de", "de", "zh", "no", "tl"]
+    with pytest.raises(InputError, match="the translator does not know 'te'"):
+        translator.code("te")
+    nllb = Translator(settings(tiny_nllb(tmp_path)))
+    asked = ("de", "deu_Latn", "ko", "zh", "zh-TW", "zho_Hant")
+    found = ["deu_Latn", "deu_Latn", "kor_Hang", "zho_Hans", "zho_Hant", "zho_Hant"]
+    assert [nllb.code(tag) for tag in asked] == found
+    made = nllb.candidates(["a dog"], "en", "de")
+    assert len(made[0]) == 4 and not any(code in text for text in made[0] for code in nllb.codes)
+    with pytest.raises(InputError, match="does not know 'zh-TW'"):
+        find_language("zh-TW", ("zho_Hans", "deu_Latn"))
+
+
+def test_candidates_are_those_of_the_beam_search_in_any_batch(m2m100, simple):
+    translator = Translator(settings(m2m100, batch_size=4))
+    texts = [*TEXTS[:3], "a", "dog dog dog dog"]
+    assert translator.candidates(texts, "en", "de") == [plain_beams(translator, text) for text in texts]
+
+
+def test_a_rejected_text_says_why():
+    chosen = choose([("a dog", 0.9, "en"), ("the dog", 0.95, "en"), ("123", 0.1, "")], "de")
+    assert chosen == ("the dog", 0.95, "none of 3 candidates is in de by the language check")
+    assert choose([("a dog", 0.9, "en")], None) == ("a dog", 0.9, None)
+    assert choose([], "de") == ("", None, "the translator wrote nothing")
+
+
+def test_the_language_check_tells_captions_apart():
+    pytest.importorskip("py3langid")
+    identify = load_language_check(["de", "zho_Hans"])
+    texts = [
+        "Ein brauner Hund läuft am Strand entlang.",
+        "A brown dog runs along the beach.",
+        "Un chien brun court le long de la plage.",
+        "一只棕色的狗在海滩上奔跑。",
+        "Коричневая собака бежит по пляжу.",
+        "123 !",
+    ]
+    assert [identify(text) for text in texts] == ["de", "en", "fr", "zh", "ru", ""]
+    with pytest.raises(InputError, match=r"language_check=False; .* does not know mi"):
+        load_language_check(["mi"])
+
+
+def test_cosine_under_a_backbone(m2m100):
+    from capscore.backbones.loading import load_backbone
+
+    one, other = ["a dog", "a dog", "a cat"], ["ein Hund", "ein Flugzeug", "eine Katze"]
+    backbone = load_backbone("embedded-free", device="cpu")
+    expected = np.einsum("nd,nd->n", backbone.encode_texts(one), backbone.encode_texts(other))
+    found = recipe.load_quality(settings(m2m100))(one, other)
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    assert found[0] > found[1]
+
+
+# The command of unbabel-comet 2.2: the options that it reads, and the file that it writes.
+COMET = """
+import json, sys
+given = dict(zip(sys.argv[1:], sys.argv[2:]))
+assert given["--gpus"] == "0" and "--quiet" in sys.argv
+if given["--model"] == "org/gated":
+    sys.exit("Model 'org/gated' not supported by COMET.")
+texts = [open(given[name], encoding="utf-8").read().splitlines() for name in ("-s", "-t")]
+scores = [{"src": a, "mt": b, "COMET": len(b) / (len(a) + len(b))} for a, b in zip(*texts, strict=True)]
+json.dump({given["-t"]: scores}, open(given["--to_json"], "w"))
+"""
+
+
+def test_cometkiwi_by_its_own_command_under_another_python(m2m100, tmp_path):
+    venv.create(tmp_path / "comet", symlinks=True, with_pip=False)
+    (packages,) = (tmp_path / "comet").glob("lib/python*/site-packages")
+    (packages / "comet" / "cli").mkdir(parents=True)
+    (packages / "comet" / "cli" / "score.py").write_text(COMET)
+    python = str(tmp_path / "comet" / "bin" / "python")
+    quality = recipe.load_quality(settings(m2m100, quality="cometkiwi:org/kiwi", quality_python=python))
+    np.testing.assert_allclose(quality(["abc", "ä\n", "abc"], ["x", "xyz中", "abc"]), [0.25, 0.8, 0.5])
+    assert quality([], []).shape == (0,)
+    gated = recipe.load_quality(settings(m2m100, quality="cometkiwi:org/gated", quality_python=python))
+    with pytest.raises(CapscoreError, match=r"ended with exit code 1: Model 'org/gated' not supported"):
+        gated(["abc"], ["x"])
+    for wrong in ("bleu", "cometkiwi"):
+        with pytest.raises(CapscoreError, match=f"quality='{wrong}': expected cosine:BACKBONE, or cometk"):
+            recipe.load_quality(settings(m2m100, quality=wrong))
+
+
+def test_rows_are_carried_along_and_the_best_is_kept(captions, m2m100):
+    given = settings(m2m100, languages=["de", "fr"], on_rejected="keep")
+    assert recipe.translate(given) == 14
+    rows, translator = read(captions / "out.jsonl"), Translator(given)
+    assert [(row["id"], row["language"]) for row in rows] == [
+        (row["id"], language) for row in ROWS for language in ("de", "fr")
+    ]
+    for row in rows[::2]:
+        before = ROWS[row["source_row"]]
+        assert [row[name] for name in ("image", "rating")] == [before[name] for name in ("image", "rating")]
+        assert (row["original"], row["original_language"]) == (before["caption"], "en")
+        assert row["original_references"] == before["references"]
+        text, right = best(plain_beams(translator, row["original"]))
+        assert row["caption"] == text
+        assert (row["translation_problem"] is None) == right
+        assert row["quality"] == (pytest.approx(len(text) / len(row["original"])) if text else None)
+        assert row["references"] == [best(plain_beams(translator, text))[0] for text in before["references"]]
+    assert not (captions / "out.jsonl.blocks").exists()
+    recipe.translate(dataclasses.replace(given, output="less.jsonl", on_rejected="drop"))
+    assert read(captions / "less.jsonl") == [row for row in rows if row["translation_problem"] is None]
+    with pytest.raises(InputError, match=r"output='out.jsonl': expected a new file"):
+        recipe.translate(given)
+
+
+def test_a_killed_run_continues_where_it_was(captions, m2m100, monkeypatch):
+    recipe.translate(settings(m2m100, output="whole.jsonl"))
+    plain, seen = Translator.translate, []
+
+    def dies(self, texts, *languages):
+        if len(seen) == 2:
+            raise KeyboardInterrupt
+        seen.append(texts)
+        return plain(self, texts, *languages)
+
+    monkeypatch.setattr(Translator, "translate", dies)
+    with pytest.raises(KeyboardInterrupt):
+        recipe.translate(settings(m2m100))
+    assert not (captions / "out.jsonl").exists()
+    with pytest.raises(InputError, match=r"holds blocks of other settings or captions"):
+        recipe.translate(settings(m2m100, num_beams=5))
+    seen.clear()
+    recipe.translate(settings(m2m100))
+    assert len(seen) == 1  # of three blocks
+    assert (captions / "out.jsonl").read_bytes() == (captions / "whole.jsonl").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"caption": "  "}, r"line 2 .*caption: '  ': expected a text"),
+        ({"caption": 3}, r"line 2 .*caption: 3: expected a text"),
+        ({"caption": "a dog " * 40}, r"line 2 .*a text has \d+ tokens; the translator reads at most 64"),
+        ({"id": 1}, r"line 2 .*candidate: the row has no 'caption'"),
+        ({"caption": "a dog", "references": ["a", 3]}, r"line 2 .*caption: 3: expected a text"),
+    ],
+)
+def test_bad_rows(captions, m2m100, row, message):
+    (captions / "in.jsonl").write_text(
+        "".join(json.dumps(line) + "\n" for line in [ROWS[0], {"references": ["a dog"], **row}])
+    )
+    with pytest.raises(InputError, match=message):
+        recipe.translate(settings(m2m100))
+    assert [path.name for path in captions.iterdir()] == ["in.jsonl"]
+
+
+def test_languages_of_captions(captions, m2m100):
+    rows = [{**ROWS[0], "language": "en"}, {**ROWS[1], "language": "de-AT"}]
+    (captions / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    recipe.translate(settings(m2m100, language=None, on_rejected="keep"))
+    made = read(captions / "out.jsonl")
+    assert [(row["language"], row["original_language"]) for row in made] == [("de", "en"), ("de", "de")]
+    assert made[1]["caption"] == rows[1]["caption"] and made[1]["quality"] is None  # it is in German already
+
+
+def test_settings_and_the_config_of_the_paper(m2m100, capsys, captions):
+    with pytest.raises(CapscoreError, match="candidates=6: expected 1 to num_beams=5"):
+        settings(m2m100, num_beams=5, candidates=6)
+    with pytest.raises(CapscoreError, match=r"languages=\['de', 'deu'\]: expected languages, each once"):
+        settings(m2m100, languages=["de", "deu"])
+    paths = ["--input", "in.jsonl", "--output", "out.jsonl", "--translator", str(m2m100), "--device", "cpu"]
+    small = ["--num_beams", "4", "--candidates", "3", "--max_new_tokens", "8", "--languages", "de"]
+    main(["--config", str(recipe.__file__).replace("translate.py", "configs/translate.yaml"), *paths, *small])
+    assert "rows written to out.jsonl; quality: cosine:embedded-free" in capsys.readouterr().out
