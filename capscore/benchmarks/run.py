@@ -16,7 +16,7 @@ import numpy as np
 
 from .. import __version__
 from ..errors import CapscoreError, InputError, Setting, join_parts
-from ..metrics import scorer_class
+from ..registry import METRICS
 from .common_rows import check_same_rows, only, scored_rows
 from .score_table import ScoreTable, read_scores
 from .tasks import KeyedRows, Outcome, Queries, Task, TaskOptions, task_of
@@ -240,7 +240,7 @@ def run_benchmark(
         raise InputError("there is nothing to measure: name a metric, or a file of scores", field="metrics")
     metrics, scores, options = metrics or {}, scores or {}, options or TaskOptions()
     say = say or (lambda line: None)
-    opens_images = any(scorer_class(_scored_by(name)[0]).needs_images for name in metrics)
+    opens_images = any(METRICS.get(_scored_by(name)[0]).needs_images for name in metrics)
     builder, split = open_benchmark(
         slug,
         config,
@@ -457,7 +457,7 @@ def _check_any_fits(task: Task, slug: str, metrics: Iterable[str], scores: Itera
 
 def _refusal(task: Task, slug: str, name: str) -> str:
     metric, component = _scored_by(name)
-    return task.refusal(slug, scorer_class(metric), component)
+    return task.refusal(slug, METRICS.get(metric), component)
 
 
 def _further_rows(task: Task, name: str, asked: Collection[str]) -> dict[str, str]:
@@ -466,7 +466,7 @@ def _further_rows(task: Task, name: str, asked: Collection[str]) -> dict[str, st
     metric, component = _scored_by(name)
     if component:
         return {}
-    rows = {f"{other}{sign}{backbone}": part for other, part in task.reported(scorer_class(metric)).items()}
+    rows = {f"{other}{sign}{backbone}": part for other, part in task.reported(METRICS.get(metric)).items()}
     return {other: part for other, part in rows.items() if other not in asked}
 
 
@@ -556,7 +556,7 @@ def _take(run: BenchmarkRun, task: Task, rows: KeyedRows, name: str, path: Path,
 
 def _usable(run: BenchmarkRun, task: Task, rows: KeyedRows, name: str, *, partial: bool) -> KeyedRows:
     """The rows that a metric can be run on: all, or with `partial` those that have what it needs."""
-    kind = scorer_class(_scored_by(name)[0])
+    kind = METRICS.get(_scored_by(name)[0])
     if reason := _refusal(task, run.benchmark, name):
         raise MetricRefusal(name, f" {reason}")
     queries = task.queries(rows)

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from ..errors import Setting
-from ..metrics.catalogue import METRICS
-from ..metrics.options import OPTIONS
+from ..registry import METRICS
 from .models import complete_metrics
 from .request import flowing, option
 from .terminal import UsageError, as_usage, say
@@ -40,8 +39,8 @@ class AppRequest:
     port: Annotated[int | None, option("Port. Default: the first free one from 7860.", min=1, max=65535)] = (
         None
     )
-    backbone: Annotated[str | None, option(OPTIONS["backbone"].in_help)] = None
-    device: Annotated[str | None, option(OPTIONS["device"].in_help)] = None
+    backbone: Annotated[str | None, option("Name, Hub id or folder of the backbone.")] = None
+    device: Annotated[str | None, option("Torch device, such as cpu or cuda:1.")] = None
 
 
 def run_app(request: AppRequest) -> None:
@@ -51,8 +50,7 @@ def run_app(request: AppRequest) -> None:
     from ..show.demo_app import build_app
 
     with as_usage():
-        known = METRICS.get(request.metric or "")
-        if request.backbone and known and not known.has_backbone:
+        if request.backbone and request.metric and not METRICS.get(request.metric).takes_backbone:
             raise UsageError(Setting("backbone"), f" does not apply: {request.metric} has none")
         if request.metric is None:
             app = combined_app(backbone=request.backbone, device=request.device)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from ..errors import CapscoreError, Setting
 from ..files.console import make_console
 from ..files.whole_file import write_text
-from ..metrics.options import OPTIONS, options_of, own_options
+from ..metrics.loading import all_options, options_of, own_options
 from .benchmark_backbones import (
     DEFAULT_METRIC,
     is_comparison,
@@ -366,8 +366,8 @@ def _run_backbones(
 
 def _scorers(request: BenchmarkRequest) -> dict[str, Callable[[], Scorer]]:
     """Name in the table → function that makes the scorer; a metric comes once for each backbone."""
-    from ..backbones.loading import default_backbone
     from ..benchmarks.run import COMPONENTS
+    from ..metrics.loading import default_backbone
 
     with_backbone, plain = _makers(request, request.metric or [])
     embedder = embedders(request.options)
@@ -389,12 +389,13 @@ def _makers(
 ) -> tuple[dict[str, Callable[..., Scorer]], dict[str, Callable[[], Scorer]]]:
     """Metric → function that makes its scorer: from an embedder, and of metrics without a backbone."""
     from ..benchmarks.run import COMPONENTS
-    from ..metrics import scorer_class
+    from ..registry import METRICS
 
     slugs = {metric: COMPONENTS.get(metric, (metric, ""))[0] for metric in metrics}
     with as_usage():
-        kinds = {metric: scorer_class(slug) for metric, slug in slugs.items()}
-    own = {name: value for name, value in request.options.items() if OPTIONS[name].own}
+        kinds = {metric: METRICS.get(slug) for metric, slug in slugs.items()}
+    options = all_options()
+    own = {name: value for name, value in request.options.items() if options[name].own}
     # document frequencies are ignored by benchmarks without CIDEr, so that one command line serves all
     own_checked = {name: value for name, value in own.items() if name != "document_frequencies"}
     check_metric_options([*slugs.values()], own_checked)

@@ -84,7 +84,7 @@ def run_comparison(
         settings: Further arguments of `compare_backbones`.
     """
     from ..benchmarks.backbones import compare_backbones
-    from ..metrics.embedders import make_embedder
+    from ..metrics.loading import make_embedder
 
     def scorers(name: str, embedder: Embedder) -> dict[str, Callable[[], Scorer]]:
         return {f"{metric}@{name}": functools.partial(make, embedder) for metric, make in makers.items()}

@@ -96,13 +96,12 @@ def run_calibrate(request: CalibrateRequest) -> dict[str, Any]:
     """
     from datetime import datetime, timezone
 
-    from ..backbones.loading import default_backbone
-    from ..metrics import scorer_class
     from ..metrics.calibrate import calibrate, document
-    from ..metrics.options import options_of
+    from ..metrics.loading import default_backbone, options_of
     from ..metrics.score_file import load_scorers
+    from ..registry import METRICS
 
-    rows = _rows(request, any(scorer_class(metric).needs_references for metric, _ in request.metrics))
+    rows = _rows(request, any(METRICS.get(metric).needs_references for metric, _ in request.metrics))
     embedder = embedders(request.options, progress=False)
     entries = []
     n_pairs = len(rows) * (1 + request.shuffled)

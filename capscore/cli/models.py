@@ -8,14 +8,15 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..metrics.catalogue import METRICS, PRESETS
+from ..metrics import PRESETS
+from ..registry import METRICS
 from .terminal import as_usage
 
 if TYPE_CHECKING:
     from ..embedding.embedder import Embedder
 
 
-_NEXT_METRIC = re.compile(rf",(?=(?:{'|'.join(METRICS)})(?:@|,|$))")
+_NEXT_METRIC = re.compile(rf",(?=(?:{'|'.join(METRICS.names())})(?:@|,|$))")
 
 
 def split_metrics(given: Sequence[str] | None) -> list[str] | None:
@@ -41,7 +42,7 @@ def complete_metrics(incomplete: str) -> list[str]:
     ['mcs,cider', 'mcs,cider_d']
     """
     before, comma, last = incomplete.rpartition(",")
-    return [f"{before}{comma}{name}" for name in METRICS if name.startswith(last)]
+    return [f"{before}{comma}{name}" for name in METRICS.names() if name.startswith(last)]
 
 
 def complete_presets() -> list[str]:
@@ -51,11 +52,9 @@ def complete_presets() -> list[str]:
 
 def check_metrics(metrics: Sequence[str]) -> None:
     """Raise UsageError if a metric does not exist."""
-    from ..metrics import scorer_class
-
     with as_usage():
         for metric in metrics:
-            scorer_class(metric)
+            METRICS.get(metric)
 
 
 def check_calibration(path: Path) -> None:
@@ -76,9 +75,9 @@ def embedders(options: Mapping[str, Any], *, progress: bool | None = None) -> Ca
 
     @functools.cache
     def embedder(name: str) -> Embedder:
-        from ..metrics.embedders import make_embedder
+        from ..metrics.loading import make_embedder
 
-        return make_embedder(name, options, progress=progress)
+        return make_embedder(name, **{**options, "progress": progress})
 
     return embedder
 

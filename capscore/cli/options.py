@@ -7,9 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from ..metrics.options import OPTIONS
+from ..metrics.loading import all_options
 from .models import complete_metrics, split_metrics
 from .request import option
+
+OPTIONS = all_options()
 
 
 def _bad_rows() -> list[str]:

@@ -12,7 +12,8 @@ from typing import Annotated, Any, TypeVar, get_args, get_type_hints
 import typer
 
 from ..errors import Setting
-from ..metrics.options import OPTIONS, Option, options_of
+from ..metrics.loading import Option, all_options, check_options, options_of
+from ..registry import METRICS
 from .terminal import DEBUG, UsageError, as_usage, check_only_one, command
 
 Request = TypeVar("Request")
@@ -62,12 +63,13 @@ def make_command(
         run: Function that does the work.
         show: Function that prints the result, and returns the exit code if it is not 0.
     """
+    options = all_options()
     hints = get_type_hints(request, include_extras=True)
     parameters, gathered = [], {}
     for field in dataclasses.fields(request):  # type: ignore[arg-type]
         if "names" in field.metadata:
             gathered[field.name] = field.metadata["names"]
-            parameters += [one for name in field.metadata["names"] for one in _parameters(OPTIONS[name])]
+            parameters += [one for name in field.metadata["names"] for one in _parameters(options[name])]
         else:
             default = inspect.Parameter.empty if field.default is dataclasses.MISSING else field.default
             parameters.append(_parameter(field.name, hints[field.name], default))
@@ -102,19 +104,30 @@ def _parameters(entry: Option) -> list[inspect.Parameter]:
     """What typer needs for an option of `capscore.load`."""
     if entry.name == "cache":
         folder, none = (
-            option(entry.short, "--cache-dir", panel=entry.panel, metavar=entry.metavar),
-            option("Keep no embeddings on disk.", "--no-cache", panel=entry.panel),
+            option("Folder that keeps embeddings.", "--cache-dir", panel=_panel(entry), metavar="FOLDER"),
+            option("Keep no embeddings on disk.", "--no-cache", panel=_panel(entry)),
         )
         return [
             _parameter("cache_dir", Annotated[Path | None, folder], None),
             _parameter("no_cache", Annotated[bool, none], False),
         ]
     flag = f"--{entry.name.replace('_', '-')}"
+    help = entry.summary
+    if entry.default not in (None, False) and "default" not in help:
+        help += f" Default: {entry.shown_default}."
     if entry.type is bool:
-        value = option(entry.in_help, flag, panel=entry.panel or None)
+        value = option(help, flag, panel=_panel(entry))
         return [_parameter(entry.name, Annotated[bool, value], False)]
-    value = option(entry.in_help, flag, panel=entry.panel or None, metavar=entry.metavar or None)
+    value = option(help, flag, panel=_panel(entry))
     return [_parameter(entry.name, Annotated[entry.type | None, value], None)]
+
+
+def _panel(entry: Option) -> str | None:
+    """Heading of `--help`: of the backbone, or of the metric that alone takes an option."""
+    if not entry.own:
+        return "Backbone"
+    titles = {METRICS.get(metric).title for metric in entry.metrics}
+    return None if len(titles) > 3 else METRICS.get(entry.metrics[0]).title
 
 
 def _gathered(names: tuple[str, ...], values: dict[str, Any]) -> dict[str, Any]:
@@ -128,8 +141,7 @@ def _gathered(names: tuple[str, ...], values: dict[str, Any]) -> dict[str, Any]:
         else:
             value = values.pop(name)
         # a value that says no more than the default is not checked against the metrics
-        unsaid = None if OPTIONS[name].own else OPTIONS[name].default
-        if value is not None and value != [] and (name == "cache" or value != unsaid):
+        if value is not None and value != [] and (name == "cache" or value is not False):
             given[name] = value
     return given
 
@@ -141,16 +153,17 @@ def check_metric_options(metrics: list[str], given: Mapping[str, Any]) -> None:
         UsageError: An option belongs to other metrics.
         InputError: A value is not allowed.
     """
-    from ..metrics import scorer_class
-
+    options = all_options()
     for name, value in given.items():
         if not any(name in options_of(metric) for metric in metrics):
-            takes = ", ".join(OPTIONS[name].metrics) if len(OPTIONS[name].metrics) <= 3 else "other metrics"
+            takes = ", ".join(options[name].metrics) if len(options[name].metrics) <= 3 else "other metrics"
             raise UsageError(Setting(name, value), f": an option of {takes}, not of {', '.join(metrics)}")
     with as_usage():
         for metric in metrics:
             own = options_of(metric)
-            scorer_class(metric).check_options({name: given[name] for name in given if name in own})
+            taken = {name: given[name] for name in given if name in own}
+            check_options(metric, taken)
+            METRICS.get(metric).check_options(taken)
 
 
 def flowing(help: str) -> str:

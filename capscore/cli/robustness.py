@@ -318,14 +318,14 @@ def _codes(languages: str | None) -> list[str] | None:
 
 def _towers(metrics: Sequence[str], backbones: Sequence[str | None]) -> dict[str, tuple[str, str]]:
     """Name in the table → metric and backbone; a metric that names no backbone comes once for each."""
-    from ..backbones.loading import default_backbone
     from ..benchmarks.robustness.run import check_metrics
-    from ..metrics import scorer_class
+    from ..metrics.loading import default_backbone
+    from ..registry import METRICS
 
     towers: dict[str, tuple[str, str]] = {}
     for metric in dict.fromkeys(metrics):
         slug, sign, own = metric.partition("@")
-        check_metrics({slug: scorer_class(slug)})
+        check_metrics({slug: METRICS.get(slug)})
         for spec in [own] if sign else backbones:
             name = spec or default_backbone(slug)
             label = metric if sign or len(backbones) == 1 else f"{slug}@{name}"
@@ -336,10 +336,10 @@ def _towers(metrics: Sequence[str], backbones: Sequence[str | None]) -> dict[str
 def _against(given: str | None, towers: Mapping[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
     """Name in the table → the plain metric and its backbone."""
     from ..benchmarks.robustness.run import check_metrics
-    from ..metrics import scorer_class
+    from ..registry import METRICS
 
     slug, _, spec = (given or "mcs").partition("@")
-    check_metrics({slug: scorer_class(slug)})
+    check_metrics({slug: METRICS.get(slug)})
     return {label: (slug, spec) for label in towers}
 
 
@@ -374,9 +374,9 @@ def _follow_degrees(
 
 
 def _scorer(slug: str, embedder: Embedder) -> BackboneScorer:
-    from ..metrics import scorer_class
+    from ..registry import METRICS
 
-    return cast("type[BackboneScorer]", scorer_class(slug))(embedder)
+    return cast("type[BackboneScorer]", METRICS.get(slug))(embedder)
 
 
 def _ratings(given: str) -> Target:

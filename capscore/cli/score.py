@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from .. import __version__
 from ..errors import Setting
 from ..files.progress import progress_bar
-from ..metrics.options import options_of
+from ..metrics.loading import options_of
 from .models import embedders, spoken_language
 from .score_input import ScoreInput, open_input
 from .score_request import ScoreRequest
@@ -161,7 +161,7 @@ def _write_scores(
 
 
 def _load_scorers(request: ScoreRequest, metrics: Sequence[str], *, progress: bool | None) -> list[Scorer]:
-    from ..backbones.loading import default_backbone
+    from ..metrics.loading import default_backbone
     from ..metrics.score_file import load_scorers
     from .score_shared import with_own_device
 
@@ -296,11 +296,11 @@ def show_score(request: ScoreRequest, result: ScoreResult | None) -> int | None:
 
 def _with_rows(result: ScoreResult) -> dict[str, Any]:
     """The summary with lists per metric: scores, and details that are columns; null for a row without."""
-    from ..metrics import scorer_class
+    from ..registry import METRICS
 
     metrics = {}
     for name, part in result.scoring.scores().items():
         lists = part.to_dict(per_row=True)
-        shown = ("scores", *scorer_class(name).detail_columns)
+        shown = ("scores", *METRICS.get(name).detail_columns)
         metrics[name] = {**result.summary["metrics"][name], **{key: lists[key] for key in shown}}
     return {**result.summary, "metrics": metrics}

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import InputError, Setting
-from ..metrics.catalogue import IMAGES, METRICS, PRESETS, REFERENCES
+from ..metrics import PRESETS
+from ..registry import METRICS
 from .terminal import UsageError, as_usage
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def open_input(request: ScoreRequest) -> ScoreInput:
 
     source = _source(request)
     metrics, notes = _metrics(request, source)
-    entries = [METRICS[metric] for metric in metrics]
+    kinds = [METRICS.get(metric) for metric in metrics]
     if request.input is None:
         _check_typed(request, metrics)
     names = find_columns(
@@ -58,8 +59,8 @@ def open_input(request: ScoreRequest) -> ScoreInput:
         candidate=request.candidate_column,
         references=request.references_column,
         language=request.language_column,
-        with_images=any(entry.looks_at != REFERENCES for entry in entries),
-        with_references=any(entry.looks_at != IMAGES for entry in entries),
+        with_images=any(kind.needs_images for kind in kinds),
+        with_references=any(kind.needs_references for kind in kinds),
         with_language=request.language is None,
     )
     unread = unread_language(source.columns, request.language)
@@ -137,8 +138,8 @@ def _metrics(request: ScoreRequest, source: RowSource) -> tuple[list[str], list[
         lacks.add("references")
     reads = {
         metric: {
-            *(("photos",) if METRICS[metric].looks_at != REFERENCES else ()),
-            *(("references",) if METRICS[metric].looks_at != IMAGES else ()),
+            *(("photos",) if METRICS.get(metric).needs_images else ()),
+            *(("references",) if METRICS.get(metric).needs_references else ()),
         }
         for metric in PRESETS[request.preset]
     }
@@ -169,10 +170,10 @@ def _how_to_add(missing: str, path: Path | None) -> Sequence[str | Setting]:
 def _check_typed(request: ScoreRequest, metrics: Sequence[str]) -> None:
     """Check that captions which were typed in come with what the metrics read."""
     for metric in metrics:
-        looks_at = METRICS[metric].looks_at
-        if looks_at != REFERENCES and not request.photo:
+        kind = METRICS.get(metric)
+        if kind.needs_images and not request.photo:
             raise UsageError(f"{metric} looks at photos: add --photo dog.jpg")
-        if looks_at != IMAGES and not request.reference:
+        if kind.needs_references and not request.reference:
             raise UsageError(
                 f'{metric} compares with references: add --reference "a brown dog"; it is repeatable'
             )

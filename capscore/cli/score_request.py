@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from ..errors import Setting
-from ..metrics.catalogue import KINDS, PRESETS
+from ..metrics import PRESETS
+from ..registry import METRICS
 from .models import check_calibration, check_metrics, complete_presets, split_metrics, spoken_language
 from .options import OF_SCORE, AsJson, Force, Language, OnError, Quiet, Split, column_option, metric_option
 from .request import argument, check_metric_options, flowing, metric_options, option
@@ -35,7 +36,12 @@ saved data set with columns caption, image, references, language. {metrics}
 
 def score_help() -> str:
     """The command's help, with all metrics."""
-    metrics = " ".join(f"[bold]{looks_at}[/]: {', '.join(names)}." for looks_at, names in KINDS.items())
+    groups: dict[str, list[str]] = {}
+    for name in METRICS.names():
+        kind = METRICS.get(name)
+        reads = " and ".join(["images"] * kind.needs_images + ["references"] * kind.needs_references)
+        groups.setdefault(reads.capitalize() or "Captions alone", []).append(name)
+    metrics = " ".join(f"[bold]{reads}[/]: {', '.join(names)}." for reads, names in groups.items())
     return flowing(_HELP).replace("{metrics}", metrics)
 
 

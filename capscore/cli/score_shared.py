@@ -12,7 +12,7 @@ from ..errors import Setting
 from ..files.launch import this_process
 from ..files.progress import progress_bar
 from ..files.streams import STANDARD_INPUT
-from ..metrics.options import options_of
+from ..metrics.loading import options_of
 from .score_request import ScoreRequest
 from .terminal import UsageError, say
 

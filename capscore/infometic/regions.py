@@ -18,12 +18,12 @@ import numpy as np
 from ..backbones.base import fingerprint_of
 from ..errors import InputError, Setting
 from ..images.boxes import areas, overlaps, suppress
-from .mark_calibration import MarkCalibration
 
 if TYPE_CHECKING:
     from PIL import Image
 
     from ..embedding.embedder import Embedder
+    from .mark_calibration import MarkCalibration
 
 
 # Number of boxes that the paper takes from its detector (Hu et al. 2023, section 4.1).

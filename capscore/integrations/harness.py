@@ -8,15 +8,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..errors import MissingExtraError
 from ..metrics import load
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
-    from ..metrics.options import MetricOptions
 
 Row = tuple[str, Any, Sequence[str]]
 
@@ -48,7 +43,7 @@ class HarnessMetric:
         image: Callable[[Mapping[str, Any]], Any] | None = lambda document: document["image"],
         references: Callable[[Mapping[str, Any]], Sequence[str]] | None = None,
         language: str | None = None,
-        **options: Unpack[MetricOptions],
+        **options: Any,
     ):
         self.name, self.image, self.references, self.language = metric, image, references, language
         self.scorer = load(metric, **options)

@@ -8,18 +8,14 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..errors import MissingExtraError
-from ..metrics.batches import BatchScorer, load_together
+from ..metrics.batches import BatchScorer
+from ..metrics.loading import load_together
 from ..metrics.score_file import column_types
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
-    from ..metrics.options import MetricOptions
 
 
 class Score:
@@ -56,7 +52,7 @@ class Score:
         images: str | Path | None = None,
         language: str | None = None,
         on_error: str = "raise",
-        **options: Unpack[MetricOptions],
+        **options: Any,
     ):
         if importlib.util.find_spec("ray") is None:
             raise MissingExtraError("ray", "ray", "capscore.integrations.ray")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import xxhash
@@ -16,11 +16,6 @@ try:
     from torchmetrics.utilities import dim_zero_cat
 except ImportError:
     raise MissingExtraError("torchmetrics", "torchmetrics", "capscore.integrations.torchmetrics") from None
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
-    from ..metrics.options import MetricOptions
 
 
 class CaptionMetric(Metric):
@@ -58,7 +53,7 @@ class CaptionMetric(Metric):
         *,
         language: str | None = None,
         torchmetrics_options: dict[str, Any] | None = None,
-        **options: Unpack[MetricOptions],
+        **options: Any,
     ):
         super().__init__(**(torchmetrics_options or {}))
         self.scorer = load(metric, **options)

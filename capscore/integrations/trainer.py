@@ -16,9 +16,6 @@ from ..metrics import load
 
 if TYPE_CHECKING:
     from transformers import Trainer, TrainerControl, TrainerState, TrainingArguments
-    from typing_extensions import Unpack
-
-    from ..metrics.options import MetricOptions
 
 
 class CaptionCallback(TrainerCallback):
@@ -49,7 +46,7 @@ class CaptionCallback(TrainerCallback):
         references: Any = None,
         language: str | None = None,
         worst: int = 20,
-        **options: Unpack[MetricOptions],
+        **options: Any,
     ):
         self.caption, self.images, self.references = caption, images, references
         self.language, self.worst = language, worst

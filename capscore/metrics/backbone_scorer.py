@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
 from .. import __version__
 from ..backbones.base import DTYPES
-from ..errors import LanguageWarning, TruncationWarning, warn
+from ..errors import InputError, LanguageWarning, Setting, TruncationWarning, warn
+from ..text.checks import text_problem
 from .base import Measured, PreparedRows, Scorer, Scores, row_settings
 from .input_rows import InputRows
-from .options import EMPTY, OPTIONS
 
 if TYPE_CHECKING:
     from ..backbones.base import Backbone
@@ -28,6 +28,7 @@ class BackboneScorer(Scorer):
         empty, per_row: As in `Scorer`; the text without words is the prefix alone.
     """
 
+    takes_backbone: ClassVar[bool] = True
     needs_images: ClassVar[bool] = True
 
     def __init__(
@@ -35,12 +36,14 @@ class BackboneScorer(Scorer):
         embedder: Embedder,
         *,
         prefix: str | None = None,
-        empty: str = EMPTY,
+        empty: Literal["raise", "score", "skip"] = "raise",
         per_row: bool = True,
     ):
         super().__init__(empty=empty, per_row=per_row)
         self.embedder = embedder
-        OPTIONS["prefix"].check(prefix)
+        problem = None if prefix is None else text_problem(prefix)
+        if problem:
+            raise InputError(Setting("prefix", prefix), f": {problem}")
         self.prefix = embedder.backbone.prefix if prefix is None else prefix
 
     @property

@@ -7,13 +7,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from ..errors import InputError, Setting
 from .calibration import percentiles
 from .input_rows import ExtraColumn, InputRows, check_rows
-from .options import EMPTY, OPTIONS, check_options
 from .signature import format_signature
 
 
@@ -278,7 +278,7 @@ class Scorer(ABC):
     """Scores rows of candidate, image and references.
 
     Args:
-        empty: Treatment of captions without a visible character: "raise" (default) is an error even with
+        empty: Treatment of captions without a visible character. "raise" (default) is an error even with
             on_error="skip", so that no captioning system gains by saying nothing; "score" scores the text
             without words as reference code does; "skip" leaves the row out of the mean and counts it.
         per_row: Whether `Scores.to_dict` has the numbers of each row.
@@ -289,6 +289,11 @@ class Scorer(ABC):
 
     Attributes:
         metric: Name of the metric.
+        title: Its name in tables and pages.
+        citation: Keys of its papers in citations.bib, or BibTeX entries.
+        score_range: Lowest and highest score; None where there is no bound.
+        default_backbone: Backbone where the user names none; "" for a metric without a default.
+        takes_backbone: Whether its class takes an embedder first.
         component_names: Keys of `Scores.components`.
         corpus_names: Keys of `Scores.corpus`.
         needs_images: Whether the metric opens images. Other metrics accept `images` and do not open them, so
@@ -303,6 +308,11 @@ class Scorer(ABC):
     """
 
     metric: ClassVar[str]
+    title: ClassVar[str] = ""
+    citation: ClassVar[tuple[str, ...]] = ()
+    score_range: ClassVar[tuple[float | None, float | None]] = (None, None)
+    default_backbone: ClassVar[str] = ""
+    takes_backbone: ClassVar[bool] = False
     component_names: ClassVar[tuple[str, ...]] = ()
     corpus_names: ClassVar[tuple[str, ...]] = ()
     needs_images: ClassVar[bool] = False
@@ -314,18 +324,17 @@ class Scorer(ABC):
     extra_columns: ClassVar[tuple[ExtraColumn, ...]] = ()
     reported: ClassVar[dict[str, str]] = {}
 
-    def __init__(self, *, empty: str = EMPTY, per_row: bool = True):
-        self.empty = OPTIONS["empty"].check(empty) or EMPTY
-        self.per_row = OPTIONS["per_row"].check(per_row) is not False
+    def __init__(self, *, empty: Literal["raise", "score", "skip"] = "raise", per_row: bool = True):
+        if empty not in ("raise", "score", "skip"):
+            raise InputError(Setting("empty", empty), ": expected 'raise', 'score' or 'skip'")
+        if not isinstance(per_row, bool):
+            raise InputError(Setting("per_row", per_row), ": expected True or False")
+        self.empty, self.per_row = empty, per_row
 
     @classmethod
     def check_options(cls, given: Mapping[str, Any]) -> None:
-        """Check options of `capscore.load` before anything is loaded.
-
-        Raises:
-            CapscoreError: the metric does not take an option, or a value is not allowed.
-        """
-        check_options(cls.metric, given)
+        """Check values of the metric's own options before anything is loaded; raises InputError."""
+        del given  # most metrics check in `__init__`
 
     def score(
         self,

@@ -5,65 +5,24 @@ Only metrics whose scores depend on the row alone: CIDEr needs document frequenc
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import CapscoreError, InputError, LanguageWarning, Setting, warn
+from ..errors import InputError, LanguageWarning, Setting, warn
 from ..files.columns import ColumnNames, find_columns
 from ..files.image_folder import ImageFolder
 from ..files.rows_in_memory import RowsInMemory
 from .base import Scorer
-from .catalogue import IMAGES, METRICS, REFERENCES
-from .embedders import make_embedder
-from .options import given_options, options_of, takes_options
 from .running_totals import RunningTotals
-from .score_file import ScoringRun, column_values, load_scorers, result_columns
+from .score_file import ScoringRun, column_values, result_columns
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
-    from ..embedding.embedder import Embedder
-    from .options import MetricOptions
+    pass
 
 _SHOWN = 40  # characters of a caption in the name of its row
-
-
-@takes_options()
-def load_together(metrics: str | Sequence[str], **options: Unpack[MetricOptions]) -> list[Scorer]:
-    """Make scorers of several metrics; those with the same backbone share it and its embeddings.
-
-    Args:
-        metrics: Name or names of metrics, as `capscore.load` takes them.
-        **options: Options of the metrics; see `capscore.metrics.options`.
-
-    Raises:
-        CapscoreError: As in `capscore.load`.
-    """
-    from ..backbones.loading import default_backbone
-    from . import scorer_class
-
-    names = [metrics] if isinstance(metrics, str) else list(metrics)
-    given = given_options(options)
-    for name in given:
-        if not any(name in options_of(metric) for metric in names if metric in METRICS):
-            raise CapscoreError(Setting(name), f": not an option of {', '.join(names)}")
-    for metric in names:
-        own = options_of(metric) if metric in METRICS else {}
-        scorer_class(metric).check_options({name: given[name] for name in given if name in own})
-
-    @functools.cache
-    def embedder(backbone: Any) -> Embedder:
-        return make_embedder(backbone, given, progress=given.get("progress", False))
-
-    backbones = [
-        (given.get("backbone") or default_backbone(metric)) if METRICS[metric].has_backbone else None
-        for metric in names
-    ]
-    return load_scorers(names, backbones, embedder, given)
 
 
 class BatchScorer:
@@ -118,12 +77,11 @@ class BatchScorer:
         Raises:
             InputError: A column is missing, or several could be meant.
         """
-        looks_at = [METRICS[scorer.metric].looks_at for scorer in self.scorers]
         return find_columns(
             given,
             **self._given,
-            with_images=any(one != REFERENCES for one in looks_at),
-            with_references=any(one != IMAGES for one in looks_at),
+            with_images=any(scorer.needs_images for scorer in self.scorers),
+            with_references=any(scorer.needs_references for scorer in self.scorers),
             with_language=self._language is None,
         )
 

@@ -22,6 +22,9 @@ class BLEU(ReferenceScorer):
     """
 
     metric = "bleu"
+    title = "BLEU"
+    citation = ("papineni-etal-2002-bleu",)
+    score_range = (0, 1)
     component_names = tuple(f"bleu_{order}" for order in ORDERS)
     corpus_names = tuple(f"corpus_bleu_{order}" for order in ORDERS)
 

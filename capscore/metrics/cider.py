@@ -10,13 +10,12 @@ import json
 import os
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import xxhash
 
-from ..errors import CapscoreError, CorpusWarning, Setting, warn
-from .options import EMPTY, OPTIONS
+from ..errors import CapscoreError, CorpusWarning, InputError, Setting, warn
 from .reference_scorer import UNSTATED, Compared, ReferenceScorer, Texts, splitting_problem
 
 if TYPE_CHECKING:
@@ -46,7 +45,9 @@ class Consensus:
     ):
         from .formulas.cider import DocumentFrequencies
 
-        self.variant = OPTIONS["variant"].check(variant)
+        if variant not in ("coco", "paper"):
+            raise InputError(Setting("variant", variant), ": expected 'coco' or 'paper'")
+        self.variant = variant
         if isinstance(document_frequencies, (str, os.PathLike)):
             document_frequencies = DocumentFrequencies.load(document_frequencies)
         elif not isinstance(document_frequencies, (DocumentFrequencies, type(None))):
@@ -128,18 +129,21 @@ class CIDEr(ReferenceScorer):
     Args:
         document_frequencies: Document frequencies (counted in references of one language, with the same
             segmenter), or the file that holds them. None counts them in the references of the scored rows.
-        variant: "coco", or "paper" for the plain CIDEr of Vedantam et al. (2015, eq. 2 and 3).
+        variant: Formula: "coco", or "paper" for the plain CIDEr of Vedantam et al. (2015, eq. 2 and 3).
         empty, per_row: As in `Scorer`.
     """
 
     metric = "cider"
+    title = "CIDEr"
+    citation = ("vedantam-etal-2015-cider",)
+    score_range = (0, 10)
 
     def __init__(
         self,
         *,
         document_frequencies: str | Path | DocumentFrequencies | None = None,
-        variant: str = "coco",
-        empty: str = EMPTY,
+        variant: Literal["coco", "paper"] = "coco",
+        empty: Literal["raise", "score", "skip"] = "raise",
         per_row: bool = True,
     ):
         super().__init__(empty=empty, per_row=per_row)
@@ -160,15 +164,24 @@ class CIDEr(ReferenceScorer):
 
 
 class CIDErD(ReferenceScorer):
-    """CIDEr-D with σ = 6, which `CIDEr` computes by default; arguments as in `CIDEr`."""
+    """CIDEr-D with σ = 6, which `CIDEr` computes by default.
+
+    Args:
+        document_frequencies: Document frequencies, or the file that holds them; None counts them in the
+            references of the scored rows.
+        empty, per_row: As in `Scorer`.
+    """
 
     metric = "cider_d"
+    title = "CIDEr-D"
+    citation = ("vedantam-etal-2015-cider",)
+    score_range = (0, 10)
 
     def __init__(
         self,
         *,
         document_frequencies: str | Path | DocumentFrequencies | None = None,
-        empty: str = EMPTY,
+        empty: Literal["raise", "score", "skip"] = "raise",
         per_row: bool = True,
     ):
         super().__init__(empty=empty, per_row=per_row)

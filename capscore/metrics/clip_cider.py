@@ -6,15 +6,15 @@ In: captions, images, and a list of references per row. Out: one score per row, 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from ..errors import InputError, Setting
 from .backbone_scorer import BackboneScorer
 from .base import PreparedRows, Scores
 from .cider import Consensus
 from .clip_score import clip_score
-from .options import EMPTY, OPTIONS
 from .ref_clip_score import ref_clip_score
 from .reference_scorer import Texts
 
@@ -33,12 +33,21 @@ class CLIPCIDEr(BackboneScorer):
     Args:
         embedder: Embedder of images and texts; holds the backbone.
         prefix: Text before each candidate and reference, which CIDEr does not see; None takes the backbone's.
-        document_frequencies: As in `CIDEr`.
-        clip: "ref_clip_score" (as published) or "clip_score", which compares captions with images only.
+        document_frequencies: Document frequencies, or the file that holds them; None counts them in the
+            references of the scored rows.
+        clip: Score that is averaged with CIDEr: "ref_clip_score" (as published), or "clip_score", which
+            compares captions with images only.
         empty, per_row: As in `Scorer`.
     """
 
     metric = "clip_cider"
+    title = "CLIP+CIDEr"
+    citation = (
+        "hessel-etal-2021-clipscore",
+        "vedantam-etal-2015-cider",
+    )
+    score_range = (0, None)
+    default_backbone = "ViT-B-32-quickgelu/openai"
     component_names = ("clip_term", "cider")
     needs_references = True
     splits_texts = True
@@ -50,12 +59,14 @@ class CLIPCIDEr(BackboneScorer):
         *,
         prefix: str | None = None,
         document_frequencies: str | Path | DocumentFrequencies | None = None,
-        clip: str = "ref_clip_score",
-        empty: str = EMPTY,
+        clip: Literal["ref_clip_score", "clip_score"] = "ref_clip_score",
+        empty: Literal["raise", "score", "skip"] = "raise",
         per_row: bool = True,
     ):
         super().__init__(embedder, prefix=prefix, empty=empty, per_row=per_row)
-        self.clip = OPTIONS["clip"].check(clip)
+        if clip not in ("ref_clip_score", "clip_score"):
+            raise InputError(Setting("clip", clip), ": expected 'ref_clip_score' or 'clip_score'")
+        self.clip = clip
         self.consensus = Consensus(document_frequencies)
 
     @property

@@ -27,6 +27,10 @@ class CLIPScore(BackboneScorer):
     """CLIPScore. Its default backbone is OpenAI's ViT-B/32, as published, with its English prefix."""
 
     metric = "clip_score"
+    title = "CLIPScore"
+    citation = ("hessel-etal-2021-clipscore",)
+    score_range = (0, None)
+    default_backbone = "ViT-B-32-quickgelu/openai"
 
     def constants(self) -> dict[str, object]:
         return {"w": self.backbone.w}

@@ -24,14 +24,14 @@ import numpy as np
 from datasets import Features, Value
 
 from ..errors import CapscoreError, InputError, Setting
+from ..registry import METRICS
 from ..text.languages import language_code
-from . import load, scorer_class
 from .base import PreparedRows, Scorer
 from .input_rows import check_column_names
-from .options import OPTIONS, MetricOptions, given_options, takes_options
+from .loading import check_options, load, stated_options
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
+    pass
 
 _END_OF_STREAM = b"\xff\xff\xff\xff\0\0\0\0"  # as the Arrow format has it
 
@@ -95,7 +95,6 @@ class CaptionModule(evaluate.Metric, ABC):
     papers: ClassVar[tuple[str, ...]] = ()
     details: ClassVar[str] = ""
 
-    @takes_options(without=["revision"])
     def __init__(
         self,
         config_name: str | None = None,
@@ -110,15 +109,16 @@ class CaptionModule(evaluate.Metric, ABC):
         timeout: int | float = 100,
         *,
         language: str | None = None,
-        **options: Unpack[MetricOptions],
+        **options: Any,
     ):
         _check_experiment(experiment_id)
         self._language = language
         self._scorer: Scorer | None = None
-        self._options = given_options(options)
+        self._options = stated_options(options)
         if self.backbone and "backbone" not in self._options and not os.environ.get("CAPSCORE_BACKBONE"):
             self._options["backbone"] = self.backbone
-        scorer_class(self.metric).check_options(self._options)
+        check_options(self.metric, self._options)
+        METRICS.get(self.metric).check_options(self._options)
         self._storing = False
         self._rows_here = 0
         super().__init__(
@@ -150,7 +150,7 @@ class CaptionModule(evaluate.Metric, ABC):
     @classmethod
     def inputs_and_outputs(cls) -> str:
         """Description of arguments and results, with examples; also part of the class's docstring."""
-        kind = scorer_class(cls.metric)
+        kind = METRICS.get(cls.metric)
         components = "".join(
             [
                 *(f', "{name}", "mean_{name}"' for name in kind.component_names),
@@ -176,7 +176,7 @@ class CaptionModule(evaluate.Metric, ABC):
         )
 
     def _info(self) -> evaluate.MetricInfo:
-        kind = scorer_class(self.metric)
+        kind = METRICS.get(self.metric)
         description, citation = self.describe()
         names: dict[str, Any] = {"predictions": Value("string")}
         if kind.needs_images:
@@ -263,7 +263,7 @@ class CaptionModule(evaluate.Metric, ABC):
         caption = _one_of("prediction", prediction, "predictions", predictions)
         photo = _one_of("image", image, "images", images)
         refs = _one_of("reference", reference, "references", references)
-        kind = scorer_class(self.metric)
+        kind = METRICS.get(self.metric)
         takes_references = refs is not None or kind.needs_references
         self.add_batch(
             predictions=[caption],
@@ -293,13 +293,12 @@ class CaptionModule(evaluate.Metric, ABC):
         hands the same rows to all its modules; the signature then says `refs:0`.
         """
         self._check_names(extra)
-        OPTIONS["per_row"].check(per_row)
         stray = [name for name, values in extra.items() if values is not None]
         if predictions is not None or images is not None or references is not None:
             self.add_batch(
                 predictions=predictions,
                 images=images,
-                references=references if scorer_class(self.metric).needs_references else None,
+                references=references if METRICS.get(self.metric).needs_references else None,
                 language=language,
                 on_error=on_error,
                 **extra,
@@ -324,7 +323,7 @@ class CaptionModule(evaluate.Metric, ABC):
                     self._rows_here = 0
             if result is None or result["n_items"]:
                 return result
-        kind = scorer_class(self.metric)
+        kind = METRICS.get(self.metric)
         needed = ["predictions", *(["images"] if kind.needs_images else [])]
         needed += ["references"] if kind.needs_references else []
         raise InputError(
@@ -379,7 +378,7 @@ class CaptionModule(evaluate.Metric, ABC):
         return scores.to_dict(per_row=scores.per_row if per_row is None else per_row)
 
     def _check_names(self, extra: dict[str, Any]) -> None:
-        check_column_names(self.metric, scorer_class(self.metric).extra_columns, extra)
+        check_column_names(self.metric, METRICS.get(self.metric).extra_columns, extra)
 
     # ------------------------------------------- storage of rows until compute
 

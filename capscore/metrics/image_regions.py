@@ -16,7 +16,6 @@ import numpy as np
 from ..backbones.base import fingerprint_of
 from ..errors import InputError
 from ..images.boxes import check_boxes, normalised
-from ..infometic.marks import PhotoFeatures
 from ..infometic.regions import Regions, choose, windows
 
 if TYPE_CHECKING:
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from ..backbones.base import Backbone
     from ..embedding.embedder import Embedder
     from ..infometic.mark_calibration import MarkCalibration
+    from ..infometic.marks import PhotoFeatures
     from ..infometic.regions import RegionFinder
 
 REMEMBERED = 1024  # images whose regions stay in memory from call to call, 230 MB on `embedded`
@@ -111,6 +111,8 @@ class RegionMaker:
         if self.judge is None or not images:
             return [None] * len(images)
         import torch
+
+        from ..infometic.marks import PhotoFeatures
 
         judge = self.judge.judge
         with torch.inference_mode():

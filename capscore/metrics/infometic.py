@@ -10,7 +10,8 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -31,7 +32,6 @@ from .backbone_scorer import BackboneScorer
 from .base import Measured, PreparedRows, Scores
 from .image_regions import ImageRegions, RegionMaker, unit_rows_of
 from .input_rows import ExtraColumn, InputRows, check_captions
-from .options import EMPTY
 
 if TYPE_CHECKING:
     import torch
@@ -87,7 +87,8 @@ class InfoMetIC(BackboneScorer):
         embedder: Embedder of images, regions and texts; holds the backbone.
         prefix: Text before each candidate, but not before its pieces; None takes what the weights state,
             otherwise the backbone's own.
-        weights: Weights, as `capscore.infometic.weights.load_aligner` takes them.
+        weights: Folder or Hub id of trained weights, or "info_clip" for the baseline; None takes those
+            shipped for the backbone, else the baseline.
         marks: What decides "correct" and "mentioned", as `capscore.infometic.weights.load_marks` takes it:
             "learned", "published", or a folder with a judge; None for "learned" where the backbone has a
             judge.
@@ -101,7 +102,7 @@ class InfoMetIC(BackboneScorer):
             confident one of each cluster is taken. Given boxes are all scored.
         beta: Threshold in [0, 1) above which a word is correct and a region mentioned, with
             marks="published".
-        seed: Seed of the clustering.
+        seed: As in `RegionMaker`.
         empty, per_row: As in `Scorer`.
 
     Raises:
@@ -110,6 +111,9 @@ class InfoMetIC(BackboneScorer):
     """
 
     metric = "infometic"
+    title = "InfoMetIC"
+    citation = ("hu-etal-2023-infometic",)
+    default_backbone = "embedded"
     component_names = ("recall", "precision", "infometic_plus", "clip_cosine")
     detail_names = (
         "fits",
@@ -150,7 +154,7 @@ class InfoMetIC(BackboneScorer):
         n_regions: int = 20,
         beta: float = 0.1,
         seed: int = 0,
-        empty: str = EMPTY,
+        empty: Literal["raise", "score", "skip"] = "raise",
         per_row: bool = True,
     ):
         from ..backbones.base import as_read
@@ -203,7 +207,19 @@ none: names are for owlv2 and grounding-dino
         """
         from ..infometic.finders import check_finder
 
-        super().check_options(given)
+        for name, fits, expected in (
+            ("beta", lambda value: 0 <= value < 1, "a number from 0 to below 1"),
+            ("false_alarms", lambda value: 0 < value <= 0.5, "a rate above 0, at most 0.5"),
+            (
+                "n_regions",
+                lambda value: isinstance(value, Integral) and value >= 1,
+                "a whole number of at least 1",
+            ),
+        ):
+            value = given.get(name)
+            is_number = isinstance(value, Real) and not isinstance(value, bool)
+            if value is not None and not (is_number and fits(value)):
+                raise InputError(Setting(name, value), f": expected {expected}")
         with _finder_options():
             check_finder(given.get("regions") or WINDOWS, given.get("region_names"))
 

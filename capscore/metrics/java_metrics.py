@@ -6,12 +6,11 @@ In: English captions, each with a list of references. Out: one score per row in 
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from .formulas import java_programs as java_metrics
-from .options import EMPTY
 from .reference_scorer import Compared, ReferenceScorer, Texts
 
 
@@ -28,7 +27,7 @@ class JavaScorer(ReferenceScorer):
 
     program: ClassVar[str]
 
-    def __init__(self, *, empty: str = EMPTY, per_row: bool = True) -> None:
+    def __init__(self, *, empty: Literal["raise", "score", "skip"] = "raise", per_row: bool = True) -> None:
         super().__init__(empty=empty, per_row=per_row)
         self._run([], [])
 
@@ -61,6 +60,9 @@ class METEOR(JavaScorer):
     """
 
     metric = "meteor"
+    title = "METEOR"
+    citation = ("denkowski-lavie-2014-meteor",)
+    score_range = (0, 1)
     program = "1.5"
 
     def _run(self, candidates: list[str], references: list[list[str]]) -> np.ndarray:
@@ -71,6 +73,9 @@ class SPICE(JavaScorer):
     """SPICE 1.0: objects, attributes and relations that candidate and references have in common."""
 
     metric = "spice"
+    title = "SPICE"
+    citation = ("anderson-etal-2016-spice",)
+    score_range = (0, 1)
     program = "1.0"
 
     def _run(self, candidates: list[str], references: list[list[str]]) -> np.ndarray:

@@ -13,3 +13,9 @@ class MCS(CLIPScore):
     """MCS. Its default backbone is LAION's ViT-B/32 with XLM-R base, without a prefix."""
 
     metric = "mcs"
+    title = "MCS"
+    citation = (
+        "kim-etal-2023-pr-mcs",
+        "hessel-etal-2021-clipscore",
+    )
+    default_backbone = "xlm-roberta-base-ViT-B-32/laion5b_s13b_b90k"

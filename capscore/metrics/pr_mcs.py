@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -16,7 +16,6 @@ from ..embedding.embedder import Embedder
 from ..errors import RecipeWarning, warn
 from .base import PreparedRows, Scores
 from .clip_score import CLIPScore
-from .options import EMPTY
 
 RECIPE = "pr_mcs"
 # What is kept of each row of the gate's verdict: see `PRMCS`.
@@ -42,6 +41,9 @@ class PRMCS(CLIPScore):
     """
 
     metric = "pr_mcs"
+    title = "PR-MCS"
+    citation = ("kim-etal-2023-pr-mcs",)
+    default_backbone = "embedded-pr-mcs"
     detail_names = ("kept", "lost", "kind", "p_kind")
     detail_columns: ClassVar[Mapping[str, type]] = dict(
         zip(detail_names, (float, float, str, float), strict=True)
@@ -52,7 +54,7 @@ class PRMCS(CLIPScore):
         embedder: Embedder,
         *,
         prefix: str | None = None,
-        empty: str = EMPTY,
+        empty: Literal["raise", "score", "skip"] = "raise",
         per_row: bool = True,
     ):
         super().__init__(embedder, prefix=prefix, empty=empty, per_row=per_row)

@@ -31,6 +31,10 @@ class RefCLIPScore(BackboneScorer):
     """RefCLIPScore. Components: "clip_score", w · max(cos, 0); "text_score", best reference, at least 0."""
 
     metric = "ref_clip_score"
+    title = "RefCLIPScore"
+    citation = ("hessel-etal-2021-clipscore",)
+    score_range = (0, None)
+    default_backbone = "ViT-B-32-quickgelu/openai"
     component_names = ("clip_score", "text_score")
     needs_references = True
 

@@ -14,6 +14,9 @@ class ROUGEL(ReferenceScorer):
     """ROUGE-L with β = 1.2, as image captioning has used it since the COCO evaluation server."""
 
     metric = "rouge_l"
+    title = "ROUGE-L"
+    citation = ("lin-2004-rouge",)
+    score_range = (0, 1)
 
     @property
     def compares_rows(self) -> bool:

@@ -20,7 +20,7 @@ from ..files.write import Writer
 from ..images.free_memory import return_free_memory
 from .backbone_scorer import BackboneScorer
 from .input_rows import empty_caption, is_empty
-from .options import own_options
+from .loading import own_options
 from .running_totals import RunningTotals, Totals
 
 if TYPE_CHECKING:
@@ -40,12 +40,12 @@ def result_columns(
     >>> list(result_columns(["clip_score", "ref_clip_score"], ["caption"], on_error="raise"))
     ['clip_score', 'ref_clip_score', 'ref_clip_score_clip_score', 'text_score']
     """
-    from . import scorer_class
+    from ..registry import METRICS
 
     columns: dict[str, tuple[str, str]] = {}
     for metric in metrics:
         columns[metric] = (metric, "")
-        kind = scorer_class(metric)
+        kind = METRICS.get(metric)
         for component in (*kind.component_names, *kind.detail_columns):
             taken = {*metrics, *inputs, *columns}
             columns[f"{metric}_{component}" if component in taken else component] = (metric, component)
@@ -60,10 +60,10 @@ def column_types(columns: Mapping[str, tuple[str, str]]) -> dict[str, type]:
     >>> column_types({"mcs": ("mcs", ""), "kind": ("pr_mcs", "kind"), "capscore_error": ("", "")})
     {'mcs': <class 'float'>, 'kind': <class 'str'>, 'capscore_error': <class 'str'>}
     """
-    from . import scorer_class
+    from ..registry import METRICS
 
     return {
-        name: scorer_class(metric).detail_columns.get(component, float) if metric else str
+        name: METRICS.get(metric).detail_columns.get(component, float) if metric else str
         for name, (metric, component) in columns.items()
     }
 
@@ -82,7 +82,7 @@ def load_scorers(
         make_embedder: Function that loads a backbone.
         options: Options of `capscore.load`; each scorer takes those that it has.
     """
-    from . import scorer_class
+    from ..registry import METRICS
 
     made: dict[str, Scorer] = {}
     embedders: dict[str, Embedder] = {}
@@ -93,7 +93,7 @@ def load_scorers(
         if backbone is not None and backbone not in embedders:
             embedders[backbone] = make_embedder(backbone)
         inputs = () if backbone is None else (embedders[backbone],)
-        make: Callable[..., Scorer] = scorer_class(metric)
+        make: Callable[..., Scorer] = METRICS.get(metric)
         made[metric] = make(*inputs, **own_options(metric, options))
     return [made[metric] for metric in metrics]
 

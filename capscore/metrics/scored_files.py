@@ -22,7 +22,7 @@ from ..files.columns import ALIKE, FAMILIAR, check_column, find_columns, is_miss
 from ..files.read import open_rows
 from ..files.row_source import RowSource
 from ..files.write import summary_path
-from .catalogue import METRICS
+from ..registry import METRICS
 from .systems import check_same_signatures
 
 MATCHED_BY = ("id", "photo", "references", "order")
@@ -174,7 +174,7 @@ def _metric_columns(systems: Sequence[_System], metrics: Sequence[str] | None) -
                 if metric not in system.source.columns:
                     check_column_of(system, "metric", metric)
         return list(dict.fromkeys(metrics))
-    known = {*METRICS, "score", *(metric for system in systems for metric in system.metrics)}
+    known = {*METRICS.names(), "score", *(metric for system in systems for metric in system.metrics)}
     first = systems[0].source.columns
     common = [one for one in first if one in known and all(one in s.source.columns for s in systems)]
     if not common:
@@ -422,10 +422,8 @@ def _refuse_missing_scores(
 
 def _corpus(systems: Sequence[_System], column: str) -> dict[str, dict[str, float]]:
     """Numbers of all rows together that the summaries state for a metric, per system."""
-    from . import scorer_class
-
     try:
-        names = scorer_class(column).corpus_names
+        names = METRICS.get(column).corpus_names
     except CapscoreError:  # not one of our metrics
         return {}
     found = {}

@@ -17,6 +17,10 @@ class TextScore(BackboneScorer):
     """
 
     metric = "text_score"
+    title = "Text score"
+    citation = ("hessel-etal-2021-clipscore",)
+    score_range = (-1, 1)
+    default_backbone = "xlm-roberta-base-ViT-B-32/laion5b_s13b_b90k"
     needs_images = False
     needs_references = True
 

@@ -20,6 +20,7 @@ from numbers import Integral, Real
 import numpy as np
 
 from ..errors import CapscoreError, InputError, Setting
+from ..registry import PERTURBATIONS
 from ..text.checks import check_texts
 from ..text.languages import NAMES, language_code
 from ..text.segmentation import has_spaces, segmenter_name
@@ -71,7 +72,7 @@ class Perturbed:
 
 def all_kinds() -> tuple[str, ...]:
     """Names of all perturbations: the published five, the unseen ones, and those registered from outside."""
-    return (*KINDS, *UNSEEN_KINDS)
+    return (*KINDS, *UNSEEN_KINDS, *PERTURBATIONS.names())
 
 
 def perturb(
@@ -161,7 +162,7 @@ def perturb(
                 drawn = _draw(len(words), p, rng)
                 texts.append(change_words(kind, words, gaps, drawn, between, removal))
     else:
-        change = _UNSEEN[kind]
+        change = _UNSEEN.get(kind) or PERTURBATIONS.get(kind)
         settings |= _unseen_settings(kind, code)
         texts = [change(caption, code or "en", caption_random(seed, kind, caption)) for caption in captions]
     unchanged = np.array([a == b for a, b in zip(texts, captions, strict=True)], dtype=bool)

@@ -11,7 +11,8 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from ..errors import CapscoreError, MissingExtraError
-from ..metrics import load, scorer_class
+from ..metrics import load
+from ..registry import METRICS
 from .app_inputs import example_photo, given_captions, given_photo, given_text, lines_in
 from .app_parts import (
     ABOUT,
@@ -101,7 +102,7 @@ def build_app(metric: str, *, backbone: str | None = None, device: str | None = 
         import gradio as gr
     except ImportError:
         raise MissingExtraError("gradio", "app", "the demo") from None
-    kind = scorer_class(metric)
+    kind = METRICS.get(metric)
     if metric not in TITLES:
         raise CapscoreError(f"there is no demo of {metric}; there are demos of {', '.join(TITLES)}")
     if metric == "pr_mcs":
@@ -114,9 +115,9 @@ def build_app(metric: str, *, backbone: str | None = None, device: str | None = 
 
 
 def _photo_app(gr: Any, metric: str, backbone: str | None, device: str | None) -> gradio.Blocks:
-    from ..backbones.loading import default_backbone
+    from ..metrics.loading import default_backbone
 
-    needs_references = scorer_class(metric).needs_references
+    needs_references = METRICS.get(metric).needs_references
     name = backbone or default_backbone(metric)
     loaded = LoadedOnce(lambda: load(metric, backbone=name, device=device, progress=False))
 

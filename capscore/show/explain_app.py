@@ -77,8 +77,8 @@ HEADS = ("Caption", *SCORES.values())
 
 def explain_app(gr: Any, backbone: str | Backbone | None, device: str | None) -> gradio.Blocks:
     """See `capscore.show.demo_app.build_app`."""
-    from ..backbones.loading import default_backbone
     from ..metrics import load
+    from ..metrics.loading import default_backbone
 
     name = backbone or default_backbone("infometic")
     loaded = LoadedOnce(lambda: load("infometic", backbone=name, device=device, progress=False))

@@ -83,7 +83,7 @@ class Variant(NamedTuple):
 
 def perturbation_app(gr: Any, backbone: str | Backbone | None, device: str | None) -> gradio.Blocks:
     """See `capscore.show.demo_app.build_app`."""
-    from ..backbones.loading import default_backbone
+    from ..metrics.loading import default_backbone
 
     name = backbone or default_backbone("pr_mcs")
     scorers = _Scorers(name, device)

@@ -19,13 +19,17 @@ import capscore.backbones as backbones
 from capscore.backbones import Known, loading
 from capscore.backbones.base import LoadOptions
 from capscore.backbones.checkpoint import fetch, needed_files, offline_variable
-from capscore.backbones.loading import default_backbone, is_downloaded, load_backbone
+from capscore.backbones.loading import is_downloaded, load_backbone
 from capscore.errors import BackboneUnavailable, CapscoreError, MissingWeightsError
+from capscore.metrics.loading import default_backbone
+from capscore.registry import METRICS
 
 from .loopback_hub import LoopbackHub
 from .tiny_open_clip import MODELS, write_open_clip
 
 TEXTS = ["A dog.", "Zwei Katzen spielen."]
+
+WITH_BACKBONE = [name for name in METRICS.builtin if METRICS.get(name).takes_backbone]
 
 
 @pytest.fixture(scope="module")
@@ -469,7 +473,8 @@ def test_an_embedded_backbone_with_weights_is_here_with_them(monkeypatch):
 @pytest.mark.usefixtures("no_weights_installed")
 def test_without_capscore_weights_embedded_is_an_error_that_names_what_does_without():
     with pytest.raises(
-        MissingWeightsError, match=r"^backbone 'embedded' is not available: the weights 'eye' are part of"
+        MissingWeightsError,
+        match=r"^backbone 'embedded' is not available: the weights 'image_tower' are part of",
     ) as error:
         load_backbone("embedded", device="cpu")
     assert "backbone='embedded-free' does without" in str(error.value)
@@ -492,13 +497,11 @@ def test_defaults_and_the_variable_that_overrides_them(monkeypatch):
     monkeypatch.delenv("CAPSCORE_BACKBONE", raising=False)
     assert default_backbone("mcs") == "xlm-roberta-base-ViT-B-32/laion5b_s13b_b90k"
     assert default_backbone("clip_score") == default_backbone("ref_clip_score") == "ViT-B-32-quickgelu/openai"
-    assert all(backbones.find(default_backbone(metric)) for metric in loading.DEFAULTS)
-    with pytest.raises(
-        CapscoreError, match="'bleu' has no default backbone; metrics with one: mcs, clip_score"
-    ):
+    assert all(backbones.find(default_backbone(metric)) for metric in WITH_BACKBONE)
+    with pytest.raises(CapscoreError, match="'bleu' has no default backbone"):
         default_backbone("bleu")
     monkeypatch.setenv("CAPSCORE_BACKBONE", "embedded")
-    chosen = {metric: default_backbone(metric) for metric in (*loading.DEFAULTS, "bleu")}
+    chosen = {metric: default_backbone(metric) for metric in (*WITH_BACKBONE, "bleu")}
     assert chosen.pop("pr_mcs") == "embedded-pr-mcs"
     assert set(chosen.values()) == {"embedded"}
 

@@ -16,9 +16,10 @@ from safetensors.torch import load_file, save_file
 from capscore import BackboneUnavailable, CapscoreError, InputError, ResultWriteError, load_backbone
 from capscore.backbones import find, loading, tuned
 from capscore.backbones.base import tensors_digest
-from capscore.backbones.loading import default_backbone, is_downloaded
+from capscore.backbones.loading import is_downloaded
 from capscore.backbones.tuned import MARKER, WEIGHTS, save_tuned
 from capscore.errors import MissingWeightsError
+from capscore.metrics.loading import default_backbone
 
 from . import tiny_transformers as tiny
 from .loopback_hub import LoopbackHub

@@ -17,7 +17,7 @@ from capscore.benchmarks.run import COMPONENTS, benchmark_queries
 from capscore.benchmarks.tasks import TaskOptions
 from capscore.infometic.network import InfoMetIC, InfoMetICConfig
 from capscore.infometic.regions import RegionFinder, Regions
-from capscore.metrics import scorer_class
+from capscore.registry import METRICS
 
 from ..datasets_scripts.conftest import _own_cache
 from ..photos import encode
@@ -242,7 +242,7 @@ def test_ratings_of_the_whole_have_no_rows_for_its_parts(tmp_path):
 
 def test_names_of_rows_are_those_that_can_be_asked_for():
     own = {name: (metric, part) for name, (metric, part) in COMPONENTS.items() if metric == "infometic"}
-    kind = scorer_class("infometic")
+    kind = METRICS.get("infometic")
     assert own == {name: ("infometic", part) for name, part in kind.reported.items()}
     assert set(kind.reported.values()) <= set(kind.component_names)
 

@@ -9,7 +9,8 @@ import pytest
 from PIL import Image
 
 from capscore.cli.app import app
-from capscore.metrics.catalogue import METRICS, PRESETS
+from capscore.metrics import PRESETS
+from capscore.registry import METRICS
 
 from .test_score import HALF, MCS, REF, ROOT, ROWS, capscore_, colours, photos, read_jsonl, write_jsonl
 
@@ -248,7 +249,7 @@ def test_annotations_are_no_captions_to_score(coco, colours):
 def test_presets_are_metrics_and_together_read_all_inputs():
     assert set(PRESETS) == {"coco", "multilingual", "reference-free"}
     for metrics in PRESETS.values():
-        assert set(metrics) <= set(METRICS) and len(set(metrics)) == len(metrics)
+        assert set(metrics) <= set(METRICS.names()) and len(set(metrics)) == len(metrics)
 
 
 def test_the_document_shows_the_presets_as_they_are():

@@ -8,13 +8,13 @@ import pytest
 import yaml
 
 import capscore
-from capscore.backbones.loading import DEFAULTS, default_backbone
 from capscore.errors import MissingWeightsError
 from capscore.files.installed_weights import weights_folder
 from capscore.infometic.weights import INSTALLED, load_aligner
+from capscore.metrics.loading import default_backbone
 
 # the backbone that they belong to
-BASE = DEFAULTS["infometic"]
+BASE = default_backbone("infometic")
 FOLDER = weights_folder(INSTALLED[BASE])
 # photo → language → a right caption, and the same with a noun that is not in the photo
 PLANTED = {

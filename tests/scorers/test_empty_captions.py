@@ -12,13 +12,13 @@ import capscore
 from capscore.embedding.embedder import Embedder
 from capscore.errors import InputError
 from capscore.metrics.base import PreparedRows
-from capscore.metrics.catalogue import METRICS
 from capscore.metrics.clip_score import CLIPScore
 from capscore.metrics.mcs import MCS
+from capscore.registry import METRICS
 
 from ..toy import GREEN, RED, ColourBackbone
 
-WITHOUT_JAVA = [metric for metric in METRICS if metric not in ("meteor", "spice")]
+WITHOUT_JAVA = [metric for metric in METRICS.names() if metric not in ("meteor", "spice")]
 BLANK = ["", " ", "\u3000\t\n", "\u200b\ufeff", " \xa0\u200b"]
 CAPTIONS = ["a dog runs", "", "two cats sit"]
 REFERENCES = [["a dog", "the dog runs"], ["one cat"], ["two cats", "cats"]]
@@ -31,7 +31,7 @@ def load():
     made = {}
 
     def load(metric, **options):
-        if METRICS[metric].has_backbone:
+        if METRICS.get(metric).takes_backbone:
             backbone = "embedded-pr-mcs" if metric == "pr_mcs" else "embedded"
             if backbone not in made:
                 made[backbone] = capscore.backbones.loading.load_backbone(backbone, device="cpu")

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 import capscore
 from capscore.errors import CapscoreError, CorpusWarning, InputError, LanguageWarning, MissingExtraError
-from capscore.metrics import scorer_class
 from capscore.metrics.base import PreparedRows
 from capscore.metrics.formulas.cider import DocumentFrequencies
 from capscore.metrics.signature import parse_signature
+from capscore.registry import METRICS
 from capscore.text.segmentation import segmenter_name, tokenize
 
 COUNTING = ["cider", "cider_d", "bleu", "rouge_l"]
@@ -121,7 +121,7 @@ def test_bleu():
     assert corpus["corpus_bleu_3"] == pytest.approx((8 / 10 * 5 / 7 * 1 / 4) ** (1 / 3))
     summary = scores.summary()
     assert {name: summary[name] for name in corpus} == corpus
-    assert list(corpus) == list(scorer_class("bleu").corpus_names)
+    assert list(corpus) == list(METRICS.get("bleu").corpus_names)
 
 
 def test_rouge_l():

@@ -310,7 +310,7 @@ def test_a_language_that_is_no_text_names_the_row():
 
 
 def test_prefix_is_checked():
-    with pytest.raises(InputError, match="prefix=5: expected a string"):
+    with pytest.raises(InputError, match="prefix=5: 5 is a int; expected a string"):
         MCS(Embedder(ColourBackbone()), prefix=5)
 
 

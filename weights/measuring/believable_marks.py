@@ -31,10 +31,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from capscore.backbones.loading import default_backbone
 from capscore.errors import InputError
 from capscore.files.whole_file import write_text
 from capscore.infometic.mark_calibration import expected_calibration_error
+from capscore.metrics.loading import default_backbone
 
 from .planted_errors import Row, is_lowest, read_shared_photos
 from .planted_words import LANGUAGES

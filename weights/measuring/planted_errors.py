@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from capscore.backbones.loading import DEFAULTS
+from capscore.metrics.loading import default_backbone
 
 from .planted_words import LANGUAGES
 from .planting import KINDS, Planted, drop_clause, plant, shuffled
@@ -624,7 +624,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         "--weights", action="append", required=True, help="'info_clip', a folder or a Hub id; may come again"
     )
     parser.add_argument("--languages", default=",".join(LANGUAGES), help="default: %(default)s")
-    parser.add_argument("--backbone", default=DEFAULTS["infometic"], help="default: %(default)s")
+    parser.add_argument("--backbone", default=default_backbone("infometic"), help="default: %(default)s")
     parser.add_argument(
         "--stand-ins", type=int, default=STAND_INS, help="photos for Spanish; default: %(default)s"
     )

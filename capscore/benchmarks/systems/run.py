@@ -18,8 +18,8 @@ import numpy as np
 
 from ... import __version__
 from ...errors import CapscoreError, InputError, Setting
-from ...metrics import scorer_class
 from ...metrics.signature import format_signature, parse_signature
+from ...registry import METRICS
 from ...statistics.agreement import SystemLevel, side_by_side
 from ...statistics.bootstrap import Interval, multiplicities, percentile_interval, resample
 from ..data.annotation_files import KeptReadings
@@ -238,7 +238,7 @@ def run_systems(
     spoken = [code for code in chosen if configs or any(code in one.captions for one in read)]
     if not spoken:
         raise InputError(f"no file has a caption in {', '.join(chosen)}")
-    opens_images = any(scorer_class(_scored_by(name)[0]).needs_images for name in metrics)
+    opens_images = any(METRICS.get(_scored_by(name)[0]).needs_images for name in metrics)
     runs, rows = [], []
     for run, found in _read_languages(
         slug,

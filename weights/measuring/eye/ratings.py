@@ -14,8 +14,8 @@ from capscore.benchmarks.run import BenchmarkRun, MetricResult, run_benchmark
 from capscore.benchmarks.tasks import TaskOptions
 from capscore.embedding.embedder import Embedder
 from capscore.errors import CapscoreError
-from capscore.metrics import METRICS, scorer_class
 from capscore.metrics.base import Scorer
+from capscore.registry import METRICS
 
 from ..intervals import share_of_sums
 from .figures import Figure, PublishedFigure, Report, of_share
@@ -156,13 +156,13 @@ def measure_ratings(
 
 def _by_inputs(metrics: Sequence[str]) -> list[list[str]]:
     """The metrics that open images, and the others."""
-    parts = [[m for m in metrics if scorer_class(m).needs_images is opens] for opens in (True, False)]
+    parts = [[m for m in metrics if METRICS.get(m).needs_images is opens] for opens in (True, False)]
     return [part for part in parts if part]
 
 
 def _maker(metric: str, embedder: Embedder) -> Callable[[], Scorer]:
-    assert METRICS[metric].has_backbone
-    kind: Callable[[Embedder], Scorer] = scorer_class(metric)  # type: ignore[assignment]
+    assert METRICS.get(metric).takes_backbone
+    kind: Callable[[Embedder], Scorer] = METRICS.get(metric)  # type: ignore[assignment]
     return lambda: kind(embedder)
 
 

@@ -1,0 +1,336 @@
+"""A metric's name and options → its scorer.
+
+The options of a metric are the keyword arguments of its class, and those of `load` if it takes a backbone;
+their help is the entry under `Args:` in the docstring. `CaptionModule`, the commands and the cards read them
+here.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from ..errors import CapscoreError, InputError, OptionError, Setting
+from ..registry import METRICS
+
+if TYPE_CHECKING:
+    from ..backbones.base import Backbone
+    from ..embedding.cache import EmbeddingCache
+    from ..embedding.embedder import Embedder
+    from .base import Scorer
+
+# Sets of metrics under one name, for `--preset`
+PRESETS = {
+    # the numbers of papers on COCO, without those that need Java (meteor and spice)
+    "coco": ("bleu", "rouge_l", "cider", "ref_clip_score"),
+    # every language that the backbone knows: one metric for the photo, two for the references
+    "multilingual": ("mcs", "cider", "rouge_l"),
+    # the photo alone: in every language, and as published for English; each with its own backbone
+    "reference-free": ("mcs", "clip_score"),
+}
+
+# Options of the embedder that only metrics with images take
+_WITH_IMAGES = ("allow_urls", "allow_private_urls")
+
+
+def load(
+    metric: str,
+    *,
+    backbone: str | Backbone | None = None,
+    device: str | None = None,
+    dtype: Literal["float32", "bfloat16", "float16"] | None = None,
+    batch_size: int | None = None,
+    cache: bool | str | Path | EmbeddingCache | None = None,
+    revision: str | None = None,
+    image_tower: str | None = None,
+    trust_remote_code: bool = False,
+    allow_urls: bool = False,
+    allow_private_urls: bool = False,
+    progress: bool | None = None,
+    **options: Any,
+) -> Scorer:
+    """Make a scorer. An option that its metric does not take is an error.
+
+    Args:
+        metric: Name of the metric, one of `capscore.registry.METRICS.names()`.
+        backbone: Name, Hub id (org/name@revision) or folder of the backbone, or a `Backbone`. Default: the
+            variable CAPSCORE_BACKBONE, else the metric's own.
+        device: Torch device, such as cpu, cuda or cuda:1. Default: a GPU if there is one.
+        dtype: Number format of the towers: float32 (default), bfloat16 or float16.
+        batch_size: Number of images or texts per batch. Default: what suits the device.
+        cache: Folder that keeps embeddings; False keeps none. Default: the user's cache folder.
+        revision: Commit, branch or tag of the backbone on the Hub. Default: the pinned one, else main.
+        image_tower: Image tower to go with a text tower that was published alone.
+        trust_remote_code: Permission to run Python code that comes with weights.
+        allow_urls: Permission to fetch images from http(s) addresses.
+        allow_private_urls: Permission to fetch images from hosts that are not public, such as localhost.
+        progress: Whether a progress bar is shown. Default: for long work in a terminal.
+        **options: Options of the metric itself, as its class documents them.
+
+    Raises:
+        CapscoreError: unknown metric, device or dtype, or an option that the metric does not take.
+        BackboneUnavailable: the weights are not available here; says why, and what is available.
+        MissingExtraError: a package is missing; names the extra that brings it.
+
+    >>> import capscore
+    >>> scorer = capscore.load("mcs", backbone="embedded")                    # doctest: +SKIP
+    >>> scorer.score(["a cat"], ["cat.jpg"], language="en").mean               # doctest: +SKIP
+    >>> bleu = capscore.load("bleu").score(["a cat sits"], references=[["a cat sits there"]], language="en")
+    >>> bleu.components["bleu_1"].round(4).tolist()
+    [0.7165]
+    """
+    options |= {
+        "backbone": backbone,
+        "device": device,
+        "dtype": dtype,
+        "batch_size": batch_size,
+        "cache": cache,
+        "revision": revision,
+        "image_tower": image_tower,
+        "trust_remote_code": trust_remote_code,
+        "allow_urls": allow_urls,
+        "allow_private_urls": allow_private_urls,
+        "progress": progress,
+    }
+    return load_together([metric], **options)[0]
+
+
+def load_together(metrics: str | Sequence[str], **options: Any) -> list[Scorer]:
+    """Make scorers of several metrics; those with the same backbone share it and its embeddings.
+
+    Args:
+        metrics: Name or names of metrics, as `load` takes them.
+        **options: Options of `load`; each goes to the metrics that take it.
+
+    Raises:
+        CapscoreError: as in `load`.
+    """
+    names = [metrics] if isinstance(metrics, str) else list(metrics)
+    stated = stated_options(options)
+    taken = {name: options_of(name) for name in names}
+    for option in stated:
+        if len(names) > 1 and not any(option in takes for takes in taken.values()):
+            raise CapscoreError(Setting(option), f": not an option of {', '.join(names)}")
+    for name, takes in taken.items():
+        given = {key: value for key, value in stated.items() if len(names) == 1 or key in takes}
+        check_options(name, given)
+        METRICS.get(name).check_options(given)
+    embedders: dict[Any, Embedder] = {}
+    scorers = []
+    for name, takes in taken.items():
+        own = own_options(name, stated)
+        make: Callable[..., Scorer] = METRICS.get(name)
+        if "backbone" not in takes:
+            scorers.append(make(**own))
+            continue
+        backbone = stated.get("backbone") or default_backbone(name)
+        if backbone not in embedders:
+            embedders[backbone] = make_embedder(backbone, **stated)
+        scorers.append(make(embedders[backbone], **own))
+    return scorers
+
+
+def default_backbone(metric: str) -> str:
+    """Name of the backbone that a metric uses when the user names none.
+
+    The environment variable CAPSCORE_BACKBONE overrides the default. A metric that needs weights of its own,
+    such as PR-MCS, uses the backbone with such weights that goes with the one in the variable.
+
+    Raises:
+        CapscoreError: the metric has no default, and the variable is not set.
+
+    >>> default_backbone("pr_mcs")
+    'embedded-pr-mcs'
+    """
+    from ..backbones import find
+
+    chosen = os.environ.get("CAPSCORE_BACKBONE", "").strip()
+    if chosen:
+        known = find(chosen)
+        return chosen if known is None else known.tuned.get(metric, chosen)
+    default = METRICS.get(metric).default_backbone
+    if not default:
+        raise CapscoreError(f"{metric!r} has no default backbone: name one")
+    return default
+
+
+def make_embedder(
+    backbone: Any,
+    /,
+    *,
+    batch_size: int | None = None,
+    cache: Any = None,
+    allow_urls: bool = False,
+    allow_private_urls: bool = False,
+    progress: bool | None = None,
+    **options: Any,
+) -> Embedder:
+    """Load a backbone and make its embedder; arguments and errors as in `load`, others are passed over."""
+    if batch_size is not None and (isinstance(batch_size, bool) or batch_size < 1):
+        raise InputError(Setting("batch_size", batch_size), ": expected a whole number of at least 1")
+    from ..backbones import loading
+    from ..embedding.cache import resolve_cache
+    from ..embedding.embedder import Embedder
+
+    of_backbone = ("device", "dtype", "revision", "image_tower", "trust_remote_code")
+    return Embedder(
+        loading.load_backbone(backbone, **{name: options[name] for name in of_backbone if name in options}),
+        batch_size=batch_size,
+        cache=resolve_cache(cache),
+        allow_urls=allow_urls,
+        allow_private_urls=allow_private_urls,
+        progress=progress,
+    )
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option of `capscore.load`.
+
+    Attributes:
+        name: Name of the keyword argument.
+        type: bool, int, float, Path, list[str] or str: what a command line reads.
+        default: Value that applies when it is not given, or None.
+        help: Its entry in the docstring, on one line.
+        choices: Allowed values; () for any.
+        metrics: Metrics that take it.
+        own: Whether the metric's class takes it; the others go to the backbone and the embedder.
+    """
+
+    name: str
+    type: Any
+    default: Any
+    help: str
+    choices: tuple[str, ...] = ()
+    metrics: tuple[str, ...] = ()
+    own: bool = False
+
+    @property
+    def summary(self) -> str:
+        """The first part of the help, as a sentence."""
+        return re.split(r"[.;] ", self.help, maxsplit=1)[0].rstrip(".") + "."
+
+    @property
+    def shown_default(self) -> str:
+        """The default, as `--help` and cards print it; "none" where it is not a value."""
+        return {None: "none", False: "no", True: "yes"}.get(self.default, str(self.default))
+
+
+def options_of(metric: str) -> dict[str, Option]:
+    """The options that a metric takes, by name.
+
+    >>> list(options_of("cider"))
+    ['document_frequencies', 'variant', 'empty', 'per_row']
+    """
+    scorer = METRICS.get(metric)
+    found = {}
+    if scorer.takes_backbone:
+        found = {
+            name: option
+            for name, option in _backbone_options().items()
+            if scorer.needs_images or name not in _WITH_IMAGES
+        }
+    texts: dict[str, str] = {}
+    for base in reversed(scorer.__mro__):
+        inherited = documented_arguments(base.__doc__).items()
+        texts |= {name: text for name, text in inherited if not text.startswith("As in")}
+    return found | {
+        name: replace(option, own=True) for name, option in _parameters(scorer.__init__, texts).items()
+    }
+
+
+def all_options(metrics: Sequence[str] | None = None) -> dict[str, Option]:
+    """The options of several metrics together (None: all), each with the metrics that take it."""
+    found: dict[str, Option] = {}
+    for metric in METRICS.names() if metrics is None else metrics:
+        for name, option in options_of(metric).items():
+            taken_by = found[name].metrics if name in found else ()
+            found[name] = replace(found.get(name, option), metrics=(*taken_by, metric))
+    return dict(sorted(found.items(), key=lambda item: item[1].own))
+
+
+def own_options(metric: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options among the given ones that the metric's class takes itself."""
+    takes = options_of(metric)
+    return {name: value for name, value in options.items() if name in takes and takes[name].own}
+
+
+def check_options(metric: str, options: Mapping[str, Any]) -> None:
+    """Check that a metric takes the given options, and that values are among the choices.
+
+    Raises:
+        OptionError: the metric does not take an option; says what it takes.
+        InputError: a value is not among the choices.
+
+    >>> check_options("cider", {"variants": "paper"})
+    Traceback (most recent call last):
+        ...
+    capscore.errors.OptionError: cider takes no variants='paper'; did you mean variant? \
+Its options: document_frequencies, variant, empty, per_row
+    """
+    takes = options_of(metric)
+    for name, value in options.items():
+        if name not in takes:
+            # an option of another metric is not a misspelling
+            close = [] if name in all_options() else difflib.get_close_matches(name, takes, n=1)
+            hint = ("did you mean ", Setting(close[0]), "? Its options: ") if close else ("its options: ",)
+            listed = [part for option in takes for part in (", ", Setting(option))][1:] or ["none"]
+            raise OptionError(f"{metric} takes no ", Setting(name, value), "; ", *hint, *listed)
+        choices = takes[name].choices
+        if choices and value not in choices:
+            raise InputError(Setting(name, value), f": expected {' or '.join(map(repr, choices))}")
+
+
+def stated_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options without those that say nothing: None, and permissions that are not given."""
+    permissions = {name for name, option in _backbone_options().items() if option.default is False}
+    return {
+        name: value
+        for name, value in options.items()
+        if value is not None and not (value is False and name in permissions)
+    }
+
+
+def documented_arguments(docstring: str | None) -> dict[str, str]:
+    """The entries under `Args:` of a Google docstring: name → text on one line.
+
+    >>> documented_arguments("Draw.\\n\\nArgs:\\n    p, q: Probabilities,\\n        each from 0 to 1.\\n")
+    {'p': 'Probabilities, each from 0 to 1.', 'q': 'Probabilities, each from 0 to 1.'}
+    """
+    section = re.search(r"^Args:\n((?:(?: .*)?(?:\n|$))+)", inspect.cleandoc(docstring or ""), re.MULTILINE)
+    found = {}
+    for entry in re.split(r"^    (?=\S)", section[1], flags=re.MULTILINE)[1:] if section else []:
+        names, _, text = entry.partition(": ")
+        found.update(dict.fromkeys(re.split(r", ", names), " ".join(text.split())))
+    return found
+
+
+def _backbone_options() -> dict[str, Option]:
+    return _parameters(load, documented_arguments(load.__doc__))
+
+
+def _parameters(function: Any, texts: Mapping[str, str]) -> dict[str, Option]:
+    """The documented keyword arguments of a function."""
+    return {
+        name: Option(name, _type(parameter.annotation), parameter.default, texts[name], _choices(parameter))
+        for name, parameter in inspect.signature(function).parameters.items()
+        if parameter.kind is parameter.KEYWORD_ONLY and name in texts
+    }
+
+
+def _type(annotation: str) -> Any:
+    for kind, name in ((list[str], "Sequence[str]"), (Path, "Path"), (str, "str"), (bool, "bool")):
+        if re.search(rf"\b{re.escape(name)}(?!\w)", annotation):
+            return kind
+    return int if re.search(r"\bint\b", annotation) else float if "float" in annotation else str
+
+
+def _choices(parameter: inspect.Parameter) -> tuple[str, ...]:
+    literal = re.match(r"Literal\[(.*)\]", parameter.annotation)
+    return tuple(re.findall(r"'([^']*)'", literal[1])) if literal else ()
