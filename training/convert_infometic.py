@@ -29,8 +29,7 @@ from capscore.backbones.loading import load_backbone
 from capscore.cli.options import Debug
 from capscore.cli.terminal import DEBUG, command, say
 from capscore.errors import CapscoreError, InputError, ResultWriteError
-from capscore.infometic.config import InfoMetICConfig
-from capscore.infometic.network import InfoMetIC
+from capscore.infometic.network import InfoMetIC, InfoMetICConfig
 from training.data.origin import DataSource
 from training.engine.model_card import ModelCard, write_card
 

@@ -26,8 +26,8 @@ from capscore.benchmarks.protocols.results import counted
 from capscore.embedding.cache import EmbeddingCache
 from capscore.embedding.embedder import Embedder
 from capscore.errors import CapscoreError, InputError, Setting
-from capscore.infometic.config import InfoMetICConfig
-from capscore.infometic.network import CONFIG, MODEL_TYPE, WEIGHTS, InfoMetIC
+from capscore.infometic.folders import CONFIG, WEIGHTS
+from capscore.infometic.network import MODEL_TYPE, InfoMetIC, InfoMetICConfig
 from capscore.infometic.weights import INFO_CLIP, load_aligner
 from training.data.aligned_rows import AlignedRow, coco_rows, entity_rows, file_rows
 from training.data.alignment_batches import TASKS, WITHOUT, AlignmentBatches
@@ -83,7 +83,7 @@ class Settings(AlignmentLossSettings):
         tasks: Tasks of the steps, in turn: "coarse", "text" or "vision".
         width, heads, intra_layers, inter_layers, shared_norm, mask_padding, text_positions, box_positions,
             global_box, global_in_fusion, input_scale, context_width, max_tokens: Options of the network, as
-            in `capscore.infometic.config.InfoMetICConfig`.
+            in `capscore.infometic.network.InfoMetICConfig`.
         evaluate_pairs: Most validation pairs to measure.
         beta: Score above which a word counts as right and a region as mentioned, in evaluations.
         false_alarms: Largest share of the right words of validation captions that score β or below: the

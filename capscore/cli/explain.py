@@ -172,7 +172,7 @@ def run_explain(request: ExplainRequest) -> ExplainResult:
     captions = explained_captions(request.captions, scores)
     document = {
         "image": str(request.photo),
-        "beta": None if getattr(scorer, "judge", None) is not None else request.beta,
+        "beta": None if getattr(scorer, "mark_calibration", None) is not None else request.beta,
         "signature": scores.signature,
         "captions": [_row(caption, scores, row) for row, caption in enumerate(captions)],
     }

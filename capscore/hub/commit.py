@@ -245,7 +245,7 @@ def _is_new_branch(api: HfApi, repo_id: str, kind: str, branch: str, tag: str | 
 def _check_kind_there(api: HfApi, ready: Plan, repo_id: str, commit: str, there: set[str]) -> None:
     """Refuse to replace weights of one kind by those of another: their files have the same names."""
     from ..backbones.checkpoint import STUDENT_MARKER, TUNED_FILES
-    from ..infometic.network import CONFIG
+    from ..infometic.folders import CONFIG
 
     if there & {STUDENT_MARKER, TUNED_FILES[0]}:
         is_ours, what = ready.kind in KINDS, "a text tower"

@@ -92,7 +92,7 @@ def plan_weights(folder: str | Path, include: Sequence[str] = ()) -> Plan:
 
 def _kind(folder: Path) -> str:
     from ..backbones.checkpoint import folder_kind
-    from ..infometic.network import CONFIG
+    from ..infometic.folders import CONFIG
 
     kind = folder_kind(folder)
     if kind in KINDS:
@@ -130,7 +130,7 @@ def is_mark_calibration(config: Path) -> bool:
 def files_read(kind: str, names: Sequence[str]) -> list[str]:
     """The files that loading reads."""
     from ..backbones.checkpoint import needed_files
-    from ..infometic.network import CONFIG
+    from ..infometic.folders import CONFIG
 
     if kind in (NETWORK, MARK_CALIBRATION):
         return [name for name in names if name in (CONFIG, WEIGHTS)]

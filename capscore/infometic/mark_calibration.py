@@ -1,8 +1,9 @@
-"""The judge: a photo's feature map and words alone → whether each word is right, in absolute terms.
+"""Mark calibration: a photo's feature map and words alone → how likely each word is right, in absolute terms.
 
 In: maps and embeddings of the backbone that it was trained with. Out: logits of words, captions and regions,
-and boxes of things. InfoMetIC's own word scores share a sum of one, so they only say which word is the worst
-of its caption; the judge reads each word without its caption, so a right word stays right beside a wrong one.
+boxes of objects, and the curves that turn logits into probabilities. It is not in the paper: InfoMetIC's word
+scores share a sum of one, so they only say which word is the worst of its caption. This network reads each
+word without its caption first, so that a right word stays right beside a wrong one.
 """
 
 from __future__ import annotations
@@ -10,38 +11,48 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import save
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..backbones.base import Backbone, fingerprint_of, tensors_digest
-from ..backbones.checkpoint import read_json, read_state_dict, refuse_misfit, refuse_oversized
+from ..backbones.base import Backbone, fingerprint_of
 from ..errors import BackboneUnavailable, CapscoreError, Setting
-from ..files.whole_file import whole_file, write_text
+from .folders import CONFIG, read_config, read_weights, write_folder
 
-# Classes of words that are judged, in the order of their embeddings.
+MODEL_TYPE = "capscore_mark_calibration"
+_FORMAT = 2
+# Classes of words that are marked, in the order of their embeddings.
 MARKED_CLASSES = ("noun", "verb", "adjective", "adverb", "number")
-# What is known of a caption, and of a region beside a caption: see `MarkNetwork.fit_features` and
-# `MarkNetwork.mention_features`.
-FIT_FEATURES, MENTION_FEATURES = 8, 10
-# What is known of a word in its caption: see `MarkNetwork.word_features`.
-WORD_FEATURES = 11 + len(MARKED_CLASSES)
-# Cosines are small; this brings them to the size of the other inputs.
-_COSINE = 5.0
-_LONGER = 20.0
+# Numbers of features of a caption, of a region beside a caption, and of a word in its caption.
+FIT_FEATURES, MENTION_FEATURES, WORD_FEATURES = 8, 10, 11 + len(MARKED_CLASSES)
+# Cosines and unit rows are small; these bring them to the size of the other inputs.
+_COSINE, _LONGER = 5.0, 20.0
 _MAX_SIZE = 8192
+
+# Name of the curves for languages without their own.
+SHARED = "shared"
+# Rates of false alarms that `MarkCurve.quantiles` are for: 0 %, 0.5 %, … 50 %.
+RATES = np.linspace(0.0, 0.5, 101)
+# A class is judged only if at 5 % false alarms at least this share of its wrong words is found: otherwise a
+# mark would say more about chance than about the photo.
+_MIN_FOUND = 0.2
+# Captions with more judged words than this have a lower rate per word: a long right caption would almost
+# always carry a mark otherwise, and people stop believing marks.
+_WORDS_AT_FULL_RATE = 3
+# Words of other classes have this share of the rate of nouns: photos, above all of another kind than those of
+# the calibration, tell little of verbs and colours, and a wrong mark costs more than a missed one.
+_NO_NOUN_SHARE = 0.1
 
 
 @dataclass(frozen=True)
 class MarkNetworkConfig:
-    """Sizes of the judge.
+    """Sizes of the network, from 1 to 8,192.
 
     Attributes:
         dim: Length of the backbone's embeddings.
@@ -50,8 +61,8 @@ class MarkNetworkConfig:
         hidden: Width of queries, keys and values.
         inner: Width of the layers behind them.
         small: Width of the hidden layers for captions and regions.
-        things: Channels of the convolution that finds things.
-        named: Width of words and regions where the judge tells which word names which region.
+        things: Channels of the convolution that finds objects.
+        named: Width of words and regions where the network tells which word names which region.
         background: Number of photos that a caption's fit is compared with.
 
     Raises:
@@ -70,57 +81,34 @@ class MarkNetworkConfig:
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
-            if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= _MAX_SIZE:
-                raise CapscoreError(
-                    Setting(name, value), f": expected a whole number from 1 to {_MAX_SIZE:,}"
-                )
-
-    def to_dict(self) -> dict[str, int]:
-        """The sizes, ready for JSON."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, given: Any) -> MarkNetworkConfig:
-        """The sizes out of JSON.
-
-        Raises:
-            CapscoreError: a size is missing, unknown or out of range.
-        """
-        names = {one.name for one in fields(cls)}
-        if not isinstance(given, dict) or set(given) != names:
-            raise CapscoreError(
-                f"the sizes of a judge are {given!r:.200}: expected {', '.join(sorted(names))}"
-            )
-        return cls(**given)
+            if type(value) is not int or not 1 <= value <= _MAX_SIZE:
+                raise CapscoreError(Setting(name, value), f": expected a whole number up to {_MAX_SIZE:,}")
 
 
 @dataclass(frozen=True, eq=False)
 class PhotoBatch:
-    """What the judge sees of n photos.
+    """What the network sees of n photos.
 
     Attributes:
         cells: (n, h · w, reduced), from `MarkNetwork.reduce`.
         whole: (n, d), embeddings of the whole photos, of unit length.
         windows: (n, k, d), embeddings of their windows (`capscore.infometic.regions.windows`), of unit
             length.
-        there: bool (n, k), True for windows, False for padding.
+        mask: bool (n, k), True for windows, False for padding.
     """
 
     cells: Tensor
     whole: Tensor
     windows: Tensor
-    there: Tensor
-
-    def take(self, index: Tensor) -> PhotoBatch:
-        """The photos at these places."""
-        return PhotoBatch(self.cells[index], self.whole[index], self.windows[index], self.there[index])
+    mask: Tensor
 
 
 class MarkNetwork(nn.Module):
-    """Network that judges words, captions and regions, and finds things.
+    """Network that judges words, captions and regions, and finds objects.
 
-    A word, embedded alone, asks the cells of the map and the windows by attention; what they answer, and its
-    cosines with the photo and the windows, go through two layers.
+    A word queries the cells of the photo's feature map and its windows by attention. What they answer, and
+    its cosines with the photo and the windows, go through two layers. All embeddings have unit length; of n
+    captions with m words, bool (n, m) `judged` is False for padding.
 
     Attributes:
         config: Sizes.
@@ -128,14 +116,16 @@ class MarkNetwork(nn.Module):
             photo would.
 
     >>> _ = torch.manual_seed(0)
-    >>> sizes = MarkNetworkConfig(dim=8, features=6, reduced=4, hidden=4, inner=6, things=4, background=3)
-    >>> judge = MarkNetwork(sizes).eval()
-    >>> seen = PhotoBatch(
-    ...     judge.reduce(torch.randn(2, 6, 3, 3)), torch.eye(8)[:2], torch.eye(8)[None, :5].expand(2, 5, 8),
-    ...     torch.ones(2, 5).bool(),
+    >>> sizes = MarkNetworkConfig(
+    ...     dim=8, features=6, reduced=4, hidden=4, inner=6, things=4, background=3
     ... )
-    >>> logits = judge.word_logits(seen, torch.eye(8)[None, :3].expand(2, 3, 8), torch.zeros(2, 3).long())
-    >>> tuple(logits.shape)
+    >>> network = MarkNetwork(sizes).eval()
+    >>> photos = PhotoBatch(
+    ...     network.reduce(torch.randn(2, 6, 3, 3)), torch.eye(8)[:2],
+    ...     torch.eye(8)[None, :5].expand(2, 5, 8), torch.ones(2, 5).bool(),
+    ... )
+    >>> words = torch.eye(8)[None, :3].expand(2, 3, 8)
+    >>> tuple(network.word_logits(photos, words, torch.zeros(2, 3).long()).shape)
     (2, 3)
     """
 
@@ -158,12 +148,9 @@ class MarkNetwork(nn.Module):
         self.first = nn.Linear(6 * hidden + 6, inner)
         self.second = nn.Linear(inner, inner)
         self.last = nn.Linear(inner, 1)
-        self.fit = nn.Sequential(nn.Linear(FIT_FEATURES, config.small), nn.Tanh(), nn.Linear(config.small, 1))
-        self.in_caption = nn.Sequential(
-            nn.Linear(WORD_FEATURES, config.small), nn.Tanh(), nn.Linear(config.small, 1)
-        )
-        self.mention = nn.Sequential(
-            nn.Linear(MENTION_FEATURES, config.small), nn.Tanh(), nn.Linear(config.small, 1)
+        self.fit, self.in_caption, self.mention = (
+            nn.Sequential(nn.Linear(size, config.small), nn.Tanh(), nn.Linear(config.small, 1))
+            for size in (FIT_FEATURES, WORD_FEATURES, MENTION_FEATURES)
         )
         self.named_word = nn.Linear(dim, config.named, bias=False)
         self.named_region = nn.Linear(2 * dim, config.named, bias=False)
@@ -175,40 +162,35 @@ class MarkNetwork(nn.Module):
         self.dropout = 0.0
         self.register_buffer("background", torch.zeros(config.background, dim))
 
-    # ------------------------------------------------------------------ words
-
     def reduce(self, maps: Tensor) -> Tensor:
         """Feature maps (n, features, h, w) → cells (n, h · w, reduced)."""
         return self.reducer(maps.flatten(2).transpose(1, 2))
 
-    def word_logits(self, seen: PhotoBatch, words: Tensor, classes: Tensor) -> Tensor:
-        """How right each word is of its photo, before calibration.
+    def word_logits(self, photos: PhotoBatch, words: Tensor, classes: Tensor) -> Tensor:
+        """How right each word is of its photo, before calibration: (n, m).
 
         Args:
-            seen: n photos.
-            words: (n, m, d), embeddings of words alone, of unit length.
-            classes: (n, m), places of their classes in `MARKED_CLASSES`.
-
-        Returns:
-            (n, m).
+            photos: n photos.
+            words: (n, m, d), embeddings of words alone.
+            classes: (n, m), indices of their classes in `MARKED_CLASSES`.
         """
         width = math.sqrt(self.config.hidden)
-        cells, told = self._drop(seen.cells), self._drop(words * _LONGER)
-        query = self.query(told) + self.word_class(classes)
+        cells, longer_words = self._drop(photos.cells), self._drop(words * _LONGER)
+        query = self.query(longer_words) + self.word_class(classes)
         at_cells = query @ self.cell_key(cells).transpose(1, 2) / width
         of_cells = at_cells.softmax(dim=2) @ self.cell_value(cells)
-        missing = ~seen.there[:, None]
-        longer = self._drop(seen.windows * _LONGER)
-        at_windows = (query @ self.window_key(longer).transpose(1, 2) / width).masked_fill(missing, -1e4)
+        padding = ~photos.mask[:, None]
+        longer = self._drop(photos.windows * _LONGER)
+        at_windows = (query @ self.window_key(longer).transpose(1, 2) / width).masked_fill(padding, -1e4)
         of_windows = at_windows.softmax(dim=2) @ self.window_value(longer)
-        cosines = words @ seen.windows.transpose(1, 2)
-        best = _highest(cosines.masked_fill(missing, -1.0), 3)
+        cosines = words @ photos.windows.transpose(1, 2)
+        best = _highest(cosines.masked_fill(padding, -1.0), 3)
         numbers = torch.stack(
             [
-                (words @ seen.whole[:, :, None])[..., 0] * _COSINE,
+                (words @ photos.whole[:, :, None])[..., 0] * _COSINE,
                 best[..., 0] * _COSINE,
                 best.mean(dim=2) * _COSINE,
-                _mean(cosines.clamp_min(-0.3), seen.there[:, None]) * _COSINE,
+                _mean(cosines.clamp_min(-0.3), photos.mask[:, None]) * _COSINE,
                 at_cells.logsumexp(dim=2) / 4.0,
                 at_windows.logsumexp(dim=2) / 4.0,
             ],
@@ -218,7 +200,7 @@ class MarkNetwork(nn.Module):
             [
                 query * of_cells,
                 query * self.cell_mean(cells.mean(dim=1))[:, None],
-                query * self.photo(seen.whole * _LONGER)[:, None],
+                query * self.photo(photos.whole * _LONGER)[:, None],
                 query * of_windows,
                 of_cells,
                 of_windows,
@@ -226,39 +208,37 @@ class MarkNetwork(nn.Module):
             ],
             dim=2,
         )
-        rows = F.gelu(self.first(rows) + self.word(told))
+        rows = F.gelu(self.first(rows) + self.word(longer_words))
         rows = rows + F.gelu(self.second(self._drop(rows)))
         return self.last(self._drop(rows))[..., 0]
 
-    # ------------------------------------------------------------------ captions and regions
-
-    def fit_features(self, seen: PhotoBatch, texts: Tensor, logits: Tensor, judged: Tensor) -> Tensor:
+    def fit_features(self, photos: PhotoBatch, texts: Tensor, logits: Tensor, judged: Tensor) -> Tensor:
         """What tells whether a caption fits its photo, (n, FIT_FEATURES).
 
         Args:
-            seen: n photos, whose cells are not read.
-            texts: (n, d), embeddings of the captions, of unit length.
+            photos: n photos, whose cells are not read.
+            texts: (n, d), embeddings of the captions.
             logits: (n, m), calibrated logits of the captions' words.
-            judged: bool (n, m), False for padding.
+            judged: bool (n, m).
         """
-        cosine = (texts * seen.whole).sum(dim=1)
+        cosine = (texts * photos.whole).sum(dim=1)
         others = texts @ self.background.T
-        at_windows = (seen.windows @ texts[:, :, None])[..., 0].masked_fill(~seen.there, -1.0)
+        at_windows = (photos.windows @ texts[:, :, None])[..., 0].masked_fill(~photos.mask, -1.0)
         counts = judged.sum(dim=1)
         limited = logits.clamp(-6.0, 6.0)
         lowest = limited.masked_fill(~judged, 6.0)
         lowest = lowest.amin(dim=1) if lowest.shape[1] else counts * 0.0
-        some = (counts > 0).to(texts.dtype)
+        has_words = (counts > 0).to(texts.dtype)
         return torch.stack(
             [
                 cosine * _COSINE,
                 (cosine - others.mean(dim=1)) / others.std(dim=1).clamp_min(1e-4) / 2.0,
                 _highest(at_windows, 1)[:, 0] * _COSINE,
                 _mean(limited, judged) / 2.0,
-                lowest / 3.0 * some,
+                lowest / 3.0 * has_words,
                 _mean((limited < 0).to(texts.dtype), judged),
                 torch.log1p(counts.to(texts.dtype)) / 2.0,
-                some,
+                has_words,
             ],
             dim=1,
         )
@@ -269,7 +249,7 @@ class MarkNetwork(nn.Module):
 
     def word_features(
         self,
-        seen: PhotoBatch,
+        photos: PhotoBatch,
         texts: Tensor,
         without: Tensor,
         logits: Tensor,
@@ -283,34 +263,32 @@ class MarkNetwork(nn.Module):
         better.
 
         Args:
-            seen: n photos, whose cells are not read.
-            texts: (n, d), embeddings of the captions, of unit length.
+            photos: n photos, whose cells are not read.
+            texts: (n, d), embeddings of the captions.
             without: (n, m, d), embeddings of the captions without each word.
             logits: (n, m), calibrated logits of the words alone.
-            judged: bool (n, m), False for padding.
-            classes: (n, m), places of the words' classes in `MARKED_CLASSES`.
-            in_windows: (n, m), from `seen_in_windows`.
+            judged: bool (n, m).
+            classes: (n, m), indices of the words' classes in `MARKED_CLASSES`.
+            in_windows: (n, m), from `best_window_logits`.
         """
         limited = logits.clamp(-6.0, 6.0) * judged
         others = judged.sum(dim=1, keepdim=True) - judged.to(texts.dtype)
         mean = (limited.sum(dim=1, keepdim=True) - limited) / others.clamp_min(1.0)
-        cosine = (texts * seen.whole).sum(dim=1, keepdim=True)
-        gain = cosine - (without @ seen.whole[:, :, None])[..., 0]
-        gain = gain * judged
+        cosine = (texts * photos.whole).sum(dim=1, keepdim=True)
+        gain = (cosine - (without @ photos.whole[:, :, None])[..., 0]) * judged
         other_gain = (gain.sum(dim=1, keepdim=True) - gain) / others.clamp_min(1.0)
-        missing = ~seen.there[:, None]
-        best = (texts[:, None] @ seen.windows.transpose(1, 2)).masked_fill(missing, -1.0).amax(dim=2)
-        best_without = (without @ seen.windows.transpose(1, 2)).masked_fill(missing, -1.0).amax(dim=2)
+        padding = ~photos.mask[:, None]
+        windows = photos.windows.transpose(1, 2)
+        best = (texts[:, None] @ windows).masked_fill(padding, -1.0).amax(dim=2)
+        best_without = (without @ windows).masked_fill(padding, -1.0).amax(dim=2)
         background = texts @ self.background.T
-        clear = (cosine - background.mean(dim=1, keepdim=True)) / background.std(
-            dim=1, keepdim=True
-        ).clamp_min(1e-4)
-        lowest = _lowest_other(limited, judged)
+        deviation = background.std(dim=1, keepdim=True).clamp_min(1e-4)
+        clear = (cosine - background.mean(dim=1, keepdim=True)) / deviation
         numbers = [
             limited / 2.0,
             mean / 2.0,
             (limited - mean) / 2.0,
-            (limited - lowest) / 2.0,
+            (limited - _lowest_other(limited, judged)) / 2.0,
             gain * _LONGER,
             (gain - other_gain) * _LONGER,
             (best - best_without) * judged * _LONGER,
@@ -327,25 +305,19 @@ class MarkNetwork(nn.Module):
         return features[..., 0] * 2.0 + self.in_caption(features)[..., 0]
 
     def naming_logits(self, words: Tensor, regions: Tensor, whole: Tensor) -> Tensor:
-        """How likely each word names what each region shows, (n, m, k).
-
-        Args:
-            words: (n, m, d), embeddings of words alone, of unit length.
-            regions: (n, k, d), embeddings of regions, of unit length.
-            whole: (n, d), embeddings of the photos.
-        """
+        """How likely each word (n, m, d) names what a region (n, k, d) of a photo (n, d) shows, (n, m, k)."""
         apart = torch.cat([regions, regions - whole[:, None]], dim=2)
-        shown = self.named_region(self._drop(apart * _LONGER))
-        told = self.named_word(self._drop(words * _LONGER))
+        of_regions = self.named_region(self._drop(apart * _LONGER))
+        of_words = self.named_word(self._drop(words * _LONGER))
         weight, bias = self.named_cosine
-        learned = told @ shown.transpose(1, 2) / math.sqrt(self.config.named)
+        learned = of_words @ of_regions.transpose(1, 2) / math.sqrt(self.config.named)
         return learned + weight * _COSINE * (words @ regions.transpose(1, 2)) + bias
 
-    def seen_in_windows(self, seen: PhotoBatch, words: Tensor) -> Tensor:
+    def best_window_logits(self, photos: PhotoBatch, words: Tensor) -> Tensor:
         """Each word's highest `naming_logits` with a window, (n, m); -6 without windows."""
-        found = self.naming_logits(words, seen.windows, seen.whole)
-        found = found.masked_fill(~seen.there[:, None], -6.0)
-        return found.amax(dim=2) if found.shape[2] else found.new_full(found.shape[:2], -6.0)
+        logits = self.naming_logits(words, photos.windows, photos.whole)
+        logits = logits.masked_fill(~photos.mask[:, None], -6.0)
+        return logits.amax(dim=2) if logits.shape[2] else logits.new_full(logits.shape[:2], -6.0)
 
     def mention_features(
         self,
@@ -361,35 +333,32 @@ class MarkNetwork(nn.Module):
         """What tells whether captions mention regions, (n, k, MENTION_FEATURES).
 
         Args:
-            regions: (n, k, d), embeddings of regions, of unit length.
+            regions: (n, k, d), embeddings of regions.
             shares: (n, k, 4), their boxes as shares of the photo's sides.
             whole: (n, d), embeddings of the photos.
             text: (n, d), embeddings of the captions.
             words: (n, m, d), embeddings of the captions' words alone.
-            judged: bool (n, m), False for padding.
+            judged: bool (n, m).
             nouns: bool (n, m), words that are nouns.
             naming: (n, m, k), `naming_logits` of the words and regions.
         """
         cosines = regions @ words.transpose(1, 2)
         usual = (words @ whole[:, :, None])[..., 0]
-        of_words = _highest(cosines.masked_fill(~judged[:, None], -1.0), 1)[..., 0]
-        of_nouns = _highest(cosines.masked_fill(~(nouns & judged)[:, None], -1.0), 2)
-        more = _highest((cosines - usual[:, None]).masked_fill(~(nouns & judged)[:, None], -1.0), 1)[..., 0]
+        no_word, no_noun = ~judged[:, None], ~(nouns & judged)[:, None]
+        of_nouns = _highest(cosines.masked_fill(no_noun, -1.0), 2)
         named = naming.transpose(1, 2).clamp(-6.0, 6.0)
-        named_by = _highest(named.masked_fill(~(nouns & judged)[:, None], -6.0), 1, least=-6.0)[..., 0]
-        named_by_any = _highest(named.masked_fill(~judged[:, None], -6.0), 1, least=-6.0)[..., 0]
         return torch.stack(
             [
                 of_nouns[..., 0] * _COSINE,
                 of_nouns[..., 1].clamp_min(-0.3) * _COSINE,
-                of_words * _COSINE,
-                more * _COSINE,
+                _highest(cosines.masked_fill(no_word, -1.0), 1)[..., 0] * _COSINE,
+                _highest((cosines - usual[:, None]).masked_fill(no_noun, -1.0), 1)[..., 0] * _COSINE,
                 (regions @ text[:, :, None])[..., 0] * _COSINE,
                 (regions @ whole[:, :, None])[..., 0] * _COSINE,
                 (shares[..., 2] - shares[..., 0]) * (shares[..., 3] - shares[..., 1]) * 2.0,
                 _mean(cosines.clamp_min(-0.3), judged[:, None]) * _COSINE,
-                named_by / 2.0,
-                named_by_any / 2.0,
+                _highest(named.masked_fill(no_noun, -6.0), 1, least=-6.0)[..., 0] / 2.0,
+                _highest(named.masked_fill(no_word, -6.0), 1, least=-6.0)[..., 0] / 2.0,
             ],
             dim=2,
         )
@@ -398,9 +367,7 @@ class MarkNetwork(nn.Module):
         """`mention_features` (n, k, MENTION_FEATURES) → (n, k), how likely each region is mentioned."""
         return self.mention(features)[..., 0]
 
-    # ------------------------------------------------------------------ things
-
-    def thing_boxes(self, cells: Tensor, height: int, width: int) -> tuple[Tensor, Tensor]:
+    def object_boxes(self, cells: Tensor, height: int, width: int) -> tuple[Tensor, Tensor]:
         """Cells (n, h · w, reduced) → logits of confidence (n, h · w), and boxes (n, h · w, 4) as shares.
 
         A box is left, top, right, bottom; its cell's centre lies within it. It may reach beyond the photo.
@@ -418,178 +385,29 @@ class MarkNetwork(nn.Module):
         return F.dropout(rows, self.dropout, self.training)
 
 
-def _lowest_other(values: Tensor, there: Tensor) -> Tensor:
+def _lowest_other(values: Tensor, mask: Tensor) -> Tensor:
     """The lowest of the other values of each row, (n, m); the value itself where it is alone."""
-    far = values.masked_fill(~there, float("inf"))
-    if far.shape[1] < 2:
+    if values.shape[1] < 2:
         return values
-    two = far.topk(2, dim=1, largest=False)
-    lowest = torch.where(
-        two.indices[:, :1] == torch.arange(values.shape[1], device=values.device),
-        two.values[:, 1:],
-        two.values[:, :1],
-    )
+    two = values.masked_fill(~mask, math.inf).topk(2, dim=1, largest=False)
+    is_lowest = two.indices[:, :1] == torch.arange(values.shape[1], device=values.device)
+    lowest = torch.where(is_lowest, two.values[:, 1:], two.values[:, :1])
     return torch.where(lowest.isinf(), values, lowest)
 
 
 def _highest(values: Tensor, number: int, least: float = -1.0) -> Tensor:
     """The highest values of the last axis, highest first, (…, number); `least` where there are too few."""
-    missing = number - values.shape[-1]
-    if missing > 0:
-        values = F.pad(values, (0, missing), value=least)
+    values = F.pad(values, (0, max(0, number - values.shape[-1])), value=least)
     return values.topk(number, dim=-1).values
 
 
-def _mean(values: Tensor, there: Tensor) -> Tensor:
-    """Mean of the last axis over entries that are there; 0 if none is."""
-    there = there.to(values.dtype).expand_as(values)
-    return (values * there).sum(dim=-1) / there.sum(dim=-1).clamp_min(1.0)
+def _mean(values: Tensor, mask: Tensor) -> Tensor:
+    """Mean of the last axis over entries where the mask is True; 0 if there is none."""
+    weights = mask.to(values.dtype).expand_as(values)
+    return (values * weights).sum(dim=-1) / weights.sum(dim=-1).clamp_min(1.0)
 
 
-MODEL_TYPE = "capscore_mark_calibration"
-CONFIG, WEIGHTS = "config.json", "model.safetensors"
-_FORMAT = 2
-
-
-@dataclass(eq=False)
-class MarkCalibration:
-    """A judge with what belongs to it.
-
-    Attributes:
-        judge: Network, in eval mode.
-        calibration: Probabilities and thresholds.
-        nouns: Language → nouns that regions can be named by, the most frequent first.
-        backbone: Name of the backbone that it was trained with.
-        backbone_revision: Revision of that backbone.
-        name: Name for signatures.
-        notes: Anything worth recording.
-    """
-
-    judge: MarkNetwork
-    calibration: MarkCurves
-    nouns: Mapping[str, tuple[str, ...]]
-    backbone: str
-    backbone_revision: str
-    name: str = ""
-    notes: dict[str, Any] = field(default_factory=dict)
-
-    def check_backbone(self, backbone: Backbone) -> None:
-        """Raise unless the judge is for this backbone.
-
-        Raises:
-            CapscoreError: it is for another one.
-        """
-        if backbone.revision != self.backbone_revision:
-            raise CapscoreError(
-                f"the judge of marks is for the backbone {self.backbone}@{self.backbone_revision}, not for "
-                f"{backbone.name}@{backbone.revision}"
-            )
-
-
-def save_mark_calibration(loaded: MarkCalibration, folder: str | os.PathLike[str]) -> None:
-    """Write a judge, its weights in float16; the weights first, then config.json with their digest.
-
-    Raises:
-        CapscoreError: a weight is not finite in float16.
-        ResultWriteError: the folder cannot be written.
-    """
-    folder = Path(folder).expanduser()
-    state = {
-        name: tensor.detach().cpu().half().contiguous() for name, tensor in loaded.judge.state_dict().items()
-    }
-    bad = [name for name, tensor in state.items() if not torch.isfinite(tensor).all()]
-    if bad:
-        raise CapscoreError(f"the weights {bad[0]!r} are not finite in float16")
-    record = {
-        "model_type": MODEL_TYPE,
-        "format": _FORMAT,
-        "sizes": loaded.judge.config.to_dict(),
-        "backbone": loaded.backbone,
-        "backbone_revision": loaded.backbone_revision,
-        "weights": tensors_digest(state),
-        "calibration": loaded.calibration.to_dict(),
-        "nouns": {language: list(nouns) for language, nouns in loaded.nouns.items()},
-        "notes": loaded.notes,
-    }
-    text = json.dumps(record, ensure_ascii=False, indent=1) + "\n"
-    with whole_file(folder / WEIGHTS, "the judge", make_folders=True) as file:
-        file.write(save(state))
-    write_text(folder / CONFIG, text, "the judge")
-
-
-def load_mark_calibration(
-    folder: str | os.PathLike[str], *, backbone: Backbone | None = None
-) -> MarkCalibration:
-    """Read a mark calibration from a folder, in float32 and eval mode, on the backbone's device.
-
-    Args:
-        folder: Folder to read.
-        backbone: Backbone that it must belong to; None for no check.
-
-    Raises:
-        BackboneUnavailable: the folder is missing, damaged, or holds another model.
-        CapscoreError: the judge is for another backbone.
-    """
-    folder = Path(folder).expanduser()
-    record = read_json(folder / CONFIG)
-    if record.get("model_type") != MODEL_TYPE:
-        raise BackboneUnavailable(
-            f"{folder} has no judge of marks: its {CONFIG} has no model_type {MODEL_TYPE!r}"
-        )
-    try:
-        if record["format"] != _FORMAT:
-            raise BackboneUnavailable(
-                f"{folder / CONFIG} has the format {record['format']!r}: expected {_FORMAT}"
-            )
-        config = MarkNetworkConfig.from_dict(record["sizes"])
-        calibration = MarkCurves.from_dict(record["calibration"])
-        nouns = {str(language): tuple(map(str, own)) for language, own in record["nouns"].items()}
-        name, revision, digest = record["backbone"], record["backbone_revision"], record["weights"]
-        notes = dict(record["notes"])
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise BackboneUnavailable(f"{folder / CONFIG} is not that of a judge of marks: {error}") from None
-    state = read_state_dict(folder)
-    if tensors_digest(state) != digest:
-        raise BackboneUnavailable(f"{folder}: {WEIGHTS} does not belong to {CONFIG}; was saving interrupted?")
-    stored = sum(tensor.nbytes for tensor in state.values())
-    refuse_oversized(folder, config.to_dict(), stored, lambda: MarkNetwork(config))
-    with torch.random.fork_rng(devices=[]):  # the caller's random numbers stay as they were
-        judge = MarkNetwork(config)
-    expected = judge.state_dict()
-    refuse_misfit(
-        folder,
-        missing=(one for one in expected if one not in state),
-        unexpected=(one for one in state if one not in expected),
-        mismatched=(one for one in state if one in expected and state[one].shape != expected[one].shape),
-    )
-    judge.load_state_dict({name: tensor.float() for name, tensor in state.items()})
-    marks = fingerprint_of(digest, json.dumps(record["calibration"], sort_keys=True))
-    loaded = MarkCalibration(
-        judge.eval(), calibration, nouns, str(name), str(revision), f"w{marks[:8]}", notes
-    )
-    if backbone is not None:
-        loaded.check_backbone(backbone)
-        judge.to(backbone.device)
-    return loaded
-
-
-# Name of the thresholds for languages without their own.
-SHARED = "shared"
-# Rates of false alarms that `MarkCurve.quantiles` are for: 0 %, 0.5 %, … 50 %.
-RATES = np.linspace(0.0, 0.5, 101)
-# A class is judged only if at 5 % false alarms at least this share of its wrong words is found: otherwise a
-# mark would say more about chance than about the photo.
-LEAST_FOUND = 0.2
-# Captions with more judged words than this have a lower rate per word: a long right caption would almost
-# always carry a mark otherwise, and people stop believing marks.
-WORDS_AT_FULL_RATE = 3
-# Words of other classes have this share of the rate of nouns: photos, above all of another kind than those of
-# the calibration, tell little of verbs and colours, and a wrong mark costs more than a missed one.
-NO_NOUN_SHARE = 0.1
-# Number of logits that those of other languages count for in the quantiles of one language.
-PRIOR = 300
-# Of right captions, this share of the rate may be said not to fit.
-FIT_SHARE = 0.4
+# ------------------------------------------------------------------ logits → probabilities and verdicts
 
 
 @dataclass(frozen=True)
@@ -603,10 +421,8 @@ class MarkCurve:
         found: Share of what is wrong below the quantile of 5 %.
 
     >>> curve = MarkCurve(2.0, 0.0, tuple(np.linspace(0.0, 1.0, 101)), 0.9)
-    >>> [round(value, 2) for value in curve.probabilities(np.array([0.0, 1.0])).tolist()]
-    [0.5, 0.88]
-    >>> round(curve.threshold(0.05), 2)
-    0.1
+    >>> curve.probabilities(np.array([0.0, 1.0])).round(2).tolist(), round(curve.threshold(0.05), 2)
+    ([0.5, 0.88], 0.1)
     """
 
     scale: float
@@ -623,6 +439,19 @@ class MarkCurve:
         """p below which this rate of what is right lies; at most 0.5."""
         return min(0.5, float(np.interp(rate, RATES, self.quantiles)))
 
+    def verdict(self, p: float, rate: float) -> bool | None:
+        """True (right), False (likely wrong, at this rate of false alarms) or None (cannot tell).
+
+        >>> curve = MarkCurve(1.0, 0.0, tuple(np.linspace(0.0, 1.0, 101)), 0.9)
+        >>> [curve.verdict(p, 0.05) for p in (0.7, 0.3, 0.05)]
+        [True, None, False]
+        """
+        if self.found < _MIN_FOUND:
+            return None
+        if p < self.threshold(rate):
+            return False
+        return True if p >= 0.5 else None
+
     def to_dict(self) -> dict[str, Any]:
         """The numbers, rounded, ready for JSON."""
         return {
@@ -633,150 +462,17 @@ class MarkCurve:
         }
 
     @classmethod
-    def from_dict(cls, given: Any) -> MarkCurve:
+    def from_dict(cls, values: Any) -> MarkCurve:
         """The curve out of JSON.
 
         Raises:
-            CapscoreError: it is not one.
+            ValueError: it is not one.
         """
-        try:
-            curve = cls(
-                float(given["scale"]),
-                float(given["bias"]),
-                tuple(map(float, given["quantiles"])),
-                float(given["found"]),
-            )
-        except (KeyError, TypeError, ValueError):
-            raise CapscoreError(
-                f"a calibration is {given!r:.100}: expected scale, bias, quantiles, found"
-            ) from None
-        values = np.array([curve.scale, curve.bias, *curve.quantiles, curve.found])
-        if len(curve.quantiles) != len(RATES) or not np.isfinite(values).all():
-            raise CapscoreError(
-                f"a calibration has {len(curve.quantiles)} quantiles: expected {len(RATES)} numbers"
-            )
-        return curve
-
-
-def fit_curve(right: np.ndarray, wrong: np.ndarray, prior: np.ndarray | None = None) -> MarkCurve:
-    """Calibrate logits of what is right and of what is wrong, each with half of the weight.
-
-    Platt's method (Platt 1999) without his smoothing, by Newton's method.
-
-    Args:
-        right: (n,) logits, at least 2.
-        wrong: (m,) logits, at least 2.
-        prior: Logits of what is right in other languages, which count as `PRIOR` further ones for the
-            quantiles: the lowest few per cent of a few hundred logits are a matter of chance.
-
-    Raises:
-        CapscoreError: there are too few, or a logit is not finite.
-
-    >>> chance = np.random.default_rng(0)
-    >>> curve = fit_curve(chance.normal(1, 1, 4000), chance.normal(-1, 1, 4000))
-    >>> round(curve.scale), round(curve.bias)
-    (2, 0)
-    """
-    if min(len(right), len(wrong)) < 2:
-        raise CapscoreError(f"{len(right)} right and {len(wrong)} wrong logits: expected at least 2 of each")
-    x = np.concatenate([right, wrong]).astype(np.float64)
-    if not np.isfinite(x).all():
-        raise CapscoreError("logits to calibrate hold NaN or infinity")
-    y = np.repeat([1.0, 0.0], [len(right), len(wrong)])
-    weight = np.repeat([0.5 / len(right), 0.5 / len(wrong)], [len(right), len(wrong)])
-    inputs = np.stack([x, np.ones_like(x)], axis=1)
-    theta = np.zeros(2)
-    for _ in range(50):
-        p = 1.0 / (1.0 + np.exp(-np.clip(inputs @ theta, -50.0, 50.0)))
-        # a little weight decay keeps it finite where the two do not overlap
-        slope = inputs.T @ (weight * (p - y)) + 1e-4 * theta
-        bend = (inputs * (weight * p * (1.0 - p))[:, None]).T @ inputs + 1e-4 * np.eye(2)
-        step = np.linalg.solve(bend, slope)
-        theta -= step
-        if np.abs(step).max() < 1e-9:
-            break
-    curve = MarkCurve(float(theta[0]), float(theta[1]), (0.0,) * len(RATES), 0.0)
-    p_right, p_wrong = curve.probabilities(right), curve.probabilities(wrong)
-    quantiles = _quantiles(p_right, None if prior is None else curve.probabilities(prior))
-    found = float((p_wrong < np.interp(0.05, RATES, quantiles)).mean())
-    return MarkCurve(curve.scale, curve.bias, tuple(quantiles.tolist()), found)
-
-
-def _quantiles(values: np.ndarray, prior: np.ndarray | None) -> np.ndarray:
-    """Quantiles at `RATES` of values and of others that count as `PRIOR` together."""
-    if prior is None or not len(prior):
-        return np.quantile(values, RATES)
-    joined = np.concatenate([values, prior])
-    weights = np.concatenate([np.ones(len(values)), np.full(len(prior), PRIOR / len(prior))])
-    order = np.argsort(joined, kind="stable")
-    # the share below the middle of each value's own weight
-    shares = (np.cumsum(weights[order]) - weights[order] / 2.0) / weights.sum()
-    return np.interp(RATES, shares, joined[order])
-
-
-@dataclass(frozen=True)
-class MarkCurves:
-    """Curves by language.
-
-    Attributes:
-        alone: Class of words → curve of words alone, which what is known of a word in its caption begins
-            with.
-        words: Language or `SHARED` → class of words → curve of words in captions.
-        fits: Language or `SHARED` → curve of captions.
-        mentions: Curve of regions.
-
-    Raises:
-        CapscoreError: the curves that all languages share are missing.
-    """
-
-    alone: Mapping[str, MarkCurve]
-    words: Mapping[str, Mapping[str, MarkCurve]]
-    fits: Mapping[str, MarkCurve]
-    mentions: MarkCurve
-
-    def __post_init__(self) -> None:
-        if SHARED not in self.words or SHARED not in self.fits:
-            raise CapscoreError(f"a calibration of a judge lacks {SHARED!r}")
-
-    def of_word(self, language: str, word_class: str) -> MarkCurve | None:
-        """Curve of a class of words in a language; None for a class that is never judged."""
-        return self.words.get(language, {}).get(word_class) or self.words[SHARED].get(word_class)
-
-    def of_caption(self, language: str) -> MarkCurve:
-        """Curve of captions in a language."""
-        return self.fits.get(language) or self.fits[SHARED]
-
-    def to_dict(self) -> dict[str, Any]:
-        """All numbers, ready for JSON."""
-        return {
-            "alone": {name: curve.to_dict() for name, curve in self.alone.items()},
-            "words": {
-                language: {name: curve.to_dict() for name, curve in curves.items()}
-                for language, curves in self.words.items()
-            },
-            "fits": {language: curve.to_dict() for language, curve in self.fits.items()},
-            "mentions": self.mentions.to_dict(),
-        }
-
-    @classmethod
-    def from_dict(cls, given: Any) -> MarkCurves:
-        """The calibration out of JSON.
-
-        Raises:
-            CapscoreError: it is not one.
-        """
-        try:
-            return cls(
-                {name: MarkCurve.from_dict(one) for name, one in given["alone"].items()},
-                {
-                    language: {name: MarkCurve.from_dict(one) for name, one in curves.items()}
-                    for language, curves in given["words"].items()
-                },
-                {language: MarkCurve.from_dict(one) for language, one in given["fits"].items()},
-                MarkCurve.from_dict(given["mentions"]),
-            )
-        except (KeyError, TypeError, AttributeError):
-            raise CapscoreError(f"{given!r:.100}: expected alone, words, fits and mentions") from None
+        scale, bias, found = (float(values[name]) for name in ("scale", "bias", "found"))
+        quantiles = tuple(map(float, values["quantiles"]))
+        if len(quantiles) != len(RATES) or not np.isfinite([scale, bias, found, *quantiles]).all():
+            raise ValueError(f"a curve has {len(quantiles)} quantiles: expected {len(RATES)} finite numbers")
+        return cls(scale, bias, quantiles, found)
 
 
 def word_rate(rate: float, n_words: int, word_class: str) -> float:
@@ -785,42 +481,127 @@ def word_rate(rate: float, n_words: int, word_class: str) -> float:
     >>> word_rate(0.05, 3, "noun"), word_rate(0.05, 6, "noun")
     (0.05, 0.025)
     """
-    share = 1.0 if word_class == "noun" else NO_NOUN_SHARE
-    return rate * share * min(1.0, WORDS_AT_FULL_RATE / max(n_words, 1))
+    share = 1.0 if word_class == "noun" else _NO_NOUN_SHARE
+    return rate * share * min(1.0, _WORDS_AT_FULL_RATE / max(n_words, 1))
 
 
-def word_verdict(p: float, curve: MarkCurve, rate: float) -> bool | None:
-    """True (right), False (likely wrong) or None (cannot tell).
+@dataclass(eq=False)
+class MarkCalibration:
+    """A network for marks with its curves and nouns.
+
+    Each language with enough captions in the calibration has its own curves; the others use `SHARED`.
+
+    Attributes:
+        network: Network, in eval mode.
+        alone: Class of words → curve of words alone, which what is known of a word in its caption begins
+            with.
+        words: Language or `SHARED` → class of words → curve of words in captions.
+        fits: Language or `SHARED` → curve of captions.
+        mentions: Curve of regions.
+        nouns: Language → nouns that regions can be named by, the most frequent first.
+        backbone: Name of the backbone that it was trained with.
+        backbone_revision: Revision of that backbone.
+        name: Name for signatures.
+        notes: Anything worth recording.
+    """
+
+    network: MarkNetwork
+    alone: Mapping[str, MarkCurve]
+    words: Mapping[str, Mapping[str, MarkCurve]]
+    fits: Mapping[str, MarkCurve]
+    mentions: MarkCurve
+    nouns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    backbone: str = ""
+    backbone_revision: str = ""
+    name: str = ""
+    notes: dict[str, Any] = field(default_factory=dict)
+
+    def word_curve(self, language: str, word_class: str) -> MarkCurve | None:
+        """Curve of a class of words in a language; None for a class that is never judged."""
+        return self.words.get(language, {}).get(word_class) or self.words[SHARED].get(word_class)
+
+    def caption_curve(self, language: str) -> MarkCurve:
+        """Curve of captions in a language."""
+        return self.fits.get(language) or self.fits[SHARED]
+
+    def check_backbone(self, backbone: Backbone) -> None:
+        """Raise CapscoreError unless the calibration is for this backbone."""
+        if backbone.revision != self.backbone_revision:
+            raise CapscoreError(
+                f"the mark calibration is for the backbone {self.backbone}@{self.backbone_revision}, not for "
+                f"{backbone.name}@{backbone.revision}"
+            )
+
+
+def save_mark_calibration(calibration: MarkCalibration, folder: str | os.PathLike[str]) -> None:
+    """Write a mark calibration, its weights in float16.
+
+    Raises:
+        CapscoreError, ResultWriteError: as in `capscore.infometic.folders.write_folder`.
+    """
+    record = {
+        "model_type": MODEL_TYPE,
+        "format": _FORMAT,
+        "sizes": asdict(calibration.network.config),
+        "backbone": calibration.backbone,
+        "backbone_revision": calibration.backbone_revision,
+        "calibration": {
+            "alone": {name: curve.to_dict() for name, curve in calibration.alone.items()},
+            "words": {
+                language: {name: curve.to_dict() for name, curve in curves.items()}
+                for language, curves in calibration.words.items()
+            },
+            "fits": {language: curve.to_dict() for language, curve in calibration.fits.items()},
+            "mentions": calibration.mentions.to_dict(),
+        },
+        "nouns": {language: list(nouns) for language, nouns in calibration.nouns.items()},
+        "notes": calibration.notes,
+    }
+    write_folder(folder, calibration.network, record, "float16")
+
+
+def load_mark_calibration(
+    folder: str | os.PathLike[str], *, backbone: Backbone | None = None
+) -> MarkCalibration:
+    """Read a mark calibration from a folder, in float32 and eval mode, on the backbone's device.
 
     Args:
-        p: Calibrated probability.
-        curve: Curve of the word's class and language.
-        rate: Rate of right words that may be called wrong.
+        folder: Folder of `save_mark_calibration`.
+        backbone: Backbone that it must belong to; None for no check.
 
-    >>> curve = MarkCurve(1.0, 0.0, tuple(np.linspace(0.0, 1.0, 101)), 0.9)
-    >>> [word_verdict(p, curve, 0.05) for p in (0.7, 0.3, 0.05)]
-    [True, None, False]
+    Raises:
+        BackboneUnavailable: the folder is missing, damaged, or holds another model.
+        CapscoreError: the calibration is for another backbone.
     """
-    if curve.found < LEAST_FOUND:
-        return None
-    if p < curve.threshold(rate):
-        return False
-    return True if p >= 0.5 else None
-
-
-def expected_calibration_error(p: Sequence[float] | np.ndarray, right: Sequence[bool] | np.ndarray) -> float:
-    """Expected calibration error with 10 bins of equal width (Naeini et al. 2015): mean |share right − mean
-    p|.
-
-    What is right and what is wrong count half each.
-
-    >>> round(expected_calibration_error([0.9, 0.9, 0.1, 0.1], [True, True, False, False]), 3)
-    0.1
-    """
-    values, truth = np.asarray(p, np.float64), np.asarray(right, bool)
-    if truth.all() or not truth.any():
-        raise CapscoreError("a calibration error needs what is right and what is wrong")
-    weight = np.where(truth, 0.5 / truth.sum(), 0.5 / (~truth).sum())
-    bins = np.minimum((values * 10).astype(int), 9)
-    gap = np.bincount(bins, weights=weight * (truth - values), minlength=10)
-    return float(np.abs(gap).sum())
+    folder = Path(folder).expanduser()
+    content = read_config(folder, MODEL_TYPE, _FORMAT)
+    read_curve = MarkCurve.from_dict
+    try:
+        if set(content["sizes"]) != {size.name for size in fields(MarkNetworkConfig)}:
+            raise ValueError("its sizes are not those of a mark calibration")
+        config = MarkNetworkConfig(**content["sizes"])
+        curves = content["calibration"]
+        calibration = MarkCalibration(
+            network=read_weights(folder, content["weights"], asdict(config), lambda: MarkNetwork(config)),
+            alone={name: read_curve(curve) for name, curve in curves["alone"].items()},
+            words={
+                language: {name: read_curve(curve) for name, curve in own.items()}
+                for language, own in {SHARED: {}, **curves["words"]}.items()
+            },
+            fits={language: read_curve(curve) for language, curve in curves["fits"].items()},
+            mentions=read_curve(curves["mentions"]),
+            nouns={language: tuple(map(str, nouns)) for language, nouns in content["nouns"].items()},
+            backbone=str(content["backbone"]),
+            backbone_revision=str(content["backbone_revision"]),
+            name="w" + fingerprint_of(content["weights"], json.dumps(curves, sort_keys=True))[:8],
+            notes=content["notes"],
+        )
+        calibration.caption_curve(SHARED)
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise BackboneUnavailable(
+            f"{folder / CONFIG} is not that of a mark calibration: {error!r:.200}"
+        ) from None
+    if backbone is not None:
+        calibration.check_backbone(backbone)
+        calibration.network.to(backbone.device)
+    return calibration

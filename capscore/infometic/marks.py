@@ -1,7 +1,7 @@
-"""The judge's answers on rows: probabilities and verdicts of words, captions and regions.
+"""The answers of a mark calibration on rows: probabilities and verdicts of words, captions and regions.
 
-In: what the judge sees of each photo, the words and embeddings of each caption. Out: a `RowMarks` per row.
-All captions of a photo are judged in one pass, and each distinct word is embedded once.
+In: features of each photo, the words and embeddings of each caption. Out: a `RowMarks` per row, and names for
+regions. All captions of a photo are judged in one pass, and each distinct word is embedded once.
 """
 
 from __future__ import annotations
@@ -10,41 +10,59 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 
 from ..text.languages import language_code
-from .mark_calibration import FIT_SHARE, MARKED_CLASSES, MarkCalibration, PhotoBatch, word_rate, word_verdict
-from .words import without_word
+from .alignment import padded
+from .mark_calibration import MARKED_CLASSES, MarkCalibration, PhotoBatch, word_rate
+from .words import CaptionWord, without_word
 
-if TYPE_CHECKING:
-    import torch
+# Photos whose words are judged at once, rows whose regions are, and photos whose regions are named.
+_PHOTOS, _ROWS, _NAMED_PHOTOS = 16, 256, 32
+# Of right captions, this share of the rate of false alarms may be said not to fit.
+_FIT_SHARE = 0.4
+# Names of regions: greatest logit and standard deviations that count, weight of the second, least logit and
+# least sum that a name must have.
+_MAX_LOGIT, _MAX_CLEAR, _CLEAR_WEIGHT, _MIN_LOGIT, _MIN_SUM = 4.0, 6.0, 0.5, 1.0, 3.5
+# Languages that write nouns with a capital; they are embedded without.
+_CAPITALS = frozenset({"de", "lb"})
 
-    from .words import CaptionWord
+# m texts → their embeddings (m, d), rows of unit length
+Embed = Callable[[Sequence[str]], np.ndarray]
 
 
-# Photos whose words are judged at once, and rows whose regions are.
-_PHOTOS, _ROWS = 16, 256
+@dataclass(frozen=True, eq=False)
+class PhotoFeatures:
+    """What the network sees of a photo, small enough to be remembered.
+
+    Attributes:
+        cells: float16 (c, reduced), the reduced cells of the feature map.
+        windows: float16 (k, d), embeddings of the photo's windows.
+    """
+
+    cells: np.ndarray
+    windows: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
 class MarkedRow:
-    """A row to judge.
+    """A row to judge; all embeddings have unit length.
 
     Attributes:
-        sight: What the judge sees of the photo; rows of one photo share the object.
-        photo: float32 (d,), embedding of the photo, of unit length.
-        caption: float32 (d,), embedding of the caption, of unit length.
+        features: Features of the photo; rows of one photo share the object.
+        photo: float32 (d,), embedding of the photo.
+        caption: float32 (d,), embedding of the caption.
         text: The caption.
         words: Words of the caption.
         language: Its language; "" for English.
-        regions: float32 (m, d), embeddings of the regions, of unit length.
+        regions: float32 (m, d), embeddings of the regions.
         shares: (m, 4), their boxes as shares of the photo's sides.
-        read: Number of the caption's characters that are read; words that end after them are not judged.
+        read_to: Number of the caption's characters that are read; words that end after them are not judged.
     """
 
-    sight: PhotoFeatures
+    features: PhotoFeatures
     photo: np.ndarray
     caption: np.ndarray
     text: str
@@ -52,12 +70,12 @@ class MarkedRow:
     language: str
     regions: np.ndarray
     shares: np.ndarray
-    read: float = math.inf
+    read_to: float = math.inf
 
 
 @dataclass(frozen=True, eq=False)
 class RowMarks:
-    """What the judge says of a row.
+    """Marks of a row.
 
     Attributes:
         fits, p_fits: Whether the caption as a whole fits the photo, and how likely.
@@ -79,15 +97,15 @@ class RowMarks:
 
 @dataclass(frozen=True, eq=False)
 class RowFeatures:
-    """What is known of a row.
+    """What is known of a row; the network's small layers are trained on these numbers.
 
     Attributes:
-        numbers: Places of the m judged words among the row's words.
+        numbers: Indices of the m judged words among the row's words.
         classes: int64 (m,), their classes.
         alone: float32 (m,), calibrated logits of the words alone; NaN for a class without a curve.
         words: float32 (m, WORD_FEATURES), `MarkNetwork.word_features`.
         fit: float32 (FIT_FEATURES,), `MarkNetwork.fit_features`.
-        mention: float32 (k, MENTION_FEATURES), `mention_features` of the k regions.
+        mention: float32 (k, MENTION_FEATURES), `MarkNetwork.mention_features` of the k regions.
         nearest: int64 (m,), the region most like each word; 0 without regions.
     """
 
@@ -101,296 +119,202 @@ class RowFeatures:
 
 
 def mark_rows(
-    loaded: MarkCalibration,
-    rows: Sequence[MarkedRow],
-    embed: Callable[[Sequence[str]], np.ndarray],
-    false_alarms: float,
+    calibration: MarkCalibration, rows: Sequence[MarkedRow], embed: Embed, false_alarms: float
 ) -> list[RowMarks]:
-    """MarkNetwork rows.
+    """Judge rows.
 
     Args:
-        loaded: Mark calibration.
+        calibration: Mark calibration.
         rows: Rows to judge.
         embed: Function from m distinct texts to their embeddings (m, d), rows of unit length.
-        false_alarms: Rate of right nouns that may be called wrong; for other words, and for right captions
-            that may be said not to fit, see `NO_NOUN_SHARE` and `FIT_SHARE` of `verdicts`.
+        false_alarms: Rate of right nouns that may be called wrong; other words, long captions and captions as
+            a whole have a lower one.
     """
-    import torch
-
-    found = row_features(loaded, rows, embed)
-    if not found:
+    features = row_features(calibration, rows, embed)
+    if not features:
         return []
+    network = calibration.network
 
-    def on_device(parts: list[np.ndarray]) -> torch.Tensor:
-        return torch.from_numpy(np.concatenate(parts)).to(loaded.judge.background.device)
+    def logits(layer: Callable[[torch.Tensor], torch.Tensor], parts: list[np.ndarray]) -> list[np.ndarray]:
+        joined = torch.from_numpy(np.concatenate(parts)).to(network.background.device)
+        with torch.inference_mode():
+            values = layer(joined).double().cpu().numpy()
+        return np.split(values, np.cumsum([len(part) for part in parts])[:-1])
 
-    with torch.inference_mode():
-        judge = loaded.judge
-        fit = judge.fit_logits(on_device([one.fit[None] for one in found])).double().cpu().numpy()
-        words = judge.in_caption_logits(on_device([one.words for one in found])).double().cpu().numpy()
-        mention = judge.mention_logits(on_device([one.mention for one in found])).double().cpu().numpy()
-    of_words = np.split(words, np.cumsum([len(one.words) for one in found])[:-1])
-    of_regions = np.split(mention, np.cumsum([len(one.mention) for one in found])[:-1])
+    fits = logits(network.fit_logits, [row.fit[None] for row in features])
+    words = logits(network.in_caption_logits, [row.words for row in features])
+    mentions = logits(network.mention_logits, [row.mention for row in features])
     return [
-        _row_marks(loaded, row, one, float(own_fit), own_words, own_regions, false_alarms)
-        for row, one, own_fit, own_words, own_regions in zip(
-            rows, found, fit, of_words, of_regions, strict=True
-        )
+        _row_marks(calibration, *parts, false_alarms)
+        for parts in zip(rows, features, fits, words, mentions, strict=True)
     ]
 
 
-def row_features(
-    loaded: MarkCalibration, rows: Sequence[MarkedRow], embed: Callable[[Sequence[str]], np.ndarray]
-) -> list[RowFeatures]:
-    """What is known of rows; arguments as for `mark_rows`.
+def _row_marks(
+    calibration: MarkCalibration,
+    row: MarkedRow,
+    features: RowFeatures,
+    fit: np.ndarray,
+    words: np.ndarray,
+    mentions: np.ndarray,
+    false_alarms: float,
+) -> RowMarks:
+    code = language_code(row.language) if row.language else "en"
+    curve = calibration.caption_curve(code)
+    p_fits = float(curve.probabilities(fit)[0])
+    fits = p_fits >= curve.threshold(false_alarms * _FIT_SHARE)
+    p_correct: list[float | None] = [None] * len(row.words)
+    correct: list[bool | None] = [None] * len(row.words)
+    region: list[int | None] = [None] * len(row.words)
+    for index, number in enumerate(features.numbers):
+        word_class = row.words[number].word_class
+        word_curve = calibration.word_curve(code, word_class)
+        if word_curve is None or np.isnan(features.alone[index]):
+            continue
+        p = p_correct[number] = float(word_curve.probabilities(words[index]))
+        if fits:
+            rate = word_rate(false_alarms, len(features.numbers), word_class)
+            correct[number] = word_curve.verdict(p, rate)
+            if len(row.regions) and correct[number] is not False:
+                region[number] = int(features.nearest[index])
+    p_mentioned = calibration.mentions.probabilities(mentions)
+    return RowMarks(fits, p_fits, p_correct, correct, region, p_mentioned, (p_mentioned >= 0.5) & fits)
 
-    The judge's small layers are trained on these numbers.
-    """
-    place: dict[str, int] = {}
-    judged = [
-        [
+
+def row_features(calibration: MarkCalibration, rows: Sequence[MarkedRow], embed: Embed) -> list[RowFeatures]:
+    """What is known of rows; arguments as for `mark_rows`."""
+    index: dict[str, int] = {}
+    numbers, classes, words, rests = [], [], [], []
+    for row in rows:
+        judged = [
             number
             for number, word in enumerate(row.words)
-            if word.semantic and word.word_class in MARKED_CLASSES and word.end <= row.read
+            if word.semantic and word.word_class in MARKED_CLASSES and word.end <= row.read_to
         ]
-        for row in rows
-    ]
-    of_words, classes, of_rest = [], [], []
-    for row, own in zip(rows, judged, strict=True):
-        words = [row.words[number] for number in own]
-        of_words.append(
-            np.array([place.setdefault(word.text.lower(), len(place)) for word in words], np.int64)
-        )
-        classes.append(np.array([MARKED_CLASSES.index(word.word_class) for word in words], np.int64))
-        rest = [without_word(row.text, word.start, word.end) for word in words]
-        of_rest.append(np.array([place.setdefault(text, len(place)) for text in rest], np.int64))
-    vectors = np.asarray(embed(list(place)), np.float32) if place else np.zeros((1, 0), np.float32)
-    logits, in_windows = _judged_alone(loaded, rows, of_words, classes, vectors)
-    alone = [_alone(loaded, own, kinds) for own, kinds in zip(logits, classes, strict=True)]
+        of_row = [row.words[number] for number in judged]
+        texts = [word.text.lower() for word in of_row]
+        rest = [without_word(row.text, word.start, word.end) for word in of_row]
+        numbers.append(judged)
+        classes.append(np.array([MARKED_CLASSES.index(word.word_class) for word in of_row], np.int64))
+        words.append(np.array([index.setdefault(text, len(index)) for text in texts], np.int64))
+        rests.append(np.array([index.setdefault(text, len(index)) for text in rest], np.int64))
+    vectors = np.asarray(embed(list(index)), np.float32) if index else np.zeros((1, 0), np.float32)
+    logits, in_windows = _judged_alone(calibration, rows, words, classes, vectors)
+    curves = [calibration.alone.get(name) for name in MARKED_CLASSES]
+    table = np.array([(c.scale, c.bias) if c else (np.nan, np.nan) for c in curves], np.float32)
+    alone = [table[own, 0] * row + table[own, 1] for row, own in zip(logits, classes, strict=True)]
     # rows of like length share a batch
-    order = sorted(range(len(rows)), key=lambda number: (len(judged[number]), len(rows[number].regions)))
-    by_row: dict[int, RowFeatures] = {}
+    order = sorted(range(len(rows)), key=lambda row: (len(numbers[row]), len(rows[row].regions)))
+    found: dict[int, RowFeatures] = {}
     for start in range(0, len(order), _ROWS):
-        part = order[start : start + _ROWS]
-        batch = _features(
-            loaded,
-            [rows[number] for number in part],
-            [of_words[number] for number in part],
-            [of_rest[number] for number in part],
-            [classes[number] for number in part],
-            [alone[number] for number in part],
-            [in_windows[number] for number in part],
-            vectors,
-        )
-        for number, one in zip(part, batch, strict=True):
-            by_row[number] = RowFeatures(judged[number], classes[number], alone[number], *one)
-    return [by_row[number] for number in range(len(rows))]
-
-
-def _alone(loaded: MarkCalibration, logits: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    curves = [loaded.calibration.alone.get(name) for name in MARKED_CLASSES]
-    table = np.array([(one.scale, one.bias) if one else (np.nan, np.nan) for one in curves], np.float32)
-    return table[classes, 0] * logits + table[classes, 1]
+        batch = order[start : start + _ROWS]
+        columns = [
+            [column[row] for row in batch] for column in (rows, words, rests, classes, alone, in_windows)
+        ]
+        for row, parts in zip(batch, _features(calibration, *columns, vectors), strict=True):
+            found[row] = RowFeatures(numbers[row], classes[row], alone[row], *parts)
+    return [found[row] for row in range(len(rows))]
 
 
 def _judged_alone(
-    loaded: MarkCalibration,
+    calibration: MarkCalibration,
     rows: Sequence[MarkedRow],
-    of_words: Sequence[np.ndarray],
+    words: Sequence[np.ndarray],
     classes: Sequence[np.ndarray],
     vectors: np.ndarray,
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """`MarkNetwork.word_logits` and `MarkNetwork.seen_in_windows` of each row's words.
-
-    Each distinct word of a photo is judged once.
-    """
-    import torch
-
+    """`word_logits` and `best_window_logits` of each row's words; each distinct word of a photo once."""
     by_photo: dict[int, list[int]] = defaultdict(list)
     for number, row in enumerate(rows):
-        if len(of_words[number]):
-            by_photo[id(row.sight)].append(number)
-    logits, in_windows = ([np.zeros(len(own), np.float32) for own in of_words] for _ in range(2))
-    # photos with like numbers of words share a batch
-    asked = []
+        if len(words[number]):
+            by_photo[id(row.features)].append(number)
+    photos = []
     for own in by_photo.values():
-        pairs = np.concatenate([of_words[number] * len(MARKED_CLASSES) + classes[number] for number in own])
-        distinct, back = np.unique(pairs, return_inverse=True)
-        asked.append((own, distinct, back))
-    asked.sort(key=lambda one: len(one[1]))
-    for start in range(0, len(asked), _PHOTOS):
-        part = asked[start : start + _PHOTOS]
-        most = max(len(distinct) for _, distinct, _ in part)
-        words, kinds = np.zeros((2, len(part), most), np.int64)
-        for number, (_, distinct, _) in enumerate(part):
-            words[number, : len(distinct)], kinds[number, : len(distinct)] = np.divmod(
-                distinct, len(MARKED_CLASSES)
-            )
-        seen = _seen(loaded, [rows[own[0]] for own, _, _ in part], with_cells=True)
-        device = seen.cells.device
+        pairs = np.concatenate([words[row] * len(MARKED_CLASSES) + classes[row] for row in own])
+        photos.append((own, *np.unique(pairs, return_inverse=True)))
+    photos.sort(key=lambda photo: len(photo[1]))  # those with like numbers of words share a batch
+    logits, in_windows = ([np.zeros(len(own), np.float32) for own in words] for _ in range(2))
+    network = calibration.network
+    for start in range(0, len(photos), _PHOTOS):
+        batch = photos[start : start + _PHOTOS]
+        seen = _photo_batch(calibration, [rows[own[0]] for own, _, _ in batch], with_cells=True)
+        device = seen.whole.device
+        texts, _ = padded([vectors[pairs // len(MARKED_CLASSES)] for _, pairs, _ in batch], device)
+        kinds, _ = padded([pairs % len(MARKED_CLASSES) for _, pairs, _ in batch], device)
         with torch.inference_mode():
-            told = torch.from_numpy(vectors[words]).to(device)
-            found = loaded.judge.word_logits(seen, told, torch.from_numpy(kinds).to(device))
-            highest = loaded.judge.seen_in_windows(seen, told)
-        for values, into in ((found, logits), (highest, in_windows)):
-            for of_photo, (own, _, back) in zip(values.float().cpu().numpy(), part, strict=True):
-                ends = np.cumsum([len(of_words[number]) for number in own])[:-1]
-                for number, here in zip(own, np.split(of_photo[back], ends), strict=True):
-                    into[number] = here
+            values = network.word_logits(seen, texts, kinds), network.best_window_logits(seen, texts)
+        for column, into in zip(values, (logits, in_windows), strict=True):
+            for of_photo, (own, _, back) in zip(column.float().cpu().numpy(), batch, strict=True):
+                ends = np.cumsum([len(words[row]) for row in own])[:-1]
+                for row, part in zip(own, np.split(of_photo[back], ends), strict=True):
+                    into[row] = part
     return logits, in_windows
 
 
-def _seen(loaded: MarkCalibration, rows: Sequence[MarkedRow], *, with_cells: bool = False) -> PhotoBatch:
-    import torch
-
-    device = loaded.judge.background.device
-    most = max(len(row.sight.windows) for row in rows)
-    windows = np.zeros((len(rows), max(most, 1), len(rows[0].photo)), np.float32)
-    there = np.zeros(windows.shape[:2], bool)
-    for number, row in enumerate(rows):
-        windows[number, : len(row.sight.windows)] = row.sight.windows
-        there[number, : len(row.sight.windows)] = True
-    cells = np.zeros((len(rows), 0, rows[0].sight.cells.shape[1]), np.float32)
-    if with_cells:
-        cells = np.stack([row.sight.cells for row in rows]).astype(np.float32)
+def _photo_batch(
+    calibration: MarkCalibration, rows: Sequence[MarkedRow], *, with_cells: bool = False
+) -> PhotoBatch:
+    device = calibration.network.background.device
+    windows, mask = padded([row.features.windows for row in rows], device, min_length=1)
+    cells, _ = padded([row.features.cells[: None if with_cells else 0] for row in rows], device)
     return PhotoBatch(
-        torch.from_numpy(cells).to(device),
-        torch.from_numpy(np.stack([row.photo for row in rows])).to(device),
-        torch.from_numpy(windows).to(device),
-        torch.from_numpy(there).to(device),
+        cells, torch.from_numpy(np.stack([row.photo for row in rows])).to(device), windows, mask
     )
 
 
-def _code(language: str) -> str:
-    return language_code(language) if language else "en"
-
-
 def _features(
-    loaded: MarkCalibration,
+    calibration: MarkCalibration,
     rows: Sequence[MarkedRow],
-    of_words: Sequence[np.ndarray],
-    of_rest: Sequence[np.ndarray],
+    words: Sequence[np.ndarray],
+    rests: Sequence[np.ndarray],
     classes: Sequence[np.ndarray],
     alone: Sequence[np.ndarray],
     in_windows: Sequence[np.ndarray],
     vectors: np.ndarray,
 ) -> list[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]:
     """For each row of a batch: features of its words, caption and regions; each word's nearest region."""
-    import torch
-
-    dim, device = len(rows[0].photo), loaded.judge.background.device
-    n_words = max(map(len, of_words))
-    n_regions = max(len(row.regions) for row in rows)
-    words, rest = np.zeros((2, len(rows), n_words, dim), np.float32)
-    there = np.zeros((len(rows), n_words), bool)
-    kinds = np.zeros((len(rows), n_words), np.int64)
-    scored, highest = np.zeros((2, len(rows), n_words), np.float32)
-    regions = np.zeros((len(rows), n_regions, dim), np.float32)
-    shares = np.zeros((len(rows), n_regions, 4), np.float32)
-    known = np.zeros((len(rows), n_regions), bool)
-    for place, row in enumerate(rows):
-        part = slice(0, len(of_words[place]))
-        if len(of_words[place]):
-            words[place, part], rest[place, part] = vectors[of_words[place]], vectors[of_rest[place]]
-        there[place, part], kinds[place, part] = True, classes[place]
-        scored[place, part], highest[place, part] = np.nan_to_num(alone[place]), in_windows[place]
-        own = slice(0, len(row.regions))
-        regions[place, own], shares[place, own], known[place, own] = row.regions, row.shares, True
-
-    def on_device(array: np.ndarray) -> torch.Tensor:
-        return torch.from_numpy(array).to(device)
-
-    seen, texts = _seen(loaded, rows), on_device(np.stack([row.caption for row in rows]))
-    judge, judged, of_kind = loaded.judge, on_device(there), on_device(kinds)
+    network, photos = calibration.network, _photo_batch(calibration, rows)
+    device = photos.whole.device
+    dim = len(rows[0].photo)
+    captions = torch.from_numpy(np.stack([row.caption for row in rows])).to(device)
+    of_words, judged = padded([vectors[own].reshape(len(own), dim) for own in words], device)
+    of_rests, _ = padded([vectors[own].reshape(len(own), dim) for own in rests], device)
+    kinds, _ = padded(classes, device)
+    logits, _ = padded([np.nan_to_num(own) for own in alone], device)
+    window_logits, _ = padded(in_windows, device)
+    regions, there = padded([row.regions for row in rows], device)
+    shares, _ = padded([row.shares for row in rows], device)
+    nouns = judged & (kinds == MARKED_CLASSES.index("noun"))
     with torch.inference_mode():
-        told, logits = on_device(words), on_device(scored)
-        of_caption = judge.fit_features(seen, texts, logits, judged)
-        in_caption = judge.word_features(
-            seen, texts, on_device(rest), logits, judged, of_kind, on_device(highest)
+        fit = network.fit_features(photos, captions, logits, judged)
+        in_caption = network.word_features(photos, captions, of_rests, logits, judged, kinds, window_logits)
+        naming = network.naming_logits(of_words, regions, photos.whole)
+        mention = network.mention_features(
+            regions, shares, photos.whole, captions, of_words, judged, nouns, naming
         )
-        nouns = judged & (of_kind == MARKED_CLASSES.index("noun"))
-        shown = on_device(regions)
-        naming = judge.naming_logits(told, shown, seen.whole)
-        mention = judge.mention_features(
-            shown, on_device(shares), seen.whole, texts, told, judged, nouns, naming
-        )
-        naming = naming.masked_fill(~on_device(known)[:, None], -torch.inf)
-        nearest = naming.argmax(dim=2) if n_regions else torch.zeros(naming.shape[:2]).long()
-    parts = [one.cpu().numpy() for one in (in_caption, of_caption, mention, nearest)]
+        naming = naming.masked_fill(~there[:, None], -torch.inf)
+        nearest = naming.argmax(dim=2) if naming.shape[2] else torch.zeros(naming.shape[:2]).long()
+    parts = [part.cpu().numpy() for part in (in_caption, fit, mention, nearest)]
     return [
-        (
-            parts[0][place, : len(of_words[place])],
-            parts[1][place],
-            parts[2][place, : len(row.regions)],
-            parts[3][place, : len(of_words[place])],
-        )
-        for place, row in enumerate(rows)
+        (in_caption[: len(own)], fit, mention[: len(row.regions)], nearest[: len(own)])
+        for row, own, in_caption, fit, mention, nearest in zip(rows, words, *parts, strict=True)
     ]
 
 
-def _row_marks(
-    loaded: MarkCalibration,
-    row: MarkedRow,
-    known: RowFeatures,
-    fit: float,
-    logits: np.ndarray,
-    mention: np.ndarray,
-    false_alarms: float,
-) -> RowMarks:
-    calibration, code = loaded.calibration, _code(row.language)
-    curve = calibration.of_caption(code)
-    p_fits = float(curve.probabilities(np.array(fit)))
-    fits = p_fits >= curve.threshold(false_alarms * FIT_SHARE)
-    p_correct: list[float | None] = [None] * len(row.words)
-    correct: list[bool | None] = [None] * len(row.words)
-    region: list[int | None] = [None] * len(row.words)
-    for place, number in enumerate(known.numbers):
-        word_class = row.words[number].word_class
-        of_word = calibration.of_word(code, word_class)
-        if of_word is None or np.isnan(known.alone[place]):
-            continue
-        p = float(of_word.probabilities(logits[place]))
-        p_correct[number] = p
-        if fits:
-            rate = word_rate(false_alarms, len(known.numbers), word_class)
-            correct[number] = word_verdict(p, of_word, rate)
-            if len(row.regions) and correct[number] is not False:
-                region[number] = int(known.nearest[place])
-    p_mentioned = calibration.mentions.probabilities(mention)
-    return RowMarks(
-        fits=fits,
-        p_fits=p_fits,
-        p_correct=p_correct,
-        correct=correct,
-        region=region,
-        p_mentioned=p_mentioned,
-        mentioned=(p_mentioned >= 0.5) & fits,
-    )
-
-
-# Of each of the two only so much counts: a logit, and standard deviations among other photos.
-MAX_LOGIT, MAX_CLEAR = 4.0, 6.0
-# Weight of the second beside the first.
-CLEAR_WEIGHT = 0.5
-# Logit, and sum of the two, that a name must have.
-MIN_LOGIT, MIN_SUM = 1.0, 3.5
-# Photos at once.
-_NAMED_PHOTOS = 32
-# Languages that write nouns with a capital; the judge reads them without.
-_CAPITALS = frozenset({"de", "lb"})
-
-
 class RegionNames:
-    """Names regions by the nouns of a judge.
+    """Names regions by the nouns of a mark calibration; each noun of a language is embedded once.
+
+    Two things speak for a noun: that the network learned to name such regions so, and that the region is
+    closer to it than other photos are, since some nouns are close to every photo.
 
     Args:
-        loaded: MarkNetwork with nouns and background photos.
+        calibration: Mark calibration with nouns and background photos.
         embed: Function from m texts to their embeddings (m, d), rows of unit length.
     """
 
-    def __init__(self, loaded: MarkCalibration, embed: Callable[[Sequence[str]], np.ndarray]):
-        self.loaded, self.embed = loaded, embed
-        self._known: dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
+    def __init__(self, calibration: MarkCalibration, embed: Embed):
+        self.calibration, self.embed = calibration, embed
+        self._embedded: dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
 
     def names(self, photos: Sequence[tuple[np.ndarray, np.ndarray]], language: str) -> list[list[str]]:
         """Nouns for the regions of photos, "" for those that have none, and in a language without nouns.
@@ -400,55 +324,33 @@ class RegionNames:
                 all of unit length.
             language: Code of the language.
         """
-        if not self.loaded.nouns.get(language):
+        if not self.calibration.nouns.get(language):
             return [[""] * len(regions) for _, regions in photos]
-        named: list[list[str]] = []
-        for start in range(0, len(photos), _NAMED_PHOTOS):
-            named += self._named(photos[start : start + _NAMED_PHOTOS], language)
-        return named
+        return [
+            names
+            for start in range(0, len(photos), _NAMED_PHOTOS)
+            for names in self._names(photos[start : start + _NAMED_PHOTOS], language)
+        ]
 
-    def _named(self, photos: Sequence[tuple[np.ndarray, np.ndarray]], language: str) -> list[list[str]]:
-        import torch
-
-        nouns, judge = self.loaded.nouns[language], self.loaded.judge
-        if language not in self._known:
+    def _names(self, photos: Sequence[tuple[np.ndarray, np.ndarray]], language: str) -> list[list[str]]:
+        nouns, network = self.calibration.nouns[language], self.calibration.network
+        device = network.background.device
+        if language not in self._embedded:
             rows = np.asarray(self.embed(list(nouns)), np.float32)
-            others = rows @ judge.background.cpu().numpy().T
-            self._known[language] = rows, others.mean(axis=1), np.maximum(others.std(axis=1), 0.02)
-        rows, mean, deviation = self._known[language]
-        most = max(len(regions) for _, regions in photos)
-        shown = np.zeros((len(photos), most, rows.shape[1]), np.float32)
-        for place, (_, regions) in enumerate(photos):
-            shown[place, : len(regions)] = regions
-        whole = np.stack([one for one, _ in photos]).astype(np.float32)
-        device = judge.background.device
+            others = rows @ network.background.cpu().numpy().T
+            self._embedded[language] = rows, others.mean(axis=1), np.maximum(others.std(axis=1), 0.02)
+        rows, mean, deviation = self._embedded[language]
+        regions, _ = padded([regions for _, regions in photos], device)
+        whole = torch.from_numpy(np.stack([photo for photo, _ in photos]).astype(np.float32)).to(device)
         with torch.inference_mode():
-            found = judge.naming_logits(
-                *(torch.from_numpy(one).to(device) for one in (rows[None], shown, whole))
-            )
-        logits = found.float().cpu().numpy().transpose(0, 2, 1)
-        clear = (shown @ rows.T - mean) / deviation
-        sums = np.minimum(logits, MAX_LOGIT) + CLEAR_WEIGHT * np.minimum(clear, MAX_CLEAR)
-        sums[logits < MIN_LOGIT] = -np.inf
+            logits = network.naming_logits(torch.from_numpy(rows[None]).to(device), regions, whole)
+        logits = logits.float().cpu().numpy().transpose(0, 2, 1)
+        clear = (regions.cpu().numpy() @ rows.T - mean) / deviation
+        sums = np.minimum(logits, _MAX_LOGIT) + _CLEAR_WEIGHT * np.minimum(clear, _MAX_CLEAR)
+        sums[logits < _MIN_LOGIT] = -np.inf
         best, highest = sums.argmax(axis=2), sums.max(axis=2)
         written = [noun[:1].upper() + noun[1:] for noun in nouns] if language in _CAPITALS else nouns
         return [
-            [
-                written[best[place, region]] if highest[place, region] >= MIN_SUM else ""
-                for region in range(len(regions))
-            ]
-            for place, (_, regions) in enumerate(photos)
+            [written[noun] if value >= _MIN_SUM else "" for noun, value in zip(*row, strict=True)][: len(own)]
+            for (_, own), *row in zip(photos, best, highest, strict=True)
         ]
-
-
-@dataclass(frozen=True, eq=False)
-class PhotoFeatures:
-    """What the judge sees of a photo.
-
-    Attributes:
-        cells: float16 (c, reduced), the reduced cells of the feature map.
-        windows: float16 (k, d), embeddings of the photo's windows.
-    """
-
-    cells: np.ndarray
-    windows: np.ndarray

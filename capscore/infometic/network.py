@@ -5,30 +5,20 @@ The frozen backbone is not part of the network, which reads its embeddings.
 
 from __future__ import annotations
 
+import difflib
 import json
 import math
 import os
-import re
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, cast
 
 import torch
-from safetensors.torch import save
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ..backbones.base import Backbone, fingerprint_of, resolve_device, resolve_dtype, tensors_digest
-from ..backbones.checkpoint import (
-    in_one_line,
-    read_json,
-    read_marker,
-    read_state_dict,
-    refuse_misfit,
-    refuse_oversized,
-)
+from ..backbones.base import Backbone, fingerprint_of, resolve_device, tensors_digest
 from ..errors import BackboneUnavailable, CapscoreError, InputError, Setting
-from ..files.whole_file import whole_file, write_text
 from .alignment import (
     Aligner,
     Alignment,
@@ -36,37 +26,262 @@ from .alignment import (
     TextStates,
     WordContext,
     blank,
-    check_context,
+    check_embeddings,
     check_images,
-    check_texts,
     cosine,
     mean_by,
     products,
     softmax_over,
 )
-from .config import InfoMetICConfig
+from .folders import CONFIG, find_folder, read_config, read_weights, write_folder
 
-__all__ = ["Aligner", "Alignment", "ImageStates", "InfoMetIC", "InfoMetICConfig", "TextStates"]
-
-CONFIG = "config.json"
-WEIGHTS = "model.safetensors"
 MODEL_TYPE = "infometic"
 _FORMAT = 1
-# Entries of config.json besides the fields of the config, and their types.
-_RECORD: dict[str, tuple[type, ...]] = {
-    "model_type": (str,),
-    "format": (int,),
-    "dtype": (str,),
-    "weights": (str,),
-    "notes": (dict,),
-}
-_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+# Entries of config.json besides the fields of the config.
+_RECORD = ("model_type", "format", "dtype", "weights", "notes")
+# Fields that came after version 0.1; their defaults are what networks did before.
+_ADDED_FIELDS = frozenset(("pad_token", "frame", "caption_tokens", "unit_inputs", "prefix"))
+# Largest sizes: far above any network, and far below what fills a machine's memory.
+_MAX_SIZES = {"dim": 2**14, "width": 2**14, "context_width": 2**14, "intra_layers": 100, "inter_layers": 100}
 _FIRST_SCALE = 1 / 0.07
 _POSITION_STD = 0.01
 # For networks that read words: initial factor on the cosine that a word adds, and factor by which the part
 # with the transformers starts smaller.
 _FIRST_WORD_SCALE = 5.0
 _QUIET = 0.1
+
+
+@dataclass(frozen=True)
+class InfoMetICConfig:
+    """Configuration of an InfoMetIC network, and the backbone that it was trained on.
+
+    The defaults are those of the paper (Hu et al. 2023, sections 3.1 and 4.1). There is a switch for every
+    difference from the authors' public code; `released` sets all of them as in that code.
+
+    Attributes:
+        dim: Length d of the backbone's embeddings.
+        width: Length of the network's own vectors, for smaller weights; None for d. With a number, there is a
+            linear layer into the network and one out of it for each modality.
+        heads: Number of attention heads; divides the width.
+        intra_layers: Number of transformer layers over the image tokens, and over the text tokens; may be 0.
+        inter_layers: Number of transformer layers over both; may be 0.
+        shared_norm: Whether the three transformers share one final layer norm (public code).
+        mask_padding: Whether the end of a short text is left empty, and masked. If not (public code), every
+            text is filled up to `max_tokens`, and the transformers attend to the filling. In neither case do
+            scores depend on the other captions, nor on the number of regions of other images.
+        pad_token: Id of the token that fills texts up, encoded alone as pieces are (public code: 0); None for
+            zero vectors. Needs `mask_padding` to be false.
+        frame: Whether the special tokens around a caption, each encoded alone as pieces are, stand before and
+            after its pieces (public code). They have no score, and count in `max_tokens`.
+        text_positions: Whether pieces have learned positions (paper; not in the public code).
+        box_positions: Whether regions have positions, by a linear layer from their boxes.
+        global_box: Whether the whole image has the position of the box (0, 0, 1, 1) (public code).
+        global_in_fusion: Whether the whole image is a token of the transformers (it is never scored).
+        null_token: Whether there is a zero vector besides the regions, for captions that mention none of
+            them.
+        input_scale: Factor on embeddings. The paper uses CLIP's embeddings, of a length of about 10; those of
+            backbones have unit length, unless `unit_inputs` is false.
+        context_width: Hidden width of a part, not in the paper, that scores words by what each adds to its
+            caption (`WordContext`); with it, only pieces of semantic words have a score. It helps with
+            sentence encoders, but not with text towers that embed single words well. None for no such part.
+        sharpness: Factor on the products of the image with the pieces before the softmax, 1 in the paper.
+            Training may set it so that few correct words fall below β.
+        n_regions: Number of regions per image in training; scoring may use any number.
+        max_tokens: Maximum number of pieces per text, with the frame if there is one.
+        caption_tokens: Number of tokens, with the special ones, at which a caption is cut before it is
+            embedded as a whole (public code: 32); None for the context of the backbone.
+        unit_inputs: Whether embeddings come with unit length. The public code reads them as the backbone's
+            towers give them.
+        prefix: Text before captions that are embedded as a whole, "" for none (public code); None for the
+            backbone's own.
+        backbone: Name of the backbone; "" if not known.
+        backbone_revision: `Backbone.revision` of the backbone; "" if not known.
+        backbone_fingerprint: `Backbone.fingerprint` of the backbone; "" if not known.
+
+    Raises:
+        CapscoreError: a value has the wrong type or is out of range.
+
+    >>> InfoMetICConfig(dim=512, width=128, heads=4).to_dict()["width"]
+    128
+    >>> InfoMetICConfig(dim=512, heads=12)
+    Traceback (most recent call last):
+        ...
+    capscore.errors.CapscoreError: heads=12 does not divide the width 512
+    """
+
+    dim: int = 512
+    width: int | None = None
+    heads: int = 16
+    intra_layers: int = 4
+    inter_layers: int = 2
+    shared_norm: bool = False
+    mask_padding: bool = True
+    pad_token: int | None = None
+    frame: bool = False
+    text_positions: bool = True
+    box_positions: bool = True
+    global_box: bool = False
+    global_in_fusion: bool = True
+    null_token: bool = True
+    input_scale: float = 10.0
+    context_width: int | None = None
+    sharpness: float = 1.0
+    n_regions: int = 20
+    max_tokens: int = 32
+    caption_tokens: int | None = None
+    unit_inputs: bool = True
+    prefix: str | None = None
+    backbone: str = ""
+    backbone_revision: str = ""
+    backbone_fingerprint: str = ""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            expected = _expected(field.name, str(field.type), getattr(self, field.name))
+            if expected:
+                raise CapscoreError(Setting(field.name, getattr(self, field.name)), f": expected {expected}")
+        if self.inner_width % self.heads:
+            raise CapscoreError(
+                Setting("heads", self.heads), f" does not divide the width {self.inner_width}"
+            )
+        if self.pad_token is not None and self.mask_padding:
+            raise CapscoreError(
+                Setting("pad_token", self.pad_token), " has no effect with ", Setting("mask_padding", True)
+            )
+
+    @property
+    def inner_width(self) -> int:
+        """Length of the network's own vectors."""
+        return self.dim if self.width is None else self.width
+
+    def released(self) -> InfoMetICConfig:
+        """The same configuration with every switch as in the authors' public code.
+
+        Sizes (`dim`, `heads`, numbers of layers, `max_tokens`) stay; parts that the public code lacks are
+        left out. Scores are those of the public code for the same features and boxes.
+        """
+        return replace(
+            self,
+            width=None,
+            shared_norm=True,
+            mask_padding=False,
+            pad_token=0,
+            frame=True,
+            text_positions=False,
+            box_positions=True,
+            global_box=True,
+            global_in_fusion=True,
+            null_token=True,
+            input_scale=1.0,
+            context_width=None,
+            sharpness=1.0,
+            caption_tokens=self.max_tokens,
+            unit_inputs=False,
+            prefix="",
+        )
+
+    @property
+    def reading(self) -> str:
+        """How captions and images are read where it differs from the defaults, for signatures.
+
+        >>> InfoMetICConfig().reading, InfoMetICConfig().released().reading
+        ('', 'frame,pad=0,32+32tokens,raw')
+        """
+        parts = {
+            "frame": self.frame,
+            f"pad={'zeros' if self.pad_token is None else self.pad_token}": not self.mask_padding,
+            f"{self.max_tokens}+{self.caption_tokens}tokens": self.caption_tokens is not None,
+            "raw": not self.unit_inputs,
+        }
+        return ",".join(part for part, holds in parts.items() if holds)
+
+    def on(self, backbone: Backbone) -> InfoMetICConfig:
+        """The same configuration for a backbone, whose identity is recorded."""
+        return replace(
+            self,
+            dim=backbone.dim,
+            backbone=backbone.name,
+            backbone_revision=backbone.revision,
+            backbone_fingerprint=backbone.fingerprint,
+        )
+
+    def check_backbone(self, backbone: Backbone) -> None:
+        """Raise unless weights with this configuration are for a backbone.
+
+        They are if dim and either fingerprint or revision are equal: the fingerprint also changes with the
+        backbone's dtype and the version of its library, which do not change the backbone's weights. A
+        configuration that records neither fits every backbone of its dim.
+
+        Raises:
+            CapscoreError: the weights are for another backbone.
+        """
+        made_for = " @ ".join(part for part in (self.backbone, self.backbone_revision) if part)
+        made_for = made_for or "an unnamed backbone"
+        given = f"{backbone.name} @ {backbone.revision}"
+        if backbone.dim != self.dim:
+            raise CapscoreError(
+                f"the InfoMetIC weights were made for embeddings of length {self.dim} ({made_for}); "
+                f"the embeddings of {given} have length {backbone.dim}"
+            )
+        same_revision = self.backbone_revision and self.backbone_revision == backbone.revision
+        recorded = self.backbone_revision or self.backbone_fingerprint
+        if recorded and not same_revision and self.backbone_fingerprint != backbone.fingerprint:
+            raise CapscoreError(
+                f"the InfoMetIC weights were made for {made_for}, not for {given}: "
+                "use that backbone, or weights for this one"
+            )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return asdict(self)
+
+    def identity(self) -> dict[str, Any]:
+        """`to_dict` for fingerprints, which stay the same when a later version adds a field."""
+        defaults = {field.name: field.default for field in fields(self)}
+        return {
+            name: value
+            for name, value in self.to_dict().items()
+            if name not in _ADDED_FIELDS or value != defaults[name]
+        }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> InfoMetICConfig:
+        """A configuration from the values of `to_dict`; values that are left out are the paper's.
+
+        Raises:
+            CapscoreError: an unknown name, or a value of the wrong type or out of range.
+
+        >>> InfoMetICConfig.from_dict({"widht": 64})
+        Traceback (most recent call last):
+            ...
+        capscore.errors.CapscoreError: an InfoMetIC config has no 'widht'; did you mean 'width'?
+        """
+        known = [field.name for field in fields(cls)]
+        for name in values:
+            if name not in known:
+                close = difflib.get_close_matches(str(name), known, n=1)
+                hint = f"; did you mean {close[0]!r}?" if close else ""
+                raise CapscoreError(f"an InfoMetIC config has no {name!r}{hint}")
+        return cls(**values)
+
+
+def _expected(name: str, kind: str, value: Any) -> str:
+    """What a field of the config should hold; "" if the value is right."""
+    kind, optional = kind.removesuffix(" | None"), kind.endswith(" | None")
+    if kind == "int":
+        least = 0 if name in ("intra_layers", "inter_layers", "pad_token") else 1
+        most = _MAX_SIZES.get(name, 2**20)
+        right = type(value) is int and least <= value <= most
+        expected = f"a whole number from {least} to {most:,}"
+    elif kind == "float":
+        right = type(value) in (int, float) and 0 < value < math.inf
+        expected = "a number above 0"
+    else:
+        right = type(value) is {"bool": bool, "str": str}[kind]
+        expected = {"bool": "true or false", "str": "a string"}[kind]
+    if right or (optional and value is None):
+        return ""
+    return f"{expected}, or None" if optional else expected
 
 
 class InfoMetIC(Aligner):
@@ -93,9 +308,6 @@ class InfoMetIC(Aligner):
     >>> found = model.pairs(images, texts, [0, 1, 1], [0, 0, 1])
     >>> tuple(found.region_scores.shape), tuple(found.token_scores.shape), tuple(found.recall.shape)
     ((3, 4), (3, 5), (3,))
-    >>> recall, precision = model.all_pairs(images, texts)
-    >>> bool((recall[1, 0] - found.recall[1]).abs() < 1e-5)
-    True
     """
 
     def __init__(self, config: InfoMetICConfig) -> None:
@@ -105,18 +317,16 @@ class InfoMetIC(Aligner):
         self.notes: dict[str, Any] = {}
         dim, width = config.dim, config.inner_width
         if config.width is not None:
-            self.image_in, self.text_in, self.image_out, self.text_out = (
-                nn.Linear(*sizes, bias=False)
-                for sizes in ((dim, width), (dim, width), (width, dim), (width, dim))
-            )
+            self.image_in, self.text_in = (nn.Linear(dim, width, bias=False) for _ in range(2))
+            self.image_out, self.text_out = (nn.Linear(width, dim, bias=False) for _ in range(2))
         if config.box_positions:
             self.box_position = nn.Linear(4, width, bias=False)
         if config.text_positions:
             self.text_position = nn.Parameter(torch.empty(config.max_tokens, width))
-        self.image_layers = _layers(config, config.intra_layers)
-        self.text_layers = _layers(config, config.intra_layers)
-        self.inter_layers = _layers(config, config.inter_layers)
         depths = {"image": config.intra_layers, "text": config.intra_layers, "inter": config.inter_layers}
+        self.image_layers, self.text_layers, self.inter_layers = (
+            nn.ModuleList(_Layer(width, config.heads) for _ in range(depth)) for depth in depths.values()
+        )
         names = [name for name, depth in depths.items() if depth]
         self.norms = nn.ModuleDict(
             {name: nn.LayerNorm(width) for name in (["all"] if config.shared_norm and names else names)}
@@ -135,15 +345,14 @@ class InfoMetIC(Aligner):
 
     def _initialise(self) -> None:
         config = self.config
-        layer: Any
         for layers in (self.image_layers, self.text_layers, self.inter_layers):
             for layer in layers:
                 cast(_Layer, layer).initialise(len(layers))  # a ModuleList does not say what it holds
-        for linear in (self.region_query, self.token_query, self.region_key, self.token_key):
-            nn.init.normal_(linear.weight, std=linear.in_features**-0.5)
+        linears = [self.region_query, self.token_query, self.region_key, self.token_key]
         if config.width is not None:
-            for linear in (self.image_in, self.text_in, self.image_out, self.text_out):
-                nn.init.normal_(linear.weight, std=linear.in_features**-0.5)
+            linears += [self.image_in, self.text_in, self.image_out, self.text_out]
+        for linear in linears:
+            nn.init.normal_(linear.weight, std=linear.in_features**-0.5)
         if config.box_positions:
             nn.init.normal_(self.box_position.weight, std=_POSITION_STD)
         if config.text_positions:
@@ -169,8 +378,6 @@ class InfoMetIC(Aligner):
             json.dumps(self.config.identity(), sort_keys=True), tensors_digest(self.state_dict())
         )
 
-    # -------------------------------------------------------------- scoring
-
     def encode_images(self, global_: Tensor, regions: Tensor, boxes: Tensor, mask: Tensor) -> ImageStates:
         config, dtype = self.config, self.log_scale.dtype
         check_images(global_, regions, boxes, mask, config.dim)
@@ -185,14 +392,14 @@ class InfoMetIC(Aligner):
             if config.global_box:
                 boxes[:, 0] = boxes.new_tensor([0.0, 0.0, 1.0, 1.0])
             sequence = sequence + self.box_position(boxes)
-        attended = functional.pad(mask, (0, 1), value=config.null_token)
-        attended = functional.pad(attended, (1, 0), value=config.global_in_fusion)
+        scored = functional.pad(mask, (0, 1), value=config.null_token)
+        attended = functional.pad(scored, (1, 0), value=config.global_in_fusion)
         return ImageStates(
             global_=global_.to(dtype),
             query=self.token_query(scaled) @ self.token_key.weight,
             tokens=self._through("image", self.image_layers, sequence, attended),
             attended=attended,
-            scored=functional.pad(mask, (0, 1), value=config.null_token),
+            scored=scored,
             word_query=self.word_query(global_.to(dtype)) if self.reads_words else None,
             hidden=self.word_image(scaled) if self.reads_words else None,
         )
@@ -206,7 +413,7 @@ class InfoMetIC(Aligner):
         context: WordContext | None = None,
     ) -> TextStates:
         config, dtype = self.config, self.log_scale.dtype
-        check_texts(global_, tokens, mask, scored, config.dim)
+        check_embeddings(global_, tokens, mask, config.dim)
         if tokens.shape[1] > config.max_tokens:
             raise InputError(
                 f"texts of {tokens.shape[1]} pieces, including padding: expected at most {config.max_tokens}"
@@ -216,14 +423,15 @@ class InfoMetIC(Aligner):
         scored = mask if scored is None else mask & scored.bool()
         added = hidden = log_weight = None
         if self.reads_words:
-            given = check_context(context, tokens, mask)
-            added = blank(given.added, mask).to(dtype)
+            if context is None:
+                raise InputError("these weights read what each word adds to its text and need a WordContext")
+            added = blank(context.added, mask).to(dtype)
             hidden = (
                 self.word_text(scaled)[:, None]
                 + self.word_alone(alone)
                 + self.word_added(added * config.input_scale)
             )
-            weight = given.weight.to(dtype).masked_fill(~scored, 0.0)
+            weight = context.weight.to(dtype).masked_fill(~scored, 0.0)
             # in a text without semantic words all pieces count
             weight = torch.where(weight.any(dim=1, keepdim=True), weight, scored.to(dtype))
             scored = weight > 0
@@ -231,8 +439,7 @@ class InfoMetIC(Aligner):
         sequence, attended = alone, mask
         if not config.mask_padding:
             # always the same length, or else the scores would depend on the longest text of the batch
-            more = config.max_tokens - tokens.shape[1]
-            sequence = functional.pad(alone, (0, 0, 0, more))
+            sequence = functional.pad(alone, (0, 0, 0, config.max_tokens - tokens.shape[1]))
             attended = mask.new_ones(len(mask), config.max_tokens)
         if config.width is not None:
             sequence = self.text_in(sequence)
@@ -261,8 +468,11 @@ class InfoMetIC(Aligner):
         # (q W_q) · (k W_k) as (q W_q W_kᵀ) · k: one product per image and text, not per token
         region_scores = softmax_over(products(texts.query[text_index], regions), images.scored[image_index])
         asked = products(images.query[image_index], tokens)
-        if self.reads_words:
-            asked = asked + self._words(images, texts, image_index, text_index)
+        if images.word_query is not None and images.hidden is not None:
+            assert texts.added is not None and texts.hidden is not None
+            asked = asked + products(images.word_query[image_index], texts.added[text_index])
+            hidden = functional.gelu(images.hidden[image_index][:, None] + texts.hidden[text_index])
+            asked = asked + self.word_out(functional.gelu(self.word_hidden(hidden)))[..., 0]
         asked = asked * self.config.sharpness
         if texts.log_weight is not None:
             asked = asked + texts.log_weight[text_index]
@@ -277,34 +487,23 @@ class InfoMetIC(Aligner):
             precision=self.scale * cosine(read, texts.global_[text_index]),
         )
 
-    def _words(
-        self, images: ImageStates, texts: TextStates, image_index: Tensor, text_index: Tensor
-    ) -> Tensor:
-        """(p, l): products of the image with what each piece's word adds to the text."""
-        assert images.word_query is not None and images.hidden is not None
-        assert texts.added is not None and texts.hidden is not None
-        added = products(images.word_query[image_index], texts.added[text_index])
-        hidden = functional.gelu(images.hidden[image_index][:, None] + texts.hidden[text_index])
-        return added + self.word_out(functional.gelu(self.word_hidden(hidden)))[..., 0]
-
     def _through(self, name: str, layers: nn.ModuleList, sequence: Tensor, attended: Tensor) -> Tensor:
         if not len(layers):
             return sequence
         # A row with nothing to attend to would be NaN, although its states are not used.
-        seen = (attended | ~attended.any(dim=1, keepdim=True))[:, None, None]
+        mask = (attended | ~attended.any(dim=1, keepdim=True))[:, None, None]
         for layer in layers:
-            sequence = layer(sequence, seen)
+            sequence = layer(sequence, mask)
         return self.norms["all" if self.config.shared_norm else name](sequence)
 
-    # -------------------------------------------------------------- on disk
-
     def save_pretrained(
-        self, folder: str | Path, *, dtype: str = "float32", notes: Mapping[str, Any] | None = None
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        dtype: str = "float32",
+        notes: Mapping[str, Any] | None = None,
     ) -> None:
         """Write config.json and model.safetensors, which `from_pretrained` reads.
-
-        Each file is written aside and renamed, config.json last, which has a digest of the weights. Other
-        files in the folder stay.
 
         Args:
             folder: Folder to write, created if needed; refused if it holds another model.
@@ -312,9 +511,7 @@ class InfoMetIC(Aligner):
             notes: Anything worth recording, ready for JSON; None for the notes that it was loaded with.
 
         Raises:
-            CapscoreError: an unsupported dtype, a weight that is not finite in it, notes that are not ready
-                for JSON, or a folder with another model.
-            ResultWriteError: the folder could not be written.
+            CapscoreError, ResultWriteError: as in `capscore.infometic.folders.write_folder`.
 
         >>> import tempfile
         >>> model = InfoMetIC(InfoMetICConfig(dim=8, heads=2, intra_layers=1, inter_layers=1))
@@ -324,35 +521,9 @@ class InfoMetIC(Aligner):
         >>> again.notes, again.fingerprint() == model.fingerprint()
         ({'steps': 0}, True)
         """
-        folder = Path(folder).expanduser()
-        stored = resolve_dtype(dtype)
-        if stored == "bfloat16":
-            raise CapscoreError(Setting("dtype", dtype), ": weights are stored as float32 or float16")
-        tensors = {
-            name: tensor.detach().to("cpu", getattr(torch, stored)).contiguous()
-            for name, tensor in self.state_dict().items()
-        }
-        for name, tensor in tensors.items():
-            if not torch.isfinite(tensor).all():
-                raise CapscoreError(
-                    f"{name} holds numbers that are not finite as {stored}: nothing was saved"
-                )
-        record = {
-            "model_type": MODEL_TYPE,
-            "format": _FORMAT,
-            **self.config.to_dict(),
-            "dtype": stored,
-            "weights": tensors_digest(tensors),
-            "notes": dict(self.notes if notes is None else notes),
-        }
-        try:
-            text = json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-        except (TypeError, ValueError) as error:
-            raise CapscoreError(f"notes must be ready for JSON: {in_one_line(error)}") from None
-        _refuse_other_model(folder)
-        with whole_file(folder / WEIGHTS, "weights", make_folders=True) as file:
-            file.write(save(tensors, metadata={"format": "pt"}))
-        write_text(folder / CONFIG, text, "config")
+        record = {"model_type": MODEL_TYPE, "format": _FORMAT, **self.config.to_dict()}
+        record["notes"] = dict(self.notes if notes is None else notes)
+        write_folder(folder, self, record, dtype)
 
     @classmethod
     def from_pretrained(
@@ -375,30 +546,21 @@ class InfoMetIC(Aligner):
             BackboneUnavailable: the weights are missing, damaged, or do not fit their config.
             CapscoreError: the weights are for another backbone.
         """
-        folder, name, commit = find_weights(spec, revision)
-        config, record = _read_config(folder)
-        state = read_state_dict(folder)
-        digest = tensors_digest(state)
-        if digest != record["weights"]:
-            raise BackboneUnavailable(
-                f"{folder}: {WEIGHTS} does not belong to {CONFIG}; was saving interrupted?"
+        folder, name, commit = find_folder(spec, revision)
+        content = read_config(folder, MODEL_TYPE, _FORMAT)
+        try:
+            config = InfoMetICConfig.from_dict(
+                {name: value for name, value in content.items() if name not in _RECORD}
             )
+        except CapscoreError as error:
+            raise BackboneUnavailable(f"{folder / CONFIG}: ", *error.parts) from None
         if backbone is not None:
             config.check_backbone(backbone)
-        stored = sum(tensor.nbytes for tensor in state.values())
-        refuse_oversized(folder, config.to_dict(), stored, lambda: cls(config))
-        try:
-            with torch.random.fork_rng(devices=[]):  # the caller's random numbers stay as they were
-                model = cls(config)
-        except (RuntimeError, TypeError, ValueError, OverflowError, MemoryError) as error:  # absurd sizes
-            raise BackboneUnavailable(
-                f"no network can be built from {folder / CONFIG}: {in_one_line(error)[:200]}"
-            ) from None
-        _fill(model, folder, state)
-        model.name, model.notes = name, record["notes"]
+        model = read_weights(folder, content["weights"], config.to_dict(), lambda: cls(config))
+        model.name, model.notes = name, content["notes"]
         model.loaded_fingerprint = model.fingerprint()
         model.revision = commit or f"w{model.loaded_fingerprint[:8]}"
-        return model.eval().to(resolve_device(device))
+        return model.to(resolve_device(device))
 
 
 class _Layer(nn.Module):
@@ -424,96 +586,10 @@ class _Layer(nn.Module):
             nn.init.normal_(linear.weight, std=std)
             nn.init.zeros_(linear.bias)
 
-    def forward(self, sequence: Tensor, seen: Tensor) -> Tensor:
+    def forward(self, sequence: Tensor, mask: Tensor) -> Tensor:
         parts = self.attention_in(self.attention_norm(sequence)).chunk(3, dim=-1)
         query, key, value = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in parts)
-        mixed = functional.scaled_dot_product_attention(query, key, value, attn_mask=seen)
+        mixed = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
         sequence = sequence + self.attention_out(mixed.transpose(1, 2).flatten(2))
         hidden = self.mlp_in(self.mlp_norm(sequence))
         return sequence + self.mlp_out(hidden * torch.sigmoid(1.702 * hidden))
-
-
-def _layers(config: InfoMetICConfig, depth: int) -> nn.ModuleList:
-    return nn.ModuleList(_Layer(config.inner_width, config.heads) for _ in range(depth))
-
-
-# ------------------------------------------------------------------ loading and saving
-
-
-def find_weights(
-    spec: str | os.PathLike[str], revision: str | None = None, what: str = "weights"
-) -> tuple[Path, str, str]:
-    """Folder of the files, name of the weights, and commit ("" for a folder); fetched if on the Hub.
-
-    Raises:
-        BackboneUnavailable: they are neither a folder nor on the Hub.
-        CapscoreError: `spec` is empty, or says something else than `revision`.
-    """
-    asked = os.fspath(spec).strip() if isinstance(spec, (str, os.PathLike)) else ""
-    if not asked:
-        raise CapscoreError(Setting(what, spec), ": expected a folder or a Hub id")
-    folder = Path(os.path.expanduser(asked))
-    if folder.is_dir():
-        if revision:
-            raise CapscoreError(Setting("revision", revision), f" does not go with the folder {asked!r}")
-        return folder, folder.resolve().name, ""  # not its path, so that signatures do not depend on it
-    name, _, at = asked.partition("@")
-    if revision and at and revision != at:
-        raise CapscoreError(
-            Setting(what, asked), " and ", Setting("revision", revision), " ask for two revisions"
-        )
-    if not _HUB_ID.fullmatch(name):
-        raise BackboneUnavailable(
-            f"InfoMetIC {what} {asked!r} are not available: there is no such folder, and it is not a Hub id "
-            "(org/name)"
-        )
-    from ..backbones.checkpoint import fetch
-
-    try:
-        folder, commit = fetch(name, revision or at, _wanted)
-    except BackboneUnavailable as error:
-        raise BackboneUnavailable(f"InfoMetIC {what} {asked!r} are not available: ", *error.parts) from error
-    return folder, name, commit
-
-
-def _wanted(files: Sequence[str]) -> list[str]:
-    return [name for name in files if name in (CONFIG, WEIGHTS)]
-
-
-def _read_config(folder: Path) -> tuple[InfoMetICConfig, dict[str, Any]]:
-    path = folder / CONFIG
-    content = read_json(path)
-    if content.get("model_type") != MODEL_TYPE:
-        raise BackboneUnavailable(
-            f"{path} describes a model of type {content.get('model_type')!r}, not {MODEL_TYPE!r}: the folder "
-            "holds no InfoMetIC weights"
-        )
-    read_marker(path, _FORMAT, _RECORD, content)
-    record = {name: content.pop(name) for name in _RECORD}
-    try:
-        return InfoMetICConfig.from_dict(content), record
-    except CapscoreError as error:
-        raise BackboneUnavailable(f"{path}: ", *error.parts) from None
-
-
-def _fill(model: InfoMetIC, folder: Path, state: dict[str, Tensor]) -> None:
-    expected = model.state_dict()
-    refuse_misfit(
-        folder,
-        missing=(name for name in expected if name not in state),
-        unexpected=(name for name in state if name not in expected),
-        mismatched=(name for name in state if name in expected and state[name].shape != expected[name].shape),
-    )
-    model.load_state_dict({name: tensor.float() for name, tensor in state.items()})
-
-
-def _refuse_other_model(folder: Path) -> None:
-    if (folder / CONFIG).is_file():
-        kind = read_json(folder / CONFIG).get("model_type")
-        if kind != MODEL_TYPE:
-            raise CapscoreError(f"{folder} already holds a model of type {kind!r}: use another folder")
-    elif (folder / WEIGHTS).is_file():
-        raise CapscoreError(
-            f"{folder} already holds weights ({WEIGHTS}) without a {CONFIG}: use another folder, or delete "
-            "them if they are left over from an earlier attempt"
-        )

@@ -1,28 +1,25 @@
-"""Loads the aligner of a backbone: InfoMetIC with trained weights, or InfoCLIP, which needs none."""
+"""Loads the aligner of a backbone, InfoMetIC with trained weights or InfoCLIP, and its mark calibration."""
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from ..backbones.base import Backbone, tensors_digest
 from ..errors import CapscoreError, Setting
 from ..files.installed_weights import weights_folder
 from .alignment import Aligner, InfoCLIP
-from .network import InfoMetIC, find_weights
-
-if TYPE_CHECKING:
-    from .mark_calibration import MarkCalibration
+from .folders import find_folder
+from .mark_calibration import MarkCalibration, load_mark_calibration
+from .network import InfoMetIC
 
 INFO_CLIP = "info_clip"
+LEARNED, PUBLISHED = "learned", "published"
 # Backbone's name → folder with its weights in the distribution capscore-weights.
 INSTALLED = {"embedded": "infometic"}
-# The same for judges of marks.
+# The same for mark calibrations.
 INSTALLED_MARKS = {"embedded": "mark_calibration"}
-# How words are marked.
-LEARNED, PUBLISHED = "learned", "published"
 # CLIP's factor on cosines, for backbones that were trained without one.
-CLIP_SCALE = 100.0
+_CLIP_SCALE = 100.0
 
 
 def cosine_scale(backbone: Backbone) -> float:
@@ -30,12 +27,10 @@ def cosine_scale(backbone: Backbone) -> float:
 
     A logit scale of 1 means that the backbone was trained without one.
     """
-    return CLIP_SCALE if backbone.logit_scale == 1.0 else float(backbone.logit_scale)
+    return _CLIP_SCALE if backbone.logit_scale == 1.0 else float(backbone.logit_scale)
 
 
-def load_aligner(
-    weights: str | os.PathLike[str] | Aligner | None, backbone: Backbone, *, revision: str | None = None
-) -> tuple[Aligner, str]:
+def load_aligner(weights: str | os.PathLike[str] | Aligner | None, backbone: Backbone) -> tuple[Aligner, str]:
     """The aligner for a backbone, in eval mode on its device, and the aligner's name for signatures.
 
     Args:
@@ -43,7 +38,6 @@ def load_aligner(
             weights; an aligner; None for the weights for this backbone in capscore-weights, or the
             baseline if it has none.
         backbone: Backbone of the embeddings.
-        revision: Commit, branch or tag of a Hub id.
 
     Raises:
         CapscoreError: the weights are for another backbone.
@@ -54,69 +48,70 @@ def load_aligner(
     >>> load_aligner("info_clip", load_backbone("embedded", device="cpu"))[1]
     'info_clip'
     """
+    if weights is None:
+        weights = weights_folder(INSTALLED[backbone.name]) if backbone.name in INSTALLED else INFO_CLIP
     if isinstance(weights, Aligner):
-        config = getattr(weights, "config", None)
-        if config is not None:
-            config.check_backbone(backbone)
-        return weights.to(backbone.device).eval(), _name(weights, backbone)
-    if weights is None and backbone.name in INSTALLED:
-        weights = weights_folder(INSTALLED[backbone.name])
-    if weights is None or str(weights) == INFO_CLIP:
-        if revision is not None:
-            raise CapscoreError(Setting("revision", revision), " is for weights, and InfoCLIP has none")
-        return InfoCLIP(scale=cosine_scale(backbone)).to(backbone.device).eval(), INFO_CLIP
-    model = InfoMetIC.from_pretrained(weights, revision=revision)
-    model.config.check_backbone(backbone)
-    return model.to(backbone.device).eval(), _name(model, backbone)
+        aligner = weights
+    elif str(weights) == INFO_CLIP:
+        aligner = InfoCLIP(scale=cosine_scale(backbone))
+    else:
+        aligner = InfoMetIC.from_pretrained(weights)
+    config = getattr(aligner, "config", None)
+    if config is not None:
+        config.check_backbone(backbone)
+    return aligner.to(backbone.device).eval(), _name(aligner, backbone)
 
 
 def load_marks(
     marks: str | os.PathLike[str] | MarkCalibration | None, backbone: Backbone
 ) -> tuple[MarkCalibration | None, str]:
-    """The judge of marks for a backbone, and its name for signatures; None for marks as published.
+    """The mark calibration for a backbone, and its name for signatures; None for marks as published.
 
     Args:
-        marks: "learned" for the judge for this backbone in capscore-weights, "published" for marks by the
-            scores of the words; a folder of `weights.making.judge`, or its Hub id; a judge; None for
-            "learned" where there is a judge for this backbone, otherwise "published".
+        marks: "learned" for the mark calibration for this backbone in capscore-weights, "published" for marks
+            by the scores of the words; a folder with a mark calibration, or its Hub id; a mark calibration;
+            None for "learned" where there is one for this backbone, otherwise "published".
         backbone: Backbone of the embeddings.
 
     Raises:
-        CapscoreError: the judge is for another backbone, or there is none for this one.
-        BackboneUnavailable: the judge is not available, or damaged.
-        MissingWeightsError: capscore-weights has a judge for this backbone, but is not installed.
+        CapscoreError: the calibration is for another backbone, or there is none for this one.
+        BackboneUnavailable: the calibration is not available, or damaged.
+        MissingWeightsError: capscore-weights has one for this backbone, but is not installed.
 
     >>> from capscore import load_backbone
     >>> load_marks(None, load_backbone("embedded-free", device="cpu"))
     (None, 'published')
     """
-    from .mark_calibration import MarkCalibration, load_mark_calibration
-
-    if isinstance(marks, MarkCalibration):
-        marks.check_backbone(backbone)
-        return marks, f"{LEARNED}@{marks.name}"
-    if marks == PUBLISHED or (marks is None and backbone.name not in INSTALLED_MARKS):
+    if marks is None:
+        marks = LEARNED if backbone.name in INSTALLED_MARKS else PUBLISHED
+    if marks == PUBLISHED:
         return None, PUBLISHED
-    if marks is None or marks == LEARNED:
+    if isinstance(marks, MarkCalibration):
+        calibration = marks
+        calibration.check_backbone(backbone)
+    elif marks == LEARNED:
         if backbone.name not in INSTALLED_MARKS:
             raise CapscoreError(
                 Setting("marks", LEARNED),
                 f": there is no mark calibration for the backbone {backbone.name!r}; expected {PUBLISHED!r}, "
                 f"the backbone {' or '.join(map(repr, INSTALLED_MARKS))}, a folder or a Hub id",
             )
-        marks = weights_folder(INSTALLED_MARKS[backbone.name])
-    elif not isinstance(marks, os.PathLike):
-        marks = find_weights(marks, what="marks")[0]
-    loaded = load_mark_calibration(marks, backbone=backbone)
-    return loaded, f"{LEARNED}@{loaded.name}"
+        folder = weights_folder(INSTALLED_MARKS[backbone.name])
+        calibration = load_mark_calibration(folder, backbone=backbone)
+    else:
+        calibration = load_mark_calibration(find_folder(marks, what="marks")[0], backbone=backbone)
+    return calibration, f"{LEARNED}@{calibration.name}"
 
 
 def _name(aligner: Aligner, backbone: Backbone) -> str:
     """A name that two aligners with different scores do not share."""
     if isinstance(aligner, InfoCLIP):
-        settings = {"sharpness": aligner.sharpness, "scale": aligner.scale}
-        usual = {"sharpness": InfoCLIP().sharpness, "scale": cosine_scale(backbone)}
-        changed = [f"{name}={value:g}" for name, value in settings.items() if value != usual[name]]
+        usual = InfoCLIP(scale=cosine_scale(backbone))
+        changed = [
+            f"{name}={getattr(aligner, name):g}"
+            for name in ("sharpness", "scale")
+            if getattr(aligner, name) != getattr(usual, name)
+        ]
         return INFO_CLIP + (f"({','.join(changed)})" if changed else "")
     name, revision = getattr(aligner, "name", ""), getattr(aligner, "revision", "")
     if not isinstance(aligner, InfoMetIC):

@@ -1,29 +1,32 @@
-"""Captions → their words, with places and classes; scores of a caption's pieces → scores of its words."""
+"""Captions → their words, with places and classes, and the pieces that a backbone's text tower reads.
+
+InfoMetIC encodes each piece without its neighbours, since a text tower's states within a caption describe the
+caption more than the word (Hu et al. 2023, appendix A). What a word means in its caption is the change of the
+caption's embedding if the word is left out.
+"""
 
 from __future__ import annotations
 
-import difflib
 import re
-import threading
 import weakref
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache
-from numbers import Integral
 from typing import NamedTuple
 
 import numpy as np
 
 from ..backbones.base import Backbone
-from ..errors import CapscoreError, InputError, Setting
+from ..errors import CapscoreError, Setting
 from ..text import word_classes
-from ..text.checks import check_texts
 from ..text.languages import language_code
-from .config import InfoMetICConfig
+from .network import InfoMetICConfig
 
-CLASSES = (*word_classes.CLASSES[:-1], "number", "other")
 # The classes of the paper (Hu et al. 2023, section 3.2.1), and numbers, since counts can be seen as well.
 SEMANTIC_CLASSES = frozenset(("noun", "verb", "adjective", "adverb", "number"))
+MAX_PIECES = 32  # per caption (Hu et al. 2023, section 4.1)
+MAX_REMEMBERED = 32_768  # rows per backbone, 64 MB with 512 numbers each
+_BATCH = 128
 
 
 class CaptionWord(NamedTuple):
@@ -31,12 +34,12 @@ class CaptionWord(NamedTuple):
 
     Attributes:
         text: Word as spelled in the caption, `caption[start:end]`.
-        start: Place of its first character, counted from 0.
-        end: Place after its last character.
-        semantic: Whether its class is one of the semantic ones.
-        word_class: One of `CLASSES`. A number is a word in digits, or a number word, for which
-            `capscore.text.word_classes` finds no other class; "one" is not a number, since it is the article
-            in most languages.
+        start: Index of its first character, counted from 0.
+        end: Index after its last character.
+        semantic: Whether its class is one of `SEMANTIC_CLASSES`.
+        word_class: A class of `capscore.text.word_classes`, or "number": a word in digits, or a number word
+            for which the tagger finds no other class. "one" is not a number, since it is the article in most
+            languages.
     """
 
     text: str
@@ -46,30 +49,22 @@ class CaptionWord(NamedTuple):
     word_class: str
 
 
-def caption_words(
-    texts: Sequence[str], language: str | None = None, *, classes: Collection[str] = SEMANTIC_CLASSES
-) -> list[list[CaptionWord]]:
-    """The words of captions, without punctuation.
+def caption_words(texts: Sequence[str], language: str | None = None) -> list[list[CaptionWord]]:
+    """The words of captions, without punctuation, in the order of the text.
 
     Args:
         texts: n captions.
         language: Language code of all texts (see `capscore.text.languages.language_code`); None for English.
-        classes: The semantic classes among `CLASSES`.
-
-    Returns:
-        n lists of words in the order of the text, without overlaps; [] for a caption without words.
 
     Raises:
         InputError: a row is not a string (the error has its number), or the language has no tagger.
         MissingExtraError: the tagger of the language is not installed.
-        CapscoreError: an unknown class.
 
     >>> words = caption_words(["Two dogs chase a red ball on the beach."], "en")[0]
     >>> [(word.text, word.word_class) for word in words if word.semantic]
     [('Two', 'number'), ('dogs', 'noun'), ('chase', 'verb'), ('red', 'adjective'), ('ball', 'noun'), \
 ('beach', 'noun')]
     """
-    wanted = _checked(classes)
     is_number = _numbers("en" if language is None else language_code(language))
     rows = []
     for tagged in word_classes.tag(texts, language):
@@ -77,9 +72,172 @@ def caption_words(
         for text, start, end, word_class in tagged:
             if word_class == "other" and is_number(text):
                 word_class = "number"
-            row.append(CaptionWord(text, start, end, word_class in wanted, word_class))
+            row.append(CaptionWord(text, start, end, word_class in SEMANTIC_CLASSES, word_class))
         rows.append(row)
     return rows
+
+
+# ------------------------------------------------------------------ pieces
+
+
+@dataclass(frozen=True, eq=False)
+class Pieces:
+    """The pieces of one caption.
+
+    Attributes:
+        ids: p token ids, without special tokens.
+        starts: int64 (p,), index of each piece's first character in the caption.
+        ends: int64 (p,), index after its last character; equal to `starts` for a piece that writes nothing,
+            such as a blank. Pieces of one character share its place.
+        n_cut: Number of pieces beyond the limit, which are left out.
+        read_to: Number of characters before the first piece that was left out; all characters if none was.
+    """
+
+    ids: list[int]
+    starts: np.ndarray
+    ends: np.ndarray
+    n_cut: int
+    read_to: int
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+def split_pieces(backbone: Backbone, texts: Sequence[str], max_pieces: int = MAX_PIECES) -> list[Pieces]:
+    """The pieces of captions; each distinct caption is tokenised once, and equal captions share one object.
+
+    Args:
+        backbone: Backbone with `piece_spans`.
+        texts: n captions; no prefix is added.
+        max_pieces: Maximum number of pieces per caption.
+
+    Raises:
+        CapscoreError: the backbone cannot say where its tokens are.
+
+    >>> from capscore import load_backbone
+    >>> (pieces,) = split_pieces(load_backbone("embedded", device="cpu"), ["Two Rottweilers run"])
+    >>> ["Two Rottweilers run"[a:b] for a, b in zip(pieces.starts, pieces.ends)]
+    ['Two', 'Ro', 'ttweiler', 's', 'run']
+    """
+    distinct = list(dict.fromkeys(texts))
+    by_text = {}
+    for text, spans in zip(distinct, backbone.piece_spans(distinct), strict=True):
+        rows = np.array(spans[:max_pieces], np.int64).reshape(-1, 3)
+        n_cut = max(0, len(spans) - max_pieces)
+        read_to = spans[max_pieces][1] if n_cut else len(text)
+        by_text[text] = Pieces(rows[:, 0].tolist(), rows[:, 1], rows[:, 2], n_cut, read_to)
+    return [by_text[text] for text in texts]
+
+
+@dataclass(frozen=True)
+class PieceSequence:
+    """The sequence in which a network reads the pieces of a caption.
+
+    Attributes:
+        length: Maximum number of tokens in the sequence.
+        before: Special tokens before the pieces.
+        after: Special tokens after the pieces.
+        pad_token: Token that fills every sequence up to `length`; None for no filling.
+
+    >>> sequence = PieceSequence(6, (101,), (102,), 0)
+    >>> sequence.max_pieces, sequence.ids([7, 8])
+    (4, [101, 7, 8, 102, 0, 0])
+    """
+
+    length: int = MAX_PIECES
+    before: tuple[int, ...] = ()
+    after: tuple[int, ...] = ()
+    pad_token: int | None = None
+
+    @classmethod
+    def of(cls, backbone: Backbone, config: InfoMetICConfig) -> PieceSequence:
+        """The sequence that a network with this config reads.
+
+        Raises:
+            CapscoreError: the frame leaves no room for pieces, or the backbone cannot say what it is.
+        """
+        before, after = backbone.special_tokens() if config.frame else ([], [])
+        sequence = cls(config.max_tokens, tuple(before), tuple(after), config.pad_token)
+        if sequence.max_pieces < 1:
+            raise CapscoreError(
+                Setting("max_tokens", config.max_tokens),
+                f" leaves no room for pieces: {backbone.name!r} puts {len(before) + len(after)} special "
+                "tokens around a text",
+            )
+        return sequence
+
+    @property
+    def max_pieces(self) -> int:
+        """Maximum number of pieces."""
+        return self.length - len(self.before) - len(self.after)
+
+    def ids(self, pieces: Sequence[int]) -> list[int]:
+        """All tokens of the sequence with these pieces, of which there are at most `max_pieces`."""
+        ids = [*self.before, *pieces, *self.after]
+        return ids if self.pad_token is None else ids + [self.pad_token] * (self.length - len(ids))
+
+
+# Backbone → its fingerprint, ids in ascending order, and their rows.
+_encoded: weakref.WeakKeyDictionary[Backbone, tuple[str, np.ndarray, np.ndarray]] = (
+    weakref.WeakKeyDictionary()
+)
+
+
+def encode_pieces(backbone: Backbone, ids: Sequence[int] | np.ndarray) -> np.ndarray:
+    """Embeddings of single pieces between the special tokens of the tower: start, piece, end.
+
+    Each piece is encoded once; up to `MAX_REMEMBERED` rows are remembered as long as the backbone exists.
+
+    Args:
+        backbone: Backbone with `piece_spans`.
+        ids: n token ids from `Pieces.ids`, with or without repetitions.
+
+    Returns:
+        float32 (n, d), rows from `Backbone.encode_tokens`: of unit length, unless the backbone is one from
+        `capscore.backbones.base.as_read`.
+
+    Raises:
+        CapscoreError: the backbone cannot say where its tokens are, or returns NaN or infinity.
+
+    >>> from capscore import load_backbone
+    >>> encode_pieces(load_backbone("embedded", device="cpu"), [2665, 2042, 2665]).shape
+    (3, 512)
+    """
+    wanted, row_of = np.unique(np.asarray(ids, np.int64).reshape(-1), return_inverse=True)
+    if not len(wanted):
+        return np.zeros((0, backbone.dim), np.float32)
+    nothing = (backbone.fingerprint, np.zeros(0, np.int64), np.zeros((0, backbone.dim), np.float32))
+    fingerprint, known, matrix = _encoded.get(backbone, nothing)
+    if fingerprint != backbone.fingerprint:
+        _, known, matrix = nothing
+    missing = np.setdiff1d(wanted, known, assume_unique=True)
+    if len(missing):
+        known, matrix = np.concatenate([known, missing]), np.concatenate([matrix, _encode(backbone, missing)])
+        order = np.argsort(known)
+        known, matrix = known[order], matrix[order]
+    rows = matrix[np.searchsorted(known, wanted)]
+    if len(known) > MAX_REMEMBERED:  # the latest ids are the likeliest to be needed next
+        known, matrix = wanted[:MAX_REMEMBERED], rows[:MAX_REMEMBERED]
+    _encoded[backbone] = (backbone.fingerprint, known, matrix)
+    return rows[row_of.reshape(-1)]
+
+
+def _encode(backbone: Backbone, ids: np.ndarray) -> np.ndarray:
+    before, after = backbone.special_tokens()
+    alone = [[*before, token, *after] for token in ids.tolist()]
+    rows = np.concatenate(
+        [backbone.encode_tokens(alone[start : start + _BATCH]) for start in range(0, len(alone), _BATCH)]
+    )
+    bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
+    if len(bad):
+        raise CapscoreError(
+            f"{backbone.name} returned NaN or infinity in {backbone.dtype} for {len(bad)} of {len(ids)} "
+            f"pieces encoded alone, the first of them token {ids[bad[0]]}"
+        )
+    return rows
+
+
+# ------------------------------------------------------------------ words and their pieces
 
 
 def word_shares(pieces: Pieces, words: Sequence[CaptionWord]) -> np.ndarray:
@@ -94,44 +252,30 @@ def word_shares(pieces: Pieces, words: Sequence[CaptionWord]) -> np.ndarray:
     >>> word_shares(pieces, words).round(2).tolist()
     [[1.0, 0.0], [0.67, 0.33]]
     """
-    places = np.array([(word.start, word.end) for word in words], np.int64).reshape(-1, 2)
-    first = np.maximum(pieces.starts[:, None], places[:, 0])
-    after = np.minimum(pieces.ends[:, None], places[:, 1])
+    spans = np.array([(word.start, word.end) for word in words], np.int64).reshape(-1, 2)
+    first = np.maximum(pieces.starts[:, None], spans[:, 0])
+    after = np.minimum(pieces.ends[:, None], spans[:, 1])
     common = np.maximum(after - first, 0).astype(np.float64)
     return common / np.maximum(common.sum(axis=1, keepdims=True), 1.0)
 
 
 def word_scores(pieces: Pieces, piece_scores: np.ndarray, words: Sequence[CaptionWord]) -> list[float | None]:
-    """Sums of the scores of each word's pieces.
-
-    Args:
-        pieces: Pieces of one caption.
-        piece_scores: (p,), scores of the pieces.
-        words: Words of the same caption.
+    """Sums of the scores (p,) of each word's pieces.
 
     Returns:
         A score for each word; None for a word that the tower has not read to its end because the caption was
         cut, or that has no piece.
-
-    Raises:
-        CapscoreError: there is not one finite score per piece.
 
     >>> pieces = Pieces([5, 6, 7], np.array([0, 3, 9]), np.array([3, 8, 12]), 1, 13)
     >>> words = [CaptionWord("surfboard", 0, 8, True, "noun"), CaptionWord("waves", 9, 14, True, "noun")]
     >>> word_scores(pieces, np.array([0.25, 0.5, 0.25]), words)
     [0.75, None]
     """
-    scores = np.asarray(piece_scores, np.float64)
-    if scores.shape != (len(pieces),) or not np.isfinite(scores).all():
-        raise CapscoreError(
-            f"expected one finite score for each of {len(pieces)} pieces; got an array of shape "
-            f"{scores.shape} with {int((~np.isfinite(scores)).sum())} that are not finite"
-        )
     shares = word_shares(pieces, words)
-    sums, written = scores @ shares, np.any(shares, axis=0)
+    sums, has_pieces = np.asarray(piece_scores, np.float64) @ shares, np.any(shares, axis=0)
     return [
-        float(total) if has_pieces and word.end <= pieces.seen else None
-        for word, total, has_pieces in zip(words, sums, written.tolist(), strict=True)
+        total if known and word.end <= pieces.read_to else None
+        for word, total, known in zip(words, sums.tolist(), has_pieces.tolist(), strict=True)
     ]
 
 
@@ -147,43 +291,88 @@ def nearest_regions(
         regions: (m, d), embeddings of the regions of a photo, of any length.
 
     Returns:
-        For each word the number of a region, counted from 0, by cosine; None for a word that is not semantic
-        or has no piece, and without regions.
-
-    >>> pieces = Pieces([5, 6], np.array([0, 4]), np.array([3, 8]), 0, 8)
-    >>> words = [CaptionWord("red", 0, 3, True, "adjective"), CaptionWord("ball", 4, 8, True, "noun")]
-    >>> nearest_regions(pieces, np.eye(2), words, np.array([[0.1, 2.0], [3.0, 0.0]]))
-    [1, 0]
+        For each word the index of a region, by cosine; None for a word that is not semantic or has no piece,
+        and without regions.
     """
     if not len(regions):
         return [None] * len(words)
     shares = word_shares(pieces, words)
     lengths = np.linalg.norm(regions, axis=1, keepdims=True)
     likeness = (shares.T @ np.asarray(rows, np.float64)) @ (regions / np.maximum(lengths, 1e-12)).T
-    nearest: list[int] = likeness.argmax(axis=1).tolist()
-    written: list[bool] = (shares.sum(axis=0) > 0).tolist()
+    nearest, has_pieces = likeness.argmax(axis=1).tolist(), np.any(shares, axis=0).tolist()
     return [
-        number if word.semantic and has_pieces else None
-        for word, number, has_pieces in zip(words, nearest, written, strict=True)
+        index if word.semantic and known else None
+        for word, index, known in zip(words, nearest, has_pieces, strict=True)
     ]
 
 
-def _checked(classes: Collection[str]) -> frozenset[str]:
-    if isinstance(classes, str):
-        raise CapscoreError(
-            Setting("classes", classes), f" is one string; expected several of {', '.join(CLASSES)}"
-        )
-    for word_class in classes:
-        if word_class not in CLASSES:
-            close = difflib.get_close_matches(str(word_class), CLASSES, n=1)
-            hint = f"; did you mean {close[0]!r}?" if close else ""
-            raise CapscoreError(
-                f"unknown word class {word_class!r}; expected some of {', '.join(CLASSES)}{hint}"
-            )
-    return frozenset(classes)
+# ------------------------------------------------------------------ what words add to their captions
 
 
-# ---- numbers ----
+def without_word(caption: str, start: int, end: int) -> str:
+    """A caption without its word from `start` to `end`, with runs of blanks as one.
+
+    >>> without_word("Two red dogs", 4, 7)
+    'Two dogs'
+    """
+    return " ".join((caption[:start] + caption[end:]).split())
+
+
+def added_by_words(
+    captions: Sequence[str],
+    words: Sequence[Sequence[CaptionWord]],
+    embed: Callable[[Sequence[str]], np.ndarray],
+) -> list[np.ndarray]:
+    """What each word adds to its caption; each distinct text is embedded once.
+
+    Args:
+        captions: n captions.
+        words: n lists of the words that count.
+        embed: Function from m texts to (m, d), rows of unit length.
+
+    Returns:
+        n float32 arrays (w, d): embedding of the caption minus that of the caption without the word.
+    """
+    without = [
+        [without_word(caption, word.start, word.end) for word in row]
+        for caption, row in zip(captions, words, strict=True)
+    ]
+    distinct = dict.fromkeys(
+        text for caption, texts in zip(captions, without, strict=True) for text in (caption, *texts)
+    )
+    index = {text: row for row, text in enumerate(distinct)}
+    rows = np.asarray(embed(list(distinct)), np.float32)
+    return [
+        rows[index[caption]] - rows[[index[text] for text in texts]].reshape(len(texts), rows.shape[1])
+        for caption, texts in zip(captions, without, strict=True)
+    ]
+
+
+def spread(shares: np.ndarray, added: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """What words add, and their weight, for each piece (`capscore.infometic.alignment.WordContext`).
+
+    A piece of several words gets a share of each; a piece of several whole words also has weight 1.
+
+    Args:
+        shares: (p, w), `word_shares` of the words that count.
+        added: (w, d), what these words add (`added_by_words`).
+
+    Returns:
+        What is added, float32 (p, d), and the weights, float32 (p,).
+
+    >>> added, weight = spread(np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]]), np.eye(2))
+    >>> added.tolist(), weight.tolist()
+    ([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]], [1.0, 0.5, 0.5])
+    """
+    in_pieces = shares.sum(axis=0)
+    share_of_word = np.divide(
+        1.0, in_pieces, out=np.zeros_like(in_pieces, dtype=np.float64), where=in_pieces > 0
+    )
+    weight = np.minimum(shares @ share_of_word, 1.0)
+    return (shares @ added).astype(np.float32), weight.astype(np.float32)
+
+
+# ------------------------------------------------------------------ numbers
 
 # Two to ten in the forms that occur in captions, and larger numbers; no words that often mean something else.
 _NUMBERS = {
@@ -237,289 +426,10 @@ def _numbers(code: str) -> Callable[[str], bool]:
     han = _HAN if code in ("ja", "zh") else None
 
     def is_number(word: str) -> bool:
-        if any(map(str.isdecimal, word)) or (han and han.match(word)):
-            return True
-        return word.lower() in known
+        return (
+            word.lower() in known
+            or any(map(str.isdecimal, word))
+            or (han is not None and han.match(word) is not None)
+        )
 
     return is_number
-
-
-MAX_PIECES = 32  # per caption (Hu et al. 2023, section 4.1)
-REMEMBERED = 32_768  # rows per backbone, 64 MB with 512 numbers each
-_BATCH = 128
-
-
-@dataclass(frozen=True, eq=False)
-class Pieces:
-    """The pieces of one caption.
-
-    Attributes:
-        ids: p token ids, without special tokens.
-        starts: int64 (p,), place of each piece's first character in the caption, counted from 0.
-        ends: int64 (p,), place after its last character; equal to `starts` for a piece that writes nothing,
-            such as a blank. Pieces of one character share its place.
-        n_cut: Number of pieces beyond the limit, which are left out.
-        seen: Number of characters before the first piece that was left out; all characters if none was.
-    """
-
-    ids: list[int]
-    starts: np.ndarray
-    ends: np.ndarray
-    n_cut: int
-    seen: int
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-
-def split_pieces(backbone: Backbone, texts: Sequence[str], max_pieces: int = MAX_PIECES) -> list[Pieces]:
-    """The pieces of captions; each distinct caption is tokenised once.
-
-    Args:
-        backbone: Backbone with `piece_spans`.
-        texts: n captions; no prefix is added.
-        max_pieces: Maximum number of pieces per caption, at least 1.
-
-    Returns:
-        n `Pieces`. Equal captions share one object. A caption of blanks may have no pieces.
-
-    Raises:
-        InputError: a row is not a string (the error has its number), or `max_pieces` is less than 1.
-        CapscoreError: the backbone cannot say where its tokens are.
-
-    >>> from capscore import load_backbone
-    >>> (pieces,) = split_pieces(load_backbone("embedded", device="cpu"), ["Two Rottweilers run"])
-    >>> ["Two Rottweilers run"[a:b] for a, b in zip(pieces.starts, pieces.ends)]
-    ['Two', 'Ro', 'ttweiler', 's', 'run']
-    """
-    check_texts(texts)
-    if isinstance(max_pieces, bool) or not isinstance(max_pieces, Integral) or max_pieces < 1:
-        raise InputError(Setting("max_pieces", max_pieces), ": expected a whole number of at least 1")
-    distinct = list(dict.fromkeys(texts))
-    found = {
-        text: _cut(text, spans, max_pieces)
-        for text, spans in zip(distinct, backbone.piece_spans(distinct), strict=True)
-    }
-    return [found[text] for text in texts]
-
-
-def _cut(text: str, spans: Sequence[tuple[int, int, int]], most: int) -> Pieces:
-    places = np.array([span for _, *span in spans[:most]], np.int64).reshape(-1, 2)
-    return Pieces(
-        ids=[token for token, _, _ in spans[:most]],
-        starts=places[:, 0],
-        ends=places[:, 1],
-        n_cut=max(0, len(spans) - most),
-        seen=spans[most][1] if len(spans) > most else len(text),
-    )
-
-
-@dataclass(frozen=True)
-class PieceSequence:
-    """The sequence in which a network reads the pieces of a caption.
-
-    Attributes:
-        length: Maximum number of tokens in the sequence.
-        before: Special tokens before the pieces.
-        after: Special tokens after the pieces.
-        pad_token: Token that fills every sequence up to `length`; None for no filling.
-
-    >>> sequence = PieceSequence(6, (101,), (102,), 0)
-    >>> sequence.room, sequence.ids([7, 8])
-    (4, [101, 7, 8, 102, 0, 0])
-    """
-
-    length: int
-    before: tuple[int, ...] = ()
-    after: tuple[int, ...] = ()
-    pad_token: int | None = None
-
-    @property
-    def room(self) -> int:
-        """Maximum number of pieces."""
-        return self.length - len(self.before) - len(self.after)
-
-    def ids(self, pieces: Sequence[int]) -> list[int]:
-        """All tokens of the sequence with these pieces, for which there must be room."""
-        listed = [*self.before, *pieces, *self.after]
-        return listed if self.pad_token is None else listed + [self.pad_token] * (self.length - len(listed))
-
-
-def piece_sequence(backbone: Backbone, config: InfoMetICConfig | None) -> PieceSequence:
-    """The sequence that a network with this config reads; None for the paper's.
-
-    Raises:
-        CapscoreError: the frame leaves no room for pieces, or the backbone cannot say what it is.
-
-    >>> from capscore import load_backbone
-    >>> from capscore.infometic.config import InfoMetICConfig
-    >>> piece_sequence(load_backbone("embedded", device="cpu"), InfoMetICConfig(max_tokens=12)).room
-    12
-    """
-    if config is None:
-        return PieceSequence(MAX_PIECES)
-    before, after = backbone.special_tokens() if config.frame else ([], [])
-    sequence = PieceSequence(config.max_tokens, tuple(before), tuple(after), config.pad_token)
-    if sequence.room < 1:
-        raise CapscoreError(
-            Setting("max_tokens", config.max_tokens),
-            f" leaves no room for pieces: {backbone.name!r} puts {len(before) + len(after)} special tokens "
-            "around a text",
-        )
-    return sequence
-
-
-def encode_pieces(backbone: Backbone, ids: Sequence[int] | np.ndarray) -> np.ndarray:
-    """Embeddings of single pieces between the special tokens of the tower: start, piece, end.
-
-    Each piece is encoded once; up to `REMEMBERED` rows are remembered as long as the backbone exists.
-
-    Args:
-        backbone: Backbone with `piece_spans`.
-        ids: n token ids from `Pieces.ids`, with or without repetitions.
-
-    Returns:
-        float32 (n, d), rows from `Backbone.encode_tokens`: of unit length, unless the backbone is one from
-        `capscore.backbones.base.as_read`.
-
-    Raises:
-        CapscoreError: the backbone cannot say where its tokens are, or returns NaN or infinity.
-
-    >>> from capscore import load_backbone
-    >>> encode_pieces(load_backbone("embedded", device="cpu"), [2665, 2042, 2665]).shape
-    (3, 512)
-    """
-    asked, row_of = np.unique(np.asarray(ids, np.int64).reshape(-1), return_inverse=True)
-    if not len(asked):
-        return np.zeros((0, backbone.dim), np.float32)
-    with _turn:
-        known = _known.get(backbone)
-        if known is None or known.fingerprint != backbone.fingerprint:
-            known = _known[backbone] = _Remembered(backbone.fingerprint, *backbone.special_tokens())
-    return known.rows(backbone, asked)[row_of.reshape(-1)]
-
-
-@dataclass(eq=False)
-class _Remembered:
-    """Rows of a backbone's pieces, sorted by id, and the special tokens around a piece."""
-
-    fingerprint: str
-    before: list[int]
-    after: list[int]
-    ids: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
-    matrix: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), np.float32))
-    lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def rows(self, backbone: Backbone, asked: np.ndarray) -> np.ndarray:
-        """The rows of distinct ids in ascending order."""
-        with self.lock:
-            missing = np.setdiff1d(asked, self.ids, assume_unique=True)
-            if len(missing):
-                fresh = self._encoded(backbone, missing)
-                if not len(self.ids):
-                    ids, matrix = missing, fresh
-                else:
-                    ids, matrix = np.concatenate([self.ids, missing]), np.concatenate([self.matrix, fresh])
-                order = np.argsort(ids)
-                ids, matrix = ids[order], matrix[order]
-            else:
-                ids, matrix = self.ids, self.matrix
-            found = np.searchsorted(ids, asked)
-            rows = matrix[found]
-            if len(ids) > REMEMBERED:  # the latest ids are the likeliest to be needed next
-                ids, matrix = asked[:REMEMBERED], rows[:REMEMBERED]
-            self.ids, self.matrix = ids, matrix
-            return rows
-
-    def _encoded(self, backbone: Backbone, ids: np.ndarray) -> np.ndarray:
-        alone = [[*self.before, int(token), *self.after] for token in ids]
-        rows = np.concatenate(
-            [backbone.encode_tokens(alone[start : start + _BATCH]) for start in range(0, len(alone), _BATCH)]
-        )
-        bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
-        if len(bad):
-            raise CapscoreError(
-                f"{backbone.name} returned NaN or infinity in {backbone.dtype} for {len(bad)} of {len(ids)} "
-                f"pieces encoded alone, the first of them token {ids[bad[0]]}"
-            )
-        return rows
-
-
-_known: weakref.WeakKeyDictionary[Backbone, _Remembered] = weakref.WeakKeyDictionary()
-_turn = threading.Lock()
-
-
-def without_word(caption: str, start: int, end: int) -> str:
-    """A caption without its word from `start` to `end`, with runs of blanks as one.
-
-    >>> without_word("Two red dogs", 4, 7)
-    'Two dogs'
-    """
-    return " ".join((caption[:start] + caption[end:]).split())
-
-
-def word_context(
-    pieces: Pieces, words: Sequence[CaptionWord], counted: Sequence[int], added: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """The context of a caption's pieces for `capscore.infometic.alignment.WordContext`.
-
-    Args:
-        pieces: Pieces of the caption.
-        words: All words of the caption.
-        counted: Indices of the w words that count.
-        added: (w, d), embedding of the caption minus that of the caption without the word, for these words.
-
-    Returns:
-        What is added, float32 (p, d), and the weights, float32 (p,). A piece of several words gets a share of
-        each word that counts, in proportion to its characters.
-
-    >>> pieces = Pieces([5, 6, 7], np.array([0, 4, 8]), np.array([3, 8, 11]), 0, 11)  # "red", "ball", "oon"
-    >>> words = [CaptionWord("red", 0, 3, True, "adjective"), CaptionWord("balloon", 4, 11, True, "noun")]
-    >>> added, weight = word_context(pieces, words, [0, 1], np.array([[1.0, 0.0], [0.0, 1.0]]))
-    >>> added.tolist(), weight.tolist()
-    ([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]], [1.0, 0.5, 0.5])
-    """
-    return spread(word_shares(pieces, words)[:, list(counted)], added)
-
-
-def spread(shares: np.ndarray, added: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """What words add, and their weight, for each piece: shares (p, w) and (w, d) → (p, d) and (p,).
-
-    A piece of several whole words also has weight 1.
-    """
-    in_pieces = shares.sum(axis=0)
-    share_of_word = np.divide(
-        1.0, in_pieces, out=np.zeros_like(in_pieces, dtype=np.float64), where=in_pieces > 0
-    )
-    weight = np.minimum(shares @ share_of_word, 1.0)
-    return (shares @ added).astype(np.float32), weight.astype(np.float32)
-
-
-def added_by_words(
-    captions: Sequence[str],
-    words: Sequence[Sequence[CaptionWord]],
-    embed: Callable[[Sequence[str]], np.ndarray],
-) -> list[np.ndarray]:
-    """What each word adds to its caption; each distinct text is embedded once.
-
-    Args:
-        captions: n captions.
-        words: n lists of the words that count.
-        embed: Function from m texts to (m, d), rows of unit length.
-
-    Returns:
-        n float32 arrays (w, d): embedding of the caption minus that of the caption without the word.
-    """
-    without = [
-        [without_word(caption, word.start, word.end) for word in own]
-        for caption, own in zip(captions, words, strict=True)
-    ]
-    place: dict[str, int] = {}
-    for caption, texts in zip(captions, without, strict=True):
-        for text in (caption, *texts):
-            place.setdefault(text, len(place))
-    rows = np.asarray(embed(list(place)), np.float32)
-    return [
-        rows[place[caption]] - rows[[place[text] for text in texts]].reshape(len(texts), rows.shape[1])
-        for caption, texts in zip(captions, without, strict=True)
-    ]

@@ -1,8 +1,4 @@
-"""Decoded images → their regions with embeddings.
-
-An image is decoded once, for its own embedding and for its regions: `RegionReading` reads the
-images that an `Embedder` decodes.
-"""
+"""Decoded images → their regions with embeddings; an image is decoded once for all of its embeddings."""
 
 from __future__ import annotations
 
@@ -16,7 +12,7 @@ import numpy as np
 from ..backbones.base import fingerprint_of
 from ..errors import InputError
 from ..images.boxes import check_boxes, normalised
-from ..infometic.regions import Regions, choose, windows
+from ..infometic.regions import RegionFinder, Regions, choose, windows
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -25,36 +21,32 @@ if TYPE_CHECKING:
     from ..embedding.embedder import Embedder
     from ..infometic.mark_calibration import MarkCalibration
     from ..infometic.marks import PhotoFeatures
-    from ..infometic.regions import RegionFinder
 
-REMEMBERED = 1024  # images whose regions stay in memory from call to call, 230 MB on `embedded`
-# an image, and the boxes that were given for it ("" for none)
-_Place = tuple[str, str]
+MAX_REMEMBERED = 1024  # images whose regions stay in memory from call to call, 230 MB on `embedded`
+# content key of an image, and the boxes that were given for it ("" for none)
+_Key = tuple[str, str]
 
 
 @dataclass(frozen=True, eq=False)
-class ImageRegions:
+class ImageRegions(Regions):
     """The m regions of an image that are scored.
 
     Attributes:
-        boxes: float64 (m, 4), left, top, right, bottom in pixels of the upright image.
-        shares: float (m, 4), the boxes as shares of the image's width and height.
-        confidences: float64 (m,), confidence of the finder; 1 for given boxes.
-        labels: m names; "" where there is none.
         embeddings: float32 (m, d).
         size: Width and height of the image in pixels.
         given: Whether the boxes were given.
-        sight: What a judge of marks sees of the image; None without a judge.
+        features: What a mark calibration sees of the image; None without one.
     """
 
-    boxes: np.ndarray
-    shares: np.ndarray
-    confidences: np.ndarray
-    labels: tuple[str, ...]
     embeddings: np.ndarray
     size: tuple[int, int]
     given: bool = False
-    sight: PhotoFeatures | None = None
+    features: PhotoFeatures | None = None
+
+    @property
+    def shares(self) -> np.ndarray:
+        """float64 (m, 4), the boxes as shares of the image's width and height."""
+        return normalised(self.boxes, self.size)
 
 
 class RegionMaker:
@@ -64,8 +56,8 @@ class RegionMaker:
         embedder: Embedder of the regions.
         finder: Finder of regions, for images without given boxes.
         n: Number of regions to choose.
-        seed: Seed of the choice.
-        judge: Mark calibration, which looks at the images too; None for none.
+        seed: Seed for the choice.
+        calibration: Mark calibration, which needs features of the images; None for none.
     """
 
     def __init__(
@@ -75,24 +67,24 @@ class RegionMaker:
         *,
         n: int,
         seed: int,
-        judge: MarkCalibration | None = None,
+        calibration: MarkCalibration | None = None,
     ):
         self.embedder, self.finder, self.n, self.seed = embedder, finder, n, seed
-        self.judge = judge
-        self.remembered: OrderedDict[_Place, ImageRegions] = OrderedDict()
-
-    def reading(self, boxes: Sequence[Any] | None, on_error: str) -> RegionReading:
-        """A reader of the images of rows; `boxes` has the given boxes of each row, if there are any."""
-        return RegionReading(self, boxes, on_error)
+        self.calibration = calibration
+        self.remembered: OrderedDict[_Key, ImageRegions] = OrderedDict()
 
     def find(self, images: Sequence[Image.Image]) -> list[ImageRegions]:
         """The regions of images, found and chosen."""
-        found = self.finder.find(images) if images else []
-        embedded = self.embedder.regions(images, [regions.boxes for regions in found])
-        return [
-            replace(self._choose(_image_regions(image, regions, rows), regions), sight=sight)
-            for image, regions, rows, sight in zip(images, found, embedded, self._sights(images), strict=True)
-        ]
+        made = []
+        for regions in self._embedded(images, self.finder.find(images) if images else []):
+            chosen = np.zeros(0, np.int64)
+            if len(regions):
+                rows = unit_rows_of(self.embedder.backbone, regions.embeddings)
+                chosen = choose(regions, rows, n=self.n, seed=self.seed)
+            made.append(
+                replace(regions, embeddings=regions.embeddings[chosen], **vars(Regions.take(regions, chosen)))
+            )
+        return made
 
     def at(self, image: Image.Image, boxes: Any, row: int) -> ImageRegions:
         """The regions at given boxes.
@@ -101,46 +93,34 @@ class RegionMaker:
             InputError: a box that cannot be used; names the row.
         """
         checked = check_boxes(boxes, image.size, row=row)
-        given = Regions(checked, np.ones(len(checked)), ("",) * len(checked))
-        (rows,) = self.embedder.regions([image], [checked])
-        (sight,) = self._sights([image])
-        return replace(_image_regions(image, given, rows), given=True, sight=sight)
+        (regions,) = self._embedded([image], [Regions.unlabelled(checked, np.ones(len(checked)))])
+        return replace(regions, given=True)
 
-    def _sights(self, images: Sequence[Image.Image]) -> list[PhotoFeatures | None]:
-        """What the judge sees of images: always all of an image, whatever its regions are."""
-        if self.judge is None or not images:
+    def _embedded(self, images: Sequence[Image.Image], found: Sequence[Regions]) -> list[ImageRegions]:
+        embedded = self.embedder.regions(images, [regions.boxes for regions in found])
+        return [
+            ImageRegions(**vars(regions), embeddings=rows, size=image.size, features=features)
+            for image, regions, rows, features in zip(
+                images, found, embedded, self._features(images), strict=True
+            )
+        ]
+
+    def _features(self, images: Sequence[Image.Image]) -> Sequence[PhotoFeatures | None]:
+        """Features of whole images, whatever their regions are."""
+        if self.calibration is None or not images:
             return [None] * len(images)
         import torch
 
         from ..infometic.marks import PhotoFeatures
 
-        judge = self.judge.judge
+        network = self.calibration.network
         with torch.inference_mode():
-            cells = judge.reduce(self.embedder.maps(images).to(judge.background.device))
-        shown = self.embedder.regions(images, [windows(image.size)[1:] for image in images])
+            cells = network.reduce(self.embedder.maps(images).to(network.background.device))
+        around = self.embedder.regions(images, [windows(image.size)[1:] for image in images])
         return [
-            PhotoFeatures(own, rows.astype(np.float16))
-            for own, rows in zip(cells.half().cpu().numpy(), shown, strict=True)
+            PhotoFeatures(row, rows.astype(np.float16))
+            for row, rows in zip(cells.half().cpu().numpy(), around, strict=True)
         ]
-
-    def _choose(self, all_regions: ImageRegions, found: Regions) -> ImageRegions:
-        places = np.zeros(0, np.int64)
-        if len(found):
-            rows = unit_rows_of(self.embedder.backbone, all_regions.embeddings)
-            places = np.asarray(choose(found, rows, n=self.n, seed=self.seed), np.int64)
-        return replace(
-            all_regions,
-            boxes=all_regions.boxes[places],
-            shares=all_regions.shares[places],
-            confidences=all_regions.confidences[places],
-            labels=tuple(all_regions.labels[place] for place in places),
-            embeddings=all_regions.embeddings[places],
-        )
-
-
-def _image_regions(image: Image.Image, regions: Regions, rows: np.ndarray) -> ImageRegions:
-    shares = normalised(regions.boxes, image.size)
-    return ImageRegions(regions.boxes, shares, regions.confidences, regions.labels, rows, image.size)
 
 
 def unit_rows_of(backbone: Backbone, rows: np.ndarray) -> np.ndarray:
@@ -151,70 +131,73 @@ def unit_rows_of(backbone: Backbone, rows: np.ndarray) -> np.ndarray:
     return rows / np.where(lengths == 0, 1.0, lengths)
 
 
-class RegionReading:
+class RegionReader:
     """Finds the regions of one call's images as the embedder decodes them (an `ImageReader`).
+
+    Args:
+        maker: Maker of the regions.
+        boxes: Given boxes of each row, None where there are none; None if no row has any.
+        on_error: "raise", or "skip" to note failures.
 
     Attributes:
         failures: Row → what is wrong with its boxes; empty with on_error="raise".
     """
 
     def __init__(self, maker: RegionMaker, boxes: Sequence[Any] | None, on_error: str):
-        self.maker, self.on_error = maker, on_error
-        self.boxes = boxes or ()
+        self.maker, self.boxes, self.on_error = maker, boxes or (), on_error
         self.failures: dict[int, InputError] = {}
-        self._rows: dict[_Place, list[int]] = {}
-        self._open: dict[str, list[_Place]] = {}
-        self._found: dict[_Place, ImageRegions] = {}
+        self._rows: dict[_Key, list[int]] = {}
+        self._missing: dict[str, list[_Key]] = {}
+        self._found: dict[_Key, ImageRegions] = {}
 
     def wanted(self, keys: Sequence[str]) -> Collection[str]:
         """Keys of the images whose regions are not known yet; `keys` has one per row, "" for a failed row."""
         for row, key in enumerate(keys):
             if key:
                 boxes = self.boxes[row] if self.boxes else None
-                given = "" if boxes is None else fingerprint_of(_plain(boxes))
+                given = "" if boxes is None else fingerprint_of(_as_text(boxes))
                 self._rows.setdefault((key, given), []).append(row)
-        for place in self._rows:
-            if place in self.maker.remembered:
-                self._found[place] = self.maker.remembered[place]
+        for key in self._rows:
+            if key in self.maker.remembered:
+                self._found[key] = self.maker.remembered[key]
             else:
-                self._open.setdefault(place[0], []).append(place)
-        return self._open.keys()
+                self._missing.setdefault(key[0], []).append(key)
+        return self._missing.keys()
 
     def look(self, images: Mapping[str, Image.Image]) -> None:
         """Find the regions of some decoded images, by key."""
-        free = []
-        for place in [place for key in images for place in self._open[key]]:
-            key, given = place
-            if not given:
-                free.append(place)
+        without_boxes = []
+        for key in [key for name in images for key in self._missing[name]]:
+            if not key[1]:
+                without_boxes.append(key)
                 continue
-            row = self._rows[place][0]
+            rows = self._rows[key]
             try:
-                self._found[place] = self.maker.at(images[key], self.boxes[row], row)
+                self._found[key] = self.maker.at(images[key[0]], self.boxes[rows[0]], rows[0])
             except InputError as error:
                 if self.on_error == "raise":
                     raise
-                self.failures.update({same: error.at(same, "boxes") for same in self._rows[place]})
-        found = self.maker.find([images[key] for key, _ in free])
-        self._found.update(zip(free, found, strict=True))
+                self.failures.update({row: error.at(row, "boxes") for row in rows})
+        found = self.maker.find([images[name] for name, _ in without_boxes])
+        self._found.update(zip(without_boxes, found, strict=True))
 
     def regions(self) -> dict[int, ImageRegions]:
         """Row → the regions of its image, for all rows that did not fail; remembers them."""
         remembered = self.maker.remembered
-        for place, regions in self._found.items():
-            remembered[place] = regions
-            remembered.move_to_end(place)
-        while len(remembered) > REMEMBERED:
+        for key, regions in self._found.items():
+            remembered[key] = regions
+            remembered.move_to_end(key)
+        while len(remembered) > MAX_REMEMBERED:
             remembered.popitem(last=False)
-        return {row: regions for place, regions in self._found.items() for row in self._rows[place]}
+        return {row: regions for key, regions in self._found.items() for row in self._rows[key]}
 
 
-def _plain(boxes: Any) -> str:
+def _as_text(boxes: Any) -> str:
     """A text that different boxes do not share; an array inside a list would show only some digits."""
-    plain = boxes.tolist() if hasattr(boxes, "tolist") else boxes
-    if isinstance(plain, (list, tuple)):
-        plain = [box.tolist() if hasattr(box, "tolist") else box for box in plain]
+    boxes = boxes.tolist() if hasattr(boxes, "tolist") else boxes
+    if isinstance(boxes, (list, tuple)):
+        boxes = [box.tolist() if hasattr(box, "tolist") else box for box in boxes]
     try:
-        return repr(plain)
+        return repr(boxes)
     except RecursionError:
         return "nested too deeply"  # no boxes, as `check_boxes` will say

@@ -30,15 +30,12 @@ from ..images.sequence import check_images
 from ..text.word_classes import length_problem, tagger_name
 from .backbone_scorer import BackboneScorer
 from .base import Measured, PreparedRows, Scores
-from .image_regions import ImageRegions, RegionMaker, unit_rows_of
+from .image_regions import ImageRegions, RegionMaker, RegionReader, unit_rows_of
 from .input_rows import ExtraColumn, InputRows, check_captions
 
 if TYPE_CHECKING:
-    import torch
-
     from ..infometic.alignment import Aligner, ImageStates, TextStates
     from ..infometic.mark_calibration import MarkCalibration
-    from ..infometic.marks import RegionNames
     from ..infometic.regions import RegionFinder
     from ..infometic.words import CaptionWord, Pieces
 
@@ -47,16 +44,25 @@ _PAIRS, _IMAGES = 64, 64
 # pairs whose texts, states and details are in memory at once
 _AT_ONCE = 1024
 # the same for all pairs of images and captions, and the images or captions that are then encoded at once
-_PAIRS_ON_CPU, _PAIRS_ON_GPU = 256, 4096
-_BLOCK = 256
-# the finder of regions that needs no judge
+_PAIRS_ON_CPU, _PAIRS_ON_GPU, _BLOCK = 256, 4096, 256
 WINDOWS = "windows"
 # longer lists of names are replaced by their number in the signature
-_LISTED = 60
-# of a caption: what its words add, and the weights of its pieces
+_MAX_NAMES_LENGTH = 60
+# of a caption: what its words add to its pieces, and the weights of its pieces
 _Context = tuple[np.ndarray, np.ndarray]
-# regions of an image, place of the image's embedding, caption, language
-_Pair = tuple["ImageRegions", int, str, str]
+
+
+@dataclass
+class _Batch:
+    """Distinct pairs of an image and a caption; `photos` and `texts` are embeddings."""
+
+    regions: list[ImageRegions]
+    photos: np.ndarray
+    captions: list[str]
+    languages: list[str]
+    texts: np.ndarray
+    words: list[list[CaptionWord]]
+    pieces: list[Pieces]
 
 
 class InfoMetIC(BackboneScorer):
@@ -90,12 +96,12 @@ class InfoMetIC(BackboneScorer):
         weights: Folder or Hub id of trained weights, or "info_clip" for the baseline; None takes those
             shipped for the backbone, else the baseline.
         marks: What decides "correct" and "mentioned", as `capscore.infometic.weights.load_marks` takes it:
-            "learned", "published", or a folder with a judge; None for "learned" where the backbone has a
-            judge.
+            "learned", "published", or a folder with a mark calibration; None for "learned" where the backbone
+            has one.
         false_alarms: Rate in (0, 0.5] of right nouns that may be called wrong; other words, and captions as
-            a whole, have a lower one (`capscore.infometic.mark_calibration`). Only for a judge.
-        regions: Finder of regions, as `capscore.infometic.finders.load_finder` takes it; None for
-            "things" where the backbone has a judge, otherwise "windows".
+            a whole, have a lower one. Only for learned marks.
+        regions: Finder of regions, as `capscore.infometic.finders.load_finder` takes it; None for "things"
+            where the backbone has a mark calibration, otherwise "windows".
         region_names: Names for an open-vocabulary detector to look for, such as ("dog", "red ball"); None
             for other finders.
         n_regions: Number of regions to score per image: the regions found are clustered, and the most
@@ -159,8 +165,9 @@ class InfoMetIC(BackboneScorer):
     ):
         from ..backbones.base import as_read
         from ..infometic.finders import load_finder
+        from ..infometic.marks import RegionNames
         from ..infometic.weights import cosine_scale, load_aligner, load_marks
-        from ..infometic.words import piece_sequence
+        from ..infometic.words import PieceSequence
 
         self.check_options(
             {
@@ -171,28 +178,34 @@ class InfoMetIC(BackboneScorer):
                 "false_alarms": false_alarms,
             }
         )
-        self.judge, self.marks = load_marks(marks, embedder.backbone)
-        self.false_alarms = float(false_alarms)
-        if regions is None:
-            regions = WINDOWS if self.judge is None else "things"
+        self.mark_calibration, self.marks = load_marks(marks, embedder.backbone)
         self.aligner, self.weights = load_aligner(weights, embedder.backbone)
         config = getattr(self.aligner, "config", None)
-        self.reading = ""  # of the network, where it differs from the paper's
         features = embedder
         if config is not None:
-            self.reading = config.reading
             prefix = config.prefix if prefix is None else prefix
             features = embedder.of(
                 as_read(embedder.backbone, unit=config.unit_inputs, caption_tokens=config.caption_tokens)
             )
         super().__init__(features, prefix=prefix, empty=empty, per_row=per_row)
-        self.sequence = piece_sequence(features.backbone, config)
+        # how the network reads captions, where it differs from the paper's
+        self.reading = "" if config is None else config.reading
+        self.sequence = PieceSequence.of(self.backbone, config) if config is not None else PieceSequence()
         with _finder_options():
-            self.finder = load_finder(regions, embedder, names=region_names, judge=self.judge)
+            self.finder = load_finder(
+                regions or ("things" if self.mark_calibration else WINDOWS),
+                embedder,
+                names=region_names,
+                calibration=self.mark_calibration,
+            )
         self.n_regions, self.beta, self.seed = n_regions, float(beta), seed
+        self.false_alarms = float(false_alarms)
         self.plus_scale = cosine_scale(embedder.backbone)
-        self.region_maker = RegionMaker(features, self.finder, n=n_regions, seed=seed, judge=self.judge)
-        self._namer: RegionNames | None = None
+        self.region_maker = RegionMaker(
+            features, self.finder, n=n_regions, seed=seed, calibration=self.mark_calibration
+        )
+        if self.mark_calibration is not None:
+            self._namer = RegionNames(self.mark_calibration, self._unit_texts)
 
     @classmethod
     def check_options(cls, given: Mapping[str, Any]) -> None:
@@ -223,7 +236,7 @@ none: names are for owlv2 and grounding-dino
         with _finder_options():
             check_finder(given.get("regions") or WINDOWS, given.get("region_names"))
 
-    # ------------------------------------------------------------------ rows
+    # ------------------------------------------------------------------ signature and scores
 
     def language_problem(self, code: str) -> str:
         try:
@@ -236,7 +249,12 @@ none: names are for owlv2 and grounding-dino
     def value_names(self) -> tuple[str, ...]:
         return ("image_cosine", "recall", "precision")
 
+    @property
+    def known_as(self) -> str:
+        return "infoclip" if self.weights == "info_clip" else self.metric
+
     def constants(self) -> dict[str, object]:
+        published = self.mark_calibration is None
         return {
             "weights": self.weights,
             **({"reads": self.reading} if self.reading else {}),
@@ -244,7 +262,7 @@ none: names are for owlv2 and grounding-dino
             "n_regions": self.n_regions,
             **({"seed": self.seed} if self.seed else {}),
             "marks": self.marks,
-            **({"beta": self.beta} if self.judge is None else {"false_alarms": self.false_alarms}),
+            **({"beta": self.beta} if published else {"false_alarms": self.false_alarms}),
             "plus": self.plus_scale,
         }
 
@@ -254,20 +272,17 @@ none: names are for owlv2 and grounding-dino
         if found != WINDOWS:  # windows depend on the backbone alone, which the signature names
             found += f"@{self.finder.fingerprint[:8]}"
         if self.finder.names:
-            listed = ",".join(self.finder.names)
-            found += f"({listed if len(listed) <= _LISTED else f'{len(self.finder.names)} names'})"
+            names = ",".join(self.finder.names)
+            found += f"({names if len(names) <= _MAX_NAMES_LENGTH else f'{len(self.finder.names)} names'})"
         return "+".join(([found] if False in given else []) + (["given"] if True in given else []))
 
     def finish(self, rows: PreparedRows) -> Scores:
         given = {detail["boxes_given"] for detail in rows.details or () if detail} or {False}
-        return self._combined(rows, {}, {"regions": self._regions_from(given), **self._tagged(rows)})
-
-    def _tagged(self, rows: PreparedRows) -> dict[str, object]:
-        """The taggers of the rows' words, for signatures, if the words decide the scores."""
-        if not self.aligner.reads_words:
-            return {}
-        languages = {rows.languages[row] for row in np.flatnonzero(rows.kept)}
-        return {"words": ",".join(sorted({tagger_name(language or None) for language in languages}))}
+        settings: dict[str, object] = {"regions": self._regions_from(given)}
+        if self.aligner.reads_words:  # then the taggers decide the scores
+            languages = {rows.languages[row] for row in np.flatnonzero(rows.kept)}
+            settings["words"] = ",".join(sorted({tagger_name(code or None) for code in languages}))
+        return self._combined(rows, {}, settings)
 
     def combine(self, values: dict[str, np.ndarray]) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         overall = values["recall"] + values["precision"]
@@ -277,12 +292,6 @@ none: names are for owlv2 and grounding-dino
             "infometic_plus": overall + self.plus_scale * values["image_cosine"],
             "clip_cosine": values["image_cosine"],
         }
-
-    @property
-    def known_as(self) -> str:
-        from ..infometic.weights import INFO_CLIP
-
-        return "infoclip" if self.weights == INFO_CLIP else self.metric
 
     # ------------------------------------------------------------------ every image with every caption
 
@@ -296,8 +305,8 @@ none: names are for owlv2 and grounding-dino
 
         Parts that depend on an image or a caption alone are computed once. Parts that depend on both are
         computed for each distinct pair, which takes one pass through a transformer with trained weights.
-        Equal captions of one language have exactly equal scores, and so have equal images. Only weights that
-        read words need a tagger; with other weights, captions in any language can be scored.
+        Only weights that read words need a tagger; with other weights, captions in any language can be
+        scored.
 
         Args:
             candidates: b captions.
@@ -316,71 +325,65 @@ none: names are for owlv2 and grounding-dino
         captions, languages = check_captions(candidates, language)
         self.warn_about_languages(languages)
         pictures = check_images(images)
-        n_images = len(pictures)
-        if not n_images:
+        if not len(pictures):
             raise InputError("there are no images", field="images")
-        reading = self.region_maker.reading(None, "raise")
-        found = self.embedder.images(pictures, reader=reading)
+        reader = RegionReader(self.region_maker, None, "raise")
+        found = self.embedder.images(pictures, reader=reader)
         # the first row of each distinct image
         firsts = np.unique(found.index, return_index=True)[1].tolist()
-        by_row = reading.regions()
-        seen = [by_row[row] for row in firsts]
-        self._warn_about_regions(firsts, [{"regions": one.labels} for one in seen])
+        by_row = reader.regions()
+        regions = [by_row[row] for row in firsts]
+        self._warn_about_regions(firsts, [{"regions": one.labels} for one in regions])
 
-        told = list(zip(captions, languages, strict=True))
         if not self.aligner.reads_words:
-            told = [(caption, "") for caption in captions]
-        distinct = {key: place for place, key in enumerate(dict.fromkeys(told))}
-        text_of = np.array([distinct[key] for key in told])
-        texts = [caption for caption, _ in distinct]
-        embedded = self.embedder.texts(texts, prefix=self.prefix)
-        read = embedded.matrix[embedded.index]
-        pieces, contexts = self._pieces(texts), None
+            languages = [""] * len(captions)
+        pairs = list(zip(captions, languages, strict=True))
+        index = {pair: number for number, pair in enumerate(dict.fromkeys(pairs))}
+        text_of = np.array([index[pair] for pair in pairs])
+        captions, languages = (list(column) for column in zip(*index, strict=True)) if index else ([], [])
+        embedded = self.embedder.texts(captions, prefix=self.prefix)
+        texts = embedded.matrix[embedded.index]
+        pieces, contexts = self._pieces(captions), None
         if self.aligner.reads_words:
-            words = self._words(texts, [language for _, language in distinct])
-            contexts = self.contexts(texts, words, pieces)
+            contexts = self.contexts(captions, self._words(captions, languages), pieces)
         self.warn_about_truncation(embedded.truncated[embedded.index][text_of])
         self._warn_about_cut(_is_cut(pieces)[text_of])
-
-        recall, precision = self._all_pairs(seen, found.matrix, read, pieces, contexts)
-        cosines = self._unit(found.matrix) @ self._unit(read).T
+        recall, precision = self._all_pairs(regions, found.matrix, texts, pieces, contexts)
+        cosines = self._unit(found.matrix) @ self._unit(texts).T
         values = {"image_cosine": cosines, "recall": recall, "precision": precision}
-        return self.combine({name: one[np.ix_(found.index, text_of)] for name, one in values.items()})
+        return self.combine({name: matrix[np.ix_(found.index, text_of)] for name, matrix in values.items()})
 
     def _all_pairs(
         self,
-        seen: list[ImageRegions],
+        regions: list[ImageRegions],
         photos: np.ndarray,
-        read: np.ndarray,
+        texts: np.ndarray,
         pieces: list[Pieces],
         contexts: list[_Context] | None,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Recall and precision, float32 (images, texts); items of like length share a block."""
         import torch
 
-        recall, precision = np.zeros((2, len(seen), len(pieces)), np.float32)
-        texts = _blocks([len(piece) for piece in pieces])
+        recall, precision = np.zeros((2, len(regions), len(pieces)), np.float32)
         chunk = _PAIRS_ON_CPU if self.backbone.device.startswith("cpu") else _PAIRS_ON_GPU
         with (
             torch.inference_mode(),
             progress_bar("pairs", recall.size, shown=self.embedder.progress) as advance,
         ):
             encoded = [
-                (part, self._image_states([seen[place] for place in part], photos[part]))
-                for part in _blocks([len(one.boxes) for one in seen])
+                (block, self._image_states([regions[row] for row in block], photos[block]))
+                for block in _blocks([len(one) for one in regions])
             ]
-            for columns in texts:
+            for columns in _blocks([len(piece) for piece in pieces]):
                 states = self.text_states(
-                    read[columns], [pieces[place] for place in columns], _some(contexts, columns)
+                    texts[columns], [pieces[row] for row in columns], _some(contexts, columns)
                 )
-                for part, image_states in encoded:
-                    both = self.aligner.all_pairs(image_states, states, chunk)
-                    for matrix, block in zip((recall, precision), both, strict=True):
-                        matrix[np.ix_(part, columns)] = block.float().cpu().numpy()
-                    advance(len(part) * len(columns))
-        bad = int((~np.isfinite(recall + precision)).sum())
-        if bad:
-            raise CapscoreError(f"the weights {self.weights} gave NaN or infinity for {bad:,} pairs")
+                for block, images in encoded:
+                    both = self.aligner.all_pairs(images, states, chunk)
+                    for matrix, values in zip((recall, precision), both, strict=True):
+                        matrix[np.ix_(block, columns)] = values.float().cpu().numpy()
+                    advance(len(block) * len(columns))
+        self._check_finite(recall + precision)
         return recall, precision
 
     # ------------------------------------------------------------------ measuring
@@ -394,272 +397,219 @@ none: names are for owlv2 and grounding-dino
                 if on_error == "raise":
                     raise error
                 rows.failures[row] = error
-        reading = self.region_maker.reading(rows.extra.get("boxes"), on_error)
-        images = self.embedder.images(rows.images, on_error=on_error, skip=rows.left_out(), reader=reading)
-        rows.failures.update({**reading.failures, **images.failures})
-        seen = reading.regions()
+        reader = RegionReader(self.region_maker, rows.extra.get("boxes"), on_error)
+        images = self.embedder.images(rows.images, on_error=on_error, skip=rows.left_out(), reader=reader)
+        rows.failures.update({**reader.failures, **images.failures})
+        regions = reader.regions()
         kept = np.flatnonzero(rows.kept()).tolist()
-        pairs = _Pairs(
-            [(seen[row], int(images.index[row]), rows.candidates[row], rows.languages[row]) for row in kept]
-        )
-        found = _Found.empty(len(pairs))
+        # distinct pairs of regions and caption; those with the same caption are together, so it is read once
+        keys = [(id(regions[row]), rows.candidates[row], rows.languages[row]) for row in kept]
+        first_of = {key: row for key, row in reversed(list(zip(keys, kept, strict=True)))}
+        captions = {caption: number for number, caption in enumerate(dict.fromkeys(key[1] for key in keys))}
+        pairs = sorted(first_of, key=lambda key: (captions[key[1]], first_of[key]))
+        index = {key: number for number, key in enumerate(pairs)}
+        pair_of = np.array([index[key] for key in keys], np.int64)
+        values = {name: np.zeros(len(pairs)) for name in self.value_names}
+        cut, unread = np.zeros((2, len(pairs)), dtype=bool)
+        details: list[dict[str, Any]] = []
         progress = self.embedder.progress
         quick = progress is None and len(pairs) <= 2 * _AT_ONCE
         with progress_bar("Judging captions", len(pairs), shown=False if quick else progress) as advance:
-            for part in pairs.blocks(_AT_ONCE):
-                self._measure_pairs([pairs.distinct[place] for place in part], part, images.matrix, found)
-                advance(len(part))
-        details = pairs.of_rows(found.details)
-        truncated, cut = np.zeros((2, len(rows)), dtype=bool)
-        truncated[kept], cut[kept] = found.truncated[pairs.of_row], found.cut[pairs.of_row]
+            for start in range(0, len(pairs), _AT_ONCE):
+                part = slice(start, start + _AT_ONCE)
+                firsts = [first_of[key] for key in pairs[part]]
+                texts = self.embedder.texts(
+                    [rows.candidates[row] for row in firsts], prefix=self.prefix, quiet=True
+                )
+                batch = self._batch(
+                    [regions[row] for row in firsts],
+                    images.matrix[images.index[firsts]],
+                    [rows.candidates[row] for row in firsts],
+                    [rows.languages[row] for row in firsts],
+                    texts.matrix[texts.index],
+                )
+                measured = self._measure_batch(batch)
+                details += measured.pop("details")
+                for name in self.value_names:
+                    values[name][part] = measured[name]
+                cut[part], unread[part] = texts.truncated[texts.index], _is_cut(batch.pieces)
+                advance(len(firsts))
+        truncated, has_unread = np.zeros((2, len(rows)), dtype=bool)
+        truncated[kept], has_unread[kept] = cut[pair_of], unread[pair_of]
         self.warn_about_truncation(truncated)
-        self._warn_about_cut(cut)
-        truncated |= cut
-        self._warn_about_regions(kept, details)
+        self._warn_about_cut(has_unread)
+        row_details = _of_rows(details, pair_of.tolist())
+        self._warn_about_regions(kept, row_details)
         return Measured(
-            values={name: found.values[name][pairs.of_row] for name in self.value_names},
+            values={name: numbers[pair_of] for name, numbers in values.items()},
             image_keys=images.keys,
-            truncated=truncated,
-            details=details,
+            truncated=truncated | has_unread,
+            details=row_details,
         )
 
-    def _measure_pairs(
-        self, pairs: list[_Pair], places: Sequence[int], photos: np.ndarray, found: _Found
-    ) -> None:
-        """Measure pairs of an image and a caption; their results go to their places in `found`."""
-        seen, images, captions, languages = (list(column) for column in zip(*pairs, strict=True))
-        texts = self.embedder.texts(captions, prefix=self.prefix, quiet=True)
-        read = texts.matrix[texts.index]
-        pieces = self._pieces(captions)
+    def _batch(
+        self,
+        regions: list[ImageRegions],
+        photos: np.ndarray,
+        captions: list[str],
+        languages: list[str],
+        texts: np.ndarray,
+    ) -> _Batch:
         words = self._words(captions, languages)
-        contexts = self.contexts(captions, words, pieces) if self.aligner.reads_words else None
-        details, recall, precision = self._aligned(seen, photos[images], read, pieces, words, contexts)
-        self._mark(details, seen, photos[images], read, captions, words, languages, pieces)
-        cosines = np.einsum("nd,nd->n", self._unit(photos[images]), self._unit(read))
-        for name, numbers in (("image_cosine", cosines), ("recall", recall), ("precision", precision)):
-            found.values[name][places] = numbers
-        found.truncated[places], found.cut[places] = texts.truncated[texts.index], _is_cut(pieces)
-        for place, detail in zip(places, details, strict=True):
-            found.details[place] = detail
+        return _Batch(regions, photos, captions, languages, texts, words, self._pieces(captions))
+
+    def _measure_batch(self, batch: _Batch) -> dict[str, Any]:
+        """`value_names`, float64 (n,), and "details" of pairs; each distinct image is encoded once."""
+        import torch
+
+        contexts = None
+        if self.aligner.reads_words:
+            contexts = self.contexts(batch.captions, batch.words, batch.pieces)
+        recall, precision = np.zeros((2, len(batch.regions)))
+        details: list[dict[str, Any]] = [{} for _ in batch.regions]
+        rows_of: dict[int, list[int]] = {}
+        for row, regions in enumerate(batch.regions):
+            rows_of.setdefault(id(regions), []).append(row)
+        shared = list(rows_of.values())
+        for images in _blocks([len(batch.regions[rows[0]]) for rows in shared], _IMAGES):
+            firsts = [shared[image][0] for image in images]
+            image_of = {row: number for number, image in enumerate(images) for row in shared[image]}
+            order = sorted(image_of, key=lambda row: len(batch.pieces[row]))
+            with torch.inference_mode():
+                states = self._image_states([batch.regions[row] for row in firsts], batch.photos[firsts])
+            for start in range(0, len(order), _PAIRS):
+                part = order[start : start + _PAIRS]
+                pieces = [batch.pieces[row] for row in part]
+                with torch.inference_mode():
+                    texts = self.text_states(batch.texts[part], pieces, _some(contexts, part))
+                    found = self.aligner.pairs(
+                        states, texts, [image_of[row] for row in part], list(range(len(part)))
+                    )
+                recall[part] = found.recall.double().cpu().numpy()
+                precision[part] = found.precision.double().cpu().numpy()
+                region_scores = found.region_scores.double().cpu().numpy()
+                token_scores = found.token_scores.double().cpu().numpy()
+                for row, *scores in zip(part, region_scores, token_scores, strict=True):
+                    details[row] = self._detail(
+                        batch.regions[row], batch.pieces[row], batch.words[row], *scores
+                    )
+        self._check_finite(recall + precision)
+        self._mark(details, batch)
+        cosines = np.einsum("nd,nd->n", self._unit(batch.photos), self._unit(batch.texts))
+        return {"image_cosine": cosines, "recall": recall, "precision": precision, "details": details}
+
+    def _check_finite(self, scores: np.ndarray) -> None:
+        bad = int((~np.isfinite(scores)).sum())
+        if bad:
+            raise CapscoreError(f"the weights {self.weights} gave NaN or infinity for {bad:,} pairs")
 
     def _words(self, captions: list[str], languages: list[str]) -> list[list[CaptionWord]]:
         """The words of each caption; each distinct caption is tagged once."""
         from ..infometic.words import caption_words
 
-        told = list(zip(captions, languages, strict=True))
+        pairs = list(zip(captions, languages, strict=True))
         found: dict[tuple[str, str], list[CaptionWord]] = {}
         for language in dict.fromkeys(languages):
-            here = list(dict.fromkeys(caption for caption, own in told if own == language))
-            words = caption_words(here, language or None)
-            found.update(zip(((caption, language) for caption in here), words, strict=True))
-        return [found[key] for key in told]
-
-    def contexts(
-        self, captions: list[str], words: list[list[CaptionWord]], pieces: list[Pieces]
-    ) -> list[_Context]:
-        """Word contexts, which `text_states` needs for an aligner that reads words.
-
-        Args:
-            captions: n captions.
-            words: Words of each caption.
-            pieces: Pieces of each caption.
-
-        Returns:
-            For each caption, what its semantic words add to its pieces, and the weights of the pieces.
-        """
-        from ..infometic.words import added_by_words, word_context
-
-        counted = [
-            [number for number, word in enumerate(own) if word.semantic and word.end <= piece.seen]
-            for own, piece in zip(words, pieces, strict=True)
-        ]
-
-        def embed(texts: Sequence[str]) -> np.ndarray:
-            rows = self.embedder.texts(texts, prefix=self.prefix, quiet=True)
-            return rows.matrix[rows.index]
-
-        left_out = [[own[number] for number in some] for own, some in zip(words, counted, strict=True)]
-        added = added_by_words(captions, left_out, embed)
-        return [word_context(*one) for one in zip(pieces, words, counted, added, strict=True)]
+            here = [pair for pair in dict.fromkeys(pairs) if pair[1] == language]
+            words = caption_words([caption for caption, _ in here], language or None)
+            found.update(zip(here, words, strict=True))
+        return [found[pair] for pair in pairs]
 
     def _pieces(self, captions: list[str]) -> list[Pieces]:
         from ..infometic.words import split_pieces
 
-        return split_pieces(self.backbone, captions, self.sequence.room)
+        return split_pieces(self.backbone, captions, self.sequence.max_pieces)
+
+    def contexts(
+        self, captions: list[str], words: list[list[CaptionWord]], pieces: list[Pieces]
+    ) -> list[_Context]:
+        """For each caption, what its semantic words add to its pieces, and the weights of the pieces.
+
+        `text_states` needs them for an aligner that reads words.
+        """
+        from ..infometic.words import added_by_words, spread, word_shares
+
+        counted = [
+            [word for word in row if word.semantic and word.end <= piece.read_to]
+            for row, piece in zip(words, pieces, strict=True)
+        ]
+        added = added_by_words(captions, counted, self._embedded_texts)
+        return [
+            spread(word_shares(piece, row)[:, [row.index(word) for word in counts]], own)
+            for piece, row, counts, own in zip(pieces, words, counted, added, strict=True)
+        ]
+
+    def _embedded_texts(self, texts: Sequence[str]) -> np.ndarray:
+        rows = self.embedder.texts(texts, prefix=self.prefix, quiet=True)
+        return rows.matrix[rows.index]
+
+    def _unit_texts(self, texts: Sequence[str]) -> np.ndarray:
+        return self._unit(self._embedded_texts(texts))
 
     def _unit(self, rows: np.ndarray) -> np.ndarray:
         return unit_rows_of(self.backbone, rows)
 
-    def _aligned(
-        self,
-        seen: list[ImageRegions],
-        photos: np.ndarray,
-        read: np.ndarray,
-        pieces: list[Pieces],
-        words: list[list[CaptionWord]],
-        contexts: list[_Context] | None,
-    ) -> tuple[list[dict[str, Any]], np.ndarray, np.ndarray]:
-        """Details, recall and precision of rows; each distinct image is encoded once."""
+    def _image_states(self, regions: list[ImageRegions], photos: np.ndarray) -> ImageStates:
         import torch
 
-        recall, precision = np.zeros(len(seen)), np.zeros(len(seen))
-        details: list[dict[str, Any]] = [{} for _ in seen]
-        of_image: dict[int, list[int]] = {}
-        for row, one in enumerate(seen):
-            of_image.setdefault(id(one), []).append(row)
-        shared = list(of_image.values())
-        for images in _blocks([len(seen[rows[0]].boxes) for rows in shared], _IMAGES):
-            firsts = [shared[image][0] for image in images]
-            image_of = {row: place for place, image in enumerate(images) for row in shared[image]}
-            order = sorted(image_of, key=lambda row: len(pieces[row]))
-            with torch.inference_mode():
-                states = self._image_states([seen[row] for row in firsts], photos[firsts])
-            for start in range(0, len(order), _PAIRS):
-                part = order[start : start + _PAIRS]
-                with torch.inference_mode():
-                    found = self.aligner.pairs(
-                        states,
-                        self.text_states(read[part], [pieces[row] for row in part], _some(contexts, part)),
-                        [image_of[row] for row in part],
-                        list(range(len(part))),
-                    )
-                recall[part] = found.recall.double().cpu().numpy()
-                precision[part] = found.precision.double().cpu().numpy()
-                regions = found.region_scores.double().cpu().numpy()
-                tokens = found.token_scores.double().cpu().numpy()
-                for place, row in enumerate(part):
-                    details[row] = self._detail(
-                        seen[row], regions[place], tokens[place], pieces[row], words[row]
-                    )
-        bad = np.flatnonzero(~np.isfinite(recall + precision))
-        if len(bad):
-            raise CapscoreError(
-                f"the weights {self.weights} gave NaN or infinity for {len(bad)} of {len(seen)} rows"
-            )
-        return details, recall, precision
-
-    def _mark(
-        self,
-        details: list[dict[str, Any]],
-        seen: list[ImageRegions],
-        photos: np.ndarray,
-        read: np.ndarray,
-        captions: list[str],
-        words: list[list[CaptionWord]],
-        languages: list[str],
-        pieces: list[Pieces],
-    ) -> None:
-        """Put the judge's marks in the place of those by score."""
-        if self.judge is None or not details:
-            return
-        from ..infometic.marks import MarkedRow, mark_rows
-
-        photos, read = self._unit(photos), self._unit(read)
-        regions = {id(one): self._unit(one.embeddings) for one in seen}
-        rows = []
-        told = zip(seen, photos, read, captions, words, languages, pieces, strict=True)
-        for one, photo, row, caption, own, language, split in told:
-            assert one.sight is not None  # as there is a judge
-            shown = regions[id(one)]
-            rows.append(
-                MarkedRow(one.sight, photo, row, caption, own, language, shown, one.shares, split.seen)
-            )
-        marks = mark_rows(self.judge, rows, self._embedded, self.false_alarms)
-        names = self._names(list(zip(seen, photos, strict=True)), languages)
-        for detail, mark, one, language in zip(details, marks, seen, languages, strict=True):
-            detail["fits"], detail["p_fits"] = mark.fits, mark.p_fits
-            judged = zip(detail["words"], mark.p_correct, mark.correct, mark.region, strict=True)
-            for word, p_correct, correct, nearest in judged:
-                word.update(p_correct=p_correct, correct=correct, region=nearest)
-            own = names[id(one), language]
-            marked = zip(
-                detail["regions"], mark.p_mentioned.tolist(), mark.mentioned.tolist(), own, strict=True
-            )
-            for region, p_mentioned, mentioned, name in marked:
-                region.update(p_mentioned=p_mentioned, mentioned=mentioned, name=name or region["label"])
-
-    def _embedded(self, texts: Sequence[str]) -> np.ndarray:
-        found = self.embedder.texts(texts, prefix=self.prefix, quiet=True)
-        return self._unit(found.matrix[found.index])
-
-    def _names(
-        self, seen: Sequence[tuple[ImageRegions, np.ndarray]], languages: Sequence[str]
-    ) -> dict[tuple[int, str], list[str]]:
-        """Names for the regions of each image in each language in which it has a caption."""
-        from ..infometic.marks import RegionNames
-        from ..text.languages import language_code
-
-        assert self.judge is not None
-        if self._namer is None:
-            self._namer = RegionNames(self.judge, self._embedded)
-        names: dict[tuple[int, str], list[str]] = {}
-        for language in dict.fromkeys(languages):
-            here = {
-                id(one): (photo, self._unit(one.embeddings))
-                for (one, photo), own in zip(seen, languages, strict=True)
-                if own == language
-            }
-            found = self._namer.names([*here.values()], language_code(language) if language else "en")
-            names.update(zip(((image, language) for image in here), found, strict=True))
-        return names
-
-    def _image_states(self, seen: list[ImageRegions], photos: np.ndarray) -> ImageStates:
-        import torch
+        from ..infometic.alignment import padded
 
         device = self.backbone.device
-        regions, mask = _padded([one.embeddings for one in seen], self.backbone.dim, device)
-        shares, _ = _padded([one.shares for one in seen], 4, device)
-        return self.aligner.encode_images(
-            torch.from_numpy(np.array(photos)).to(device), regions, shares, mask
-        )
+        rows, mask = padded([one.embeddings for one in regions], device)
+        shares, _ = padded([one.shares for one in regions], device)
+        return self.aligner.encode_images(torch.from_numpy(np.array(photos)).to(device), rows, shares, mask)
 
     def text_states(
-        self, read: np.ndarray, pieces: list[Pieces], contexts: list[_Context] | None = None
+        self, texts: np.ndarray, pieces: list[Pieces], contexts: list[_Context] | None = None
     ) -> TextStates:
         """Encode captions for the aligner.
 
         Args:
-            read: float32 (n, d), embeddings of the captions.
+            texts: float32 (n, d), embeddings of the captions.
             pieces: Pieces of each caption.
-            contexts: Word context of each caption (`capscore.infometic.words.word_context`), for an aligner
-                that reads words.
+            contexts: From `contexts`, for an aligner that reads words.
         """
         import torch
 
-        from ..infometic.alignment import WordContext
+        from ..infometic.alignment import WordContext, padded
         from ..infometic.words import encode_pieces
 
-        device, dim, first = self.backbone.device, self.backbone.dim, len(self.sequence.before)
-        listed = [self.sequence.ids(piece.ids) for piece in pieces]
-        rows = encode_pieces(self.backbone, [token for ids in listed for token in ids])
-        ends = np.cumsum([len(ids) for ids in listed])
-        tokens, mask = _padded(np.split(rows, ends[:-1]), dim, device)
-        length = tokens.shape[1]
-        _, scored = _padded([np.zeros((len(piece), 0)) for piece in pieces], 0, device, first, length)
+        device, first = self.backbone.device, len(self.sequence.before)
+        ids = [self.sequence.ids(piece.ids) for piece in pieces]
+        rows = encode_pieces(self.backbone, [token for listed in ids for token in listed])
+        tokens, mask = padded(np.split(rows, np.cumsum([len(listed) for listed in ids])[:-1]), device)
+
+        def framed(parts: list[np.ndarray]) -> torch.Tensor:
+            """Arrays of pieces, moved behind the special tokens before them."""
+            moved = [np.concatenate([np.zeros((first, *part.shape[1:])), part]) for part in parts]
+            return padded(moved, device, min_length=tokens.shape[1])[0]
+
+        scored = framed([np.ones(len(piece)) for piece in pieces]).bool()
         context = None
         if contexts is not None:
-            added, _ = _padded([own for own, _ in contexts], dim, device, first, length)
-            weight, _ = _padded([own[:, None] for _, own in contexts], 1, device, first, length)
-            context = WordContext(added, weight[..., 0])
+            context = WordContext(*(framed(list(column)) for column in zip(*contexts, strict=True)))
         return self.aligner.encode_texts(
-            torch.from_numpy(np.array(read)).to(device), tokens, mask, scored, context
+            torch.from_numpy(np.array(texts)).to(device), tokens, mask, scored, context
         )
+
+    # ------------------------------------------------------------------ details
 
     def _detail(
         self,
-        seen: ImageRegions,
-        region_scores: np.ndarray,
-        token_scores: np.ndarray,
+        regions: ImageRegions,
         pieces: Pieces,
         words: list[CaptionWord],
+        region_scores: np.ndarray,
+        token_scores: np.ndarray,
     ) -> dict[str, Any]:
         from ..infometic.words import encode_pieces, nearest_regions, word_scores
 
         first = len(self.sequence.before)
         scores = word_scores(pieces, token_scores[first : first + len(pieces)], words)
-        near: list[int | None] = [None] * len(words)
-        if self.judge is None:  # which says itself what each word is most like
-            near = nearest_regions(pieces, encode_pieces(self.backbone, pieces.ids), words, seen.embeddings)
+        nearest: list[int | None] = [None] * len(words)
+        if self.mark_calibration is None:  # which says itself what each word is most like
+            rows = encode_pieces(self.backbone, pieces.ids)
+            nearest = nearest_regions(pieces, rows, words, regions.embeddings)
         return {
             "fits": None,
             "p_fits": None,
@@ -675,34 +625,89 @@ none: names are for owlv2 and grounding-dino
                     "correct": None if score is None or not word.semantic else score > self.beta,
                     "region": None if score is None else region,
                 }
-                for word, score, region in zip(words, scores, near, strict=True)
+                for word, score, region in zip(words, scores, nearest, strict=True)
             ],
             "regions": [
                 {
-                    "box": [float(edge) for edge in box],
-                    "score": float(score),
+                    "box": box,
+                    "score": score,
                     "p_mentioned": None,
-                    "mentioned": bool(score > self.beta),
+                    "mentioned": score > self.beta,
                     "name": label,
-                    "confidence": float(confidence),
+                    "confidence": confidence,
                     "label": label,
                 }
                 for box, score, confidence, label in zip(
-                    seen.boxes, region_scores[: len(seen.boxes)], seen.confidences, seen.labels, strict=True
+                    regions.boxes.tolist(),
+                    region_scores[: len(regions)].tolist(),
+                    regions.confidences.tolist(),
+                    regions.labels,
+                    strict=True,
                 )
             ],
             "null": float(region_scores[-1]),
-            "image_size": list(seen.size),
+            "image_size": list(regions.size),
             "n_words_cut": sum(score is None for score in scores),
-            "boxes_given": seen.given,
+            "boxes_given": regions.given,
         }
+
+    def _mark(self, details: list[dict[str, Any]], batch: _Batch) -> None:
+        """Put learned marks in the place of those by score."""
+        if self.mark_calibration is None or not details:
+            return
+        from ..infometic.marks import MarkedRow, mark_rows
+
+        photos, texts = self._unit(batch.photos), self._unit(batch.texts)
+        embeddings = {id(one): self._unit(one.embeddings) for one in batch.regions}
+        rows = [
+            MarkedRow(
+                regions.features,  # type: ignore[arg-type]  # there are some with a mark calibration
+                photos[row],
+                texts[row],
+                batch.captions[row],
+                batch.words[row],
+                batch.languages[row],
+                embeddings[id(regions)],
+                regions.shares,
+                batch.pieces[row].read_to,
+            )
+            for row, regions in enumerate(batch.regions)
+        ]
+        names = self._names(rows, batch.regions)
+        marks = mark_rows(self.mark_calibration, rows, self._unit_texts, self.false_alarms)
+        for detail, mark, of_row in zip(details, marks, names, strict=True):
+            detail["fits"], detail["p_fits"] = mark.fits, mark.p_fits
+            judged = zip(detail["words"], mark.p_correct, mark.correct, mark.region, strict=True)
+            for word, p_correct, correct, nearest in judged:
+                word.update(p_correct=p_correct, correct=correct, region=nearest)
+            mentions = mark.p_mentioned.tolist(), mark.mentioned.tolist()
+            for region, p_mentioned, mentioned, name in zip(
+                detail["regions"], *mentions, of_row, strict=True
+            ):
+                region.update(p_mentioned=p_mentioned, mentioned=mentioned, name=name or region["label"])
+
+    def _names(self, rows: Sequence[Any], regions: Sequence[ImageRegions]) -> list[list[str]]:
+        """Names for the regions of each row; an image is named once in each language."""
+        from ..text.languages import language_code
+
+        names: dict[tuple[int, str], list[str]] = {}
+        for language in dict.fromkeys(row.language for row in rows):
+            photos = {
+                id(one): (row.photo, row.regions)
+                for row, one in zip(rows, regions, strict=True)
+                if row.language == language
+            }
+            found = self._namer.names([*photos.values()], language_code(language) if language else "en")
+            names.update(zip(((image, language) for image in photos), found, strict=True))
+        return [names[id(one), row.language] for row, one in zip(rows, regions, strict=True)]
 
     def _warn_about_cut(self, cut: np.ndarray) -> None:
         if cut.any():
             warn(
                 TruncationWarning(
-                    f"{cut.sum()} of {len(cut)} rows have a caption of more than {self.sequence.room} "
-                    f"pieces; no word after them is scored (first such row: {cut.argmax()})"
+                    f"{cut.sum()} of {len(cut)} rows have a caption of more than "
+                    f"{self.sequence.max_pieces} pieces; no word after them is scored (first such row: "
+                    f"{cut.argmax()})"
                 )
             )
 
@@ -717,73 +722,22 @@ none: names are for owlv2 and grounding-dino
             )
 
 
-class _Pairs:
-    """The distinct pairs of image and caption among rows.
-
-    Attributes:
-        distinct: The pairs: regions, place of the image's embedding, caption, language.
-        of_row: int64 (n,), the pair of each row.
-    """
-
-    def __init__(self, rows: Sequence[_Pair]):
-        place: dict[tuple[int, str, str], int] = {}
-        self.distinct: list[_Pair] = []
-        of_row = []
-        for seen, image, caption, language in rows:
-            own = place.setdefault((id(seen), caption, language), len(place))
-            if own == len(self.distinct):
-                self.distinct.append((seen, image, caption, language))
-            of_row.append(own)
-        self.of_row = np.array(of_row, np.int64)
-
-    def __len__(self) -> int:
-        return len(self.distinct)
-
-    def of_rows(self, details: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """The details of each row; each row has its own, which the caller may change."""
-        last = dict(zip(self.of_row.tolist(), range(len(self.of_row)), strict=True))
-        return [
-            details[place] if last[place] == row else _copied(details[place])
-            for row, place in enumerate(self.of_row.tolist())
-        ]
-
-    def blocks(self, size: int) -> list[list[int]]:
-        """Places of the pairs in blocks; those with the same caption are together, so it is read once."""
-        first: dict[str, int] = {}
-        for place, (_, _, caption, _) in enumerate(self.distinct):
-            first.setdefault(caption, place)
-        order = sorted(range(len(self)), key=lambda place: first[self.distinct[place][2]])
-        return [order[start : start + size] for start in range(0, len(order), size)]
-
-
-@dataclass
-class _Found:
-    """What is known of pairs: numbers by name, details, and which captions were cut, and by what."""
-
-    values: dict[str, np.ndarray]
-    truncated: np.ndarray
-    cut: np.ndarray
-    details: list[dict[str, Any]]
-
-    @classmethod
-    def empty(cls, count: int) -> _Found:
-        names = ("image_cosine", "recall", "precision")
-        return cls(
-            {name: np.zeros(count) for name in names},
-            np.zeros(count, dtype=bool),
-            np.zeros(count, dtype=bool),
-            [{} for _ in range(count)],
-        )
-
-
-def _copied(detail: dict[str, Any]) -> dict[str, Any]:
-    """The same detail in other dicts and lists."""
-    return {
-        **detail,
-        "words": [{**word} for word in detail["words"]],
-        "regions": [{**region, "box": [*region["box"]]} for region in detail["regions"]],
-        "image_size": [*detail["image_size"]],
-    }
+def _of_rows(details: list[dict[str, Any]], pair_of: list[int]) -> list[dict[str, Any]]:
+    """The details of each row; each row has its own, which the caller may change."""
+    used: set[int] = set()
+    rows = []
+    for pair in pair_of:
+        detail = details[pair]
+        if pair in used:
+            detail = {
+                **detail,
+                "words": [{**word} for word in detail["words"]],
+                "regions": [{**region, "box": [*region["box"]]} for region in detail["regions"]],
+                "image_size": [*detail["image_size"]],
+            }
+        used.add(pair)
+        rows.append(detail)
+    return rows
 
 
 @contextmanager
@@ -797,8 +751,8 @@ def _finder_options() -> Iterator[None]:
         raise InputError(Setting("region_names"), ": ", *error.parts) from None
 
 
-def _some(contexts: list[_Context] | None, places: Iterable[int]) -> list[_Context] | None:
-    return None if contexts is None else [contexts[place] for place in places]
+def _some(contexts: list[_Context] | None, rows: Iterable[int]) -> list[_Context] | None:
+    return None if contexts is None else [contexts[row] for row in rows]
 
 
 def _is_cut(pieces: list[Pieces]) -> np.ndarray:
@@ -806,29 +760,7 @@ def _is_cut(pieces: list[Pieces]) -> np.ndarray:
     return np.array([piece.n_cut > 0 for piece in pieces], dtype=bool)
 
 
-def _padded(
-    parts: list[np.ndarray], width: int, device: str, first: int = 0, length: int | None = None
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """n matrices of different heights → float32 (n, m, width), zeros around, and a mask of rows (n, m).
-
-    Each matrix begins at row `first`; m is the least that holds them all, or `length`.
-    """
-    import torch
-
-    most = max((first + len(part) for part in parts), default=0) if length is None else length
-    batch = np.zeros((len(parts), most, width), np.float32)
-    mask = np.zeros((len(parts), most), dtype=bool)
-    for row, part in enumerate(parts):
-        batch[row, first : first + len(part)] = part
-        mask[row, first : first + len(part)] = True
-    return torch.from_numpy(batch).to(device), torch.from_numpy(mask).to(device)
-
-
 def _blocks(lengths: list[int], size: int = _BLOCK) -> list[np.ndarray]:
-    """Places of items with these lengths, in blocks of items of like length."""
+    """Indices of items with these lengths, in blocks of items of like length."""
     order = np.argsort(lengths, kind="stable")
     return [order[start : start + size] for start in range(0, len(order), size)]
-
-
-def _plain(boxes: Any) -> str:
-    return repr(boxes.tolist() if hasattr(boxes, "tolist") else boxes)

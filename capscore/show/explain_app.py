@@ -134,7 +134,9 @@ def _score(
     scores = scorer.score(lines, [picture] * len(lines), language=code)
     explained = explained_captions(lines, scores)
     title = "What is wrong, and what is missing"
-    page = page_of(picture, explained, title, beta=None if scorer.judge else scorer.beta, most_missed=missed)
+    page = page_of(
+        picture, explained, title, beta=None if scorer.mark_calibration else scorer.beta, most_missed=missed
+    )
     notes = warnings_html(_notes(scorer, scores, code))
     rows = [_row(caption) for caption in explained]
     return notes + render("explained_captions.html", heads=HEADS, rows=rows, page=page), scores.signature

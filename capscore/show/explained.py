@@ -43,7 +43,7 @@ class ExplainedCaption:
         explanation: JSON-ready: "words" (text, start, end, score, semantic, correct), "regions" (box in
             pixels as left, top, right, bottom; score, mentioned, confidence, label), "null" (the null token's
             score), "image_size" (width, height) and "n_words_cut". The score of a word that was cut is None.
-            From a judge of marks also "fits", of words "p_correct", of regions "p_mentioned" and "name".
+            From a mark calibration also "fits", of words "p_correct", of regions "p_mentioned" and "name".
         scores: "precision", "recall" and "overall"; NaN where there is no score.
 
     Raises:

@@ -19,8 +19,7 @@ from capscore.backbones.checkpoint import (
     weight_files,
 )
 from capscore.errors import BackboneUnavailable, CapscoreError
-from capscore.infometic.config import InfoMetICConfig
-from capscore.infometic.network import InfoMetIC
+from capscore.infometic.network import InfoMetIC, InfoMetICConfig
 
 from . import tiny_kinds
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capscore.errors import InputError
 from capscore.infometic.regions import Regions, choose
 
 
@@ -55,10 +53,3 @@ def test_order_does_not_matter(count, n, seed, random):
     again = choose(given.take(order), embeddings[order], n, seed=7)
     assert sorted(order[again].tolist()) == chosen.tolist()
     assert len(chosen) == min(count, n)
-
-
-def test_what_does_not_fit_is_refused():
-    with pytest.raises(InputError, match="n=0: expected at least 1"):
-        choose(regions([0.1]), np.ones((1, 3)), n=0)
-    with pytest.raises(InputError, match=r"shape \(2, 3\) for 1 regions"):
-        choose(regions([0.1]), np.ones((2, 3)))

@@ -8,16 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from capscore.infometic.mark_calibration import SHARED, MarkCurve, MarkCurves, PhotoBatch
+from capscore.infometic.mark_calibration import SHARED, MarkCurve, PhotoBatch
 from capscore.infometic.marks import MarkedRow, PhotoFeatures, mark_rows
 from capscore.infometic.words import CaptionWord
-from tests.infometic.tiny_judge import EVEN, SIZES, tiny_judge
+from tests.infometic.tiny_marks import EVEN, SIZES, tiny_marks
 
 TEXTS = ("dog", "runs", "red", "two", "the")
 CLASSES = ("noun", "verb", "adjective", "number", "other")
-
-
-ALONE = {name: MarkCurve(1.0, 0.0, EVEN, 0.9) for name in CLASSES[:3]}
 
 
 def said(own):
@@ -49,7 +46,7 @@ def words(*numbers):
 @pytest.fixture(scope="module")
 def rows():
     chance = np.random.default_rng(0)
-    sights = [
+    features = [
         PhotoFeatures(
             chance.normal(size=(6, SIZES.reduced)).astype(np.float16), _unit(chance, n, 8).astype(np.float16)
         )
@@ -58,7 +55,7 @@ def rows():
     photos = _unit(chance, 2, 8)
     return [
         MarkedRow(
-            sights[photo], photos[photo], embed([said(words(*own))])[0], said(words(*own)), words(*own),
+            features[photo], photos[photo], embed([said(words(*own))])[0], said(words(*own)), words(*own),
             language, _unit(chance, k, 8),
             chance.random((k, 4)),
         )
@@ -78,7 +75,7 @@ def same(first, second):
 
 
 def test_rows_do_not_depend_on_each_other(rows):
-    loaded = tiny_judge()
+    loaded = tiny_marks()
     together = mark_rows(loaded, rows, embed, 0.05)
     for row, found in zip(rows, together, strict=True):
         same(mark_rows(loaded, [row], embed, 0.05)[0], found)
@@ -89,17 +86,17 @@ def test_rows_do_not_depend_on_each_other(rows):
 
 def test_the_probability_is_that_of_the_network(rows):
     """The second way: one caption, one photo, step by step without the batches."""
-    loaded, row = tiny_judge(), rows[0]
+    loaded, row = tiny_marks(), rows[0]
     seen = PhotoBatch(
-        torch.from_numpy(row.sight.cells.astype(np.float32))[None],
+        torch.from_numpy(row.features.cells.astype(np.float32))[None],
         torch.from_numpy(row.photo)[None],
-        torch.from_numpy(row.sight.windows.astype(np.float32))[None],
+        torch.from_numpy(row.features.windows.astype(np.float32))[None],
         torch.ones(1, 5, dtype=torch.bool),
     )
     classes, there = torch.tensor([[0, 1, 2]]), torch.ones(1, 3, dtype=torch.bool)
     alone = torch.stack(
         [
-            loaded.judge.word_logits(seen, torch.from_numpy(embed([text]))[None], torch.tensor([[number]]))[
+            loaded.network.word_logits(seen, torch.from_numpy(embed([text]))[None], torch.tensor([[number]]))[
                 0, 0
             ]
             for number, text in enumerate(TEXTS[:3])
@@ -108,33 +105,33 @@ def test_the_probability_is_that_of_the_network(rows):
     words = torch.from_numpy(embed(TEXTS[:3]))[None]
     rest = torch.from_numpy(embed(["runs red", "dog red", "dog runs"]))[None]
     texts = torch.from_numpy(embed(["dog runs red"]))
-    highest = loaded.judge.seen_in_windows(seen, words)
-    logits = loaded.judge.in_caption_logits(
-        loaded.judge.word_features(seen, texts, rest, alone, there, classes, highest)
+    highest = loaded.network.best_window_logits(seen, words)
+    logits = loaded.network.in_caption_logits(
+        loaded.network.word_features(seen, texts, rest, alone, there, classes, highest)
     )
     (found,) = mark_rows(loaded, [row], embed, 0.05)
     expected = (1 / (1 + np.exp(-logits[0].numpy()))).tolist()
     assert found.p_correct == pytest.approx(expected, abs=1e-6)
-    fit = loaded.judge.fit_logits(loaded.judge.fit_features(seen, texts, alone, there))
+    fit = loaded.network.fit_logits(loaded.network.fit_features(seen, texts, alone, there))
     assert found.p_fits == pytest.approx(1 / (1 + np.exp(-fit.item())), abs=1e-6)
 
 
 def test_what_is_not_judged_has_no_probability(rows):
-    found = mark_rows(tiny_judge(), rows, embed, 0.05)[2]
+    found = mark_rows(tiny_marks(), rows, embed, 0.05)[2]
     assert found.p_correct == [None, None]  # "the" is not semantic, and numbers have no curve
     assert found.correct == [None, None]
 
 
 def test_a_class_that_is_hardly_found_is_never_marked(rows):
-    found = mark_rows(tiny_judge(found=0.1), rows, embed, 0.5)
+    found = mark_rows(tiny_marks(found=0.1), rows, embed, 0.5)
     assert {one for row in found for one in row.correct} == {None}
     assert any(p is not None for row in found for p in row.p_correct)
 
 
 def test_words_of_a_caption_that_does_not_fit_are_not_judged_one_by_one(rows):
-    loaded = tiny_judge()
+    loaded = tiny_marks()
     never = MarkCurve(1.0, -40.0, (0.5,) * 101, 0.9)
-    loaded.calibration = MarkCurves(ALONE, loaded.calibration.words, {SHARED: never}, never)
+    loaded.fits, loaded.mentions = {SHARED: never}, never
     for found, row in zip(mark_rows(loaded, rows, embed, 0.05), rows, strict=True):
         assert not found.fits and found.p_fits < 1e-6
         assert found.correct == [None] * len(row.words) == found.region
@@ -142,10 +139,10 @@ def test_words_of_a_caption_that_does_not_fit_are_not_judged_one_by_one(rows):
 
 
 def test_a_word_that_is_likely_wrong_lies_in_no_region(rows):
-    loaded = tiny_judge()
+    loaded = tiny_marks()
     wrong = MarkCurve(1.0, -40.0, EVEN, 0.9)
     right = MarkCurve(1.0, 40.0, EVEN, 0.9)
-    loaded.calibration = MarkCurves(ALONE, {SHARED: {"noun": wrong, "verb": right}}, {SHARED: right}, right)
+    loaded.words, loaded.fits = {SHARED: {"noun": wrong, "verb": right}}, {SHARED: right}
     found = mark_rows(loaded, rows[:1], embed, 0.05)[0]
     assert found.correct == [False, True, None]
     assert found.region[0] is None and found.region[1] in range(4) and found.region[2] is None
@@ -157,12 +154,12 @@ def test_the_region_of_a_word_is_the_one_that_it_names(rows):
         regions=np.stack([*_unit(np.random.default_rng(5), 2, 8), embed(["runs"])[0]]),
         shares=np.zeros((3, 4)),
     )
-    loaded = tiny_judge()
-    loaded.judge.named_word.weight.data.zero_()  # then cosines decide
+    loaded = tiny_marks()
+    loaded.network.named_word.weight.data.zero_()  # then cosines decide
     right = MarkCurve(1.0, 40.0, EVEN, 0.9)
-    loaded.calibration = MarkCurves(ALONE, {SHARED: {"verb": right}}, {SHARED: right}, right)
+    loaded.words, loaded.fits = {SHARED: {"verb": right}}, {SHARED: right}
     assert mark_rows(loaded, [row], embed, 0.05)[0].region[1] == 2
 
 
 def test_no_rows():
-    assert mark_rows(tiny_judge(), [], embed, 0.05) == []
+    assert mark_rows(tiny_marks(), [], embed, 0.05) == []

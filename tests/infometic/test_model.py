@@ -500,33 +500,6 @@ def word_input(n=2, l=3, d=6):  # noqa: E741
     return {"added": torch.zeros(n, l, d), "weight": torch.full((n, l), 0.5)}
 
 
-@pytest.mark.parametrize(
-    "name, at, value, message",
-    [
-        ("added", None, torch.zeros(2, 3, 5), r"^added of shape \(2, 3, 5\): expected \(2, 3, 6\)$"),
-        ("added", None, torch.zeros(2, 4, 6), r"^added of shape \(2, 4, 6\): expected \(2, 3, 6\)$"),
-        ("weight", None, torch.zeros(2, 3, 1), r"^weight of shape \(2, 3, 1\): expected \(2, 3\)$"),
-        ("added", (1, 2, 0), float("nan"), "^row 1: the context of words holds NaN or infinity"),
-        ("added", (0, 0, 0), float("inf"), "^row 0: the context of words holds NaN or infinity"),
-        ("weight", (1, 0), float("nan"), "^row 1: .* or a weight outside 0 to 1$"),
-        ("weight", (0, 2), -0.01, "^row 0: .* or a weight outside 0 to 1$"),
-        ("weight", (1, 1), 1.01, "^row 1: .* or a weight outside 0 to 1$"),
-    ],
-)
-def test_contexts_that_cannot_be(name, at, value, message):
-    parts = word_input()
-    if at is None:
-        parts[name] = value
-    else:
-        parts[name][at] = value
-    text = torch.zeros(2, 6), torch.zeros(2, 3, 6), torch.ones(2, 3).bool()
-    with pytest.raises(InputError, match=message):
-        MODEL_OF_WORDS.encode_texts(*text, context=WordContext(**parts))
-    if at is not None:  # in what is padding it may be anything
-        text[2][at[0], at[1]] = False
-        MODEL_OF_WORDS.encode_texts(*text, context=WordContext(**parts))
-
-
 def test_a_network_that_reads_words_is_told_of_them():
     text = torch.zeros(1, 6), torch.zeros(1, 3, 6), torch.ones(1, 3).bool()
     with pytest.raises(
@@ -577,11 +550,11 @@ def image_input(n=2, m=3, d=6):
 @pytest.mark.parametrize(
     "part, value, message",
     [
-        (0, torch.zeros(2, 5), r"embeddings of shape \(2, 5\): expected \(n, 6\)"),
-        (1, torch.zeros(2, 3, 5), r"regions of shape \(2, 3, 5\): expected \(2, any, 6\)"),
-        (1, torch.zeros(1, 3, 6), r"regions of shape \(1, 3, 6\): expected \(2, any, 6\)"),
+        (0, torch.zeros(2, 5), r"embeddings of shape \(2, 5\) .*: expected \(2, 6\)"),
+        (1, torch.zeros(2, 3, 5), r"parts of shape \(2, 3, 5\): expected \(2, 6\) and \(2, 3, 6\)"),
+        (1, torch.zeros(1, 3, 6), r"parts of shape \(1, 3, 6\): expected \(2, 6\) and \(2, 3, 6\)"),
         (2, torch.zeros(2, 3, 2), r"boxes of shape \(2, 3, 2\): expected \(2, 3, 4\)"),
-        (3, torch.ones(2, 4).bool(), r"a mask of shape \(2, 4\): expected \(2, 3\), as regions have"),
+        (3, torch.ones(2, 4).bool(), r"for a mask of shape \(2, 4\)"),
         (2, torch.full((2, 3, 4), 120.0), r"row 0: a box is beyond \[0, 1\]: .*not pixels"),
         (2, torch.full((2, 3, 4), float("nan")), r"row 0: a box is beyond \[0, 1\]"),
         (0, torch.tensor([[0.0] * 6, [float("nan")] * 6]), "row 1: an embedding holds NaN or infinity"),
@@ -593,25 +566,3 @@ def test_images_that_cannot_be(model, part, value, message):
     parts[part] = value
     with pytest.raises(InputError, match=message):
         model.encode_images(*parts)
-
-
-def test_texts_that_cannot_be(model):
-    with pytest.raises(InputError, match="texts of 6 pieces, including padding: expected at most 5"):
-        model.encode_texts(torch.zeros(1, 6), torch.zeros(1, 6, 6), torch.ones(1, 6).bool())
-    with pytest.raises(InputError, match=r"scored of shape \(1, 2\): expected \(1, 3\)"):
-        ones = torch.ones(1, 3).bool()
-        model.encode_texts(torch.zeros(1, 6), torch.zeros(1, 3, 6), ones, ones[:, :2])
-
-
-def test_pairs_that_are_not_there(model):
-    images, texts = encode(model, images_of([1, 1]), texts_of([1]))
-    with pytest.raises(InputError, match="row 1: image_index 2: expected 0 to 1"):
-        model.pairs(images, texts, [0, 2], [0, 0])
-    with pytest.raises(InputError, match="row 0: text_index -1: expected 0 to 0"):
-        model.pairs(images, texts, [0], [-1])
-    with pytest.raises(InputError, match="2 image indices, but 1 text indices"):
-        model.pairs(images, texts, [0, 1], [0])
-    with pytest.raises(InputError, match="expected whole numbers"):
-        model.pairs(images, texts, [0.5], [0])
-    with pytest.raises(InputError, match="chunk=0: expected at least 1"):
-        model.all_pairs(images, texts, 0)

@@ -27,12 +27,12 @@ def embedder():
 
 
 def test_windows_and_finders(embedder):
-    finder = load_finder("windows", embedder, most=7)
+    finder = load_finder("windows", embedder)
     assert isinstance(finder, WindowFinder)
-    assert (finder.name, finder.most, finder.embedder) == ("windows", 7, embedder)
-    assert finder.fingerprint != load_finder("windows", embedder).fingerprint
+    assert (finder.name, finder.max_regions, finder.embedder) == ("windows", 100, embedder)
+    assert finder.fingerprint != WindowFinder(embedder, max_regions=7).fingerprint
     other = Embedder(ColourBackbone(fingerprint="colours-2"), cache=None)
-    assert finder.fingerprint != load_finder("windows", other, most=7).fingerprint
+    assert finder.fingerprint != load_finder("windows", other).fingerprint
     given = Nowhere()
     assert load_finder(given, embedder) is given
 
@@ -53,17 +53,15 @@ def test_windows_and_finders(embedder):
             "names: ['dog'] do not go with regions='torchvision'",
         ),
         (Nowhere(), {"names": ["dog"]}, "names: ['dog'] do not go with regions='a finder'"),
-        ("windows", {"threshold": 0.5}, "threshold=0.5 does not go with"),
-        ("windows", {"most": 0}, "most=0: expected at least 1"),
         (Nowhere(), {"revision": "main"}, "revision='main' does not go with regions='a finder'"),
         ("detr:org/model", {"names": ["dog"]}, "names: ['dog'] do not go with regions='detr'"),
         ("owlv2:org/model", {}, "names: regions='owlv2' finds what it is told to look for: expected a list"),
         ("grounding-dino:org/model", {"names": []}, "names such as ['dog', 'red ball'], got []"),
         ("owlv2:org/model", {"names": "dog"}, "names such as ['dog', 'red ball'], got 'dog'"),
         ("owlv2:org/model", {"names": ["dog", 7]}, "names such as ['dog', 'red ball'], got ['dog', 7]"),
-        ("owlv2:org/model", {"names": ["dog", " "]}, "names: name 1, counted from 0, is empty"),
+        ("owlv2:org/model", {"names": ["dog", " "]}, "got ['dog', ' ']"),
         ("grounding-dino:org/model", {"names": ["a dog."]}, "'a dog.' has a full stop"),
-        ("torchvision:fasterrcnn_resnet50", {}, "did you mean 'fasterrcnn_resnet50_fpn'"),
+        ("torchvision:fasterrcnn_resnet50", {}, "torchvision has fasterrcnn"),
         ("torchvision:ssd300_vgg16", {"revision": "main"}, "revision='main' does not go with"),
     ],
 )
@@ -85,7 +83,7 @@ def test_detectors_that_cannot_be_had_offline(embedder, tmp_path, monkeypatch):
     monkeypatch.setenv("TORCH_HOME", str(tmp_path))
     with pytest.raises(BackboneUnavailable, match=r"(?s)HF_HUB_OFFLINE is set.*Instead: regions='windows'"):
         load_finder("detr:capscore-tests/no-such-detector", embedder)
-    with pytest.raises(BackboneUnavailable, match=r"no folder './here'"):
+    with pytest.raises(BackboneUnavailable, match="there is no such folder"):
         load_finder("detr:./here", embedder)
     with pytest.raises(BackboneUnavailable, match=r"HF_HUB_OFFLINE is set, so the network is not used, and"):
         load_finder("torchvision:ssd300_vgg16", embedder)
@@ -99,9 +97,3 @@ def test_regions_go_with_each_other():
     assert two.labels == ("c", "a")
     np.testing.assert_array_equal(two.boxes, boxes[[2, 0]])
     np.testing.assert_array_equal(two.confidences, [0.3, 0.1])
-    with pytest.raises(
-        InputError, match=r"boxes of shape \(3, 4\), confidences of shape \(2,\) and 3 labels"
-    ):
-        Regions(boxes, np.array([0.1, 0.2]), ("a", "b", "c"))
-    with pytest.raises(InputError, match=r"boxes of shape \(4,\)"):
-        Regions(boxes[0], np.array([0.1]), ("a",))

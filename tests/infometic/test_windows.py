@@ -12,7 +12,7 @@ from PIL import Image
 
 from capscore.embedding.embedder import Embedder
 from capscore.images.boxes import overlaps
-from capscore.infometic.regions import MOST_ALONG, WindowFinder, contrast, windows
+from capscore.infometic.regions import WindowFinder, contrast, windows
 
 from ..toy import ColourBackbone
 
@@ -47,7 +47,7 @@ def test_windows_lie_on_the_photo_and_cover_it(width, height):
     assert (boxes == boxes.round()).all()
     assert (boxes[:, :2] >= 0).all() and (boxes[:, :2] < boxes[:, 2:]).all()
     assert (boxes[:, 2:] <= [width, height]).all()
-    assert len(boxes) <= 1 + 5 * (math.ceil((MOST_ALONG - 1) / 0.65) + 1) ** 2
+    assert len(boxes) <= 1 + 5 * (math.ceil((6 - 1) / 0.65) + 1) ** 2
     for low, high, length in ((0, 2, width), (1, 3, height)):
         covered = np.zeros(length, dtype=bool)
         for box in boxes[1:].astype(int):
@@ -112,7 +112,7 @@ def test_each_window_is_embedded_once():
 
 
 def test_at_most_so_many():
-    finder = WindowFinder(Embedder(ColourBackbone(), cache=None), most=3)
+    finder = WindowFinder(Embedder(ColourBackbone(), cache=None), max_regions=3)
     assert [len(found) for found in finder.find([photo((5, 5, 45, 45))] * 2)] == [3, 3]
 
 

@@ -474,7 +474,7 @@ def test_many_names_do_not_swell_the_signature(backbone, owlv2):
         ({"regions": "owlv2:gone/gone", "region_names": []}, "['dog', 'red ball'], got []"),
         (
             {"regions": "owlv2:gone/gone", "region_names": ["a", ""]},
-            "region_names: name 1, counted from 0, is",
+            "region_names: regions='owlv2' finds",
         ),
         (
             {"regions": "TINY", "region_names": ["cat", "x" * 30]},

@@ -80,9 +80,11 @@ def test_only_semantic_words_have_probabilities(scored):
 def test_regions_have_names_in_the_caption_s_language(scored, scorer):
     english = [region["name"] for region in scored.details[0]["regions"]]
     german = [region["name"] for region in scored.details[4]["regions"]]
-    assert any(name in scorer.judge.nouns["en"] for name in english)
+    assert any(name in scorer.mark_calibration.nouns["en"] for name in english)
     named = [name for name in german if name]
-    assert named and all(name[0].isupper() and name.lower() in scorer.judge.nouns["de"] for name in named)
+    assert named and all(
+        name[0].isupper() and name.lower() in scorer.mark_calibration.nouns["de"] for name in named
+    )
     assert "cat" in english or "kitten" in english
 
 
@@ -119,7 +121,7 @@ def test_marks_as_published(scorer, photos):
 
 
 def test_the_signature_names_what_decides_the_marks(scored, scorer, photos):
-    assert f"|marks:learned@{scorer.judge.name}|false_alarms:0.05|" in scored.signature
+    assert f"|marks:learned@{scorer.mark_calibration.name}|false_alarms:0.05|" in scored.signature
     published = InfoMetIC(scorer.embedder, marks="published")
     signature = published.score(["A cat."], [photos["chelsea"]]).signature
     assert "|marks:published|beta:0.1|" in signature and "false_alarms" not in signature
@@ -141,16 +143,16 @@ def test_a_rate_out_of_range(scorer, rate):
         InfoMetIC(scorer.embedder, false_alarms=rate)
 
 
-def test_a_backbone_without_a_judge(embedded_free):
+def test_a_backbone_without_a_mark_calibration(embedded_free):
     embedder = Embedder(embedded_free, progress=False)
-    assert InfoMetIC(embedder).judge is None
+    assert InfoMetIC(embedder).mark_calibration is None
     with pytest.raises(CapscoreError, match="no mark calibration for the backbone 'embedded-free'"):
         InfoMetIC(embedder, marks="learned")
-    with pytest.raises(InputError, match="needs a judge of marks"):
+    with pytest.raises(InputError, match="needs a mark calibration"):
         InfoMetIC(embedder, regions="things")
 
 
-def test_a_folder_without_a_judge(scorer, tmp_path):
+def test_a_folder_without_a_mark_calibration(scorer, tmp_path):
     with pytest.raises(BackboneUnavailable):
         InfoMetIC(scorer.embedder, marks=tmp_path)
 
@@ -180,4 +182,4 @@ def test_the_option_reaches_the_scorer():
     scorer = capscore.load(
         "infometic", backbone="embedded", marks="published", false_alarms=0.1, device="cpu"
     )
-    assert scorer.judge is None and scorer.false_alarms == 0.1
+    assert scorer.mark_calibration is None and scorer.false_alarms == 0.1

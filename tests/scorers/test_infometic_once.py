@@ -129,7 +129,7 @@ def test_words_past_the_limit_cost_nothing(embedded, photos):
         detail = InfoMetIC(embedder).score(["dogs " * 300], [photos[0]], language="en").details[0]
     assert detail["n_words_cut"] > 200
     # the caption, "dogs", and names of regions; a caption without one of its words is always the same
-    names = len(InfoMetIC(embedder).judge.nouns["en"])
+    names = len(InfoMetIC(embedder).mark_calibration.nouns["en"])
     assert embedder.encoded.texts <= names + 3
 
 

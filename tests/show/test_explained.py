@@ -74,7 +74,7 @@ def test_verdicts():
 
 
 def judged(text, *, fits=True, **p):
-    """A caption as a judge of marks sees it: word → (p_correct, correct)."""
+    """A caption as a mark calibration sees it: word → (p_correct, correct)."""
     told = explanation(text, right=" ".join(p))
     for word in told["words"]:
         if word["text"] in p:

@@ -650,7 +650,7 @@ def labelled_shares(
     kept = [
         number
         for number, (word, label) in enumerate(zip(words, labels, strict=True))
-        if label != EXCLUDED and word.end <= pieces.seen and shares[:, number].any()
+        if label != EXCLUDED and word.end <= pieces.read_to and shares[:, number].any()
     ]
     entries = [
         (int(piece), word, float(shares[piece, number]))

@@ -33,8 +33,8 @@ import numpy as np
 
 from capscore.errors import InputError
 from capscore.files.whole_file import write_text
-from capscore.infometic.mark_calibration import expected_calibration_error
 from capscore.metrics.loading import default_backbone
+from weights.making.mark_curves import expected_calibration_error
 
 from .planted_errors import Row, is_lowest, read_shared_photos
 from .planted_words import LANGUAGES

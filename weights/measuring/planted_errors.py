@@ -319,7 +319,8 @@ def _aligned(scorer: InfoMetIC, seen: Sequence[Seen], texts: TextStates) -> Alig
     whole = np.stack([own.whole for own in seen])
     with torch.inference_mode():
         images = scorer.aligner.encode_images(*map(on_device, (whole, regions, boxes, there)))
-        return scorer.aligner.pairs(images, texts, range(len(seen)), range(len(seen)))
+        index = list(range(len(seen)))
+        return scorer.aligner.pairs(images, texts, index, index)
 
 
 def _padded(parts: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:

@@ -30,7 +30,6 @@ from capscore.files.whole_file import write_text
 from capscore.infometic.mark_calibration import (
     MARKED_CLASSES,
     MarkCalibration,
-    MarkCurves,
     MarkNetwork,
     MarkNetworkConfig,
     save_mark_calibration,
@@ -152,7 +151,10 @@ def finish(
     save_mark_calibration(
         MarkCalibration(
             judge,
-            MarkCurves(alone, words, fits, mentions),
+            alone,
+            words,
+            fits,
+            mentions,
             {language: tuple(own) for language, own in nouns.items()},
             backbone.name,
             backbone.revision,

@@ -23,15 +23,14 @@ from capscore.infometic.mark_calibration import (
     SHARED,
     MarkCalibration,
     MarkCurve,
-    MarkCurves,
     MarkNetwork,
-    fit_curve,
 )
 from capscore.infometic.marks import MarkedRow, PhotoFeatures, row_features
 from capscore.infometic.words import CaptionWord, caption_words
 from weights.making.judge.draws import SUPPORTED, PhotoWords, WordDraws
 from weights.making.judge.features import JudgeFeatures
 from weights.making.judge.loss import padded, seen_photos
+from weights.making.mark_curves import fit_curve
 
 # Logits of each side that a language, or a class of its words, needs for a curve of its own.
 LEAST = 100
@@ -96,7 +95,7 @@ def calibrate(
     alone = curves_of_words_alone(judge, features, draws, seed)
     cases = make_cases(features, draws, embed, seed)
     curve = next(iter(alone.values()))
-    loaded = MarkCalibration(judge, MarkCurves(alone, {SHARED: {}}, {SHARED: curve}, curve), {}, "", "")
+    loaded = MarkCalibration(judge, alone, {SHARED: {}}, {SHARED: curve}, curve)
     found = row_features(loaded, [case.row for case in cases], embed)
     half = (
         np.random.default_rng([seed, 3]).permutation(len(features.photos))[[case.photo for case in cases]] % 2

@@ -59,7 +59,7 @@ class JudgeLoss:
         """Losses of confidence and overlap per photo, 0 without an entry; and 1 for a photo with one."""
         photos = [row.photo for row in rows]
         height, width = self.features.side
-        logits, found = model.thing_boxes(seen.cells, height, width)
+        logits, found = model.object_boxes(seen.cells, height, width)
         targets, there = zip(
             *(cell_boxes(self.boxes.get(photo, np.zeros((0, 4))), height, width) for photo in photos),
             strict=True,

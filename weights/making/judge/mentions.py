@@ -14,13 +14,14 @@ import torch
 from capscore.backbones.base import Backbone
 from capscore.errors import CapscoreError
 from capscore.images.boxes import overlaps
-from capscore.infometic.mark_calibration import MARKED_CLASSES, MarkCurve, MarkNetwork, fit_curve
+from capscore.infometic.mark_calibration import MARKED_CLASSES, MarkCurve, MarkNetwork
 from weights.making.judge.calibrate import fit_layers
 from weights.making.judge.draws import PhotoWords
 from weights.making.judge.features import JudgeFeatures
 from weights.making.judge.loss import padded
 from weights.making.judge.regions import MOST, ThingRegions
 from weights.making.judge.things import NAMED, OTHER, likeness, names_of_things
+from weights.making.mark_curves import fit_curve
 
 # Overlap with a box from which a window shows its thing.
 SHOWN = 0.5

@@ -1,4 +1,4 @@
-"""A judge of eight dimensions with weights that nothing was trained for, for tests."""
+"""A mark calibration of eight dimensions with weights that nothing was trained for, for tests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from capscore.infometic.mark_calibration import (
     SHARED,
     MarkCalibration,
     MarkCurve,
-    MarkCurves,
     MarkNetwork,
     MarkNetworkConfig,
     PhotoBatch,
@@ -23,19 +22,22 @@ SIZES = MarkNetworkConfig(
 EVEN = tuple(np.linspace(0.0, 1.0, 101).tolist())
 
 
-def tiny_judge(found: float = 0.9) -> MarkCalibration:
-    """A judge whose words, captions and regions all have p = sigmoid(logit)."""
+def tiny_marks(found: float = 0.9) -> MarkCalibration:
+    """A mark calibration whose words, captions and regions all have p = sigmoid(logit)."""
     generator = torch.Generator().manual_seed(0)
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        judge = MarkNetwork(SIZES).eval()
-    judge.background.copy_(F.normalize(torch.randn(5, 8, generator=generator), dim=1))
+        network = MarkNetwork(SIZES).eval()
+    network.background.copy_(F.normalize(torch.randn(5, 8, generator=generator), dim=1))
     curve = MarkCurve(1.0, 0.0, EVEN, found)
-    words = {SHARED: {name: curve for name in MARKED_CLASSES[:4]}}  # numbers are never judged
+    words = {SHARED: {name: curve for name in MARKED_CLASSES[:4]}}  # numbers are never networkd
     alone = words[SHARED]
     return MarkCalibration(
-        judge.requires_grad_(False),
-        MarkCurves(alone, words, {SHARED: curve}, curve),
+        network.requires_grad_(False),
+        alone,
+        words,
+        {SHARED: curve},
+        curve,
         {"en": ("dog", "grass"), "de": ("Hund",)},
         "tiny",
         "w0",

@@ -1,0 +1,172 @@
+"""Folders with weights: config.json, which holds a digest of the weights, beside model.safetensors."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+from safetensors.torch import save
+
+from ..backbones.base import resolve_dtype, tensors_digest
+from ..backbones.checkpoint import (
+    fetch,
+    in_one_line,
+    read_json,
+    read_marker,
+    read_state_dict,
+    refuse_misfit,
+    refuse_oversized,
+)
+from ..errors import BackboneUnavailable, CapscoreError, Setting
+from ..files.whole_file import whole_file, write_text
+
+CONFIG, WEIGHTS = "config.json", "model.safetensors"
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+_Network = TypeVar("_Network", bound=torch.nn.Module)
+
+
+def find_folder(
+    spec: str | os.PathLike[str],
+    revision: str | None = None,
+    what: str = "weights",
+    choose: Callable[[Sequence[str]], list[str]] | None = None,
+) -> tuple[Path, str, str]:
+    """Folder of the files, name of the weights, and commit ("" for a folder); fetched if on the Hub.
+
+    Args:
+        spec: Folder, or Hub id ("org/name"), which "@revision" may follow.
+        revision: Commit, branch or tag on the Hub; None for `main`.
+        what: Name of the option, for error messages.
+        choose: Function from the files of a repository to those to fetch; None for `CONFIG` and `WEIGHTS`.
+
+    Raises:
+        BackboneUnavailable: they are neither a folder nor on the Hub.
+        CapscoreError: `spec` is empty, or a revision does not go with it.
+    """
+    choose = choose or (lambda files: [file for file in files if file in (CONFIG, WEIGHTS)])
+    wanted = os.fspath(spec).strip() if isinstance(spec, (str, os.PathLike)) else ""
+    if not wanted:
+        raise CapscoreError(Setting(what, spec), ": expected a folder or a Hub id")
+    folder = Path(os.path.expanduser(wanted))
+    name, _, after = wanted.partition("@")
+    if folder.is_dir():
+        if revision:
+            raise CapscoreError(Setting("revision", revision), f" does not go with the folder {wanted!r}")
+        return folder, folder.resolve().name, ""  # not its path, so that signatures do not depend on it
+    if revision and after and revision != after:
+        raise CapscoreError(
+            Setting(what, wanted), " and ", Setting("revision", revision), " ask for two revisions"
+        )
+    if not _HUB_ID.fullmatch(name):
+        raise BackboneUnavailable(
+            Setting(what, wanted),
+            " is not available: there is no such folder, and it is no Hub id (org/name)",
+        )
+    try:
+        folder, commit = fetch(name, revision or after, choose)
+    except BackboneUnavailable as error:
+        raise BackboneUnavailable(Setting(what, wanted), " is not available: ", *error.parts) from error
+    return folder, name, commit
+
+
+def write_folder(
+    folder: str | os.PathLike[str],
+    network: torch.nn.Module,
+    record: Mapping[str, Any],
+    dtype: str = "float32",
+) -> None:
+    """Write a network's weights, then config.json: the record, the dtype and a digest of the weights.
+
+    Args:
+        folder: Folder to write, created if needed; refused if it holds another model. Other files stay.
+        network: Network whose state is written.
+        record: Content of config.json, with the "model_type".
+        dtype: "float32", or "float16" for half the size.
+
+    Raises:
+        CapscoreError: an unsupported dtype, a weight that is not finite in it, a record that is not ready for
+            JSON, or a folder with another model.
+        ResultWriteError: the folder could not be written.
+    """
+    folder, stored = Path(folder).expanduser(), resolve_dtype(dtype)
+    if stored == "bfloat16":
+        raise CapscoreError(Setting("dtype", dtype), ": weights are stored as float32 or float16")
+    tensors = {
+        name: tensor.detach().to("cpu", getattr(torch, stored)).contiguous()
+        for name, tensor in network.state_dict().items()
+    }
+    for name, tensor in tensors.items():
+        if not torch.isfinite(tensor).all():
+            raise CapscoreError(f"{name} holds numbers that are not finite as {stored}: nothing was saved")
+    try:
+        text = json.dumps(
+            {**record, "dtype": stored, "weights": tensors_digest(tensors)},
+            indent=1,
+            ensure_ascii=False,
+            allow_nan=False,
+        )
+    except (TypeError, ValueError) as error:
+        raise CapscoreError(f"notes must be ready for JSON: {in_one_line(error)}") from None
+    there = read_json(folder / CONFIG).get("model_type") if (folder / CONFIG).is_file() else None
+    if there != record["model_type"] and ((folder / CONFIG).is_file() or (folder / WEIGHTS).is_file()):
+        raise CapscoreError(f"{folder} already holds a model of type {there!r}: use another folder")
+    with whole_file(folder / WEIGHTS, "weights", make_folders=True) as file:
+        file.write(save(tensors, metadata={"format": "pt"}))
+    write_text(folder / CONFIG, text + "\n", "config")
+
+
+def read_config(folder: Path, model_type: str, version: int) -> dict[str, Any]:
+    """The content of config.json.
+
+    Raises:
+        BackboneUnavailable: it is missing, damaged, of another type of model, or of another format.
+    """
+    path = folder / CONFIG
+    content = read_json(path)
+    if content.get("model_type") != model_type:
+        raise BackboneUnavailable(
+            f"{path} describes a model of type {content.get('model_type')!r}, not {model_type!r}"
+        )
+    return read_marker(path, version, {"weights": (str,), "notes": (dict,)}, content)
+
+
+def read_weights(
+    folder: Path, digest: str, sizes: Mapping[str, Any], build: Callable[[], _Network]
+) -> _Network:
+    """The network with the weights of a folder, in float32 and eval mode, on the CPU.
+
+    Args:
+        folder: Folder with the weights.
+        digest: Digest of the weights, as config.json states it.
+        sizes: Part of config.json that says how large the network is.
+        build: Function that builds a new network of these sizes.
+
+    Raises:
+        BackboneUnavailable: the weights are missing, damaged, or not those of such a network.
+    """
+    state = read_state_dict(folder)
+    if tensors_digest(state) != digest:
+        raise BackboneUnavailable(f"{folder}: {WEIGHTS} does not belong to {CONFIG}; was saving interrupted?")
+    refuse_oversized(folder, sizes, sum(tensor.nbytes for tensor in state.values()), build)
+    try:
+        with torch.random.fork_rng(devices=[]):  # the caller's random numbers stay as they were
+            network = build()
+    except (RuntimeError, TypeError, ValueError, OverflowError, MemoryError) as error:  # absurd sizes
+        reason = in_one_line(error)[:200]
+        raise BackboneUnavailable(f"no network can be built from {folder / CONFIG}: {reason}") from None
+    expected = network.state_dict()
+    refuse_misfit(
+        folder,
+        missing=expected.keys() - state.keys(),
+        unexpected=state.keys() - expected.keys(),
+        mismatched=(
+            name for name in expected.keys() & state.keys() if state[name].shape != expected[name].shape
+        ),
+    )
+    network.load_state_dict({name: tensor.float() for name, tensor in state.items()})
+    return network.eval()
