@@ -29,7 +29,6 @@ PARTS = {
     "training": "A training step",
     "bootstrap": "Agreement with people, bootstrapped",
     "cider": "CIDEr on rows like Flickr8k-Expert's",
-    "scale": "Several processes",
     "startup": "Start",
     "memory": "Peak memory of a process",
 }

@@ -34,11 +34,7 @@ if TYPE_CHECKING:
     from ..files.write import Writer
     from ..metrics.base import Scorer, Scores
     from ..metrics.calibration import Standing
-    from ..metrics.running_totals import Totals
     from ..metrics.score_file import ScoringRun
-    from ..metrics.shards import FinishedShards
-
-KEPT_ROWS = 1_000_000  # of more, means and counts alone are in memory, where nothing needs each row
 
 
 @dataclass(frozen=True)
@@ -46,25 +42,22 @@ class ScoreResult:
     """Scores of all rows of a file.
 
     Attributes:
-        scores: Scores per metric; of more than a million rows their means and counts, where that is enough.
+        scores: Scores per metric.
         summary: Means, counts and settings, ready for JSON.
         target: Path of the result, or None.
         scoring: The finished run.
         standings: Per metric, where the scores lie among those of right and of shuffled captions.
     """
 
-    scores: Mapping[str, Scores | Totals]
+    scores: Mapping[str, Scores]
     summary: dict[str, Any]
     target: Path | None
     scoring: ScoringRun
     standings: dict[str, Standing]
 
 
-def run_score(request: ScoreRequest) -> ScoreResult | None:
+def run_score(request: ScoreRequest) -> ScoreResult:
     """Score a file, and write the result if a path is given.
-
-    Returns:
-        The scores; None in a process that shares the work with others and is not the first of them.
 
     Raises:
         UsageError, InputError: An option is wrong, or a row.
@@ -74,9 +67,7 @@ def run_score(request: ScoreRequest) -> ScoreResult | None:
     from ..files.row_source import check_names_are_free
     from ..files.write import check_output
     from ..metrics.score_file import check_rows_first, result_columns
-    from .score_shared import measure_shards, request_of_process, shared_work
 
-    request = request_of_process(request)
     with Signals() as signals:
         given = open_input(request)
         source = given.source
@@ -92,19 +83,9 @@ def run_score(request: ScoreRequest) -> ScoreResult | None:
             target = check_output(
                 request.output, source, force=request.force, rows_per_file=request.rows_per_file
             )
-        work = shared_work(request, target)
-        if work is None:
-            if request.on_error == "raise":
-                check_rows_first(source, given.names, given.folder)
-            return _write_scores(_make_run(request, given), request, columns, target, signals)
-        with work.joined():
-            run = _make_run(request, given)
-            finished = measure_shards(work, run, request)
-            if finished is None:
-                return None
-            result = _write_scores(run, request, columns, target, signals, finished)
-            work.clear()
-            return result
+        if request.on_error == "raise":
+            check_rows_first(source, given.names, given.folder)
+        return _write_scores(_make_run(request, given), request, columns, target, signals)
 
 
 def _make_run(request: ScoreRequest, given: ScoreInput) -> ScoringRun:
@@ -121,13 +102,7 @@ def _make_run(request: ScoreRequest, given: ScoreInput) -> ScoringRun:
         on_error=request.on_error,
         say=lambda message: say(f"warning: {message}"),
         spell=spell,
-        keeps_rows=given.source.n_rows <= KEPT_ROWS or _needs_rows(request),
     )
-
-
-def _needs_rows(request: ScoreRequest) -> bool:
-    """Whether something besides the result needs the score of each row."""
-    return bool(request.per_row or request.report or request.calibration)
 
 
 def _write_scores(
@@ -136,9 +111,8 @@ def _write_scores(
     columns: dict[str, tuple[str, str]],
     target: Path | None,
     signals: Signals,
-    finished: FinishedShards | None = None,
 ) -> ScoreResult:
-    """Score all rows, or take them from shards that are finished, and write the result."""
+    """Score all rows, and write the result."""
     from ..files.interrupts import before_the_end
     from ..files.row_source import CHUNK_ROWS
     from ..files.write import open_writer
@@ -149,11 +123,11 @@ def _write_scores(
     if target is not None:
         writer = open_writer(target, source, kinds, rows_per_file=request.rows_per_file)
     # over many chunks there is one bar for all of them
-    shown = None if source.n_rows > CHUNK_ROWS and not request.quiet and finished is None else False
+    shown = None if source.n_rows > CHUNK_ROWS and not request.quiet else False
     with progress_bar("Scoring", source.n_rows, shown=shown) as advance:
         try:
             with before_the_end(lambda: _left_when_interrupted(run, writer)):
-                run.run(writer, columns, signals, advance, None if finished is None else finished.of)
+                run.run(writer, columns, signals, advance)
                 return _finished(run, request, writer, signals)
         except BaseException as error:
             _tell_what_is_left(error, run, writer, signals)
@@ -163,7 +137,6 @@ def _write_scores(
 def _load_scorers(request: ScoreRequest, metrics: Sequence[str], *, progress: bool | None) -> list[Scorer]:
     from ..metrics.loading import default_backbone
     from ..metrics.score_file import load_scorers
-    from .score_shared import with_own_device
 
     backbones = [
         (request.options.get("backbone") or default_backbone(metric))
@@ -171,7 +144,7 @@ def _load_scorers(request: ScoreRequest, metrics: Sequence[str], *, progress: bo
         else None
         for metric in metrics
     ]
-    embedder = embedders(with_own_device(request.options, metrics), progress=progress)
+    embedder = embedders(request.options, progress=progress)
 
     def load(backbone: str) -> Embedder:
         with as_usage():
@@ -187,14 +160,12 @@ def _load_scorers(request: ScoreRequest, metrics: Sequence[str], *, progress: bo
 
 
 def _finished(run: ScoringRun, request: ScoreRequest, writer: Writer | None, signals: Signals) -> ScoreResult:
-    from ..metrics.base import Scores
     from ..metrics.calibration import standings
 
-    scores = run.results()
-    kept = {name: part for name, part in scores.items() if isinstance(part, Scores)}
+    scores = run.scores()
     target = None if writer is None else writer.path
     summary = _summary(run, scores, request.input, target)
-    placed = standings(kept, request.calibration)
+    placed = standings(scores, request.calibration)
     for name, one in placed.items():
         summary["metrics"][name]["calibration"] = one.to_dict()
     if writer is not None:
@@ -206,7 +177,7 @@ def _finished(run: ScoringRun, request: ScoreRequest, writer: Writer | None, sig
     if request.report is not None:
         from .score_report import write_scores
 
-        write_scores(request.report, run, kept, placed)
+        write_scores(request.report, run, scores, placed)
     return ScoreResult(scores, summary, target, run, placed)
 
 
@@ -235,7 +206,7 @@ def _left_when_interrupted(run: ScoringRun, writer: Writer | None) -> str:
 
 
 def _summary(
-    run: ScoringRun, scores: Mapping[str, Scores | Totals], given: Path | None, target: Path | None
+    run: ScoringRun, scores: Mapping[str, Scores], given: Path | None, target: Path | None
 ) -> dict[str, Any]:
     """Means, counts and settings of the whole file, ready for JSON; null for the mean of nothing."""
     import platform
@@ -269,10 +240,8 @@ def _installed(package: str) -> str | None:
         return None
 
 
-def show_score(request: ScoreRequest, result: ScoreResult | None) -> int | None:
+def show_score(request: ScoreRequest, result: ScoreResult) -> int | None:
     """Print means and counts, or the summary as JSON, and the rows that failed."""
-    if result is None:  # another process has them
-        return None
     n_rows, failures = result.scoring.source.n_rows, result.scoring.failures
     if request.as_json:
         print_json(_with_rows(result) if request.per_row else result.summary)

@@ -75,11 +75,7 @@ class ScoreRequest:
     ] = None
     rows_per_file: Annotated[
         int | None,
-        option("Rows per Parquet file of OUTPUT.", metavar="N", panel=_OUTPUT),
-    ] = None
-    shard_rows: Annotated[
-        int | None,
-        option("Rows per shard of a shared run.", metavar="N", panel=_OUTPUT),
+        option("Rows per Parquet file of OUTPUT.", metavar="N", min=1, panel=_OUTPUT),
     ] = None
     image_column: Annotated[str | None, column_option("image, image_path, file_name, img")] = None
     candidate_column: Annotated[str | None, column_option("caption, candidate, hyp, …")] = None
@@ -98,12 +94,8 @@ class ScoreRequest:
         spoken_language(self.language)
         check_metric_options(self.metrics, self.options)
         check_not_standard_output(self.output, ": rows are written to a file; --json --per-row prints scores")
-        for name in ("rows_per_file", "shard_rows"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise UsageError(Setting(name, value), ": expected at least 1")
-            if value is not None and self.output is None:
-                raise UsageError(Setting(name, value), " goes with ", Setting("output"))
+        if self.rows_per_file is not None and self.output is None:
+            raise UsageError(Setting("rows_per_file", self.rows_per_file), " goes with ", Setting("output"))
         check_result_file("report", self.report, SUFFIXES, self.force)
         if self.calibration is not None:
             check_calibration(self.calibration)

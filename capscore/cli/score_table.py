@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from ..metrics.base import Scores
     from ..metrics.calibration import Standing
-    from ..metrics.running_totals import Totals
     from ..metrics.score_file import ScoringRun
 
 MOST_ROWS = 10  # of which each is shown
@@ -25,7 +24,7 @@ _MOST_WIDTH = 36  # of columns of scores beside photo and caption, in 80 columns
 
 def print_scores(
     run: ScoringRun,
-    scores: Mapping[str, Scores | Totals],
+    scores: Mapping[str, Scores],
     standings: dict[str, Standing],
     target: Path | None,
     *,
@@ -75,7 +74,7 @@ def print_scores(
         print_line(console, f"{n_rows:,} row{'' if n_rows == 1 else 's'} written to {target}")
 
 
-def _print_means(console: Console, scores: Mapping[str, Scores | Totals]) -> None:
+def _print_means(console: Console, scores: Mapping[str, Scores]) -> None:
     table = make_table("metric", numbers=("mean", "scored", "failed", "empty", "images", "truncated"))
     for name, part in scores.items():
         counts = (part.n_scored, part.n_failed, part.n_empty, part.n_unique_images, part.n_truncated)

@@ -1,70 +1,18 @@
-"""Means and counts of rows that come in batches, without the rows: memory does not grow with their number.
+"""Means and counts of rows that come in batches, without the rows.
 
-The distinct photos are counted exactly, through a temporary file of 16 bytes per photo and batch.
+Of each distinct photo a key of 16 bytes is in memory, so that photos are counted exactly.
 """
 
 from __future__ import annotations
 
 import math
-import tempfile
-import weakref
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import xxhash
 
-from ..errors import CapscoreError
 from .base import PreparedRows, Scorer, Scores
-
-_KEY = np.dtype([("high", "<u8"), ("low", "<u8")])
-_BLOCK = 2**20  # keys that are read or sorted at a time
-
-
-class DistinctCount:
-    """Counts distinct texts exactly, in a temporary file.
-
-    >>> photos = DistinctCount()
-    >>> photos.add(["cat", "dog", "cat"])
-    >>> photos.add(["dog", "bird"])
-    >>> photos.count()
-    3
-    """
-
-    def __init__(self) -> None:
-        self._file = tempfile.SpooledTemporaryFile(max_size=_BLOCK)
-        weakref.finalize(self, self._file.close)
-        self._n_keys = 0
-
-    def add(self, texts: list[str]) -> None:
-        """Take some texts.
-
-        Raises:
-            CapscoreError: The temporary file cannot be written.
-        """
-        keys = [xxhash.xxh3_128_digest(text.encode()) for text in dict.fromkeys(texts)]
-        try:
-            self._file.seek(0, 2)
-            self._file.write(b"".join(keys))
-        except OSError as error:
-            raise CapscoreError(
-                f"a temporary file in {tempfile.gettempdir()} cannot be written: {error.strerror or error}. "
-                "TMPDIR names another folder"
-            ) from error
-        self._n_keys += len(keys)
-
-    def count(self) -> int:
-        """Number of distinct texts; reads the file once per million keys."""
-        n_parts = -(-self._n_keys // _BLOCK)
-        total = 0
-        for part in range(n_parts):  # keys are spread evenly, so each part is about one block
-            self._file.seek(0)
-            found: list[np.ndarray] = []
-            while block := self._file.read(_BLOCK * _KEY.itemsize):
-                keys = np.frombuffer(block, dtype=_KEY)
-                found.append(np.unique(keys[keys["high"] % np.uint64(n_parts) == part]))
-            total += len(np.unique(np.concatenate(found)))
-        return total
 
 
 @dataclass(frozen=True)
@@ -121,7 +69,7 @@ class RunningTotals:
         self._numbers: dict[str, int] = {}
         self._counts = dict.fromkeys(("n_items", "n_scored", "n_failed", "n_empty", "n_truncated"), 0)
         self._first_truncated = 0
-        self._photos = DistinctCount()
+        self._photos: set[bytes] = set()
         self._examples: dict[tuple[Any, ...], PreparedRows] = {}
 
     def add(self, rows: PreparedRows, scores: Scores) -> None:
@@ -134,7 +82,7 @@ class RunningTotals:
             self._first_truncated = self._counts["n_items"] + scores.first_truncated
         for name in self._counts:
             self._counts[name] += getattr(scores, name)
-        self._photos.add([key for key in scores.image_keys if key])
+        self._photos.update(xxhash.xxh3_128_digest(key.encode()) for key in set(scores.image_keys) - {""})
         # one row of each kind: the signature depends on nothing else of the rows
         kinds = zip(
             rows.kept.tolist(), rows.n_references.tolist(), rows.languages, rows.empty.tolist(), strict=True
@@ -159,7 +107,7 @@ class RunningTotals:
             n_scored=counts["n_scored"],
             n_failed=counts["n_failed"],
             n_empty=counts["n_empty"],
-            n_unique_images=self._photos.count(),
+            n_unique_images=len(self._photos),
             n_truncated=counts["n_truncated"],
             first_truncated=self._first_truncated,
             signature=self._scorer.finish(examples).signature,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError, LanguageWarning, Setting, TruncationWarning
@@ -21,7 +21,6 @@ from ..images.free_memory import return_free_memory
 from .backbone_scorer import BackboneScorer
 from .input_rows import empty_caption, is_empty
 from .loading import own_options
-from .running_totals import RunningTotals, Totals
 
 if TYPE_CHECKING:
     from ..embedding.embedder import Embedder
@@ -102,7 +101,6 @@ def check_rows_first(
     source: RowSource,
     names: ColumnNames,
     folder: ImageFolder,
-    spans: Iterable[tuple[int, int]] | None = None,
 ) -> None:
     """Check before hours of work that rows have what is needed, and that images with a name exist.
 
@@ -112,7 +110,6 @@ def check_rows_first(
         source: The rows.
         names: Names of the columns to read.
         folder: Folder of the images.
-        spans: First row, and first row after it, of each part that is checked; None for all rows.
 
     Raises:
         InputError: The first row with a fault; names it.
@@ -122,11 +119,7 @@ def check_rows_first(
         column = None
     if column is None and isinstance(source, ArrowSource):
         return
-    if spans is None:
-        chunks = source.chunks(CHUNK_ROWS, None if column is None else [column])
-    else:
-        chunks = (chunk for start, stop in spans for chunk in source.span(CHUNK_ROWS, start, stop))
-    for chunk in chunks:
+    for chunk in source.chunks(CHUNK_ROWS, None if column is None else [column]):
         problems = known_problems(chunk, source, names)
         if column is not None:
             find_images(chunk, column, folder, problems)
@@ -159,8 +152,6 @@ class ScoringRun:
         on_error: "raise" or "skip".
         say: Function that gets a line wherever the person who waits should know something.
         spell: Function that spells the options that errors of rows mention.
-        keeps_rows: Whether `results` has the numbers of each row; without them memory does not grow with the
-            number of rows, unless a metric waits.
 
     Attributes:
         rows_done: Number of rows that were scored, and written if there is a writer.
@@ -180,7 +171,6 @@ class ScoringRun:
         on_error: str = "raise",
         say: Callable[[str], None] = lambda message: None,
         spell: Callable[[Setting], str] = str,
-        keeps_rows: bool = True,
     ):
         self.source, self.names, self.folder, self.scorers = source, names, folder, scorers
         self.language, self.on_error, self.say, self.spell = language, on_error, say, spell
@@ -190,8 +180,6 @@ class ScoringRun:
         self.failures: dict[int, tuple[int | None, str]] = {}
         self._prepared: dict[str, list[PreparedRows]] = {scorer.metric: [] for scorer in scorers}
         self._scores: dict[str, Scores] | None = None
-        keeps = keeps_rows or self.waits
-        self._running = None if keeps else {scorer.metric: RunningTotals(scorer) for scorer in scorers}
         self._told: set[tuple[str, str]] = set()
 
     def run(
@@ -200,7 +188,6 @@ class ScoringRun:
         columns: dict[str, tuple[str, str]],
         signals: Signals,
         advance: Callable[[int], None] = lambda count: None,
-        prepare: Callable[[Chunk], dict[str, PreparedRows]] | None = None,
     ) -> None:
         """Score all rows, and write them as they come, or, where a metric waits, after the last was read.
 
@@ -209,25 +196,21 @@ class ScoringRun:
             columns: New columns, as `result_columns` gave them.
             signals: Signals of the command.
             advance: Function that is told the number of rows that were done.
-            prepare: Function that has the rows of a chunk measured already; None measures them here.
 
         Raises:
             InputError: A row cannot be scored and on_error="raise"; names row and line.
             ResultWriteError: The result cannot be written.
             Interrupted: A signal came. What was written before is whole.
         """
-        if prepare is None and self.source.n_rows > CHUNK_ROWS and self._refuses_empty():
+        if self.source.n_rows > CHUNK_ROWS and self._refuses_empty():
             check_no_caption_is_empty(self.source, self.names.candidate)
         for chunk in self.source.chunks(CHUNK_ROWS):
-            prepared = (prepare or self.prepare)(chunk)
+            prepared = self.prepare(chunk)
             self.tell_about_languages(prepared)
             scores = {} if self.waits else self.finish(prepared)
             with signals.held():
                 for metric, part in prepared.items():
-                    if self._running is None:
-                        self._prepared[metric].append(part)
-                    else:
-                        self._running[metric].add(part, scores[metric])
+                    self._prepared[metric].append(part)
                 if not self.waits:
                     self._write(writer, columns, chunk, scores, 0)
             advance(len(chunk))
@@ -237,35 +220,11 @@ class ScoringRun:
                 with signals.held():
                     self._write(writer, columns, chunk, scores, chunk.start)
 
-    def prepare_span(
-        self, start: int, stop: int, advance: Callable[[int], None] = lambda count: None
-    ) -> dict[str, PreparedRows]:
-        """Measure the rows from `start` to before `stop`, without finishing them.
-
-        Raises:
-            InputError: A row cannot be scored and on_error="raise"; names row and line.
-        """
-        from .base import PreparedRows
-
-        parts: dict[str, list[PreparedRows]] = {scorer.metric: [] for scorer in self.scorers}
-        for chunk in self.source.span(CHUNK_ROWS, start, stop):
-            for metric, rows in self.prepare(chunk).items():
-                parts[metric].append(rows)
-            advance(len(chunk))
-        return {metric: PreparedRows.concatenate(rows) for metric, rows in parts.items()}
-
     def _refuses_empty(self) -> bool:
         return any(scorer.empty == "raise" for scorer in self.scorers)
 
-    def results(self) -> Mapping[str, Scores | Totals]:
-        """Scores of all rows per metric, or their means and counts if rows are not kept; after `run`."""
-        if self._running is None:
-            return self.scores()
-        found = {metric: running.totals() for metric, running in self._running.items()}
-        return {metric: totals for metric, totals in found.items() if totals is not None}
-
     def scores(self) -> dict[str, Scores]:
-        """Scores of all rows per metric; after `run`, if rows are kept."""
+        """Scores of all rows per metric; after `run`."""
         from .base import PreparedRows
 
         if self._scores is None:
@@ -350,7 +309,7 @@ class ScoringRun:
                     f"{', '.join(sorted(known))}): scores in these languages mean little"
                 )
 
-    def tell_about_truncation(self, found: Mapping[str, Scores | Totals]) -> None:
+    def tell_about_truncation(self, found: Mapping[str, Scores]) -> None:
         """Say for each metric how many rows have a text that was cut."""
         for scorer in self.scorers:
             scores = found[scorer.metric]

@@ -6,7 +6,6 @@ import pytest
 
 import capscore
 from capscore.metrics.base import PreparedRows
-from capscore.metrics.prepared_file import load_prepared, save_prepared
 
 from ..toy import BLUE, GREEN, RED, ColourBackbone, JudgingColours
 
@@ -66,13 +65,9 @@ def test_other_metrics_have_none():
     assert scores.details is None and "kept" not in scores.to_dict()
 
 
-def test_rows_that_come_in_pieces_or_from_a_file_keep_them(scorer, tmp_path):
+def test_rows_that_come_in_pieces_keep_them(scorer):
     parts = [scorer.prepare([text], [photo]) for text, photo in zip(CAPTIONS, PHOTOS, strict=True)]
-    for number, part in enumerate(parts):
-        save_prepared(tmp_path / f"{number}.parquet", {"pr_mcs": part})
-    read = [load_prepared(tmp_path / f"{number}.parquet")["pr_mcs"] for number in range(len(parts))]
-    for rows in (parts, read):
-        assert_details(scorer.finish(PreparedRows.concatenate(rows)).details, EXPECTED)
+    assert_details(scorer.finish(PreparedRows.concatenate(parts)).details, EXPECTED)
 
 
 def test_a_stream_has_them_as_columns(scorer):

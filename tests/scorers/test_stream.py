@@ -16,7 +16,6 @@ import capscore
 from capscore.errors import CapscoreError, InputError
 from capscore.metrics.formulas.cider import DocumentFrequencies
 from capscore.metrics.loading import load_together
-from capscore.metrics.running_totals import DistinctCount
 
 from ..photos import encode
 from ..toy import BLUE, GREEN, RED, ColourBackbone
@@ -230,19 +229,6 @@ def test_wrong_settings(rows):
 def test_an_empty_stream():
     stream = capscore.score_stream([], scorers("mcs"))
     assert list(stream) == [] and stream.summary() == {"mcs": {}}
-
-
-def test_distinct_texts_are_counted_exactly(monkeypatch):
-    """In several parts, as with more than a million."""
-    monkeypatch.setattr("capscore.metrics.running_totals._BLOCK", 50)
-    count, chance = DistinctCount(), np.random.default_rng(0)
-    seen: set[str] = set()
-    for _ in range(20):
-        texts = [str(number) for number in chance.integers(0, 300, 40)]
-        seen.update(texts)
-        count.add(texts)
-    assert count.count() == len(seen) > 250
-    assert DistinctCount().count() == 0
 
 
 def test_the_stream_of_a_saved_folder_needs_no_scorer_of_its_own(tmp_path: Path, rows):
