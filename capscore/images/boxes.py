@@ -1,15 +1,12 @@
 """Boxes on a photo: checks, normalised coordinates, overlaps, non-maximum suppression, crops.
 
-In: boxes as (left, top, right, bottom) in pixels, counted from the upper left corner of the upright photo.
-Out: float64 arrays (m, 4), indices, or cropped images.
+A box is (left, top, right, bottom) in pixels, counted from the upper left corner of the upright photo.
 """
 
 from __future__ import annotations
 
 import math
 import reprlib
-from collections.abc import Sequence
-from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,54 +16,66 @@ from ..errors import InputError
 if TYPE_CHECKING:
     from PIL import Image
 
-MOST_GIVEN = 1_000  # boxes per photo: each is embedded, and attention takes the square of their number
-CORNERS = "four finite numbers, left, top, right, bottom, in pixels"
+MAX_BOXES = 1_000  # per photo: each is embedded, and attention takes the square of their number
 
 
 def check_boxes(boxes: Any, size: tuple[int, int], *, row: int | None = None) -> np.ndarray:
     """Boxes from a user → float64 (m, 4), clipped to the photo.
 
     Args:
-        boxes: m boxes (left, top, right, bottom) in pixels: lists, tuples, an array (m, 4) or a tensor. An
-            empty list gives (0, 4).
+        boxes: m boxes: lists, tuples, an array (m, 4) or a tensor. An empty list gives (0, 4).
         size: Width and height of the upright photo in pixels.
         row: Number of the boxes' row, for error messages.
 
     Raises:
         InputError: a box is not four finite numbers, is inverted or empty, or lies entirely outside the
-            photo; the message has the number of the box, counted from 0. Or there are more than `MOST_GIVEN`.
+            photo; the message has the number of the box, counted from 0. Or there are more than `MAX_BOXES`.
 
     >>> check_boxes([[-5, 10, 40, 99.5]], (64, 48))
     array([[ 0., 10., 40., 48.]])
     >>> check_boxes([[0, 0, 8, 8], [30, 10, 20, 40]], (64, 48), row=2)
     Traceback (most recent call last):
-    capscore.errors.InputError: row 2, boxes: box 1 is (30, 10, 20, 40): its right ...
+    capscore.errors.InputError: row 2, boxes: box 1 is [30, 10, 20, 40]: expected ...
     """
-    checked = [_corners(box, number, row) for number, box in enumerate(_listed(boxes, row))]
-    if not checked:
-        return np.zeros((0, 4))
-    array, (width, height) = np.array(checked, dtype=np.float64), size
-    clipped = np.clip(array, 0.0, [width, height, width, height])
-    outside = (clipped[:, 2] <= clipped[:, 0]) | (clipped[:, 3] <= clipped[:, 1])
-    if outside.any():
-        number = int(outside.argmax())
-        raise _error(
-            f"box {number} is {_shown(array[number])}: it lies outside the photo of {width} × {height}",
-            row,
-        )
+
+    def refuse(what: str) -> InputError:
+        return InputError(what, row=row, field="boxes")
+
+    listed = boxes.tolist() if hasattr(boxes, "tolist") else boxes
+    if not isinstance(listed, (list, tuple)) or (listed and all(map(_is_number, listed))):
+        raise refuse(f"expected a list of boxes (left, top, right, bottom), got {reprlib.repr(listed)}")
+    if len(listed) > MAX_BOXES:
+        raise refuse(f"{len(listed):,} boxes for one photo; expected at most {MAX_BOXES:,}")
+    clipped = np.zeros((len(listed), 4))
+    for number, given in enumerate(listed):
+        box = given.tolist() if hasattr(given, "tolist") else given
+        shown = f"box {number} is {reprlib.repr(box)}"
+        if not isinstance(box, (list, tuple)) or len(box) != 4 or not all(map(_is_number, box)):
+            raise refuse(f"{shown}: expected four finite numbers, left, top, right, bottom, in pixels")
+        left, top, right, bottom = map(float, box)
+        if left >= right or top >= bottom:
+            raise refuse(f"{shown}: expected left below right, and top below bottom, in pixels")
+        clipped[number] = np.clip((left, top, right, bottom), 0.0, (*size, *size))
+        if (clipped[number, :2] >= clipped[number, 2:]).any():
+            raise refuse(f"{shown}: it lies outside the photo of {size[0]} × {size[1]}")
     return clipped
+
+
+def _is_number(value: Any) -> bool:
+    """Whether a value is a finite number, and no larger than a float can be."""
+    try:
+        return not isinstance(value, (bool, str, bytes)) and math.isfinite(value)
+    except (TypeError, ValueError, OverflowError):
+        return False
 
 
 def normalised(boxes: np.ndarray, size: tuple[int, int]) -> np.ndarray:
     """Boxes (m, 4) in pixels → float64 (m, 4) in [0, 1]: x divided by the photo's width, y by its height.
 
-    InfoMetIC computes the positions of regions from them (Hu et al. 2023, section 3.1.2).
-
     >>> normalised(np.array([[16.0, 12.0, 64.0, 48.0]]), (64, 48))
     array([[0.25, 0.25, 1.  , 1.  ]])
     """
-    width, height = size
-    return np.asarray(boxes, np.float64).reshape(-1, 4) / np.array([width, height, width, height], np.float64)
+    return np.asarray(boxes, np.float64).reshape(-1, 4) / np.array([*size, *size], np.float64)
 
 
 def areas(boxes: np.ndarray) -> np.ndarray:
@@ -92,19 +101,12 @@ def overlaps(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def suppress(boxes: np.ndarray, confidences: np.ndarray, threshold: float) -> np.ndarray:
-    """Greedy non-maximum suppression.
-
-    The most confident box stays and removes all boxes that overlap it by more than the threshold, then the
-    most confident of the rest does, and so on. Among equally confident boxes the first one in the list comes
-    first.
+    """Greedy non-maximum suppression: int64 indices of the boxes that stay, most confident first.
 
     Args:
         boxes: (m, 4) in pixels.
-        confidences: (m,).
-        threshold: Intersection over union, in [0, 1], above which two boxes show the same thing.
-
-    Returns:
-        int64 indices of the boxes that stay, most confident first.
+        confidences: (m,). Among equally confident boxes the first one in the list comes first.
+        threshold: Intersection over union above which the less confident of two boxes is removed.
 
     >>> boxes = np.array([[0, 0, 10, 10], [0, 0, 10, 9], [20, 20, 30, 30]])
     >>> suppress(boxes, np.array([0.5, 0.9, 0.1]), 0.5)
@@ -122,9 +124,7 @@ def suppress(boxes: np.ndarray, confidences: np.ndarray, threshold: float) -> np
 
 
 def crops(image: Image.Image, boxes: np.ndarray) -> list[Image.Image]:
-    """Crops of the photo along boxes (m, 4), with every pixel that a box touches.
-
-    A box narrower than a pixel still gives an image. Boxes must lie within the photo (see `check_boxes`).
+    """Crops of the photo along boxes (m, 4) within it, with every pixel that a box touches.
 
     >>> from PIL import Image
     >>> [crop.size for crop in crops(Image.new("RGB", (64, 48)), np.array([[1.5, 2.0, 3.5, 2.2]]))]
@@ -134,49 +134,3 @@ def crops(image: Image.Image, boxes: np.ndarray) -> list[Image.Image]:
         image.crop((math.floor(left), math.floor(top), math.ceil(right), math.ceil(bottom)))
         for left, top, right, bottom in np.asarray(boxes, np.float64).reshape(-1, 4).tolist()
     ]
-
-
-def _listed(boxes: Any, row: int | None) -> list[Any]:
-    if isinstance(boxes, np.ndarray) or hasattr(boxes, "detach"):
-        boxes = boxes.tolist()
-    if not isinstance(boxes, Sequence) or isinstance(boxes, (str, bytes)):
-        raise _error(f"{reprlib.repr(boxes)} is not a list of boxes, each of {CORNERS}", row)
-    if len(boxes) == 4 and all(isinstance(number, Real) for number in boxes):
-        raise _error(f"{reprlib.repr(list(boxes))} is one box, not a list of boxes: put it into a list", row)
-    if len(boxes) > MOST_GIVEN:
-        raise _error(f"{len(boxes):,} boxes for one photo; expected at most {MOST_GIVEN:,}", row)
-    return list(boxes)
-
-
-def _corners(box: Any, number: int, row: int | None) -> list[float]:
-    if isinstance(box, np.ndarray) or hasattr(box, "detach"):
-        box = box.tolist()
-    if (
-        not isinstance(box, Sequence)
-        or isinstance(box, (str, bytes))
-        or len(box) != 4
-        or not all(isinstance(value, Real) and not isinstance(value, bool) for value in box)
-    ):
-        raise _error(f"box {number} is {reprlib.repr(box)}; expected {CORNERS}", row)
-    try:
-        corners = [float(value) for value in box]
-    except OverflowError:  # a whole number with more digits than a float has
-        raise _error(f"box {number} is {reprlib.repr(box)}; expected {CORNERS}", row) from None
-    if not all(map(math.isfinite, corners)):
-        raise _error(f"box {number} is {_shown(corners)}; expected {CORNERS}", row)
-    left, top, right, bottom = corners
-    for low, high, wrong in (
-        (left, right, "its right is not right of its left"),
-        (top, bottom, "its bottom is not below its top"),
-    ):
-        if high <= low:
-            raise _error(f"box {number} is {_shown(corners)}: {wrong}; expected {CORNERS}", row)
-    return corners
-
-
-def _shown(corners: Sequence[float] | np.ndarray) -> str:
-    return f"({', '.join(f'{float(value):g}' for value in corners)})"
-
-
-def _error(message: str, row: int | None) -> InputError:
-    return InputError(message, row=row, field="boxes")

@@ -107,8 +107,12 @@ class MarkNetwork(nn.Module):
     """Network that judges words, captions and regions, and finds objects.
 
     A word queries the cells of the photo's feature map and its windows by attention. What they answer, and
-    its cosines with the photo and the windows, go through two layers. All embeddings have unit length; of n
-    captions with m words, bool (n, m) `judged` is False for padding.
+    its cosines with the photo and the windows, go through two layers.
+
+    Of n captions of m words and k regions, the methods take `texts` (n, d), embeddings of captions, `words`
+    (n, m, d), those of words alone, `classes` (n, m), indices in `MARKED_CLASSES`, bool `judged` (n, m),
+    False for padding, `logits` (n, m), calibrated logits of words alone, `regions` (n, k, d) and `whole`
+    (n, d), embeddings of regions and photos. All embeddings have unit length.
 
     Attributes:
         config: Sizes.
@@ -167,13 +171,7 @@ class MarkNetwork(nn.Module):
         return self.reducer(maps.flatten(2).transpose(1, 2))
 
     def word_logits(self, photos: PhotoBatch, words: Tensor, classes: Tensor) -> Tensor:
-        """How right each word is of its photo, before calibration: (n, m).
-
-        Args:
-            photos: n photos.
-            words: (n, m, d), embeddings of words alone.
-            classes: (n, m), indices of their classes in `MARKED_CLASSES`.
-        """
+        """How right each word is of its photo, before calibration: (n, m)."""
         width = math.sqrt(self.config.hidden)
         cells, longer_words = self._drop(photos.cells), self._drop(words * _LONGER)
         query = self.query(longer_words) + self.word_class(classes)
@@ -213,14 +211,7 @@ class MarkNetwork(nn.Module):
         return self.last(self._drop(rows))[..., 0]
 
     def fit_features(self, photos: PhotoBatch, texts: Tensor, logits: Tensor, judged: Tensor) -> Tensor:
-        """What tells whether a caption fits its photo, (n, FIT_FEATURES).
-
-        Args:
-            photos: n photos, whose cells are not read.
-            texts: (n, d), embeddings of the captions.
-            logits: (n, m), calibrated logits of the captions' words.
-            judged: bool (n, m).
-        """
+        """What tells whether a caption fits its photo, (n, FIT_FEATURES); cells are not read."""
         cosine = (texts * photos.whole).sum(dim=1)
         others = texts @ self.background.T
         at_windows = (photos.windows @ texts[:, :, None])[..., 0].masked_fill(~photos.mask, -1.0)
@@ -260,16 +251,8 @@ class MarkNetwork(nn.Module):
         """What tells whether a word is right in its caption, (n, m, WORD_FEATURES).
 
         A word that is wrong stands out: the caption's other words are right, and without it the caption fits
-        better.
-
-        Args:
-            photos: n photos, whose cells are not read.
-            texts: (n, d), embeddings of the captions.
-            without: (n, m, d), embeddings of the captions without each word.
-            logits: (n, m), calibrated logits of the words alone.
-            judged: bool (n, m).
-            classes: (n, m), indices of the words' classes in `MARKED_CLASSES`.
-            in_windows: (n, m), from `best_window_logits`.
+        better. `without` (n, m, d) has the embeddings of the captions without each word, `in_windows` (n, m)
+        comes from `best_window_logits`.
         """
         limited = logits.clamp(-6.0, 6.0) * judged
         others = judged.sum(dim=1, keepdim=True) - judged.to(texts.dtype)
@@ -305,7 +288,7 @@ class MarkNetwork(nn.Module):
         return features[..., 0] * 2.0 + self.in_caption(features)[..., 0]
 
     def naming_logits(self, words: Tensor, regions: Tensor, whole: Tensor) -> Tensor:
-        """How likely each word (n, m, d) names what a region (n, k, d) of a photo (n, d) shows, (n, m, k)."""
+        """How likely each word names what each region shows, (n, m, k)."""
         apart = torch.cat([regions, regions - whole[:, None]], dim=2)
         of_regions = self.named_region(self._drop(apart * _LONGER))
         of_words = self.named_word(self._drop(words * _LONGER))
@@ -324,7 +307,7 @@ class MarkNetwork(nn.Module):
         regions: Tensor,
         shares: Tensor,
         whole: Tensor,
-        text: Tensor,
+        texts: Tensor,
         words: Tensor,
         judged: Tensor,
         nouns: Tensor,
@@ -332,15 +315,8 @@ class MarkNetwork(nn.Module):
     ) -> Tensor:
         """What tells whether captions mention regions, (n, k, MENTION_FEATURES).
 
-        Args:
-            regions: (n, k, d), embeddings of regions.
-            shares: (n, k, 4), their boxes as shares of the photo's sides.
-            whole: (n, d), embeddings of the photos.
-            text: (n, d), embeddings of the captions.
-            words: (n, m, d), embeddings of the captions' words alone.
-            judged: bool (n, m).
-            nouns: bool (n, m), words that are nouns.
-            naming: (n, m, k), `naming_logits` of the words and regions.
+        `shares` (n, k, 4) are the regions' boxes as shares of the photo's sides, bool `nouns` (n, m) says
+        which words are nouns, `naming` (n, m, k) are the `naming_logits` of words and regions.
         """
         cosines = regions @ words.transpose(1, 2)
         usual = (words @ whole[:, :, None])[..., 0]
@@ -353,7 +329,7 @@ class MarkNetwork(nn.Module):
                 of_nouns[..., 1].clamp_min(-0.3) * _COSINE,
                 _highest(cosines.masked_fill(no_word, -1.0), 1)[..., 0] * _COSINE,
                 _highest((cosines - usual[:, None]).masked_fill(no_noun, -1.0), 1)[..., 0] * _COSINE,
-                (regions @ text[:, :, None])[..., 0] * _COSINE,
+                (regions @ texts[:, :, None])[..., 0] * _COSINE,
                 (regions @ whole[:, :, None])[..., 0] * _COSINE,
                 (shares[..., 2] - shares[..., 0]) * (shares[..., 3] - shares[..., 1]) * 2.0,
                 _mean(cosines.clamp_min(-0.3), judged[:, None]) * _COSINE,
@@ -452,28 +428,6 @@ class MarkCurve:
             return False
         return True if p >= 0.5 else None
 
-    def to_dict(self) -> dict[str, Any]:
-        """The numbers, rounded, ready for JSON."""
-        return {
-            "scale": round(self.scale, 5),
-            "bias": round(self.bias, 5),
-            "quantiles": [round(value, 5) for value in self.quantiles],
-            "found": round(self.found, 4),
-        }
-
-    @classmethod
-    def from_dict(cls, values: Any) -> MarkCurve:
-        """The curve out of JSON.
-
-        Raises:
-            ValueError: it is not one.
-        """
-        scale, bias, found = (float(values[name]) for name in ("scale", "bias", "found"))
-        quantiles = tuple(map(float, values["quantiles"]))
-        if len(quantiles) != len(RATES) or not np.isfinite([scale, bias, found, *quantiles]).all():
-            raise ValueError(f"a curve has {len(quantiles)} quantiles: expected {len(RATES)} finite numbers")
-        return cls(scale, bias, quantiles, found)
-
 
 def word_rate(rate: float, n_words: int, word_class: str) -> float:
     """Rate of false alarms per word of a caption with n judged words.
@@ -533,6 +487,28 @@ class MarkCalibration:
             )
 
 
+_CURVES = ("alone", "words", "fits", "mentions")
+
+
+def _plain(curves: Any) -> dict[str, Any]:
+    """A curve, or a mapping of curves, ready for JSON."""
+    if isinstance(curves, MarkCurve):
+        numbers = {name: round(getattr(curves, name), 5) for name in ("scale", "bias", "found")}
+        return {**numbers, "quantiles": [round(value, 5) for value in curves.quantiles]}
+    return {name: _plain(inner) for name, inner in curves.items()}
+
+
+def _read_curves(values: Any) -> Any:
+    """`_plain` the other way; KeyError, TypeError, AttributeError or ValueError for what is no curve."""
+    if "quantiles" not in values:
+        return {name: _read_curves(inner) for name, inner in values.items()}
+    scale, bias, found = (float(values[name]) for name in ("scale", "bias", "found"))
+    quantiles = tuple(map(float, values["quantiles"]))
+    if len(quantiles) != len(RATES) or not np.isfinite([scale, bias, found, *quantiles]).all():
+        raise ValueError(f"a curve has {len(quantiles)} quantiles: expected {len(RATES)} finite numbers")
+    return MarkCurve(scale, bias, quantiles, found)
+
+
 def save_mark_calibration(calibration: MarkCalibration, folder: str | os.PathLike[str]) -> None:
     """Write a mark calibration, its weights in float16.
 
@@ -545,15 +521,7 @@ def save_mark_calibration(calibration: MarkCalibration, folder: str | os.PathLik
         "sizes": asdict(calibration.network.config),
         "backbone": calibration.backbone,
         "backbone_revision": calibration.backbone_revision,
-        "calibration": {
-            "alone": {name: curve.to_dict() for name, curve in calibration.alone.items()},
-            "words": {
-                language: {name: curve.to_dict() for name, curve in curves.items()}
-                for language, curves in calibration.words.items()
-            },
-            "fits": {language: curve.to_dict() for language, curve in calibration.fits.items()},
-            "mentions": calibration.mentions.to_dict(),
-        },
+        "calibration": {name: _plain(getattr(calibration, name)) for name in _CURVES},
         "nouns": {language: list(nouns) for language, nouns in calibration.nouns.items()},
         "notes": calibration.notes,
     }
@@ -575,7 +543,6 @@ def load_mark_calibration(
     """
     folder = Path(folder).expanduser()
     content = read_config(folder, MODEL_TYPE, _FORMAT)
-    read_curve = MarkCurve.from_dict
     try:
         if set(content["sizes"]) != {size.name for size in fields(MarkNetworkConfig)}:
             raise ValueError("its sizes are not those of a mark calibration")
@@ -583,20 +550,14 @@ def load_mark_calibration(
         curves = content["calibration"]
         calibration = MarkCalibration(
             network=read_weights(folder, content["weights"], asdict(config), lambda: MarkNetwork(config)),
-            alone={name: read_curve(curve) for name, curve in curves["alone"].items()},
-            words={
-                language: {name: read_curve(curve) for name, curve in own.items()}
-                for language, own in {SHARED: {}, **curves["words"]}.items()
-            },
-            fits={language: read_curve(curve) for language, curve in curves["fits"].items()},
-            mentions=read_curve(curves["mentions"]),
+            **{name: _read_curves(curves[name]) for name in _CURVES},
             nouns={language: tuple(map(str, nouns)) for language, nouns in content["nouns"].items()},
             backbone=str(content["backbone"]),
             backbone_revision=str(content["backbone_revision"]),
             name="w" + fingerprint_of(content["weights"], json.dumps(curves, sort_keys=True))[:8],
             notes=content["notes"],
         )
-        calibration.caption_curve(SHARED)
+        _ = calibration.words[SHARED], calibration.fits[SHARED]  # a KeyError if one is missing
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise BackboneUnavailable(
             f"{folder / CONFIG} is not that of a mark calibration: {error!r:.200}"

@@ -59,12 +59,3 @@ def test_languages_share_curves():
     assert calibration.word_curve("sw", "noun") is noun
     assert calibration.word_curve("en", "number") is None
     assert calibration.caption_curve("en") is noun
-
-
-@pytest.mark.parametrize(
-    "given",
-    [None, {}, {"scale": 1, "bias": 0, "quantiles": [0.1], "found": 0}, {"scale": "x"}],
-)
-def test_a_damaged_curve(given):
-    with pytest.raises((KeyError, TypeError, ValueError)):
-        MarkCurve.from_dict(given)
