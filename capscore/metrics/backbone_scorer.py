@@ -10,7 +10,7 @@ import numpy as np
 from .. import __version__
 from ..backbones.base import DTYPES
 from ..errors import InputError, LanguageWarning, Setting, TruncationWarning, warn
-from ..text.checks import text_problem
+from ..text.segmentation import text_problem
 from .base import Measured, PreparedRows, Scorer, Scores, row_settings
 from .input_rows import InputRows
 

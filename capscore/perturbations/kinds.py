@@ -21,9 +21,8 @@ import numpy as np
 
 from ..errors import CapscoreError, InputError, Setting
 from ..registry import PERTURBATIONS
-from ..text.checks import check_texts
 from ..text.languages import NAMES, language_code
-from ..text.segmentation import has_spaces, segmenter_name
+from ..text.segmentation import check_texts, has_spaces, segmenter_name
 from .foreign import replace_by_foreign_word
 from .negation import NEGATED_LANGUAGES, negate, verb_finder
 from .number import NUMBERS, change_number

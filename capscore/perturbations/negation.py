@@ -7,7 +7,7 @@ import re
 import unicodedata
 from collections.abc import Callable
 
-from ..text.segmenters import chinese_simplifier
+from ..text.segmentation import chinese_simplifier
 from ..text.word_classes import tag, tagger_name
 from .words import placed_words, with_capital_of, without_stop
 

