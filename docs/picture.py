@@ -2,7 +2,7 @@
 
 A photo that scikit-image ships (public domain) and captions of demo_captions.json → docs/scored_photo.jpg:
 `make picture`, or `python docs/picture.py --output scored_photo.jpg`. MCS scores each caption, InfoMetIC
-marks its words; one caption has a planted noun, which should be marked as wrong.
+marks its words; one caption has a planted noun, which should be marked as wrong. Chromium draws the page.
 """
 
 from __future__ import annotations
@@ -10,18 +10,19 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from dataclasses import dataclass
+import shutil
+import subprocess
+import tempfile
 from pathlib import Path
+from typing import Any
 
-from PIL import Image
+from PIL import Image, ImageChops
 
 import capscore
 from capscore.files.whole_file import whole_file
 from capscore.images.load import load_image
-from capscore.show.canvas import Canvas
-from capscore.show.explained import ExplainedCaption, explained_captions
-from capscore.show.fonts import find_fonts
-from capscore.show.marked_words import INK, SOFT, draw_words
+from capscore.show.explained import explained_captions, segments
+from capscore.show.markup import environment, inline_jpeg
 from demo import CAPTIONS as CAPTIONS_FILE
 from demo import SETTINGS, photo_path
 
@@ -30,26 +31,10 @@ PHOTO = "cat"
 # Language → a caption with a planted noun; the others are the demo's right ones.
 CAPTIONS = {"en": "", "de": "Ein braun getigertes Motorrad mit grünen Augen blickt zur Seite.", "zh": ""}
 LANGUAGES = {"en": "English", "de": "German, with a wrong noun", "zh": "Chinese"}
-# lengths in points
-_WIDTH, _MARGIN, _PHOTO, _GAP = 660.0, 14.0, 250.0, 20.0
-_LEFT = _MARGIN + _PHOTO + _GAP
-_COLUMN = _WIDTH - _MARGIN - _LEFT
-_TRACK = "#e4e3df"
+WIDTH = 660  # CSS pixels
 
 
-@dataclass(frozen=True)
-class ScoredCaption:
-    """A caption with its marks, its score, the percentage of right captions that score lower, and the
-    highest possible score."""
-
-    language: str
-    explained: ExplainedCaption
-    mcs: float
-    rank: float
-    w: float
-
-
-def scored_captions(image: Image.Image, captions: dict[str, str]) -> list[ScoredCaption]:
+def scored_captions(image: Image.Image, captions: dict[str, str]) -> list[dict[str, Any]]:
     """Captions of one photo (language → text), scored by MCS and marked by InfoMetIC."""
     texts, languages, photos = [*captions.values()], [*captions], [image] * len(captions)
     backbone = capscore.load_backbone("embedded")
@@ -57,34 +42,47 @@ def scored_captions(image: Image.Image, captions: dict[str, str]) -> list[Scored
     explained = explained_captions(texts, marks.score(texts, photos, language=languages))
     scores = capscore.load("mcs", backbone=backbone, cache=False).score(texts, photos, language=languages)
     return [
-        ScoredCaption(language, marked, float(score), float(rank), backbone.w)
-        for language, marked, score, rank in zip(
-            languages, explained, scores.scores, scores.percentiles(), strict=True
-        )
+        {
+            "language": caption.language,
+            "name": LANGUAGES[caption.language],
+            "pieces": segments(caption),
+            "score": float(score),
+            "share": float(score) / backbone.w,
+            "rank": round(float(rank)),
+        }
+        for caption, score, rank in zip(explained, scores.scores, scores.percentiles(), strict=True)
     ]
 
 
-def draw_scored(image: Image.Image, captions: list[ScoredCaption], foot: str) -> Image.Image:
-    """The picture: the photo at the left, the captions with their marks and scores at the right."""
-    fonts = find_fonts([(one.explained.text, one.language) for one in captions] + [(foot, "")])
-    canvas = Canvas(fonts, _WIDTH)
-    height = _PHOTO * image.height / image.width
-    canvas.photo(image, (_MARGIN, _MARGIN, _MARGIN + _PHOTO, _MARGIN + height))
-    y = _MARGIN - 2
-    for one in captions:
-        canvas.text(_LEFT, y + 8, LANGUAGES[one.language], 8.0, SOFT)
-        y = draw_words(canvas, one.explained, _LEFT, y + 13, _COLUMN)
-        canvas.text(_LEFT, y + 8, "MCS", 9.0, SOFT)
-        bar = _LEFT + 28, _WIDTH - _MARGIN - 34
-        canvas.line(*bar, y + 5, _TRACK, 7)
-        canvas.line(bar[0], bar[0] + (bar[1] - bar[0]) * one.mcs / one.w, y + 5, INK, 7)
-        canvas.text(bar[1] + 8, y + 9, f"{one.mcs:.2f}", 10.0, INK, bold=True)
-        rank = f"better than {one.rank:.0f} % of right captions"
-        canvas.text(bar[0], y + 19, rank, 7.5, SOFT)
-        y += 34
-    bottom = max(y, _MARGIN + height + 8)
-    canvas.text(_MARGIN, bottom + 8, foot, 7.0, SOFT)
-    return canvas.image(bottom + 8 + _MARGIN)
+def page(image: Image.Image, captions: list[dict[str, Any]], foot: str) -> str:
+    """The page that is drawn: the photo at the left, the captions with marks and scores at the right."""
+    template = environment(Path(__file__).with_name("templates")).get_template("picture.html")
+    return template.render(title="Scores", photo=inline_jpeg(image, 640)[0], captions=captions, foot=foot)
+
+
+def screenshot(html: str, width: int = WIDTH) -> Image.Image:
+    """A page as Chromium shows it, two pixels for one of CSS, without the empty space below it.
+
+    Raises:
+        CapscoreError: Chromium is not installed, or fails.
+    """
+    names = ("chromium", "chromium-browser", "google-chrome")
+    program = next(filter(None, map(shutil.which, names)), None)
+    if program is None:
+        raise capscore.CapscoreError("Chromium is not installed: apt install chromium (Debian's package)")
+    with tempfile.TemporaryDirectory() as folder:
+        source, drawn = Path(folder, "page.html"), Path(folder, "page.png")
+        source.write_text(html, encoding="utf-8")
+        options = [f"--screenshot={drawn}", f"--window-size={width},2000", "--force-device-scale-factor=2"]
+        quiet = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
+        command = [program, *quiet, f"--user-data-dir={folder}/profile", *options, source.as_uri()]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        if not drawn.is_file():
+            raise capscore.CapscoreError(f"{program} drew nothing: {done.stderr.strip()[-300:]}")
+        picture = Image.open(drawn).convert("RGB")
+    ground = Image.new("RGB", picture.size, picture.getpixel((0, picture.height - 1)))
+    bottom = (ImageChops.difference(picture, ground).getbbox() or (0, 0, 0, picture.height))[3]
+    return picture.crop((0, 0, picture.width, min(picture.height, bottom + 24)))
 
 
 def main() -> None:
@@ -98,11 +96,10 @@ def main() -> None:
     }
     image = load_image(photo_path(entry["file"]))
     foot = (
-        "Scores: MCS, backbone embedded; ranks in each language. Marks: InfoMetIC; "
-        "straight line: right, wave: wrong. "
-        f"{entry['credit']}."
+        "Scores: MCS, backbone embedded; ranks in each language. Marks: InfoMetIC; straight line: right, "
+        f"wave: wrong. {entry['credit']}."
     )
-    picture = draw_scored(image, scored_captions(image, captions), foot)
+    picture = screenshot(page(image, scored_captions(image, captions), foot))
     with whole_file(output, "picture", make_folders=True) as file:
         picture.save(file, "JPEG", quality=80, optimize=True, progressive=True)
     print(f"{output}: {picture.width} × {picture.height} pixels, {output.stat().st_size / 1000:.0f} kB")
@@ -110,4 +107,7 @@ def main() -> None:
 
 if __name__ == "__main__":
     os.environ.update(SETTINGS)
-    main()
+    try:
+        main()
+    except capscore.CapscoreError as error:
+        raise SystemExit(f"picture: {error}") from None

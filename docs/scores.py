@@ -16,7 +16,7 @@ from typing import Any
 
 from capscore.files.shipped import calibration_files
 from capscore.files.whole_file import write_text
-from capscore.show.calibration_table import counts, table
+from capscore.show.system_tables import calibration_counts, calibration_table
 
 PAGE = Path(__file__).with_name("scores.md")
 _PART = re.compile(r"(<!-- table: ([a-z]+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -31,8 +31,9 @@ def page(text: str, document: Mapping[str, Any]) -> str:
     """
 
     def part(match: re.Match[str]) -> str:
-        name = match[2]
-        return f"{match[1]}{counts(document) if name == 'counts' else table(document, name)}\n{match[3]}"
+        if match[2] == "counts":
+            return f"{match[1]}{calibration_counts(document)}\n{match[3]}"
+        return f"{match[1]}{calibration_table(document, match[2]).markdown()}{match[3]}"
 
     return _PART.sub(part, text)
 

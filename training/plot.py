@@ -18,7 +18,7 @@ import numpy as np
 
 from capscore.errors import CapscoreError
 from capscore.files.whole_file import whole_file
-from capscore.show.benchmark_figure import KINDS, figure_class
+from capscore.show.figures import KINDS, figure_class
 from training.engine.config import main
 from training.engine.training_log import read_log
 

@@ -53,7 +53,7 @@ def show_backbones(request: BackbonesRequest, found: list[dict[str, Any]]) -> No
     if request.as_json:
         print_json(found)
         return
-    from ..show.backbones_table import size_text
+    from ..show.benchmark_tables import size_text
 
     table = make_table("backbone", numbers=("lang", "size", "τ_c", "T→I", "here", "licence"))
     for entry in found:

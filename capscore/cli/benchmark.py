@@ -169,7 +169,7 @@ class BenchmarkRequest:
 def check_figures(paths: Mapping[str, Path | None], force: bool) -> None:
     """Check before the work that figures can be drawn and written."""
     if any(path is not None for path in paths.values()):
-        from ..show.benchmark_figure import KINDS, figure_class
+        from ..show.figures import KINDS, figure_class
 
         for name, path in paths.items():
             check_result_file(name, path, KINDS, force)
@@ -201,7 +201,7 @@ class BenchmarkResult:
 
 def run_and_print_benchmarks(request: BenchmarkRequest) -> BenchmarkResult:
     """Measure, and print each benchmark's table as soon as it is measured."""
-    from ..show.benchmark_table import print_run
+    from ..show.benchmark_tables import benchmark_report
 
     if request.systems or request.side_by_side is not None:
         return BenchmarkResult(
@@ -214,7 +214,9 @@ def run_and_print_benchmarks(request: BenchmarkRequest) -> BenchmarkResult:
     shown = not request.quiet and not request.as_json and not one_table
     tell = say if not request.quiet and sys.stderr.isatty() else None
     return run_benchmarks(
-        request, done=lambda run: print_run(run, console) if shown else None, tell=tell or (lambda line: None)
+        request,
+        done=lambda run: benchmark_report(run).print(console) if shown else None,
+        tell=tell or (lambda line: None),
     )
 
 
@@ -449,19 +451,19 @@ def _write(request: BenchmarkRequest, result: BenchmarkResult) -> None:
     if request.output is not None:
         write_text(request.output, f"{json.dumps(result.document, ensure_ascii=False, indent=2)}\n")
     if request.markdown is not None:
-        from ..show.backbones_table import backbones_markdown
-        from ..show.benchmark_table import to_markdown
+        from ..show.benchmark_tables import backbones_report, benchmark_report
 
-        table = "" if result.table is None else f"{backbones_markdown(result.table)}\n"
-        write_text(request.markdown, table + to_markdown(result.runs))
+        reports = [] if result.table is None else [backbones_report(result.table)]
+        reports += map(benchmark_report, result.runs)
+        write_text(request.markdown, "\n".join(report.markdown() for report in reports))
     if request.figure is not None and result.runs:
-        from ..show.benchmark_figure import write_figure
+        from ..show.figures import write_benchmark_figure
 
-        write_figure(result.runs, request.figure)
+        write_benchmark_figure(result.runs, request.figure)
     if request.heatmap is not None:
-        from ..show.language_heatmap import write_heatmap
+        from ..show.figures import write_language_heatmap
 
-        write_heatmap(result.runs, request.heatmap)
+        write_language_heatmap(result.runs, request.heatmap)
 
 
 def show_benchmarks(request: BenchmarkRequest, result: BenchmarkResult) -> int | None:
@@ -502,9 +504,9 @@ def _show_table(request: BenchmarkRequest, table: BackboneTable) -> int | None:
     if request.as_json:
         print_json(table.to_dict())
     elif not request.quiet:
-        from ..show.backbones_table import print_backbones
+        from ..show.benchmark_tables import backbones_report
 
-        print_backbones(table, make_console())
+        backbones_report(table).print(make_console())
     if request.quiet or request.as_json:  # otherwise the table says it
         say_what_failed(table)
     if table.damaged:
@@ -518,7 +520,7 @@ def _show_table(request: BenchmarkRequest, table: BackboneTable) -> int | None:
 def _print_not_run(console: Console, result: BenchmarkResult) -> None:
     from rich.text import Text
 
-    from ..show.benchmark_table import printable
+    from ..show.tables import printable
 
     for title, reasons in (("Not run", result.skipped), ("Damaged", result.failed)):
         if reasons:

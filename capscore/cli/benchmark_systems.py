@@ -134,16 +134,14 @@ def run_systems_of(request: SystemsRequest, scorers: Scorers) -> SystemsResult:
 
 def show_systems(request: SystemsRequest, result: SystemsResult) -> None:
     """Print the tables, or all results as JSON."""
-    from ..show.systems_by_language import print_published, print_systems
+    from ..show.system_tables import published_report, systems_report
 
     if request.as_json:
         print_json(result.document)
     elif not request.quiet:
         console = make_console()
-        if result.run is not None:
-            print_systems(result.run, console)
-        else:
-            print_published(result.published, console)
+        report = published_report(result.published) if result.run is None else systems_report(result.run)
+        report.print(console)
         print_written(console, request.output, request.markdown, request.heatmap)
 
 
@@ -193,11 +191,11 @@ def _write(request: SystemsRequest, result: SystemsResult) -> None:
     if request.output is not None:
         write_text(request.output, f"{json.dumps(result.document, ensure_ascii=False, indent=2)}\n")
     if request.markdown is not None:
-        from ..show.systems_by_language import published_markdown, to_markdown
+        from ..show.system_tables import published_report, systems_report
 
-        made = published_markdown(result.published) if result.run is None else to_markdown(result.run)
-        write_text(request.markdown, made)
+        report = published_report(result.published) if result.run is None else systems_report(result.run)
+        write_text(request.markdown, report.markdown())
     if request.heatmap is not None and result.run is not None:
-        from ..show.systems_heatmap import write_systems_heatmap
+        from ..show.figures import write_systems_heatmap
 
         write_systems_heatmap(result.run, request.heatmap)

@@ -203,11 +203,12 @@ def _columns(request: CalibrateRequest, source: RowSource, with_references: bool
 
 def show_calibrate(request: CalibrateRequest, document: dict[str, Any]) -> None:
     """Print the percentiles, or the whole document as JSON."""
-    from ..show.calibration_table import print_table
+    from ..show.system_tables import calibration_counts, calibration_table
 
     if request.as_json:
         print_json(document)
     elif not request.quiet:
         console = make_console()
-        print_table(document, console)
+        calibration_table(document).print(console)
+        console.print(calibration_counts(document), markup=False)
         print_written(console, request.output)

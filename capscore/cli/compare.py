@@ -27,7 +27,7 @@ from .terminal import (
 
 if TYPE_CHECKING:
     from ..metrics.scored_files import SystemRows
-    from ..show.systems_table import ComparedMetric
+    from ..show.system_tables import ComparedMetric
 
 _HELP = """Compare captioning systems: does one score higher than another, on the same photos?
 
@@ -117,7 +117,7 @@ def run_compare(request: CompareRequest) -> CompareResult:
         UsageError, InputError: An option is wrong, or the files cannot be compared.
     """
     from ..metrics.scored_files import read_systems
-    from ..show.systems_table import ComparedMetric, to_markdown
+    from ..show.system_tables import ComparedMetric, comparison_report
     from ..statistics.bootstrap import check_sampling
     from ..statistics.system_means import compare_means_by_language
 
@@ -155,7 +155,7 @@ def run_compare(request: CompareRequest) -> CompareResult:
     if request.output is not None:
         write_text(request.output, f"{json.dumps(result.document, ensure_ascii=False, indent=2)}\n")
     if request.markdown is not None:
-        write_text(request.markdown, f"{to_markdown(compared)}- {_matched(rows)}\n")
+        write_text(request.markdown, f"{comparison_report(compared).markdown()}- {_matched(rows)}\n")
     if request.report is not None:
         notes = [_matched(rows), *rows.notes]
         write_systems(request.report, rows, compared, images=request.images, notes=notes)
@@ -189,13 +189,13 @@ def _matched(rows: SystemRows) -> str:
 
 def show_compare(request: CompareRequest, result: CompareResult) -> None:
     """Print the tables, or all results as JSON."""
-    from ..show.systems_table import print_comparisons
+    from ..show.system_tables import comparison_report
 
     if request.as_json:
         print_json(result.document)
     elif not request.quiet:
         console = make_console()
-        print_comparisons(result.compared, console)
+        comparison_report(result.compared).print(console)
         print_line(console, _matched(result.rows))
         for note in result.rows.notes:
             print_line(console, f"note: {note}")

@@ -185,7 +185,7 @@ def run_statistics(request: DataStatisticsRequest) -> CaptionTable:
     """Count the captions, and write the results."""
     from ..benchmarks.caption_statistics import caption_statistics
     from ..files.whole_file import write_text
-    from ..show.caption_table import to_markdown
+    from ..show.benchmark_tables import captions_report
 
     with _usage(request.benchmark):
         found = caption_statistics(
@@ -198,19 +198,19 @@ def run_statistics(request: DataStatisticsRequest) -> CaptionTable:
     if request.output is not None:
         write_text(request.output, f"{json.dumps(found.to_dict(), ensure_ascii=False, indent=2)}\n")
     if request.markdown is not None:
-        write_text(request.markdown, to_markdown(found))
+        write_text(request.markdown, captions_report(found).markdown())
     return found
 
 
 def show_statistics(request: DataStatisticsRequest, found: CaptionTable) -> None:
     """Print the table, or everything as JSON."""
-    from ..show.caption_table import print_captions
+    from ..show.benchmark_tables import captions_report
 
     if request.as_json:
         print_json(found.to_dict())
     elif not request.quiet:
         console = make_console()
-        print_captions(found, console)
+        captions_report(found).print(console)
         print_written(console, request.output, request.markdown)
 
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ..metrics.base import Scorer, Scores
     from ..show.explained import ExplainedCaption, ShownRegion
 
-SUFFIXES = (".html", ".htm", ".png", ".json")
+SUFFIXES = (".html", ".htm", ".json")
 BETA = 0.1
 
 _HELP = """Show what captions of a photo get wrong, and what they leave out.
@@ -47,8 +47,8 @@ or whether it cannot tell, and of each region of the photo whether the caption m
 scores: [bold]text precision[/], how much of the caption is in the photo; [bold]vision recall[/], how much of
 the photo is in the caption; [bold]overall[/], their sum.
 
-[bold]--output[/] NAME.html is a self-contained page; NAME.png is a picture (needs matplotlib); NAME.json has
-every word, region and score. Without --output everything is printed.
+[bold]--output[/] NAME.html is a self-contained page; NAME.json has every word, region and score. Without
+--output everything is printed.
 
 [bold]Exit codes[/]: 0 done; 1 failed (photo, weights, or writing); 2 wrong usage (options, language, boxes),
 nothing done; 130 interrupted.
@@ -68,7 +68,7 @@ class ExplainRequest:
 
     photo: Annotated[Path, argument("PHOTO")]
     captions: Annotated[list[str], argument("CAPTION")]
-    output: Annotated[Path | None, option("File: .html, .png or .json.", "--output", "-o")] = None
+    output: Annotated[Path | None, option("File: .html or .json.", "--output", "-o")] = None
     language: Language = None
     force: Force = False
     as_json: AsJson = False
@@ -140,10 +140,6 @@ def run_explain(request: ExplainRequest) -> ExplainResult:
 
     boxes = None if request.boxes is None else _read_boxes(request.boxes)
     target = request.target
-    if target is not None and target.suffix.lower() == ".png":
-        from ..show.benchmark_figure import figure_class
-
-        figure_class()  # a missing package is reported before the work
     for caption in request.captions:
         if too_long := length_problem(caption):
             raise UsageError(too_long)
@@ -236,11 +232,9 @@ def _write(
         text = json.dumps(document, indent=2, ensure_ascii=False)
         write_text(target, f"{text}\n", "explanation")
         return
-    if kind == ".png":
-        from ..show.explain_picture import write_png as write
-    else:
-        from ..show.explain_page import write_page as write
-    write(
+    from ..show.explain_page import write_page
+
+    write_page(
         target,
         image,
         captions,

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from ..benchmarks.robustness.degrees import DegreesRun
     from ..embedding.embedder import Embedder
     from ..metrics.backbone_scorer import BackboneScorer
+    from ..show.tables import Report
 
 _HELP = """Measure how far the score of a true caption falls once the caption is perturbed.
 
@@ -475,19 +476,9 @@ def _write(request: RobustnessRequest, result: RobustnessResult) -> None:
     if request.output is not None:
         write_text(request.output, f"{json.dumps(result.document, ensure_ascii=False, indent=2)}\n")
     if request.markdown is not None:
-        from ..show.alarms_table import alarms_markdown, curves_markdown
-        from ..show.benchmark_table import to_markdown as agreement_markdown
-        from ..show.robustness_table import to_markdown
-
-        whole = to_markdown(result.runs)
-        if result.alarms:
-            whole += f"\n{alarms_markdown(result.alarms)}"
-        if result.curves:
-            whole += f"\n{curves_markdown(result.curves)}"
-        agreed = f"\n{agreement_markdown(result.agreed)}" if result.agreed else ""
-        write_text(request.markdown, whole + agreed)
+        write_text(request.markdown, "\n".join(report.markdown() for report in _reports(result)))
     if request.figure is not None or request.bars is not None:
-        from ..show.robustness_figure import write_bars, write_dots
+        from ..show.figures import write_bars, write_dots
 
         if request.figure is not None:
             write_dots(result.runs, request.figure)
@@ -495,23 +486,25 @@ def _write(request: RobustnessRequest, result: RobustnessResult) -> None:
             write_bars(result.runs, request.bars)
 
 
+def _reports(result: RobustnessResult) -> list[Report]:
+    """Tables of drops, false alarms, curves, and agreement with people."""
+    from ..show.benchmark_tables import benchmark_report
+    from ..show.robustness_tables import alarms_report, curves_report, robustness_reports
+
+    reports = robustness_reports(result.runs)
+    reports += [alarms_report(result.alarms)] if result.alarms else []
+    reports += [curves_report(result.curves)] if result.curves else []
+    return reports + [benchmark_report(run) for run in result.agreed]
+
+
 def show_robustness(request: RobustnessRequest, result: RobustnessResult) -> int | None:
     """Print the tables, or all results as JSON, and what could not be measured."""
-    from ..show.alarms_table import print_alarms, print_curves
-    from ..show.benchmark_table import print_run
-    from ..show.robustness_table import print_runs
-
     if request.as_json:
         print_json(result.document)
     elif not request.quiet:
         console = make_console()
-        print_runs(result.runs, console)
-        if result.alarms:
-            print_alarms(result.alarms, console)
-        if result.curves:
-            print_curves(result.curves, console)
-        for run in result.agreed:
-            print_run(run, console)
+        for report in _reports(result):
+            report.print(console)
         print_written(console, request.output, request.markdown, request.figure, request.bars)
     if not result.missed:
         return None

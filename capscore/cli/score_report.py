@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ..metrics.score_file import ScoringRun
     from ..metrics.scored_files import SystemRows
     from ..show.score_report import ReportedRow
-    from ..show.systems_table import ComparedMetric
+    from ..show.system_tables import ComparedMetric
 
 SUFFIXES = (".html", ".htm")
 _ONLY = "all rows"
@@ -105,7 +105,7 @@ def write_systems(
     from ..files.image_folder import ImageFolder
     from ..show.reported_rows import file_rows
     from ..show.score_report import ReportedMetric, ReportedRow, write_score_report
-    from ..show.systems_table import differences
+    from ..show.system_tables import difference_sentences
 
     sources = rows.sources
     names = {
@@ -135,7 +135,7 @@ def write_systems(
         return shown
 
     metrics = [
-        ReportedMetric(metric, scores, rows.signatures.get(metric, ""), [*differences(one)])
+        ReportedMetric(metric, scores, rows.signatures.get(metric, ""), [*difference_sentences(one)])
         for (metric, scores), one in zip(rows.scores.items(), compared, strict=True)
     ]
     n = len(next(iter(metrics[0].scores.values())))

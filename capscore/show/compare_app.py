@@ -11,7 +11,7 @@ from ..errors import CapscoreError
 from .app_inputs import given_files
 from .app_parts import errors_as_messages, hint
 from .markup import render
-from .systems_table import HEADER, ComparedMetric, cells, heading, remarks
+from .system_tables import ComparedMetric, comparison_report
 
 if TYPE_CHECKING:
     import gradio
@@ -88,10 +88,6 @@ def compared(files: list[str]) -> str:
         )
         for metric, scores in rows.scores.items()
     ]
-    tables = [
-        (heading(one.metric, comparison), cells(comparison))
-        for one in found
-        for comparison in one.comparisons
-    ]
+    report = comparison_report(found)
     notes = [f"note: {note}" for note in rows.notes]
-    return render("compared_systems.html", heads=HEADER, tables=tables, remarks=[*remarks(found), *notes])
+    return render("compared_systems.html", tables=report.tables, remarks=[*report.remarks, *notes])

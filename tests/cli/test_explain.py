@@ -148,7 +148,7 @@ def test_json(scorer, photo, tmp_path):
     assert json.loads((tmp_path / "new" / "found.json").read_text(encoding="utf-8")) == printed
 
 
-def test_a_page_and_a_picture(scorer, photo, tmp_path):
+def test_a_page(scorer, photo, tmp_path):
     result = run(
         photo, "A red cat", "猫と椅子", "--language", "ja", "-q", "-o", tmp_path / "page.html", "--missed", 1
     )
@@ -156,10 +156,6 @@ def test_a_page_and_a_picture(scorer, photo, tmp_path):
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "photo.png" in page and "猫" in page and "infometic|" in page
     assert page.count('class="tag missed"') == 2
-    pytest.importorskip("matplotlib")
-    assert run(photo, "A red cat", "-q", "-o", tmp_path / "drawn.PNG").exit_code == 0
-    with Image.open(tmp_path / "drawn.PNG") as drawn:
-        assert drawn.format == "PNG"
 
 
 def test_what_is_there_is_not_overwritten(scorer, photo, tmp_path):
@@ -172,17 +168,10 @@ def test_what_is_there_is_not_overwritten(scorer, photo, tmp_path):
     assert "mine" != target.read_text()
 
 
-def test_the_photo_is_never_overwritten(scorer, photo):
-    before = photo.read_bytes()
-    result = run(photo, "A cat", "-o", photo, "--force")
-    assert result.exit_code == 2 and "is what is read" in result.stderr
-    assert photo.read_bytes() == before
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["-o", "out.jpg"], "expected a name that ends in .html, .htm, .png or .json"),
+        (["-o", "out.jpg"], "expected a name that ends in .html, .htm or .json"),
         (["--language", "xx-klingon"], "unknown language code"),
         (["--language", "tlh"], "--language tlh: no words of Klingon are known"),
         (["--regions", "windows", "--boxes", "b.json"], "--regions and --boxes: give only one of them"),
@@ -311,13 +300,6 @@ def test_a_photo_that_cannot_be_read(scorer, tmp_path):
     result = run(tmp_path / "photo.jpg", "A cat")
     assert result.exit_code == 1 and "photo.jpg" in result.stderr and "Traceback" not in result.stderr
     assert run(tmp_path / "nowhere.jpg", "A cat").exit_code == 1
-    assert not scorer.asked
-
-
-def test_without_matplotlib_nothing_is_begun(scorer, photo, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    result = run(photo, "A cat", "-o", tmp_path / "drawn.png")
-    assert result.exit_code == 1 and "capscore[figures]" in result.stderr
     assert not scorer.asked
 
 

@@ -1,27 +1,21 @@
-"""Scores of the same items in several languages → their correlations, as numbers and as a figure.
+"""Scores of the same items in several languages → their correlations.
 
-In: language → score of each item. Out: Pearson's r of every two languages, and a heat map of one or two
-metrics.
+In: language → score of each item. Out: Pearson's r of every two languages.
 """
 
 from __future__ import annotations
 
-import io
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
-from ...errors import InputError, MissingExtraError, Setting
-from ...files.whole_file import whole_file
+from ...errors import InputError, Setting
 from ...statistics.correlation import pearson
 from .inputs import flag_column, present_rows, rating_column, score_column
 from .results import ProtocolResult, Statistic, counted
-
-FIGURE_FORMATS = ("png", "svg", "pdf")
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,73 +53,6 @@ class CrossLanguageCorrelation(ProtocolResult):
         """Numbers of languages, of their pairs, and of scores left out."""
         size = len(self.languages)
         return {"languages": size, "pairs": size * (size - 1) // 2, "left out": self.n_missing}
-
-    def figure(
-        self,
-        path: str | Path,
-        *,
-        title: str = "Correlation of scores between languages",
-        label: str = "",
-        other: CrossLanguageCorrelation | None = None,
-        other_label: str = "",
-    ) -> Path:
-        """Draw the matrix as a heat map with its numbers; the file gets its name only once it is complete.
-
-        Args:
-            path: File to write or replace; its name ends in .png, .svg or .pdf.
-            title: Title above the map.
-            label: Label of the values below the diagonal, such as the name of a metric or a subset.
-            other: Correlations of the same languages by another metric or on another subset, to be drawn
-                above the diagonal.
-            other_label: Label of those values.
-
-        Raises:
-            InputError: another ending, or other languages.
-            MissingExtraError: matplotlib is not installed.
-            ResultWriteError: the file could not be written; a former file is unchanged.
-
-        >>> scores = {"en": [0.1, 0.2, 0.4], "de": [0.2, 0.2, 0.5], "ja": [0.4, 0.1, 0.3]}
-        >>> cross_language(scores).figure("languages.svg", label="MCS")  # doctest: +SKIP
-        PosixPath('languages.svg')
-        """
-        if other is not None and other.languages != self.languages:
-            raise InputError(
-                f"it has {', '.join(other.languages)}, and this result has {', '.join(self.languages)}: "
-                "expected the same languages in the same order",
-                field="other",
-            )
-        return draw_maps(path, [HeatMap(self, title, label, other, other_label)])
-
-
-@dataclass(frozen=True, eq=False)
-class HeatMap:
-    """A heat map of a figure.
-
-    Attributes:
-        lower: Correlations below the diagonal.
-        title: Title above the map.
-        label: Label of the values below the diagonal.
-        upper: Correlations of the same languages above the diagonal, or None.
-        upper_label: Label of those values.
-    """
-
-    lower: CrossLanguageCorrelation
-    title: str
-    label: str = ""
-    upper: CrossLanguageCorrelation | None = None
-    upper_label: str = ""
-
-
-def draw_maps(path: str | Path, maps: Sequence[HeatMap]) -> Path:
-    """Draw heat maps side by side, each with its own scale; errors as in `figure`."""
-    path = Path(path).expanduser()
-    kind = path.suffix.removeprefix(".").lower()
-    if kind not in FIGURE_FORMATS:
-        endings = ", ".join("." + name for name in FIGURE_FORMATS)
-        raise InputError(f"{str(path)!r}: expected a name that ends in one of {endings}", field="path")
-    with whole_file(path, "figure") as file:
-        file.write(_draw(maps, kind))
-    return path
 
 
 def cross_language(
@@ -244,89 +171,3 @@ def quality_subset(
 
 def _pairs(size: int) -> list[tuple[int, int]]:
     return [(a, b) for a in range(size) for b in range(a + 1, size)]
-
-
-# --------------------------------------------------------------------------- the figure
-
-
-def _draw(maps: Sequence[HeatMap], kind: str) -> bytes:
-    try:
-        import matplotlib
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingExtraError("matplotlib", "figures", "drawing a heat map") from error
-
-    # text stays searchable text; equal numbers give equal files
-    settings: dict[Any, Any] = {
-        "svg.fonttype": "none",
-        "svg.hashsalt": "capscore",
-        "pdf.fonttype": 42,
-        "font.size": 9,
-    }
-    sizes = [0.52 * len(one.lower.languages) for one in maps]
-    with matplotlib.rc_context(settings):
-        size = (sum(sizes) + 2.6 * len(maps), max(sizes) + 1.5)
-        figure = Figure(figsize=size, layout="constrained", dpi=200)
-        for axes, one in zip(figure.subplots(1, len(maps), squeeze=False)[0], maps, strict=True):
-            _draw_map(figure, axes, one)
-        buffer = io.BytesIO()
-        dates = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}
-        figure.savefig(buffer, format=kind, metadata=dates[kind])
-    return buffer.getvalue()
-
-
-def _draw_map(figure: Any, axes: Any, one: HeatMap) -> None:
-    import matplotlib
-
-    lower, upper = one.lower, one.upper
-    size = len(lower.languages)
-    shown = np.full((size, size), math.nan)
-    below = np.tril_indices(size, -1)
-    shown[below] = lower.matrix[below]
-    if upper is not None:
-        above = np.triu_indices(size, 1)
-        shown[above] = upper.matrix[above]
-    found = shown[~np.isnan(shown)]
-    # the scale starts at a multiple of 0.05, so that maps of similar values look alike
-    low = math.floor(float(found.min()) * 20) / 20 if len(found) else 0.0
-    low = min(low, 0.95)
-
-    # a colour scale that is readable with every kind of colour vision, and in grey
-    colours = matplotlib.colormaps["cividis"].with_extremes(bad="white")
-    picture = axes.imshow(np.ma.masked_invalid(shown), cmap=colours, vmin=low, vmax=1.0)
-    axes.set_xticks(range(size), lower.languages)
-    if max(map(len, lower.languages)) > 5:
-        for name in axes.get_xticklabels():
-            name.set(rotation=60, ha="right", rotation_mode="anchor")
-    axes.set_yticks(range(size), lower.languages)
-    axes.tick_params(length=0)
-    for side in axes.spines.values():
-        side.set_visible(False)
-    # white lines between the cells
-    axes.set_xticks(np.arange(size - 1) + 0.5, minor=True)
-    axes.set_yticks(np.arange(size - 1) + 0.5, minor=True)
-    axes.grid(which="minor", color="white", linewidth=1.2)
-    axes.tick_params(which="minor", length=0)
-    for row in range(size):
-        for column in range(size):
-            value = shown[row, column]
-            empty = row == column or (column > row and upper is None)
-            if empty:
-                continue
-            text = "–" if math.isnan(value) else f"{value:.2f}".replace("-", "−")
-            ink = "black" if math.isnan(value) else readable_ink(colours((value - low) / (1.0 - low)))
-            axes.text(column, row, text, ha="center", va="center", color=ink, fontsize=8)
-    lines = [one.title]
-    if upper is not None:
-        lines.append(f"below the diagonal: {one.label or 'first'} · above: {one.upper_label or 'second'}")
-    elif one.label:
-        lines.append(one.label)
-    axes.set_title("\n".join(lines), fontsize=10 + size // 6)
-    figure.colorbar(picture, ax=axes, label="Pearson's r", shrink=0.8)
-
-
-def readable_ink(colour: tuple[float, float, float, float]) -> str:
-    """Black or white, whichever has more contrast (WCAG 2 relative luminance)."""
-    linear = [value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4 for value in colour[:3]]
-    luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-    return "black" if luminance > 0.179 else "white"

@@ -1,12 +1,9 @@
-"""Correlation between languages: against NumPy, subsets by quality, and the figure."""
+"""Correlation between languages: against NumPy, subsets and by quality."""
 
 from __future__ import annotations
 
-import errno
 import itertools
 import math
-import os
-import re
 import subprocess
 import sys
 
@@ -16,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from capscore.benchmarks.protocols import cross_language, quality_subset
-from capscore.errors import InputError, MissingExtraError, ResultWriteError
+from capscore.errors import InputError
 
 SCORES = {"en": [1, 2, 3, 4], "de": [1, 3, 3, 2], "ja": [4, 3, 2, 1]}
 
@@ -109,98 +106,8 @@ def test_agrees_with_numpy_in_any_order(rows, random):
             assert math.isnan(found.matrix[a, b])
 
 
-# ---------------------------------------------------------------------------- figure
-
-OTHER = {"en": [1, 2, 3, 4], "de": [1, 2, 3, 5], "ja": [1, 2, 2, 9]}
-
-
-def cells(path):
-    """The figure's numbers, row by row."""
-    texts = re.findall(r"<text[^>]*>([^<]*)</text>", path.read_text(encoding="utf-8"))
-    return [text for text in texts if re.fullmatch(r"−?\d\.\d\d|–", text)], texts
-
-
-def test_the_figure_says_the_numbers_in_words_and_text(tmp_path):
-    path = cross_language(SCORES).figure(tmp_path / "map.svg", label="MCS")
-    numbers, texts = cells(path)
-    # 1.5 / √13.75 = .40; the scale's own labels come after
-    assert numbers[:3] == ["0.40", "−1.00", "−0.40"]
-    for text in ("en", "de", "ja", "MCS", "Correlation of scores between languages", "Pearson's r"):
-        assert text in texts or text.replace("'", "&#39;") in texts or text.replace("'", "&apos;") in texts
-
-
-def test_two_metrics_share_the_map(tmp_path):
-    one, two = cross_language(SCORES), cross_language(OTHER)
-    path = one.figure(tmp_path / "map.svg", label="CLIPScore", other=two, other_label="fine-tuned")
-    numbers, texts = cells(path)
-    upper = [f"{two.matrix[a, b]:.2f}" for a, b in ((0, 1), (0, 2), (1, 2))]
-    assert numbers[:6] == [upper[0], upper[1], "0.40", upper[2], "−1.00", "−0.40"]
-    assert "below the diagonal: CLIPScore · above: fine-tuned" in texts
-
-
-def test_what_does_not_exist_is_a_dash(tmp_path):
-    found = cross_language({"en": [1, 2, 3], "de": [2, 2, 2]})
-    assert cells(found.figure(tmp_path / "map.svg"))[0][0] == "–"
-
-
-@pytest.mark.parametrize(
-    ("name", "start"), [("map.png", b"\x89PNG"), ("map.PDF", b"%PDF"), ("map.svg", b"<?xml")]
-)
-def test_formats_by_ending_and_equal_numbers_give_equal_files(tmp_path, name, start):
-    (tmp_path / name).write_bytes(b"before")
-    found = cross_language(SCORES)
-    assert found.figure(tmp_path / name) == tmp_path / name
-    first = (tmp_path / name).read_bytes()
-    assert first.startswith(start)
-    found.figure(tmp_path / name)
-    assert (tmp_path / name).read_bytes() == first
-    assert os.listdir(tmp_path) == [name]
-
-
-def test_a_figure_that_cannot_be_written_leaves_what_was_there(tmp_path, monkeypatch):
-    path = tmp_path / "map.png"
-    path.write_bytes(b"before")
-
-    def full(*_):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(os, "replace", full)
-    with pytest.raises(ResultWriteError, match=r"map\.png' could not be written: No space left on device"):
-        cross_language(SCORES).figure(path)
-    assert path.read_bytes() == b"before"
-    assert os.listdir(tmp_path) == ["map.png"]
-
-
-def test_figure_errors_name_what_is_wrong(tmp_path, monkeypatch):
-    found = cross_language(SCORES)
-    with pytest.raises(InputError, match=r"^path: .*expected a name that ends in one of \.png, \.svg, \.pdf"):
-        found.figure(tmp_path / "map.jpg")
-    with pytest.raises(InputError, match=r"^other: it has de, en, and this result has en, de, ja"):
-        found.figure(tmp_path / "map.png", other=cross_language({"de": [1, 2], "en": [1, 2]}))
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'capscore\[figures\]'"):
-        found.figure(tmp_path / "map.png")
-    assert os.listdir(tmp_path) == []
-
-
-def test_numbers_stand_out_from_their_cells():
-    import matplotlib
-
-    from capscore.benchmarks.protocols.cross_language_correlation import readable_ink
-
-    def luminance(colour):
-        linear = [v / 12.92 if v <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4 for v in colour[:3]]
-        return float(np.dot((0.2126, 0.7152, 0.0722), linear))
-
-    for place in np.linspace(0, 1, 101):
-        colour = matplotlib.colormaps["cividis"](place)
-        ink = {"black": 0.0, "white": 1.0}[readable_ink(colour)]
-        dark, bright = sorted((luminance(colour), ink))
-        assert (bright + 0.05) / (dark + 0.05) >= 4.5
-
-
 def test_protocols_import_nothing_heavy():
     heavy = ("matplotlib", "scipy", "torch", "pandas", "PIL", "datasets")
-    code = f"import sys, capscore.protocols; print([name for name in {heavy!r} if name in sys.modules])"
+    code = f"import sys, capscore.benchmarks.protocols; print([name for name in {heavy!r} if name in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"

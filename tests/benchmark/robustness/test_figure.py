@@ -8,8 +8,8 @@ import pytest
 
 from capscore.benchmarks.robustness import RobustnessOptions, run_robustness
 from capscore.benchmarks.robustness.table import groups
-from capscore.show import robustness_figure
-from capscore.show.robustness_figure import dot_drops, write_dots
+from capscore.show import figures
+from capscore.show.figures import dot_drops, write_dots
 
 KINDS = ["masking", "jumble"]
 
@@ -17,10 +17,8 @@ KINDS = ["masking", "jumble"]
 def drawn(runs, path, monkeypatch):
     """The figure that `write_dots` saves."""
     kept = []
-    save = robustness_figure.save_figure
-    monkeypatch.setattr(
-        robustness_figure, "save_figure", lambda figure, to: (kept.append(figure), save(figure, to))[1]
-    )
+    save = figures.save_figure
+    monkeypatch.setattr(figures, "save_figure", lambda figure, to: (kept.append(figure), save(figure, to))[1])
     write_dots(runs, path)
     return kept[0]
 

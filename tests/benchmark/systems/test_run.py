@@ -17,7 +17,7 @@ from capscore.benchmarks.data.load import builder_class
 from capscore.benchmarks.run import open_benchmark
 from capscore.benchmarks.systems import Evaluation, run_systems
 from capscore.benchmarks.tasks import TaskOptions
-from capscore.show.systems_by_language import tables
+from capscore.show.system_tables import systems_report
 from capscore.statistics.bootstrap import multiplicities
 
 from ...datasets_scripts.conftest import _own_cache
@@ -120,8 +120,9 @@ def test_published_scores_stand_beside_those_of_the_whole_set(folder, tmp_path, 
     german, quechua = run(folder, systems).metrics[0].languages
     assert german.published == {"BB+CC": 0.224, "Bg": 0.138, "Lg": 0.130, "BB": 0.112}
     assert quechua.published == {}
-    shown = "\n".join(" ".join(table.headings) for table in tables(run(folder, systems)))
-    assert shown == "language small large large − small 95% interval published"
+    means, differences = systems_report(run(folder, systems)).tables
+    assert " ".join(means.headings) == "language photos small large published"
+    assert " ".join(differences.headings) == "language large − small 95% interval"
 
 
 def test_several_metrics_and_one_language(folder, tmp_path):

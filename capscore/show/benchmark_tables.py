@@ -1,0 +1,233 @@
+"""Results of benchmarks → tables: one benchmark, backbones side by side, numbers of captions.
+
+All numbers of data sets are multiplied by 100, as papers print them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from ..benchmarks.backbones import BackboneFacts, BackboneTable
+from ..benchmarks.caption_statistics import COUNTED, MEANS, CaptionTable, ConfigStatistics
+from ..benchmarks.protocols.results import counted, notes_by_config
+from ..benchmarks.run import BenchmarkRun, MetricResult
+from ..benchmarks.tasks import Statistic
+from .tables import Report, Table, fixed, level_text, signed
+
+if TYPE_CHECKING:
+    from ..benchmarks.published import Published
+
+NAMES = {"tau_b": "τ_b", "tau_c": "τ_c", "spearman": "ρ", "pearson": "r"}
+_UNSPACED = ("ja", "th", "zh")
+
+
+def statistic_name(name: str) -> str:
+    """The name of a statistic as papers write it.
+
+    >>> [statistic_name(name) for name in ("tau_c", "accuracy_hc", "pearson_recall_with_human")]
+    ['τ_c', 'accuracy HC', 'r recall + human']
+    >>> statistic_name("text_to_image_r@1")
+    'text to image R@1'
+    """
+    if name in NAMES:
+        return NAMES[name]
+    head, _, tail = name.partition("_")
+    if head == "accuracy" and len(tail) == 2:
+        tail = tail.upper()
+    words = f"{NAMES.get(head, head)} {tail}".replace("_without_human", "").replace("_with_human", " + human")
+    return words.strip().replace("_", " ").replace(" r@", " R@")
+
+
+def metric_name(result: MetricResult) -> str:
+    """A metric with its backbone."""
+    named = not result.backbone or "@" in result.metric
+    return result.metric if named else f"{result.metric} ({result.backbone})"
+
+
+# ---- one benchmark ----
+
+
+def benchmark_report(run: BenchmarkRun) -> Report:
+    """Every statistic of every metric, beside published ones; then counts, signatures and notes."""
+    sources: list[str] = []
+    rows: list[list[str]] = []
+    for result in run.results:
+        for index, statistic in enumerate(result.outcome.statistics):
+            entries = result.published.get(statistic.name, [])
+            main = next((entry for entry in entries if entry.kind != "recomputed"), None)
+            recomputed = next((entry for entry in entries if entry.kind == "recomputed"), None)
+            value = statistic.value
+            rows.append(
+                [
+                    metric_name(result) if index == 0 else "",
+                    statistic_name(statistic.name),
+                    fixed(value and 100 * value, 2, "undefined"),
+                    _range(statistic.interval),
+                    *_published(statistic, main, sources),
+                    f"{statistic.n:,}" if statistic.n else "",
+                ]
+            )
+            if recomputed is not None:
+                rows.append(["", "", "", "", *_published(statistic, recomputed, sources), ""])
+    interval = f"{level_text(run.options.confidence)} interval"
+    headings = ("metric", "statistic", "measured", interval, "published", "Δ", "n")
+    parts: list[Table | str] = []
+    if rows:
+        legend = "Numbers are times 100; Δ is measured minus published."
+        if run.options.bootstrap:
+            legend += f" Intervals: {run.options.bootstrap:,} bootstrap draws of photos."
+        parts = [Table(headings, rows, left=2), legend]
+    parts += [f"[{number}] {source}" for number, source in enumerate(sources, start=1)]
+    return Report(f"{run.name} ({run.split}, {run.n_rows:,} rows)", [*parts, *_benchmark_remarks(run)])
+
+
+def _published(statistic: Statistic, entry: Published | None, sources: list[str]) -> list[str]:
+    """The cells of a published value and of the difference to it; its source joins the list."""
+    if entry is None:
+        return ["", ""]
+    quoted = ", quoted" if entry.kind == "quoted" else ""
+    source = f"{entry.citation}{quoted}{': ' if entry.note else ''}{entry.note}"
+    if source not in sources:
+        sources.append(source)
+    printed = len(str(entry.value).partition(".")[2]) - (0 if entry.unit == "percent" else 2)
+    value = fixed(100 * entry.measured_unit, max(1, printed))
+    difference = "" if statistic.value is None else signed(100 * (statistic.value - entry.measured_unit), 2)
+    return [f"{value} [{sources.index(source) + 1}]", difference]
+
+
+def _range(interval: tuple[float, float] | None) -> str:
+    return "" if interval is None else f"{fixed(100 * interval[0], 1)} to {fixed(100 * interval[1], 1)}"
+
+
+def _benchmark_remarks(run: BenchmarkRun) -> Iterator[str]:
+    for note in run.notes:
+        yield f"note: {note}"
+    for result in run.results:
+        counts = ", ".join(f"{number:,} {what}" for what, number in result.outcome.counts.items())
+        part = "" if result.n_rows == run.n_rows else f" ({result.n_rows:,} of {run.n_rows:,} rows)"
+        yield f"{metric_name(result)}: {counts}{part}; {result.seconds:.1f} s"
+        yield f"  {result.signature}"
+        for note in (*result.outcome.notes, *result.warnings):
+            yield f"  note: {note}"
+    for test in run.comparisons:
+        yield _comparison(test)
+    for metric, reason in run.skipped.items():
+        yield f"{metric}: not run. {reason}"
+
+
+def _comparison(test: dict[str, Any]) -> str:
+    pair = f"{' against '.join(test['metrics'])} ({test['method']})"
+    if test["p_value"] is None:
+        return f"{pair}: undefined"
+    ends = test["interval"] and f" ({_range((test['interval']['low'], test['interval']['high']))})"
+    difference = signed(100 * test["difference"], 2)
+    return f"{pair}: {statistic_name(test['statistic'])} {difference}{ends or ''}, p = {test['p_value']:.2g}"
+
+
+# ---- backbones side by side ----
+
+
+def size_text(parameters: int) -> str:
+    """A number of weights in words.
+
+    >>> [size_text(n) for n in (0, 78_731_987, 986_109_441, 1_193_014_785)]
+    ['–', '78.7M', '986M', '1.19B']
+    """
+    for unit, letter in ((10**9, "B"), (10**6, "M"), (10**3, "K")):
+        if parameters >= unit:
+            number = parameters / unit
+            return f"{number:.{max(0, 3 - len(str(int(number))))}f}{letter}"
+    return str(parameters or "–")
+
+
+def _rate(per_second: float | None) -> str:
+    if per_second is None:
+        return "–"
+    if per_second >= 100:
+        return f"{per_second:,.0f}"
+    return f"{per_second:.1f}" if per_second >= 1 else f"{per_second:.2g}"
+
+
+def backbones_report(table: BackboneTable) -> Report:
+    """A row per backbone: data sets, then facts about the backbone; and the backbones that failed."""
+    found = table.rows()
+    several_metrics = len({row.label.partition("@")[0] for row in found}) > 1
+    rows = []
+    for row in found:
+        name = row.label.replace("@", " · ", 1) if several_metrics or row.facts is None else row.facts.name
+        facts = row.facts or BackboneFacts("")
+        cells = [
+            "–"
+            if cell is None
+            else fixed(cell.value and 100 * cell.value, 2, "undefined")
+            + (f"\n{_range(cell.interval)}" if cell.interval else "")
+            for cell in row.cells
+        ]
+        speeds = _rate(facts.texts_per_second), _rate(facts.images_per_second)
+        rows.append([name, *cells, size_text(facts.parameters), *speeds, facts.licence or "–"])
+    bold = {(index, 1 + at) for index, row in enumerate(found) for at, best in enumerate(row.best) if best}
+    data = [f"{name} {statistic_name(statistic)}" for name, statistic in table.columns]
+    headings = ("backbone", *data, "parameters", "captions/s", "photos/s", "licence")
+    parts: list[Table | str] = [Table(headings, rows, bold=frozenset(bold))] if rows else []
+    failed = [(facts.name, facts.failed) for facts in table.backbones if facts.failed]
+    if failed:
+        parts.append(Table(("backbone", "not measured, because"), failed, left=2))
+    return Report("Backbones side by side", [*parts, *_backbone_remarks(table)])
+
+
+def _backbone_remarks(table: BackboneTable) -> Iterator[str]:
+    if table.runs:
+        options = table.runs[0].options
+        ends = f" Below them: {level_text(options.confidence)} intervals." if options.bootstrap else ""
+        yield f"Numbers of data sets are times 100; the best of each column is bold, or has *.{ends}"
+        devices = sorted({facts.device for facts in table.backbones if facts.device})
+        yield f"Speed is that of encoding (on {', '.join(devices)}), – where the cache had everything."
+    if table.n_kept:
+        yield f"{table.n_kept:,} results were kept by an earlier run."
+    for row in table.rows():
+        for data, why in row.missing.items():
+            yield f"{row.label.replace('@', ' · ', 1)} on {data}: not run. {why}"
+    for title, reasons in (("not run", table.skipped), ("damaged", table.damaged)):
+        for data, why in reasons.items():
+            yield f"{data}: {title}. {why}"
+    signatures = {result.signature: run.name for run in table.runs[::-1] for result in run.results[::-1]}
+    for signature, name in reversed(signatures.items()):
+        yield f"{name}: {signature}"
+
+
+# ---- numbers of captions ----
+
+
+def captions_report(table: CaptionTable) -> Report:
+    """Numbers of captions and their lengths, as in Thapliyal et al. 2022, Table 1."""
+    headings = ("config", "captions", "1", "2", "3+", "words", "characters", "published")
+    rows = []
+    for part in table.configs:
+        values = vars(part.found)
+        numbers = [*(f"{values[name]:,}" for name in COUNTED), *(fixed(values[name], 1) for name in MEANS)]
+        rows.append([part.config, *numbers, _differing(part)])
+    title = f"{table.benchmark} ({table.configs[0].split})"
+    return Report(title, [Table(headings, rows), *_caption_remarks(table)])
+
+
+def _differing(part: ConfigStatistics) -> str:
+    """The published numbers that differ; "same" where none does, "" where nothing is published."""
+    names = dict(zip((*COUNTED, *MEANS), ("captions", "1", "2", "3+", "words", "char."), strict=True))
+    told = ", ".join(f"{names[name]} {number:,}" for name, number in part.differing.items())
+    return (told or "same") if part.published else ""
+
+
+def _caption_remarks(table: CaptionTable) -> Iterator[str]:
+    total = sum(part.found.captions for part in table.configs)
+    yield f"{total:,} captions in {counted(len(table.configs), 'configuration')}."
+    yield "1, 2, 3+: photos with so many captions. words: between spaces. characters: with spaces."
+    unspaced = [part.config for part in table.configs if part.language in _UNSPACED]
+    if unspaced:
+        yield f"{', '.join(unspaced)}: written without spaces, so a caption counts as about one word."
+    for source in dict.fromkeys(part.source for part in table.configs if part.source):
+        yield f"published: {source}; where it differs, its numbers are shown."
+    for note in notes_by_config([(part.config, note) for part in table.configs for note in part.notes]):
+        yield f"note: {note}"
+    for config, reason in table.missing.items():
+        yield f"{config}: not counted. {reason}"

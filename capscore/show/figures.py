@@ -1,0 +1,449 @@
+"""Results → figures: benchmarks beside published values, drops by perturbation, heat maps, curves by degree.
+
+Colours are those of Okabe and Ito, which are distinct with every kind of colour vision; shapes differ too.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ..benchmarks.protocols import CrossLanguageCorrelation, cross_language
+from ..benchmarks.robustness.run import RobustnessRun
+from ..benchmarks.robustness.table import Group, averages, groups
+from ..benchmarks.run import BenchmarkRun, MetricResult
+from ..benchmarks.systems.run import SystemsRun
+from ..errors import CapscoreError, MissingExtraError
+from ..files.whole_file import whole_file
+from .benchmark_tables import metric_name, statistic_name
+from .robustness_tables import metric_heading
+from .tables import fixed, level_text
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+KINDS = (".png", ".svg", ".pdf")
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
+_MARKERS = "osD^vPX"
+
+
+def figure_class() -> type[Figure]:
+    """matplotlib's `Figure`.
+
+    Raises:
+        MissingExtraError: matplotlib is not installed.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingExtraError("matplotlib", "figures", "a figure") from error
+    return Figure
+
+
+def save_figure(figure: Figure, path: str | Path) -> Path:
+    """Write a figure; the file gets its name once it is complete. Equal figures give equal files.
+
+    Raises:
+        CapscoreError: the suffix is not one of `KINDS`.
+        ResultWriteError: the file cannot be written.
+    """
+    import matplotlib
+
+    path = Path(path).expanduser()
+    kind = path.suffix[1:].lower()
+    if f".{kind}" not in KINDS:
+        raise CapscoreError(f"{path}: a figure is one of {', '.join(KINDS)}")
+    settings = {"svg.fonttype": "none", "svg.hashsalt": "capscore", "pdf.fonttype": 42}
+    dates = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
+    with whole_file(path, "figure", make_folders=True) as file, matplotlib.rc_context(settings):  # type: ignore[arg-type]
+        figure.savefig(file, format=kind, dpi=150, metadata=dates.get(kind))
+    return path
+
+
+def _add_legend(figure: Figure, panels: Iterable[Axes], **options: Any) -> None:
+    """One legend for all panels, below them."""
+    legend: dict[str, Any] = {}
+    for panel in panels:
+        handles, labels = panel.get_legend_handles_labels()
+        legend.update(zip(labels, handles, strict=True))
+    figure.legend(legend.values(), legend.keys(), loc="outside lower center", frameon=False, **options)
+
+
+def _tidy(panel: Axes, axis: str, names: Sequence[str] = ()) -> None:
+    """A light grid along one axis, fewer spines, and names of the rows."""
+    panel.grid(axis=axis, color="0.9")  # type: ignore[arg-type]
+    panel.set_axisbelow(True)
+    for side in ("top", "right", "left") if names else ("top", "right"):
+        panel.spines[side].set_visible(False)
+    if names:
+        panel.set_yticks(range(len(names)), names, fontsize=8)
+        panel.set_ylim(len(names) - 0.4, -0.7)
+        panel.tick_params(axis="y", length=0)
+
+
+# ---- benchmarks ----
+
+
+def write_benchmark_figure(runs: Sequence[BenchmarkRun], path: str | Path) -> Path:
+    """Draw measured statistics with intervals beside published ones; each benchmark is a panel.
+
+    Args:
+        runs: Runs, at least one of them with a measured number.
+        path: File that ends in .png, .svg or .pdf.
+
+    Raises:
+        MissingExtraError: matplotlib is not installed.
+        CapscoreError: another suffix, or nothing to draw.
+        ResultWriteError: the file cannot be written.
+    """
+    runs = [
+        run for run in runs if any(s.value is not None for r in run.results for s in r.outcome.statistics)
+    ]
+    if not runs:
+        raise CapscoreError("there is no measured number to draw")
+    names = [
+        [f"{metric_name(r)}  {statistic_name(s.name)}" for r in run.results for s in r.outcome.statistics]
+        for run in runs
+    ]
+    longest = max(len(name) for part in names for name in part)
+    n_rows = sum(map(len, names))
+    size = (max(7.5, 4.5 + 0.075 * longest), 0.9 * len(runs) + 0.3 * n_rows + 0.6)
+    figure = figure_class()(figsize=size, layout="constrained")
+    heights = [len(part) + 1.5 for part in names]
+    panels = figure.subplots(len(runs), 1, squeeze=False, height_ratios=heights)[:, 0]
+    for panel, run, part in zip(panels, runs, names, strict=True):
+        _draw_benchmark(panel, run)
+        _tidy(panel, "x", part)
+        panel.margins(x=0.08)
+        panel.set_title(f"{run.name} (×100)", loc="left", fontsize=9, fontweight="bold")
+    _add_legend(figure, panels, ncols=3)
+    return save_figure(figure, path)
+
+
+def _draw_benchmark(panel: Axes, run: BenchmarkRun) -> None:
+    found = [(result, statistic) for result in run.results for statistic in result.outcome.statistics]
+    measured, published = _COLOURS[:2]
+    for at, (result, statistic) in enumerate(found):
+        if statistic.interval is not None:
+            ends = [100 * bound for bound in statistic.interval]
+            label = f"{level_text(run.options.confidence)} interval"
+            panel.plot(ends, [at, at], color=measured, linewidth=2, alpha=0.6, label=label)
+        if statistic.value is not None:
+            value = 100 * statistic.value
+            panel.plot(value, at, "o", color=measured, markersize=6, label="measured")
+            place: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "fontsize": 7}
+            panel.annotate(fixed(value, 1), (value, at), (0, 6), **place)
+        for entry in result.published.get(statistic.name, [])[:1]:
+            look: dict[str, Any] = {"color": published, "fillstyle": "none", "markeredgewidth": 1.6}
+            panel.plot(100 * entry.measured_unit, at, "D", label="published", **look)
+
+
+# ---- robustness ----
+
+
+def write_bars(runs: Sequence[RobustnessRun], path: str | Path) -> Path:
+    """Draw mean scores of original and perturbed captions, as Kim et al. (2023) do in Figure 3.
+
+    Each language has two bars. Each data set and metric has a row of panels, each perturbation a panel. Errors are those of
+    `write_benchmark_figure`.
+    """
+    rows = [(group, metric) for group in _drawn(runs) for metric in group.metrics]
+    width = max(len(_kinds(group)) for group, _ in rows)
+    figure = figure_class()(figsize=(1.2 + 1.9 * width, 0.6 + 1.9 * len(rows)), layout="constrained")
+    panels = figure.subplots(len(rows), width, squeeze=False, sharey="row")
+    for number, (group, metric) in enumerate(rows):
+        kinds = _kinds(group)
+        for panel in panels[number][len(kinds) :]:
+            panel.set_axis_off()
+        for panel, kind in zip(panels[number], kinds, strict=False):
+            parts = {
+                run.language: result.parts[kind]
+                for run, result in group.results(metric)
+                if kind in result.parts
+            }
+            at = np.arange(len(parts))
+            for shift, name in ((-0.2, "original"), (0.2, "perturbed")):
+                means = [getattr(part, name) or 0 for part in parts.values()]
+                panel.bar(at + shift, means, 0.38, color=_COLOURS[int(shift > 0)], label=name)
+            panel.set_xticks(at, list(parts), fontsize=7)
+            panel.tick_params(axis="y", labelsize=7)
+            panel.set_title(kind, fontsize=8)
+            _tidy(panel, "y")
+        panels[number][0].set_ylabel(f"{group.name}\n{metric_heading(group, metric)}", fontsize=7)
+    _add_legend(figure, [panels[0][0]], ncols=4, fontsize=8)
+    return save_figure(figure, path)
+
+
+def write_dots(runs: Sequence[RobustnessRun], path: str | Path) -> Path:
+    """Draw the drop under each perturbation; panels are data sets, colours and shapes are metrics.
+
+    A whisker is the bootstrap interval of a single language, or the range over several languages, of which
+    the dot is the mean. A hollow dot is the published value for the same languages. Errors are those of
+    `write_benchmark_figure`.
+    """
+    found = _drawn(runs)
+    heights = [0.55 + 0.17 * len(_kinds(group)) * (len(group.metrics) + 1) for group in found]
+    labels = {metric for group in found for metric in group.metrics}
+    columns = 2 if max(map(len, labels)) <= 25 else 1
+    height = sum(heights) + 0.5 + 0.34 * len(labels) + 0.2 * len(found)
+    figure = figure_class()(figsize=(7.5, height), layout="constrained")
+    panels = figure.subplots(len(found), 1, squeeze=False, height_ratios=heights)[:, 0]
+    for panel, group in zip(panels, found, strict=True):
+        _draw_dots(panel, group)
+    panels[-1].set_xlabel("change of the mean score, percent", fontsize=8)
+    _add_legend(figure, panels, ncols=columns, fontsize=8)
+    return save_figure(figure, path)
+
+
+def _draw_dots(panel: Axes, group: Group) -> None:
+    kinds, n = _kinds(group), len(group.metrics)
+    for number, metric in enumerate(group.metrics):
+        color = _COLOURS[number % len(_COLOURS)]
+        look: dict[str, Any] = {"color": color, "marker": _MARKERS[number % len(_MARKERS)], "linestyle": ""}
+        below = 0.6 * ((number + 0.5) / n - 0.5)
+        drops = dot_drops(group, metric, kinds)
+        for at, drop in enumerate(drops):
+            if drop.low is not None and drop.high is not None:
+                ends = [100 * drop.low, 100 * drop.high]
+                panel.plot(ends, [at + below] * 2, color=color, linewidth=1.5, alpha=0.6)
+            if drop.mean is not None:
+                panel.plot(100 * drop.mean, at + below, markersize=5, label=metric, **look)
+        for at, drop in enumerate(drops):
+            if drop.published is not None:
+                hollow: dict[str, Any] = {"fillstyle": "none", "label": f"{metric}, published"}
+                panel.plot(100 * drop.published, at + below, **hollow, **look)
+    panel.axvline(0, color="0.6", linewidth=0.8)
+    panel.tick_params(axis="x", labelsize=7)
+    _tidy(panel, "x", kinds)
+    panel.set_title(_dots_title(group), loc="left", fontsize=9)
+
+
+class Drop(NamedTuple):
+    """A drop as the figure shows it: mean over the languages, ends of the whisker, published mean."""
+
+    mean: float | None
+    low: float | None
+    high: float | None
+    published: float | None
+
+
+def dot_drops(group: Group, metric: str, kinds: Sequence[str]) -> list[Drop]:
+    """Drops of a metric under each kind, as shares of the original mean."""
+    both = averages(group, metric)
+    results = [result for _, result in group.results(metric)]
+    found = []
+    for kind in kinds:
+        name = f"drop_{kind}"
+        mean, published = both.get(name, (None, None))
+        if len(results) == 1:
+            low, high = results[0].intervals.get(name) or (None, None)
+        else:
+            drops = [result.parts[kind].drop for result in results if kind in result.parts]
+            values = [drop for drop in drops if drop is not None]
+            low, high = (min(values), max(values)) if mean is not None else (None, None)
+        found.append(Drop(mean, low, high, published))
+    return found
+
+
+def _dots_title(group: Group) -> str:
+    """Name, languages, what a whisker is, and whether texts stood in for photos."""
+    languages = [run.language for run in group.runs]
+    whisker = "range over the languages"
+    if len(languages) == 1:
+        options = group.runs[0].options
+        whisker = f"{100 * options.confidence:g} % interval" if options.bootstrap else ""
+    about = [", ".join(languages), f"whisker: {whisker}" if whisker else ""]
+    if any(run.images != "photos" for run in group.runs):
+        about.append("texts stand in for photos")
+    title = f"{group.name} ({'; '.join(part for part in about if part)})"
+    return "\n".join(textwrap.wrap(title, 95, break_on_hyphens=False))
+
+
+def _drawn(runs: Sequence[RobustnessRun]) -> list[Group]:
+    found = groups(runs)
+    if not found:
+        raise CapscoreError("there is no measured number to draw")
+    return found
+
+
+def _kinds(group: Group) -> list[str]:
+    return [*group.kinds(unseen=False), *group.kinds(unseen=True)]
+
+
+def degree_curves(curves: Mapping[str, Sequence[float]], degrees: Sequence[float], original: float) -> Figure:
+    """Curves of a caption's score under more and more noise.
+
+    Args:
+        curves: Kind of the noise → score at each degree.
+        degrees: Shares of the words that are perturbed, ascending.
+        original: Score of the caption itself.
+
+    Raises:
+        MissingExtraError: matplotlib is not installed.
+    """
+    figure = figure_class()(figsize=(6.5, 3.2), layout="constrained")
+    panel = figure.subplots()
+    for number, (kind, scores) in enumerate(curves.items()):
+        look: dict[str, Any] = {"color": _COLOURS[number % 7], "marker": _MARKERS[number % 7], "label": kind}
+        panel.plot([0, *(100 * degree for degree in degrees)], [original, *scores], markersize=4, **look)
+    panel.set_xlabel("share of the words that is perturbed, percent", fontsize=8)
+    panel.set_ylim(bottom=0)
+    panel.tick_params(labelsize=8)
+    _tidy(panel, "y")
+    _add_legend(figure, [panel], ncols=3, fontsize=8)
+    return figure
+
+
+# ---- heat maps ----
+
+
+def between_languages(runs: Sequence[BenchmarkRun]) -> dict[str, CrossLanguageCorrelation]:
+    """Correlations between languages of every metric that was run in all of them.
+
+    Args:
+        runs: Runs of one benchmark, one per language; item i is the same photo in all of them.
+
+    Raises:
+        CapscoreError: fewer than two runs, several benchmarks, or items that do not correspond.
+    """
+    if len(runs) < 2 or len({run.benchmark for run in runs}) > 1:
+        raise CapscoreError("a comparison of languages needs one benchmark in at least two languages")
+    found = {}
+    for first in runs[0].results:
+        parts: dict[str, MetricResult] = {
+            run.config: result for run in runs for result in run.results if result.metric == first.metric
+        }
+        if len(parts) < len(runs) or any(result.scores is None for result in parts.values()):
+            continue
+        photos = [[row.get("image_id", "") for _, row in result.rows] for result in parts.values()]
+        if any(names != photos[0] for names in photos):
+            raise CapscoreError(
+                f"{', '.join(run.name for run in runs)} don't have the same photos in the same order, so "
+                "their scores cannot be compared"
+            )
+        scores = {config: result.scores for config, result in parts.items()}
+        found[first.metric] = cross_language(scores, missing=runs[0].options.missing)
+    if not found:
+        raise CapscoreError("no metric has scores in all of these languages")
+    return found
+
+
+def write_language_heatmap(runs: Sequence[BenchmarkRun], path: str | Path) -> Path:
+    """Draw Pearson's r between languages: the first metric below the diagonal, the second above it.
+
+    Raises:
+        CapscoreError: as in `between_languages`; or another suffix, or matplotlib is not installed.
+    """
+    (name, lower), *others = between_languages(runs).items()
+    size = len(lower.languages)
+    below = np.tri(size, k=-1, dtype=bool)
+    shown = np.where(below, lower.matrix, np.nan)
+    lines = [f"{runs[0].benchmark}: Pearson's r of scores between languages", name]
+    if others:
+        shown = np.where(below.T, others[0][1].matrix, shown)
+        lines[1] = f"below the diagonal: {name} · above: {others[0][0]}"
+    figure = figure_class()(figsize=(max(0.52 * size + 2.6, 6), 0.52 * size + 1.5), layout="constrained")
+    empty = ~(below | below.T) if others else ~below
+    low = np.nanmin(shown) if np.isfinite(shown).any() else 0.0
+    limits = min(np.floor(20 * low) / 20, 0.95), 1.0
+    panel = figure.subplots()
+    heat_map(panel, shown, lower.languages, lower.languages, "\n".join(lines), limits, empty=empty)
+    return save_figure(figure, path)
+
+
+def write_systems_heatmap(run: SystemsRun, path: str | Path) -> Path:
+    """Draw, for each metric, the mean of every system and the difference of every two, in every language.
+
+    Differences share a scale around 0; those whose interval leaves out 0 are in bold.
+
+    Raises:
+        CapscoreError: another suffix, fewer than 2 systems, or matplotlib is not installed.
+        ResultWriteError: the file cannot be written.
+    """
+    if len(run.systems) < 2:
+        raise CapscoreError("a heat map of differences needs at least 2 systems")
+    languages = [part.language for part in run.metrics[0].languages]
+    sizes = [len(run.systems), len(run.pairs)] * len(run.metrics)
+    height = 0.26 * len(languages) + 2.0 + 0.05 * max(map(len, run.systems))
+    width = max(0.62 * sum(sizes) + 1.3 * len(sizes) + 0.8, 7.0)
+    figure = figure_class()(figsize=(width, height), layout="constrained")
+    panels = figure.subplots(1, len(sizes), squeeze=False, width_ratios=[size + 1.2 for size in sizes])[0]
+    pairs = [f"{second} − {first}" for first, second in run.pairs]
+    for number, metric in enumerate(run.metrics):
+        means = np.full((len(languages), len(run.systems)), np.nan)
+        differences, clear = np.full((len(languages), len(pairs)), np.nan), set()
+        for row, part in enumerate(metric.languages):
+            means[row] = [part.means.get(name, np.nan) for name in run.systems]
+            for pair in part.differences:
+                column = run.pairs.index((pair.first, pair.second))
+                differences[row, column] = pair.difference
+                if pair.is_clear:
+                    clear.add((row, column))
+        limits = min(0.0, float(np.nanmin(means))), float(np.nanmax(means)) or 1.0
+        heat_map(
+            panels[2 * number], means, languages, list(run.systems), f"{metric.metric}: means", limits, 3
+        )
+        most = float(np.nanmax(np.abs(differences))) or 1.0
+        title = f"{metric.metric}: differences"
+        look: dict[str, Any] = {"colours": "PuOr_r", "sign": "+", "bold": clear}
+        heat_map(panels[2 * number + 1], differences, languages, pairs, title, (-most, most), 3, **look)
+    level = level_text(run.options.confidence)
+    bold = f"\nbold: {level} interval leaves out 0" if run.options.bootstrap else ""
+    figure.suptitle(f"{run.benchmark} ({run.split}){bold}", fontsize=10)
+    return save_figure(figure, path)
+
+
+def heat_map(
+    panel: Axes,
+    values: np.ndarray,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    title: str,
+    limits: tuple[float, float],
+    decimals: int = 2,
+    *,
+    colours: str = "cividis",
+    sign: str = "",
+    bold: set[tuple[int, int]] | frozenset[tuple[int, int]] = frozenset(),
+    empty: np.ndarray | None = None,
+) -> None:
+    """Draw a matrix (rows, columns) as coloured cells with their numbers; NaN is "–", but not if `empty`."""
+    import matplotlib
+
+    scale = matplotlib.colormaps[colours].with_extremes(bad="white")
+    low, high = limits
+    picture = panel.imshow(np.ma.masked_invalid(values), cmap=scale, aspect="auto", vmin=low, vmax=high)
+    turned: dict[str, Any] = {"rotation": 40, "ha": "right", "rotation_mode": "anchor"}
+    panel.set_xticks(
+        range(len(columns)), columns, fontsize=8, **(turned if max(map(len, columns)) > 5 else {})
+    )
+    panel.set_yticks(range(len(rows)), rows, fontsize=8)
+    for side in panel.spines.values():
+        side.set_visible(False)
+    panel.set_xticks(np.arange(len(columns) - 1) + 0.5, minor=True)
+    panel.set_yticks(np.arange(len(rows) - 1) + 0.5, minor=True)
+    panel.grid(which="minor", color="white", linewidth=1.0)
+    panel.tick_params(which="both", length=0)
+    for row, column in np.ndindex(*values.shape):
+        value = values[row, column]
+        if empty is not None and empty[row, column]:
+            continue
+        ink = "black" if np.isnan(value) else readable_ink(scale((value - low) / (high - low)))
+        text = "–" if np.isnan(value) else f"{value:{sign}.{decimals}f}".replace("-", "−")
+        weight = "bold" if (row, column) in bold else "normal"
+        panel.text(column, row, text, ha="center", va="center", fontsize=7, fontweight=weight, color=ink)
+    panel.set_title(title, fontsize=9)
+    bar = panel.figure.colorbar(picture, ax=panel, shrink=0.6, aspect=25, location="right")
+    bar.ax.tick_params(labelsize=7)
+
+
+def readable_ink(colour: tuple[float, float, float, float]) -> str:
+    """Black or white, whichever has more contrast (relative luminance of WCAG 2)."""
+    linear = [value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4 for value in colour[:3]]
+    luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    return "black" if luminance > 0.179 else "white"

@@ -1,0 +1,215 @@
+"""Tables of results: one type for every command, printed in a terminal or written as Markdown or HTML.
+
+In: headings, cells of text, and remarks. Out: lines of a terminal, Markdown, or columns for a template.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..errors.visible import visible
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+MAX_TEXT_WIDTH = 28
+"""Characters of a column of text in a terminal; longer texts are folded."""
+_MAX_HEADING_WIDTH = 12
+_GAP = 3  # characters between two columns
+_IN_ASCII: dict[str, str | int | None] = {"τ": "tau", "ρ": "rho", "Δ": "diff", "−": "-", "·": "-"}
+
+
+def fixed(value: float | None, decimals: int = 4, missing: str = "–") -> str:
+    """A number with so many decimals.
+
+    >>> fixed(-0.25, 2), fixed(-0.001, 2), fixed(None)
+    ('−0.25', '0.00', '–')
+    """
+    if value is None or value != value:
+        return missing
+    return f"{round(value, decimals) + 0.0:.{decimals}f}".replace("-", "−")
+
+
+def signed(value: float, decimals: int = 4) -> str:
+    """A difference with its sign; 0 has none.
+
+    >>> signed(0.5, 2), signed(-0.25, 2), signed(-0.001, 2)
+    ('+0.50', '−0.25', '0.00')
+    """
+    text = fixed(value, decimals)
+    return f"+{text}" if float(text.replace("−", "-")) > 0 else text
+
+
+def level_text(confidence: float) -> str:
+    """A confidence level.
+
+    >>> level_text(0.95), level_text(0.999)
+    ('95%', '99.9%')
+    """
+    return f"{100 * confidence:.10g}%"
+
+
+def printable(text: str, encoding: str) -> str:
+    """A text for a terminal: no control characters, and Greek letters by name where it has none.
+
+    >>> printable("τ_c −0.01", "ascii"), printable("τ_c −0.01", "utf-8")
+    ('tau_c -0.01', 'τ_c −0.01')
+    """
+    text = visible(text, keep="\n")
+    try:
+        "".join(_IN_ASCII).encode(encoding)
+    except UnicodeEncodeError:
+        return text.translate(str.maketrans(_IN_ASCII))
+    return text
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of text.
+
+    Attributes:
+        headings: Headings of the columns.
+        rows: Cells of each row.
+        title: Line above the table; "" for none.
+        left: Number of columns of text at the left; where a terminal is too narrow for all columns, the rest
+            goes on in further blocks that begin with these.
+        bold: (row, column) of cells that stand out.
+        short: Headings for a terminal; () for the same.
+    """
+
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    title: str = ""
+    left: int = 1
+    bold: frozenset[tuple[int, int]] = frozenset()
+    short: Sequence[str] = ()
+
+    @property
+    def columns(self) -> list[int]:
+        """Columns that have a cell; empty ones are not shown."""
+        return [
+            column for column in range(len(self.headings)) if any(row[column] for row in self.rows)
+        ] or list(range(len(self.headings)))
+
+    def print(self, console: Console) -> None:
+        """Print the table, in several blocks where the terminal is too narrow. No number is cut."""
+        from rich import box
+        from rich.table import Table as RichTable
+        from rich.text import Text
+
+        def text(words: str, style: str = "") -> Text:
+            return Text(printable(words, console.encoding), style=style)
+
+        styled = console.is_terminal and not console.no_color
+        if self.title:
+            console.print(text(f"\n{self.title}"))
+        for block in self._blocks(console.width):
+            drawn = RichTable(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, show_edge=False)
+            for column in block:
+                width = self._width(column)
+                drawn.add_column(
+                    text((self.short or self.headings)[column]),
+                    justify="left" if column < self.left else "right",
+                    overflow="fold",
+                    min_width=width,
+                    max_width=width,
+                )
+            for index, row in enumerate(self.rows):
+                cells = []
+                for column in block:
+                    is_bold = (index, column) in self.bold
+                    mark = "*" if is_bold and not styled else ""
+                    cells.append(text(f"{mark}{row[column]}", "bold" if is_bold else ""))
+                drawn.add_row(*cells)
+            needed = sum(self._width(column) + _GAP for column in block) - _GAP
+            if needed > console.width:
+                drawn.width = needed
+            console.print(drawn, soft_wrap=needed > console.width)
+
+    def _blocks(self, width: int) -> Iterator[list[int]]:
+        first = [column for column in self.columns if column < self.left]
+        block: list[int] = []
+        for column in self.columns[len(first) :]:
+            together = [*first, *block, column]
+            if block and sum(self._width(one) + _GAP for one in together) - _GAP > width:
+                yield [*first, *block]
+                block = []
+            block.append(column)
+        yield [*first, *block]
+
+    def _width(self, column: int) -> int:
+        """Characters of the longest line of its cells, or of its heading, which is folded if it is long."""
+        from rich.cells import cell_len
+
+        lines = [line for row in self.rows for line in row[column].split("\n")]
+        cells = max(map(cell_len, lines), default=1) + any(at == column for _, at in self.bold)
+        heading = cell_len((self.short or self.headings)[column])
+        if column < self.left:
+            return min(max(cells, heading), MAX_TEXT_WIDTH)
+        return max(cells, min(heading, _MAX_HEADING_WIDTH))
+
+    def markdown(self) -> str:
+        """The table in Markdown, with its title as a heading."""
+        columns = self.columns
+        lines = [f"### {self.title}\n"] if self.title else []
+        lines.append(f"| {' | '.join(_escaped(self.headings[column]) for column in columns)} |")
+        lines.append(f"|{'|'.join('---' if column < self.left else '---:' for column in columns)}|")
+        for index, row in enumerate(self.rows):
+            cells = [_escaped(row[column]) for column in columns]
+            marked = [
+                f"**{cell}**" if (index, column) in self.bold else cell
+                for column, cell in zip(columns, cells, strict=True)
+            ]
+            lines.append(f"| {' | '.join(marked)} |")
+        return "\n".join(lines) + "\n"
+
+
+def _escaped(cell: str) -> str:
+    return " ".join(cell.split()).replace("|", "\\|").replace("*", "\\*")
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a command prints: a title, then tables and remarks in their order.
+
+    Attributes:
+        title: Heading; "" for none.
+        parts: Tables, and sentences.
+    """
+
+    title: str
+    parts: Sequence[Table | str]
+
+    @property
+    def tables(self) -> list[Table]:
+        """The tables alone."""
+        return [part for part in self.parts if isinstance(part, Table)]
+
+    @property
+    def remarks(self) -> list[str]:
+        """The sentences alone."""
+        return [part for part in self.parts if isinstance(part, str)]
+
+    def print(self, console: Console) -> None:
+        """Print everything; signatures are not broken into lines."""
+        from rich.text import Text
+
+        if self.title:
+            console.print(Text(printable(f"\n{self.title}", console.encoding), style="bold"))
+        for part in self.parts:
+            if isinstance(part, Table):
+                part.print(console)
+            else:
+                console.print(Text(printable(part, console.encoding)), soft_wrap="|" in part)
+
+    def markdown(self) -> str:
+        """Everything in Markdown: remarks are items of a list, signatures code."""
+        lines = [f"## {self.title}\n"] if self.title else []
+        for part in self.parts:
+            if isinstance(part, Table):
+                lines.append(part.markdown())
+            else:
+                lines.append(f"- `{part.strip()}`" if "|" in part else f"- {part.strip()}")
+        return "\n".join(lines) + "\n"
