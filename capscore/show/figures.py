@@ -149,8 +149,8 @@ def _draw_benchmark(panel: Axes, run: BenchmarkRun) -> None:
 def write_bars(runs: Sequence[RobustnessRun], path: str | Path) -> Path:
     """Draw mean scores of original and perturbed captions, as Kim et al. (2023) do in Figure 3.
 
-    Each language has two bars. Each data set and metric has a row of panels, each perturbation a panel. Errors are those of
-    `write_benchmark_figure`.
+    Each language has two bars, each data set and metric a row of panels, each perturbation a panel. Errors
+    are those of `write_benchmark_figure`.
     """
     rows = [(group, metric) for group in _drawn(runs) for metric in group.metrics]
     width = max(len(_kinds(group)) for group, _ in rows)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 MAX_TEXT_WIDTH = 28
 """Characters of a column of text in a terminal; longer texts are folded."""
 _MAX_HEADING_WIDTH = 12
-_GAP = 3  # characters between two columns
+_GAP = 2  # characters between two columns
 _IN_ASCII: dict[str, str | int | None] = {"τ": "tau", "ρ": "rho", "Δ": "diff", "−": "-", "·": "-"}
 
 
@@ -106,7 +106,7 @@ class Table:
         if self.title:
             console.print(text(f"\n{self.title}"))
         for block in self._blocks(console.width):
-            drawn = RichTable(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, show_edge=False)
+            drawn = RichTable(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
             for column in block:
                 width = self._width(column)
                 drawn.add_column(

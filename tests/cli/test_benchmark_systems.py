@@ -39,7 +39,7 @@ def test_two_systems(folder, tmp_path):
     assert max(len(line) for line in lines if "|" not in line) <= 80
     assert lines[1] == "xm3600 (test): small, large"
     means, differences = (line.split() for line in lines if line.startswith("de"))
-    assert means == ["de", "3", "2.5064", "*5.0618"] and differences[1].startswith("+2.5555")
+    assert means == ["de", "4", "2.5064", "*5.0618"] and differences[1].startswith("+2.5555")
     means, differences = (line.split() for line in lines if line.startswith("mean "))
     assert means[1:] + differences[1:] == ["2.5274", "4.0740", "+1.5466"]
     assert "cider|variant:coco|" in result.stdout and "lang:de+qu" in result.stdout
@@ -66,7 +66,7 @@ def test_all_that_can_be_written(folder, tmp_path):
     assert len(document["evaluations"]) == 3
     markdown = files[1].read_text()
     assert markdown.startswith("## xm3600 (test): small, large, other\n")
-    assert "| de | 3 | 2.5064 | **5.0618** | 2.6673 |" in markdown
+    assert "| de | 4 | 2.5064 | **5.0618** | 2.6673 |" in markdown
     assert "cider: agreement with side-by-side ratings" in markdown
     with Image.open(files[2]) as picture:
         assert picture.width > picture.height > 200

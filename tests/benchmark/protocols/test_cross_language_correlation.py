@@ -108,6 +108,7 @@ def test_agrees_with_numpy_in_any_order(rows, random):
 
 def test_protocols_import_nothing_heavy():
     heavy = ("matplotlib", "scipy", "torch", "pandas", "PIL", "datasets")
-    code = f"import sys, capscore.benchmarks.protocols; print([name for name in {heavy!r} if name in sys.modules])"
+    names = f"[name for name in {heavy!r} if name in sys.modules]"
+    code = f"import sys, capscore.benchmarks.protocols; print({names})"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
