@@ -7,7 +7,6 @@ import functools
 import os
 import signal
 import sys
-from dataclasses import replace
 
 from .python_source import hold_the_collector_while_parsing
 
@@ -121,9 +120,8 @@ def embedded_is_read_once(embedded, embedded_free):
 
 def _package_copied(read):
     def copied():
-        files = read()
-        state = {name: array.copy() for name, array in files.arrays.state.items()}
-        return replace(files, arrays=replace(files.arrays, state=state))
+        arrays, eps, tokenizer = read()
+        return {name: array.copy() for name, array in arrays.items()}, eps, tokenizer
 
     return copied
 

@@ -1,8 +1,7 @@
 """The interface of every backbone: an image tower and a text tower with one embedding space.
 
 In: RGB images and strings. Out: float32 rows of unit length. Preprocessing and tokenisation are separate
-steps, so that `capscore.embedding.embedder` can decode in parallel, sort by length and pad to the batch. The
-text tower can be fine-tuned: `embed_tokens` is `encode_tokens` with gradients.
+steps, so that `capscore.embedding.embedder` can decode in parallel, sort by length and pad to the batch.
 """
 
 from __future__ import annotations
@@ -14,11 +13,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import CapscoreError, InputError, Part, Setting
+from ..errors import CapscoreError, Part, Setting
 from ..images.boxes import check_boxes, crops, normalised
 from ..text.languages import language_code
 
@@ -30,15 +30,13 @@ if TYPE_CHECKING:
 
 # CLIPScore's weight (Hessel et al. 2021, section 3).
 PUBLISHED_W = 2.5
-# Photos or crops that `Backbone.encode_region_batch` gives to the image tower at once.
-_REGION_BATCH = 32
+DTYPES = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
+# Crops that `Backbone.encode_regions` gives to the image tower at once.
+_MAX_CROPS = 32
 # Texts that most tokenizers read as a single piece.
 _PROBES = ("a", "dog", ".", "1", "的")
-DTYPES = {
-    "float32": "fp32",
-    "bfloat16": "bf16",
-    "float16": "fp16",
-}
+# Attributes of a module that do not change what it computes.
+_NOT_ARCHITECTURE = frozenset(("training", "name_or_path"))
 
 
 @dataclass(frozen=True)
@@ -64,8 +62,6 @@ def _no_loader(spec: str, **_: Any) -> Backbone:
 class LoadOptions:
     """Everything that says what a backbone should be, apart from its files.
 
-    Every module that loads a kind of backbone has a `load_folder(folder, options)`.
-
     Attributes:
         name: Name in signatures.
         revision: Commit of the weights; "" for a digest of the folder.
@@ -76,8 +72,8 @@ class LoadOptions:
         image_tower: Image tower for a text tower without one: a backbone or what `load_backbone` takes; None
             for the one that the text tower was made for.
         trust_remote_code: Whether Python code that comes with the weights may run.
-        load_backbone: `capscore.backbones.loading.load_backbone`, for kinds that are built on another
-            backbone: image towers, and the bases of fine-tuned text towers.
+        load_backbone: `capscore.backbones.loading.load_backbone`, for image towers and for the bases of
+            fine-tuned text towers.
     """
 
     name: str
@@ -93,6 +89,11 @@ class LoadOptions:
 
 class Backbone(ABC):
     """An image tower and a text tower in one embedding space.
+
+    A subclass has `preprocess` and `tokenize`, and for each tower one of three methods, from which the others
+    follow: `encode_pixels` and `encode_tokens`; `embed_pixels` and `embed_tokens`, with gradients; or
+    `pixel_features` and `token_features`, with gradients and as long as the towers give them. To be
+    fine-tuned, it needs one with gradients, `text_network` or `network`, and `_identify`.
 
     Attributes:
         name: Name in signatures, such as "xlm-roberta-base-ViT-B-32/laion5b_s13b_b90k".
@@ -113,10 +114,12 @@ class Backbone(ABC):
         recipe: Recipe in `training/` that fine-tuned it, such as "pr_mcs"; "" if none did.
         rated_from: Name and revision of the backbone that was fine-tuned on human ratings, for signatures;
             "" if it was not fine-tuned on any.
-        unit_rows: Whether its rows have unit length, as all have except some of `features.as_read`.
+        unit_rows: Whether its rows have unit length, as all have except some of `as_read`.
         has_feature_map: Whether the image tower gives a photo and all of its regions from one pass, by
             `feature_maps`, `encode_maps` and `encode_map_regions`. Other towers embed crops.
         text_batch: Number of texts that suits the text tower on a CPU.
+        kinds_of_noise: What a noise gate in the text tower can find in a text, "none" among it; () without
+            a gate.
 
     Revision and fingerprint are computed when a backbone is made: after training a tower, use the backbone
     that `remade` returns.
@@ -138,6 +141,12 @@ class Backbone(ABC):
     unit_rows: bool = True
     has_feature_map: bool = False
     text_batch: int = 64
+    kinds_of_noise: tuple[str, ...] = ()
+
+    @property
+    def verdict_width(self) -> int:
+        """Number of values that `encode_judged` gives for each text besides its embedding."""
+        return 1 + len(self.kinds_of_noise) if self.kinds_of_noise else 0
 
     @abstractmethod
     def preprocess(self, image: Image.Image) -> torch.Tensor:
@@ -147,88 +156,34 @@ class Backbone(ABC):
         """
 
     @abstractmethod
-    def encode_pixels(self, pixels: Sequence[torch.Tensor]) -> np.ndarray:
-        """A batch of `preprocess` results → float32 (n, d), rows of unit length."""
-
-    @abstractmethod
     def tokenize(self, texts: Sequence[str]) -> Tokens:
         """Texts (already prefixed) → token ids without padding, and which texts were cut."""
 
-    @abstractmethod
+    def encode_pixels(self, pixels: Sequence[torch.Tensor]) -> np.ndarray:
+        """A batch of `preprocess` results → float32 (n, d), rows of unit length."""
+        import torch
+
+        with torch.inference_mode():
+            return self.embed_pixels(pixels).cpu().numpy()
+
     def encode_tokens(self, ids: Sequence[Sequence[int]]) -> np.ndarray:
         """A batch of `Tokens.ids` → float32 (n, d), rows of unit length.
 
         Pads to the longest text of the batch wherever that does not change the numbers.
         """
+        import torch
 
-    @property
-    def kinds_of_noise(self) -> tuple[str, ...]:
-        """What a gate of the text tower can find in a text, "none" among it; () without a gate."""
-        return ()
+        with torch.inference_mode():
+            return self.embed_tokens(ids).cpu().numpy()
 
     def encode_judged(self, ids: Sequence[Sequence[int]]) -> tuple[np.ndarray, np.ndarray]:
-        """`encode_tokens`, and what the gate of the text tower says of each text.
+        """`encode_tokens`, and what the noise gate of the text tower says of each text.
 
         Returns:
             float32 (n, d), rows of unit length; and float32 (n, 1 + k), the share of its score that a text
             keeps, then the probability of each of the k `kinds_of_noise`; (n, 0) without a gate.
         """
         return self.encode_tokens(ids), np.zeros((len(ids), 0), np.float32)
-
-    def piece_spans(self, texts: Sequence[str]) -> list[list[tuple[int, int, int]]]:
-        """The tokens that the text tower reads from each text, and their places in the text.
-
-        Args:
-            texts: n texts; no prefix is added.
-
-        Returns:
-            n lists of (token id, start, end). The ids are those of `tokenize` without special tokens, and
-            long texts are not cut. Start and end count characters of the text as given, from 0, whatever the
-            tokenizer lower-cases or normalises; neither ever decreases. Pieces of one character share its
-            place. A piece that writes nothing, such as a blank, starts where it ends.
-
-        Raises:
-            CapscoreError: this backbone cannot say where its tokens are.
-        """
-        raise CapscoreError(f"the backbone {self.name!r} does not say where in a text its tokens are")
-
-    def special_tokens(self) -> tuple[list[int], list[int]]:
-        """The special tokens that `tokenize` puts before and after the pieces of a text.
-
-        Raises:
-            CapscoreError: this backbone cannot say where its tokens are.
-        """
-        whole = self.tokenize(_PROBES)
-        texts = [
-            (full, [token for token, _, _ in spans])
-            for full, spans in zip(whole.ids, self.piece_spans(_PROBES), strict=True)
-        ]
-        # Texts of one piece first: if a tokenizer fills up the context, the filling then has the right
-        # length.
-        for full, body in sorted(texts, key=lambda text: len(text[1])):
-            for start in range(len(full) - len(body) + 1):
-                if body and full[start : start + len(body)] == body:
-                    return full[:start], full[start + len(body) :]
-        full, body = texts[0]
-        raise CapscoreError(
-            f"the tokens of {self.name!r} for {_PROBES[0]!r}, {full}, do not contain its pieces {body}"
-        )
-
-    def pixel_features(self, pixels: Sequence[torch.Tensor]) -> np.ndarray:
-        """`encode_pixels`, float32 (n, d), with the length that the image tower gives each row.
-
-        Raises:
-            CapscoreError: this backbone gives only rows of unit length.
-        """
-        raise CapscoreError(f"the backbone {self.name!r} gives only embeddings of unit length")
-
-    def token_features(self, ids: Sequence[Sequence[int]]) -> np.ndarray:
-        """`encode_tokens`, float32 (n, d), with the length that the text tower gives each row.
-
-        Raises:
-            CapscoreError: this backbone gives only rows of unit length.
-        """
-        raise CapscoreError(f"the backbone {self.name!r} gives only embeddings of unit length")
 
     def encode_images(self, images: Sequence[Image.Image]) -> np.ndarray:
         """RGB images, one batch → float32 (n, d), rows of unit length."""
@@ -241,6 +196,43 @@ class Backbone(ABC):
         if not len(texts):
             return np.zeros((0, self.dim), np.float32)
         return self.encode_tokens(self.tokenize(texts).ids)
+
+    # ------------------------------------------------------------- pieces of a text
+
+    def piece_spans(self, texts: Sequence[str]) -> list[list[tuple[int, int, int]]]:
+        """The tokens that the text tower reads from each text, and where in the text they are.
+
+        Args:
+            texts: n texts; no prefix is added.
+
+        Returns:
+            n lists of (token id, start, end). The ids are those of `tokenize` without special tokens, and
+            long texts are not cut. Start and end count characters of the text as given, from 0, whatever the
+            tokenizer lower-cases or normalises; neither ever decreases. A piece that writes nothing, such as
+            a blank, starts where it ends.
+
+        Raises:
+            CapscoreError: this backbone does not offer it.
+        """
+        raise self._not_offered("the places of its tokens in a text")
+
+    def special_tokens(self) -> tuple[list[int], list[int]]:
+        """The special tokens that `tokenize` puts before and after the pieces of a text.
+
+        Raises:
+            CapscoreError: this backbone cannot say where its tokens are.
+        """
+        bodies = [[token for token, _, _ in spans] for spans in self.piece_spans(_PROBES)]
+        texts = [(body, full) for body, full in zip(bodies, self.tokenize(_PROBES).ids, strict=True) if body]
+        # The text of the fewest pieces: if a tokenizer fills up the context, the filling then has the right
+        # length.
+        body, full = min(texts, key=lambda text: len(text[0]))
+        for start in range(len(full) - len(body) + 1):
+            if full[start : start + len(body)] == body:
+                return full[:start], full[start + len(body) :]
+        raise CapscoreError(
+            f"the tokens of {self.name!r} for a text, {full}, do not contain its pieces {body}"
+        )
 
     # ------------------------------------------------------------- regions
 
@@ -265,51 +257,14 @@ class Backbone(ABC):
         >>> load_backbone("embedded", device="cpu").encode_regions(photo, boxes).shape
         (2, 512)
         """
-        return self._encode_checked([image], [check_boxes(boxes, image.size)])[0]
-
-    def encode_region_batch(self, images: Sequence[Image.Image], boxes: Sequence[Any]) -> list[np.ndarray]:
-        """Regions of n RGB images → n float32 (k, d), as `encode_regions` gives them, in full batches.
-
-        Args:
-            images: n upright RGB images.
-            boxes: Boxes of each image, as `encode_regions` takes them.
-
-        Raises:
-            InputError: a box that cannot be used, named with the number of its image as the row, or another
-                number of lists of boxes than of images.
-        """
-        if len(images) != len(boxes):
-            raise InputError(
-                f"{len(boxes)} lists of boxes for {len(images)} images; expected one for each", field="boxes"
-            )
-        checked = [
-            check_boxes(own, image.size, row=row)
-            for row, (image, own) in enumerate(zip(images, boxes, strict=True))
-        ]
-        return self._encode_checked(images, checked)
-
-    def _encode_checked(self, images: Sequence[Image.Image], boxes: list[np.ndarray]) -> list[np.ndarray]:
-        if not boxes:
-            return []
-        rows: list[np.ndarray] = [np.zeros((0, self.dim), np.float32)]
-        if self.has_feature_map:
-            asked = [place for place, own in enumerate(boxes) if len(own)]
-            for start in range(0, len(asked), _REGION_BATCH):
-                part = asked[start : start + _REGION_BATCH]
-                maps = self.feature_maps([self.preprocess(images[place]) for place in part])
-                shares = [normalised(boxes[place], images[place].size) for place in part]
-                rows.append(self.encode_map_regions(maps, shares))
-        else:
-            waiting: list[torch.Tensor] = []
-            for image, own in zip(images, boxes, strict=True):
-                for box in own:
-                    waiting += [self.preprocess(crop) for crop in crops(image, box)]
-                    if len(waiting) == _REGION_BATCH:
-                        rows.append(self.encode_pixels(waiting))
-                        waiting = []
-            if waiting:
-                rows.append(self.encode_pixels(waiting))
-        return np.split(np.concatenate(rows), np.cumsum([len(own) for own in boxes])[:-1])
+        checked = check_boxes(boxes, image.size)
+        if self.has_feature_map and len(checked):
+            maps = self.feature_maps([self.preprocess(image)])
+            return self.encode_map_regions(maps, [normalised(checked, image.size)])
+        rows = [np.zeros((0, self.dim), np.float32)]
+        for start in range(0, len(checked), _MAX_CROPS):
+            rows.append(self.encode_images(crops(image, checked[start : start + _MAX_CROPS])))
+        return np.concatenate(rows)
 
     def feature_maps(self, pixels: Sequence[torch.Tensor]) -> torch.Tensor:
         """A batch of `preprocess` results → feature maps (n, channels, height, width) on the device.
@@ -317,11 +272,14 @@ class Backbone(ABC):
         Raises:
             CapscoreError: this backbone's image tower has no feature map.
         """
-        raise self._no_feature_map()
+        raise self._not_offered("a feature map: encode_regions embeds crops of the photo")
 
     def encode_maps(self, maps: torch.Tensor) -> np.ndarray:
         """`feature_maps` → what `encode_pixels` gives for the same photos, float32 (n, d)."""
-        raise self._no_feature_map()
+        import torch
+
+        with torch.inference_mode():
+            return self.embed_maps(maps).cpu().numpy()
 
     def encode_map_regions(self, maps: torch.Tensor, boxes: Sequence[np.ndarray]) -> np.ndarray:
         """`feature_maps` of n photos → float32 (k_1 + … + k_n, d), rows of unit length.
@@ -331,12 +289,49 @@ class Backbone(ABC):
             boxes: n arrays (k_i, 4), left, top, right, bottom as shares of the photo's width and height, in
                 [0, 1].
         """
-        raise self._no_feature_map()
+        raise self._not_offered("a feature map: encode_regions embeds crops of the photo")
 
-    def _no_feature_map(self) -> CapscoreError:
-        return CapscoreError(
-            f"the backbone {self.name!r} has no feature map: encode_regions embeds crops of the photo"
-        )
+    # ------------------------------------------------------------- with gradients
+
+    def pixel_features(self, pixels: Sequence[torch.Tensor]) -> torch.Tensor:
+        """`embed_pixels` with the length that the image tower gives each row.
+
+        Raises:
+            CapscoreError: this backbone gives only rows of unit length.
+        """
+        raise self._not_offered("image embeddings with gradients, or of any length but 1")
+
+    def token_features(self, ids: Sequence[Sequence[int]]) -> torch.Tensor:
+        """`embed_tokens` with the length that the text tower gives each row.
+
+        Raises:
+            CapscoreError: this backbone gives only rows of unit length.
+        """
+        raise self._not_offered("text embeddings with gradients, or of any length but 1")
+
+    def embed_pixels(self, pixels: Sequence[torch.Tensor]) -> torch.Tensor:
+        """A batch of `preprocess` results → float32 (n, d) on the device, unit rows, with gradients.
+
+        Raises:
+            CapscoreError: this backbone does not offer it.
+        """
+        return unit_rows(self.pixel_features(pixels))
+
+    def embed_tokens(self, ids: Sequence[Sequence[int]]) -> torch.Tensor:
+        """A batch of `Tokens.ids` → float32 (n, d) on the device, unit rows, with gradients.
+
+        Raises:
+            CapscoreError: this backbone does not offer it.
+        """
+        return unit_rows(self.token_features(ids))
+
+    def embed_maps(self, maps: torch.Tensor) -> torch.Tensor:
+        """`feature_maps` → float32 (n, d) on the device, unit rows, with gradients.
+
+        Raises:
+            CapscoreError: this backbone does not offer it.
+        """
+        raise self._not_offered("a feature map: encode_regions embeds crops of the photo")
 
     # ------------------------------------------------------------- fine-tuning
 
@@ -349,53 +344,23 @@ class Backbone(ABC):
         Raises:
             CapscoreError: this backbone cannot be fine-tuned.
         """
-        raise CapscoreError(f"the backbone {self.name!r} cannot be fine-tuned: it has no text network")
-
-    def embed_tokens(self, ids: Sequence[Sequence[int]]) -> torch.Tensor:
-        """A batch of `Tokens.ids` → float32 (n, d) on the backbone's device, rows of unit length.
-
-        The same numbers as `encode_tokens` up to rounding, with gradients to the parameters of
-        `text_network`.
-
-        Raises:
-            CapscoreError: this backbone cannot be fine-tuned.
-        """
-        raise CapscoreError(f"the backbone {self.name!r} cannot be fine-tuned: it has no embed_tokens")
+        raise self._not_offered("a text network: it cannot be fine-tuned")
 
     def network(self) -> torch.nn.Module:
         """The module with both towers, for fine-tuning that trains the image tower too.
 
-        Its state dict has the same names each time the same backbone is loaded. Parameters may be frozen.
-
         Raises:
             CapscoreError: the image tower of this backbone cannot be fine-tuned.
         """
-        raise self._no_network()
+        raise self._not_offered("a network with both towers: its image tower cannot be fine-tuned")
 
     def text_parameters(self) -> list[torch.nn.Parameter]:
         """The parameters of `network` that belong to the text side."""
         return list(self.text_network().parameters())
 
-    def embed_pixels(self, pixels: Sequence[torch.Tensor]) -> torch.Tensor:
-        """A batch of `preprocess` results → float32 (n, d) on the backbone's device, rows of unit length.
-
-        The same numbers as `encode_pixels` up to rounding, with gradients to the parameters of `network`.
-
-        Raises:
-            CapscoreError: the image tower of this backbone cannot be fine-tuned.
-        """
-        raise self._no_network()
-
-    def embed_maps(self, maps: torch.Tensor) -> torch.Tensor:
-        """`encode_maps` with gradients to the parameters of `network` behind the feature map, float32 (n, d).
-
-        Raises:
-            CapscoreError: this backbone's image tower has no feature map, or cannot be fine-tuned.
-        """
-        raise self._no_feature_map()
-
-    def _no_network(self) -> CapscoreError:
-        return CapscoreError(f"the image tower of the backbone {self.name!r} cannot be fine-tuned")
+    def text_settings(self) -> tuple[Any, ...]:
+        """Config and tokenizer of the text tower, or other settings, each with a `save_pretrained`."""
+        return ()
 
     def remade(
         self,
@@ -427,47 +392,97 @@ class Backbone(ABC):
 
     def _identify(self, revision: str) -> None:
         """Set `revision` ("" for a digest) and `fingerprint` from the present state of the towers."""
-        raise CapscoreError(f"the backbone {self.name!r} cannot be fine-tuned: it cannot be remade")
+        raise self._not_offered("a text network: it cannot be fine-tuned")
 
-    def network_parts(self) -> dict[str, Any] | None:
-        """Description, ready for JSON, of modules added to the published text network, or None."""
-        return None
-
-    def add_network_parts(self, parts: dict[str, Any]) -> None:
-        """Add untrained modules to the text network; afterwards use the backbone that `remade` returns.
-
-        Args:
-            parts: Description of the modules, as `network_parts` returns it.
-
-        Raises:
-            CapscoreError: this backbone takes no such modules, or already has some.
-        """
-        raise CapscoreError(
-            f"the text network of the backbone {self.name!r} takes no further parts; asked for {parts!r}"
-        )
-
-    def text_settings(self) -> tuple[Any, ...]:
-        """Config and tokenizer of the text tower, or other settings, each with a `save_pretrained`."""
-        return ()
+    def _not_offered(self, what: str) -> CapscoreError:
+        return CapscoreError(f"the backbone {self.name!r} does not offer {what}")
 
 
-class TrainableBackbone(Backbone):
-    """A backbone whose text tower can be fine-tuned; `encode_tokens` comes from `embed_tokens`."""
+def as_read(backbone: Backbone, *, unit: bool = True, caption_tokens: int | None = None) -> Backbone:
+    """The backbone as a network reads it that was trained on other rows or shorter captions.
 
-    @abstractmethod
-    def text_network(self) -> torch.nn.Module: ...
+    Args:
+        backbone: Backbone with the towers.
+        unit: Whether rows have unit length; otherwise they are as long as the towers give them.
+        caption_tokens: Number of tokens, with the special ones, at which texts are cut; None for the
+            backbone's context, which is also the maximum.
 
-    @abstractmethod
-    def embed_tokens(self, ids: Sequence[Sequence[int]]) -> torch.Tensor: ...
+    Returns:
+        The backbone itself if there is nothing to change.
 
-    @abstractmethod
-    def _identify(self, revision: str) -> None: ...
+    Raises:
+        CapscoreError: the backbone gives only rows of unit length, or its special tokens leave no room.
 
-    def encode_tokens(self, ids: Sequence[Sequence[int]]) -> np.ndarray:
-        import torch
+    >>> from capscore import load_backbone
+    >>> as_read(load_backbone("embedded", device="cpu"), caption_tokens=8).tokenize(["a dog " * 9]).truncated
+    array([ True])
+    """
+    if unit and (caption_tokens is None or caption_tokens >= backbone.max_tokens):
+        return backbone
+    reader = copy.copy(backbone)
+    reader.unit_rows, reader.has_feature_map = unit, backbone.has_feature_map and unit
+    reader.max_tokens = min(caption_tokens or backbone.max_tokens, backbone.max_tokens)
+    reader.fingerprint = fingerprint_of(backbone.fingerprint, "unit" if unit else "raw", reader.max_tokens)
+    methods: dict[str, Any] = {}
+    if not unit:
+        if type(backbone).token_features is Backbone.token_features:
+            backbone.token_features([])  # raises
+        methods["encode_pixels"] = partial(_as_array, backbone.pixel_features)
+        methods["encode_tokens"] = partial(_as_array, backbone.token_features)
+    if reader.max_tokens < backbone.max_tokens:
+        before, after = backbone.special_tokens()
+        if len(before) + len(after) >= reader.max_tokens:
+            raise CapscoreError(
+                Setting("caption_tokens", caption_tokens),
+                f": {backbone.name!r} puts {len(before) + len(after)} special tokens around a text",
+            )
+        methods["tokenize"] = partial(_cut, backbone.tokenize, reader.max_tokens, after)
+    vars(reader).update(methods)
+    return reader
 
-        with torch.inference_mode():
-            return self.embed_tokens(ids).cpu().numpy()
+
+def _cut(
+    tokenize: Callable[[Sequence[str]], Tokens], limit: int, end: list[int], texts: Sequence[str]
+) -> Tokens:
+    """Tokens of texts, at most `limit` each, `end` the last of them."""
+    tokens = tokenize(texts)
+    long = np.array([len(ids) > limit for ids in tokens.ids], dtype=bool)
+    ids = [
+        [*ids[: limit - len(end)], *end] if too_long else ids
+        for ids, too_long in zip(tokens.ids, long, strict=True)
+    ]
+    return Tokens(ids, tokens.truncated | long)
+
+
+def _as_array(features: Callable[[Any], torch.Tensor], batch: Any) -> np.ndarray:
+    import torch
+
+    with torch.inference_mode():
+        return features(batch).float().cpu().numpy()
+
+
+def count_weights(backbone: Backbone) -> int:
+    """Number of weights of all networks of a backbone, frozen ones included, each once.
+
+    Counted are parameters, and the frozen tables that capscore's own networks hold as buffers.
+
+    >>> count_weights(load_backbone("embedded-free"))                               # doctest: +SKIP
+    75077498
+    """
+    import torch
+
+    package = __name__.partition(".")[0] + "."
+    sizes, waiting = {}, list(vars(backbone).values())
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, Backbone):
+            waiting += vars(value).values()
+        elif isinstance(value, torch.nn.Module):
+            tensors = [*value.parameters()]
+            if type(value).__module__.startswith(package):
+                tensors += value.buffers()
+            sizes.update((tensor.data_ptr(), tensor.numel()) for tensor in tensors)
+    return sum(sizes.values())
 
 
 def resolve_device(device: str | torch.device | None) -> str:
@@ -480,23 +495,18 @@ def resolve_device(device: str | torch.device | None) -> str:
         resolved = torch.device(device)
     except RuntimeError as error:
         raise CapscoreError(Setting("device", device), f" is not a torch device: {error}") from None
-    if resolved.type == "cpu":
+    kind = resolved.type
+    if kind == "cpu":
         return "cpu"
-    if resolved.type not in ("cuda", "mps", "xpu"):
+    if kind not in ("cuda", "mps", "xpu"):
         raise CapscoreError(
             Setting("device", str(device)), ": expected 'cpu', 'cuda', 'cuda:1', 'mps' or 'xpu'"
         )
-    kind = resolved.type
     backend = torch.backends.mps if kind == "mps" else getattr(torch, kind)
-    if not backend.is_available():
-        raise CapscoreError(
-            Setting("device", str(device)), f" was asked for, but torch sees no {kind.upper()} device"
-        )
-    if kind != "mps" and (resolved.index or 0) >= backend.device_count():
-        raise CapscoreError(
-            Setting("device", str(device)),
-            f" was asked for, but torch sees {backend.device_count()} {kind.upper()} devices, counted from 0",
-        )
+    count = 1 if kind == "mps" else backend.device_count()
+    if not backend.is_available() or (resolved.index or 0) >= count:
+        found = f"{count if backend.is_available() else 'no'} {kind.upper()} devices, counted from 0"
+        raise CapscoreError(Setting("device", str(device)), f" was asked for, but torch sees {found}")
     return str(resolved)
 
 
@@ -512,6 +522,13 @@ def resolve_dtype(dtype: Any) -> str:
     close = difflib.get_close_matches(name, known, n=1)
     hint = f"; did you mean {close[0]!r}?" if close else ""
     raise CapscoreError(Setting("dtype", dtype), f" is not one of {', '.join(known)}{hint}")
+
+
+def fingerprint_of(*parts: object) -> str:
+    """One digest (32 hexadecimal digits) of all parts; used for everything that an embedding depends on."""
+    import xxhash
+
+    return xxhash.xxh3_128("\x1f".join(map(str, parts)).encode()).hexdigest()
 
 
 def weights_digest(*modules: torch.nn.Module) -> str:
@@ -552,14 +569,10 @@ def architecture_digest(*modules: torch.nn.Module) -> str:
             plain = {
                 key: value
                 for key, value in vars(part).items()
-                if isinstance(value, (bool, int, float, str, tuple)) and key not in _NO_ARCHITECTURE
+                if isinstance(value, (bool, int, float, str, tuple)) and key not in _NOT_ARCHITECTURE
             }
             digest.update(f"{name}|{without_addresses(str(sorted(plain.items(), key=str)))}".encode())
     return digest.hexdigest()
-
-
-# Attributes of a module that do not change what it computes.
-_NO_ARCHITECTURE = frozenset(("training", "name_or_path"))
 
 
 def without_addresses(description: str) -> str:
@@ -594,11 +607,8 @@ def settings_digest(folder: Path, *, code: bool = False) -> str:
 def exact_convolutions(dtype: str) -> Iterator[None]:
     """Keep a GPU from computing float32 convolutions in TensorFloat-32, its default.
 
-    Changes torch's switch, which holds for the whole process, and restores it afterwards. With other dtypes
-    it does nothing.
-
-    Args:
-        dtype: Dtype of the convolutions, named as in `Backbone.dtype`.
+    Changes torch's switch, which holds for the whole process, and restores it afterwards. With another dtype,
+    named as in `Backbone.dtype`, it does nothing.
     """
     import torch
 
@@ -614,13 +624,6 @@ def exact_convolutions(dtype: str) -> Iterator[None]:
         torch.backends.cudnn.allow_tf32 = before
 
 
-def fingerprint_of(*parts: object) -> str:
-    """One digest (32 hexadecimal digits) of all parts; used for everything that an embedding depends on."""
-    import xxhash
-
-    return xxhash.xxh3_128("\x1f".join(map(str, parts)).encode()).hexdigest()
-
-
 def unit_rows(embeddings: torch.Tensor) -> torch.Tensor:
     """Any-dtype (n, d) tensor → float32 rows of unit length, with gradients."""
     import torch
@@ -628,21 +631,22 @@ def unit_rows(embeddings: torch.Tensor) -> torch.Tensor:
     return torch.nn.functional.normalize(embeddings.to(torch.float32), dim=-1)
 
 
-def to_unit_rows(embeddings: torch.Tensor) -> np.ndarray:
-    """Any-dtype (n, d) tensor → float32 NumPy rows of unit length."""
-    return unit_rows(embeddings.detach()).cpu().numpy()
+def pad_batch(
+    ids: Sequence[Sequence[int]], pad_id: int, length: int | None = None, side: str = "right"
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Token ids → int64 (n, L) ids and mask (1 token, 0 padding), padded on the "right" or "left".
 
-
-def pad_batch(ids: Sequence[Sequence[int]], pad_id: int, length: int | None = None) -> tuple[Any, Any]:
-    """Token ids → int64 (n, L) ids and mask (1 token, 0 padding); L is the longest length, or `length`."""
+    L is the longest length, or `length`.
+    """
     import torch
 
     width = length or max(map(len, ids))
     padded = torch.full((len(ids), width), pad_id, dtype=torch.long)
     mask = torch.zeros((len(ids), width), dtype=torch.long)
     for row, sequence in enumerate(ids):
-        padded[row, : len(sequence)] = torch.as_tensor(sequence, dtype=torch.long)
-        mask[row, : len(sequence)] = 1
+        columns = slice(len(sequence)) if side == "right" else slice(width - len(sequence), width)
+        padded[row, columns] = torch.as_tensor(sequence, dtype=torch.long)
+        mask[row, columns] = 1
     return padded, mask
 
 
@@ -654,158 +658,3 @@ def first_line(error: CapscoreError) -> tuple[Part, ...]:
             return (*parts, part.partition("\n")[0])
         parts.append(part)
     return tuple(parts)
-
-
-def as_read(backbone: Backbone, *, unit: bool = True, caption_tokens: int | None = None) -> Backbone:
-    """The backbone whose embeddings a network reads.
-
-    Args:
-        backbone: Backbone with the towers.
-        unit: Whether rows have unit length; otherwise they are as long as the towers give them.
-        caption_tokens: Number of tokens, with the special ones, at which texts are cut; None for the
-            backbone's context, which is also the maximum.
-
-    Returns:
-        The backbone itself if there is nothing to change.
-
-    Raises:
-        CapscoreError: the backbone gives only rows of unit length, or its special tokens leave no room.
-
-    >>> from capscore import load_backbone
-    >>> as_read(load_backbone("embedded", device="cpu"), caption_tokens=8).tokenize(["a dog " * 9]).truncated
-    array([ True])
-    """
-    if unit and (caption_tokens is None or caption_tokens >= backbone.max_tokens):
-        return backbone
-    return _FeatureBackbone(backbone, unit, caption_tokens)
-
-
-class _FeatureBackbone(Backbone):
-    """See `as_read`. Unlike other backbones', its rows may have any length."""
-
-    def __init__(self, backbone: Backbone, unit: bool, caption_tokens: int | None):
-        if not unit and type(backbone).token_features is Backbone.token_features:
-            backbone.token_features([])  # raises
-        self._backbone, self.unit_rows = backbone, unit
-        self.name, self.revision, self.recipe = backbone.name, backbone.revision, backbone.recipe
-        self.dim, self.prefix, self.logit_scale = backbone.dim, backbone.prefix, backbone.logit_scale
-        self.languages, self.dtype, self.device = backbone.languages, backbone.dtype, backbone.device
-        self.w, self.has_feature_map = backbone.w, backbone.has_feature_map and unit
-        self.text_batch = backbone.text_batch
-        self.max_tokens = min(caption_tokens or backbone.max_tokens, backbone.max_tokens)
-        self._after: list[int] = []
-        if self.max_tokens < backbone.max_tokens:
-            before, self._after = backbone.special_tokens()
-            if len(before) + len(self._after) >= self.max_tokens:
-                raise CapscoreError(
-                    Setting("caption_tokens", caption_tokens),
-                    f": {backbone.name!r} puts {len(before) + len(self._after)} special tokens around a text",
-                )
-        self.fingerprint = fingerprint_of(backbone.fingerprint, "unit" if unit else "raw", self.max_tokens)
-
-    def preprocess(self, image: Image.Image) -> torch.Tensor:
-        return self._backbone.preprocess(image)
-
-    def encode_pixels(self, pixels: Sequence[torch.Tensor]) -> np.ndarray:
-        return (
-            self._backbone.encode_pixels(pixels) if self.unit_rows else self._backbone.pixel_features(pixels)
-        )
-
-    def feature_maps(self, pixels: Sequence[torch.Tensor]) -> torch.Tensor:
-        return self._backbone.feature_maps(pixels)
-
-    def encode_maps(self, maps: torch.Tensor) -> np.ndarray:
-        return self._backbone.encode_maps(maps)
-
-    def encode_map_regions(self, maps: torch.Tensor, boxes: Sequence[np.ndarray]) -> np.ndarray:
-        return self._backbone.encode_map_regions(maps, boxes)
-
-    def tokenize(self, texts: Sequence[str]) -> Tokens:
-        whole, most = self._backbone.tokenize(texts), self.max_tokens
-        long = np.array([len(ids) > most for ids in whole.ids], dtype=bool)
-        kept = most - len(self._after)
-        ids = [
-            [*row[:kept], *self._after] if too_long else row
-            for row, too_long in zip(whole.ids, long, strict=True)
-        ]
-        return Tokens(ids, whole.truncated | long)
-
-    def encode_tokens(self, ids: Sequence[Sequence[int]]) -> np.ndarray:
-        return self._backbone.encode_tokens(ids) if self.unit_rows else self._backbone.token_features(ids)
-
-    def piece_spans(self, texts: Sequence[str]) -> list[list[tuple[int, int, int]]]:
-        return self._backbone.piece_spans(texts)
-
-    def special_tokens(self) -> tuple[list[int], list[int]]:
-        return self._backbone.special_tokens()
-
-
-# how deep networks lie in the objects that hold them: backbone → tower → network
-_DEPTH = 4
-
-
-def count_weights(backbone: Backbone) -> int:
-    """Number of weights of all networks of a backbone, frozen ones included, each once.
-
-    Counted are parameters, and the frozen tables that capscore's own networks hold as buffers. A backbone
-    without networks has 0.
-
-    >>> count_weights(load_backbone("embedded-free"))                               # doctest: +SKIP
-    75077498
-    """
-    sizes = {
-        tensor.data_ptr(): tensor.numel()
-        for network in _networks(backbone, set(), _DEPTH)
-        for tensor in (*network.parameters(), *(network.buffers() if _is_own(network) else ()))
-    }
-    return sum(sizes.values())
-
-
-def _is_own(held: Any) -> bool:
-    return type(held).__module__.startswith(__name__.partition(".")[0] + ".")
-
-
-def _networks(held: Any, seen: set[int], depth: int) -> Iterator[torch.nn.Module]:
-    import torch
-
-    if depth == 0 or id(held) in seen:
-        return
-    seen.add(id(held))
-    if isinstance(held, torch.nn.Module):
-        yield held
-    elif isinstance(held, Backbone) or _is_own(held):
-        for value in getattr(held, "__dict__", {}).values():
-            yield from _networks(value, seen, depth - 1)
-
-
-@dataclass(frozen=True)
-class Judgement:
-    """The verdict on a text.
-
-    Attributes:
-        kept: Share of its score that the text keeps, from 0 to 1; of a long text, the mean over its
-            sentences by their lengths.
-        kinds: Kind of noise, and "none" → probability; they sum to 1.
-    """
-
-    kept: float
-    kinds: dict[str, float]
-
-    @property
-    def kind(self) -> str:
-        """The most likely kind of noise, "none" if nothing is likely wrong."""
-        return max(self.kinds, key=self.kinds.__getitem__)
-
-
-def verdict_width(kinds: Sequence[str]) -> int:
-    """Length of a verdict as numbers: the kept share, and the probability of each kind; 0 without kinds."""
-    return 1 + len(kinds) if kinds else 0
-
-
-def judgements(verdicts: np.ndarray, kinds: Sequence[str]) -> list[Judgement]:
-    """Verdicts as numbers, (n, 1 + k), as `Backbone.encode_judged` gives them → n judgements.
-
-    >>> judgements(np.array([[0.25, 0.125, 0.875]]), ("none", "jumble"))[0].kind
-    'jumble'
-    """
-    return [Judgement(kept, dict(zip(kinds, row, strict=True))) for kept, *row in verdicts.tolist()]

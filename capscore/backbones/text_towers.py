@@ -1,6 +1,7 @@
-"""Joins the text tower of one checkpoint with the image tower of another backbone.
+"""Text towers that borrow an image tower: M-CLIP's, sentence-transformers', and capscore's own students.
 
-In: a `TextTower` and a backbone or its name. Out: a `Backbone`.
+In: a checkpoint folder, and an image tower. Out: a `Backbone` with the image tower of another backbone. A
+student is a text tower that learned a CLIP text tower's embeddings in other languages (`training/`).
 """
 
 from __future__ import annotations
@@ -24,29 +25,27 @@ from .base import (
     Backbone,
     LoadOptions,
     Tokens,
-    TrainableBackbone,
     architecture_digest,
     fingerprint_of,
     pad_batch,
     settings_digest,
-    unit_rows,
     weights_digest,
 )
 from .checkpoint import (
-    in_one_line,
+    STUDENT_MARKER,
     inside,
     load_config,
     load_strictly,
-    quiet_transformers,
-    read_any_json,
     read_json,
     read_marker,
     read_state_dict,
     refuse_misfit,
+    refusing,
     replacing_files,
     weight_files,
 )
 from .tokens import (
+    Piece,
     context_length,
     load_tokenizer,
     pad_id_of,
@@ -59,6 +58,90 @@ from .tokens import (
 if TYPE_CHECKING:
     from PIL import Image
 
+# Modules of sentence-transformers that may follow the first one; they read only embeddings and the mask.
+_AFTER_TRANSFORMER = ("Pooling", "Dense", "Normalize", "LayerNorm")
+_STUDENT_FORMAT = 1
+_STUDENT_FIELDS: dict[str, tuple[type, ...]] = {
+    "dim": (int,),
+    "max_tokens": (int,),
+    "image_tower": (str,),
+    "prefix": (str,),
+    "languages": (list, type(None)),
+    "teacher": (str,),
+    "logit_scale": (float, int, type(None)),
+}
+
+# ------------------------------------------------------------- published text encoders
+
+_BASE = {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072}
+_LARGE = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096}
+_ROBERTA = {
+    "max_position_embeddings": 514,
+    "type_vocab_size": 1,
+    "layer_norm_eps": 1e-5,
+    "pad_token_id": 1,
+    "bos_token_id": 0,
+    "eos_token_id": 2,
+}
+_XLM_ROBERTA = {"model_type": "xlm-roberta", "vocab_size": 250002, **_ROBERTA}
+_BERT = {
+    "model_type": "bert",
+    "max_position_embeddings": 512,
+    "type_vocab_size": 2,
+    "layer_norm_eps": 1e-12,
+    **_BASE,
+}
+# open_clip keeps the encoder of these translators and drops the decoder, which is not built to begin with
+_NLLB = {
+    "model_type": "m2m_100",
+    "vocab_size": 256206,
+    "max_position_embeddings": 1024,
+    "d_model": 1024,
+    "encoder_attention_heads": 16,
+    "decoder_attention_heads": 16,
+    "decoder_layers": 0,
+    "scale_embedding": True,
+    "pad_token_id": 1,
+    "bos_token_id": 0,
+    "eos_token_id": 2,
+}
+# Published shapes; everything else is transformers' default. Encoders are checked against the weights.
+_ENCODERS: dict[str, dict[str, Any]] = {
+    "roberta-base": {"model_type": "roberta", "vocab_size": 50265, **_ROBERTA, **_BASE},
+    "xlm-roberta-base": {**_XLM_ROBERTA, **_BASE},
+    "xlm-roberta-large": {**_XLM_ROBERTA, **_LARGE},
+    "labse": {**_BERT, "vocab_size": 501153},
+    "bert-base-multilingual-cased": {**_BERT, "vocab_size": 119547},
+    "bert-base-multilingual-uncased": {**_BERT, "vocab_size": 105879},
+    "distilbert-base-multilingual-cased": {
+        "model_type": "distilbert",
+        "vocab_size": 119547,
+        "max_position_embeddings": 512,
+        "dim": 768,
+        "n_layers": 6,
+        "n_heads": 12,
+        "hidden_dim": 3072,
+        "sinusoidal_pos_embds": False,
+    },
+    "nllb-200-distilled-600m": {**_NLLB, "encoder_layers": 12, "encoder_ffn_dim": 4096},
+    "nllb-200-distilled-1.3b": {**_NLLB, "encoder_layers": 24, "encoder_ffn_dim": 8192},
+}
+
+
+def encoder_config(name: str) -> dict[str, Any] | None:
+    """Config of a published text encoder, for checkpoints without one; None if it is unknown.
+
+    Args:
+        name: Hub id of the encoder, or the last part of it, in any case.
+
+    >>> encoder_config("FacebookAI/xlm-roberta-large")["hidden_size"]
+    1024
+    """
+    return _ENCODERS.get(name.rpartition("/")[2].lower())
+
+
+# ------------------------------------------------------------- with another's image tower
+
 
 class TextTower(nn.Module):
     """A text tower that reads masked batches, so that padding does not change an embedding.
@@ -67,31 +150,27 @@ class TextTower(nn.Module):
         tokenizer: Tokenizer of transformers.
         dim: Length of an embedding.
         max_tokens: Context length, special tokens included.
+        config: Config of the tower's transformers encoder.
     """
 
     tokenizer: Any
     dim: int
     max_tokens: int
 
+    @property
+    @abstractmethod
+    def config(self) -> Any: ...
+
     @abstractmethod
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
         """int64 (n, L) ids and mask (1 token, 0 padding) → (n, dim), not normalised."""
-
-    @property
-    @abstractmethod
-    def config(self) -> Any:
-        """Config of the tower's transformers encoder."""
 
     def tokenize(self, texts: Sequence[str]) -> Tokens:
         """Texts → ids without padding, at most `max_tokens` each, and whether each text was cut."""
         return tokenize_texts(self.tokenizer, texts, self.max_tokens)
 
-    def piece_spans(self, texts: Sequence[str]) -> list[list[tuple[int, int, int]]]:
-        """Texts → id, start and end of each piece; see `Backbone.piece_spans`."""
-        return piece_spans(self.tokenizer, texts)
 
-
-class PairedBackbone(TrainableBackbone):
+class PairedBackbone(Backbone):
     """A `TextTower` with the image tower of another backbone.
 
     Its `revision` names the weights of both towers, "text+image", since a score depends on both. If the image
@@ -125,38 +204,41 @@ class PairedBackbone(TrainableBackbone):
         made_for: str = "",
         logit_scale: float | None = None,
     ):
-        name, device, dtype = options.name, options.device, options.dtype
         image_tower = options.image_tower or made_for
         if not image_tower:
             raise CapscoreError(
-                f"{name} is a text tower only; name an image tower for it (its embeddings have {text.dim} "
-                "numbers), such as ",
+                f"{options.name} is a text tower only; name an image tower for it (its embeddings have "
+                f"{text.dim} numbers), such as ",
                 Setting("image_tower", "ViT-B-32-quickgelu/openai"),
             )
+        self.device, self.dtype = options.device, options.dtype
         # Trusting the text tower's code does not mean trusting that of an image tower that it names.
         image = (
             image_tower
             if isinstance(image_tower, Backbone)
-            else options.load_backbone(image_tower, device=device, dtype=dtype, trust_remote_code=False)
+            else options.load_backbone(
+                image_tower, device=self.device, dtype=self.dtype, trust_remote_code=False
+            )
         )
         if text.dim != image.dim:
             raise CapscoreError(
-                f"the towers do not share one space: {name} has {text.dim} numbers per text, "
+                f"the towers do not share one space: {options.name} has {text.dim} numbers per text, "
                 f"{image.name} has {image.dim} per image"
             )
         spec = image_tower if isinstance(image_tower, str) else ""
-        self.as_made = bool(spec) and _official(spec) == _official(made_for)
+        self.as_made = bool(spec) and _registered(spec) == _registered(made_for)
         self.image_name, self.image_tower = image.name, "" if self.as_made else spec
-        self.name = name if self.as_made else f"{name}+{image.name}"
+        self.name = options.name if self.as_made else f"{options.name}+{image.name}"
         self.dim, self.prefix, self.languages = text.dim, options.prefix, options.languages
         self.max_tokens = text.max_tokens
         self.logit_scale = image.logit_scale if logit_scale is None else logit_scale
         self.w, self.has_feature_map = image.w, image.has_feature_map
-        self.device, self.dtype = device, dtype
         self._image, self._text, self._settings = image, text, settings
         self._identify(options.revision)
         self._pad_id = pad_id_of(text.tokenizer)
-        self._text = text.to(device=device, dtype=getattr(torch, dtype)).eval().requires_grad_(False)
+        self._text = (
+            text.to(device=self.device, dtype=getattr(torch, self.dtype)).eval().requires_grad_(False)
+        )
 
     def _identify(self, revision: str) -> None:
         digest = fingerprint_of(weights_digest(self._text), self._settings)
@@ -188,15 +270,8 @@ class PairedBackbone(TrainableBackbone):
     def tokenize(self, texts: Sequence[str]) -> Tokens:
         return self._text.tokenize(texts)
 
-    def piece_spans(self, texts: Sequence[str]) -> list[list[tuple[int, int, int]]]:
-        return self._text.piece_spans(texts)
-
-    def network(self) -> nn.Module:
-        raise CapscoreError(
-            f"the image tower of {self.name!r} is that of another backbone, {self.image_name!r}: "
-            f"fine-tune the "
-            "text tower alone"
-        )
+    def piece_spans(self, texts: Sequence[str]) -> list[list[Piece]]:
+        return piece_spans(self._text.tokenizer, texts)
 
     def text_network(self) -> TextTower:
         return self._text
@@ -208,83 +283,21 @@ class PairedBackbone(TrainableBackbone):
         if not len(ids):
             return torch.zeros(0, self.dim, device=self.device)
         tokens, mask = pad_batch(ids, self._pad_id)
-        return unit_rows(self._text(tokens.to(self.device), mask.to(self.device)))
+        features = self._text(tokens.to(self.device), mask.to(self.device))
+        return nn.functional.normalize(features.float(), dim=-1)
 
 
-def registered_image_tower(name: str) -> str:
-    """The image tower that the registry names for a text tower; "" if it names none."""
-    known = find(name)
-    return known.image_tower if known else ""
-
-
-def _official(spec: str) -> str:
+def _registered(spec: str) -> str:
     known = find(spec)
     return known.name if known else spec
 
 
-_BASE = {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072}
-_LARGE = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096}
-_ROBERTA = {
-    "max_position_embeddings": 514,
-    "type_vocab_size": 1,
-    "layer_norm_eps": 1e-5,
-    "pad_token_id": 1,
-    "bos_token_id": 0,
-    "eos_token_id": 2,
-}
-_XLM_ROBERTA = {"model_type": "xlm-roberta", "vocab_size": 250002, **_ROBERTA}
-_BERT = {
-    "model_type": "bert",
-    "max_position_embeddings": 512,
-    "type_vocab_size": 2,
-    "layer_norm_eps": 1e-12,
-    **_BASE,
-}
-
-# open_clip keeps the encoder of these translators and drops the decoder, which is not built to begin with
-_NLLB = {
-    "model_type": "m2m_100",
-    "vocab_size": 256206,
-    "max_position_embeddings": 1024,
-    "d_model": 1024,
-    "encoder_attention_heads": 16,
-    "decoder_attention_heads": 16,
-    "decoder_layers": 0,
-    "scale_embedding": True,
-    "pad_token_id": 1,
-    "bos_token_id": 0,
-    "eos_token_id": 2,
-}
-
-ENCODERS: dict[str, dict[str, Any]] = {
-    "roberta-base": {"model_type": "roberta", "vocab_size": 50265, **_ROBERTA, **_BASE},
-    "xlm-roberta-base": {**_XLM_ROBERTA, **_BASE},
-    "xlm-roberta-large": {**_XLM_ROBERTA, **_LARGE},
-    "labse": {**_BERT, "vocab_size": 501153},
-    "bert-base-multilingual-cased": {**_BERT, "vocab_size": 119547},
-    "bert-base-multilingual-uncased": {**_BERT, "vocab_size": 105879},
-    "distilbert-base-multilingual-cased": {
-        "model_type": "distilbert",
-        "vocab_size": 119547,
-        "max_position_embeddings": 512,
-        "dim": 768,
-        "n_layers": 6,
-        "n_heads": 12,
-        "hidden_dim": 3072,
-        "sinusoidal_pos_embds": False,
-    },
-    "nllb-200-distilled-600m": {**_NLLB, "encoder_layers": 12, "encoder_ffn_dim": 4096},
-    "nllb-200-distilled-1.3b": {**_NLLB, "encoder_layers": 24, "encoder_ffn_dim": 8192},
-}
+def _registered_image_tower(name: str) -> str:
+    known = find(name)
+    return known.image_tower if known else ""
 
 
-def encoder_config(name: str) -> dict[str, Any] | None:
-    """Config of an encoder by its Hub id or the last part of it, in any case; None if it is unknown.
-
-    >>> encoder_config("FacebookAI/xlm-roberta-large")["hidden_size"]
-    1024
-    """
-    return ENCODERS.get(name.rpartition("/")[2].lower())
+# ------------------------------------------------------------- M-CLIP and students
 
 
 class MeanPooledTower(TextTower):
@@ -317,23 +330,13 @@ class MeanPooledTower(TextTower):
         return self.projection(mean.to(self.projection.weight.dtype))
 
 
-def load_encoder_and_projection(
-    folder: Path, config: Any, state: dict[str, torch.Tensor], *, encoder_prefix: str, projection_prefix: str
+def _encoder_and_projection(
+    folder: Path, config: Any, encoder_prefix: str, projection_prefix: str
 ) -> tuple[Any, nn.Linear]:
-    """Encoder and projection from one state dict that holds both.
-
-    Args:
-        folder: Folder that the state dict was read from; named in errors.
-        config: Config of the encoder.
-        state: Tensors of both.
-        encoder_prefix: Beginning of the names of the encoder's tensors, such as "transformer.".
-        projection_prefix: Beginning of the names of the projection's weight and bias.
-
-    Raises:
-        BackboneUnavailable: tensors are missing, too many, or of another shape than the config says.
-    """
+    """Encoder and projection from the weights of a folder, which begin with these prefixes."""
     import transformers
 
+    state = read_state_dict(folder)
     encoder_state = {
         key.removeprefix(encoder_prefix): t for key, t in state.items() if key.startswith(encoder_prefix)
     }
@@ -342,29 +345,23 @@ def load_encoder_and_projection(
     refuse_misfit(folder, names - state.keys(), others)
     weight, bias = (state[f"{projection_prefix}{part}"] for part in ("weight", "bias"))
     if weight.ndim != 2 or weight.shape[1] != config.hidden_size or bias.shape != weight.shape[:1]:
-        shapes = (
-            f"weight {tuple(weight.shape)}, bias {tuple(bias.shape)}, encoder of width {config.hidden_size}"
-        )
-        refuse_misfit(folder, (), (), [f"{projection_prefix}* ({shapes})"])
+        width = (config.hidden_size,)
+        refuse_misfit(folder, (), (), [(f"{projection_prefix}*", (*weight.shape, *bias.shape), width)])
     encoder = load_strictly(
         transformers.MODEL_MAPPING[type(config)], config, folder, encoder_state, without_pooler=True
     )
     projection = nn.Linear(weight.shape[1], weight.shape[0])
-    with torch.no_grad():
-        projection.weight.copy_(weight)
-        projection.bias.copy_(bias)
+    projection.load_state_dict({"weight": weight, "bias": bias})
     return encoder, projection
 
 
-_OWN_CONFIG = "encoder_config.json"
-
-
 def load_multilingual_clip(folder: Path, options: LoadOptions) -> Backbone:
-    """Load an M-CLIP text tower, and the image tower of another backbone.
+    """Load a Multilingual-CLIP text tower, and the image tower of another backbone.
 
     Args:
-        folder: Folder with config.json (modelBase, numDims), model.safetensors or pytorch_model.bin, and the
-            tokenizer; for an encoder that is not built in, also its config as encoder_config.json.
+        folder: Folder with config.json, which has little more than the name of the encoder's architecture
+            (modelBase), model.safetensors or pytorch_model.bin, and the tokenizer; for an encoder that is not
+            built in, also its config as encoder_config.json.
         options: Options of the backbone. Without an image tower, the registry's is used. Trust is needed
             only for a tokenizer with its own code.
 
@@ -372,66 +369,33 @@ def load_multilingual_clip(folder: Path, options: LoadOptions) -> Backbone:
         BackboneUnavailable: a file is missing or damaged, or the weights do not fit the named encoder.
         CapscoreError: an unknown encoder, or no image tower of the same dimension.
     """
-    folder = Path(folder)
-    return PairedBackbone(
-        _load_tower(folder, read_json(folder / "config.json"), options.trust_remote_code),
-        options,
-        settings=settings_digest(folder, code=options.trust_remote_code),
-        made_for=registered_image_tower(options.name),
-    )
-
-
-def _load_tower(folder: Path, settings: dict[str, Any], trust_remote_code: bool) -> MeanPooledTower:
-    state = read_state_dict(folder)
-    config = _encoder_config(folder, str(settings.get("modelBase")))
-    encoder, projection = load_encoder_and_projection(
-        folder, config, state, encoder_prefix="transformer.", projection_prefix="LinearTransformation."
-    )
-    for key, stored in (
-        ("numDims", projection.out_features),
-        ("transformerDimensions", projection.in_features),
-    ):
-        if settings.get(key, stored) != stored:
-            raise BackboneUnavailable(
-                f"{folder / 'config.json'} says {key} {settings[key]!r}, "
-                f"but LinearTransformation.weight has {stored}"
-            )
-    tokenizer = load_tokenizer(folder, config, trust_remote_code=trust_remote_code)
-    return MeanPooledTower(encoder, projection, tokenizer, context_length(config, encoder, tokenizer))
-
-
-def _encoder_config(folder: Path, model_base: str) -> Any:
     from transformers import AutoConfig
 
-    own = folder / _OWN_CONFIG
+    named, own = folder / "config.json", folder / "encoder_config.json"
+    settings = read_json(named)
+    model_base = str(settings.get("modelBase"))
     raw = read_json(own) if own.is_file() else encoder_config(model_base)
     if raw is None:
         raise CapscoreError(
-            f"{folder / 'config.json'} names the encoder {model_base!r:.60}, which is not one of "
-            f"{', '.join(sorted(ENCODERS))}: put that encoder's config.json there as {_OWN_CONFIG}"
+            f"{named} names the encoder {model_base!r:.60}, which is not one of "
+            f"{', '.join(sorted(_ENCODERS))}: put that encoder's config.json there as {own.name}"
         )
-    raw = dict(raw)
-    kind = raw.pop("model_type", "")
-    try:
-        return AutoConfig.for_model(kind, **raw)
-    except ValueError as error:
-        raise CapscoreError(
-            f"{own} describes an encoder of type {kind!r:.60}: {in_one_line(error)}"
-        ) from None
-
-
-_MARKER = "capscore_student.json"
-_FORMAT = 1
-# Fields of the marker and their types.
-_FIELDS: dict[str, tuple[type, ...]] = {
-    "dim": (int,),
-    "max_tokens": (int,),
-    "image_tower": (str,),
-    "prefix": (str,),
-    "languages": (list, type(None)),
-    "teacher": (str,),
-    "logit_scale": (float, int, type(None)),
-}
+    with refusing(f"{own if own.is_file() else named}"):
+        config = AutoConfig.for_model(**raw)
+    encoder, projection = _encoder_and_projection(folder, config, "transformer.", "LinearTransformation.")
+    sizes = {"numDims": projection.out_features, "transformerDimensions": projection.in_features}
+    for key, stored in sizes.items():
+        if settings.get(key, stored) != stored:
+            raise BackboneUnavailable(
+                f"{named} says {key} {settings[key]!r:.60}, but LinearTransformation.weight has {stored}"
+            )
+    tokenizer = load_tokenizer(folder, config, trust_remote_code=options.trust_remote_code)
+    return PairedBackbone(
+        MeanPooledTower(encoder, projection, tokenizer, context_length(config, encoder, tokenizer)),
+        options,
+        settings=settings_digest(folder, code=options.trust_remote_code),
+        made_for=_registered_image_tower(options.name),
+    )
 
 
 class StudentTextTower(MeanPooledTower):
@@ -470,7 +434,7 @@ class StudentTextTower(MeanPooledTower):
             max_tokens = context_length(encoder.config, encoder, tokenizer)
         elif max_tokens < 3 or (allowed is not None and max_tokens > allowed):
             raise CapscoreError(
-                Setting("max_tokens", max_tokens), f" was given, but the encoder reads 3 to {allowed} tokens"
+                Setting("max_tokens", max_tokens), f": the encoder reads 3 to {allowed} tokens"
             )
         super().__init__(encoder, nn.Linear(encoder.config.hidden_size, dim), tokenizer, max_tokens)
         self.image_tower, self.prefix, self.teacher = image_tower, prefix, teacher
@@ -480,33 +444,21 @@ class StudentTextTower(MeanPooledTower):
     def save_pretrained(self, folder: str | Path) -> None:
         """Write the tower to a folder: capscore_student.json, model.safetensors, config.json, the tokenizer.
 
-        All files are written aside and then renamed, capscore_student.json last: without it a folder holds no
-        student. Other files in the folder stay.
+        Without capscore_student.json, which comes last, a folder holds no student. Other files stay.
 
         Raises:
             ResultWriteError: the student could not be written; an earlier one in the folder is unharmed.
         """
-        with replacing_files(Path(folder), _MARKER, "the student") as aside:
-            self._write(aside)
-
-    def _write(self, folder: Path) -> None:
-        self.encoder.config.save_pretrained(folder)
-        self.tokenizer.save_pretrained(folder)
-        tensors = {key: tensor.detach().cpu().contiguous() for key, tensor in self.state_dict().items()}
-        save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
-        marker = {
-            "format": _FORMAT,
-            "dim": self.dim,
-            "max_tokens": self.max_tokens,
-            "image_tower": self.image_tower,
-            "prefix": self.prefix,
-            "languages": None if self.languages is None else sorted(self.languages),
-            "teacher": self.teacher,
-            "logit_scale": self.logit_scale,
-        }
-        (folder / _MARKER).write_text(
-            json.dumps(marker, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
-        )
+        marker: dict[str, Any] = {"format": _STUDENT_FORMAT}
+        marker |= {field: getattr(self, field) for field in _STUDENT_FIELDS}
+        marker["languages"] = None if self.languages is None else sorted(self.languages)
+        with replacing_files(Path(folder), STUDENT_MARKER, "the student") as scratch:
+            self.encoder.config.save_pretrained(scratch)
+            self.tokenizer.save_pretrained(scratch)
+            tensors = {key: tensor.detach().cpu().contiguous() for key, tensor in self.state_dict().items()}
+            save_file(tensors, scratch / "model.safetensors", metadata={"format": "pt"})
+            text = json.dumps(marker, indent=2, ensure_ascii=False) + "\n"
+            (scratch / STUDENT_MARKER).write_text(text, encoding="utf-8")
 
     @classmethod
     def from_pretrained(cls, folder: str | Path) -> StudentTextTower:
@@ -516,19 +468,16 @@ class StudentTextTower(MeanPooledTower):
             BackboneUnavailable: a file is missing or damaged, or the weights do not fit config.json.
         """
         folder = Path(folder)
-        marker = read_marker(folder / _MARKER, _FORMAT, _FIELDS)
-        state = read_state_dict(folder)
-        read_json(folder / "config.json")
-        config = load_config(folder, "an encoder", BackboneUnavailable)
-        encoder, projection = load_encoder_and_projection(
-            folder, config, state, encoder_prefix="encoder.", projection_prefix="projection."
-        )
+        marker = read_marker(folder / STUDENT_MARKER, _STUDENT_FORMAT, _STUDENT_FIELDS)
+        config = load_config(folder)
+        encoder, projection = _encoder_and_projection(folder, config, "encoder.", "projection.")
         if projection.out_features != marker["dim"]:
             raise BackboneUnavailable(
-                f"{folder / _MARKER} says dim {marker['dim']}, "
+                f"{folder / STUDENT_MARKER} says dim {marker['dim']}, "
                 f"but projection.weight has {projection.out_features}"
             )
-        tower = cls(encoder, load_tokenizer(folder, config), **{field: marker[field] for field in _FIELDS})
+        fields = {field: marker[field] for field in _STUDENT_FIELDS}
+        tower = cls(encoder, load_tokenizer(folder, config), **fields)
         tower.projection = projection
         return tower.eval()
 
@@ -545,7 +494,6 @@ def load_student(folder: Path, options: LoadOptions) -> Backbone:
         BackboneUnavailable: a file is missing or damaged, or the image tower is not available.
         CapscoreError: no image tower, or one of another dimension.
     """
-    folder = Path(folder)
     tower = StudentTextTower.from_pretrained(folder)
     languages = tower.languages if options.languages is None else options.languages
     return PairedBackbone(
@@ -557,8 +505,7 @@ def load_student(folder: Path, options: LoadOptions) -> Backbone:
     )
 
 
-# Modules that may follow the first one; they read only embeddings and the mask.
-_AFTER_TRANSFORMER = ("Pooling", "Dense", "Normalize", "LayerNorm")
+# ------------------------------------------------------------- sentence-transformers
 
 
 class SentenceTransformerTower(TextTower):
@@ -591,8 +538,10 @@ class SentenceTransformerTower(TextTower):
 def load_sentence_transformers(folder: Path, options: LoadOptions) -> Backbone:
     """Load a text tower of sentence-transformers, and the image tower of another backbone.
 
+    The modules are the library's; capscore does the tokenising and padding.
+
     Args:
-        folder: Folder with modules.json and the folders of the modules that it lists.
+        folder: Folder with modules.json (Transformer → Pooling → Dense) and the folders of the modules.
         options: Options of the backbone. The folder's default prompt is put after the prefix. Without an
             image tower, the registry's is used.
 
@@ -601,117 +550,77 @@ def load_sentence_transformers(folder: Path, options: LoadOptions) -> Backbone:
         BackboneUnavailable: a file is missing or damaged, or the weights do not fit the config.
         CapscoreError: the modules are not a text tower, or there is no image tower of the same dimension.
     """
-    folder = Path(folder)
-    modules = _check_modules(folder, options.trust_remote_code)
-    model = _load_model(folder, modules, options.trust_remote_code)
+    trusted = options.trust_remote_code
+    model = _load_modules(folder, _checked_modules(folder, trusted), trusted)
+    prompt = model.prompts.get(model.default_prompt_name, "") if model.default_prompt_name else ""
+    if prompt and not all(getattr(module, "include_prompt", True) for module in model):
+        raise CapscoreError(f"its prompt {prompt!r} is left out of the pooling, which is not supported here")
     return PairedBackbone(
         SentenceTransformerTower(model),
-        replace(options, prefix=options.prefix + _default_prompt(model)),
-        settings=settings_digest(folder, code=options.trust_remote_code),
-        made_for=registered_image_tower(options.name),
+        replace(options, prefix=options.prefix + prompt),
+        settings=settings_digest(folder, code=trusted),
+        made_for=_registered_image_tower(options.name),
     )
 
 
-def _read_modules(folder: Path) -> list[dict[str, Any]]:
+def _checked_modules(folder: Path, trusted: bool) -> list[tuple[str, Path]]:
+    """Kind and folder of each module; code of its own, or a module that is no text tower's, is refused."""
     path = folder / "modules.json"
-    try:
-        modules = [
-            {"path": str(module["path"]), "type": str(module["type"])} for module in read_any_json(path)
-        ]
-    except (KeyError, TypeError) as error:
-        raise BackboneUnavailable(f"{path} cannot be read as a list of modules: {error!r}") from None
-    for module in modules:
-        inside(folder, module["path"], path)
-    return modules
-
-
-def _check_modules(folder: Path, trust_remote_code: bool) -> list[dict[str, Any]]:
-    modules = _read_modules(folder)
-    foreign = [module["type"] for module in modules if _is_foreign(module)]
-    if foreign and not trust_remote_code:
+    with refusing(f"the list of modules in {path}"):
+        listed = [(str(module["type"]), str(module["path"])) for module in read_json(path, list)]
+    modules = [(kind.rpartition(".")[2], inside(folder, name, path)) for kind, name in listed]
+    foreign = [kind for kind, _ in listed if not kind.startswith("sentence_transformers.")]
+    for kind, place in modules:
+        if kind == "Dense":
+            # The library would replace a function that it does not trust by Tanh and only warn.
+            function = str(read_json(place / "config.json").get("activation_function", "torch.nn."))
+            foreign += [] if function.startswith("torch.nn.") else [function]
+    if foreign and not trusted:
         raise CapscoreError(
-            f"{folder / 'modules.json'} lists code of its own ({', '.join(foreign)}), which runs only with ",
+            f"{folder} lists code of its own ({', '.join(foreign)}), which runs only with ",
             Setting("trust_remote_code", True),
             ": set it if you have read that code and trust it",
         )
-    known = all(_is_foreign(module) or _kind(module) in _AFTER_TRANSFORMER for module in modules[1:])
-    if not modules or _is_foreign(modules[0]) or _kind(modules[0]) != "Transformer" or not known:
+    kinds = [kind for kind, _ in modules]
+    known = (*_AFTER_TRANSFORMER, *(kind.rpartition(".")[2] for kind in foreign))
+    if kinds[:1] != ["Transformer"] or listed[0][0] in foreign or not set(kinds[1:]) <= set(known):
         raise CapscoreError(
-            f"{folder / 'modules.json'} lists {' → '.join(map(_kind, modules)) or 'no modules'}; a text "
-            f"tower is a Transformer followed by any of {', '.join(_AFTER_TRANSFORMER)}"
+            f"{path} lists {' → '.join(kinds) or 'no modules'}; expected a Transformer followed by any of "
+            f"{', '.join(_AFTER_TRANSFORMER)}"
         )
-    require_vocabulary(folder / modules[0]["path"])
-    for module in modules:
-        if _kind(module) == "Dense" and not trust_remote_code:
-            # The library would replace a function that it does not trust by Tanh and only warn.
-            path = folder / module["path"] / "config.json"
-            function = read_json(path).get("activation_function", "torch.nn.")
-            if not str(function).startswith("torch.nn."):
-                raise CapscoreError(
-                    f"{path} names the function {function!r}, which runs only with ",
-                    Setting("trust_remote_code", True),
-                )
     return modules
 
 
-def _kind(module: dict[str, Any]) -> str:
-    return module["type"].rsplit(".", 1)[-1]
-
-
-def _is_foreign(module: dict[str, Any]) -> bool:
-    return not module["type"].startswith("sentence_transformers.")
-
-
-def _load_model(folder: Path, modules: list[dict[str, Any]], trust_remote_code: bool) -> Any:
+def _load_modules(folder: Path, modules: list[tuple[str, Path]], trusted: bool) -> Any:
     try:
         from sentence_transformers import SentenceTransformer
     except ImportError:
         raise MissingExtraError(
             "sentence-transformers", "sentence-transformers", f"the text tower in {folder}"
         ) from None
+    encoder_folder = modules[0][1]
+    require_vocabulary(encoder_folder)
     # Read first, so that a damaged file, or one that would run code, is refused before the library opens it.
-    state, *_ = [
-        read_state_dict(folder / module["path"])
-        for module in modules
-        if _kind(module) in ("Transformer", "Dense")
-    ]
-    safe = weight_files(folder / modules[0]["path"])[0].suffix == ".safetensors"
-    try:
-        with quiet_transformers():
-            model = SentenceTransformer(
-                str(folder),
-                device="cpu",
-                local_files_only=True,
-                trust_remote_code=trust_remote_code,
-                # These override the folder's own files.
-                model_kwargs={
-                    "dtype": torch.float32,
-                    "use_safetensors": safe,
-                    "weights_only": True,
-                    "ignore_mismatched_sizes": True,  # refused below, by name
-                },
-            )
-    except Exception as error:  # every module fails in its own way
-        raise BackboneUnavailable(
-            f"the modules in {folder} cannot be loaded: {in_one_line(error)}"
-        ) from error
-    _refuse_random_weights(model, folder / modules[0]["path"], state)
-    return model.eval()
-
-
-def _refuse_random_weights(model: Any, folder: Path, state: dict[str, torch.Tensor]) -> None:
+    state, *_ = [read_state_dict(place) for kind, place in modules if kind in ("Transformer", "Dense")]
+    with refusing(f"the modules in {folder}"):
+        model = SentenceTransformer(
+            str(folder),
+            device="cpu",
+            local_files_only=True,
+            trust_remote_code=trusted,
+            # These override the folder's own files.
+            model_kwargs={
+                "dtype": torch.float32,
+                "use_safetensors": weight_files(encoder_folder)[0].suffix == ".safetensors",
+                "weights_only": True,
+                "ignore_mismatched_sizes": True,  # refused below, by name
+            },
+        )
     # The library does not report weights of the encoder that were missing and drawn at random. So load an
     # encoder strictly from the folder's weights, and replace the library's weights by its weights.
     encoder = model[0].auto_model
-    strict = load_strictly(type(encoder), encoder.config, folder, state, without_pooler=True)
+    strict = load_strictly(type(encoder), encoder.config, encoder_folder, state, without_pooler=True)
     if getattr(encoder, "pooler", None) is not None:
         encoder.pooler = None
     encoder.load_state_dict(strict.state_dict())
-
-
-def _default_prompt(model: Any) -> str:
-    name = getattr(model, "default_prompt_name", None)
-    prompt = model.prompts.get(name, "") if name else ""
-    if prompt and not all(getattr(module, "include_prompt", True) for module in model):
-        raise CapscoreError(f"its prompt {prompt!r} is left out of the pooling, which is not supported here")
-    return prompt
+    return model.eval()

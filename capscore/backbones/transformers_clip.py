@@ -22,31 +22,20 @@ from .base import (
     Backbone,
     LoadOptions,
     Tokens,
-    TrainableBackbone,
     architecture_digest,
     exact_convolutions,
     fingerprint_of,
     pad_batch,
     settings_digest,
-    to_unit_rows,
-    unit_rows,
     weights_digest,
 )
-from .checkpoint import (
-    load_config,
-    load_processor,
-    load_strictly,
-    load_with_report,
-    read_json,
-    refuse_misreport,
-    weight_files,
-)
+from .checkpoint import load_config, load_folder_strictly, load_strictly, read_json, refusing
 from .tokens import (
+    Piece,
     context_length,
     in_originals,
     load_tokenizer,
     pad_id_of,
-    pad_to_length,
     piece_spans,
     tokenize_texts,
 )
@@ -56,7 +45,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class _Reading:
+class _TextInput:
     """How a kind of text tower reads a batch.
 
     Attributes:
@@ -72,15 +61,15 @@ class _Reading:
 
 
 _FAMILY = {
-    "clip": _Reading(),
-    "metaclip_2": _Reading(),
-    "altclip": _Reading(masked=True),
-    "chinese_clip": _Reading(masked=True),
-    "siglip": _Reading(full=True, lowercase=True),
-    "siglip2": _Reading(full=True, lowercase=True),
+    "clip": _TextInput(),
+    "metaclip_2": _TextInput(),
+    "altclip": _TextInput(masked=True),
+    "chinese_clip": _TextInput(masked=True),
+    "siglip": _TextInput(full=True, lowercase=True),
+    "siglip2": _TextInput(full=True, lowercase=True),
 }
 # A tower with its own code, of which nothing is known: always the same padding, and masked.
-_FOREIGN = _Reading(masked=True, full=True)
+_FOREIGN = _TextInput(masked=True, full=True)
 _CAUSAL = ("clip", "metaclip_2")
 # SigLIP 2 was trained on lower-cased texts, but its checkpoints name Gemma's tokenizer, which keeps capitals.
 # transformers' own Siglip2Tokenizer lower-cases first, too.
@@ -103,72 +92,47 @@ def load_folder(folder: Path, options: LoadOptions) -> Backbone:
         BackboneUnavailable: a file is missing or damaged, or the weights do not fit the config.
         CapscoreError: another kind of model, or one whose code is not trusted.
     """
-    folder = Path(folder)
     if options.image_tower:
         raise CapscoreError(
-            Setting("image_tower", options.image_tower),
-            f" was given, but {options.name} has an image tower of its own",
+            Setting("image_tower", options.image_tower), f": {options.name} has an image tower of its own"
         )
-    kind, model, tokenizer = _load_model(folder, options.trust_remote_code)
-    return TransformersClip(
-        model,
-        tokenizer,
-        _load_image_processor(folder, options.trust_remote_code),
-        options,
-        kind=kind,
-        settings=settings_digest(folder, code=options.trust_remote_code),
-    )
-
-
-def _load_model(folder: Path, trust_remote_code: bool) -> tuple[str, Any, Any]:
-    """Kind ("" for foreign code), model in float32, tokenizer."""
+    trusted = options.trust_remote_code
     raw = read_json(folder / "config.json")
     kind = raw.get("model_type", "")
-    if kind in _FAMILY:
-        weight_files(folder)  # "file missing" is a clearer error than one about the config
-        config = load_config(folder, f"a {kind!r} model")
+    if isinstance(kind, str) and kind in _FAMILY:
+        config = load_config(folder)
         model = load_strictly(transformers.MODEL_MAPPING[type(config)], config, folder)
-        return kind, model, load_tokenizer(folder, config)
-
-    if not raw.get("auto_map"):
+    elif not raw.get("auto_map"):
         raise CapscoreError(
             f"{folder / 'config.json'} describes a model of type {kind!r:.60}; "
             f"supported types are {', '.join(sorted(_FAMILY))}"
         )
-    if not trust_remote_code:
+    elif not trusted:
         raise CapscoreError(
             f"{folder} contains code ({raw['auto_map']}), which runs only with ",
             Setting("trust_remote_code", True),
             ": set it if you have read that code and trust it",
         )
-    model = _load_foreign(folder)
-    return "", model, load_tokenizer(folder, model.config, trust_remote_code=True)
-
-
-def _load_foreign(folder: Path) -> Any:
-    model, report = load_with_report(transformers.AutoModel, folder, trust_remote_code=True)
-    refuse_misreport(folder, report)
-    absent = [method for method in ("get_text_features", "get_image_features") if not hasattr(model, method)]
-    if absent:
-        raise CapscoreError(f"{type(model).__name__} in {folder} has no {' and no '.join(absent)}")
-    return model.eval()
-
-
-def _load_image_processor(folder: Path, trust_remote_code: bool) -> Any:
+    else:
+        kind = ""
+        model = load_folder_strictly(transformers.AutoModel, folder, trust_remote_code=True)
+        for method in ("get_text_features", "get_image_features"):
+            if not hasattr(model, method):
+                raise CapscoreError(f"{type(model).__name__} in {folder} has no {method}")
+    tokenizer = load_tokenizer(folder, model.config, trust_remote_code=trusted and not kind)
     if not any((folder / file).is_file() for file in ("preprocessor_config.json", "processor_config.json")):
         raise BackboneUnavailable(
             f"{folder} has no preprocessor_config.json, which describes the input of its image tower"
         )
-    return load_processor(
-        transformers.AutoImageProcessor,
-        folder,
-        "image processor",
-        trust_remote_code=trust_remote_code,
-        **_TORCHVISION,
-    )
+    with refusing(f"the image processor in {folder}"):
+        image_processor = transformers.AutoImageProcessor.from_pretrained(
+            folder, local_files_only=True, trust_remote_code=trusted, **_TORCHVISION
+        )
+    settings = settings_digest(folder, code=trusted)
+    return TransformersClip(model, tokenizer, image_processor, options, kind=kind, settings=settings)
 
 
-class TransformersClip(TrainableBackbone):
+class TransformersClip(Backbone):
     """A model of transformers with `get_text_features` and `get_image_features`.
 
     Args:
@@ -193,7 +157,7 @@ class TransformersClip(TrainableBackbone):
         kind: str,
         settings: str,
     ):
-        self._kind, self._reading = kind, _FAMILY.get(kind, _FOREIGN)
+        self._kind, self._text_input = kind, _FAMILY.get(kind, _FOREIGN)
         self._tokenizer, self._image_processor = tokenizer, image_processor
         self._pad_id = pad_id_of(tokenizer)
         self._model, self._settings = model, settings
@@ -201,18 +165,15 @@ class TransformersClip(TrainableBackbone):
         self.name, self.prefix, self.languages = options.name, options.prefix, options.languages
         self.device, self.dtype = options.device, options.dtype
         self.max_tokens = context_length(text_config, getattr(model, "text_model", model), tokenizer)
-        self.logit_scale = (
-            float(model.logit_scale.detach().float().exp()) if hasattr(model, "logit_scale") else 1.0
-        )
+        scale = getattr(model, "logit_scale", None)
+        self.logit_scale = 1.0 if scale is None else float(scale.detach().float().exp())
         if kind in _CAUSAL:
             self._check_end_token(text_config.eos_token_id)
         self._identify(options.revision)
-        self._model = (
-            model.to(device=self.device, dtype=getattr(torch, self.dtype)).eval().requires_grad_(False)
-        )
-        self._text = _TextSide(self._model) if kind else None
+        model = model.to(device=self.device, dtype=getattr(torch, self.dtype)).eval().requires_grad_(False)
+        self._model, self._text = model, _TextSide(model) if kind else None
         with torch.inference_mode():
-            self.dim = self._text_features(self.tokenize(["a photo"]).ids).shape[1]
+            self.dim = self.token_features(self.tokenize(["a photo"]).ids).shape[1]
 
     def _identify(self, revision: str) -> None:
         digest = fingerprint_of(weights_digest(self._model), self._settings)
@@ -226,34 +187,35 @@ class TransformersClip(TrainableBackbone):
             self._describe_preprocessing(),
         )
 
-    def text_network(self) -> nn.Module:
-        if self._text is None:
-            raise CapscoreError(
-                f"the backbone {self.name!r} cannot be fine-tuned: it runs its own code, so capscore cannot "
-                "tell which of its weights belong to the text tower"
-            )
-        return self._text
-
-    def text_settings(self) -> tuple[Any, ...]:
-        return getattr(self._model.config, "text_config", self._model.config), self._tokenizer
+    def _describe_preprocessing(self) -> str:
+        drop = ("_processor_class", "processor_class", "image_processor_type", "feature_extractor_type")
+        settings = {key: value for key, value in self._image_processor.to_dict().items() if key not in drop}
+        return type(self._image_processor).__name__ + json.dumps(settings, sort_keys=True, default=str)
 
     def _check_end_token(self, pooled_id: int) -> None:
         # A causal tower is read out at its end token, or at the first token if it finds none: with the
         # wrong id every text would get the same embedding.
         ids = self._tokenizer(["a photo"])["input_ids"][0]
         legacy = self._kind == "clip" and pooled_id == 2  # read out at the highest id
-        where = ids.index(max(ids)) if legacy else ids.index(pooled_id) if pooled_id in ids else -1
-        if where != len(ids) - 1:
+        index = ids.index(max(ids)) if legacy else ids.index(pooled_id) if pooled_id in ids else -1
+        if index != len(ids) - 1:
             raise CapscoreError(
                 f"{self.name}: the config reads texts out at {'the highest id' if legacy else pooled_id}, but"
                 f" the tokenizer ends them with {ids[-1]} (of {ids})"
             )
 
-    def _describe_preprocessing(self) -> str:
-        settings = self._image_processor.to_dict()
-        drop = ("_processor_class", "processor_class", "image_processor_type", "feature_extractor_type")
-        settings = {key: value for key, value in settings.items() if key not in drop}
-        return type(self._image_processor).__name__ + json.dumps(settings, sort_keys=True, default=str)
+    def text_network(self) -> nn.Module:
+        if (
+            self._text is None
+        ):  # it runs its own code: which of its weights belong to the text tower is unknown
+            return super().text_network()
+        return self._text
+
+    def network(self) -> nn.Module:
+        return super().network() if self._text is None else self._model
+
+    def text_settings(self) -> tuple[Any, ...]:
+        return getattr(self._model.config, "text_config", self._model.config), self._tokenizer
 
     def preprocess(self, image: Image.Image) -> torch.Tensor:
         """One RGB image → (3, height, width); for SigLIP 2 NaFlex → (patches + 1, values per patch).
@@ -271,72 +233,42 @@ class TransformersClip(TrainableBackbone):
         head[0, :2] = batch["spatial_shapes"][0]
         return torch.cat([head, pixels])
 
-    def encode_pixels(self, pixels: Sequence[torch.Tensor]) -> np.ndarray:
-        return to_unit_rows(self._image_features(pixels))
-
-    def pixel_features(self, pixels: Sequence[torch.Tensor]) -> np.ndarray:
-        return self._image_features(pixels).float().cpu().numpy()
-
-    def network(self) -> nn.Module:
-        if self._text is None:
-            raise self._no_network()
-        return self._model
-
-    def embed_pixels(self, pixels: Sequence[torch.Tensor]) -> torch.Tensor:
-        return unit_rows(self._features_of(pixels))
-
-    @torch.inference_mode()
-    def _image_features(self, pixels: Sequence[torch.Tensor]) -> torch.Tensor:
-        return self._features_of(pixels)
-
-    def _features_of(self, pixels: Sequence[torch.Tensor]) -> torch.Tensor:
+    def pixel_features(self, pixels: Sequence[torch.Tensor]) -> torch.Tensor:
         if not len(pixels):
             return torch.zeros(0, self.dim, device=self.device)
         batch = torch.stack(list(pixels))
         inputs: dict[str, torch.Tensor] = {}
         if self._kind == "siglip2":
             shapes, batch = batch[:, 0, :2].long(), batch[:, 1:]
-            patches = torch.arange(batch.shape[1])
+            mask = torch.arange(batch.shape[1]) < shapes.prod(dim=1, keepdim=True)
             inputs["spatial_shapes"] = shapes.to(self.device)
-            inputs["pixel_attention_mask"] = (
-                (patches < shapes.prod(dim=1, keepdim=True)).int().to(self.device)
-            )
+            inputs["pixel_attention_mask"] = mask.int().to(self.device)
         inputs["pixel_values"] = batch.to(self.device, getattr(torch, self.dtype))
         with exact_convolutions(self.dtype):
             return _tensor(self._model.get_image_features(**inputs))
 
     def tokenize(self, texts: Sequence[str]) -> Tokens:
-        return tokenize_texts(self._tokenizer, self._as_read(texts), self.max_tokens)
+        return tokenize_texts(self._tokenizer, self._cased(texts), self.max_tokens)
 
-    def _as_read(self, texts: Sequence[str]) -> Sequence[str]:
+    def piece_spans(self, texts: Sequence[str]) -> list[list[Piece]]:
+        cased = self._cased(texts)
+        return in_originals(texts, cased, piece_spans(self._tokenizer, cased))
+
+    def _cased(self, texts: Sequence[str]) -> Sequence[str]:
         # SigLIP's own tokenizer handles capitals itself.
-        if self._reading.lowercase and type(self._tokenizer).__name__ != "SiglipTokenizer":
+        if self._text_input.lowercase and type(self._tokenizer).__name__ != "SiglipTokenizer":
             return [_LOWERCASE.normalize_str(text) for text in texts]
         return texts
 
-    def piece_spans(self, texts: Sequence[str]) -> list[list[tuple[int, int, int]]]:
-        read = self._as_read(texts)
-        return in_originals(texts, read, piece_spans(self._tokenizer, read))
-
-    def embed_tokens(self, ids: Sequence[Sequence[int]]) -> torch.Tensor:
+    def token_features(self, ids: Sequence[Sequence[int]]) -> torch.Tensor:
         if not len(ids):
             return torch.zeros(0, self.dim, device=self.device)
-        return unit_rows(self._text_features(ids))
-
-    def token_features(self, ids: Sequence[Sequence[int]]) -> np.ndarray:
-        if not len(ids):
-            return np.zeros((0, self.dim), np.float32)
-        with torch.inference_mode():
-            return self._text_features(ids).float().cpu().numpy()
-
-    def _text_features(self, ids: Sequence[Sequence[int]]) -> torch.Tensor:
-        masked = self._reading.masked
-        if self._reading.full:
+        masked, length, side = self._text_input.masked, None, "right"
+        if self._text_input.full:
             # SigLIP was trained without a mask, so its tokenizers do not list one among their outputs.
             masked = masked or "attention_mask" in self._tokenizer.model_input_names
-            tokens, mask = pad_to_length(ids, self._pad_id, self.max_tokens, self._tokenizer.padding_side)
-        else:
-            tokens, mask = pad_batch(ids, self._pad_id)
+            length, side = self.max_tokens, self._tokenizer.padding_side
+        tokens, mask = pad_batch(ids, self._pad_id, length, side)
         inputs = {"input_ids": tokens.to(self.device)}
         if masked:
             inputs["attention_mask"] = mask.to(self.device)

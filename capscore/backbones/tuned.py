@@ -9,8 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Literal
@@ -24,19 +23,20 @@ from . import find
 from .base import DTYPES, Backbone, LoadOptions, fingerprint_of, first_line, resolve_dtype, tensors_digest
 from .checkpoint import (
     CONFIGURATION,
+    TUNED_FILES,
     folder_kind,
     in_one_line,
     needed_files,
     read_marker,
     read_state_dict,
     refuse_misfit,
+    refusing,
     replacing_files,
     without_rebuilt,
 )
 from .text_towers import PairedBackbone
 
-MARKER = "capscore_tuned.json"
-WEIGHTS = "model.safetensors"
+MARKER, WEIGHTS = TUNED_FILES
 _SETTINGS = "text_tower"
 _FORMAT = 1
 Towers = Literal["text", "both"]
@@ -54,6 +54,8 @@ _FIELDS: dict[str, tuple[type, ...]] = {
     "recipe": (str,),
     "notes": (dict,),
 }
+# Fields that a marker may lack.
+_DEFAULTS = {"towers": "text", "rated_from": ""}
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 # Ordinary captions in several scripts, whose ids change with the vocabulary and the cleaning of texts.
 _PROBES = (
@@ -126,13 +128,12 @@ def save_tuned(
     True
     """
     folder = Path(folder)
-    stored_dtype = getattr(torch, _storage(dtype))
+    if resolve_dtype(dtype) == "bfloat16":
+        raise CapscoreError(Setting("dtype", dtype), ": weights are stored as float32 or float16")
     _check_pair(backbone, base, towers)
-    parts = _new_parts(backbone, base)
-    if parts is not None and towers == "both":
-        raise CapscoreError("parts were added to the text network: save the text tower alone")
+    parts = _new_parts(backbone, base, towers)
     before, after = (without_rebuilt(_network(each, towers).state_dict()) for each in (base, backbone))
-    tensors = _stored(_changed(before, after, base, parts is not None), stored_dtype)
+    tensors = _changed(before, after, base, getattr(torch, resolve_dtype(dtype)), grown=parts is not None)
     languages = backbone.languages if languages is None else frozenset(map(language_code, languages))
     image_tower = base.image_tower if isinstance(base, PairedBackbone) else ""
     marker = {
@@ -157,11 +158,11 @@ def save_tuned(
     except (TypeError, ValueError) as error:
         raise CapscoreError(f"notes and parts must be ready for JSON: {in_one_line(error)}") from None
     _refuse_other_models(folder)
-    with replacing_files(folder, MARKER, "the fine-tuned tower") as aside:
-        save_file(tensors, aside / WEIGHTS, metadata={"format": "pt"})
+    with replacing_files(folder, MARKER, "the fine-tuned tower") as scratch:
+        save_file(tensors, scratch / WEIGHTS, metadata={"format": "pt"})
         for part in backbone.text_settings():
-            part.save_pretrained(aside / _SETTINGS)
-        (aside / MARKER).write_text(text, encoding="utf-8")
+            part.save_pretrained(scratch / _SETTINGS)
+        (scratch / MARKER).write_text(text, encoding="utf-8")
 
 
 def load_folder(folder: Path, options: LoadOptions) -> Backbone:
@@ -178,10 +179,14 @@ def load_folder(folder: Path, options: LoadOptions) -> Backbone:
             tower was fine-tuned from, or the tensors do not fit it.
         CapscoreError: an image tower that does not go with the base.
     """
-    folder = Path(folder)
     marker, state = read_tuned(folder)
-    with _no_circle(folder):
+    if folder.resolve() in _loading.get():
+        raise BackboneUnavailable(f"{folder / MARKER} says that {folder} was fine-tuned from itself")
+    token = _loading.set((*_loading.get(), folder.resolve()))
+    try:
         base = _load_base(folder, marker, options)
+    finally:
+        _loading.reset(token)
     _put_in(folder, base, marker, state)
     languages = options.languages
     if languages is None and marker["languages"] is not None:
@@ -189,7 +194,7 @@ def load_folder(folder: Path, options: LoadOptions) -> Backbone:
     own = fingerprint_of(base.revision, marker["weights"], json.dumps(marker["parts"], sort_keys=True))
     tuned = base.remade(name=_name(base, marker, options), revision=options.revision or f"w{own[:8]}")
     tuned.prefix, tuned.languages = options.prefix or marker["prefix"], languages
-    tuned.recipe, tuned.rated_from = marker["recipe"], marker.get("rated_from", "")
+    tuned.recipe, tuned.rated_from = marker["recipe"], marker["rated_from"]
     return tuned
 
 
@@ -200,11 +205,9 @@ def read_tuned(folder: str | Path) -> tuple[dict[str, Any], dict[str, torch.Tens
         BackboneUnavailable: a file is missing or damaged.
     """
     folder = Path(folder)
-    marker = read_marker(folder / MARKER, _FORMAT, _FIELDS)
-    for field, known in (("towers", ("text", "both")), ("rated_from", ())):
-        said = marker.get(field, "text")
-        if not isinstance(said, str) or (known and said not in known):
-            raise BackboneUnavailable(f"{folder / MARKER}: {field!r} is {said!r:.60}")
+    marker = _DEFAULTS | read_marker(folder / MARKER, _FORMAT, _FIELDS)
+    if marker["towers"] not in ("text", "both") or not isinstance(marker["rated_from"], str):
+        raise BackboneUnavailable(f"{folder / MARKER}: 'towers' or 'rated_from' is damaged")
     state = read_state_dict(folder)
     if tensors_digest(state) != marker["weights"]:
         raise BackboneUnavailable(f"{folder}: {WEIGHTS} does not belong to {MARKER}; was saving interrupted?")
@@ -213,89 +216,91 @@ def read_tuned(folder: str | Path) -> tuple[dict[str, Any], dict[str, torch.Tens
 
 def misfit(marker: Mapping[str, Any], base: Backbone) -> str:
     """Why a marker's tensors do not go with the network of a base: a clause, "" if they do."""
-    towers = marker.get("towers", "text")
-    found = tensors_digest(without_rebuilt(_network(base, towers).state_dict()))
+    found = tensors_digest(without_rebuilt(_network(base, marker["towers"]).state_dict()))
     if found != marker["base_text"].get(base.dtype):
-        return "its text network is a different one" if towers == "text" else "its towers are different ones"
+        return "its text network is a different one"
     if _tokens_digest(base) != marker["base_tokens"]:
         return "it splits texts into other tokens"
     return ""
 
 
+def resolved(spec: str, folder: Path) -> str:
+    """A spec from the marker → one for `load_backbone`."""
+    is_path = spec in (".", "..") or spec.startswith(("./", "../"))
+    return str(folder / spec) if is_path else spec
+
+
 # ------------------------------------------------------------------ saving
 
 
-def _storage(dtype: str) -> str:
-    name = resolve_dtype(dtype)
-    if name == "bfloat16":
-        raise CapscoreError(
-            Setting("dtype", name), ": weights are stored as float32, or as float16 for half the size"
-        )
-    return name
-
-
-def _network(backbone: Backbone, towers: Towers) -> torch.nn.Module:
+def _network(backbone: Backbone, towers: str) -> torch.nn.Module:
     return backbone.text_network() if towers == "text" else backbone.network()
 
 
+def _parts_of(backbone: Backbone) -> dict[str, Any] | None:
+    """Description, ready for JSON, of modules added to the published text network, or None."""
+    return getattr(backbone.text_network(), "parts", None)
+
+
 def _check_pair(backbone: Backbone, base: Backbone, towers: Towers) -> None:
+    problem = ""
     if type(backbone) is not type(base):
-        raise CapscoreError(
-            f"a {type(backbone).__name__} was not fine-tuned from a {type(base).__name__}: pass the backbone "
-            "that training started from as base"
-        )
-    for role, each in (("backbone", backbone), ("base", base)):
-        if each.dtype != "float32":
-            raise CapscoreError(f"the {role} is in {each.dtype}: fine-tuned towers are saved from float32")
-    trained = {tensor.data_ptr() for tensor in _network(backbone, towers).parameters()}
-    if any(tensor.data_ptr() in trained for tensor in _network(base, towers).parameters()):
-        raise CapscoreError("backbone and base share their network: load the base again")
-    if base.remade().fingerprint != base.fingerprint:
-        raise CapscoreError(f"the base {base.name!r} has changed since it was loaded: load it again")
-    if _tokens_digest(backbone) != _tokens_digest(base):
-        raise CapscoreError(f"the backbone splits texts into other tokens than its base {base.name!r}")
+        problem = f"a {type(backbone).__name__} was not fine-tuned from a {type(base).__name__}"
+    elif {backbone.dtype, base.dtype} != {"float32"}:
+        problem = "fine-tuned towers are saved from float32"
+    elif {tensor.data_ptr() for tensor in _network(backbone, towers).parameters()} & {
+        tensor.data_ptr() for tensor in _network(base, towers).parameters()
+    }:
+        problem = "backbone and base share their network"
+    elif base.remade().fingerprint != base.fingerprint:
+        problem = "the base has changed since it was loaded"
+    elif _tokens_digest(backbone) != _tokens_digest(base):
+        problem = "the backbone splits texts into other tokens than its base"
+    if problem:
+        raise CapscoreError(f"{problem}: load the base {base.name!r} again, as the training started from it")
 
 
-def _new_parts(backbone: Backbone, base: Backbone) -> dict[str, Any] | None:
+def _new_parts(backbone: Backbone, base: Backbone, towers: Towers) -> dict[str, Any] | None:
     """Parts to add to a base before the tensors are put in; None if it has them all."""
-    parts, had = backbone.network_parts(), base.network_parts()
+    parts, had = _parts_of(backbone), _parts_of(base)
     if parts == had:
         return None
     if parts is None or had is not None:
         raise CapscoreError(f"the backbone has the parts {parts!r}, but its base {base.name!r} has {had!r}")
+    if towers == "both":
+        raise CapscoreError("parts were added to the text network: save the text tower alone")
     return parts
 
 
 def _changed(
-    before: Mapping[str, torch.Tensor], after: Mapping[str, torch.Tensor], base: Backbone, grown: bool
+    before: Mapping[str, torch.Tensor],
+    after: Mapping[str, torch.Tensor],
+    base: Backbone,
+    dtype: torch.dtype,
+    *,
+    grown: bool,
 ) -> dict[str, torch.Tensor]:
-    misfits = [
-        name for name, tensor in before.items() if name not in after or after[name].shape != tensor.shape
-    ]
-    if not grown:
-        misfits += [name for name in after if name not in before]
+    """The tensors that training changed or added, as they are stored."""
+    misfits = [name for name in before if name not in after or after[name].shape != before[name].shape]
+    misfits += [name for name in after if name not in before and not grown]
     if misfits:
         raise CapscoreError(
             f"the network is not that of the base {base.name!r}: {', '.join(sorted(misfits)[:3])} "
             "differ in shape, or only one of the two has them"
         )
-    changed = {}
-    for name, tensor in after.items():
-        tensor = tensor.detach().cpu()
-        if tensor.is_floating_point() and not torch.isfinite(tensor).all():
-            raise CapscoreError(f"{name} of the network holds NaN or infinity: the training failed")
-        if name not in before or not torch.equal(tensor, before[name].cpu()):
-            changed[name] = tensor
+    changed = {
+        name: tensor.detach().cpu()
+        for name, tensor in after.items()
+        if name not in before or not torch.equal(tensor.cpu(), before[name].cpu())
+    }
     if not changed:
         raise CapscoreError(f"nothing was trained: every weight equals the base's ({base.name!r})")
-    return changed
-
-
-def _stored(tensors: Mapping[str, torch.Tensor], dtype: torch.dtype) -> dict[str, torch.Tensor]:
-    stored = {name: tensor.contiguous().clone() for name, tensor in _cast(tensors, dtype).items()}
+    stored = {name: tensor.contiguous().clone() for name, tensor in _cast(changed, dtype).items()}
     for name, tensor in stored.items():
         if tensor.is_floating_point() and not torch.isfinite(tensor).all():
-            raise CapscoreError(f"{name} of the network is too large for float16: save it in float32")
+            finite = torch.isfinite(changed[name]).all()
+            reason = "is too large for float16" if finite else "holds NaN or infinity: the training failed"
+            raise CapscoreError(f"{name} of the network {reason}")
     return stored
 
 
@@ -307,9 +312,9 @@ def _cast(tensors: Mapping[str, torch.Tensor], dtype: torch.dtype) -> dict[str, 
 
 def _pinned(spec: str, revision: str) -> str:
     """The spec with the text tower's commit, if it came from the Hub and the spec names no revision."""
-    if not str(spec).strip():
-        raise CapscoreError(Setting("base_spec", spec), ": expected a name, a Hub id or a folder")
     spec = os.fspath(spec).strip()
+    if not spec:
+        raise CapscoreError(Setting("base_spec", spec), ": expected a name, a Hub id or a folder")
     commit = revision.partition("+")[0]
     pin = _COMMIT.fullmatch(commit) and "@" not in spec and not _is_folder(spec)
     return f"{spec}@{commit}" if pin else spec
@@ -349,18 +354,6 @@ def _refuse_other_models(folder: Path) -> None:
 # ------------------------------------------------------------------ loading
 
 
-@contextmanager
-def _no_circle(folder: Path) -> Iterator[None]:
-    place, outer = folder.resolve(), _loading.get()
-    if place in outer:
-        raise BackboneUnavailable(f"{folder / MARKER} says that {folder} was fine-tuned from itself")
-    token = _loading.set((*outer, place))
-    try:
-        yield
-    finally:
-        _loading.reset(token)
-
-
 def _load_base(folder: Path, marker: dict[str, Any], options: LoadOptions) -> Backbone:
     name = marker["base"]
     try:
@@ -381,46 +374,25 @@ def _load_base(folder: Path, marker: dict[str, Any], options: LoadOptions) -> Ba
     return base
 
 
-def resolved(spec: str, folder: Path) -> str:
-    """A spec from the marker → one for `load_backbone`."""
-    is_path = spec in (".", "..") or spec.startswith(("./", "../"))
-    return str(folder / spec) if is_path else spec
-
-
 def _put_in(folder: Path, base: Backbone, marker: Mapping[str, Any], state: dict[str, torch.Tensor]) -> None:
-    towers, parts = marker.get("towers", "text"), marker["parts"]
-    had = _network(base, towers).state_dict().keys()
-    if parts is not None:
-        try:
-            base.add_network_parts(parts)
-        except (CapscoreError, ImportError, KeyError, TypeError, ValueError, RuntimeError) as error:
-            raise BackboneUnavailable(
-                f"{folder / MARKER} asks for parts of the text network that cannot be built, {parts!r}: "
-                f"{in_one_line(error)}"
-            ) from error
-    network = _network(base, towers)
+    had = _network(base, marker["towers"]).state_dict().keys()
+    if marker["parts"] is not None:
+        with refusing(f"{folder / MARKER}, which asks for the parts {marker['parts']!r:.200},"):
+            base.add_network_parts(marker["parts"])  # type: ignore[attr-defined]
+    network = _network(base, marker["towers"])
     expected = without_rebuilt(network.state_dict())
     refuse_misfit(
         folder,
         missing=(name for name in expected if name not in had and name not in state),
         unexpected=(name for name in state if name not in expected),
-        mismatched=(
-            name
-            for name, tensor in state.items()
-            if name in expected and tensor.shape != expected[name].shape
-        ),
+        mismatched=(name for name in state if name in expected and state[name].shape != expected[name].shape),
     )
-    network.load_state_dict(
-        {name: tensor.float() if tensor.is_floating_point() else tensor for name, tensor in state.items()},
-        strict=False,
-    )
+    network.load_state_dict(_cast(state, torch.float32), strict=False)
 
 
 def _name(base: Backbone, marker: dict[str, Any], options: LoadOptions) -> str:
     """The given name, followed by the image tower's if that is not the one from training."""
-    if not options.image_tower or options.image_tower == marker["image_tower"]:
-        return options.name
-    if not isinstance(base, PairedBackbone):
+    if not isinstance(base, PairedBackbone) or options.image_tower in (None, "", marker["image_tower"]):
         return options.name
     another = bool(marker["image_tower"]) or not base.as_made
     return f"{options.name}+{base.image_name}" if another else options.name

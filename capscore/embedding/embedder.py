@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 import xxhash
 
-from ..backbones.base import Backbone, fingerprint_of, verdict_width
+from ..backbones.base import Backbone, fingerprint_of
 from ..errors import CapscoreError, ImageError, InputError, Setting
 from ..files.interrupts import before_the_end
 from ..files.progress import progress_bar
@@ -346,7 +346,7 @@ class Embedder:
             for text in dict.fromkeys(texts)
         }
         with self._turn:
-            distinct = self._look_up(keys.values(), verdict_width(self.backbone.kinds_of_noise))
+            distinct = self._look_up(keys.values(), self.backbone.verdict_width)
             if distinct.missing:
                 start = time.perf_counter()
                 missing = [text for text, key in keys.items() if key in distinct.missing]

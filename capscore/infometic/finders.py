@@ -257,7 +257,7 @@ def _load_detector(folder: Path, kind: str) -> tuple[Any, Any]:
     from ..backbones import checkpoint
 
     model_type = checkpoint.read_json(folder / "config.json").get("model_type", "")
-    config = checkpoint.load_config(folder, "a detector", BackboneUnavailable)
+    config = checkpoint.load_config(folder)
     if kind in OPEN_VOCABULARY:
         fits, expected = model_type in OPEN_VOCABULARY[kind], " or ".join(OPEN_VOCABULARY[kind])
         auto, processors = transformers.AutoModelForZeroShotObjectDetection, transformers.AutoProcessor
@@ -270,13 +270,8 @@ def _load_detector(folder: Path, kind: str) -> tuple[Any, Any]:
         )
     if getattr(config, "use_pretrained_backbone", False):
         config.use_pretrained_backbone = False  # the weights are complete: do not download a part
-    try:
-        network, report = checkpoint.load_with_report(auto, folder, config=config, trust_remote_code=False)
-    except BackboneUnavailable:
-        raise
-    except Exception as error:  # damaged pickles, wrong configs, a missing timm
-        reason = checkpoint.in_one_line(error)[:400]
-        raise BackboneUnavailable(f"no detector can be built from {folder}: {reason}") from error
     # Unused weights are harmless: published detectors contain some from their training.
-    checkpoint.refuse_misreport(folder, {**report, "unexpected_keys": []})
-    return network, checkpoint.load_processor(processors, folder, "processor", trust_remote_code=False)
+    network = checkpoint.load_folder_strictly(auto, folder, allow_unused=True, config=config)
+    with checkpoint.refusing(f"the processor in {folder}"):
+        processor = processors.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    return network, processor

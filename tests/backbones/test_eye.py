@@ -18,9 +18,9 @@ from capscore.backbones.embedded.image_tower import (
     ImageTowerConfig,
     TextPlace,
     align_weights,
-    folded,
 )
 from capscore.errors import CapscoreError, InputError
+from weights.making.eye.trunk_halves import folded
 
 from .tiny_eye import SMALL, random_eye
 

@@ -14,7 +14,6 @@ from capscore import load_backbone
 from capscore.backbones.checkpoint import (
     read_json,
     read_state_dict,
-    refuse_hostile_folder,
     refuse_oversized,
     weight_files,
 )
@@ -310,8 +309,6 @@ def test_json_files_have_a_size(tmp_path, monkeypatch):
     path.write_text(json.dumps({"a": "x" * 100}))
     with pytest.raises(BackboneUnavailable, match="CAPSCORE_MAX_CONFIG_BYTES"):
         read_json(path)
-    with pytest.raises(BackboneUnavailable, match="CAPSCORE_MAX_CONFIG_BYTES"):
-        refuse_hostile_folder(tmp_path)
 
 
 @pytest.mark.parametrize("value", HUGE, ids=str)

@@ -23,8 +23,8 @@ from capscore.backbones.checkpoint import read_json
 from capscore.backbones.embedded.backbone import (
     TEXT_ENCODER,
     EmbeddedBackbone,
+    load_embedded,
     load_image_tower,
-    load_learned,
     save_image_tower,
 )
 from capscore.backbones.text_towers import StudentTextTower
@@ -70,7 +70,7 @@ def test_a_folder_is_loaded_with_what_it_says(eye):
 
 
 def test_the_registry_can_load_it_under_a_name_of_its_own(folder, eye):
-    named = load_learned(folder, device="cpu")
+    named = load_embedded(folder, device="cpu")
     assert (named.name, named.revision, named.fingerprint) == ("embedded", eye.revision, eye.fingerprint)
 
 

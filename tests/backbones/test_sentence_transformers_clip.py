@@ -26,7 +26,7 @@ from . import tiny_transformers as tiny
 
 
 def load(folder: Path, image_tower, **changes):
-    return text_towers.load_folder(
+    return text_towers.load_sentence_transformers(
         folder, replace(LoadOptions(name="tiny", image_tower=image_tower), **changes)
     )
 

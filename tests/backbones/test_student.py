@@ -43,7 +43,7 @@ def make_student(folder: Path, kind: str = "distilbert", **changes) -> StudentTe
 
 
 def load(folder: Path, **changes):
-    return text_towers.load_folder(
+    return text_towers.load_student(
         folder, replace(LoadOptions(name="student", load_backbone=load_backbone), **changes)
     )
 

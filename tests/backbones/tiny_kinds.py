@@ -57,7 +57,7 @@ _WRITERS: dict[str, tuple[Callable[[Path], Path], bool]] = {
     "sentence-transformers": (tiny.write_sentence_transformer, True),
     "student": (write_student, False),
 }
-KINDS = (*_WRITERS, "embedded", "embedded-free", "embedded-uncentred")
+KINDS = (*_WRITERS, "embedded", "embedded-free")
 
 
 class Checkpoint:

@@ -499,8 +499,8 @@ def write_sentence_transformer(folder: Path, *, dim: int = DIM, prompt: str = ""
 
 
 def _save(model: Any, folder: Path, seed: int = 0) -> Path:
-    from capscore.backbones.checkpoint import quiet_transformers
+    from capscore.backbones.checkpoint import refusing
 
-    with quiet_transformers():
+    with refusing("the tiny checkpoint"):
         randomise(model, seed).save_pretrained(folder)
     return folder

@@ -1,7 +1,8 @@
-"""The eye: one pass over a photo → a feature map → embeddings of the photo and of any of its regions.
+"""The image tower: one pass over a photo → a feature map → embeddings of the photo and of any of its regions.
 
-In: pixels, boxes, and rows of the text encoder. Out: rows of unit length in one space. The head reads a grid
-that RoIAlign lays over a box; the photo itself is the region of its whole box.
+In: pixels, boxes, and rows of the text encoder. Out: rows of unit length in one space. The trunk is an
+EfficientNet-Lite2 in plain torch, since importing timm or torchvision takes longer than scoring a photo. The
+head reads a grid that RoIAlign lays over a box; the photo itself is the region of its whole box.
 """
 
 from __future__ import annotations
@@ -17,52 +18,11 @@ from PIL import Image
 from torch import nn
 from torch.nn import functional as F
 
-from ...errors import CapscoreError, InputError
+from ...errors import CapscoreError
 
-
-def align_weights(
-    boxes: torch.Tensor, height: int, width: int, *, grid: int = 7, samples: int = 2
-) -> torch.Tensor:
-    """Weights of the cells of a map at the points of a grid over each box.
-
-    `align_weights(boxes, *map.shape[1:]) @ map.flatten(1).T` is RoIAlign with aligned=True of a map
-    (channels, height, width), (k, grid², channels).
-
-    Args:
-        boxes: (k, 4) or (n, k, 4), left, top, right, bottom, as shares of the map's sides in [0, 1].
-        height: Number of the map's rows.
-        width: Number of its columns.
-        grid: Number of bins along each side of a box.
-        samples: Number of points along each side of a bin, whose mean is the bin's.
-
-    Returns:
-        (…, grid², height · width), rows in reading order; the weights of each row sum to 1.
-
-    >>> align_weights(torch.tensor([[0.0, 0.0, 1.0, 1.0]]), 1, 2, grid=2, samples=1)
-    tensor([[[1., 0.],
-             [0., 1.],
-             [1., 0.],
-             [0., 1.]]])
-    """
-    left, top, right, bottom = boxes.unbind(dim=-1)
-    down = _axis(top, bottom, height, grid, samples)
-    across = _axis(left, right, width, grid, samples)
-    both = down[..., :, None, :, None] * across[..., None, :, None, :]
-    return both.flatten(-4, -3).flatten(-2)
-
-
-def _axis(low: torch.Tensor, high: torch.Tensor, size: int, grid: int, samples: int) -> torch.Tensor:
-    """Weights of `size` cells in `grid` bins from low to high, (…, grid, size)."""
-    steps = (torch.arange(grid * samples, device=low.device, dtype=low.dtype) + 0.5) / (grid * samples)
-    # the centre of the first cell is at 0, and points beyond a centre at the edge count as being there
-    points = (low[..., None] + (high - low)[..., None] * steps) * size - 0.5
-    cells = torch.arange(size, device=low.device, dtype=low.dtype)
-    near = (1.0 - (points.clamp(0.0, size - 1.0)[..., None] - cells).abs()).clamp(min=0.0)
-    return near.unflatten(-2, (grid, samples)).mean(dim=-2)
-
-
-# (blocks, kernel, stride of the first block, expansion, channels), stage by stage
-STAGES = (
+# blocks, kernel, stride of the first block, expansion, channels
+Stage = tuple[int, int, int, int, int]
+STAGES: tuple[Stage, ...] = (
     (1, 3, 1, 1, 16),
     (3, 3, 2, 6, 24),
     (3, 5, 2, 6, 48),
@@ -74,16 +34,19 @@ STAGES = (
 STEM = 32
 FEATURES = 1280
 CLASSES = 1000
+# Regions of each photo that are pooled together: more would take memory, not save time.
+_REGIONS_AT_ONCE = 64
+# Far above every useful size.
+_MAX_SIZE = 4096
+_MAX_BLOCKS = 256
+# Above 1, so that the second and third classes count as well: a box shows more than one thing.
+_TEMPERATURE = 2.0
 
 
 def photo_pixels(image: Image.Image, side: int) -> torch.Tensor:
     """A photo as the network reads it, float32 (3, side, side) in [−1, 1].
 
     It is resized as a whole and not cropped: captions also mention things at the edges.
-
-    Args:
-        image: The photo, RGB.
-        side: Height and width of the result.
 
     >>> photo_pixels(Image.new("RGB", (300, 200), (255, 0, 0)), side=4)[:, 0, 0].tolist()
     [1.0, -1.0, -1.0]
@@ -93,8 +56,13 @@ def photo_pixels(image: Image.Image, side: int) -> torch.Tensor:
     return pixels.div_(127.5).sub_(1.0)
 
 
+# ------------------------------------------------------------- trunk
+
+
 class EfficientNetLite2(nn.Module):
-    """The network without weights.
+    """EfficientNet (Tan and Le 2019) without squeeze-and-excitation and with ReLU6 in place of Swish.
+
+    Parameters have the names of timm's `efficientnet_lite2`, so a state dict loads here and there.
 
     Shapes: pixels (n, 3, height, width) → logits (n, 1000); `features` gives (n, 1280, height/32, width/32).
     """
@@ -169,17 +137,16 @@ class _InvertedResidual(nn.Module):
 
 
 def _convolution(
-    channels_in: int, channels: int, kernel: int, stride: int = 1, *, groups: int = 1
+    channels_in: int, channels: int, kernel: int, stride: int = 1, groups: int = 1, bias: bool = False
 ) -> nn.Conv2d:
-    return nn.Conv2d(channels_in, channels, kernel, stride, padding=kernel // 2, groups=groups, bias=False)
-
-
-# blocks, kernel, stride of the first block, expansion, channels
-Stage = tuple[int, int, int, int, int]
+    padding = kernel // 2
+    return nn.Conv2d(channels_in, channels, kernel, stride, padding=padding, groups=groups, bias=bias)
 
 
 class FoldedTrunk(nn.Module):
-    """The network without weights.
+    """EfficientNet-Lite whose batch norms are folded into the convolutions before them, without weights.
+
+    It is smaller and faster, and has nothing left that training and use compute differently.
 
     Shapes: pixels (n, 3, height, width) → (n, features, height / s, width / s), rounded up, where s is the
     product of all strides: 32 for EfficientNet-Lite2.
@@ -194,7 +161,7 @@ class FoldedTrunk(nn.Module):
         self, stem: int = STEM, stages: Sequence[Sequence[int]] = STAGES, features: int = FEATURES
     ) -> None:
         super().__init__()
-        self.stem = _folded_convolution(3, stem, kernel=3, stride=2)
+        self.stem = _convolution(3, stem, kernel=3, stride=2, bias=True)
         listed, width = [], stem
         for blocks, kernel, stride, expansion, channels in stages:
             for number in range(blocks):
@@ -202,7 +169,7 @@ class FoldedTrunk(nn.Module):
                 listed.append(FoldedBlock(width, channels, kernel, step, expansion))
                 width = channels
         self.blocks = nn.Sequential(*listed)
-        self.last = _folded_convolution(width, features, kernel=1)
+        self.last = _convolution(width, features, kernel=1, bias=True)
 
     def forward(self, pixels: torch.Tensor) -> torch.Tensor:
         return F.relu6(self.last(self.blocks(F.relu6(self.stem(pixels)))))
@@ -214,9 +181,9 @@ class FoldedBlock(nn.Module):
     def __init__(self, channels_in: int, channels: int, kernel: int, stride: int, expansion: int) -> None:
         super().__init__()
         inner = channels_in * expansion
-        self.expand = _folded_convolution(channels_in, inner, kernel=1) if expansion > 1 else None
-        self.depthwise = _folded_convolution(inner, inner, kernel, stride, groups=inner)
-        self.project = _folded_convolution(inner, channels, kernel=1)
+        self.expand = _convolution(channels_in, inner, kernel=1, bias=True) if expansion > 1 else None
+        self.depthwise = _convolution(inner, inner, kernel, stride, groups=inner, bias=True)
+        self.project = _convolution(inner, channels, kernel=1, bias=True)
         self.residual = stride == 1 and channels_in == channels
 
     def forward(self, rows: torch.Tensor) -> torch.Tensor:
@@ -225,48 +192,49 @@ class FoldedBlock(nn.Module):
         return out + rows if self.residual else out
 
 
-def folded(network: EfficientNetLite2) -> FoldedTrunk:
-    """The trunk of a network with its batch norms, as they are in eval mode, folded into the convolutions.
+# ------------------------------------------------------------- regions
+
+
+def align_weights(
+    boxes: torch.Tensor, height: int, width: int, *, grid: int = 7, samples: int = 2
+) -> torch.Tensor:
+    """Weights of the cells of a map at the points of a grid over each box: RoIAlign (He et al. 2017).
+
+    RoIAlign is linear in the map, and separable into the two axes, so that two small matrices say all of it.
+    `align_weights(boxes, *map.shape[1:]) @ map.flatten(1).T` is RoIAlign with aligned=True of a map
+    (channels, height, width), (k, grid², channels).
 
     Args:
-        network: Network whose weights are copied; the classifier is left out.
+        boxes: (k, 4) or (n, k, 4), left, top, right, bottom, as shares of the map's sides in [0, 1].
+        height: Number of the map's rows.
+        width: Number of its columns.
+        grid: Number of bins along each side of a box.
+        samples: Number of points along each side of a bin, whose mean is the bin's.
+
+    Returns:
+        (…, grid², height · width), rows in reading order; the weights of each row sum to 1.
+
+    >>> align_weights(torch.tensor([[0.0, 0.0, 1.0, 1.0]]), 1, 2, grid=2, samples=1)
+    tensor([[[1., 0.],
+             [0., 1.],
+             [1., 0.],
+             [0., 1.]]])
     """
-    trunk = FoldedTrunk().to(network.conv_stem.weight)
-    # convolution to fill, convolution and batch norm to fill it from
-    pairs: list[tuple[Any, Any, Any]] = [(trunk.stem, network.conv_stem, network.bn1)]
-    stages: Any = network.blocks
-    blocks = [block for stage in stages for block in stage]
-    for own, block in zip(trunk.blocks, blocks, strict=True):
-        if hasattr(block, "conv_pwl"):
-            pairs += [
-                (own.expand, block.conv_pw, block.bn1),
-                (own.depthwise, block.conv_dw, block.bn2),
-                (own.project, block.conv_pwl, block.bn3),
-            ]
-        else:
-            pairs += [(own.depthwise, block.conv_dw, block.bn1), (own.project, block.conv_pw, block.bn2)]
-    pairs.append((trunk.last, network.conv_head, network.bn2))
-    with torch.no_grad():
-        for target, convolution, norm in pairs:
-            factor = norm.weight / (norm.running_var + norm.eps).sqrt()
-            target.weight.copy_(convolution.weight * factor.view(-1, 1, 1, 1))
-            target.bias.copy_(norm.bias - norm.running_mean * factor)
-    return trunk
+    left, top, right, bottom = boxes.unbind(dim=-1)
+    down = _axis(top, bottom, height, grid, samples)
+    across = _axis(left, right, width, grid, samples)
+    both = down[..., :, None, :, None] * across[..., None, :, None, :]
+    return both.flatten(-4, -3).flatten(-2)
 
 
-def _folded_convolution(
-    channels_in: int, channels: int, kernel: int, stride: int = 1, *, groups: int = 1
-) -> nn.Conv2d:
-    return nn.Conv2d(channels_in, channels, kernel, stride, padding=kernel // 2, groups=groups)
-
-
-# Regions of each photo that are pooled together: more would take memory, not save time.
-_REGIONS_AT_ONCE = 64
-# The most that any number of a config may be: far above every useful one.
-_MOST = 4096
-_MOST_BLOCKS = 256
-# Above 1, so that the second and third classes count as well: a box shows more than one thing.
-_TEMPERATURE = 2.0
+def _axis(low: torch.Tensor, high: torch.Tensor, size: int, grid: int, samples: int) -> torch.Tensor:
+    """Weights of `size` cells in `grid` bins from low to high, (…, grid, size)."""
+    steps = (torch.arange(grid * samples, device=low.device, dtype=low.dtype) + 0.5) / (grid * samples)
+    # the centre of the first cell is at 0, and points beyond a centre at the edge count as being there
+    points = (low[..., None] + (high - low)[..., None] * steps) * size - 0.5
+    cells = torch.arange(size, device=low.device, dtype=low.dtype)
+    near = (1.0 - (points.clamp(0.0, size - 1.0)[..., None] - cells).abs()).clamp(min=0.0)
+    return near.unflatten(-2, (grid, samples)).mean(dim=-2)
 
 
 @dataclass(frozen=True)
@@ -285,7 +253,7 @@ class ImageTowerConfig:
         samples: Points along each side of a bin.
 
     Raises:
-        CapscoreError: a size that is not a whole number in its range.
+        CapscoreError: sizes that no network has.
     """
 
     dim: int = 512
@@ -301,26 +269,25 @@ class ImageTowerConfig:
     samples: int = 1
 
     def __post_init__(self) -> None:
-        plain = {name: value for name, value in asdict(self).items() if name != "stages"}
-        for name, value in plain.items():
-            _check_size(name, value)
-        if not isinstance(self.stages, (tuple, list)) or not self.stages:
-            raise CapscoreError(f"'stages' of an eye is {self.stages!r:.60}: expected a list of stages")
-        for stage in self.stages:
-            if not isinstance(stage, (tuple, list)) or len(stage) != 5:
-                raise CapscoreError(
-                    f"a stage of an eye is {stage!r:.60}: expected five numbers, blocks, kernel, stride, "
-                    "expansion, channels"
-                )
-            for value in stage:
-                _check_size("stages", value)
-            if stage[1] % 2 == 0:
-                raise CapscoreError(f"a stage of an eye has the kernel {stage[1]}: expected an odd number")
-        if sum(stage[0] for stage in self.stages) > _MOST_BLOCKS:
-            raise CapscoreError(f"the trunk of an eye has at most {_MOST_BLOCKS} blocks")
-        if self.width % self.heads:
-            raise CapscoreError(f"an eye of width {self.width} cannot have {self.heads} heads: no divisor")
-        object.__setattr__(self, "stages", tuple(tuple(stage) for stage in self.stages))
+        try:
+            stages = tuple((int(a), int(b), int(c), int(d), int(e)) for a, b, c, d, e in self.stages)
+            sizes = [value for name, value in asdict(self).items() if name != "stages"]
+            sizes += [size for stage in self.stages for size in stage]
+            fits = (
+                all(type(size) is int and 1 <= size <= _MAX_SIZE for size in sizes)
+                and 1 <= sum(stage[0] for stage in stages) <= _MAX_BLOCKS
+                and all(stage[1] % 2 for stage in stages)
+                and self.width % self.heads == 0
+            )
+        except (TypeError, ValueError):
+            fits = False
+        if not fits:
+            raise CapscoreError(
+                f"no image tower has the sizes {self!r:.300}: expected whole numbers up to {_MAX_SIZE:,}, "
+                f"stages of five numbers with odd kernels and at most {_MAX_BLOCKS} blocks, and heads that "
+                "divide the width"
+            )
+        object.__setattr__(self, "stages", stages)
 
     def to_dict(self) -> dict[str, Any]:
         """The sizes, ready for JSON."""
@@ -366,25 +333,18 @@ class ImageTower(nn.Module):
             maps: (n, features, h, w).
             boxes: n arrays or tensors (k_i, 4), left, top, right, bottom as shares of the photo's width and
                 height, in [0, 1].
-
-        Raises:
-            InputError: a box without area, or one that reaches beyond the photo; named by its number and its
-                photo's, counted from 0.
         """
-        checked = [_check_shares(own, photo) for photo, own in enumerate(boxes)]
-        if len(checked) != len(maps):
-            raise InputError(f"{len(checked)} lists of boxes for {len(maps)} photos", field="boxes")
-        most = max((len(own) for own in checked), default=0)
-        if not most:
+        listed = [torch.as_tensor(rows, dtype=torch.float32).reshape(-1, 4).clamp(0.0, 1.0) for rows in boxes]
+        longest = max(map(len, listed), default=0)
+        if not longest:
             return torch.zeros(0, self.config.dim, device=maps.device)
         # a photo with fewer regions than another has its whole box in their place, which is left out again
-        padded = torch.tensor([0.0, 0.0, 1.0, 1.0]).repeat(len(checked), most, 1)
-        given = torch.zeros(len(checked), most, dtype=torch.bool)
-        for photo, own in enumerate(checked):
-            padded[photo, : len(own)] = own
-            given[photo, : len(own)] = True
-        rows = self.head(maps, padded.to(maps.device))
-        return rows[given.to(maps.device)]
+        padded = torch.tensor([0.0, 0.0, 1.0, 1.0]).repeat(len(listed), longest, 1)
+        present = torch.zeros(len(listed), longest, dtype=torch.bool)
+        for photo, rows in enumerate(listed):
+            padded[photo, : len(rows)] = rows
+            present[photo, : len(rows)] = True
+        return self.head(maps, padded.to(maps.device))[present.to(maps.device)]
 
 
 class RegionHead(nn.Module):
@@ -423,40 +383,27 @@ class RegionHead(nn.Module):
         height, width = maps.shape[-2:]
         cells = maps.flatten(2).transpose(1, 2)
         scores, values = self.scores(cells), self.values(cells).unflatten(-1, (self.heads, -1))
-        return torch.cat(
-            [
-                self._pooled(
-                    cells,
-                    scores,
-                    values,
-                    align_weights(part, height, width, grid=self.grid, samples=self.samples),
-                )
-                for part in boxes.split(_REGIONS_AT_ONCE, dim=1)
-            ],
-            dim=1,
-        )
+        rows = []
+        for part in boxes.split(_REGIONS_AT_ONCE, dim=1):
+            weights = align_weights(part, height, width, grid=self.grid, samples=self.samples)
+            rows.append(self._pooled(cells, scores, values, weights))
+        return torch.cat(rows, dim=1)
 
     def _pooled(
         self, cells: torch.Tensor, scores: torch.Tensor, values: torch.Tensor, weights: torch.Tensor
     ) -> torch.Tensor:
-        """Regions of n photos, (n, k, dim).
-
-        Args:
-            cells: (n, h · w, features).
-            scores: (n, h · w, heads).
-            values: (n, h · w, heads, width / heads).
-            weights: (n, k, grid², h · w).
-        """
+        """Cells (n, h·w, features), scores (n, h·w, heads), values (n, h·w, heads, width/heads), weights
+        (n, k, grid², h·w) → regions of n photos, (n, k, dim)."""
         at_points = weights @ scores.unsqueeze(1) + self.places.T
         attention = at_points.softmax(dim=2).transpose(2, 3)  # (n, k, heads, grid²)
         mixed = torch.einsum("nkhc,nchd->nkhd", attention @ weights, values)
         mean = weights.mean(dim=2) @ cells  # (n, k, features)
-        kept = self._drop(mean)
+        dropped = self._drop(mean)
         shares = (self.classes(mean) / _TEMPERATURE).softmax(dim=-1)
         rows = (
             self.out(self._drop(F.gelu(mixed.flatten(2))))
-            + self.mean(kept)
-            + self.of_hidden(self._drop(F.relu(self.hidden(kept))))
+            + self.mean(dropped)
+            + self.of_hidden(self._drop(F.relu(self.hidden(dropped))))
             + self.name_share * F.normalize(shares @ self.names, dim=-1)
         )
         return F.normalize(rows, dim=-1)
@@ -489,29 +436,3 @@ class TextPlace(nn.Module):
     def adapted(self, centred: torch.Tensor) -> torch.Tensor:
         """Centred unit rows (…, dim) → their places among the photos."""
         return F.normalize(centred + self.adapter(centred), dim=-1)
-
-
-def _check_size(name: str, value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= _MOST:
-        raise CapscoreError(
-            f"{name!r} of an eye is {value!r:.60}: expected a whole number from 1 to {_MOST:,}"
-        )
-
-
-def _check_shares(boxes: Any, photo: int) -> torch.Tensor:
-    """Boxes of one photo as float32 (k, 4) on the CPU."""
-    checked = torch.as_tensor(boxes, dtype=torch.float32, device="cpu").reshape(-1, 4)
-    left, top, right, bottom = checked.unbind(dim=1)
-    # False for NaN too; what rounding puts beyond an edge is at the edge
-    inside = ((checked >= -1e-4) & (checked <= 1 + 1e-4)).all(dim=1)
-    has_area = (right > left) & (bottom > top)
-    for fits, wrong in ((inside, "it is not within [0, 1]"), (has_area, "it has no area")):
-        if not fits.all():
-            number = int((~fits).nonzero()[0])
-            shown = ", ".join(f"{value:g}" for value in checked[number].tolist())
-            raise InputError(
-                f"box {number} of photo {photo} is ({shown}): {wrong}; expected left, top, right, bottom as "
-                "shares of the photo's sides, right above left and bottom above top",
-                field="boxes",
-            )
-    return checked.clamp(0.0, 1.0)

@@ -2,8 +2,8 @@
 
 In: token ids, as for `UniversalSentenceEncoder`. Out, besides the encoder's rows: for each text, how much of
 its score it keeps, from 0 to 1, and which kind of noise it most likely has. The gate is a small transformer
-on the encoder's token features, so that it reads all languages of the encoder. `turned_away` applies its
-verdict to an embedding.
+on the encoder's token features, so that it reads all languages of the encoder. It reads a long text sentence
+by sentence. `turned_away` applies its verdict to an embedding.
 """
 
 from __future__ import annotations
@@ -21,174 +21,13 @@ from ...errors import CapscoreError
 from . import END, START, WINDOWS
 from .text_encoder import CHANNELS, DIM, UniversalSentenceEncoder
 
-SHORT = 40
-# Most pieces of a part; a longer sentence, or a text without full stops, is cut where a word begins.
-LONGEST = 96
-# Fewest pieces of a part, so that what stands behind an abbreviation is not a sentence of its own.
-SHORTEST = 4
-_BLANK = "\u2581"  # SentencePiece's sign for the blank before a word
-_ENDS = frozenset(".!?…؟。！？．｡")
-_CLOSED = frozenset("\"'”’»)]」』）")
-# Signs after which a sentence ends even if no blank follows.
-_FULL_WIDTH = frozenset("。！？．｡")
-
-
-def sentence_cuts(pieces: Sequence[str]) -> list[int]:
-    """Pieces of a text → the places where its parts end, the last of them len(pieces).
-
-    >>> pieces = ["▁a", "▁dog", "▁runs", "."] * 12
-    >>> sentence_cuts(pieces)[:3], sentence_cuts(pieces)[-1]
-    ([4, 8, 12], 48)
-    >>> sentence_cuts(pieces[:8])
-    [8]
-    >>> sentence_cuts(["▁A", "▁dog", "▁runs", ".", "▁It", "▁is", "▁brown", "."])
-    [4, 8]
-    """
-    n = len(pieces)
-    cuts, start = [], 0
-    for place in range(n - SHORTEST):
-        if n <= SHORT and not pieces[place + 1].lstrip(_BLANK)[:1].isupper():
-            continue
-        if place + 1 - start >= SHORTEST and _ends_sentence(pieces, place):
-            cuts.append(place + 1)
-            start = place + 1
-    cuts.append(n)
-    return _none_too_long(pieces, cuts)
-
-
-def _ends_sentence(pieces: Sequence[str], place: int) -> bool:
-    sign = pieces[place].lstrip(_BLANK)
-    if not sign or not all(letter in _ENDS or letter in _CLOSED for letter in sign):
-        return False
-    last = place
-    while not (set(pieces[last]) & _ENDS):  # a closing quote: the full stop stands before it
-        last -= 1
-        if last < place - 1 or last < 0:
-            return False
-    if set(pieces[last]) & _FULL_WIDTH:
-        return not (set(pieces[place + 1].lstrip(_BLANK)[:1]) & _CLOSED)
-    if not pieces[place + 1].startswith(_BLANK):
-        return False
-    word = pieces[last - 1].lstrip(_BLANK) if last else ""
-    # "St.", "Mr.", an initial: a short word with a capital
-    abbreviated = pieces[last - 1].startswith(_BLANK) and len(word) <= 3 and word[:1].isupper()
-    return "." not in pieces[last] or not abbreviated
-
-
-def _none_too_long(pieces: Sequence[str], cuts: Sequence[int]) -> list[int]:
-    out, start = [], 0
-    for stop in cuts:
-        parts = -(-(stop - start) // LONGEST)
-        for number in range(1, parts):
-            wanted = start + (stop - start) * number // parts
-            nearest = min(
-                (place for place in range(wanted - 8, wanted + 9) if pieces[place].startswith(_BLANK)),
-                key=lambda place: abs(place - wanted),
-                default=wanted,
-            )
-            out.append(nearest)
-        out.append(stop)
-        start = stop
-    return out
-
-
-# What a part counts in the verdict on the kind besides what it loses, so that a text that loses nothing has
-# kinds too.
-_LEAST = 1e-6
-
-
-@dataclass(frozen=True)
-class TextParts:
-    """The parts of n texts, those of a text one after the other.
-
-    Attributes:
-        ids: Token ids of each part, with start and end; m ≥ n parts.
-        owners: Number of the text of each part.
-        n_texts: n.
-    """
-
-    ids: list[Sequence[int]]
-    owners: list[int]
-    n_texts: int
-
-    @property
-    def in_one(self) -> bool:
-        """Whether each text is one part."""
-        return len(self.ids) == self.n_texts
-
-    @property
-    def first(self) -> list[int]:
-        """The place of each text's first part."""
-        places = dict(zip(reversed(self.owners), range(len(self.owners) - 1, -1, -1), strict=True))
-        return [places[text] for text in range(self.n_texts)]
-
-    @property
-    def cut(self) -> list[int]:
-        """The texts that have several parts."""
-        pairs = zip(self.owners, self.owners[1:], strict=False)
-        return list(dict.fromkeys(owner for owner, following in pairs if owner == following))
-
-    def joined(self, verdicts: torch.Tensor) -> torch.Tensor:
-        """Verdicts on the parts, (m, 1 + k): kept share and probability of each kind → those on the texts.
-
-        A text keeps the mean of its parts by their lengths. What is wrong with it is what is wrong with the
-        parts that lose something.
-
-        >>> parts = TextParts([[1, 7, 8, 9, 2], [1, 7, 2], [1, 7, 2]], [0, 0, 1], 2)
-        >>> parts.joined(torch.tensor([[1.0, 1.0, 0.0], [0.2, 0.0, 1.0], [0.5, 0.5, 0.5]])).tolist()
-        ... # doctest: +ELLIPSIS
-        [[0.8..., ..., 0.99999...], [0.5, 0.5, 0.5]]
-        """
-        if self.in_one:
-            return verdicts
-        own = torch.tensor(self.owners, device=verdicts.device)
-        lengths = torch.tensor([float(len(part) - 2) for part in self.ids], device=verdicts.device)
-        shares = lengths / self._sums(lengths, own)[own]
-        lost = shares * (1 - verdicts[:, 0])
-        weights = lost + _LEAST * shares
-        weights = weights / self._sums(weights, own)[own]
-        # what is lost is summed up, so that a text whose parts lose nothing keeps 1 exactly
-        kept = (1 - self._sums(lost, own)).clamp(0, 1)
-        return torch.cat([kept.unsqueeze(1), self._sums(weights.unsqueeze(1) * verdicts[:, 1:], own)], dim=1)
-
-    def _sums(self, values: torch.Tensor, own: torch.Tensor) -> torch.Tensor:
-        """The sums of the parts' values over each text."""
-        return torch.zeros(self.n_texts, *values.shape[1:], device=values.device).index_add(0, own, values)
-
-
-def text_parts(
-    ids: Sequence[Sequence[int]], pieces_of: Callable[[Sequence[int]], Sequence[str]]
-) -> TextParts:
-    """Cut texts into the parts that a gate reads, by `sentence_cuts`.
-
-    Args:
-        ids: Token ids of n texts, with start and end.
-        pieces_of: Token ids → their pieces.
-    """
-    parts: list[Sequence[int]] = []
-    owners: list[int] = []
-    for text, sequence in enumerate(ids):
-        own = _parts_of(sequence, pieces_of)
-        parts += own
-        owners += [text] * len(own)
-    return TextParts(parts, owners, len(ids))
-
-
-def _parts_of(ids: Sequence[int], pieces_of: Callable[[Sequence[int]], Sequence[str]]) -> list[Sequence[int]]:
-    inner = ids[1:-1]
-    cuts = sentence_cuts(pieces_of(inner))
-    if len(cuts) == 1:
-        return [ids]
-    return [[START, *inner[start:stop], END] for start, stop in zip([0, *cuts], cuts, strict=False)]
-
-
 TOKEN_WIDTH = DIM + CHANNELS * len(WINDOWS)
 # Number of preceding tokens searched for the same piece: a repeated word repeats its pieces.
 REACH = 8
 # What a text can have: nothing wrong, or one of the perturbations of PR-MCS.
 FOUND = ("none", "repetition", "removal", "masking", "jumble", "substitution")
 PART = "noise_gate"
-_SIZES = ("width", "layers", "heads")
+_MAX_SIZE = 4096
 
 
 @dataclass(frozen=True)
@@ -294,20 +133,21 @@ def gated(encoder: UniversalSentenceEncoder, parts: Mapping[str, Any]) -> GatedS
         parts: Sizes of the gate, {"noise_gate": {"width": …, "layers": …, "heads": …}}.
 
     Raises:
-        CapscoreError: parts of another form, such as those of a gate from before version 0.5.
+        CapscoreError: parts of another form.
     """
-    try:
-        settings = {name: int(parts[PART][name]) for name in _SIZES}
-        exact = set(parts) == {PART} and len(parts[PART]) == len(_SIZES)
-        if not exact or min(settings.values()) < 1 or settings["width"] % settings["heads"]:
-            raise ValueError
-    except (KeyError, TypeError, ValueError):
+    sizes = parts.get(PART)
+    if (
+        set(parts) != {PART}
+        or not isinstance(sizes, Mapping)
+        or set(sizes) != {"width", "layers", "heads"}
+        or not all(type(size) is int and 1 <= size <= _MAX_SIZE for size in sizes.values())
+        or sizes["width"] % sizes["heads"]
+    ):
         raise CapscoreError(
             f"the embedded text encoder takes the parts {{{PART!r}: {{'width', 'layers', 'heads'}}}}, the "
-            f"width a multiple of the heads; asked for {parts!r}"
-            + (": that gate is older than capscore 0.5, train it anew" if "gate" in parts else "")
-        ) from None
-    network = GatedSentenceEncoder(len(encoder.table), **settings)
+            f"width a multiple of the heads; asked for {parts!r:.200}"
+        )
+    network = GatedSentenceEncoder(len(encoder.table), **sizes)
     for name, module in encoder.named_children():
         setattr(network, name, module)
     for name, tensor in encoder.named_buffers(recurse=False):
@@ -325,9 +165,130 @@ def repeats(ids: torch.Tensor) -> torch.Tensor:
 
 def _positions(length: int, width: int) -> torch.Tensor:
     """Sines and cosines of the position, (length, width), Vaswani et al. 2017, §3.5."""
-    place = torch.arange(length, dtype=torch.float32).unsqueeze(1)
+    position = torch.arange(length, dtype=torch.float32).unsqueeze(1)
     rate = torch.exp(torch.arange(0, width, 2, dtype=torch.float32) * (-math.log(10_000.0) / width))
     table = torch.zeros(length, width)
-    table[:, 0::2] = torch.sin(place * rate)
-    table[:, 1::2] = torch.cos(place * rate)
+    table[:, 0::2] = torch.sin(position * rate)
+    table[:, 1::2] = torch.cos(position * rate)
     return table
+
+
+# ------------------------------------------------------------- sentences
+
+# Noise moves full stops, too: in a text of up to so many pieces a sentence ends only before a capital.
+SHORT = 40
+# Largest number of pieces of a part; a longer sentence is cut where a word begins.
+LONGEST = 96
+# Smallest number of pieces of a part: what follows an abbreviation is no sentence of its own.
+SHORTEST = 4
+_BLANK = "\u2581"  # SentencePiece's sign for the blank before a word
+_ENDS = frozenset(".!?…؟。！？．｡")
+_CLOSING = frozenset("\"'”’»)]」』）")
+# Signs after which a sentence ends even if no blank follows.
+_FULL_WIDTH = frozenset("。！？．｡")
+# Weight of a part in the verdict on the kind besides what it loses, so that a text that loses nothing has
+# kinds too.
+_MIN_WEIGHT = 1e-6
+
+
+def sentence_cuts(pieces: Sequence[str]) -> list[int]:
+    """Pieces of a text → the indices at which its parts end, the last of them len(pieces).
+
+    >>> pieces = ["▁a", "▁dog", "▁runs", "."] * 12
+    >>> sentence_cuts(pieces)[:3], sentence_cuts(pieces)[-1]
+    ([4, 8, 12], 48)
+    >>> sentence_cuts(pieces[:8])
+    [8]
+    >>> sentence_cuts(["▁A", "▁dog", "▁runs", ".", "▁It", "▁is", "▁brown", "."])
+    [4, 8]
+    """
+    cuts, start = [], 0
+    for index in range(len(pieces) - SHORTEST):
+        if len(pieces) <= SHORT and not pieces[index + 1].lstrip(_BLANK)[:1].isupper():
+            continue
+        if index + 1 - start >= SHORTEST and _ends_sentence(pieces, index):
+            cuts.append(index + 1)
+            start = index + 1
+    out, start = [], 0
+    for stop in (*cuts, len(pieces)):
+        parts = -(-(stop - start) // LONGEST)
+        for number in range(1, parts):
+            wanted = start + (stop - start) * number // parts
+            beginnings = [k for k in range(wanted - 8, wanted + 9) if pieces[k].startswith(_BLANK)]
+            out.append(min(beginnings, key=lambda k: abs(k - wanted), default=wanted))
+        out.append(stop)
+        start = stop
+    return out
+
+
+def _ends_sentence(pieces: Sequence[str], index: int) -> bool:
+    signs = set(pieces[index].lstrip(_BLANK))
+    if not signs or not signs <= _ENDS | _CLOSING:
+        return False
+    if not signs & _ENDS:  # a closing quote: the full stop stands before it
+        index, following = index - 1, index + 1
+        if index < 0 or not set(pieces[index]) & _ENDS:
+            return False
+    else:
+        following = index + 1
+    if set(pieces[index]) & _FULL_WIDTH:
+        return not set(pieces[following].lstrip(_BLANK)[:1]) & _CLOSING
+    if not pieces[following].startswith(_BLANK):
+        return False
+    # "St.", "Mr.", an initial: a short word with a capital
+    word = pieces[index - 1].lstrip(_BLANK) if index else ""
+    abbreviated = pieces[index - 1].startswith(_BLANK) and len(word) <= 3 and word[:1].isupper()
+    return "." not in pieces[index] or not abbreviated
+
+
+def split_sentences(
+    ids: Sequence[Sequence[int]], pieces_of: Callable[[Sequence[int]], Sequence[str]]
+) -> tuple[list[Sequence[int]], list[int]]:
+    """Texts → the parts that a gate reads, one text's after another's, and the number of each part's text.
+
+    Args:
+        ids: Token ids of n texts, with start and end.
+        pieces_of: Token ids → their pieces.
+    """
+    parts: list[Sequence[int]] = []
+    owners: list[int] = []
+    for text, sequence in enumerate(ids):
+        inner = sequence[1:-1]
+        cuts = sentence_cuts(pieces_of(inner))
+        if len(cuts) == 1:
+            parts.append(sequence)
+        else:
+            parts += [[START, *inner[a:b], END] for a, b in zip([0, *cuts], cuts, strict=False)]
+        owners += [text] * len(cuts)
+    return parts, owners
+
+
+def joined_verdicts(
+    verdicts: torch.Tensor, parts: Sequence[Sequence[int]], owners: Sequence[int], n_texts: int
+) -> torch.Tensor:
+    """Verdicts on parts (m, 1 + k), kept share and probability of each kind → those on their texts.
+
+    A text keeps the mean of its parts by their lengths. What is wrong with it is what is wrong with the
+    parts that lose something.
+
+    >>> parts = [[1, 7, 8, 9, 2], [1, 7, 2], [1, 7, 2]]
+    >>> verdicts = torch.tensor([[1.0, 1.0, 0.0], [0.2, 0.0, 1.0], [0.5, 0.5, 0.5]])
+    >>> joined_verdicts(verdicts, parts, [0, 0, 1], 2).tolist()     # doctest: +ELLIPSIS
+    [[0.8..., ..., 0.99999...], [0.5, 0.5, 0.5]]
+    """
+    if len(parts) == n_texts:
+        return verdicts
+    own = torch.tensor(owners, device=verdicts.device)
+
+    def sums(values: torch.Tensor) -> torch.Tensor:
+        """The sums of the parts' values over each text."""
+        return torch.zeros(n_texts, *values.shape[1:], device=values.device).index_add(0, own, values)
+
+    lengths = torch.tensor([float(len(part) - 2) for part in parts], device=verdicts.device)
+    shares = lengths / sums(lengths)[own]
+    lost = shares * (1 - verdicts[:, 0])
+    weights = lost + _MIN_WEIGHT * shares
+    weights = weights / sums(weights)[own]
+    # what is lost is summed up, so that a text whose parts lose nothing keeps 1 exactly
+    kept = (1 - sums(lost)).clamp(0, 1)
+    return torch.cat([kept.unsqueeze(1), sums(weights.unsqueeze(1) * verdicts[:, 1:])], dim=1)

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from . import BLOCKS, WINDOWS, NetworkArrays, PieceTokenizer, read_package
+from . import BLOCKS, WINDOWS, PieceTokenizer, read_package
 
 LANGUAGES = frozenset("ar de en es fr it ja ko nl pl pt ru th tr zh".split())  # zh in two scripts: 16 in all
 DIM = 512
@@ -25,8 +25,12 @@ def text_encoder() -> tuple[UniversalSentenceEncoder, PieceTokenizer]:
         MissingExtraError: the package, or sentencepiece, is not installed.
         BackboneUnavailable: its files are not those that this network was written for.
     """
-    files = read_package()
-    return UniversalSentenceEncoder.pretrained(files.arrays).eval(), files.tokenizer
+    arrays, eps, tokenizer = read_package()
+    with torch.device("meta"):  # nothing is drawn that would be replaced
+        network = UniversalSentenceEncoder(pieces=len(arrays["table"]))
+    network.load_state_dict({name: torch.from_numpy(array) for name, array in arrays.items()}, assign=True)
+    network.project_norm.eps = network.token_norm.eps = eps
+    return network.eval(), tokenizer
 
 
 class UniversalSentenceEncoder(nn.Module):
@@ -58,15 +62,6 @@ class UniversalSentenceEncoder(nn.Module):
         self.last = nn.Linear(DIM, DIM, bias=False)
         self.last_skip = nn.Linear(320, DIM, bias=False)
 
-    @classmethod
-    def pretrained(cls, arrays: NetworkArrays) -> UniversalSentenceEncoder:
-        """The network with the package's weights, which it takes over without a copy."""
-        with torch.device("meta"):  # nothing is drawn that would be replaced
-            net = cls(pieces=len(arrays.state["table"]))
-        net.load_state_dict({name: torch.from_numpy(own) for name, own in arrays.state.items()}, assign=True)
-        net.project_norm.eps = net.token_norm.eps = arrays.eps
-        return net
-
     def embed(self, ids: torch.Tensor) -> torch.Tensor:
         """Piece ids, any shape → their input embeddings (…, 512)."""
         block = ids % BLOCKS
@@ -74,43 +69,44 @@ class UniversalSentenceEncoder(nn.Module):
         return rows * self.scale[block].unsqueeze(-1) + self.offset[block].unsqueeze(-1)
 
     def forward(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        rows, sorts = self._shared(ids, mask)
-        return self._sentences(F.embedding_bag(sorts, rows, mode="sum"), mask)
+        rows, numbers = self._shared(ids, mask)
+        return self._sentences(F.embedding_bag(numbers, rows, mode="sum"), mask)
 
     def tokens(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """Features of each token and its neighbours, (n, L, 1280); zeros at padding."""
-        rows, sorts = self._shared(ids, mask)
-        return rows[sorts]
+        rows, numbers = self._shared(ids, mask)
+        return rows[numbers]
 
     def sentences(self, tokens: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """`tokens` of n texts → their embeddings, (n, 512), rows of unit length."""
         return self._sentences(tokens.sum(dim=1), mask)
 
     def _shared(self, ids: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Features of distinct tokens, (1 + u, 1280), the first for padding; and which is whose, (n, L).
+        """Features of distinct tokens, (1 + u, 1280), the first for padding; and the row of each, (n, L).
 
         A token with its neighbours is computed once per call, wherever it stands: texts that are like each
         other, as a caption and the same without a word, share most of theirs.
         """
-        sorts, firsts = _sorts(ids[..., None], mask)
+        numbers, firsts = _numbered(ids[..., None], mask)
         embedded = self.embed(ids.flatten()[firsts])
         projected = self.project_norm(self.project(embedded))
-        parts, own = [_with_padding(embedded)], [sorts]
+        parts, numbers_of_parts = [_with_padding(embedded)], [numbers]
         for branch, (size, left) in enumerate(WINDOWS):
             rows = _with_padding(projected[:, branch * CHANNELS : (branch + 1) * CHANNELS])
-            here = sorts
+            current = numbers
             for layer in (self.first[branch], self.second[branch]):
-                around = _windows(here, size, left)
-                here, firsts = _sorts(around, mask)
-                window = around.flatten(0, 1)[firsts]
+                # (n, L, size): each token beside its neighbours, 0 past the ends
+                windows = F.pad(current, (left, size - 1 - left)).unfold(1, size, 1)
+                current, firsts = _numbered(windows, mask)
+                window = windows.flatten(0, 1)[firsts]
                 rows = _with_padding(F.relu(layer(rows[window].flatten(1))) + rows[window[:, left]])
             parts.append(rows)
-            own.append(here)
-        together = torch.stack(own, dim=-1)
-        here, firsts = _sorts(together, mask)
+            numbers_of_parts.append(current)
+        together = torch.stack(numbers_of_parts, dim=-1)
+        numbers, firsts = _numbered(together, mask)
         chosen = together.flatten(0, 1)[firsts].unbind(dim=1)
-        features = [rows[sort] for rows, sort in zip(parts, chosen, strict=True)]
-        return _with_padding(self.token_norm(torch.cat(features, dim=1))), here
+        features = [rows[number] for rows, number in zip(parts, chosen, strict=True)]
+        return _with_padding(self.token_norm(torch.cat(features, dim=1))), numbers
 
     def _sentences(self, summed: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         # summing first, so that the projection has one row per text, not per token
@@ -121,34 +117,29 @@ class UniversalSentenceEncoder(nn.Module):
         return F.normalize(out.float(), dim=-1)
 
 
-def _windows(sorts: torch.Tensor, size: int, left: int) -> torch.Tensor:
-    """(n, L) → (n, L, size): each token beside its neighbours, 0 past the ends."""
-    return F.pad(sorts, (left, size - 1 - left)).unfold(1, size, 1)
-
-
-def _sorts(told: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Which tokens are alike.
+def _numbered(described: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Numbers of distinct tokens.
 
     Args:
-        told: Numbers that say what each token is, at least 0, (n, L, k).
+        described: What each token is, in whole numbers from 0 on, (n, L, k).
         mask: bool (n, L), False for padding.
 
     Returns:
-        A number for each token, (n, L): 0 for padding, equal for tokens that are alike. And for each number
-        from 1 on, the place of a token that has it, among the n · L.
+        A number for each token, (n, L): 0 for padding, equal for equal tokens. And for each number from 1 on,
+        the index of a token that has it, among the n · L.
     """
-    places = mask.flatten().nonzero()[:, 0]
-    rows = told.flatten(0, 1)[places]
-    most = int(rows.max()) + 1 if len(rows) else 1
-    if most ** rows.shape[1] < 2**62:
-        weights = torch.tensor([most**power for power in range(rows.shape[1])], device=rows.device)
-        found, number = torch.unique((rows * weights).sum(dim=1), return_inverse=True)
+    indices = mask.flatten().nonzero()[:, 0]
+    rows = described.flatten(0, 1)[indices]
+    base = int(rows.max()) + 1 if len(rows) else 1
+    if base ** rows.shape[1] < 2**62:
+        weights = torch.tensor([base**power for power in range(rows.shape[1])], device=rows.device)
+        distinct, number = torch.unique((rows * weights).sum(dim=1), return_inverse=True)
     else:
-        found, number = torch.unique(rows, dim=0, return_inverse=True)
-    sorts = torch.zeros(mask.numel(), dtype=torch.long, device=mask.device)
-    sorts[places] = number + 1
-    firsts = torch.empty(len(found), dtype=torch.long, device=mask.device).scatter_(0, number, places)
-    return sorts.view(mask.shape), firsts
+        distinct, number = torch.unique(rows, dim=0, return_inverse=True)
+    numbers = torch.zeros(mask.numel(), dtype=torch.long, device=mask.device)
+    numbers[indices] = number + 1
+    firsts = torch.empty(len(distinct), dtype=torch.long, device=mask.device).scatter_(0, number, indices)
+    return numbers.view(mask.shape), firsts
 
 
 def _with_padding(rows: torch.Tensor) -> torch.Tensor:

@@ -29,7 +29,7 @@ from capscore.backbones.embedded.backbone import (
     load_efficientnet,
     save_image_tower,
 )
-from capscore.backbones.embedded.image_tower import ImageTower, folded
+from capscore.backbones.embedded.image_tower import ImageTower
 from capscore.backbones.loading import load_backbone
 from capscore.errors import CapscoreError, Setting
 from training.engine.config import main as run_as_command
@@ -42,6 +42,7 @@ from weights.making.eye.data import prepare, rows_of
 from weights.making.eye.fit import Fitted, fit
 from weights.making.eye.rows import TrainingRows
 from weights.making.eye.settings import EyeSettings
+from weights.making.eye.trunk_halves import folded
 
 
 def train(settings: EyeSettings, *, command: str = "") -> Fitted:

@@ -18,7 +18,7 @@ from typing import Any
 
 import yaml
 
-from capscore.backbones.embedded.backbone import load_learned
+from capscore.backbones.embedded.backbone import load_embedded
 from capscore.errors import CapscoreError, InputError
 from training.engine.card_reader import read_front_matter, read_origins
 from training.engine.model_card import ModelCard, Result, write_card
@@ -96,7 +96,7 @@ def measured_card(
         InputError: the file is missing, damaged, or has no figures of these weights.
         CapscoreError: the folder holds no eye, or its card is none of the recipe.
     """
-    backbone = load_learned(weights, device="cpu")
+    backbone = load_embedded(weights, device="cpu")
     try:
         reports = json.loads(figures.read_text(encoding="utf-8"))["backbones"]
         by_fingerprint = {report["backbone"]["fingerprint"]: report for report in reports}

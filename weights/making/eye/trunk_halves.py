@@ -6,12 +6,13 @@ Both share their layers with the trunk, so that the trunk is trained with its se
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-from capscore.backbones.embedded.image_tower import FoldedBlock, FoldedTrunk, Stage
+from capscore.backbones.embedded.image_tower import EfficientNetLite2, FoldedBlock, FoldedTrunk, Stage
 
 
 class FrozenHalf(nn.Module):
@@ -70,3 +71,32 @@ def blocks_of_stages(stages: Sequence[Stage], frozen: int) -> int:
     11
     """
     return sum(stage[0] for stage in stages[:frozen])
+
+
+def folded(network: EfficientNetLite2) -> FoldedTrunk:
+    """The trunk of a network with its batch norms, as they are in eval mode, folded into the convolutions.
+
+    Args:
+        network: Network whose weights are copied; the classifier is left out.
+    """
+    trunk = FoldedTrunk().to(network.conv_stem.weight)
+    # convolution to fill, convolution and batch norm to fill it from
+    pairs: list[tuple[Any, Any, Any]] = [(trunk.stem, network.conv_stem, network.bn1)]
+    stages: Any = network.blocks
+    blocks = [block for stage in stages for block in stage]
+    for own, block in zip(trunk.blocks, blocks, strict=True):
+        if hasattr(block, "conv_pwl"):
+            pairs += [
+                (own.expand, block.conv_pw, block.bn1),
+                (own.depthwise, block.conv_dw, block.bn2),
+                (own.project, block.conv_pwl, block.bn3),
+            ]
+        else:
+            pairs += [(own.depthwise, block.conv_dw, block.bn1), (own.project, block.conv_pw, block.bn2)]
+    pairs.append((trunk.last, network.conv_head, network.bn2))
+    with torch.no_grad():
+        for target, convolution, norm in pairs:
+            factor = norm.weight / (norm.running_var + norm.eps).sqrt()
+            target.weight.copy_(convolution.weight * factor.view(-1, 1, 1, 1))
+            target.bias.copy_(norm.bias - norm.running_mean * factor)
+    return trunk

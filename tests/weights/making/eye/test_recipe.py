@@ -12,7 +12,7 @@ import torch
 import yaml
 from PIL import Image
 
-from capscore.backbones.embedded.backbone import load_image_tower, load_learned, save_image_tower
+from capscore.backbones.embedded.backbone import load_embedded, load_image_tower, save_image_tower
 from capscore.backbones.embedded.image_tower import ImageTower, ImageTowerConfig
 from capscore.benchmarks.data.builder import BenchmarkWarning
 from capscore.errors import CapscoreError, InputError
@@ -114,8 +114,8 @@ def test_the_card_says_what_it_was_made_of_and_what_was_held_out(made):
 
 def test_the_frozen_half_and_the_published_trunk_agree(made):
     from capscore.backbones.embedded.backbone import load_efficientnet
-    from capscore.backbones.embedded.image_tower import STAGES, folded
-    from weights.making.eye.trunk_halves import FrozenHalf, TrainedHalf, blocks_of_stages
+    from capscore.backbones.embedded.image_tower import STAGES
+    from weights.making.eye.trunk_halves import FrozenHalf, TrainedHalf, blocks_of_stages, folded
 
     trunk = folded(load_efficientnet())
     blocks = blocks_of_stages(STAGES, 4)
@@ -238,7 +238,7 @@ def figure(key, title, value, **changes):
 
 def write_figures(folder, weights):
     """Figures of the eye and of another backbone; returns the file."""
-    backbone = load_learned(weights, device="cpu")
+    backbone = load_embedded(weights, device="cpu")
     measures = [
         figure("retrieval/flickr8k_test/en/r@1", "R@1 en, 1,000 test photos", 21.5),
         figure("retrieval/flickr8k_test/de/r@5", "R@5 de, Multi30k", 40.0, interval=None),
@@ -289,7 +289,7 @@ def section(text, heading):
 
 def test_figures_of_other_weights_are_refused(made, tmp_path, capsys):
     figures = write_figures(tmp_path, made / "run")
-    figures.write_text(figures.read_text().replace(load_learned(made / "run").fingerprint, "other"))
+    figures.write_text(figures.read_text().replace(load_embedded(made / "run").fingerprint, "other"))
     for path, message in (
         (figures, "has figures of runs/eye@w"),
         (tmp_path / "gone.json", "gone.json has no figures of embedded_eye --output (FileNotFoundError"),
@@ -321,7 +321,7 @@ def test_the_mean_of_two_runs_is_an_eye_with_a_card(made, tmp_path, capsys):
     assert section(text, "## Training data") == section(
         (first / "README.md").read_text(encoding="utf-8"), "## Training data"
     )
-    assert load_learned(out, device="cpu").w == pytest.approx(config["w"] + 0.5)
+    assert load_embedded(out, device="cpu").w == pytest.approx(config["w"] + 0.5)
 
 
 def test_eyes_without_a_mean_are_refused(made, tmp_path, capsys):
