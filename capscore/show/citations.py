@@ -34,7 +34,6 @@ _FREE = (*_OURS, "norouzi-etal-2014-zero")
 # start of a backbone's name, or part of it → keys of its papers; the first that fits
 _BACKBONES = (
     (r"embedded-free", _FREE),
-    (r"embedded-uncentred", _FREE),
     (r"embedded", _OURS),
     (r"M-CLIP/", ("carlsson-etal-2022-cross", "radford-etal-2021-learning")),
     (r"sentence-transformers/", ("reimers-gurevych-2020-making", "radford-etal-2021-learning")),
