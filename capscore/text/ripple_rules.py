@@ -12,21 +12,10 @@ from collections.abc import Callable, Sequence
 from ..errors import CapscoreError
 
 # Conditions of a rule: the words and first tags up to two places to each side, and the word's last letters.
-_ASKED = (
-    "prevWord2",
-    "prevTag2",
-    "prevWord1",
-    "prevTag1",
-    "word",
-    "tag",
-    "nextWord1",
-    "nextTag1",
-    "nextWord2",
-    "nextTag2",
-    "suffixL2",
-    "suffixL3",
-    "suffixL4",
-)
+_CONDITIONS = (
+    "prevWord2 prevTag2 prevWord1 prevTag1 word tag nextWord1 nextTag1 nextWord2 nextTag2 "
+    "suffixL2 suffixL3 suffixL4"
+).split()
 _UNKNOWN = ("TAG4UNKN-WORD", "TAG4UNKN-CAPITAL", "TAG4UNKN-NUM")
 _CONDITION = re.compile(r'object\.(\w+) == "(.*?)"(?= and object\.| : object\.conclusion)')
 _CONCLUSION = re.compile(r'object\.conclusion = "(.*)"$')
@@ -72,49 +61,38 @@ class RippleRules:
         missing = [key for key in _UNKNOWN if key not in self._lexicon]
         if missing:
             raise CapscoreError(f"a lexicon of RDRPOSTagger without {', '.join(missing)}")
-        self._lower = lower
-        self._endings = endings
-        self._prefixes = prefixes
-        self._root = _Rule((), "", -1)
-        self._read(rules)
-
-    def _read(self, rules: str) -> None:
-        path = [self._root]
+        self._lower, self._endings, self._prefixes = lower, endings, prefixes
+        path = [_Rule((), "", -1)]
         for number, line in enumerate(rules.splitlines(), 1):
             depth = len(line) - len(line.lstrip("\t"))
             if depth == 0 or not line.strip() or line.lstrip("\t").startswith("cc:"):
                 continue  # the first rule, which always holds; or an example sentence of a rule
-            conclusion, asked = _CONCLUSION.search(line), _CONDITION.findall(line)
-            if not conclusion or not asked or depth > len(path) or any(k not in _ASKED for k, _ in asked):
+            conclusion, found = _CONCLUSION.search(line), _CONDITION.findall(line)
+            if (
+                not conclusion
+                or not found
+                or depth > len(path)
+                or not {k for k, _ in found} <= {*_CONDITIONS}
+            ):
                 raise CapscoreError(
                     f"line {number} of the rules is not in RDRPOSTagger's form: {line.strip()!r}"
                 )
-            conditions = tuple((_ASKED.index(key), value) for key, value in asked)
+            conditions = tuple((_CONDITIONS.index(key), value) for key, value in found)
             del path[depth:]
-            rule = _Rule(conditions, conclusion[1], len(path[-1].exceptions))
-            path[-1].exceptions.append(rule)
-            path.append(rule)
+            path.append(_Rule(conditions, conclusion[1], len(path[-1].exceptions)))
+            path[-2].exceptions.append(path[-1])
+        self._root = path[0]
         self._root.index()
 
     def tags(self, tokens: Sequence[str]) -> list[str]:
         """The tag of each word and sign of punctuation of a sentence."""
-        first = [self._first(token, place == 0) for place, token in enumerate(tokens)]
+        first = [self._first(token, index == 0) for index, token in enumerate(tokens)]
         padded = [("", ""), ("", ""), *zip(tokens, first, strict=True), ("", ""), ("", "")]
         found = []
-        for place, (word, tag) in enumerate(zip(tokens, first, strict=True)):
-            before2, before1, _, after1, after2 = padded[place : place + 5]
-            long = len(word) >= 4
-            context = (
-                *before2,
-                *before1,
-                word,
-                tag,
-                *after1,
-                *after2,
-                word[-2:] if long else "",
-                word[-3:] if long else "",
-                word[-4:] if len(word) >= 5 else "",
-            )
+        for index, (word, tag) in enumerate(zip(tokens, first, strict=True)):
+            # up to three last letters of words of at least four, four of longer ones
+            suffixes = [word[-n:] if len(word) >= max(n + 1, 4) else "" for n in (2, 3, 4)]
+            context = [part for pair in padded[index : index + 5] for part in pair] + suffixes
             rule = self._root
             while (exception := rule.exception(context)) is not None:
                 rule, tag = exception, exception.tag
@@ -161,15 +139,15 @@ class _Rule:
             for condition in rule.conditions:
                 counts[condition] = counts.get(condition, 0) + 1
         for rule in self.exceptions:
-            asked, value = min(rule.conditions, key=counts.__getitem__)
-            self._by_value.setdefault(asked, {}).setdefault(value, []).append(rule)
+            key, value = min(rule.conditions, key=counts.__getitem__)
+            self._by_value.setdefault(key, {}).setdefault(value, []).append(rule)
             rule.index()
 
     def exception(self, context: Sequence[str]) -> _Rule | None:
         """The first exception that holds, or None."""
         best = None
-        for asked, by_value in self._by_value.items():
-            for rule in by_value.get(context[asked], ()):
+        for index, by_value in self._by_value.items():
+            for rule in by_value.get(context[index], ()):
                 if best is not None and rule.order >= best.order:
                     break
                 if all(context[key] == value for key, value in rule.conditions):

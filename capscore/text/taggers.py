@@ -18,11 +18,10 @@ from .ripple_rules import RippleRules
 from .segmentation import SimplifiedCharacters
 from .spaced_words import PlacedTokens, placed_tokens
 
-REMEMBERED = 20_000  # texts per language, about 30 MB of words
+MAX_REMEMBERED = 20_000  # texts per language, about 30 MB of words
 # Taggers take time by the square or cube of a word's length: of longer words they see the first letter, which
 # may be a capital, and the last ones, which show the class. Longer texts are an error.
-LONGEST_WORD = 24
-LONGEST_TEXT = 5_000
+MAX_WORD, MAX_TEXT = 24, 5_000
 # classes of the tags of Universal Dependencies; all other tags are "other"
 UD_CLASSES = {"NOUN": "noun", "PROPN": "noun", "VERB": "verb", "ADJ": "adjective", "ADV": "adverb"}
 
@@ -48,7 +47,7 @@ _Words = Callable[[Sequence[str]], Iterable[list[Word]]]  # texts → the words 
 
 
 class Tagger:
-    """Texts → their words; remembers the words of up to `REMEMBERED` texts.
+    """Texts → their words; remembers the words of up to `MAX_REMEMBERED` texts.
 
     Args:
         name: Name in signatures, with versions.
@@ -66,19 +65,10 @@ class Tagger:
             missing = [text for text in dict.fromkeys(texts) if text not in self._known]
             found = dict(zip(missing, self._words(missing), strict=True))
             rows = [list(found[text] if text in found else self._known[text]) for text in texts]
-            if len(self._known) + len(found) > REMEMBERED:
+            if len(self._known) + len(found) > MAX_REMEMBERED:
                 self._known.clear()
-            self._known.update(list(found.items())[:REMEMBERED])
+            self._known.update(list(found.items())[:MAX_REMEMBERED])
             return rows
-
-
-def shortened(word: str) -> str:
-    """What a tagger sees of a word: all of it, or of a long one the first letter and the last ones.
-
-    >>> shortened("Fußball"), len(shortened("Fuß" + 40 * "ball"))
-    ('Fußball', 24)
-    """
-    return word if len(word) <= LONGEST_WORD else word[0] + word[1 - LONGEST_WORD :]
 
 
 def classified_words(text: str, found: PlacedTokens, classes: Iterable[str]) -> list[Word]:
@@ -96,7 +86,9 @@ def _of_tokens(code: str, classes: Callable[[list[str]], Iterable[str]]) -> _Wor
     def words(texts: Sequence[str]) -> Iterator[list[Word]]:
         for text in texts:
             found = placed_tokens(text, code)
-            read = [shortened(token) for token in found.tokens]
+            read = [
+                word if len(word) <= MAX_WORD else word[0] + word[1 - MAX_WORD :] for word in found.tokens
+            ]
             yield classified_words(text, found, classes(read) if read else ())
 
     return words
@@ -174,17 +166,14 @@ _CORRECTIONS = {
 
 def _corrected_classes(code: str) -> dict[str, str]:
     """Word → its class, for the words of a language whose class is corrected."""
-    found = _CORRECTIONS.get(code, {})
-    return {word: word_class for word_class, words in found.items() for word in words.split()}
+    corrections = _CORRECTIONS.get(code, {}).items()
+    return {word: word_class for word_class, words in corrections for word in words.split()}
 
 
 # ---- HanTa ----
 
 HANTA = {
-    "en": (
-        "morphmodel_en.pgz",
-        r"(?P<noun>N[NP])|(?P<verb>VV)|(?P<adjective>AJ)|(?P<adverb>AV)",
-    ),
+    "en": ("morphmodel_en.pgz", r"(?P<noun>N[NP])|(?P<verb>VV)|(?P<adjective>AJ)|(?P<adverb>AV)"),
     "de": (
         "morphmodel_ger.pgz",
         r"(?P<noun>N[NE])|(?P<verb>VV)|(?P<adjective>ADJ)|(?P<adverb>ADV|PROAV|PWAV)",
@@ -329,18 +318,10 @@ def thai_tagger(code: str) -> Tagger:
 
 _OPENCORPORA = {
     "NOUN": "noun",
-    "VERB": "verb",
-    "INFN": "verb",
-    "PRTF": "verb",
-    "PRTS": "verb",
-    "GRND": "verb",
-    "ADJF": "adjective",
-    "ADJS": "adjective",
-    "COMP": "adjective",
+    **dict.fromkeys(("VERB", "INFN", "PRTF", "PRTS", "GRND"), "verb"),
+    **dict.fromkeys(("ADJF", "ADJS", "COMP"), "adjective"),
     "ADVB": "adverb",
 }
-
-
 # Order of preference among a word's classes if their frequencies are not known.
 _UNWEIGHED = ("other", "adverb", "adjective", "noun", "verb")
 
@@ -376,33 +357,33 @@ def pymorphy_tagger(code: str) -> Tagger:
 
 # ---- ripple-down rules ----
 
-TREEBANKS = {
-    "ar": "Arabic",
-    "bg": "Bulgarian",
-    "ca": "Catalan",
-    "cs": "Czech",
-    "da": "Danish",
-    "el": "Greek",
-    "es": "Spanish",
-    "et": "Estonian",
-    "eu": "Basque",
-    "fa": "Persian",
-    "fi": "Finnish",
-    "fr": "French",
-    "he": "Hebrew",
-    "hi": "Hindi",
-    "hr": "Croatian",
-    "hu": "Hungarian",
-    "id": "Indonesian",
-    "it": "Italian",
-    "no": "Norwegian",
-    "pl": "Polish",
-    "pt": "Portuguese",
-    "ro": "Romanian",
-    "sl": "Slovenian",
-    "sv": "Swedish",
-    "tr": "Turkish",
-}
+TREEBANKS = dict(
+    ar="Arabic",
+    bg="Bulgarian",
+    ca="Catalan",
+    cs="Czech",
+    da="Danish",
+    el="Greek",
+    es="Spanish",
+    et="Estonian",
+    eu="Basque",
+    fa="Persian",
+    fi="Finnish",
+    fr="French",
+    he="Hebrew",
+    hi="Hindi",
+    hr="Croatian",
+    hu="Hungarian",
+    id="Indonesian",
+    it="Italian",
+    no="Norwegian",
+    pl="Polish",
+    pt="Portuguese",
+    ro="Romanian",
+    sl="Slovenian",
+    sv="Swedish",
+    tr="Turkish",
+)
 
 
 def ripple_tagger(code: str) -> Tagger:

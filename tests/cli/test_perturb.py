@@ -247,8 +247,7 @@ def test_korean_and_thai_are_split_as_they_are_written(tmp_path):
 
 
 def test_a_missing_finder_of_nouns_is_told_before_anything_is_written(captions, tmp_path, monkeypatch):
-    source = word_classes._SOURCES["th"]
-    missing = word_classes._Source(("no_such_package",), source.package, source.extra, source.load)
+    missing = ("no_such_package",), *word_classes._SOURCES["th"][1:]
     monkeypatch.setitem(word_classes._SOURCES, "th", missing)
     monkeypatch.setattr(word_classes, "_spacy_model", lambda code: None)
     word_classes._load.cache_clear()

@@ -219,7 +219,7 @@ def test_what_is_returned_is_the_callers_own():
 
 
 def test_what_is_remembered_is_bounded(monkeypatch):
-    monkeypatch.setattr(taggers, "REMEMBERED", 5)
+    monkeypatch.setattr(taggers, "MAX_REMEMBERED", 5)
     forget("en")
     captions = [f"dog number {number}" for number in range(12)]
     expected = tag(captions, "en")
@@ -461,7 +461,7 @@ def test_words_up_to_the_limit_are_seen_whole(nothing_loaded, monkeypatch):
             "spy", taggers._of_tokens("en", lambda tokens: seen.extend(tokens) or ["noun"] * len(tokens))
         )
 
-    source = word_classes._Source((), "spy", "nouns", tagger)
+    source = (), "spy", "nouns", tagger
     monkeypatch.setitem(word_classes._SOURCES, "en", source)
     tag([f"{'a' * 24} B{'c' * 24}de"], "en")
     assert seen == ["a" * 24, "B" + "c" * 21 + "de"]
