@@ -31,8 +31,8 @@ class ImageStates:
         tokens: (n, 1 + m + 1, width), states of whole image, regions and null token.
         attended: bool (n, 1 + m + 1), tokens that the transformer over both modalities attends to.
         scored: bool (n, m + 1), existing regions and the null token.
-        word_query: (n, d), vectors that are compared with what words add; None if the aligner reads no words.
-        hidden: (n, h), hidden states for the score of words; None likewise.
+        word_query, hidden: (n, d) and (n, h), what is compared with what words add; None if the aligner reads
+            no words.
     """
 
     global_: Tensor
@@ -73,9 +73,8 @@ class TextStates:
         tokens: (n, l or more, width), states of the pieces, and of what fills the text up.
         attended: bool (n, l or more), states that the transformer over both modalities attends to.
         scored: bool (n, l), pieces that get a score.
-        added: (n, l, d), from the `WordContext`; None if the aligner reads no words.
-        hidden: (n, l, h), hidden states for the score of words; None likewise.
-        log_weight: (n, l), logarithms of the weights; None likewise.
+        added, hidden, log_weight: (n, l, d), (n, l, h) and (n, l), from the `WordContext`; None if the
+            aligner reads no words.
     """
 
     global_: Tensor
@@ -129,9 +128,9 @@ class Aligner(nn.Module, ABC):
 
         Args:
             global_: (n, d), the backbone's embeddings of whole images.
-            regions: (n, m, d), embeddings of their regions, each cut out and embedded alone. m may be 0.
+            regions: (n, m, d), embeddings of their regions, each cut out and embedded alone.
             boxes: (n, m, 4), left, top, right, bottom as shares of the image's width and height.
-            mask: bool (n, m), True for regions, False for padding.
+            mask: bool (n, m), False for padding.
 
         Raises:
             InputError: shapes do not agree, a number is not finite, or a box is beyond [0, 1].
@@ -150,10 +149,9 @@ class Aligner(nn.Module, ABC):
 
         Args:
             global_: (n, d), the backbone's embeddings of whole texts.
-            tokens: (n, l, d), embeddings of their pieces, each embedded alone. l may be 0.
-            mask: bool (n, l), True for pieces, False for padding.
-            scored: bool (n, l), pieces that get a score; None for all. Other pieces, such as special tokens,
-                are only context.
+            tokens: (n, l, d), embeddings of their pieces, each embedded alone.
+            mask: bool (n, l), False for padding.
+            scored: bool (n, l), pieces that get a score, unlike special tokens; None for all.
             context: Context of the words, for an aligner that `reads_words`; ignored by others.
 
         Raises:

@@ -100,12 +100,10 @@ class RowFeatures:
     """What is known of a row; the network's small layers are trained on these numbers.
 
     Attributes:
-        numbers: Indices of the m judged words among the row's words.
-        classes: int64 (m,), their classes.
+        numbers, classes: Indices of the m judged words among the row's words, and int64 (m,), their classes.
         alone: float32 (m,), calibrated logits of the words alone; NaN for a class without a curve.
-        words: float32 (m, WORD_FEATURES), `MarkNetwork.word_features`.
-        fit: float32 (FIT_FEATURES,), `MarkNetwork.fit_features`.
-        mention: float32 (k, MENTION_FEATURES), `MarkNetwork.mention_features` of the k regions.
+        words, fit, mention: float32 (m, …), (…) and (k, …), from `MarkNetwork.word_features`, `fit_features`
+            and `mention_features`.
         nearest: int64 (m,), the region most like each word; 0 without regions.
     """
 

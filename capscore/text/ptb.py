@@ -220,110 +220,113 @@ def _any(words: str) -> str:
     return f"(?i:{'|'.join(sorted(words.split(), key=len, reverse=True))})"
 
 
+# The forms of words: characters of which the text must contain one, and a pattern. The group that matched is
+# the word; the rest of the pattern is lookahead. The rule that matches the most characters, lookahead
+# included, wins; among equals, the first.
+_LETTERS, _NUMERALS = f"A-Za-z{_LETTER}", f"0-9{_DIGIT}"
+_A_DIGIT, _ALNUM = f"[{_NUMERALS}]", f"[{_LETTERS}{_NUMERALS}]+"
+_BLANK, _JOINT = f"[ \t{_FIRM}{_WIDE}]", f"[- {_FIRM}]"
+_SPACE = f"(?:{_BLANK}|&nbsp;)"
+_APOSTROPHE = "(?:['’]|(?i:&apos;))"
+_STROKE = "(?:['’‘`]|(?i:&apos;))"  # inside some words an opening quote counts as an apostrophe
+_ACCENT = "(?i:&[aeiou](?:acute|grave|uml);)"
+_STEM = f"(?:[{_LETTERS}{_MARK}]|{_ACCENT})(?:[{_LETTERS}{_MARK}{_NUMERALS}]|{_ACCENT})*"
+_WORD = f"{_STEM}(?:[.!?]{_STEM})*"
+_CLITIC = f"{_APOSTROPHE}(?i:[msd]|re|ve|ll)"
+_NEGATION = f"[nN]{_STROKE}[tT]"
+_INITIALS = r"[A-Za-z](?:\.[A-Za-z])+\."
+_PART = f"(?:[dDoOlL]{_STROKE}[{_LETTERS}{_NUMERALS}])?[{_LETTERS}{_NUMERALS}]+"
+_COMPOUND = f"{_PART}(?:[-_‐]{_PART})*"
+_HYPHENED = f"[A-Za-z0-9][A-Za-z0-9.,]*(?:-(?:{_INITIALS}|[A-Za-z0-9]+))+"
+_SLASHED = "[A-Za-z0-9]+(?:-[A-Za-z]+){0,2}"
+_CAPITALS = "[A-Z]+(?:(?:&(?i:amp);|[+&])[A-Z]+)+"
+_ADDRESS, _ADDRESS_END = '[^ \t\n"<>|(){}]', '[^ \t\n"<>|(){}.!?,-]'
+_PATH = rf'(?:/[^ \t\n"<>|()]+{_ADDRESS_END})?'
+_FACE = "[-'<=>^x~]"
+_STROKES, _DIGITS = "'’‘`&", f"0123456789{_DIGIT}"
+_RULES = [
+    # two words written as one
+    ("", "(?i:(can)not|(gon|wan)na|(got)ta|(lem|gim)me)"),
+    ("'", "('[tT])(?i:is|was)"),
+    # words, and endings with an apostrophe
+    (_STROKES, f"({_WORD}){_CLITIC}"),
+    (_STROKES, f"([A-Za-z]+){_NEGATION}"),
+    (_STROKES, f"([A-HJ-XZn]{_STROKE}[{_LETTERS}]{{2,}})"),
+    (_STROKES, f"({_NEGATION}|{_CLITIC})[^A-Za-z]"),
+    ("", f"({_WORD})"),
+    ("", f"({_COMPOUND})"),
+    (_STROKES, f"([{_LETTERS}]+[aeiouyAEIOUY]{_STROKE}[aeiouA-Z][{_LETTERS}]*)"),
+    (_STROKES, f"([dDlLjJ]{_APOSTROPHE})"),
+    (_STROKES, f"([yY]{_APOSTROPHE})[A-Za-z]"),
+    (_STROKES, f"((?i:ol|dunkin|somethin){_APOSTROPHE})"),
+    (_STROKES, f"((?i:li{_APOSTROPHE}l|c{_APOSTROPHE}(?:mon|est)|e{_APOSTROPHE}er|o{_APOSTROPHE}o))"),
+    (_STROKES, f"((?i:ev{_APOSTROPHE}ry|nat{_APOSTROPHE}l|nor{_APOSTROPHE}easter|s{_APOSTROPHE}mores))"),
+    (_STROKES, rf"((?i:cap{_APOSTROPHE}n|cont{_APOSTROPHE}d\.?))"),
+    (_STROKES, f"({_APOSTROPHE}(?i:em|till?|cause|n{_APOSTROPHE}?|[2-9]0s))"),
+    (_STROKES, rf"({_APOSTROPHE}{_A_DIGIT}{{2}})(?:{_BLANK}|\n)"),
+    ("'", "(')[A-Za-z][^ \t\n]"),
+    (_STROKES, f"({_CLITIC})"),
+    # addresses of people; before abbreviations, as "al.@x" is one
+    (
+        "@",
+        f"(<?(?i:mailto:)?[A-Za-z0-9](?:(?!{_FIRM}){_ADDRESS})*@"
+        rf"""(?:[^ \t\n{_FIRM}"<>|(){{}}.]+\.)*[^ \t\n{_FIRM}"<>|(){{}}.]+>?)""",
+    ),
+    # abbreviations and other words that keep their full stop
+    (
+        ".",
+        rf"([A-Za-z])\.{_SPACE}+(?:(?=[A-Z])(?:{_any(_STARTERS)}|(?i:m[rs])\.)|<[^<>\n]+>)(?:{_BLANK}|\n)",
+    ),
+    (".", rf"({_INITIALS}|[A-Za-z]\.|{_any(_ABBREVIATIONS)}\.|[mM][ft]g\.)"),
+    (".", rf"((?:{_any(_CLOSING_ABBREVIATIONS)}|[pP]p?t(?:es?|ys?)|(?i:(?:ph|ed)\.d))\.)(?s:.){{0,2}}"),
+    (".", rf"((?=[A-Z]){_any(_PLACES)}\.)(?s:.){{0,2}}"),
+    (".", rf"({_any(_NUMBERED)}\.){_SPACE}?{_A_DIGIT}"),
+    (",:;、", rf"((?:{_WORD}|{_HYPHENED}|{_CAPITALS}|{_COMPOUND})\.)[,:;、]"),
+    # compounds
+    ("-", f"({_HYPHENED})"),
+    ("/", rf"({_SLASHED}(?:\\?/{_SLASHED}){{1,2}})"),
+    ("&+", f"((?i:s&ls|s&p-500)|{_CAPITALS})"),
+    ("-", r"((?i:pro|anti)-|-(?i:[lr][rcs]b)-|(?i:canada|sino|korea|japan|eu|uk|pro|anti)-U\.S\.)"),
+    ("+#", r"([cC]\+\+|[cCfF]#)"),
+    # numbers
+    (_DIGITS, f"([-+]?(?:{_A_DIGIT}+(?:[.:,٬]{_A_DIGIT}+)*|(?:[.:,٬]{_A_DIGIT}+)+))"),
+    ("-/", f"({_A_DIGIT}{{1,2}}[-/]{_A_DIGIT}{{1,2}}[-/]{_A_DIGIT}{{2,4}})"),
+    ("/⁄", rf"((?:{_A_DIGIT}{{1,4}}{_JOINT})?{_A_DIGIT}{{1,4}}(?:\\?/|⁄){_A_DIGIT}{{1,4}})"),
+    ("²₂", "(⁺?(?:²+|₂+))"),
+    (
+        f"-){_FIRM} ",
+        rf"((?:\([0-9]{{2,3}}\)[ {_FIRM}]?|(?:\+\+?)?(?:[0-9]{{2,4}}{_JOINT})?[0-9]{{2,4}}{_JOINT})"
+        f"[0-9]{{3,4}}{_JOINT}?[0-9]{{3,5}})",
+    ),
+    (".", r"((?:(?:\+\+?)?[0-9]{2,4}\.)?[0-9]{2,4}\.[0-9]{3,4}\.[0-9]{3,5})"),
+    ("$", r"([A-Z]*\$)"),
+    # addresses on networks, names, files, markup
+    (":", f"((?i:https?)://{_ADDRESS}+{_ADDRESS_END})"),
+    (".", rf"""((?i:www)\.(?:[^ \t\n"<>|(){{}}.!?,]+\.)+[A-Za-z]{{2,4}}{_PATH})"""),
+    (".", rf"""((?:[^ \t\n"`'<>|.!?(){{}},-_$]+\.)+(?i:com|net|org|edu){_PATH})"""),
+    ("@#", f"(@[A-Za-z_][A-Za-z_0-9]*|#(?:[{_LETTERS}{_MARK}]|{_ACCENT})+)"),
+    (
+        ".",
+        rf"({_ALNUM}(?:\.{_ALNUM})*\.{_any(_FILE_ENDINGS)})(?:{_BLANK}|[\n.,!?])",
+    ),
+    (
+        "<",
+        r"""(</?[A-Za-z][\w.:-]*(?: +[A-Za-z_:][\w.:-]*(?: *= *(?:"[^"]*"|'[^']*'|[^ "'<>]+))?)* */?>)""",
+    ),
+    ("<", r"(<[!?][A-Za-z-][^>\n]*>)"),
+    # faces
+    (":;=", r"([<>]?[:;=]['o*-]?[()DPOdp@|\[\]\\{])[^A-Za-z0-9]"),
+    ("_(", rf"({_FACE}_{_FACE}|\({_FACE}[-_.]?{_FACE}\))"),
+    # signs, single and repeated
+    ("", r"(-+|<<|>>|\.(?:[ \xa0]\.){2,4}|\.{3,5}|@+|_+|#+|\*+|(?:\\\*){1,3}|[!?]+|''|[’‘`“]{2})"),
+    ("&", "(&(?i:lt|gt|amp|quot|apos|mdash|ndash|md|nbsp);|&#[0-9]+;)"),
+    ("", rf"([^\x00-\x20\x7f{_FIRM}{_WIDE}‐٬])"),
+]
+
+
 @cache
 def _rules() -> list[tuple[frozenset[str], Callable[[str, int], re.Match[str] | None]]]:
-    """The forms of words: (characters of which the text must contain one, pattern).
-
-    The group that matched is the word; the rest of the pattern is lookahead. The rule that matches the most
-    characters, lookahead included, wins; among equals, the first.
-    """
-    letter, number = f"A-Za-z{_LETTER}", f"0-9{_DIGIT}"
-    digit = f"[{number}]"
-    blank, joint = f"[ \t{_FIRM}{_WIDE}]", f"[- {_FIRM}]"
-    space = f"(?:{blank}|&nbsp;)"
-    apostrophe = "(?:['’]|(?i:&apos;))"
-    stroke = "(?:['’‘`]|(?i:&apos;))"  # inside some words an opening quote counts as an apostrophe
-    accent = "(?i:&[aeiou](?:acute|grave|uml);)"
-    stem = f"(?:[{letter}{_MARK}]|{accent})(?:[{letter}{_MARK}{number}]|{accent})*"
-    word = f"{stem}(?:[.!?]{stem})*"
-    clitic = f"{apostrophe}(?i:[msd]|re|ve|ll)"
-    negation = f"[nN]{stroke}[tT]"
-    initials = r"[A-Za-z](?:\.[A-Za-z])+\."
-    part = f"(?:[dDoOlL]{stroke}[{letter}{number}])?[{letter}{number}]+"
-    compound = f"{part}(?:[-_‐]{part})*"
-    hyphened = f"[A-Za-z0-9][A-Za-z0-9.,]*(?:-(?:{initials}|[A-Za-z0-9]+))+"
-    slashed = "[A-Za-z0-9]+(?:-[A-Za-z]+){0,2}"
-    capitals = "[A-Z]+(?:(?:&(?i:amp);|[+&])[A-Z]+)+"
-    address, address_end = '[^ \t\n"<>|(){}]', '[^ \t\n"<>|(){}.!?,-]'
-    path = rf'(?:/[^ \t\n"<>|()]+{address_end})?'
-    face = "[-'<=>^x~]"
-    strokes, digits = "'’‘`&", f"0123456789{_DIGIT}"
-    rules = [
-        # two words written as one
-        ("", "(?i:(can)not|(gon|wan)na|(got)ta|(lem|gim)me)"),
-        ("'", "('[tT])(?i:is|was)"),
-        # words, and endings with an apostrophe
-        (strokes, f"({word}){clitic}"),
-        (strokes, f"([A-Za-z]+){negation}"),
-        (strokes, f"([A-HJ-XZn]{stroke}[{letter}]{{2,}})"),
-        (strokes, f"({negation}|{clitic})[^A-Za-z]"),
-        ("", f"({word})"),
-        ("", f"({compound})"),
-        (strokes, f"([{letter}]+[aeiouyAEIOUY]{stroke}[aeiouA-Z][{letter}]*)"),
-        (strokes, f"([dDlLjJ]{apostrophe})"),
-        (strokes, f"([yY]{apostrophe})[A-Za-z]"),
-        (strokes, f"((?i:ol|dunkin|somethin){apostrophe})"),
-        (strokes, f"((?i:li{apostrophe}l|c{apostrophe}(?:mon|est)|e{apostrophe}er|o{apostrophe}o))"),
-        (strokes, f"((?i:ev{apostrophe}ry|nat{apostrophe}l|nor{apostrophe}easter|s{apostrophe}mores))"),
-        (strokes, rf"((?i:cap{apostrophe}n|cont{apostrophe}d\.?))"),
-        (strokes, f"({apostrophe}(?i:em|till?|cause|n{apostrophe}?|[2-9]0s))"),
-        (strokes, rf"({apostrophe}{digit}{{2}})(?:{blank}|\n)"),
-        ("'", "(')[A-Za-z][^ \t\n]"),
-        (strokes, f"({clitic})"),
-        # addresses of people; before abbreviations, as "al.@x" is one
-        (
-            "@",
-            f"(<?(?i:mailto:)?[A-Za-z0-9](?:(?!{_FIRM}){address})*@"
-            rf"""(?:[^ \t\n{_FIRM}"<>|(){{}}.]+\.)*[^ \t\n{_FIRM}"<>|(){{}}.]+>?)""",
-        ),
-        # abbreviations and other words that keep their full stop
-        (
-            ".",
-            rf"([A-Za-z])\.{space}+(?:(?=[A-Z])(?:{_any(_STARTERS)}|(?i:m[rs])\.)|<[^<>\n]+>)(?:{blank}|\n)",
-        ),
-        (".", rf"({initials}|[A-Za-z]\.|{_any(_ABBREVIATIONS)}\.|[mM][ft]g\.)"),
-        (".", rf"((?:{_any(_CLOSING_ABBREVIATIONS)}|[pP]p?t(?:es?|ys?)|(?i:(?:ph|ed)\.d))\.)(?s:.){{0,2}}"),
-        (".", rf"((?=[A-Z]){_any(_PLACES)}\.)(?s:.){{0,2}}"),
-        (".", rf"({_any(_NUMBERED)}\.){space}?{digit}"),
-        (",:;、", rf"((?:{word}|{hyphened}|{capitals}|{compound})\.)[,:;、]"),
-        # compounds
-        ("-", f"({hyphened})"),
-        ("/", rf"({slashed}(?:\\?/{slashed}){{1,2}})"),
-        ("&+", f"((?i:s&ls|s&p-500)|{capitals})"),
-        ("-", r"((?i:pro|anti)-|-(?i:[lr][rcs]b)-|(?i:canada|sino|korea|japan|eu|uk|pro|anti)-U\.S\.)"),
-        ("+#", r"([cC]\+\+|[cCfF]#)"),
-        # numbers
-        (digits, f"([-+]?(?:{digit}+(?:[.:,٬]{digit}+)*|(?:[.:,٬]{digit}+)+))"),
-        ("-/", f"({digit}{{1,2}}[-/]{digit}{{1,2}}[-/]{digit}{{2,4}})"),
-        ("/⁄", rf"((?:{digit}{{1,4}}{joint})?{digit}{{1,4}}(?:\\?/|⁄){digit}{{1,4}})"),
-        ("²₂", "(⁺?(?:²+|₂+))"),
-        (
-            f"-){_FIRM} ",
-            rf"((?:\([0-9]{{2,3}}\)[ {_FIRM}]?|(?:\+\+?)?(?:[0-9]{{2,4}}{joint})?[0-9]{{2,4}}{joint})"
-            f"[0-9]{{3,4}}{joint}?[0-9]{{3,5}})",
-        ),
-        (".", r"((?:(?:\+\+?)?[0-9]{2,4}\.)?[0-9]{2,4}\.[0-9]{3,4}\.[0-9]{3,5})"),
-        ("$", r"([A-Z]*\$)"),
-        # addresses on networks, names, files, markup
-        (":", f"((?i:https?)://{address}+{address_end})"),
-        (".", rf"""((?i:www)\.(?:[^ \t\n"<>|(){{}}.!?,]+\.)+[A-Za-z]{{2,4}}{path})"""),
-        (".", rf"""((?:[^ \t\n"`'<>|.!?(){{}},-_$]+\.)+(?i:com|net|org|edu){path})"""),
-        ("@#", f"(@[A-Za-z_][A-Za-z_0-9]*|#(?:[{letter}{_MARK}]|{accent})+)"),
-        (".", rf"([{letter}{number}]+(?:\.[{letter}{number}]+)*\.{_any(_FILE_ENDINGS)})(?:{blank}|[\n.,!?])"),
-        (
-            "<",
-            r"""(</?[A-Za-z][\w.:-]*(?: +[A-Za-z_:][\w.:-]*(?: *= *(?:"[^"]*"|'[^']*'|[^ "'<>]+))?)* */?>)""",
-        ),
-        ("<", r"(<[!?][A-Za-z-][^>\n]*>)"),
-        # faces
-        (":;=", r"([<>]?[:;=]['o*-]?[()DPOdp@|\[\]\\{])[^A-Za-z0-9]"),
-        ("_(", rf"({face}_{face}|\({face}[-_.]?{face}\))"),
-        # signs, single and repeated
-        ("", r"(-+|<<|>>|\.(?:[ \xa0]\.){2,4}|\.{3,5}|@+|_+|#+|\*+|(?:\\\*){1,3}|[!?]+|''|[’‘`“]{2})"),
-        ("&", "(&(?i:lt|gt|amp|quot|apos|mdash|ndash|md|nbsp);|&#[0-9]+;)"),
-        ("", rf"([^\x00-\x20\x7f{_FIRM}{_WIDE}‐٬])"),
-    ]
-    return [(frozenset(needed), re.compile(pattern).match) for needed, pattern in rules]
+    return [(frozenset(needed), re.compile(pattern).match) for needed, pattern in _RULES]
 
 
 # ---- how words are written ----
