@@ -34,7 +34,7 @@ PRELOADED = [
     "evaluate",
     "safetensors.torch",
     "transformers.models.auto",
-    "capscore.cli.app",
+    "capscore.cli",
     "capscore.metrics.mcs",
     "capscore.metrics.score_file",
     "training.engine.loop",

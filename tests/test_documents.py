@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import typer.main
 
-from capscore.cli.app import app
+from capscore.cli import app
 from docs.handbook.recipe_pages import RECIPES
 from training.engine.config import described
 
@@ -93,6 +93,8 @@ def options_of_command(words: list[str]) -> set[str] | None:
             if inside is None or word not in inside:
                 break
             command = inside[word]
+        if hasattr(command, "add_metric_options"):
+            command.add_metric_options()
         found = {flag for one in command.params for flag in (*one.opts, *one.secondary_opts)}
         return found | {"--help", "--install-completion", "--show-completion"}
     if words[:2] == ["python", "-m"] and len(words) > 2:

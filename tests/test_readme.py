@@ -14,7 +14,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 import capscore
-from capscore.cli.app import app
+from capscore.cli import app
 from capscore.errors import CapscoreError
 from capscore.registry import METRICS
 

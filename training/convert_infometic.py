@@ -26,8 +26,7 @@ from torch import Tensor
 from capscore.backbones.base import Backbone
 from capscore.backbones.checkpoint import in_one_line
 from capscore.backbones.loading import load_backbone
-from capscore.cli.options import Debug
-from capscore.cli.terminal import DEBUG, command, say
+from capscore.cli.terminal import as_command, say
 from capscore.errors import CapscoreError, InputError, ResultWriteError
 from capscore.infometic.network import InfoMetIC, InfoMetICConfig
 from training.data.origin import DataSource
@@ -283,7 +282,7 @@ app = typer.Typer(add_completion=False, context_settings={"help_option_names": [
 
 
 @app.command(help="Convert a checkpoint of InfoMetIC's public code into a folder that capscore loads.")
-@command
+@as_command
 def main_command(
     checkpoint: Annotated[
         Path, typer.Argument(help="File that the public code saved, such as best_model.pth.")
@@ -298,9 +297,7 @@ def main_command(
     ] = "",
     heads: Annotated[int, typer.Option(help="Number of attention heads.", min=1)] = HEADS,
     license: Annotated[str, typer.Option(help="Licence of the weights, for the card.")] = "unknown",
-    debug: Debug = False,
 ) -> None:
-    DEBUG.set(debug)
     model = convert(checkpoint, out, backbone=backbone, heads=heads, license=license)
     config = model.config
     say(

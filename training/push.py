@@ -15,11 +15,8 @@ from typing import Annotated
 
 import typer
 
-from capscore.cli.options import Debug
-from capscore.cli.publish import show_plan, what_was_done, what_would_be_done
-from capscore.cli.terminal import DEBUG, command, print_line
-from capscore.files.console import make_console
-from capscore.hub.commit import push
+from capscore.cli.publish import publish
+from capscore.cli.terminal import as_command
 from capscore.hub.plan import check_options
 from capscore.hub.weights import plan_weights
 
@@ -29,7 +26,7 @@ app = typer.Typer(add_completion=False, context_settings={"help_option_names": [
 @app.command(
     help="Put a fine-tuned text tower, an eye, or a network of InfoMetIC, on the Hub, in one commit."
 )
-@command
+@as_command
 def main_command(
     folder: Annotated[Path, typer.Argument(help="Folder of a recipe: weights, config, card.")],
     repo_id: Annotated[str, typer.Argument(metavar="ORG/NAME", help="On the Hub; created if needed.")],
@@ -57,39 +54,18 @@ def main_command(
         bool,
         typer.Option("--delete-stale", help="Delete files that loading reads and FOLDER lacks."),
     ] = False,
-    debug: Debug = False,
 ) -> None:
-    DEBUG.set(debug)
     check_options(repo_id, revision=revision, create_pr=create_pr, tag=tag)
-    ready = plan_weights(folder, include or ())
-    console = make_console()
-    show_plan(console, ready)
-    if dry_run:
-        would = what_would_be_done(
-            ready,
-            repo_id,
-            private=private,
-            tag=tag,
-            card=overwrite_card,
-            revision=revision,
-            create_pr=create_pr,
-        )
-        for line in would:
-            print_line(console, line)
-        return
-    pushed = push(
-        ready,
-        repo_id,
-        private=private,
-        revision=revision,
-        message=message,
-        create_pr=create_pr,
-        tag=tag,
-        overwrite_card=overwrite_card,
-        delete_stale=delete_stale,
-    )
-    for line in what_was_done(pushed, ready, tag):
-        print_line(console, line)
+    options = {
+        "private": private,
+        "revision": revision,
+        "message": message,
+        "create_pr": create_pr,
+        "tag": tag,
+        "overwrite_card": overwrite_card,
+        "delete_stale": delete_stale,
+    }
+    publish(plan_weights(folder, include or ()), repo_id, options, dry_run=dry_run)
 
 
 def main() -> None:

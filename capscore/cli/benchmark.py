@@ -1,63 +1,4 @@
-"""The command `capscore benchmark`: measures metrics on benchmarks, beside what was published."""
-
-from __future__ import annotations
-
-import dataclasses
-import functools
-import json
-import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-from ..errors import CapscoreError, Setting
-from ..files.console import make_console
-from ..files.whole_file import write_text
-from ..metrics.loading import all_options, options_of, own_options
-from .benchmark_backbones import (
-    DEFAULT_METRIC,
-    is_comparison,
-    kept_results,
-    named_backbones,
-    run_comparison,
-    say_what_failed,
-)
-from .benchmark_systems import SystemsResult, check_systems, run_systems_of, show_systems
-from .models import embedders
-from .options import (
-    OF_SEVERAL,
-    AsJson,
-    Backbones,
-    Bootstrap,
-    Confidence,
-    Configs,
-    Data,
-    DataDir,
-    Force,
-    ImageDir,
-    Markdown,
-    Metrics,
-    Output,
-    Partial,
-    Quiet,
-    Seed,
-    TestSplit,
-)
-from .request import argument, check_metric_options, flowing, metric_options, option
-from .targets import Target, benchmark_targets
-from .terminal import FAILED, SKIPPED, UsageError, as_usage, check_result_file, print_json, say
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from ..benchmarks import BenchmarkRun
-    from ..benchmarks.backbones import BackboneTable, DataSet
-    from ..benchmarks.tasks import TaskOptions
-    from ..embedding.embedder import Embedder
-    from ..metrics.base import Scorer
-
-_HELP = """Measure metrics on a benchmark, beside published figures.
+"""Measure metrics on a benchmark, beside published figures.
 
 Either --data names a benchmark (and --config its configuration), whose official files are in --data-dir; or
 --suite runs every benchmark that has a folder of its name in --data-dir.
@@ -86,455 +27,462 @@ metric or backbone could not be run (photos or weights are missing), the others 
 --data-dir flickr8k --output expert.json
 """
 
+from __future__ import annotations
 
-def benchmark_help() -> str:
-    """The command's help."""
-    return flowing(_HELP)
+import functools
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from ..errors import CapscoreError, Setting
+from ..files.console import make_console
+from ..files.whole_file import write_text
+from ..metrics.loading import all_options, own_options
+from ..registry import METRICS
+from . import options, terminal
+from .options import argument, option, statistics_option
+from .terminal import UsageError, say
 
-@dataclass(frozen=True)
-class BenchmarkRequest:
-    """What `capscore benchmark` is asked for."""
+if TYPE_CHECKING:
+    from ..benchmarks import BenchmarkRun
+    from ..benchmarks.backbones import BackboneTable
+    from ..benchmarks.suite import SuiteRun
+    from ..show.tables import Report
 
-    metric: Metrics = None
-    data: Data = None
-    config: Configs = None
-    suite: Annotated[str | None, option("english, multilingual or all.")] = None
-    data_dir: DataDir = None
-    image_dir: ImageDir = None
-    split: TestSplit = None
-    scores: Annotated[list[str] | None, option("NAME=FILE of scores; repeatable.", metavar="FILE")] = None
-    score_column: Annotated[str, option("Column of the scores. Default: score.")] = "score"
-    write_queries: Annotated[Path | None, option("Write what to score, as .jsonl.")] = None
-    output: Output = None
-    markdown: Markdown = None
-    figure: Annotated[Path | None, option("Figure: .png, .svg or .pdf.")] = None
-    heatmap: Annotated[Path | None, option("Figure: by language, or of systems.")] = None
-    systems: Annotated[list[str] | None, option("Captions of systems; any number.", metavar="FILES")] = None
-    more: Annotated[list[str] | None, argument("FILE")] = None
-    side_by_side: Annotated[str | None, option("Ratings of pairs: a file, or published.", metavar="FILE")] = (
-        None
-    )
-    keep: Annotated[
-        Path | None, option("Folder that keeps finished results.", metavar="FOLDER", panel="Backbone")
-    ] = None
-    compare: Annotated[bool, option("Test each metric against the first.", "--compare")] = False
-    common_rows: Annotated[bool, option("Compare on rows that both scored.", "--common-rows")] = False
-    partial: Partial = False
-    force: Force = False
-    as_json: AsJson = False
-    quiet: Quiet = False
-    bootstrap: Bootstrap = 1000
-    confidence: Confidence = 0.95
-    seed: Seed = 0
-    raters: Annotated[str, option("flatten (row per rating) or mean.", panel="Statistics")] = "flatten"
-    missing: Annotated[str, option("Missing scores: raise or skip.", panel="Statistics")] = "raise"
-    backbone: Backbones = None
-    options: Mapping[str, Any] = metric_options(*OF_SEVERAL)
+ALL_KNOWN = "all-known"
+Makers = dict[str, Callable[[], Any]]  # name in the table → function that makes its scorer
 
-    def __post_init__(self) -> None:
-        if (self.suite is None) == (not self.data):
-            raise UsageError(
-                "give either --data, for one benchmark, or --suite, for all that --data-dir holds"
-            )
-        only_data = (self.config, self.split, self.image_dir, self.scores, self.write_queries, self.heatmap)
-        if self.suite is not None and any(only_data):
-            raise UsageError(
-                "--config, --split, --image-dir, --scores, --write-queries and --heatmap belong to --data"
-            )
-        if self.keep is not None and not is_comparison(self.backbone):
-            raise UsageError(
-                Setting("keep", self.keep), ": results are kept where several backbones are compared"
-            )
-        if self.suite is not None and self.data_dir is None:
-            raise UsageError("--suite needs --data-dir, a folder with a folder for each benchmark")
-        if self.systems or self.more or self.side_by_side is not None:
-            check_systems(self)
-
-    def task_options(self) -> TaskOptions:
-        """How scores become numbers."""
-        from ..benchmarks.tasks import TaskOptions
-
-        with as_usage():
-            return TaskOptions(self.raters, self.bootstrap, self.confidence, self.seed, self.missing)
-
-    def check_files(self) -> None:
-        """Check that all results can be written."""
-        check_result_file("output", self.output, (".json",), self.force)
-        check_result_file("markdown", self.markdown, (".md",), self.force)
-        check_result_file("write_queries", self.write_queries, (".jsonl",), self.force)
-        check_figures({"figure": self.figure, "heatmap": self.heatmap}, self.force)
+Metrics = Annotated[list[str] | None, options.metrics_option("Metrics, such as mcs,cider; repeatable.")]
+Scores = Annotated[list[str] | None, option("NAME=FILE of scores; repeatable.", metavar="FILE")]
+Systems = Annotated[list[str] | None, option("Captions of systems; any number.", metavar="FILES")]
+SideBySide = Annotated[str | None, option("Ratings of pairs: a file, or published.", metavar="FILE")]
+Keep = Annotated[
+    Path | None, option("Folder that keeps finished results.", metavar="FOLDER", panel="Backbone")
+]
+Raters = Annotated[Literal["flatten", "mean"], statistics_option("flatten (row per rating) or mean.")]
+Missing = Annotated[Literal["raise", "skip"], statistics_option("Missing scores: raise or skip.")]
 
 
-def check_figures(paths: Mapping[str, Path | None], force: bool) -> None:
-    """Check before the work that figures can be drawn and written."""
-    if any(path is not None for path in paths.values()):
-        from ..show.figures import KINDS, figure_class
+@options.with_metric_options(options.of_several)
+def benchmark(
+    metric: Metrics = None,
+    data: options.Data = None,
+    config: options.Configs = None,
+    suite: Annotated[str | None, option("english, multilingual or all.")] = None,
+    data_dir: options.DataDir = None,
+    image_dir: options.ImageDir = None,
+    split: options.TestSplit = None,
+    scores: Scores = None,
+    score_column: Annotated[str, option("Column of the scores. Default: score.")] = "score",
+    write_queries: Annotated[Path | None, option("Write what to score, as .jsonl.")] = None,
+    output: options.Output = None,
+    markdown: options.Markdown = None,
+    figure: Annotated[Path | None, option("Figure: .png, .svg or .pdf.")] = None,
+    heatmap: Annotated[Path | None, option("Figure: by language, or of systems.")] = None,
+    systems: Systems = None,
+    more: Annotated[list[str] | None, argument("FILE")] = None,
+    side_by_side: SideBySide = None,
+    keep: Keep = None,
+    compare: Annotated[bool, option("Test each metric against the first.", "--compare")] = False,
+    common_rows: options.CommonRows = False,
+    partial: options.Partial = False,
+    force: options.Force = False,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+    bootstrap: options.Bootstrap = 1000,
+    confidence: options.Confidence = 0.95,
+    seed: options.Seed = 0,
+    raters: Raters = "flatten",
+    missing: Missing = "raise",
+    backbone: options.Backbones = None,
+    metric_options: Mapping[str, Any] = {},
+) -> int | None:
+    """Measure metrics, and write and print the results."""
+    from ..benchmarks.tasks import TaskOptions
 
-        for name, path in paths.items():
-            check_result_file(name, path, KINDS, force)
-        figure_class()  # its package may be missing
-
-
-@dataclass
-class BenchmarkResult:
-    """Benchmarks that were measured.
-
-    Attributes:
-        runs: One run per benchmark and configuration.
-        document: All results, ready for JSON.
-        skipped: For each benchmark of a suite that was not run, why.
-        failed: For each benchmark of a suite whose files are damaged, how.
-        n_queries: Number of rows that were written for others to score; None if none were asked for.
-        systems: Captioning systems that were compared, instead of all of these; None if none were.
-        table: Backbones side by side; None if there was one backbone.
-    """
-
-    runs: list[BenchmarkRun] = field(default_factory=list)
-    document: dict[str, Any] = field(default_factory=dict)
-    skipped: dict[str, str] = field(default_factory=dict)
-    failed: dict[str, str] = field(default_factory=dict)
-    n_queries: int | None = None
-    systems: SystemsResult | None = None
-    table: BackboneTable | None = None
-
-
-def run_and_print_benchmarks(request: BenchmarkRequest) -> BenchmarkResult:
-    """Measure, and print each benchmark's table as soon as it is measured."""
-    from ..show.benchmark_tables import benchmark_report
-
-    if request.systems or request.side_by_side is not None:
-        return BenchmarkResult(
-            systems=run_systems_of(
-                request, lambda names: _scorers(dataclasses.replace(request, metric=names))
-            )
-        )
-    console = make_console()
-    one_table = is_comparison(request.backbone)
-    shown = not request.quiet and not request.as_json and not one_table
-    tell = say if not request.quiet and sys.stderr.isatty() else None
-    return run_benchmarks(
-        request,
-        done=lambda run: benchmark_report(run).print(console) if shown else None,
-        tell=tell or (lambda line: None),
-    )
-
-
-def run_benchmarks(
-    request: BenchmarkRequest,
-    *,
-    done: Callable[[BenchmarkRun], None] = lambda run: None,
-    tell: Callable[[str], None] = lambda line: None,
-) -> BenchmarkResult:
-    """Measure the benchmarks, and write the results.
-
-    Args:
-        request: What is asked for.
-        done: Function that gets each run when it is measured.
-        tell: Function that gets lines about what is being done.
-
-    Raises:
-        UsageError, CapscoreError: An option is wrong, or nothing could be measured.
-    """
-    options = request.task_options()
-    targets = benchmark_targets(request.data or [], request.config, request.data_dir)
-    request.check_files()
-    if request.write_queries is not None:
-        return _write_queries(request, request.write_queries, targets)
-    if is_comparison(request.backbone):
-        result = _run_backbones(request, targets, options, tell)
-        _write(request, result)
-        return result
-    if not request.metric and not request.scores:
+    terminal.check_result_file("write_queries", write_queries, (".jsonl",), force)
+    written = {"output": output, "markdown": markdown, "figure": figure, "heatmap": heatmap}
+    terminal.check_result_files(force, **written)
+    with terminal.as_usage():
+        sampling = TaskOptions(raters, bootstrap, confidence, seed, missing)
+    how = {"options": sampling, "common_rows": common_rows, "partial": partial, "say": _tell(quiet)}
+    where = {"split": split, "image_dir": image_dir}
+    of_scores = {"scores": scores, "write_queries": write_queries}
+    if systems or more or side_by_side is not None:
+        unfit = {"suite": suite, "figure": figure, "compare": compare, **of_scores}
+        files = _systems(systems, more, side_by_side, data, heatmap, unfit)
+        makers = _makers(metric or ["cider"], backbone, metric_options)
+        how |= {
+            "may_be_empty": metric_options.get("empty", "raise") != "raise",
+            "data_dir": data_dir,
+            **where,
+        }
+        return _compare_systems(files, makers, data, config, side_by_side, how, written, as_json, quiet)
+    several = len(backbone or ()) > 1 or ALL_KNOWN in (backbone or ())
+    of_data = {**where, **of_scores, "config": config, "heatmap": heatmap}
+    _check(data, suite, data_dir, of_data, keep, several)
+    targets = options.benchmark_targets(data or [], config, data_dir)
+    if write_queries is not None:
+        return _write_queries(write_queries, targets, where)
+    how["compare"] = compare
+    of_each = {**where, "scores": options.named_files(scores or ()), "score_column": score_column}
+    if several:
+        metrics = metric or ([] if scores else ["mcs"])
+        sets = (targets, suite, data_dir)
+        _check_heatmap(heatmap, [*metrics, *_backbone_names(backbone or [])[1:], *of_each["scores"]])
+        table = _compare_backbones(metrics, backbone or [], metric_options, sets, keep, {**how, **of_each})
+        return _show_table(table, written, as_json, quiet)
+    makers = _makers(metric or [], backbone, metric_options)
+    _check_heatmap(heatmap, [*makers, *of_each["scores"]])
+    if not makers and not scores:
         raise UsageError("there is nothing to measure: give --metric, or --scores with a file")
-    metrics = _scorers(request)
-    if request.suite is not None:
-        result = _run_suite(request, metrics, options, done, tell)
-    else:
-        result = _run_each(request, targets, metrics, options, done, tell)
-    _write(request, result)
-    return result
+    how["done"] = None if as_json or quiet else _print_run
+    found = _run_suite(suite, data_dir, makers, how) if suite else _run_each(targets, makers, of_each, how)
+    return _show(found, suite, written, as_json, quiet)
 
 
-def _run_suite(
-    request: BenchmarkRequest,
-    metrics: Mapping[str, Callable[[], Scorer]],
-    options: TaskOptions,
-    done: Callable[[BenchmarkRun], None],
-    tell: Callable[[str], None],
-) -> BenchmarkResult:
-    from ..benchmarks import run_suite
-
-    found = run_suite(
-        str(request.suite),
-        str(request.data_dir),
-        metrics,
-        options=options,
-        partial=request.partial,
-        compare=request.compare,
-        common_rows=request.common_rows,
-        say=tell,
-        done=done,
-    )
-    return BenchmarkResult(found.runs, found.to_dict(), found.skipped, found.failed)
+# ---------------------------------------------------------------------------- checks and scorers
 
 
-def _run_each(
-    request: BenchmarkRequest,
-    targets: list[Target],
-    metrics: Mapping[str, Callable[[], Scorer]],
-    options: TaskOptions,
-    done: Callable[[BenchmarkRun], None],
-    tell: Callable[[str], None],
-) -> BenchmarkResult:
-    from ..benchmarks import run_benchmark
-    from ..benchmarks.suite import reasons
-
-    files = _score_files(request.scores or [], set(metrics))
-    _check_heatmap(request, [*metrics, *files])
-    runs = []
-    for slug, config, home in targets:
-        run = run_benchmark(
-            slug,
-            config,
-            data_dir=home,
-            split=request.split,
-            image_dir=request.image_dir,
-            metrics=metrics,
-            scores=files,
-            score_column=request.score_column,
-            options=options,
-            partial=request.partial,
-            compare=request.compare,
-            common_rows=request.common_rows,
-            keep_going=True,
-            say=tell,
-        )
-        if not run.results:
-            raise CapscoreError(reasons(run.skipped))
-        done(run)
-        runs.append(run)
-    document = runs[0].to_dict() if len(runs) == 1 else {"runs": [run.to_dict() for run in runs]}
-    return BenchmarkResult(runs, document)
+def _check(
+    data: list[str] | None,
+    suite: str | None,
+    data_dir: Path | None,
+    of_data: Mapping[str, Any],
+    keep: Path | None,
+    several: bool,
+) -> None:
+    """Check that the options go together."""
+    if (suite is None) == (not data):
+        raise UsageError("give either --data, for one benchmark, or --suite, for all that --data-dir holds")
+    for name, value in of_data.items() if suite is not None else ():
+        if value:
+            raise UsageError(Setting(name, value), " goes with ", Setting("data"))
+    if suite is not None and data_dir is None:
+        raise UsageError("--suite needs --data-dir, a folder with a folder for each benchmark")
+    if keep is not None and not several:
+        raise UsageError(Setting("keep", keep), ": results are kept where several backbones are compared")
 
 
-def _check_heatmap(request: BenchmarkRequest, names: Sequence[str]) -> None:
-    if request.heatmap is not None and len(names) > 2:
+def _check_heatmap(heatmap: Path | None, rows: Sequence[str]) -> None:
+    if heatmap is not None and len(rows) > 2:
         raise UsageError(
-            Setting("heatmap", request.heatmap),
-            f": it has room for two, below and above its diagonal, not for {len(names)}: {', '.join(names)}",
+            Setting("heatmap", heatmap),
+            f": it has room for two, below and above its diagonal, not {len(rows)}",
         )
 
 
-def _run_backbones(
-    request: BenchmarkRequest, targets: list[Target], options: TaskOptions, tell: Callable[[str], None]
-) -> BenchmarkResult:
-    from ..benchmarks.backbones import suite_data
-
-    names = named_backbones(request.backbone)
-    metrics = request.metric or ([] if request.scores else [DEFAULT_METRIC])
-    makers, plain = _makers(request, metrics)
-    if not makers:
-        raise UsageError(f"--backbone: none of {', '.join(metrics) or 'the scores'} has a backbone")
-    skipped: dict[str, str] = {}
-    data: list[DataSet] = [(target.slug, target.config, target.folder) for target in targets]
-    if request.suite is not None:
-        with as_usage():
-            data, skipped = suite_data(request.suite, str(request.data_dir))
-    labels = {f"{metric}@{name}" for metric in makers for name in names} | {*plain}
-    files = _score_files(request.scores or [], labels)
-    _check_heatmap(request, [*sorted(labels), *files])
-    table = run_comparison(
-        names,
-        makers,
-        plain,
-        data,
-        embedder_options=request.options,
-        scores=files,
-        score_column=request.score_column,
-        keep=kept_results(request.keep, request.options),
-        options=options,
-        split=request.split,
-        image_dir=request.image_dir,
-        partial=request.partial,
-        compare=request.compare,
-        common_rows=request.common_rows,
-        say=tell,
-    )
-    table.suite = request.suite or ""
-    table.skipped = {**skipped, **table.skipped}
-    return BenchmarkResult(table.runs, table.to_dict(), table.skipped, table.damaged, table=table)
-
-
-def _scorers(request: BenchmarkRequest) -> dict[str, Callable[[], Scorer]]:
-    """Name in the table → function that makes the scorer; a metric comes once for each backbone."""
+def _slugs(metrics: Sequence[str], metric_options: Mapping[str, Any]) -> dict[str, str]:
+    """Metric as it is asked for, such as bleu_4 → the one that computes it; options are checked."""
     from ..benchmarks.run import COMPONENTS
-    from ..metrics.loading import default_backbone
 
-    with_backbone, plain = _makers(request, request.metric or [])
-    embedder = embedders(request.options)
-    backbones: Sequence[str | None] = request.backbone or [None]
-    makers: dict[str, Callable[[], Scorer]] = {}
-    for metric in request.metric or ():
-        if metric in plain:
-            makers[metric] = plain[metric]
-            continue
-        for backbone in backbones:
-            name = backbone or default_backbone(COMPONENTS.get(metric, (metric, ""))[0])
-            label = metric if len(backbones) == 1 else f"{metric}@{name}"
-            makers[label] = functools.partial(_with_embedder, with_backbone[metric], embedder, name)
-    return makers
+    slugs = {metric: COMPONENTS.get(metric, (metric, ""))[0] for metric in metrics}
+    known = all_options()
+    # document frequencies are ignored by benchmarks without CIDEr, so that one command line serves all
+    own = {
+        name: value
+        for name, value in metric_options.items()
+        if known[name].own and name != "document_frequencies"
+    }
+    options.check_metric_options([*slugs.values()], own)
+    return slugs
 
 
 def _makers(
-    request: BenchmarkRequest, metrics: Sequence[str]
-) -> tuple[dict[str, Callable[..., Scorer]], dict[str, Callable[[], Scorer]]]:
-    """Metric → function that makes its scorer: from an embedder, and of metrics without a backbone."""
-    from ..benchmarks.run import COMPONENTS
-    from ..registry import METRICS
+    metrics: Sequence[str], backbones: Sequence[str] | None, metric_options: Mapping[str, Any]
+) -> Makers:
+    """Name in the table → function that makes the scorer; a metric comes once for each backbone."""
+    from ..metrics.loading import default_backbone
 
-    slugs = {metric: COMPONENTS.get(metric, (metric, ""))[0] for metric in metrics}
-    with as_usage():
-        kinds = {metric: METRICS.get(slug) for metric, slug in slugs.items()}
-    options = all_options()
-    own = {name: value for name, value in request.options.items() if options[name].own}
-    # document frequencies are ignored by benchmarks without CIDEr, so that one command line serves all
-    own_checked = {name: value for name, value in own.items() if name != "document_frequencies"}
-    check_metric_options([*slugs.values()], own_checked)
-    with_backbone: dict[str, Callable[..., Scorer]] = {}
-    plain: dict[str, Callable[[], Scorer]] = {}
-    for metric, kind in kinds.items():
-        takes = own_options(slugs[metric], own)
-        into = with_backbone if "backbone" in options_of(slugs[metric]) else plain
-        into[metric] = functools.partial(kind, **takes)
-    return with_backbone, plain
+    load = options.scorer_loader(metric_options)
+    makers: Makers = {}
+    for metric, slug in _slugs(metrics, metric_options).items():
+        if not METRICS.get(slug).takes_backbone:
+            makers[metric] = functools.partial(load, slug)
+            continue
+        for backbone in backbones or [None]:
+            name = backbone or default_backbone(slug)
+            label = metric if len(backbones or ()) < 2 else f"{metric}@{name}"
+            makers[label] = functools.partial(load, slug, name)
+    return makers
 
 
-def _with_embedder(make: Callable[..., Scorer], embedder: Callable[[str], Embedder], name: str) -> Scorer:
-    return make(embedder(name))
+def _tell(quiet: bool) -> Callable[[str], None] | None:
+    """What is told to a person who waits."""
+    return say if sys.stderr.isatty() and not quiet else None
 
 
-def _score_files(given: list[str], taken: set[str]) -> dict[str, Path]:
-    """Name in the table → file; the name is the file's own if none is given."""
-    files: dict[str, Path] = {}
-    for entry in given:
-        name, sign, path = entry.partition("=")
-        if not sign or Path(entry).exists():
-            name, path = Path(entry).stem, entry
-        if not name or not path:
-            raise UsageError(Setting("scores", entry), ": expected NAME=FILE, or a file")
-        if name in files or name in taken:
-            raise UsageError(
-                Setting("scores", entry),
-                f": two rows of the table would be called {name!r}; NAME=FILE gives another name",
-            )
-        files[name] = Path(path)
-    return files
-
-
-def _write_queries(request: BenchmarkRequest, path: Path, targets: list[Target]) -> BenchmarkResult:
+def _write_queries(path: Path, targets: Sequence[options.Target], where: Mapping[str, Any]) -> None:
     from ..benchmarks.run import benchmark_queries
+    from ..files.write import json_bytes
 
     if len(targets) != 1:
         raise UsageError("--write-queries takes one benchmark and configuration")
     slug, config, home = targets[0]
-    queries = benchmark_queries(slug, config, data_dir=home, split=request.split, image_dir=request.image_dir)
-    rows = queries.to_rows()
-    write_text(path, "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows))
-    return BenchmarkResult(n_queries=len(rows))
+    rows = benchmark_queries(slug, config, data_dir=home, **where).to_rows()
+    write_text(path, "".join(f"{json_bytes(row).decode()}\n" for row in rows))
+    say(f"{len(rows):,} rows to score are in {path}; add a column score, and read them back with --scores")
 
 
-def _write(request: BenchmarkRequest, result: BenchmarkResult) -> None:
-    from ..benchmarks.result_file import stamped
-
-    result.document = stamped(result.document)
-    if request.output is not None:
-        write_text(request.output, f"{json.dumps(result.document, ensure_ascii=False, indent=2)}\n")
-    if request.markdown is not None:
-        from ..show.benchmark_tables import backbones_report, benchmark_report
-
-        reports = [] if result.table is None else [backbones_report(result.table)]
-        reports += map(benchmark_report, result.runs)
-        write_text(request.markdown, "\n".join(report.markdown() for report in reports))
-    if request.figure is not None and result.runs:
-        from ..show.figures import write_benchmark_figure
-
-        write_benchmark_figure(result.runs, request.figure)
-    if request.heatmap is not None:
-        from ..show.figures import write_language_heatmap
-
-        write_language_heatmap(result.runs, request.heatmap)
+# ---------------------------------------------------------------------------- one backbone
 
 
-def show_benchmarks(request: BenchmarkRequest, result: BenchmarkResult) -> int | None:
-    """Print what was not run, or all results as JSON; tables were printed as they came."""
-    if result.systems is not None:
-        show_systems(request, result.systems)
-        return None
-    if result.n_queries is not None:
-        say(
-            f"{result.n_queries:,} rows to score are in {request.write_queries}; add a column score, and "
-            "read them back with --scores"
-        )
-        return None
-    if result.table is not None:
-        return _show_table(request, result.table)
-    if request.as_json:
-        print_json(result.document)
-    elif not request.quiet:
-        _print_not_run(make_console(), result)
-    if result.failed:
-        return FAILED
-    if not result.runs:
-        raise CapscoreError(f"nothing of the suite {request.suite!r} could be measured")
-    skipped = [
-        f"{run.name}: {name} was not run. {reason}"
-        for run in result.runs
-        for name, reason in run.skipped.items()
-    ]
-    if request.suite is not None or not skipped:
-        return None
-    if request.quiet or request.as_json:  # otherwise the tables say it
-        for line in skipped:
-            say(line)
-    return SKIPPED
+def _print_run(run: BenchmarkRun) -> None:
+    from ..show.benchmark_tables import benchmark_report
+
+    benchmark_report(run).print(make_console())
 
 
-def _show_table(request: BenchmarkRequest, table: BackboneTable) -> int | None:
-    if request.as_json:
-        print_json(table.to_dict())
-    elif not request.quiet:
-        from ..show.benchmark_tables import backbones_report
+def _run_suite(suite: str, data_dir: Path | None, makers: Makers, how: Mapping[str, Any]) -> SuiteRun:
+    """Measure each benchmark of a suite that has a folder."""
+    from ..benchmarks import run_suite
 
-        backbones_report(table).print(make_console())
-    if request.quiet or request.as_json:  # otherwise the table says it
-        say_what_failed(table)
-    if table.damaged:
-        return FAILED
-    if not table.runs:
-        say("error: no backbone could be measured on any data set")
-        return FAILED
-    return None if table.complete else SKIPPED
+    return run_suite(suite, str(data_dir), makers, **how)
 
 
-def _print_not_run(console: Console, result: BenchmarkResult) -> None:
+def _run_each(
+    targets: Sequence[options.Target], makers: Makers, of_each: Mapping[str, Any], how: dict[str, Any]
+) -> SuiteRun:
+    """Measure each benchmark that --data names."""
+    from ..benchmarks import run_benchmark
+    from ..benchmarks.suite import SuiteRun, reasons
+
+    if taken := makers.keys() & of_each["scores"].keys():
+        raise UsageError(f"--scores: NAME=FILE gives another name than {', '.join(taken)}, that of a metric")
+    done = how.pop("done")
+    found = SuiteRun("")
+    for slug, config, home in targets:
+        run = run_benchmark(slug, config, data_dir=home, metrics=makers, keep_going=True, **of_each, **how)
+        if not run.results:
+            raise CapscoreError(reasons(run.skipped))
+        if done is not None:
+            done(run)
+        found.runs.append(run)
+    return found
+
+
+def _show(
+    found: SuiteRun, suite: str | None, written: Mapping[str, Path | None], as_json: bool, quiet: bool
+) -> int | None:
+    """Write the results, and print those that are no tables; returns the exit code."""
     from rich.text import Text
 
+    from ..benchmarks.result_file import stamped
+    from ..show.benchmark_tables import benchmark_report
     from ..show.tables import printable
 
-    for title, reasons in (("Not run", result.skipped), ("Damaged", result.failed)):
-        if reasons:
+    document = found.to_dict()
+    if suite is None:
+        document = found.runs[0].to_dict() if len(found.runs) == 1 else {"runs": document["runs"]}
+    document = stamped(document)
+    _write(document, found.runs, [benchmark_report(run) for run in found.runs], written)
+    if as_json:
+        terminal.print_json(document)
+    console = make_console()
+    for title, reasons in (("Not run", found.skipped), ("Damaged", found.failed)):
+        if reasons and not (as_json or quiet):
             console.print(Text(f"\n{title}", style="bold"))
-        for (slug, reason), configs in _by_reason(reasons).items():
-            of = "" if configs == [""] else f" · {', '.join(config or 'default' for config in configs)}"
-            console.print(Text(printable(f"{slug}{of}: {reason}", console.encoding)))
+            for name, reason in reasons.items():
+                console.print(Text(printable(f"{name}: {reason}", console.encoding)))
+    if found.failed:
+        return terminal.FAILED
+    if not found.runs:
+        raise CapscoreError(f"nothing of the suite {suite!r} could be measured")
+    skipped = [
+        f"{run.name}: {name} was not run. {why}" for run in found.runs for name, why in run.skipped.items()
+    ]
+    for line in skipped if suite is None and (quiet or as_json) else ():  # otherwise the tables say it
+        say(line)
+    return terminal.SKIPPED if skipped and suite is None else None
 
 
-def _by_reason(reasons: dict[str, str]) -> dict[tuple[str, str], list[str]]:
-    """(benchmark, reason without the configuration's name) → configurations."""
-    grouped: dict[tuple[str, str], list[str]] = {}
-    for name, reason in reasons.items():
-        slug, _, config = name.partition(" · ")
-        same = reason.replace(f" ({config})", "").replace(f"{slug} reads ", "reads ")
-        grouped.setdefault((slug, same), []).append(config)
-    return grouped
+def _write(
+    document: Mapping[str, Any],
+    runs: Sequence[BenchmarkRun],
+    reports: Sequence[Report],
+    written: Mapping[str, Path | None],
+) -> None:
+    """Write all files that are asked for."""
+    terminal.write_json(written["output"], document)
+    if written["markdown"] is not None:
+        write_text(written["markdown"], "\n".join(report.markdown() for report in reports))
+    if written["figure"] is not None and runs:
+        from ..show.figures import write_benchmark_figure
+
+        write_benchmark_figure(runs, written["figure"])
+    if written["heatmap"] is not None:
+        from ..show.figures import write_language_heatmap
+
+        write_language_heatmap(runs, written["heatmap"])
+
+
+# ---------------------------------------------------------------------------- several backbones
+
+
+def _backbone_names(given: Sequence[str]) -> list[str]:
+    """The backbones that --backbone names, with `all-known` for each entry of the registry.
+
+    Raises:
+        UsageError: A name is unknown, or two name the same backbone.
+    """
+    from ..backbones import registry
+    from ..backbones.loading import check_spec, find_known
+
+    found: dict[str, str] = {}
+    for name in (part for entry in given for part in (registry() if entry == ALL_KNOWN else [entry])):
+        with terminal.as_usage():
+            check_spec(name)
+        known = find_known(name)
+        identity = name if known is None or "@" in name else known.name
+        if identity in found:
+            raise UsageError(Setting("backbone", name), f" is the same as {found[identity]}: name each once")
+        found[identity] = name
+    return list(found.values())
+
+
+def _compare_backbones(
+    metrics: Sequence[str],
+    backbones: Sequence[str],
+    metric_options: Mapping[str, Any],
+    data: tuple[Sequence[Any], str | None, Path | None],
+    keep: Path | None,
+    settings: Mapping[str, Any],
+) -> BackboneTable:
+    """Measure metrics with each backbone, on data sets or on a suite in a folder."""
+    from ..benchmarks.backbones import compare_backbones, suite_data
+    from ..benchmarks.kept import KeptResults
+    from ..metrics.loading import make_embedder
+
+    makers: dict[str, Callable[..., Any]] = {}
+    plain: Makers = {}
+    for metric, slug in _slugs(metrics, metric_options).items():
+        kinds = makers if METRICS.get(slug).takes_backbone else plain
+        kinds[metric] = functools.partial(METRICS.get(slug), **own_options(slug, metric_options))
+    if not makers:
+        raise UsageError(f"--backbone: none of {', '.join(metrics) or 'the scores'} has a backbone")
+
+    def scorers(backbone: str, embedder: Any) -> Makers:
+        return {f"{metric}@{backbone}": functools.partial(make, embedder) for metric, make in makers.items()}
+
+    names = _backbone_names(backbones)
+    targets, suite, data_dir = data
+    skipped: dict[str, str] = {}
+    with terminal.as_usage():
+        kept = None if keep is None else KeptResults(keep, metric_options)
+        if suite is not None:
+            targets, skipped = suite_data(suite, str(data_dir))
+    table = compare_backbones(
+        {name: functools.partial(make_embedder, name, **metric_options) for name in names},
+        {name: functools.partial(scorers, name) for name in names},
+        targets,
+        others=plain,
+        keep=kept,
+        **settings,
+    )
+    table.suite, table.skipped = suite or "", {**skipped, **table.skipped}
+    return table
+
+
+def _show_table(
+    table: BackboneTable, written: Mapping[str, Path | None], as_json: bool, quiet: bool
+) -> int | None:
+    """Write and print the table; returns the exit code."""
+    from ..benchmarks.result_file import stamped
+    from ..show.benchmark_tables import backbones_report, benchmark_report
+
+    document, report = stamped(table.to_dict()), backbones_report(table)
+    _write(document, table.runs, [report, *map(benchmark_report, table.runs)], written)
+    if as_json:
+        terminal.print_json(document)
+    elif not quiet:
+        report.print(make_console())
+    if quiet or as_json:  # otherwise the table says it
+        for facts in table.backbones:
+            if facts.failed:
+                say(f"{facts.name}: {facts.failed}")
+        for run in table.runs:
+            for why in run.skipped.values():
+                say(f"{run.name}: {why}")
+    if not table.runs:
+        say("error: no backbone could be measured on any data set")
+    if table.damaged or not table.runs:
+        return terminal.FAILED
+    return None if table.complete else terminal.SKIPPED
+
+
+# ---------------------------------------------------------------------------- systems
+
+
+def _systems(
+    systems: list[str] | None,
+    more: list[str] | None,
+    side_by_side: str | None,
+    data: list[str] | None,
+    heatmap: Path | None,
+    unfit: Mapping[str, Any],
+) -> dict[str, Path]:
+    """System → file of its captions; {} where published ratings alone are asked for."""
+    if not systems:
+        if more:
+            raise UsageError(f"{more[0]!r}: unexpected; files of captions go with ", Setting("systems"))
+        if not _is_published(side_by_side) or heatmap is not None:
+            raise UsageError("--side-by-side FILE and --heatmap go with ", Setting("systems"))
+    for name, value in unfit.items():
+        if value:
+            raise UsageError(Setting(name), " and ", Setting("systems"), ": give only one of them")
+    if len(data or ()) != 1:
+        raise UsageError(Setting("systems"), " takes one benchmark: give one --data")
+    files = options.named_files([*(systems or ()), *(more or ())])
+    if len(files) == 1 and (side_by_side or heatmap):
+        raise UsageError("--side-by-side and --heatmap compare systems, and there is 1: give at least 2")
+    return files
+
+
+def _is_published(side_by_side: str | None) -> bool:
+    """Whether the published ratings are meant, and not a file of that name."""
+    from ..benchmarks.systems.side_by_side import PUBLISHED
+
+    return side_by_side == PUBLISHED and not Path(PUBLISHED).exists()
+
+
+def _compare_systems(
+    files: Mapping[str, Path],
+    makers: Makers,
+    data: list[str] | None,
+    configs: list[str] | None,
+    side_by_side: str | None,
+    settings: Mapping[str, Any],
+    written: Mapping[str, Path | None],
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Compare systems, or correlate the published ratings again, and write and print the results."""
+    from ..benchmarks.systems import published_agreement, read_evaluations, run_systems
+    from ..benchmarks.systems.side_by_side import published_evaluations
+    from ..show.figures import write_systems_heatmap
+    from ..show.system_tables import published_report, systems_report
+
+    console = make_console()
+    if not files:
+        lines = published_agreement()
+        document: dict[str, Any] = {"published": [line.to_dict() for line in lines]}
+        report = published_report(lines)
+    else:
+        evaluations = published_evaluations() if _is_published(side_by_side) else []
+        if side_by_side is not None and not evaluations:
+            evaluations = read_evaluations(side_by_side)
+        chosen = None if "all" in (configs or ()) else configs
+        (slug,) = data or [""]
+        run = run_systems(slug, files, makers, configs=chosen, evaluations=evaluations, **settings)
+        document, report = run.to_dict(), systems_report(run)
+        if written["heatmap"] is not None:
+            write_systems_heatmap(run, written["heatmap"])
+    terminal.write_json(written["output"], document)
+    if written["markdown"] is not None:
+        write_text(written["markdown"], report.markdown())
+    if as_json:
+        terminal.print_json(document)
+    elif not quiet:
+        report.print(console)
+        terminal.print_written(console, *written.values())

@@ -1,29 +1,4 @@
-"""The command `capscore calibrate`: scores of right captions, and of captions of other photos."""
-
-from __future__ import annotations
-
-import json
-from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-from ..errors import Setting
-from ..files.console import make_console
-from ..files.progress import progress_bar
-from ..files.whole_file import write_text
-from .models import check_metrics, embedders, split_metrics
-from .options import OF_SCORE, AsJson, Force, Quiet, Seed, Split, column_option, metric_option
-from .request import argument, check_metric_options, flowing, metric_options, option
-from .terminal import UsageError, check_result_file, print_json, print_written
-
-if TYPE_CHECKING:
-    from ..files.columns import ColumnNames
-    from ..files.row_source import RowSource
-    from ..metrics.base import Scorer
-    from ..metrics.calibrate import CaptionedPhotos
-
-_HELP = """Measure the scores of right captions, and of captions of other photos.
+"""Measure the scores of right captions, and of captions of other photos.
 
 INPUT holds right captions, one per row, with their photos; several captions of a photo and several
 languages are fine. Each metric scores the captions as they are, and beside photos that they were not written
@@ -40,117 +15,108 @@ of them. A calibration applies to scores with the same signature: backbone, sett
 --output mine.json
 """
 
+from __future__ import annotations
 
-def calibrate_help() -> str:
-    """The command's help."""
-    return flowing(_HELP)
+import json
+import re
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from ..errors import Setting
+from ..files.console import make_console
+from ..files.progress import progress_bar
+from ..files.whole_file import write_text
+from ..registry import METRICS
+from . import options, terminal
+from .options import argument, option
+
+if TYPE_CHECKING:
+    from ..metrics.calibrate import CaptionedPhotos
 
 
-@dataclass(frozen=True)
-class CalibrateRequest:
-    """What `capscore calibrate` is asked for."""
-
-    input: Annotated[Path, argument("INPUT")]
-    metric: Annotated[list[str] | None, metric_option("METRIC or METRIC@BACKBONE; repeatable.")] = None
-    images: Annotated[Path | None, option("Folder of the photos of a file.", metavar="FOLDER")] = None
-    output: Annotated[Path | None, option("File for the percentiles, as JSON.", "--output", "-o")] = None
-    set_name: Annotated[str | None, option("Name of the set, shown beside scores. Default: the file's.")] = (
-        None
-    )
-    shuffled: Annotated[int, option("Captions of other photos for each. Default: 10.", min=1)] = 10
+@options.with_metric_options(options.of_score)
+def calibrate(
+    input: Annotated[Path, argument("INPUT")],
+    metric: Annotated[
+        list[str] | None, options.metrics_option("METRIC or METRIC@BACKBONE; repeatable.")
+    ] = None,
+    images: options.Images = None,
+    output: Annotated[Path | None, option("File for the percentiles, as JSON.", "--output", "-o")] = None,
+    set_name: Annotated[
+        str | None, option("Name of the set, shown beside scores. Default: the file's.")
+    ] = None,
+    shuffled: Annotated[int, option("Captions of other photos for each. Default: 10.", min=1)] = 10,
     n_references: Annotated[
         list[int] | None, option("Other captions used as references; repeatable.", min=1, metavar="N")
-    ] = None
-    least_photos: Annotated[int, option("Photos that a language needs. Default: 20.", min=2)] = 20
-    seed: Seed = 0
-    force: Force = False
-    as_json: AsJson = False
-    quiet: Quiet = False
-    image_column: Annotated[str | None, column_option("image, image_path, file_name, img")] = None
-    candidate_column: Annotated[str | None, column_option("caption, candidate, hyp, …")] = None
-    references_column: Annotated[str | None, column_option("references, refs, reference_1, …")] = None
-    language_column: Annotated[str | None, column_option("language, lang")] = None
-    split: Split = None
-    options: Mapping[str, Any] = metric_options(*OF_SCORE)
-
-    def __post_init__(self) -> None:
-        metrics = [metric for metric, _ in self.metrics]
-        check_metrics(metrics)
-        check_metric_options(metrics, self.options)
-        check_result_file("output", self.output, (".json",), self.force)
-        if self.output is None and not self.as_json:
-            raise UsageError(Setting("output"), ": expected a file for the percentiles (or --json)")
-
-    @property
-    def metrics(self) -> list[tuple[str, str]]:
-        """The metrics, each once, with the backbone that METRIC@BACKBONE names, or ""."""
-        named = dict.fromkeys(split_metrics(self.metric) or ["mcs"])
-        return [(metric, backbone) for metric, _, backbone in (one.partition("@") for one in named)]
-
-
-def run_calibrate(request: CalibrateRequest) -> dict[str, Any]:
-    """Calibrate the metrics, write the document, and return it.
-
-    Raises:
-        UsageError, InputError: An option is wrong, or captions, photos or weights are missing.
-    """
-    from datetime import datetime, timezone
-
+    ] = None,
+    least_photos: Annotated[int, option("Photos that a language needs. Default: 20.", min=2)] = 20,
+    seed: options.Seed = 0,
+    force: options.Force = False,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+    image_column: options.ImageColumn = None,
+    candidate_column: options.CandidateColumn = None,
+    references_column: options.ReferencesColumn = None,
+    language_column: options.LanguageColumn = None,
+    split: options.Split = None,
+    metric_options: Mapping[str, Any] = {},
+) -> None:
+    """Calibrate metrics, and write and print the percentiles."""
     from ..metrics.calibrate import calibrate, document
-    from ..metrics.loading import default_backbone, options_of
-    from ..metrics.score_file import load_scorers
-    from ..registry import METRICS
+    from ..show.system_tables import calibration_counts, calibration_table
 
-    rows = _rows(request, any(METRICS.get(metric).needs_references for metric, _ in request.metrics))
-    embedder = embedders(request.options, progress=False)
+    chosen = [(slug, backbone) for slug, _, backbone in (name.partition("@") for name in metric or ["mcs"])]
+    options.check_metric_options([slug for slug, _ in chosen], metric_options)
+    terminal.check_result_files(force, output=output)
+    if output is None and not as_json:
+        raise terminal.UsageError(Setting("output"), ": expected a file for the percentiles (or --json)")
+    given = (image_column, candidate_column, references_column, language_column)
+    columns = dict(zip(options.COLUMNS, given, strict=True))
+    with_references = any(METRICS.get(slug).needs_references for slug, _ in chosen)
+    rows = _rows(input, split, images, columns, with_references, metric_options.get("allow_urls", False))
+    load = options.scorer_loader(metric_options, progress=False)
+    sampling = {"shuffled": shuffled, "seed": seed}
     entries = []
-    n_pairs = len(rows) * (1 + request.shuffled)
-    for metric, named in request.metrics:
-        backbone = named or request.options.get("backbone") or default_backbone(metric)
-        scorer: Scorer
-        (scorer,) = load_scorers(
-            [metric], [backbone if "backbone" in options_of(metric) else None], embedder, request.options
-        )
-        sizes: list[int | None] = [*(request.n_references or [])] if scorer.needs_references else []
-        for size in sizes or [None]:
-            shown = False if request.quiet else None
-            with progress_bar(scorer.metric, n_pairs, shown=shown) as advance:
-                entries.append(
-                    calibrate(
-                        scorer,
-                        rows,
-                        shuffled=request.shuffled,
-                        n_references=size,
-                        least_photos=request.least_photos,
-                        seed=request.seed,
-                        advance=advance,
-                    )
+    for scorer in (load(slug, backbone or None) for slug, backbone in chosen):
+        for size in (n_references if scorer.needs_references else None) or [None]:
+            total = len(rows) * (1 + shuffled)
+            with progress_bar(scorer.metric, total, shown=False if quiet else None) as advance:
+                entry = calibrate(
+                    scorer, rows, n_references=size, least_photos=least_photos, advance=advance, **sampling
                 )
-    found = document(
-        entries,
-        rows.distinct().in_languages(None, request.least_photos),
-        name=request.set_name or request.input.stem,
-        made=datetime.now(timezone.utc).date().isoformat(),
-        shuffled=request.shuffled,
-        seed=request.seed,
-    )
-    if request.output is not None:
-        write_text(request.output, as_text(found))
-    return found
+            entries.append(entry)
+    counted = rows.distinct().in_languages(None, least_photos)
+    today = datetime.now(timezone.utc).date().isoformat()
+    found = document(entries, counted, name=set_name or input.stem, made=today, **sampling)
+    if output is not None:
+        write_text(output, as_text(found))
+    if as_json:
+        terminal.print_json(found)
+    elif not quiet:
+        console = make_console()
+        calibration_table(found).print(console)
+        console.print(calibration_counts(found), markup=False)
+        terminal.print_written(console, output)
 
 
 def as_text(found: dict[str, Any]) -> str:
     """The document as JSON with each list of numbers on one line."""
-    import re
-
     text = json.dumps(found, ensure_ascii=False, indent=1)
-    lists = re.compile(r"\[[-\d.,e\s]+\]")
-    return lists.sub(lambda match: " ".join(match[0].split()), text) + "\n"
+    return re.sub(r"\[[-\d.,e\s]+\]", lambda numbers: " ".join(numbers[0].split()), text) + "\n"
 
 
-def _rows(request: CalibrateRequest, with_references: bool) -> CaptionedPhotos:
+def _rows(
+    path: Path,
+    split: str | None,
+    images: Path | None,
+    columns: dict[str, str | None],
+    with_references: bool,
+    allow_urls: bool,
+) -> CaptionedPhotos:
     """All captions of the file, with photos by name; each checked to be text."""
-    from ..files.columns import read_inputs
+    from ..files.columns import find_columns, find_reference_columns, read_inputs
     from ..files.image_folder import ImageFolder
     from ..files.read import open_rows
     from ..files.row_source import CHUNK_ROWS
@@ -158,18 +124,12 @@ def _rows(request: CalibrateRequest, with_references: bool) -> CaptionedPhotos:
     from ..metrics.calibrate import CaptionedPhotos
     from ..text.languages import language_code
 
-    source = open_rows(request.input, split=request.split)
-    names = _columns(request, source, with_references)
-    folder = ImageFolder(
-        source.path.parent if request.images is None else request.images,
-        allow_urls=request.options.get("allow_urls", False),
-    )
-    photos: list[str] = []
-    images: list[Any] = []
+    source = open_rows(path, split=split)
+    listed = with_references and bool(find_reference_columns(source.columns, columns["references"]))
+    names = find_columns(source.columns, with_references=listed, **columns)
+    folder = ImageFolder(images or source.path.parent, allow_urls=allow_urls)
+    rows = CaptionedPhotos([], [], [], [], [] if listed else None)
     first: dict[str, Any] = {}  # an image that is stored in the file is kept once
-    captions: list[str] = []
-    languages: list[str] = []
-    references: list[Any] = []
     for chunk in source.chunks(CHUNK_ROWS):
         inputs = read_inputs(chunk, source, names, folder)
         if inputs.problems:
@@ -177,38 +137,12 @@ def _rows(request: CalibrateRequest, with_references: bool) -> CaptionedPhotos:
             raise source.at(inputs.problems[row], chunk, row)
         for image in inputs.images or ():
             named = isinstance(image, (str, Path))
-            photos.append(str(image) if named else content_key(image, allow_urls=folder.allow_urls))
-            images.append(first.setdefault(photos[-1], image))
-        captions += inputs.candidates
-        languages += [language_code(one) if one else "" for one in inputs.languages or [""] * len(chunk)]
-        references += inputs.references or ()
-    return CaptionedPhotos(photos, images, captions, languages, references or None)
-
-
-def _columns(request: CalibrateRequest, source: RowSource, with_references: bool) -> ColumnNames:
-    """The columns to read; references are read where there are some and a metric needs them."""
-    from ..files.columns import FAMILIAR, find_columns
-
-    listed = any(one in FAMILIAR["references"] or one.startswith("reference") for one in source.columns)
-    return find_columns(
-        source.columns,
-        image=request.image_column,
-        candidate=request.candidate_column,
-        references=request.references_column,
-        language=request.language_column,
-        with_images=True,
-        with_references=with_references and (listed or request.references_column is not None),
-    )
-
-
-def show_calibrate(request: CalibrateRequest, document: dict[str, Any]) -> None:
-    """Print the percentiles, or the whole document as JSON."""
-    from ..show.system_tables import calibration_counts, calibration_table
-
-    if request.as_json:
-        print_json(document)
-    elif not request.quiet:
-        console = make_console()
-        calibration_table(document).print(console)
-        console.print(calibration_counts(document), markup=False)
-        print_written(console, request.output)
+            rows.photos.append(str(image) if named else content_key(image, allow_urls=allow_urls))
+            rows.images.append(first.setdefault(rows.photos[-1], image))
+        rows.captions.extend(inputs.candidates)
+        rows.languages.extend(
+            language_code(tag) if tag else "" for tag in inputs.languages or [""] * len(chunk)
+        )
+        if rows.references is not None:
+            rows.references.extend(inputs.references or ())
+    return rows

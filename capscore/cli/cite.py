@@ -3,75 +3,48 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-from ..errors import CapscoreError
-from .options import AsJson, Data
-from .request import argument, flowing
-from .terminal import bad_input_as_usage, print_json, say
-
-_HELP = """Print BibTeX for a result: library, metric, backbone and benchmark.
-
-SIGNATURE is what stands beside a number, in quotation marks, or a result file of `capscore benchmark`.
-
-Exit codes: 0 printed; 2 wrong usage.
-
-Example: capscore cite "mcs|backbone:embedded@w4e728dcc|version:0.6.0" --data flickr8k_human
-"""
+from ..errors import CapscoreError, InputError
+from .options import AsJson, Data, argument
+from .terminal import as_usage, print_json, say
 
 
-def cite_help() -> str:
-    """The command's help."""
-    return flowing(_HELP)
+def cite(
+    signature: Annotated[str, argument("SIGNATURE")], data: Data = None, as_json: AsJson = False
+) -> None:
+    """Print BibTeX for a result: library, metric, backbone and benchmark.
 
+    SIGNATURE is what stands beside a number, in quotation marks, or a result file of `capscore benchmark`.
 
-@dataclass(frozen=True)
-class CiteRequest:
-    """What `capscore cite` is asked for."""
+    Exit codes: 0 printed; 2 wrong usage.
 
-    signature: Annotated[str, argument("SIGNATURE")]
-    data: Data = None
-    as_json: AsJson = False
+    Example: capscore cite "mcs|backbone:embedded@w4e728dcc|version:0.6.0" --data flickr8k_human
+    """
+    from ..show import citations
 
-
-def run_cite(request: CiteRequest) -> tuple[list[str], list[str]]:
-    """The entries, and notes on what has none."""
-    from ..show.citations import cite
-
-    asked: list[tuple[str, list[str]]] = [(request.signature, [])]
-    path = Path(request.signature)
-    if "|" not in request.signature and path.is_file():
-        asked = list(_in_file(path))
-    found: list[str] = []
+    is_file = "|" not in signature and Path(signature).is_file()
+    entries: list[str] = []
     notes: list[str] = []
-    with bad_input_as_usage():
-        for signature, benchmarks in asked:
-            own, told = cite(signature, [*benchmarks, *(request.data or ())])
-            found += own
+    with as_usage(InputError):
+        for cited, benchmarks in _signatures_of(Path(signature)) if is_file else [(signature, [])]:
+            found, told = citations.cite(cited, [*benchmarks, *(data or ())])
+            entries += found
             notes += told
-    return list(dict.fromkeys(found)), list(dict.fromkeys(notes))
+    entries, notes = list(dict.fromkeys(entries)), list(dict.fromkeys(notes))
+    if as_json:
+        return print_json({"bibtex": entries, "notes": notes})
+    print("\n\n".join(entries))
+    for note in notes:  # on the other stream, so that a file of entries stays one
+        say(f"note: {note}")
 
 
-def _in_file(path: Path) -> Iterator[tuple[str, list[str]]]:
+def _signatures_of(path: Path) -> list[tuple[str, list[str]]]:
     """Signatures of a result file, each with its benchmark."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
-        runs: list[Any] = document.get("runs", [document])
-        found = [(result["signature"], [run["benchmark"]]) for run in runs for result in run["results"]]
+        runs = document.get("runs", [document])
+        return [(result["signature"], [run["benchmark"]]) for run in runs for result in run["results"]]
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise CapscoreError(f"{path} is no result file of `capscore benchmark`: {error}") from None
-    yield from found
-
-
-def show_cite(request: CiteRequest, found: tuple[list[str], list[str]]) -> None:
-    """Print the entries; notes go to the other stream, so that a file of entries stays one."""
-    entries, notes = found
-    if request.as_json:
-        print_json({"bibtex": entries, "notes": notes})
-        return
-    print("\n\n".join(entries))
-    for note in notes:
-        say(f"note: {note}")

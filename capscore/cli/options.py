@@ -1,74 +1,322 @@
-"""Options that several commands take, so that they are spelled and explained the same everywhere."""
+"""Options that several commands take, and what they name: metrics, backbones, benchmarks, files."""
 
 from __future__ import annotations
 
+import functools
+import inspect
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 
-from ..metrics.loading import all_options
-from .models import complete_metrics, split_metrics
-from .request import option
+from ..errors import Setting
+from ..metrics.loading import Option, all_options, check_options, options_of, own_options
+from ..registry import METRICS
+from .terminal import UsageError, as_usage, check_only_one
 
-OPTIONS = all_options()
+if TYPE_CHECKING:
+    from ..embedding.embedder import Embedder
+    from ..metrics.base import Scorer
 
 
-def _bad_rows() -> list[str]:
-    return ["raise", "skip"]
+def argument(name: str, **more: Any) -> Any:
+    """An argument that is known by its position; the command's help explains it under this name."""
+    return typer.Argument(metavar=name, hidden=True, **more)
 
 
-def metric_option(help: str) -> Any:
-    """The option --metric, for a request's field; a shell completes the names."""
+def option(help: str, *flags: str, panel: str | None = None, **more: Any) -> Any:
+    """An option of a command.
+
+    Args:
+        help: What it is, in one line that ends with the default if that is not obvious.
+        flags: How it is typed; none for the parameter's name.
+        panel: Heading of `--help` that it stands under.
+        more: Further arguments of `typer.Option`.
+    """
+    return typer.Option(*flags, help=help, rich_help_panel=panel, show_default=False, **more)
+
+
+column_option = functools.partial(option, panel="Columns")
+statistics_option = functools.partial(option, panel="Statistics")
+noise_option = functools.partial(option, panel="Perturbations")
+
+
+def split_metrics(given: Sequence[str] | None) -> list[str]:
+    """Metrics of an option that is repeatable, and may name several at once; each metric once.
+
+    A name with a backbone, METRIC@BACKBONE, may have commas in it: only one before a metric's name parts.
+
+    >>> split_metrics(["mcs,cider", "mcs"]), split_metrics(["mcs@a,b,cider"])
+    (['mcs', 'cider'], ['mcs@a,b', 'cider'])
+    """
+    before_metric = rf",(?=(?:{'|'.join(METRICS.names())})(?:@|,|$))"
+    split = [re.split(before_metric, text) if "@" in text else text.split(",") for text in given or ()]
+    return list(dict.fromkeys(part.strip() for parts in split for part in parts if part.strip()))
+
+
+def complete_metrics(incomplete: str) -> list[str]:
+    """What a shell offers for metrics that are typed in part.
+
+    >>> complete_metrics("mcs,ci")
+    ['mcs,cider', 'mcs,cider_d']
+    """
+    before, comma, last = incomplete.rpartition(",")
+    return [f"{before}{comma}{name}" for name in METRICS.names() if name.startswith(last)]
+
+
+def metrics_option(help: str) -> Any:
+    """The option --metric, which may be repeated; a shell completes the names."""
     return option(
-        help,
-        "--metric",
-        "-m",
-        metavar="METRIC",
-        callback=split_metrics,
-        autocompletion=complete_metrics,
+        help, "--metric", "-m", metavar="METRIC", callback=split_metrics, autocompletion=complete_metrics
     )
 
 
-Debug = Annotated[
-    bool, typer.Option("--debug", help="Show the traceback of an error (or set CAPSCORE_DEBUG=1).")
-]
 Force = Annotated[bool, option("Overwrite what exists.", "--force")]
 AsJson = Annotated[bool, option("Print the result as JSON.", "--json")]
 Quiet = Annotated[bool, option("Print no tables and no progress.", "--quiet", "-q")]
-Metrics = Annotated[list[str] | None, metric_option("Metrics, such as mcs,cider; repeatable.")]
-OnError = Annotated[
-    str, option("Bad rows: raise (default) or skip.", metavar="HOW", autocompletion=_bad_rows)
-]
+OnError = Annotated[Literal["raise", "skip"], option("Bad rows: raise (default) or skip.", metavar="HOW")]
 Language = Annotated[str | None, option("Language of all captions, such as de.", metavar="CODE")]
-Split = Annotated[str | None, option("Split of a saved data set.", panel="Columns")]
+Images = Annotated[Path | None, option("Folder of the photos of a file.", metavar="FOLDER")]
 Backbones = Annotated[list[str] | None, option("Backbone, as for score; repeatable.", panel="Backbone")]
 
-DATA_DIR = "Folder of the benchmark's files."
+Split = Annotated[str | None, column_option("Split of a saved data set.")]
+ImageColumn = Annotated[str | None, column_option("Default: image, image_path, file_name, img.")]
+CandidateColumn = Annotated[str | None, column_option("Default: caption, candidate, hyp, ….")]
+ReferencesColumn = Annotated[str | None, column_option("Default: references, refs, reference_1, ….")]
+LanguageColumn = Annotated[str | None, column_option("Default: language, lang.")]
+
+COLUMNS = ("image", "candidate", "references", "language")
+
 Data = Annotated[list[str] | None, option("Benchmark, such as xvnli; repeatable.", "--data", "-d")]
 Configs = Annotated[list[str] | None, option("Configuration; repeatable, or all.", "--config", "-c")]
 DataDir = Annotated[Path | None, option("Folder of the files, or of such folders.", metavar="FOLDER")]
 ImageDir = Annotated[Path | None, option("Folder of the photos, if elsewhere.", metavar="FOLDER")]
 TestSplit = Annotated[str | None, option("Split. Default: test.")]
+Report = Annotated[Path | None, option("HTML page: distributions, photos.")]
 Output = Annotated[Path | None, option("File for the results, as JSON.", "--output", "-o")]
 Markdown = Annotated[Path | None, option("File for the tables, as Markdown.")]
 Partial = Annotated[bool, option("Score only rows whose photos are available.", "--partial")]
-Bootstrap = Annotated[int, option("Bootstrap draws; 0 for none. Default: 1000.", min=0, panel="Statistics")]
-Confidence = Annotated[float, option("Level of the intervals. Default: 0.95.", panel="Statistics")]
-Seed = Annotated[int, option("Seed for all random draws. Default: 0.", min=0, panel="Statistics")]
+CommonRows = Annotated[bool, option("Compare only rows that all have scored.", "--common-rows")]
+Bootstrap = Annotated[int, statistics_option("Bootstrap draws; 0 for none. Default: 1000.", min=0)]
+Confidence = Annotated[float, statistics_option("Level of the intervals. Default: 0.95.")]
+Seed = Annotated[int, statistics_option("Seed for all random draws. Default: 0.", min=0)]
+
+Kinds = Annotated[
+    list[str] | None, option("Perturbation, or paper, unseen, all; repeatable.", "--kind", "-k")
+]
+Removal = Annotated[
+    Literal["keep", "drop"] | None,
+    noise_option("keep or drop the drawn words. Default: keep.", metavar="HOW"),
+]
+Order = Annotated[
+    Literal["published", "every"] | None,
+    noise_option("Order of the objects: published (default), or every (all move).", metavar="HOW"),
+]
 
 
-def column_option(names: str) -> object:
-    """An option that names a column of a file; `names` are taken without it."""
-    return option(f"Default: {names}.", panel="Columns")
+def chosen_kinds(given: Sequence[str]) -> tuple[str, ...]:
+    """The perturbations that --kind names, each once, with `paper`, `unseen` and `all` for several.
+
+    Raises:
+        UsageError: A kind is unknown.
+    """
+    from ..perturbations import KINDS, UNSEEN_KINDS, all_kinds
+
+    groups = {"paper": KINDS, "unseen": UNSEEN_KINDS, "all": all_kinds()}
+    names = [name.strip() for text in given for name in text.split(",")]
+    kinds = tuple(dict.fromkeys(kind for name in names for kind in groups.get(name, (name,))))
+    unknown = [kind for kind in kinds if kind not in all_kinds()]
+    if unknown:
+        raise UsageError(Setting("kind", unknown), f": expected {', '.join([*all_kinds(), *groups])}")
+    return kinds
 
 
-# options of `capscore.load` that commands offer; `progress` is --quiet, `per_row` is --per-row
-OF_SCORE = tuple(name for name in OPTIONS if name not in ("progress", "per_row"))
-# commands that load several backbones choose each with its own --backbone
-_URLS = ("allow_urls", "allow_private_urls")
-OF_SEVERAL = tuple(name for name in OF_SCORE if name not in ("backbone", "revision", "image_tower", *_URLS))
-OF_TOWERS = tuple(name for name in OF_SEVERAL if not OPTIONS[name].own)
-OF_INFOMETIC = tuple(
-    name for name in OF_SCORE if "infometic" in OPTIONS[name].metrics and name not in (*_URLS, "empty")
-)
+def language_of(language: str | None) -> str | None:
+    """Primary subtag of the language that an option names, or None; a UsageError if it is no code."""
+    from ..text.languages import language_code
+
+    with as_usage():
+        return None if language is None else language_code(language)
+
+
+# ---------------------------------------------------------------------------- options of metrics
+
+
+def of_score() -> dict[str, Option]:
+    """Options of all metrics; --quiet and --per-row stand for two of them."""
+    return {name: one for name, one in all_options().items() if name not in ("progress", "per_row")}
+
+
+def of_several() -> dict[str, Option]:
+    """The same for commands that choose one or several backbones by an option of their own."""
+    left_out = ("backbone", "revision", "image_tower", "allow_urls", "allow_private_urls")
+    return {name: one for name, one in of_score().items() if name not in left_out}
+
+
+def with_metric_options(choose: Callable[[], dict[str, Option]]) -> Callable[[Any], Any]:
+    """Decorator that adds metrics' options to a command, which gets those that are given as `metric_options`.
+
+    They are chosen when the command is called, so that no other command imports metrics.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        signature = inspect.signature(function, eval_str=True)
+        own = [parameter for name, parameter in signature.parameters.items() if name != "metric_options"]
+
+        @functools.wraps(function)
+        def command(**values: Any) -> Any:
+            if values.pop("no_cache", False):
+                check_only_one(Setting("no_cache"), Setting("cache", values["cache"]))
+                values["cache"] = False
+            names = values.keys() - {parameter.name for parameter in own}
+            given = {name: values.pop(name) for name in names}
+            stated = {
+                name: value
+                for name, value in given.items()
+                if value not in (None, []) and (value is not False or name == "cache")
+            }
+            return function(**values, metric_options=stated)
+
+        def make_whole() -> Callable[..., Any]:
+            def whole(**values: Any) -> Any:
+                return command(**values)
+
+            more = [parameter for entry in choose().values() for parameter in _parameters(entry)]
+            whole.__signature__ = signature.replace(parameters=[*own, *more])  # type: ignore[attr-defined]
+            return whole
+
+        command.__signature__ = signature.replace(parameters=own)  # type: ignore[attr-defined]
+        command.make_whole = make_whole  # type: ignore[attr-defined]
+        return command
+
+    return decorate
+
+
+def _parameters(entry: Option) -> list[inspect.Parameter]:
+    """What typer makes an option of `capscore.load` from."""
+
+    def parameter(name: str, kind: Any, info: Any) -> inspect.Parameter:
+        annotation = Annotated[kind if kind is bool else kind | None, info]
+        default = False if kind is bool else None
+        return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+    titles = {METRICS.get(metric).title for metric in entry.metrics}
+    panel = "Backbone" if not entry.own else titles.pop() if len(titles) == 1 else None
+    if entry.name == "cache":
+        folder = option("Folder that keeps embeddings.", "--cache-dir", panel=panel, metavar="FOLDER")
+        none = option("Keep no embeddings on disk.", "--no-cache", panel=panel)
+        return [parameter("cache", Path, folder), parameter("no_cache", bool, none)]
+    help = entry.summary
+    if entry.default not in (None, False) and "default" not in help:
+        help += f" Default: {entry.shown_default}."
+    info = option(help, f"--{entry.name.replace('_', '-')}", panel=panel)
+    return [parameter(entry.name, entry.type, info)]
+
+
+def check_metric_options(metrics: Sequence[str], given: Mapping[str, Any]) -> None:
+    """Check that metrics exist, that each option belongs to one of them, and that its value is allowed.
+
+    Raises:
+        UsageError: A metric is unknown, an option belongs to other metrics, or a value is not allowed.
+    """
+    with as_usage():
+        for metric in metrics:
+            taken = {name: value for name, value in given.items() if name in options_of(metric)}
+            check_options(metric, taken)
+            METRICS.get(metric).check_options(taken)
+        for name, value in given.items():
+            if not any(name in options_of(metric) for metric in metrics):
+                takers = all_options()[name].metrics
+                takes = ", ".join(takers) if len(takers) <= 3 else "other metrics"
+                raise UsageError(Setting(name, value), f": an option of {takes}, not of {', '.join(metrics)}")
+
+
+def scorer_loader(
+    metric_options: Mapping[str, Any], *, progress: bool | None = None
+) -> Callable[[str, str | None], Scorer]:
+    """A function from metric and backbone (None for its own) to a scorer; each backbone is loaded once."""
+    from ..metrics.loading import default_backbone, make_embedder
+
+    @functools.cache
+    def embedder(backbone: str) -> Embedder:
+        return make_embedder(backbone, **metric_options | {"backbone": None, "progress": progress})
+
+    def load(metric: str, backbone: str | None = None) -> Scorer:
+        own = own_options(metric, metric_options)
+        make: Callable[..., Scorer] = METRICS.get(metric)
+        if not METRICS.get(metric).takes_backbone:
+            return make(**own)
+        return make(embedder(backbone or metric_options.get("backbone") or default_backbone(metric)), **own)
+
+    load.embedder = embedder  # type: ignore[attr-defined]
+    return load
+
+
+# ---------------------------------------------------------------------------- benchmarks and systems
+
+
+class Target(NamedTuple):
+    """A benchmark's configuration, and the folder of its files; None where none is given."""
+
+    slug: str
+    config: str | None
+    folder: Path | None
+
+
+def benchmark_targets(
+    data: Sequence[str], configs: Sequence[str] | None, data_dir: Path | None
+) -> list[Target]:
+    """Everything that is to be measured, each once.
+
+    Args:
+        data: Names of benchmarks.
+        configs: Names of configurations, or "all"; None takes each benchmark's default.
+        data_dir: Folder of the benchmark's files; of several benchmarks, a folder with one folder for each.
+
+    Raises:
+        UsageError: A benchmark, configuration or folder does not exist.
+    """
+    from ..benchmarks.data.load import builder_class, config_name
+    from ..benchmarks.suite import benchmark_home
+
+    targets = []
+    with as_usage():
+        for slug in dict.fromkeys(data):
+            known = [config.name for config in builder_class(slug).BUILDER_CONFIGS]
+            home = data_dir
+            if data_dir is not None and len(data) > 1:
+                home = benchmark_home(data_dir, slug)
+                if home is None:
+                    raise UsageError(Setting("data_dir", data_dir), f": there is no folder for {slug} in it")
+            names: list[str | None] = [None] if not configs else [*configs]
+            if configs and "all" in configs and "all" not in known:
+                names = [*known]
+            chosen = dict.fromkeys(config_name(slug, name) for name in names)
+            targets += [Target(slug, name, home) for name in chosen]
+    return targets
+
+
+def named_files(entries: Sequence[str]) -> dict[str, Path]:
+    """NAME=FILE, or FILE with the file's name → name and file; equal names are told apart by their folders.
+
+    Raises:
+        UsageError: Two have one name.
+    """
+    given = []
+    for entry in entries:
+        name, sign, file = entry.partition("=")
+        named = bool(sign) and not Path(entry).exists()
+        if named and not (name and file):
+            raise UsageError(f"{entry!r}: expected NAME=FILE, or a file")
+        given.append((name, Path(file)) if named else ("", Path(entry)))
+    stems = Counter(path.stem for name, path in given if not name)
+    found: dict[str, Path] = {}
+    for name, path in given:
+        own = name or (path.stem if stems[path.stem] == 1 else str(path.with_suffix("")))
+        if own in found:
+            raise UsageError(f"two files would be called {own!r}; NAME=FILE gives another name")
+        found[own] = path
+    return found

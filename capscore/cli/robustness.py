@@ -1,61 +1,11 @@
-"""The command `capscore robustness`: measures how scores fall when captions are perturbed."""
-
-from __future__ import annotations
-
-import functools
-import json
-import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
-
-from ..errors import InputError, Setting
-from ..files.console import make_console
-from ..files.whole_file import write_text
-from .benchmark import check_figures
-from .models import embedders
-from .options import (
-    OF_TOWERS,
-    AsJson,
-    Backbones,
-    Bootstrap,
-    Confidence,
-    Configs,
-    Data,
-    DataDir,
-    Force,
-    ImageDir,
-    Markdown,
-    Output,
-    Partial,
-    Quiet,
-    Seed,
-    TestSplit,
-    column_option,
-    metric_option,
-)
-from .request import flowing, metric_options, option
-from .targets import Target, benchmark_targets, check_beside, targets_in_languages
-from .terminal import SKIPPED, UsageError, as_usage, check_result_file, print_json, print_written, say
-
-if TYPE_CHECKING:
-    from ..benchmarks import BenchmarkRun
-    from ..benchmarks.robustness import CaptionSet, RobustnessOptions, RobustnessRun
-    from ..benchmarks.robustness.alarms import AlarmsRun
-    from ..benchmarks.robustness.degrees import DegreesRun
-    from ..embedding.embedder import Embedder
-    from ..metrics.backbone_scorer import BackboneScorer
-    from ..show.tables import Report
-
-_HELP = """Measure how far the score of a true caption falls once the caption is perturbed.
+r"""Measure how far the score of a true caption falls once the caption is perturbed.
 
 Captions come from a benchmark (--data, with --config for its languages), or from a file (--captions, with a
 caption, its photo and its language per row). Each metric scores them as they are and perturbed, as in Tables
-2 and 7 to 11 of Kim et al. 2023 (PR-MCS): repetition, removal, masking, jumble, substitution. [bold]--kinds
-all[/] adds six kinds that PR-MCS is not trained on, with an average of their own. Beside the drops stand the
-mean score of the unchanged captions, how often they find their photo, and, with [bold]--agreement[/], how
-well the metric agrees with ratings.
+2 and 7 to 11 of Kim et al. 2023 (PR-MCS): repetition, removal, masking, jumble, substitution. [bold]--kind
+all[/] adds kinds that PR-MCS is not trained on, with an average of their own. Beside the drops stand the mean
+score of the unchanged captions, how often they find their photo, and, with [bold]--agreement[/], how well the
+metric agrees with ratings.
 
 A metric may name its backbone: [bold]--metric mcs@embedded --metric pr_mcs@FOLDER[/].
 
@@ -75,309 +25,169 @@ measured, the rest was; 130 interrupted.
 --data-dir multi30k --figure drops.png --output drops.json
 """
 
-_PANEL = "Perturbations"
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+from ..errors import InputError, Setting
+from ..files.console import make_console
+from ..files.whole_file import write_text
+from ..registry import METRICS
+from . import options, terminal
+from .options import Target, noise_option, option
+from .terminal import UsageError, say
+
+if TYPE_CHECKING:
+    from ..benchmarks import BenchmarkRun
+    from ..benchmarks.robustness import CaptionSet, RobustnessOptions, RobustnessRun
+    from ..benchmarks.robustness.alarms import AlarmsRun
+    from ..benchmarks.robustness.degrees import DegreesRun
+
+Towers = dict[str, tuple[str, str]]  # name in the table → metric and backbone
 
 
-def robustness_help() -> str:
-    """The command's help."""
-    return flowing(_HELP)
+def _options() -> Any:
+    return {name: entry for name, entry in options.of_several().items() if not entry.own}
 
 
-@dataclass(frozen=True)
-class RobustnessRequest:
-    """What `capscore robustness` is asked for."""
-
-    metric: Annotated[list[str] | None, metric_option("METRIC or METRIC@BACKBONE; repeatable.")] = None
-    data: Data = None
-    config: Configs = None
-    data_dir: DataDir = None
-    captions: Annotated[Path | None, option("File of captions: JSONL, CSV, Parquet, ….")] = None
-    image_dir: ImageDir = None
-    split: TestSplit = None
-    languages: Annotated[str | None, option("Languages, as en,de,ja. Default: all.", metavar="CODES")] = None
-    sample: Annotated[int | None, option("Most captions per language.", min=1)] = None
-    stand_in: Annotated[bool, option("Open no photos: a text stands for each.", "--stand-in")] = False
-    partial: Partial = False
-    styles: Annotated[bool, option("Count false alarms on right captions, by style.", "--styles")] = False
-    against: Annotated[
-        str | None, option("Plain metric for --styles. Default: mcs.", metavar="METRIC[@BACKBONE]")
-    ] = None
-    degrees: Annotated[bool, option("Show how scores fall by degree of noise.", "--degrees")] = False
-    agreement: Annotated[
-        list[str] | None, option("Ratings: BENCHMARK\\[/CONFIG]=FOLDER; repeatable.", metavar="RATINGS")
-    ] = None
-    beside: Annotated[str | None, option("Benchmark with published figures, for --captions.")] = None
-    output: Output = None
-    markdown: Markdown = None
-    figure: Annotated[Path | None, option("Figure of drops: .png, .svg or .pdf.")] = None
-    bars: Annotated[Path | None, option("Figure of means before and after.")] = None
-    force: Force = False
-    as_json: AsJson = False
-    quiet: Quiet = False
-    kinds: Annotated[
-        str, option("paper, unseen, all, or kinds such as jumble,typos.", panel=_PANEL, metavar="NAMES")
-    ] = "paper"
-    p: Annotated[float, option("Probability of drawing a word. Default: 0.4.", "--p", panel=_PANEL)] = 0.4
-    seed: Seed = 0
-    removal: Annotated[
-        str, option("keep or drop the drawn words. Default: keep.", panel=_PANEL, metavar="HOW")
-    ] = "keep"
-    order: Annotated[
-        str,
-        option(
-            "Order of the objects: published, or every (all move). Default: published.",
-            panel=_PANEL,
-            metavar="HOW",
-        ),
-    ] = "published"
-    own_draws: Annotated[bool, option("Draw new words for each kind.", "--own-draws", panel=_PANEL)] = False
-    leave_out_unchanged: Annotated[
-        bool, option("Count only captions that change.", "--leave-out-unchanged", panel=_PANEL)
-    ] = False
-    bootstrap: Bootstrap = 1000
-    confidence: Confidence = 0.95
-    image_column: Annotated[str | None, column_option("image, image_path, file_name, img")] = None
-    candidate_column: Annotated[str | None, column_option("caption, candidate, hyp, …")] = None
-    language_column: Annotated[str | None, column_option("language, lang")] = None
-    backbone: Backbones = None
-    options: Mapping[str, Any] = metric_options(*OF_TOWERS)
-
-    def __post_init__(self) -> None:
-        if (self.captions is None) == (not self.data):
-            raise UsageError("give either --data, for a benchmark, or --captions, for a file")
-        if self.captions is not None and (self.config or self.data_dir):
-            raise UsageError("--config and --data-dir belong to --data")
-        of_file = (self.beside, self.image_column, self.candidate_column, self.language_column)
-        if self.captions is None and any(of_file):
-            raise UsageError("--beside and names of columns belong to --captions")
-        if self.against is not None and not self.styles:
-            raise UsageError("--against belongs to --styles")
-
-    def check_files(self) -> None:
-        """Check that all results can be written."""
-        check_result_file("output", self.output, (".json",), self.force)
-        check_result_file("markdown", self.markdown, (".md",), self.force)
-        check_figures({"figure": self.figure, "bars": self.bars}, self.force)
+Captions = Annotated[Path | None, option("File of captions: JSONL, CSV, Parquet, ….")]
+Languages = Annotated[str | None, option("Languages, as en,de,ja. Default: all.", metavar="CODES")]
+StandIn = Annotated[bool, option("Open no photos: a text stands for each.", "--stand-in")]
+Styles = Annotated[bool, option("Count false alarms on right captions, by style.", "--styles")]
+Against = Annotated[
+    str | None, option("Plain metric for --styles. Default: mcs.", metavar="METRIC[@BACKBONE]")
+]
+Degrees = Annotated[bool, option("Show how scores fall by degree of noise.", "--degrees")]
+Agreement = Annotated[
+    list[str] | None, option("Ratings: BENCHMARK\\[/CONFIG]=FOLDER; repeatable.", metavar="RATINGS")
+]
+P = Annotated[float, noise_option("Probability of drawing a word. Default: 0.4.", "--p", min=0, max=1)]
+OwnDraws = Annotated[bool, noise_option("Draw new words for each kind.", "--own-draws")]
+LeaveOut = Annotated[bool, noise_option("Count only captions that change.", "--leave-out-unchanged")]
 
 
-@dataclass(frozen=True)
-class _Plan:
-    """What is to be measured, checked.
-
-    Attributes:
-        languages: Languages to measure; None for all.
-        options: Options of the protocol.
-        towers: Name in the table → metric and backbone.
-        against: Name in the table → metric and backbone that its false alarms are counted against.
-        ratings: Benchmarks of ratings to agree with.
-        targets: Benchmarks of captions.
-    """
-
-    languages: list[str] | None
-    options: RobustnessOptions
-    towers: dict[str, tuple[str, str]]
-    against: dict[str, tuple[str, str]]
-    ratings: list[Target]
-    targets: list[Target]
-
-
-@dataclass(frozen=True)
-class RobustnessResult:
-    """Robustness that was measured.
-
-    Attributes:
-        runs: One run per benchmark and language.
-        agreed: One run per benchmark of ratings.
-        alarms: False alarms, one run per set of captions; none without --styles.
-        curves: Curves by degree, one run per set of captions; none without --degrees.
-        document: All results, ready for JSON.
-    """
+class _Measured(NamedTuple):
+    """Runs per set of captions; of ratings, one per benchmark."""
 
     runs: list[RobustnessRun]
-    agreed: list[BenchmarkRun]
     alarms: list[AlarmsRun]
     curves: list[DegreesRun]
-    document: dict[str, Any]
-
-    @property
-    def missed(self) -> list[str]:
-        """What could not be measured, a line each."""
-        kinds = [
-            f"{run.data} ({run.language}): {kind} was not measured. {reason}"
-            for run in self.runs
-            for kind, reason in run.skipped.items()
-        ]
-        metrics = [
-            f"{run.name}: {name} was not run. {reason}"
-            for run in self.agreed
-            for name, reason in run.skipped.items()
-        ]
-        restyled = [
-            f"{captions.data} ({captions.language}): {name} was not measured. {reason}"
-            for captions, skipped in (
-                *((run.captions, run.skipped) for run in self.alarms),
-                *((run.captions, run.skipped) for run in self.curves),
-            )
-            for name, reason in skipped.items()
-            if not any(run.captions is captions and name in run.skipped for run in self.runs)
-        ]
-        return kinds + restyled + metrics
+    agreed: list[BenchmarkRun]
 
 
-def run_robustness_command(request: RobustnessRequest) -> RobustnessResult:
-    """Measure robustness, and write the results.
+@options.with_metric_options(_options)
+def robustness(
+    metric: Annotated[
+        list[str] | None, options.metrics_option("METRIC or METRIC@BACKBONE; repeatable.")
+    ] = None,
+    data: options.Data = None,
+    config: options.Configs = None,
+    data_dir: options.DataDir = None,
+    captions: Captions = None,
+    image_dir: options.ImageDir = None,
+    split: options.TestSplit = None,
+    languages: Languages = None,
+    sample: Annotated[int | None, option("Most captions per language.", min=1)] = None,
+    stand_in: StandIn = False,
+    partial: options.Partial = False,
+    styles: Styles = False,
+    against: Against = None,
+    degrees: Degrees = False,
+    agreement: Agreement = None,
+    beside: Annotated[str | None, option("Benchmark with published figures, for --captions.")] = None,
+    output: options.Output = None,
+    markdown: options.Markdown = None,
+    figure: Annotated[Path | None, option("Figure of drops: .png, .svg or .pdf.")] = None,
+    bars: Annotated[Path | None, option("Figure of means before and after.")] = None,
+    force: options.Force = False,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+    kind: options.Kinds = None,
+    p: P = 0.4,
+    seed: options.Seed = 0,
+    removal: options.Removal = "keep",
+    order: options.Order = "published",
+    own_draws: OwnDraws = False,
+    leave_out_unchanged: LeaveOut = False,
+    bootstrap: options.Bootstrap = 1000,
+    confidence: options.Confidence = 0.95,
+    image_column: options.ImageColumn = None,
+    candidate_column: options.CandidateColumn = None,
+    language_column: options.LanguageColumn = None,
+    backbone: options.Backbones = None,
+    metric_options: Mapping[str, Any] = {},
+) -> int | None:
+    """Measure robustness, and write and print the results."""
+    terminal.check_result_files(force, output=output, markdown=markdown, figure=figure, bars=bars)
+    columns = {"image": image_column, "candidate": candidate_column, "language": language_column}
+    _check(captions, data, {"config": config, "data_dir": data_dir}, {**columns, "beside": beside})
+    if against is not None and not styles:
+        raise UsageError(Setting("against", against), " belongs to ", Setting("styles"))
+    draws = (p, seed, not own_draws, removal, order, leave_out_unchanged, bootstrap, confidence)
+    noise = _noise(kind or ["paper"], draws, degrees)
+    towers = _towers(metric or [], backbone or [None])
+    ratings = [_ratings(given) for given in agreement or ()]
+    where = {"image_dir": image_dir, "split": split, "stand_in": stand_in, "partial": partial}
+    sets = _caption_sets((captions, beside, columns), (data, config, data_dir), languages, where)
+    load = options.scorer_loader(metric_options, progress=False if quiet else None)
+    plain = (against or "mcs").partition("@") if styles else None
+    _towers([plain[0]] if plain else [*towers], [None])  # a metric that looks at no photo is refused
+    sets = sets if sample is None else [part.sample(sample, seed) for part in sets]
+    measured = _measure(sets, towers, load, noise, stand_in, plain, degrees)
+    measured.agreed.extend(_agree(ratings, towers, load, noise, stand_in, partial))
+    return _show(measured, output, markdown, figure, bars, as_json, quiet)
 
-    Raises:
-        UsageError, CapscoreError: An option is wrong, or captions, photos or weights are missing.
-    """
-    from ..benchmarks.robustness import run_robustness
-    from ..benchmarks.robustness.table import averages_dict, groups
 
-    plan = _plan(request)
-    request.check_files()
+def _check(
+    captions: Path | None, data: list[str] | None, of_data: Mapping[str, Any], of_file: Mapping[str, Any]
+) -> None:
+    """Check that captions come from one place, and that options belong to it."""
+    if (captions is None) == (not data):
+        raise UsageError("give either --data, for a benchmark, or --captions, for a file")
+    place, others = ("data", of_file) if captions is None else ("captions", of_data)
+    for name, value in others.items():
+        if value:
+            raise UsageError(Setting(name, value), " does not go with ", Setting(place))
+    if of_file["beside"] is not None:
+        from ..benchmarks.published import figures
 
-    def tell(line: str) -> None:
-        if not request.quiet and sys.stderr.isatty():
-            say(line)
-
-    sets = _caption_sets(request, plan, tell)
-    embedder = embedders(request.options, progress=False if request.quiet else None)
-    scorers = {label: _scorer(slug, embedder(spec)) for label, (slug, spec) in plan.towers.items()}
-    plain = None
-    if request.stand_in:
-        from ..benchmarks.robustness.stand_in import plain_backbone
-
-        plain = {label: embedder(plain_backbone(spec)) for label, (_, spec) in plan.towers.items()}
-    runs, alarms, curves = [], [], []
-    for one in sets:
-        tell(f"{one.data} ({one.language}): {len(one):,} captions")
-        runs.append(run_robustness(one, scorers, plan.options, plain_embedders=plain))
-        if request.styles:
-            tell(f"{one.data} ({one.language}): in other styles")
-            alarms.append(_count_alarms(one, plan, scorers, plain, embedder))
-        if request.degrees:
-            tell(f"{one.data} ({one.language}): by degree")
-            curves.append(_follow_degrees(one, plan, scorers, plain))
-    agreed = [_agree(target, scorers, plain, plan.options, request.partial, tell) for target in plan.ratings]
-    document: dict[str, Any] = {
-        "runs": [run.to_dict() for run in runs],
-        "averages": averages_dict(groups(runs)),
-        "agreement": [run.to_dict() for run in agreed],
-    }
-    if request.styles:
-        document["styles"] = [run.to_dict() for run in alarms]
-    if request.degrees:
-        document["degrees"] = [run.to_dict() for run in curves]
-    result = RobustnessResult(runs, agreed, alarms, curves, document)
-    _write(request, result)
-    return result
+        known = sorted({each.benchmark for each in figures() if each.statistic.startswith("drop_")})
+        if of_file["beside"] not in known:
+            raise UsageError(Setting("beside", of_file["beside"]), f": expected {' or '.join(known)}")
 
 
-def _plan(request: RobustnessRequest) -> _Plan:
+def _noise(kinds: Sequence[str], draws: Sequence[Any], degrees: bool) -> RobustnessOptions:
     from ..benchmarks.robustness import RobustnessOptions
     from ..perturbations import KINDS
 
-    with as_usage():
-        languages = _codes(request.languages)
-        options = RobustnessOptions(
-            kinds=tuple(name.strip() for name in request.kinds.split(",") if name.strip()),
-            p=request.p,
-            seed=request.seed,
-            shared_draws=not request.own_draws,
-            removal=request.removal,
-            order=request.order,
-            leave_out_unchanged=request.leave_out_unchanged,
-            bootstrap=request.bootstrap,
-            confidence=request.confidence,
-        )
-        towers = _towers(request.metric or [], request.backbone or [None])
-        against = _against(request.against, towers)
-        ratings = [_ratings(given) for given in request.agreement or []]
-        data = request.data or []
-        if request.config or not languages:
-            targets = benchmark_targets(data, request.config, request.data_dir)
-        else:
-            targets = targets_in_languages(data, request.data_dir, languages)
-        check_beside(request.beside)
-    if not towers:
-        raise UsageError("there is nothing to measure: give --metric")
-    if not options.kinds:
-        raise UsageError("--kinds: expected paper, unseen, all, or names such as jumble,typos")
-    if request.degrees and not options.paper_kinds:
-        raise UsageError(f"--degrees: expected one of the kinds {', '.join(KINDS)} among --kinds")
-    return _Plan(languages, options, towers, against, ratings, targets)
+    with terminal.as_usage():
+        noise = RobustnessOptions(options.chosen_kinds(kinds), *draws)
+    if degrees and not noise.paper_kinds:
+        raise UsageError(f"--degrees: expected one of {', '.join(KINDS)} as --kind")
+    return noise
 
 
-def _codes(languages: str | None) -> list[str] | None:
-    from ..text.languages import language_code
-
-    if languages is None:
-        return None
-    codes = [language_code(code) for code in languages.split(",") if code.strip()]
-    return list(dict.fromkeys(codes)) or None
-
-
-def _towers(metrics: Sequence[str], backbones: Sequence[str | None]) -> dict[str, tuple[str, str]]:
+def _towers(metrics: Sequence[str], backbones: Sequence[str | None]) -> Towers:
     """Name in the table → metric and backbone; a metric that names no backbone comes once for each."""
     from ..benchmarks.robustness.run import check_metrics
     from ..metrics.loading import default_backbone
-    from ..registry import METRICS
 
-    towers: dict[str, tuple[str, str]] = {}
-    for metric in dict.fromkeys(metrics):
-        slug, sign, own = metric.partition("@")
-        check_metrics({slug: METRICS.get(slug)})
-        for spec in [own] if sign else backbones:
-            name = spec or default_backbone(slug)
-            label = metric if sign or len(backbones) == 1 else f"{slug}@{name}"
-            towers[label] = (slug, name)
+    towers: Towers = {}
+    with terminal.as_usage():
+        for metric in metrics:
+            slug, sign, own = metric.partition("@")
+            check_metrics({slug: METRICS.get(slug)})
+            for spec in [own] if sign else backbones:
+                name = spec or default_backbone(slug)
+                label = metric if sign or len(backbones) == 1 else f"{slug}@{name}"
+                towers[label] = (slug, name)
+    if not towers:
+        raise UsageError("there is nothing to measure: give --metric")
     return towers
-
-
-def _against(given: str | None, towers: Mapping[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
-    """Name in the table → the plain metric and its backbone."""
-    from ..benchmarks.robustness.run import check_metrics
-    from ..registry import METRICS
-
-    slug, _, spec = (given or "mcs").partition("@")
-    check_metrics({slug: METRICS.get(slug)})
-    return {label: (slug, spec) for label in towers}
-
-
-def _count_alarms(
-    one: CaptionSet,
-    plan: _Plan,
-    scorers: Mapping[str, BackboneScorer],
-    plain: Mapping[str, Embedder] | None,
-    embedder: Callable[[str], Embedder],
-) -> AlarmsRun:
-    from ..benchmarks.robustness.alarms import run_alarms
-    from ..benchmarks.robustness.stand_in import plain_backbone
-
-    metrics = {}
-    for label, scorer in scorers.items():
-        slug, spec = plan.against[label]
-        spec = spec or plain_backbone(plan.towers[label][1])
-        metrics[label] = (scorer, _scorer(slug, embedder(spec)), f"{slug}@{spec}")
-    return run_alarms(one, metrics, plain_embedders=plain)
-
-
-def _follow_degrees(
-    one: CaptionSet,
-    plan: _Plan,
-    scorers: Mapping[str, BackboneScorer],
-    plain: Mapping[str, Embedder] | None,
-) -> DegreesRun:
-    from ..benchmarks.robustness.degrees import run_degrees
-
-    options = plan.options
-    return run_degrees(one, scorers, plain_embedders=plain, kinds=options.paper_kinds, seed=options.seed)
-
-
-def _scorer(slug: str, embedder: Embedder) -> BackboneScorer:
-    from ..registry import METRICS
-
-    return cast("type[BackboneScorer]", METRICS.get(slug))(embedder)
 
 
 def _ratings(given: str) -> Target:
@@ -390,125 +200,200 @@ def _ratings(given: str) -> Target:
         raise UsageError(
             Setting("agreement", given), ": expected BENCHMARK=FOLDER or BENCHMARK/CONFIG=FOLDER"
         )
-    return Target(slug, config_name(slug, config or None), Path(folder))
+    with terminal.as_usage():
+        return Target(slug, config_name(slug, config or None), Path(folder))
 
 
-def _caption_sets(request: RobustnessRequest, plan: _Plan, tell: Callable[[str], None]) -> list[CaptionSet]:
-    from ..benchmarks.robustness import file_captions
-
-    sets: list[CaptionSet] = []
-    if request.captions is not None:
-        sets = file_captions(
-            request.captions,
-            languages=plan.languages,
-            image_dir=request.image_dir,
-            split=request.split,
-            image_column=request.image_column,
-            candidate_column=request.candidate_column,
-            language_column=request.language_column,
-            stand_in=request.stand_in,
-            partial=request.partial,
-            published_as=request.beside or "",
-        )
-    for target in plan.targets:
-        tell(f"reading {target.slug}")
-        sets += _of_benchmark(request, target, plan.languages)
-    return sets if request.sample is None else [one.sample(request.sample, request.seed) for one in sets]
-
-
-def _of_benchmark(
-    request: RobustnessRequest, target: Target, languages: Sequence[str] | None
+def _caption_sets(
+    file: tuple[Path | None, str | None, Mapping[str, str | None]],
+    benchmarks: tuple[list[str] | None, list[str] | None, Path | None],
+    languages: str | None,
+    where: Mapping[str, Any],
 ) -> list[CaptionSet]:
-    from ..benchmarks.robustness import benchmark_captions
+    """The captions of a file or of benchmarks, a set per language."""
+    from ..benchmarks.robustness import benchmark_captions, file_captions
 
-    sets = benchmark_captions(
-        target.slug,
-        target.config,
-        data_dir=target.folder,
-        image_dir=request.image_dir,
-        split=request.split,
-        stand_in=request.stand_in,
-        partial=request.partial,
-    )
-    chosen = [one for one in sets if languages is None or one.language in languages]
-    if not chosen:
-        raise InputError(
-            f"{target.slug} ({target.config}) has no captions in {', '.join(languages or ())}; "
-            f"it has captions in {', '.join(one.language for one in sets)}",
-            field="languages",
-        )
-    return chosen
+    with terminal.as_usage():
+        listed = [options.language_of(code) for code in (languages or "").split(",") if code.strip()]
+    codes = list(dict.fromkeys(filter(None, listed))) or None
+    path, beside, columns = file
+    if path is not None:
+        named = {f"{name}_column": value for name, value in columns.items()}
+        return file_captions(path, languages=codes, published_as=beside or "", **named, **where)
+    data, config, data_dir = benchmarks
+    targets = options.benchmark_targets(data or [], config or (["all"] if codes else None), data_dir)
+    if codes and not config:
+        targets = list(_in_languages(targets, codes))
+    sets = []
+    for slug, name, folder in targets:
+        _tell(f"reading {slug}")
+        found = benchmark_captions(slug, name, data_dir=folder, **where)
+        chosen = [part for part in found if codes is None or part.language in codes]
+        if not chosen:
+            known = ", ".join(part.language for part in found)
+            raise InputError(
+                f"{slug} ({name}) has no captions in {', '.join(codes or ())}; it has captions in {known}",
+                field="languages",
+            )
+        sets += chosen
+    return sets
+
+
+def _in_languages(targets: Sequence[Target], languages: Sequence[str]) -> Iterator[Target]:
+    """A configuration of each benchmark for each language; a default configuration comes before others."""
+    from ..benchmarks.data.load import builder_class
+
+    for slug, folder in dict.fromkeys((target.slug, target.folder) for target in targets):
+        kind = builder_class(slug)
+        first = {config.language: config.name for config in reversed(kind.BUILDER_CONFIGS)}
+        first |= {c.language: c.name for c in kind.BUILDER_CONFIGS if c.name == kind.DEFAULT_CONFIG_NAME}
+        for language in languages:
+            if language not in first:
+                known = ", ".join(sorted(filter(None, first)))
+                raise UsageError(f"{slug} has no captions in {language!r}; it has captions in {known}")
+            yield Target(slug, first[language], folder)
+
+
+def _measure(
+    sets: Sequence[CaptionSet],
+    towers: Towers,
+    load: Any,
+    noise: RobustnessOptions,
+    stand_in: bool,
+    plain: tuple[str, str, str] | None,
+    degrees: bool,
+) -> _Measured:
+    """Measure each set of captions; with `plain`, a metric and its backbone, also in other styles."""
+    from ..benchmarks.robustness import run_robustness
+    from ..benchmarks.robustness.alarms import run_alarms
+    from ..benchmarks.robustness.degrees import run_degrees
+    from ..benchmarks.robustness.stand_in import plain_backbone
+
+    scorers = {label: load(slug, spec) for label, (slug, spec) in towers.items()}
+    embedders = _stand_ins(towers, load) if stand_in else None
+    measured = _Measured([], [], [], [])
+    for captions in sets:
+        _tell(f"{captions.data} ({captions.language}): {len(captions):,} captions")
+        measured.runs.append(run_robustness(captions, scorers, noise, plain_embedders=embedders))
+        if plain is not None:
+            against = {}
+            for label, scorer in scorers.items():
+                spec = plain[2] or plain_backbone(towers[label][1])
+                against[label] = (scorer, load(plain[0], spec), f"{plain[0]}@{spec}")
+            measured.alarms.append(run_alarms(captions, against, plain_embedders=embedders))
+        if degrees:
+            how = {"kinds": noise.paper_kinds, "seed": noise.seed, "plain_embedders": embedders}
+            measured.curves.append(run_degrees(captions, scorers, **how))
+    return measured
+
+
+def _stand_ins(towers: Towers, load: Any) -> dict[str, Any]:
+    """Name in the table → embedder of the texts that stand for photos."""
+    from ..benchmarks.robustness.stand_in import plain_backbone
+
+    return {label: load.embedder(plain_backbone(spec)) for label, (_, spec) in towers.items()}
 
 
 def _agree(
-    target: Target,
-    scorers: dict[str, BackboneScorer],
-    plain: dict[str, Embedder] | None,
-    options: RobustnessOptions,
+    ratings: Sequence[Target],
+    towers: Towers,
+    load: Any,
+    noise: RobustnessOptions,
+    stand_in: bool,
     partial: bool,
-    tell: Callable[[str], None],
-) -> BenchmarkRun:
-    """Agreement with the ratings of a benchmark, by its photos or by references that stand for them."""
+) -> list[BenchmarkRun]:
+    """Agreement with the ratings of benchmarks, by their photos or by references that stand for them."""
     from ..benchmarks import run_benchmark
+    from ..benchmarks.robustness.agreement import stand_in_agreement
     from ..benchmarks.tasks import TaskOptions
 
-    sampling = TaskOptions(bootstrap=options.bootstrap, confidence=options.confidence, seed=options.seed)
-    if plain is not None:
-        from ..benchmarks.robustness.agreement import stand_in_agreement
-
-        tell(f"{target.slug}: agreement")
-        return stand_in_agreement(
-            target.slug, target.config, scorers, plain, data_dir=target.folder, options=sampling
-        )
-    return run_benchmark(
-        target.slug,
-        target.config,
-        data_dir=target.folder,
-        metrics={name: functools.partial(scorers.__getitem__, name) for name in scorers},
-        options=sampling,
-        partial=partial,
-        keep_going=True,
-        say=tell,
-    )
-
-
-def _write(request: RobustnessRequest, result: RobustnessResult) -> None:
-    if request.output is not None:
-        write_text(request.output, f"{json.dumps(result.document, ensure_ascii=False, indent=2)}\n")
-    if request.markdown is not None:
-        write_text(request.markdown, "\n".join(report.markdown() for report in _reports(result)))
-    if request.figure is not None or request.bars is not None:
-        from ..show.figures import write_bars, write_dots
-
-        if request.figure is not None:
-            write_dots(result.runs, request.figure)
-        if request.bars is not None:
-            write_bars(result.runs, request.bars)
+    sampling = TaskOptions(bootstrap=noise.bootstrap, confidence=noise.confidence, seed=noise.seed)
+    runs = []
+    for slug, config, folder in ratings:
+        _tell(f"{slug}: agreement")
+        if stand_in:
+            scorers = {label: load(metric, spec) for label, (metric, spec) in towers.items()}
+            embedders = _stand_ins(towers, load)
+            run = stand_in_agreement(slug, config, scorers, embedders, data_dir=folder, options=sampling)
+        else:
+            run = run_benchmark(
+                slug,
+                config,
+                data_dir=folder,
+                metrics={label: functools.partial(load, *tower) for label, tower in towers.items()},
+                options=sampling,
+                partial=partial,
+                keep_going=True,
+                say=_tell,
+            )
+        runs.append(run)
+    return runs
 
 
-def _reports(result: RobustnessResult) -> list[Report]:
-    """Tables of drops, false alarms, curves, and agreement with people."""
+def _tell(line: str) -> None:
+    """Say something to a person who waits."""
+    if sys.stderr.isatty():
+        say(line)
+
+
+def _show(
+    measured: _Measured,
+    output: Path | None,
+    markdown: Path | None,
+    figure: Path | None,
+    bars: Path | None,
+    as_json: bool,
+    quiet: bool,
+) -> int | None:
+    """Write and print the results; returns the exit code."""
+    from ..benchmarks.robustness.table import averages_dict, groups
     from ..show.benchmark_tables import benchmark_report
+    from ..show.figures import write_bars, write_dots
     from ..show.robustness_tables import alarms_report, curves_report, robustness_reports
 
-    reports = robustness_reports(result.runs)
-    reports += [alarms_report(result.alarms)] if result.alarms else []
-    reports += [curves_report(result.curves)] if result.curves else []
-    return reports + [benchmark_report(run) for run in result.agreed]
-
-
-def show_robustness(request: RobustnessRequest, result: RobustnessResult) -> int | None:
-    """Print the tables, or all results as JSON, and what could not be measured."""
-    if request.as_json:
-        print_json(result.document)
-    elif not request.quiet:
+    document: dict[str, Any] = {
+        "runs": [run.to_dict() for run in measured.runs],
+        "averages": averages_dict(groups(measured.runs)),
+        "agreement": [run.to_dict() for run in measured.agreed],
+    }
+    if measured.alarms:
+        document["styles"] = [run.to_dict() for run in measured.alarms]
+    if measured.curves:
+        document["degrees"] = [run.to_dict() for run in measured.curves]
+    reports = robustness_reports(measured.runs)
+    reports += [alarms_report(measured.alarms)] if measured.alarms else []
+    reports += [curves_report(measured.curves)] if measured.curves else []
+    reports += map(benchmark_report, measured.agreed)
+    terminal.write_json(output, document)
+    if markdown is not None:
+        write_text(markdown, "\n".join(report.markdown() for report in reports))
+    if figure is not None:
+        write_dots(measured.runs, figure)
+    if bars is not None:
+        write_bars(measured.runs, bars)
+    if as_json:
+        terminal.print_json(document)
+    elif not quiet:
         console = make_console()
-        for report in _reports(result):
+        for report in reports:
             report.print(console)
-        print_written(console, request.output, request.markdown, request.figure, request.bars)
-    if not result.missed:
-        return None
-    if request.quiet or request.as_json:  # otherwise the tables say it
-        for line in result.missed:
-            say(line)
-    return SKIPPED
+        terminal.print_written(console, output, markdown, figure, bars)
+    missed = _missed(measured)
+    for line in missed if quiet or as_json else ():  # otherwise the tables say it
+        say(line)
+    return terminal.SKIPPED if missed else None
+
+
+def _missed(measured: _Measured) -> list[str]:
+    """What could not be measured, a line each."""
+    lines = [
+        f"{run.data} ({run.language}): {kind} was not measured. {reason}"
+        for run in measured.runs
+        for kind, reason in run.skipped.items()
+    ]
+    for run in (*measured.alarms, *measured.curves):
+        name = f"{run.captions.data} ({run.captions.language})"
+        lines += [f"{name}: {kind} was not measured. {reason}" for kind, reason in run.skipped.items()]
+    for agreed in measured.agreed:
+        lines += [f"{agreed.name}: {name} was not run. {why}" for name, why in agreed.skipped.items()]
+    return list(dict.fromkeys(lines))

@@ -1,20 +1,22 @@
-"""What the commands share: exit codes, errors and warnings as lines, and the spelling of options."""
+"""What the commands share: how they are made, exit codes, errors as lines, and the spelling of options."""
 
 from __future__ import annotations
 
-import difflib
 import functools
+import inspect
+import json
 import os
+import re
 import shlex
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from contextvars import ContextVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from ..errors import (
     BackboneUnavailable,
@@ -27,27 +29,127 @@ from ..errors import (
     Setting,
 )
 from ..errors.visible import in_one_line, json_visible, visible, without_secrets
-from ..files.interrupts import PromptEnd, Signals
+from ..files.whole_file import write_text
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 FAILED, USAGE, SKIPPED, INTERRUPTED = 1, 2, 3, 130
 READER_LEFT = 141  # as of every program that SIGPIPE ends
-DEBUG: ContextVar[bool] = ContextVar("debug", default=False)
 
 # options of the library that the command line calls something else
-_FLAGS = {
-    ("cache", False): "--no-cache",
-    ("shared_draws", False): "--independent-draws",
-}
+_FLAGS = {("cache", False): "--no-cache", ("shared_draws", False): "--independent-draws"}
 _NAMES = {"cache": "cache-dir"}
 # arguments without an option's name: the value says which is meant
 _POSITIONAL = ("folder", "path", "photo", "repo_id")
+# what `--help` calls a value; the first type that fits
+_METAVARS = ((bool, " "), (Path, "FILE"), (int, "N"), (float, "X"), (object, "NAME"))
 
 
 class UsageError(CapscoreError):
     """A command was called wrongly; nothing has been done yet."""
+
+
+# ---------------------------------------------------------------------------- commands
+
+
+def _no_types(parameters: list[Any]) -> list[Any]:
+    for parameter in parameters:
+        if getattr(parameter, "is_flag", False) and parameter.metavar is None:
+            parameter.metavar = " "  # otherwise typer shows <bool>
+    return parameters
+
+
+class Command(TyperCommand):
+    """A command whose `--help` names values (FILE, N) and shows no types."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        self.add_metric_options()
+        return _no_types(super().get_params(ctx))
+
+    def add_metric_options(self) -> None:
+        """Add the options of metrics, which other commands need not import."""
+        make_whole = getattr(self.callback, "make_whole", None)  # of `options.with_metric_options`
+        if make_whole is not None:
+            app = typer.Typer(add_completion=False)
+            app.command()(as_command(make_whole()))
+            whole: Any = typer.main.get_command(app)
+            self.params, self.callback = whole.params, whole.callback
+
+
+class Group(TyperGroup):
+    """A command with commands of its own, such as `capscore data`."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _no_types(super().get_params(ctx))
+
+
+def group(help: str) -> typer.Typer:
+    """A typer application that commands are added to."""
+    return typer.Typer(
+        help=help,
+        cls=Group,
+        no_args_is_help=True,
+        rich_markup_mode="rich",
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+
+
+def add_command(app: typer.Typer, name: str, function: Callable[..., Any], help: str | None = None) -> None:
+    """Make a command of a function that returns the exit code or None; its docstring is the help."""
+    # rich keeps single line breaks: paragraphs are to fill the terminal, whatever its width
+    flowing = re.sub(r"(?<!\n)\n(?!\n)", " ", inspect.cleandoc(help or function.__doc__ or ""))
+    needs_arguments = name not in ("app", "backbones", "list", "info", "clear")
+    app.command(name, cls=Command, help=flowing, no_args_is_help=needs_arguments)(as_command(function))
+
+
+def with_metavars(parameters: Iterable[inspect.Parameter]) -> list[inspect.Parameter]:
+    """Options whose value `--help` calls FILE, N, … after its type, where nothing else is said."""
+    named = list(parameters)
+    for parameter in named:
+        kind, info = parameter.annotation.__origin__, parameter.annotation.__metadata__[0]
+        if isinstance(info, typer.models.OptionInfo) and info.metavar is None:
+            kinds = (*get_args(kind), kind)
+            info.metavar = next(name for of, name in _METAVARS if of in (*kinds, object))
+    return named
+
+
+def as_command(function: Callable[..., Any]) -> Callable[..., None]:
+    """A function whose errors are one line on stderr and an exit code; it gets the option --debug."""
+
+    @functools.wraps(function)
+    def wrapped(debug: bool = False, **arguments: Any) -> None:
+        try:
+            with short_warnings():
+                code = function(**arguments)
+        except CapscoreError as error:
+            if debug or os.environ.get("CAPSCORE_DEBUG", "") not in ("", "0"):
+                import traceback
+
+                trace = without_secrets("".join(traceback.format_exception(error)))
+                print(visible(trace, keep="\n"), file=sys.stderr)
+            say(f"error: {error.spelled(spell)}")
+            raise typer.Exit(USAGE if is_usage_error(error) else FAILED) from error
+        except BrokenPipeError:
+            raise typer.Exit(READER_LEFT) from None
+        except KeyboardInterrupt:
+            say("interrupted")
+            raise typer.Exit(INTERRUPTED) from None
+        if code:
+            raise typer.Exit(code)
+
+    info = typer.Option("--debug", help="Show tracebacks (also: CAPSCORE_DEBUG=1).", show_default=False)
+    signature = inspect.signature(function, eval_str=True)
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    debug = inspect.Parameter("debug", keyword, default=False, annotation=Annotated[bool, info])
+    wrapped.__signature__ = signature.replace(
+        parameters=with_metavars([*signature.parameters.values(), debug])
+    )  # type: ignore[attr-defined]
+    wrapped.__annotations__ = {}
+    return wrapped
+
+
+# ---------------------------------------------------------------------------- errors
 
 
 def spell(setting: Setting) -> str:
@@ -64,15 +166,14 @@ def spell(setting: Setting) -> str:
         flag = _FLAGS.get((setting.name, setting.value))
         return flag or _flag(setting.name if setting.value else f"no_{setting.name}")
     values = setting.value if isinstance(setting.value, list | tuple) else [setting.value]
-    return " ".join(f"{_flag(setting.name)} {_quoted(value)}" for value in values)
+    return " ".join(f"{_flag(setting.name)} {_quoted(str(value))}" for value in values)
 
 
 def _flag(name: str) -> str:
     return f"--{_NAMES.get(name, name.replace('_', '-'))}"
 
 
-def _quoted(value: object) -> str:
-    text = str(value)
+def _quoted(text: str) -> str:
     return shlex.quote(text) if not text or any(sign.isspace() for sign in text) else text
 
 
@@ -85,54 +186,20 @@ def is_usage_error(error: CapscoreError) -> bool:
     return error.option is not None and getattr(error, "row", None) is None
 
 
-def command(function: Callable[..., None]) -> Callable[..., None]:
-    """Make errors of a command one message on stderr and an exit code, and warnings lines there."""
-
-    @functools.wraps(function)
-    def wrapped(*args: Any, **kwargs: Any) -> None:
-        try:
-            with Signals(), short_warnings():
-                function(*args, **kwargs)
-        except CapscoreError as error:
-            raise failed(error, USAGE if is_usage_error(error) else FAILED) from error
-        except BrokenPipeError:
-            raise typer.Exit(READER_LEFT) from None
-        except KeyboardInterrupt as error:
-            say(str(error) if isinstance(error, Stopped) else "interrupted")
-            PromptEnd.said = True
-            raise typer.Exit(128 + getattr(error, "number", INTERRUPTED - 128)) from None
-
-    return wrapped
-
-
-class Stopped(KeyboardInterrupt):
-    """A command was interrupted; the message says what is left of its work.
-
-    Args:
-        message: What was done, and where it is.
-        interrupt: The interrupt that came.
-    """
-
-    def __init__(self, message: str, interrupt: KeyboardInterrupt):
-        super().__init__(message)
-        self.number = getattr(interrupt, "number", INTERRUPTED - 128)
-
-
-def failed(error: CapscoreError, code: int) -> typer.Exit:
-    """Say what went wrong, and return the exit to raise."""
-    if DEBUG.get() or os.environ.get("CAPSCORE_DEBUG", "") not in ("", "0"):
-        import traceback
-
-        trace = without_secrets("".join(traceback.format_exception(error)))
-        print(visible(trace, keep="\n"), file=sys.stderr)
-    say(f"error: {error.spelled(spell)}")
-    return typer.Exit(code)
+@contextmanager
+def as_usage(kind: type[CapscoreError] = CapscoreError) -> Iterator[None]:
+    """Make an error of an option's value one of usage; missing weights and packages are none."""
+    try:
+        yield
+    except (BackboneUnavailable, MissingExtraError, UsageError):
+        raise
+    except kind as error:
+        raise UsageError(*error.parts) from error
 
 
 def say(message: str) -> None:
     """Print one line on standard error."""
-    with suppress(BrokenPipeError):  # nobody reads it; what was asked for is done all the same
-        print(f"capscore: {in_one_line(message)}", file=sys.stderr, flush=True)
+    print(f"capscore: {in_one_line(message)}", file=sys.stderr, flush=True)
 
 
 @contextmanager
@@ -154,31 +221,14 @@ def short_warnings() -> Iterator[None]:
         yield
 
 
-@contextmanager
-def as_usage() -> Iterator[None]:
-    """Make an error of an option's value one of usage; missing weights and packages are none."""
-    try:
-        yield
-    except (BackboneUnavailable, MissingExtraError, UsageError):
-        raise
-    except CapscoreError as error:
-        raise UsageError(*error.parts) from error
-
-
-@contextmanager
-def bad_input_as_usage() -> Iterator[None]:
-    """Make an error of the input alone one of usage."""
-    try:
-        yield
-    except InputError as error:
-        raise UsageError(*error.parts) from error
+# ---------------------------------------------------------------------------- checks
 
 
 def check_result_file(option: str, path: Path | None, kinds: Sequence[str], force: bool) -> None:
-    """Check that a file that an option asks for can be written.
+    """Check before the work that a file can be written.
 
     Args:
-        option: Name of the option.
+        option: Name of the option that asks for it.
         path: Its value; None asks for no file.
         kinds: Suffixes that the file may have.
         force: Whether a file of that name may be replaced.
@@ -190,43 +240,41 @@ def check_result_file(option: str, path: Path | None, kinds: Sequence[str], forc
         return
     given = Setting(option, path)
     if path.suffix.lower() not in kinds:
-        raise InputError(given, f": expected a name that ends in {_listed(kinds)}")
+        raise InputError(given, f": expected a name that ends in {' or '.join(kinds)}")
+    if path.exists() and not path.is_file():
+        raise InputError(given, " exists and is not a regular file")
     if path.exists() and not force:
         raise InputError(given, " exists; ", Setting("force", True), " overwrites it")
     above = next(folder for folder in path.absolute().parents if folder.exists())
-    if not above.is_dir():
-        raise InputError(given, f": {above} is not a folder")
-    if path.is_dir():
-        raise InputError(given, " is a folder")
-    if path.exists() and not path.is_file():
-        raise InputError(given, " exists and is not a regular file")
-    if not os.access(above, os.W_OK):
-        raise InputError(given, f" cannot be written: {above} is read-only")
+    if not above.is_dir() or not os.access(above, os.W_OK):
+        raise InputError(given, f": {above} is not a folder that can be written to")
+
+
+def check_result_files(force: bool, **paths: Path | None) -> None:
+    """Check before the work that files can be written: option → path; errors as in `check_result_file`."""
+    figures = (".png", ".svg", ".pdf")
+    kinds = {"output": (".json",), "markdown": (".md",), "report": (".html", ".htm")}
+    for name, path in paths.items():
+        check_result_file(name, path, kinds.get(name, figures), force)
+        if path is not None and name not in kinds:
+            from ..show.figures import figure_class
+
+            figure_class()  # its package may be missing
 
 
 def check_only_one(first: Setting, second: Setting) -> None:
     """Raise UsageError if two options that exclude each other were both given."""
-    if all(setting.value not in (None, False, ()) for setting in (first, second)):
+    if all(setting.value not in (None, False, (), []) for setting in (first, second)):
         raise UsageError(_flag(first.name), " and ", _flag(second.name), ": give only one of them")
-
-
-def check_choice(option: str, value: str, choices: Sequence[str]) -> None:
-    """Raise UsageError if an option has a value that is not one of its choices."""
-    if value not in choices:
-        close = difflib.get_close_matches(value.lower(), choices, n=1)
-        hint = f"; did you mean {close[0]}?" if close else ""
-        raise UsageError(Setting(option, value), f": expected {_listed(choices)}{hint}")
-
-
-def _listed(choices: Sequence[str]) -> str:
-    """Choices as a sentence lists them: "a, b or c"."""
-    return " or ".join([", ".join(choices[:-1]), choices[-1]] if choices[1:] else choices)
 
 
 def check_not_standard_output(output: Path | None, instead: str) -> None:
     """Raise UsageError if `--output` is `-`, which would become the name of a saved data set."""
     if output == Path("-"):
         raise UsageError(Setting("output", "-"), instead)
+
+
+# ---------------------------------------------------------------------------- output
 
 
 def make_table(*columns: str, numbers: Sequence[str] = ()) -> Any:
@@ -249,34 +297,31 @@ def print_line(console: Console, line: str) -> None:
 
 def print_json(value: Any, *, stderr: bool = False) -> None:
     """Print a value as JSON."""
-    import json
-
     text = json_visible(json.dumps(value, indent=2, ensure_ascii=not speaks_unicode()))
     print(text, file=sys.stderr if stderr else sys.stdout)
 
 
+def write_json(path: Path | None, value: Any) -> None:
+    """Write a value to a file, whole; None is an option that was not given."""
+    if path is not None:
+        write_text(path, f"{json.dumps(value, ensure_ascii=False, indent=2)}\n")
+
+
 def print_failures(
-    failures: dict[int, tuple[int | None, str]],
-    what: str,
-    most: int = 5,
-    place: Callable[[int, int | None], str] | None = None,
+    failures: dict[int, tuple[int | None, str]], what: str, place: Callable[[int, int | None], str]
 ) -> None:
     """Print which rows failed, the first few with their reasons.
 
     Args:
         failures: For each failed row, its line in the file (or None) and what was wrong.
         what: What happened to them, such as "of 10 rows could not be scored".
-        most: Number of rows to print.
-        place: Function that names a row by its number and line; `RowSource.short_place` is one.
+        place: Function that names a row by its number and line, such as `RowSource.short_place`.
     """
     say(f"{len(failures):,} {what}:")
-    for row, (line, error) in sorted(failures.items())[:most]:
-        named = f"row {row} counted from 0" if line is None else f"line {line}"
-        if place is not None:
-            named = place(row, line)
-        print(f"  {in_one_line(f'{named}: {error}')}", file=sys.stderr)
-    if len(failures) > most:
-        print(f"  and {len(failures) - most:,} more, which the summary lists", file=sys.stderr)
+    for row, (line, error) in sorted(failures.items())[:5]:
+        print(f"  {in_one_line(f'{place(row, line)}: {error}')}", file=sys.stderr)
+    if len(failures) > 5:
+        print(f"  and {len(failures) - 5:,} more, which the summary lists", file=sys.stderr)
 
 
 def listed_failures(failures: dict[int, tuple[int | None, str]]) -> list[dict[str, Any]]:

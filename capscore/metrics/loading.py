@@ -328,7 +328,7 @@ def _type(annotation: str) -> Any:
     for kind, name in ((list[str], "Sequence[str]"), (Path, "Path"), (str, "str"), (bool, "bool")):
         if re.search(rf"\b{re.escape(name)}(?!\w)", annotation):
             return kind
-    return int if re.search(r"\bint\b", annotation) else float if "float" in annotation else str
+    return int if re.search(r"\bint\b", annotation) else float if re.search(r"\bfloat\b", annotation) else str
 
 
 def _choices(parameter: inspect.Parameter) -> tuple[str, ...]:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from ..errors import InputError, LanguageWarning, Setting, TruncationWarning
 from ..files.columns import ColumnNames, known_problems, read_inputs
 from ..files.image_folder import ImageFolder, find_images, stores_images
-from ..files.interrupts import Signals
 from ..files.row_source import CHUNK_ROWS, ERROR_COLUMN, ArrowSource, Chunk, RowSource
 from ..files.write import Writer
 from ..images.free_memory import return_free_memory
@@ -186,7 +185,6 @@ class ScoringRun:
         self,
         writer: Writer | None,
         columns: dict[str, tuple[str, str]],
-        signals: Signals,
         advance: Callable[[int], None] = lambda count: None,
     ) -> None:
         """Score all rows, and write them as they come, or, where a metric waits, after the last was read.
@@ -194,13 +192,11 @@ class ScoringRun:
         Args:
             writer: Writer of the result, or None.
             columns: New columns, as `result_columns` gave them.
-            signals: Signals of the command.
             advance: Function that is told the number of rows that were done.
 
         Raises:
             InputError: A row cannot be scored and on_error="raise"; names row and line.
             ResultWriteError: The result cannot be written.
-            Interrupted: A signal came. What was written before is whole.
         """
         if self.source.n_rows > CHUNK_ROWS and self._refuses_empty():
             check_no_caption_is_empty(self.source, self.names.candidate)
@@ -208,17 +204,15 @@ class ScoringRun:
             prepared = self.prepare(chunk)
             self.tell_about_languages(prepared)
             scores = {} if self.waits else self.finish(prepared)
-            with signals.held():
-                for metric, part in prepared.items():
-                    self._prepared[metric].append(part)
-                if not self.waits:
-                    self._write(writer, columns, chunk, scores, 0)
+            for metric, part in prepared.items():
+                self._prepared[metric].append(part)
+            if not self.waits:
+                self._write(writer, columns, chunk, scores, 0)
             advance(len(chunk))
         if self.waits:
             scores = self.scores()
             for chunk in self.source.chunks(CHUNK_ROWS):
-                with signals.held():
-                    self._write(writer, columns, chunk, scores, chunk.start)
+                self._write(writer, columns, chunk, scores, chunk.start)
 
     def _refuses_empty(self) -> bool:
         return any(scorer.empty == "raise" for scorer in self.scorers)

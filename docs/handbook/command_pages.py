@@ -7,7 +7,7 @@ from typing import Any
 
 import typer.main
 
-from capscore.cli.app import app
+from capscore.cli import app
 
 _MARKUP = re.compile(r"\[/?(?:bold|italic|dim)?\]")
 
@@ -28,6 +28,7 @@ def command_pages() -> dict[str, str]:
 
 
 def _page(words: str, command: Any) -> str:
+    command.add_metric_options()
     text = _MARKUP.sub("", command.help or "")
     # an example stands alone, as what is typed
     text, _, example = text.partition("Example: ")

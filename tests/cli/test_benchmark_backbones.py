@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import capscore
 from capscore.backbones import registry
-from capscore.cli.app import app
+from capscore.cli import app
 from capscore.errors import BackboneUnavailable
 
 from ..benchmark.test_run import rated
@@ -267,9 +267,9 @@ def test_several_metrics_and_paired_tests(data):
     [
         (("embedded", "embeded-fre"), "--backbone embeded-fre: it is not a known name"),
         (("embedded", "embeded-fre"), "did you mean 'embedded-free'"),
-        (("embedded", "embedded"), "--backbone embedded is named twice"),
+        (("embedded", "embedded"), "--backbone embedded is the same as embedded"),
         (("ViT-B/32", "openai/clip-vit-base-patch32"), "is the same as ViT-B/32"),
-        (("all-known", "embedded"), "named twice"),
+        (("all-known", "embedded"), "name each once"),
         (("embedded", "ViT-B-32/opnai"), "open_clip has no weights 'ViT-B-32/opnai'; its tags: openai"),
         (("embedded", "./nowhere"), "there is no folder"),
     ],

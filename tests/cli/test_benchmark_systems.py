@@ -134,12 +134,12 @@ def test_bad_files_are_told_with_file_and_row(folder, tmp_path):
     "arguments, message",
     [
         (["a.jsonl"], "'a.jsonl': unexpected; files of captions go with --systems"),
-        (["--side-by-side", "a.csv"], "--side-by-side a.csv goes with --systems"),
-        (["--systems", "a.jsonl", "--side-by-side", "p.csv"], "--side-by-side compares systems, and there"),
-        (["--systems", "a.jsonl", "--heatmap", "h.png"], "--heatmap compares systems, and there is 1"),
+        (["--side-by-side", "a.csv"], "--side-by-side FILE and --heatmap go with --systems"),
+        (["--systems", "a.jsonl", "--side-by-side", "p.csv"], "compare systems, and there is 1"),
+        (["--systems", "a.jsonl", "--heatmap", "h.png"], "compare systems, and there is 1"),
         (["--systems", "a.jsonl", "--scores", "s.jsonl"], "--scores and --systems: give only one of them"),
         (["--systems", "a.jsonl", "--figure", "f.png"], "--figure and --systems: give only one of them"),
-        (["--systems", "a.jsonl", "x/a.jsonl", "a=b.jsonl", "a=c.jsonl"], "two systems would be called 'a'"),
+        (["--systems", "a.jsonl", "x/a.jsonl", "a=b.jsonl", "a=c.jsonl"], "two files would be called 'a'"),
         (["--systems", "a.jsonl", "--data", "multi30k"], "--systems takes one benchmark"),
     ],
 )  # fmt: skip

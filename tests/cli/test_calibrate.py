@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
-from capscore.cli.app import app
+from capscore.cli import app
 
 from ..toy import BLUE, GREEN, RED, ColourBackbone
 

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 import capscore
-from capscore.cli.app import app
+from capscore.cli import app
 from capscore.errors import InputError
 from capscore.metrics.scored_files import read_systems
 
@@ -230,10 +230,10 @@ def test_nothing_in_a_file_moves_the_cursor(tmp_path):
     ("arguments", "code", "message"),
     [
         (["a.jsonl"], 2, "at least 2 systems"),
-        (["a.jsonl", "a.jsonl"], 2, "two systems would be called"),
+        (["a.jsonl", "a.jsonl"], 2, "two files would be called"),
         (["a.jsonl", "b.jsonl", "--baseline", "z"], 2, "--baseline z: expected a or b"),
         (["a.jsonl", "b.jsonl", "--metric", "mcz"], 2, "did you mean --metric mcs"),
-        (["a.jsonl", "b.jsonl", "--match-by", "name"], 2, "expected id, photo"),
+        (["a.jsonl", "b.jsonl", "--match-by", "name"], 2, "is not one of 'id',"),
         (["a.jsonl", "b.jsonl", "--match-by", "references"], 2, "not all files have a column of references"),
         (["a.jsonl", "none.jsonl"], 2, "no such file"),
         (["a.jsonl", "b.jsonl", "--confidence", "2"], 2, "a share between 0 and 1"),

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from capscore.benchmarks.data.load import builder_class
-from capscore.cli.app import app
+from capscore.cli import app
 
 from ..datasets_scripts.conftest import official
 

@@ -12,8 +12,7 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
-from capscore.cli import explain as cli_explain
-from capscore.cli.app import app
+from capscore.cli import app
 from capscore.metrics.base import Scores
 
 from ..infometic.invented import REGIONS, explanation
@@ -54,11 +53,11 @@ class InventedScorer:
 def scorer(monkeypatch):
     made = InventedScorer()
 
-    def make(options):
+    def make(metric, **options):
         made.options = options
         return made
 
-    monkeypatch.setattr(cli_explain, "load_scorer", make)
+    monkeypatch.setattr("capscore.metrics.load", make)
     return made
 
 

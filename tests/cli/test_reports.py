@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
-from capscore.cli.app import app
+from capscore.cli import app
 
 CAPTIONS = ["red red", "a blue ball on red", "green tree"]
 REFERENCES = [["red red"], ["a red ball"], ["blue sea"]]
@@ -54,11 +54,6 @@ def test_a_report_of_one_file(systems, tmp_path):
 
 
 def test_photos_are_in_the_page(systems, tmp_path, monkeypatch):
-    from capscore.cli import models
-
-    from ..toy import ColourBackbone
-
-    monkeypatch.setattr(models, "load_backbone", lambda name, **options: ColourBackbone(), raising=False)
     page = tmp_path / "page.html"
     result = run("score", systems[0], "--backbone", "embedded", "--report", page, "--no-cache")
     assert result.exit_code == 0, result.output

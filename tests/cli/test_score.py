@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import datasets
 import numpy as np
@@ -23,7 +24,7 @@ from typer.testing import CliRunner
 
 import capscore
 from capscore.backbones import registry
-from capscore.cli.app import app
+from capscore.cli import app
 from capscore.embedding.cache import EmbeddingCache
 from capscore.metrics import load
 from capscore.metrics.formulas.cider import DocumentFrequencies
@@ -287,7 +288,7 @@ def test_without_an_output_there_is_a_table_and_a_hint(preds, tmp_path, colours)
     result = score(preds)
     assert result.exit_code == 0
     assert "1.4226" in result.stdout
-    assert "No file was written; --output scores.jsonl keeps the score of each row." in result.stdout
+    assert "The score of each row is in no file; --output scores.jsonl keeps it." in result.stdout
     assert sorted(path.name for path in tmp_path.iterdir()) == ["photos", "preds.jsonl"]
     assert score(preds, "--quiet").stdout == ""
 
@@ -295,11 +296,10 @@ def test_without_an_output_there_is_a_table_and_a_hint(preds, tmp_path, colours)
 def test_a_report_is_named_and_is_a_file_that_was_written(preds, tmp_path, colours):
     page = tmp_path / "r.html"
     said = score(preds, "--report", page).stdout
-    assert f"Report written to {page}" in said.replace("\n", "") and page.is_file()
-    assert "No file was written" not in said
-    assert "The scores are in no other file; --output scores.jsonl keeps the score of each row." in said
+    assert f"{page}" in said.replace("\n", "") and page.is_file()
+    assert "The score of each row is in no file; --output scores.jsonl keeps it." in said
     said = score(preds, "--report", page, "--force", "-o", tmp_path / "o.jsonl").stdout
-    assert f"Report written to {page}" in said and "rows written to" in said
+    assert f"{page}" in said and "rows written to" in said
 
 
 @pytest.mark.parametrize("argv", [["score"], ["perturb", "-k", "jumble"]])
@@ -309,13 +309,6 @@ def test_an_output_named_minus_is_no_folder_of_that_name(preds, tmp_path, monkey
     result = CliRunner(env={"COLUMNS": "200"}).invoke(app, [*argv, str(preds), "-o", "-"])
     assert result.exit_code == 2 and "--output -: rows " in result.stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == before
-
-
-def test_a_preset_that_is_misspelt_is_suggested(preds):
-    assert (
-        "--preset coc: expected coco, multilingual or reference-free; did you mean coco?"
-        in score(preds, "--preset", "coc").stderr
-    )
 
 
 EMPTY = [
@@ -742,7 +735,7 @@ def test_an_image_elsewhere_is_not_taken_for_one_that_is_missing(tmp_path, photo
         (["-m", "mcs,cidr"], "did you mean 'cider'?"),
         (["--language", "german"], "did you mean 'de'?"),
         (["--dtype", "fp17"], "--dtype fp17"),
-        (["--on-error", "stop"], "--on-error stop: expected raise or skip"),
+        (["--on-error", "stop"], "'stop' is not one of 'raise', 'skip'"),
         (
             ["--language", "de", "--language-column", "id"],
             "--language and --language-column: give only one of them",
@@ -865,8 +858,7 @@ def test_a_signal_in_the_middle_leaves_whole_rows(tmp_path, photos, number, code
     else:
         rows = read_jsonl(partial) if output == "o.jsonl" else pq.read_table(partial).to_pylist()
     assert 0 < len(rows) < 40 and len(rows) % 4 == 0
-    assert f"interrupted: {len(rows)} of 40 rows are scored, in {partial}" in stderr
-    assert "a second run is quick up to here" in stderr
+    assert f"the first {len(rows)} of 40 rows are in {partial}" in stderr
     assert [row["id"] for row in rows] == list(range(len(rows)))
     assert [row["mcs"] for row in rows] == pytest.approx(
         [(2.5, 0.0, 0.0)[n % 3] for n in range(len(rows))], abs=1e-6
@@ -880,7 +872,7 @@ def test_a_signal_before_the_first_chunk_leaves_nothing(tmp_path, photos):
     )  # fmt: skip
     _, stderr = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert stderr.startswith("capscore: interrupted; no result was written")
+    assert stderr == "capscore: interrupted\n"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["many.jsonl", "photos"]
 
 
@@ -893,7 +885,7 @@ def test_a_signal_while_rows_wait_for_each_other_leaves_nothing(tmp_path, photos
     )  # fmt: skip
     _, stderr = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert stderr.startswith("capscore: interrupted; no result was written. Embeddings are kept")
+    assert stderr == "capscore: interrupted\n"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["many.jsonl", "photos"]
 
 
@@ -932,7 +924,7 @@ def test_a_disk_that_fills_leaves_no_half_result(tmp_path, photos, output):
 @pytest.mark.parametrize("arguments", [["--help"], ["score", "--help"], ["--version"]])
 def test_help_imports_nothing_heavy(arguments):
     program = (
-        "import sys; from capscore.cli.app import app\n"
+        "import sys; from capscore.cli import app\n"
         "try: app(sys.argv[1:])\n"
         "except SystemExit as end: assert not end.code\n"
         "heavy = {'torch', 'datasets', 'pyarrow', 'transformers', 'evaluate'}\n"
@@ -979,7 +971,7 @@ def test_cache_info_and_clear(preds, tmp_path, colours):
     result = capscore_("cache", "clear", *arguments)
     assert result.exit_code == 2
     assert "this would remove 5 embeddings" in result.stderr and "--yes" in result.stderr
-    assert "no backbone in" in capscore_("cache", "clear", "zz", "--yes", *arguments).stderr
+    assert "0 backbones in" in capscore_("cache", "clear", "zz", "--yes", *arguments).stderr
     assert capscore_("cache", "clear", stored.fingerprint[:6], "--yes", *arguments).stdout.startswith(
         "removed 5 embeddings"
     )
@@ -992,7 +984,8 @@ def test_cache_info_and_clear(preds, tmp_path, colours):
 def test_cache_clear_asks_in_a_terminal(preds, tmp_path, colours, monkeypatch):
     folder = tmp_path / "kept"
     score(preds, "--cache-dir", folder)
-    monkeypatch.setattr("capscore.cli.cache._asks", lambda: True)
+    terminal = SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True))
+    monkeypatch.setattr("capscore.cli.cache.sys", terminal)
     result = capscore_("cache", "clear", "--cache-dir", folder, input="n\n")
     assert "Remove 5 embeddings" in result.stdout and "nothing was removed" in result.stdout
     assert EmbeddingCache(folder).info().entries == 5

@@ -8,7 +8,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from capscore.cli.app import app
+from capscore.cli import app
 from capscore.cli.terminal import make_table, print_failures, print_json, print_line, say
 from capscore.files.console import make_console
 
@@ -40,13 +40,15 @@ def test_a_console_takes_texts_literally():
 
 def test_lines_on_standard_error_are_single_lines(capsys):
     say(f"one\ntwo {ESCAPES}")
-    print_failures({3: (None, f"bad\nname {ESCAPES}")}, "of 4 rows could not be scored")
+    print_failures(
+        {3: (None, f"bad\nname {ESCAPES}")}, "of 4 rows could not be scored", lambda row, line: f"row {row}"
+    )
     err = capsys.readouterr().err
     assert not set(err) & CONTROLS
     assert [line.split(" \\x1b")[0] for line in err.splitlines()] == [
         "capscore: one two",
         "capscore: 1 of 4 rows could not be scored:",
-        "  row 3 counted from 0: bad name",
+        "  row 3: bad name",
     ]
 
 

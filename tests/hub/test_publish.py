@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 import capscore
-from capscore.cli.app import app
+from capscore.cli import app
 from capscore.hub.plan import RECORD
 from tests.backbones.loopback_hub import clean_environment
 from tests.datasets_scripts.conftest import official
@@ -342,7 +342,7 @@ def test_a_token_that_may_not_write(hub, monkeypatch):
 def test_weights_that_are_not_there():
     from typer.testing import CliRunner
 
-    from capscore.cli.app import app
+    from capscore.cli import app
 
     outcome = CliRunner().invoke(app, ["publish", "weights", "nope", "--org", "me", "--dry-run"])
     assert outcome.exit_code == 2

@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 from skimage import data
 
-from capscore.cli.score import run_score
 from capscore.embedding.embedder import Embedder
+from capscore.files.columns import ColumnNames
+from capscore.files.image_folder import ImageFolder
+from capscore.files.read import open_rows
 from capscore.metrics import infometic
 from capscore.metrics.infometic import InfoMetIC
 from capscore.text import word_classes
@@ -136,21 +138,16 @@ def test_words_past_the_limit_cost_nothing(embedded, photos):
 def test_a_file_keeps_no_details(embedded, photos, scored, tmp_path):
     from PIL import Image
 
-    from capscore.cli.score_request import ScoreRequest
+    from capscore.metrics.score_file import ScoringRun
 
     for number, photo in enumerate(photos):
         Image.fromarray(photo).save(tmp_path / f"{number}.png")
     lines = [json.dumps({"image": f"{photo}.png", "caption": caption}) for caption, photo in ROWS]
     (tmp_path / "rows.jsonl").write_text("\n".join(lines))
-    result = run_score(
-        ScoreRequest(
-            input=tmp_path / "rows.jsonl",
-            metric=["infometic"],
-            language="en",
-            quiet=True,
-            options={"backbone": "embedded", "cache": False, "device": "cpu"},
-        )
-    )
-    found = result.scores["infometic"]
+    scorer = InfoMetIC(Embedder(embedded, progress=False))
+    names, folder = ColumnNames("image", "caption"), ImageFolder(tmp_path)
+    run = ScoringRun(open_rows(tmp_path / "rows.jsonl"), names, folder, [scorer], language="en")
+    run.run(None, {})
+    found = run.scores()["infometic"]
     assert found.details is None and found.signature == scored.signature
     np.testing.assert_allclose(found.scores, scored.scores, atol=1e-5)

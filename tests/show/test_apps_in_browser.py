@@ -150,7 +150,7 @@ def test_an_error_is_shown_and_ends_nothing(wide, combined):
 def test_two_systems(wide, combined, tmp_path):
     from typer.testing import CliRunner
 
-    from capscore.cli.app import app
+    from capscore.cli import app
 
     files = []
     texts = {

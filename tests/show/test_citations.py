@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import capscore
 from capscore.backbones import registry
-from capscore.cli.app import app
+from capscore.cli import app
 from capscore.errors import InputError
 from capscore.registry import METRICS as SCORERS
 from capscore.show.citations import METRICS, cite, entries, keys_of_backbone

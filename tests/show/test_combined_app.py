@@ -11,7 +11,7 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from capscore.cli.app import app
+from capscore.cli import app
 from capscore.errors import CapscoreError, MissingExtraError
 from capscore.show.app_inputs import given_files
 from capscore.show.app_parts import TITLES

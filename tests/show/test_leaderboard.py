@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 import capscore
 from capscore.benchmarks.result_file import check_document, environment, read_results, runs_of, stamped
-from capscore.cli.app import app
+from capscore.cli import app
 from capscore.errors import InputError
 from capscore.show.leaderboard import leaderboard_page
 

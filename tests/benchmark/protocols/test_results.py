@@ -27,8 +27,8 @@ from capscore.benchmarks.protocols import (
 )
 from capscore.benchmarks.robustness.run import RobustnessOptions
 from capscore.benchmarks.tasks import TaskOptions
-from capscore.cli.benchmark import BenchmarkRequest
-from capscore.cli.robustness import RobustnessRequest
+from capscore.cli.benchmark import benchmark
+from capscore.cli.robustness import robustness
 from capscore.errors import InputError
 from capscore.statistics.agreement import agreement
 
@@ -169,9 +169,9 @@ def test_defaults_of_runs_and_commands():
         0.95,
         0,
     ]
-    for request in (BenchmarkRequest, RobustnessRequest):
-        fields = {field.name: field.default for field in dataclasses.fields(request)}
-        assert [fields[name] for name in ("bootstrap", "confidence", "seed")] == [1000, 0.95, 0]
+    for command in (benchmark, robustness):
+        options = inspect.signature(command).parameters
+        assert [options[name].default for name in ("bootstrap", "confidence", "seed")] == [1000, 0.95, 0]
 
 
 def test_what_is_drawn_by_default_is_what_seed_0_draws():

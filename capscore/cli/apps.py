@@ -1,0 +1,50 @@
+"""The command `capscore app`: the demos in a browser."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from ..errors import CapscoreError, Setting
+from ..registry import METRICS
+from .options import complete_metrics, option
+from .terminal import UsageError, as_usage, say
+
+
+def run_app(
+    metric: Annotated[
+        str | None,
+        option("One metric alone. Default: all.", "--metric", "-m", autocompletion=complete_metrics),
+    ] = None,
+    host: Annotated[str, option("Address to listen at. Default: 127.0.0.1.", metavar="HOST")] = "127.0.0.1",
+    port: Annotated[
+        int | None, option("Port. Default: the first free one from 7860.", min=1, max=65535)
+    ] = None,
+    backbone: Annotated[str | None, option("Name, Hub id or folder of the backbone.")] = None,
+    device: Annotated[str | None, option("cpu, cuda, cuda:1. Default: a GPU.")] = None,
+) -> None:
+    """Start the demos in a browser: all metrics, and a comparison of systems.
+
+    Nothing leaves this machine: no file of it is served, uploads are removed after an hour, and there is no
+    telemetry. Ctrl-C ends it.
+
+    Exit codes: 0 ended; 1 failed (the extra app is not installed, the port is taken); 2 wrong usage.
+
+    Example: capscore app --metric infometic --backbone embedded
+    """
+    from ..show.app_parts import launch
+    from ..show.combined_app import combined_app
+    from ..show.demo_app import build_app
+
+    if backbone and metric in METRICS and not METRICS.get(metric).takes_backbone:
+        raise UsageError(Setting("backbone"), f" does not apply: {metric} has none")
+    with as_usage():
+        app = (
+            combined_app(backbone=backbone, device=device)
+            if metric is None
+            else build_app(metric, backbone=backbone, device=device)
+        )
+    try:
+        launch(app, server_name=host, server_port=port)
+    except OSError as error:
+        raise CapscoreError(f"the app could not be started: {error}") from error
+    say("the app has ended")
