@@ -108,7 +108,7 @@ def fetch(repo: str, revision: str, choose: Callable[[Sequence[str]], list[str]]
             files = choose([sibling.rfilename for sibling in info.siblings or []])
             folder = Path(
                 snapshot_download(
-                    repo, revision=info.sha, allow_patterns=[glob.escape(name) for name in files]
+                    repo, revision=revision or None, allow_patterns=[glob.escape(name) for name in files]
                 )
             )
             return folder, folder.name
@@ -348,13 +348,18 @@ def read_state_dict(folder: Path) -> dict[str, torch.Tensor]:
     state: dict[str, torch.Tensor] = {}
     for file in weight_files(folder):
         with refusing(f"{file}"):
-            if file.stat().st_size < 1024 and file.read_bytes().startswith(b"version https://git-lfs."):
-                raise BackboneUnavailable(f"{file} is a Git LFS pointer: get the weights with `git lfs pull`")
+            refuse_pointer(file)
             if file.suffix == ".safetensors":
                 state.update(load_file(file))
             else:
                 state.update(torch.load(file, map_location="cpu", weights_only=True))
     return state
+
+
+def refuse_pointer(file: Path) -> None:
+    """Raise `BackboneUnavailable` if a file of weights was never pulled by Git LFS."""
+    if file.stat().st_size < 1024 and file.read_bytes().startswith(b"version https://git-lfs."):
+        raise BackboneUnavailable(f"{file} is a Git LFS pointer: get the weights with `git lfs pull`")
 
 
 def without_rebuilt(state: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
@@ -413,7 +418,7 @@ def refuse_oversized(
     numbers = list(_numbers(config))
     layers = max((value for name, value in numbers if "layers" in name or name == "depth"), default=0)
     if layers > MAX_LAYERS:
-        raise BackboneUnavailable(f"{folder} asks for {layers:.3g} layers; at most {MAX_LAYERS:,} are built")
+        raise BackboneUnavailable(f"{folder} asks for {layers:,} layers; at most {MAX_LAYERS:,} are built")
     *_, second, first = sorted([1, 1, *(value for _, value in numbers)])
     if first * second <= 4 * stored:
         return

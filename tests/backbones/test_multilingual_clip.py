@@ -130,7 +130,7 @@ def test_weights_of_another_size_than_the_named_encoder_are_refused(folder, imag
     (folder / "encoder_config.json").unlink()
     config = json.loads((folder / "config.json").read_text())
     tiny.write_json(folder / "config.json", config | {"modelBase": "xlm-roberta-base"})
-    with pytest.raises(BackboneUnavailable, match=r"encoder of width 768.* have a shape that differs"):
+    with pytest.raises(BackboneUnavailable, match=r"768,.* have a shape that differs"):
         load(folder, image_tower)
 
 
@@ -144,7 +144,7 @@ def test_an_encoder_that_nobody_knows_is_refused(folder, image_tower):
 
 def test_a_config_of_no_encoder_is_refused(folder, image_tower):
     tiny.write_json(folder / "encoder_config.json", {"model_type": "no-such-type"})
-    with pytest.raises(CapscoreError, match="describes an encoder of type 'no-such-type'"):
+    with pytest.raises(CapscoreError, match=r"encoder_config.json cannot be read.*no-such-type"):
         load(folder, image_tower)
 
 
@@ -177,7 +177,7 @@ def test_torn_weights_are_named(folder, image_tower):
     save_file({"a": torch.zeros(1000)}, folder / "model.safetensors")
     content = (folder / "model.safetensors").read_bytes()
     (folder / "model.safetensors").write_bytes(content[:500])
-    with pytest.raises(BackboneUnavailable, match=r"model\.safetensors is damaged"):
+    with pytest.raises(BackboneUnavailable, match=r"model\.safetensors cannot be read"):
         load(folder, image_tower)
 
 
@@ -222,6 +222,6 @@ def test_a_pooler_is_not_needed_and_not_random(tmp_path, backbone, image_tower):
 
 def test_recognises(published, tmp_path):
     assert folder_kind(published) == "multilingual_clip"
-    assert not folder_kind(tmp_path)
+    assert folder_kind(tmp_path) != "multilingual_clip"
     tiny.write_json(tmp_path / "config.json", {"model_type": "clip"})
-    assert not folder_kind(tmp_path)
+    assert folder_kind(tmp_path) != "multilingual_clip"

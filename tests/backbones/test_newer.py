@@ -118,10 +118,10 @@ def test_text_case_is_what_the_loaders_do(tmp_path):
     assert siglip.tokenize(["A DOG"]).ids == siglip.tokenize(["a dog"]).ids
     metaclip = load_backbone(str(tiny.write_metaclip_2(tmp_path / "metaclip2")), device="cpu")
     assert metaclip.tokenize(["A DOG"]).ids != metaclip.tokenize(["a dog"]).ids
-    embedded = load_backbone("embedded-uncentred", device="cpu")
+    embedded = load_backbone("embedded-free", device="cpu")
     assert embedded.tokenize(["A DOG"]).ids != embedded.tokenize(["a dog"]).ids
-    assert registry()["embedded-uncentred"].text_case == "kept"
-    assert count_weights(embedded) == registry()["embedded-uncentred"].parameters
+    assert registry()["embedded-free"].text_case == "kept"
+    assert count_weights(embedded) == registry()["embedded-free"].parameters
 
 
 def test_an_nllb_text_tower_embeds_as_open_clip_does(tmp_path):

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from capscore import CapscoreError, load_backbone
-from capscore.backbones.embedded.noise_gate import FOUND, REACH, GatedSentenceEncoder, repeats, turned_away
+from capscore.backbones.embedded.noise_gate import REACH, GatedSentenceEncoder, repeats, turned_away
 
 pytestmark = pytest.mark.usefixtures("embedded_is_read_once")
 
@@ -101,21 +101,6 @@ def test_the_order_and_the_batch_of_texts_do_not_matter(gated, texts, size):
         np.testing.assert_allclose(gated.encode_texts(batch), [alone[text] for text in batch], atol=1e-5)
 
 
-def test_a_long_text_keeps_the_mean_of_its_sentences_by_their_lengths(gated):
-    one, other = "The old man reads a newspaper on a bench.", "Two dogs play in the snow."
-    lengths = [len(ids) - 2 for ids in gated.tokenize([one, other]).ids]
-    alone = [found.kept for found in gated.judge([one, other])]
-    assert abs(alone[0] - alone[1]) > 1e-4
-    (whole,) = gated.judge([f"{one} {other}"])
-    assert whole.kept == pytest.approx(np.average(alone, weights=lengths), abs=1e-6)
-
-
-def test_a_judgement_names_the_most_likely_kind(gated):
-    (found,) = gated.judge(TEXTS[:1])
-    assert list(found.kinds) == list(FOUND) and sum(found.kinds.values()) == pytest.approx(1, abs=1e-6)
-    assert found.kinds[found.kind] == max(found.kinds.values())
-
-
 def test_the_encoder_keeps_its_own_weights_and_only_the_gate_is_new(gated, plain):
     own, new = plain.text.state_dict(), gated.text.state_dict()
     assert isinstance(gated.text, GatedSentenceEncoder)
@@ -141,9 +126,3 @@ def test_parts_that_cannot_be(parts):
     backbone = load_backbone("embedded-free", device="cpu")
     with pytest.raises(CapscoreError, match="takes the parts"):
         backbone.add_network_parts(parts)
-
-
-def test_a_gate_of_an_earlier_version_is_named():
-    backbone = load_backbone("embedded-free", device="cpu")
-    with pytest.raises(CapscoreError, match=r"that gate is older than capscore 0\.5, train it anew"):
-        backbone.add_network_parts({"gate": {"width": 16, "layers": 1, "heads": 2}})

@@ -234,7 +234,7 @@ def test_a_pickle_with_code_is_refused_and_not_run(folders, tmp_path):
     shutil.copy(folders["clip"] / "open_clip_config.json", folder)
     Trap.target = tmp_path / "ran"
     torch.save({"state_dict": Trap()}, folder / "open_clip_pytorch_model.bin")
-    with pytest.raises(BackboneUnavailable, match=r"more than tensors.*for safety"):
+    with pytest.raises(BackboneUnavailable, match=r"damaged, or holds more than tensors"):
         load(folder)
     (folder / "open_clip_pytorch_model.bin").write_bytes(pickle.dumps(Trap()))
     with pytest.raises(BackboneUnavailable, match=r"open_clip_pytorch_model.bin"):
@@ -285,7 +285,7 @@ def test_laions_layout_weights_and_tokenizer_json_alone(folders, backbones, tmp_
     config["text_cfg"] |= {"hf_model_name": "tiny-roberta", "hf_tokenizer_name": "tiny-roberta"}
     monkeypatch.setitem(open_clip.factory._MODEL_CONFIGS, "tiny-roberta-ViT", config)
     known = json.loads((folders["xlmr"] / "config.json").read_text())
-    monkeypatch.setitem(text_towers.ENCODERS, "tiny-roberta", known)
+    monkeypatch.setitem(text_towers._ENCODERS, "tiny-roberta", known)
     backbone = load_open_clip("tiny-roberta-ViT", str(folder), LoadOptions(""))
     assert backbone.name == "tiny-roberta-ViT/laion"
     assert backbone.tokenize(TEXTS).ids == backbones["xlmr"].tokenize(TEXTS).ids
@@ -302,11 +302,14 @@ def test_laions_layout_weights_and_tokenizer_json_alone(folders, backbones, tmp_
             lambda f: (f / "open_clip_model.safetensors").unlink(),
             r"no open_clip weights.*open_clip_config.json",
         ),
-        (lambda f: _cut(f / "open_clip_model.safetensors"), r"open_clip_model.safetensors is damaged"),
-        (lambda f: (f / "open_clip_config.json").write_text("{"), r"config.json cannot be read as JSON"),
+        (lambda f: _cut(f / "open_clip_model.safetensors"), r"open_clip_model.safetensors cannot be read"),
+        (lambda f: (f / "open_clip_config.json").write_text("{"), r"config.json cannot be read"),
         (lambda f: (f / "open_clip_config.json").write_text("[]"), r"config.json should hold"),
-        (lambda f: _edit(f, "embed_dim", 8), r"does not fit the architecture.*size mismatch"),
-        (lambda f: _edit(f, "vision_cfg", {"layers": 1, "depth": 3}), r"cannot build .*depth"),
+        (lambda f: _edit(f, "embed_dim", 8), r"cannot be read.*size mismatch"),
+        (
+            lambda f: _edit(f, "vision_cfg", {"layers": 1, "depth": 3}),
+            r"the open_clip configuration of .*depth",
+        ),
     ],
 )
 def test_damaged_folders_are_named(folders, tmp_path, damage, message):
@@ -339,24 +342,24 @@ def test_misspelt_architectures_and_tags_list_what_there_is():
 
 
 def test_it_brings_its_own_image_tower(folders):
-    with pytest.raises(CapscoreError, match="image_tower='ViT-B/32': clip is an open_clip model and has its"):
+    with pytest.raises(CapscoreError, match="image_tower='ViT-B/32': clip has an image tower of its own"):
         load(folders["clip"], image_tower="ViT-B/32")
 
 
 @pytest.mark.parametrize(
     "kind, settings, message",
     [
-        ("clip", {"nonsense": 1}, r"tokenizer_kwargs: .*nonsense"),
+        ("clip", {"nonsense": 1}, r"nonsense"),
         ("clip", {"trust_remote_code": True}, r"tokenizer_kwargs may not set trust_remote_code"),
         ("xlmr", {"local_files_only": False, "token": "t"}, r"may not set local_files_only, token"),
-        ("xlmr", {"language": "de"}, r"sets the language 'de', but .* does not mark languages"),
+        ("xlmr", {"language": "de"}, r"set_src_lang"),
     ],
 )
 def test_what_a_config_may_not_ask_of_its_tokenizer(folders, tmp_path, kind, settings, message):
     folder = shutil.copytree(folders[kind], tmp_path / "asks")
     text = json.loads((folder / "open_clip_config.json").read_text())["model_cfg"]["text_cfg"]
     _edit(folder, "text_cfg", {**text, "tokenizer_kwargs": settings})
-    with pytest.raises(BackboneUnavailable, match=rf"open_clip_config\.json: .*{message}"):
+    with pytest.raises(BackboneUnavailable, match=rf"open_clip_config\.json.*{message}"):
         load(folder)
 
 
@@ -376,7 +379,7 @@ def test_a_model_in_hand_can_be_wrapped(folders, backbones):
     np.testing.assert_array_equal(
         bare.preprocess(pictures()[0]).numpy(), backbone.preprocess(pictures()[0]).numpy()
     )
-    with pytest.raises(CapscoreError, match="tokenizer is a str"):
+    with pytest.raises(CapscoreError, match="a str is no tokenizer"):
         OpenClipBackbone.from_model(model, "ViT-B-32", name="mine")
 
 

@@ -82,29 +82,12 @@ def test_regions_of_one_photo(kind):
     np.testing.assert_allclose(kind().encode_regions(RED_GREEN, [[-9, -9, 8, 99]]), [[1, 0, 0]], atol=1e-6)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_regions_of_many_photos(kind):
-    backbone = kind()
-    rows = backbone.encode_region_batch(
-        [RED_GREEN, BLUE_RED, RED_GREEN], [BOXES, np.zeros((0, 4)), [[8, 0, 10, 2]]]
-    )
-    assert [len(own) for own in rows] == [4, 0, 1]
-    np.testing.assert_allclose(np.concatenate(rows), [*EXPECTED, [0, 1, 0]], atol=1e-6)
-    assert backbone.encode_region_batch([], []) == []
-    assert backbone.encode_regions(RED_GREEN, []).shape == (0, 3)
-
-
 def test_crops_go_through_the_tower_in_batches():
     backbone = ColourBackbone()
     boxes = [[x, 0, x + 1, 1] for x in range(16)] * 5
-    backbone.encode_region_batch([RED_GREEN, RED_GREEN], [boxes[:50], boxes[50:]])
+    backbone.encode_regions(RED_GREEN, boxes)
+    assert backbone.encode_regions(RED_GREEN, []).shape == (0, 3)
     assert backbone.image_batches == [32, 32, 16]
-
-
-def test_a_photo_goes_through_a_tower_with_a_map_once():
-    backbone = MapBackbone()
-    backbone.encode_region_batch([RED_GREEN, BLUE_RED], [BOXES * 10, [[0, 0, 5, 5]] * 40])
-    assert backbone.passes == [2] and backbone.image_batches == []
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -121,13 +104,6 @@ def test_a_photo_goes_through_a_tower_with_a_map_once():
 def test_a_box_that_shows_nothing_is_named(kind, boxes, message):
     with pytest.raises(InputError, match=message):
         kind().encode_regions(RED_GREEN, boxes)
-    with pytest.raises(InputError, match="row 1, boxes"):
-        kind().encode_region_batch([RED_GREEN, RED_GREEN], [BOXES, boxes])
-
-
-def test_lists_of_boxes_belong_to_images():
-    with pytest.raises(InputError, match="2 lists of boxes for 1 images"):
-        ColourBackbone().encode_region_batch([RED_GREEN], [BOXES, BOXES])
 
 
 def test_a_tower_without_a_map_says_so():
@@ -138,7 +114,7 @@ def test_a_tower_without_a_map_says_so():
         lambda: backbone.encode_maps(torch.zeros(1, 3, 8, 8)),
         lambda: backbone.encode_map_regions(torch.zeros(1, 3, 8, 8), [np.zeros((0, 4))]),
     ):
-        with pytest.raises(CapscoreError, match="'colours' has no feature map"):
+        with pytest.raises(CapscoreError, match="'colours' does not offer a feature map"):
             call()
 
 
@@ -155,7 +131,7 @@ def test_the_embedder_gives_the_same_regions(kind, batch_size):
     photos = [RED_GREEN, BLUE_RED, RED_GREEN, BLUE_RED]
     boxes = arrays(BOXES, [[0, 0, 16, 32], [3, 3, 30, 8]], BOXES[:2], [])
     rows = Embedder(kind(), batch_size=batch_size).regions(photos, boxes)
-    expected = kind().encode_region_batch(photos, boxes)
+    expected = [kind().encode_regions(photo, own) for photo, own in zip(photos, boxes, strict=True)]
     assert [own.shape for own in rows] == [(4, 3), (2, 3), (2, 3), (0, 3)]
     np.testing.assert_allclose(np.concatenate(rows), np.concatenate(expected), atol=1e-6)
     assert Embedder(kind()).regions([], []) == []

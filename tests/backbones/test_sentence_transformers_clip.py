@@ -241,7 +241,7 @@ def test_a_folder_cannot_ask_for_an_unsafe_pickle(folder, tmp_path, image_tower)
     )
     settings = {"max_seq_length": 20, "model_args": {"weights_only": False}}
     tiny.write_json(folder / "sentence_bert_config.json", settings)
-    with pytest.raises(BackboneUnavailable, match=r"pytorch_model\.bin cannot be read safely"):
+    with pytest.raises(BackboneUnavailable, match=r"pytorch_model\.bin is damaged, or holds more than"):
         load(folder, image_tower)
     assert not (tmp_path / "it_ran").exists()
 
@@ -263,7 +263,7 @@ def test_foreign_modules_do_not_run_unasked(folder, tmp_path, image_tower):
 def test_a_foreign_activation_is_refused_and_not_replaced_by_tanh(folder, image_tower):
     config = json.loads((folder / "2_Dense" / "config.json").read_text())
     tiny.write_json(folder / "2_Dense" / "config.json", config | {"activation_function": "foreign.Wave"})
-    with pytest.raises(CapscoreError, match=r"2_Dense/config\.json names the function 'foreign\.Wave'"):
+    with pytest.raises(CapscoreError, match=r"code of its own \(foreign\.Wave\)"):
         load(folder, image_tower)
 
 
@@ -271,12 +271,10 @@ def test_modules_that_are_no_text_tower_are_refused(folder, image_tower):
     modules = json.loads((folder / "modules.json").read_text())
     modules[0]["type"] = "sentence_transformers.models.CLIPModel"
     tiny.write_json(folder / "modules.json", modules)
-    with pytest.raises(
-        CapscoreError, match="lists CLIPModel → Pooling → Dense; a text tower is a Transformer"
-    ):
+    with pytest.raises(CapscoreError, match="lists CLIPModel → Pooling → Dense; expected a Transformer"):
         load(folder, image_tower)
 
 
 def test_recognises(checkpoint, tmp_path):
     assert folder_kind(checkpoint) == "sentence_transformers"
-    assert not folder_kind(tmp_path)
+    assert folder_kind(tmp_path) != "sentence_transformers"

@@ -393,7 +393,7 @@ class Malicious:
 def test_a_pickle_that_runs_code_is_refused(clip, tmp_path):
     (clip / "model.safetensors").unlink()
     torch.save({"logit_scale": Malicious(tmp_path / "it_ran")}, clip / "pytorch_model.bin")
-    with pytest.raises(BackboneUnavailable, match=r"pytorch_model\.bin cannot be read safely"):
+    with pytest.raises(BackboneUnavailable, match=r"pytorch_model\.bin is damaged, or holds more than"):
         load(clip)
     assert not (tmp_path / "it_ran").exists()
 
@@ -463,10 +463,10 @@ def test_a_missing_file_is_named(clip, absent, complaint):
 @pytest.mark.parametrize(
     ("file", "complaint"),
     [
-        ("model.safetensors", r"model\.safetensors is damaged"),
-        ("config.json", r"config\.json cannot be read as JSON"),
-        ("tokenizer.json", r"the tokenizer in .*clip cannot be loaded"),
-        ("preprocessor_config.json", r"the image processor in .*clip cannot be loaded"),
+        ("model.safetensors", r"model\.safetensors cannot be read"),
+        ("config.json", r"config\.json cannot be read"),
+        ("tokenizer.json", r"the tokenizer in .*clip cannot be read"),
+        ("preprocessor_config.json", r"the image processor in .*clip cannot be read"),
     ],
 )
 def test_a_torn_file_is_named(clip, file, complaint):
@@ -496,12 +496,12 @@ def test_a_config_with_nonsense_in_it_is_refused(clip):
     config = json.loads((clip / "config.json").read_text())
     config["text_config"]["hidden_size"] = "wide"
     tiny.write_json(clip / "config.json", config)
-    with pytest.raises(CapscoreError, match=r"is not the config of a 'clip' model|no CLIPModel can be built"):
+    with pytest.raises(CapscoreError, match=r"config.json cannot be read|the CLIPModel in"):
         load(clip)
 
 
 def test_an_image_tower_does_not_go_with_it(checkpoint):
-    with pytest.raises(CapscoreError, match="image_tower='embedded' was given, but tiny has"):
+    with pytest.raises(CapscoreError, match="image_tower='embedded': tiny has"):
         load(checkpoint("clip"), image_tower="embedded")
 
 
@@ -580,6 +580,6 @@ def test_a_known_model_never_runs_the_code_beside_it(foreign, tmp_path, backbone
 
 def test_recognises(checkpoint, tmp_path):
     assert folder_kind(checkpoint("clip")) == "transformers"
-    assert not folder_kind(tmp_path)
+    assert folder_kind(tmp_path) != "transformers"
     tiny.write_json(tmp_path / "config.json", {"modelBase": "xlm-roberta-base", "numDims": 512})
-    assert not folder_kind(tmp_path)
+    assert folder_kind(tmp_path) != "transformers"

@@ -69,10 +69,7 @@ def test_each_kind_comes_back(kind, tmp_path):
 
     np.testing.assert_allclose(back.encode_texts(CAPTIONS), trained.encode_texts(CAPTIONS), rtol=0, atol=1e-6)
     assert np.abs(back.encode_texts(CAPTIONS) - base.encode_texts(CAPTIONS)).max() > 1e-3
-    if kind != "embedded-uncentred":
-        np.testing.assert_allclose(
-            back.encode_images([PHOTO]), base.encode_images([PHOTO]), rtol=0, atol=1e-6
-        )
+    np.testing.assert_allclose(back.encode_images([PHOTO]), base.encode_images([PHOTO]), rtol=0, atol=1e-6)
     assert (back.name, back.languages) == ("out", {"de"})
     assert (back.prefix, back.dim, back.logit_scale) == (base.prefix, base.dim, base.logit_scale)
     assert back.fingerprint == trained.remade().fingerprint != base.fingerprint
@@ -251,7 +248,7 @@ def test_a_folder_that_is_its_own_base(clip, tmp_path, base):
     ("changes", "said"),
     [
         ({"format": 2}, r"of format 2; .*reads format 1: pip install --upgrade capscore"),
-        ({"format": None}, r"of format None; this version of capscore reads format 1\. Instead"),
+        ({"format": None}, r"of format None; this version of capscore reads format 1: pip install"),
         ({"base": 3}, "'base' should be present, as str"),
         ({"parts": []}, "'parts' should be present, as dict or null"),
         ({"languages": ["nothing"]}, "nothing"),
@@ -278,7 +275,7 @@ def test_torn_missing_and_foreign_files(clip, tmp_path):
 
     folder = broken("torn")
     (folder / WEIGHTS).write_bytes(weights[:1000])
-    with pytest.raises(BackboneUnavailable, match=r"model.safetensors is damaged"):
+    with pytest.raises(BackboneUnavailable, match=r"model.safetensors cannot be read"):
         load(folder)
     folder = broken("pointer")
     (folder / WEIGHTS).write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n")
@@ -295,7 +292,7 @@ def test_torn_missing_and_foreign_files(clip, tmp_path):
         load(folder)
     folder = broken("torn marker")
     (folder / MARKER).write_text((folder / MARKER).read_text()[:100])
-    with pytest.raises(BackboneUnavailable, match=r"capscore_tuned.json cannot be read as JSON"):
+    with pytest.raises(BackboneUnavailable, match=r"capscore_tuned.json cannot be read"):
         load(folder)
     folder = broken("half written")
     (folder / MARKER).unlink()
@@ -334,16 +331,16 @@ def test_what_does_not_go_together_is_not_saved(clip, tmp_path):
 
     refused("nothing was trained: every weight equals the base's")
     step(trained)
-    refused("share their network: load the base again", base=trained)
+    refused("share their network: load the base", base=trained)
     refused("share their network", base=trained.remade())
-    refused("the base is in bfloat16", base=load(clip, dtype="bf16"))
-    refused("a TransformersClip was not fine-tuned from a LearnedBackbone", base=load("embedded"))
+    refused("are saved from float32", base=load(clip, dtype="bf16"))
+    refused("TransformersClip was not fine-tuned from EmbeddedBackbone", base=load("embedded"))
     refused("splits texts into other tokens", base=load(tiny.write_siglip_2(tmp_path / "siglip")))
     moved = load(clip)
     step(moved)
-    refused("'clip' has changed since it was loaded", base=moved)
+    refused("the base has changed since it was loaded", base=moved)
     refused("base_spec='': expected a name", base_spec="")
-    refused("dtype='bfloat16': weights are stored as", dtype="bf16")
+    refused("dtype='bf16': weights are stored as", dtype="bf16")
     refused("dtype='float61' is not one of", dtype="float61")
     refused("notes and parts must be ready for JSON", notes={"loss": torch.tensor(1)})
     refused("notes and parts must be ready for JSON", notes={"loss": float("nan")})

@@ -274,7 +274,7 @@ def test_a_backbone_that_tells_no_pieces_is_refused():
     class Silent(ColourBackbone):
         piece_spans = Backbone.piece_spans
 
-    with pytest.raises(CapscoreError, match="'colours' does not say"):
+    with pytest.raises(CapscoreError, match="'colours' does not offer"):
         split_pieces(Silent(), ["red"])
 
 

@@ -51,7 +51,6 @@ from ..checkpoint import (
     read_state_dict,
     refuse_misfit,
     refuse_oversized,
-    refusing,
     replacing_files,
 )
 from ..tokens import Piece
@@ -134,6 +133,10 @@ class SentenceEncoderBackbone(Backbone):
     def kinds_of_noise(self) -> tuple[str, ...]:  # type: ignore[override]
         return () if self.noise_gate is None else FOUND
 
+    def network_parts(self) -> dict[str, Any] | None:
+        """Description, ready for JSON, of the gate, or None."""
+        return getattr(self.text, "parts", None)
+
     def add_network_parts(self, parts: dict[str, Any]) -> None:
         """Put an untrained noise gate behind the text network; use the backbone that `remade` returns.
 
@@ -143,8 +146,8 @@ class SentenceEncoderBackbone(Backbone):
         Raises:
             CapscoreError: there is a gate already, or the description is of something else.
         """
-        if self.noise_gate is not None:
-            raise CapscoreError(f"the text network of {self.name!r} has the parts {self.noise_gate.parts!r}")
+        if self.network_parts() is not None:
+            raise CapscoreError(f"the text network of {self.name!r} already has {self.network_parts()!r}")
         self.text = gated(self.text, parts).to(self.device, getattr(torch, self.dtype)).eval()
 
     def text_network(self) -> UniversalSentenceEncoder:
@@ -369,8 +372,10 @@ def load_image_tower(folder: str | os.PathLike[str]) -> tuple[ImageTower, dict[s
             f"the weights in {folder} belong to the text encoder {config['text_encoder']!r:.200}, but this "
             f"capscore has {TEXT_ENCODER}: take weights and capscore of one version"
         )
-    with refusing(f"'network' in {path}"):
+    try:
         sizes = ImageTowerConfig(**config["network"])
+    except (CapscoreError, TypeError) as error:
+        raise BackboneUnavailable(f"{path}: 'network' cannot be built: {in_one_line(error)}") from None
     if sizes.dim != DIM:
         raise BackboneUnavailable(f"{path}: 'dim' is {sizes.dim}; the text encoder's is {DIM}")
     state = read_state_dict(Path(folder))
