@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from ..show.explained import ExplainedCaption, ShownRegion
 
 BETA = 0.1
+_MAX_BYTES = 16 * 2**20  # of a file of boxes
 
 
 def _options() -> dict[str, Option]:
@@ -104,7 +105,6 @@ def _score(
     metric_options: Mapping[str, Any],
 ) -> tuple[Any, Scores, float | None]:
     """The photo, the scores of the captions, and the threshold of marks as published."""
-    from ..images.boxes import check_boxes
     from ..images.load import load_image
     from ..metrics import load
     from ..text.word_classes import length_problem
@@ -114,17 +114,7 @@ def _score(
             raise terminal.UsageError(problem)
     options.language_of(language)
     image = load_image(photo)
-    regions = None
-    if boxes is not None:
-        try:
-            regions = json.loads(boxes.expanduser().read_bytes())
-            check_boxes(regions, image.size)
-        except InputError as error:
-            raise terminal.UsageError(Setting("boxes", boxes), ": ", *error.parts) from None
-        except (OSError, ValueError, RecursionError) as error:
-            raise terminal.UsageError(
-                Setting("boxes", boxes), f": expected JSON, a list of boxes ({error})"
-            ) from None
+    regions = None if boxes is None else _read_boxes(boxes, image.size)
     with terminal.as_usage():
         scorer: Any = load("infometic", **metric_options)
         if problem := None if language is None else scorer.language_problem(options.language_of(language)):
@@ -137,6 +127,23 @@ def _score(
     )
     learned = getattr(scorer, "mark_calibration", None) is not None
     return image, scores, None if learned else metric_options.get("beta", BETA)
+
+
+def _read_boxes(path: Path, size: tuple[int, int]) -> list[Any]:
+    """The boxes of a JSON file, which lie in a photo of a size."""
+    from ..images.boxes import check_boxes
+
+    try:
+        with open(path.expanduser(), "rb") as file:
+            boxes = json.loads(file.read(_MAX_BYTES).decode("utf-8-sig"))
+        check_boxes(boxes, size)
+    except InputError as error:
+        raise terminal.UsageError(Setting("boxes", path), ": ", *error.parts) from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise terminal.UsageError(
+            Setting("boxes", path), f": expected a JSON list of boxes: {error}"
+        ) from None
+    return boxes
 
 
 def _row(caption: ExplainedCaption, scores: Scores, row: int) -> dict[str, Any]:
