@@ -194,13 +194,17 @@ class Detector(RegionFinder):
 
         device = self._network.device
         # With an explicit layout: some processors mistake an image 3 pixels high for channels first.
-        settings = {"images": np.array(image), "input_data_format": "channels_last", "return_tensors": "pt"}
+        settings: dict[str, Any] = {
+            "images": np.array(image),
+            "input_data_format": "channels_last",
+            "return_tensors": "pt",
+        }
         if self.names:
             settings["text"] = [list(self.names)] if self._kind == "owlv2" else " ".join(_stopped(self.names))
         inputs = self._processor(**settings).to(device)
         with exact_convolutions("float32"), torch.inference_mode():
             outputs = self._network(**inputs)
-        options = {"target_sizes": torch.tensor([[image.height, image.width]], device=device)}
+        options: dict[str, Any] = {"target_sizes": torch.tensor([[image.height, image.width]], device=device)}
         if self._kind == "owlv2":
             options["text_labels"] = [list(self.names)]
         elif self._kind == "grounding-dino":
@@ -255,6 +259,9 @@ def _load_detector(folder: Path, kind: str) -> tuple[Any, Any]:
     import transformers
 
     from ..backbones import checkpoint
+
+    auto: Any
+    processors: Any
 
     model_type = checkpoint.read_json(folder / "config.json").get("model_type", "")
     config = checkpoint.load_config(folder)

@@ -179,74 +179,87 @@ def _row_marks(
     return RowMarks(fits, p_fits, p_correct, correct, region, p_mentioned, (p_mentioned >= 0.5) & fits)
 
 
+@dataclass(eq=False)
+class _JudgedWords:
+    """The m judged words of a row: their indices in it and classes, and indices of texts that are embedded.
+
+    Attributes:
+        texts: Indices of the words alone.
+        rests: Indices of the caption without each word.
+        alone: Logits of the words alone, calibrated at the end.
+        in_windows: Highest logits of naming a window.
+    """
+
+    row: MarkedRow
+    numbers: list[int]
+    classes: np.ndarray
+    texts: np.ndarray
+    rests: np.ndarray
+    alone: np.ndarray
+    in_windows: np.ndarray
+
+
 def row_features(calibration: MarkCalibration, rows: Sequence[MarkedRow], embed: Embed) -> list[RowFeatures]:
     """What is known of rows; arguments as for `mark_rows`."""
     index: dict[str, int] = {}
-    numbers, classes, words, rests = [], [], [], []
+    judged = []
     for row in rows:
-        judged = [
+        numbers = [
             number
             for number, word in enumerate(row.words)
             if word.semantic and word.word_class in MARKED_CLASSES and word.end <= row.read_to
         ]
-        of_row = [row.words[number] for number in judged]
-        texts = [word.text.lower() for word in of_row]
-        rest = [without_word(row.text, word.start, word.end) for word in of_row]
-        numbers.append(judged)
-        classes.append(np.array([MARKED_CLASSES.index(word.word_class) for word in of_row], np.int64))
-        words.append(np.array([index.setdefault(text, len(index)) for text in texts], np.int64))
-        rests.append(np.array([index.setdefault(text, len(index)) for text in rest], np.int64))
-    vectors = np.asarray(embed(list(index)), np.float32) if index else np.zeros((1, 0), np.float32)
-    logits, in_windows = _judged_alone(calibration, rows, words, classes, vectors)
+        words = [row.words[number] for number in numbers]
+        classes = [MARKED_CLASSES.index(word.word_class) for word in words]
+        texts = [index.setdefault(word.text.lower(), len(index)) for word in words]
+        without = [without_word(row.text, word.start, word.end) for word in words]
+        rests = [index.setdefault(text, len(index)) for text in without]
+        arrays = (np.array(values, np.int64) for values in (classes, texts, rests))
+        logits = np.zeros((2, len(words)), np.float32)
+        judged.append(_JudgedWords(row, numbers, *arrays, *logits))
+    vectors = np.asarray(embed(list(index)), np.float32) if index else None
+    if vectors is None:
+        vectors = np.zeros((0, len(rows[0].photo) if rows else 0), np.float32)
+    _judge_alone(calibration, judged, vectors)
     curves = [calibration.alone.get(name) for name in MARKED_CLASSES]
-    table = np.array([(c.scale, c.bias) if c else (np.nan, np.nan) for c in curves], np.float32)
-    alone = [table[own, 0] * row + table[own, 1] for row, own in zip(logits, classes, strict=True)]
+    table = np.array([(curve.scale, curve.bias) if curve else (np.nan,) * 2 for curve in curves], np.float32)
+    for words_of_row in judged:
+        scale, bias = table[words_of_row.classes].T
+        words_of_row.alone = scale * words_of_row.alone + bias
     # rows of like length share a batch
-    order = sorted(range(len(rows)), key=lambda row: (len(numbers[row]), len(rows[row].regions)))
+    order = sorted(range(len(rows)), key=lambda row: (len(judged[row].numbers), len(rows[row].regions)))
     found: dict[int, RowFeatures] = {}
     for start in range(0, len(order), _ROWS):
         batch = order[start : start + _ROWS]
-        columns = [
-            [column[row] for row in batch] for column in (rows, words, rests, classes, alone, in_windows)
-        ]
-        for row, parts in zip(batch, _features(calibration, *columns, vectors), strict=True):
-            found[row] = RowFeatures(numbers[row], classes[row], alone[row], *parts)
+        found.update(zip(batch, _features(calibration, [judged[row] for row in batch], vectors), strict=True))
     return [found[row] for row in range(len(rows))]
 
 
-def _judged_alone(
-    calibration: MarkCalibration,
-    rows: Sequence[MarkedRow],
-    words: Sequence[np.ndarray],
-    classes: Sequence[np.ndarray],
-    vectors: np.ndarray,
-) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """`word_logits` and `best_window_logits` of each row's words; each distinct word of a photo once."""
-    by_photo: dict[int, list[int]] = defaultdict(list)
-    for number, row in enumerate(rows):
-        if len(words[number]):
-            by_photo[id(row.features)].append(number)
+def _judge_alone(calibration: MarkCalibration, judged: Sequence[_JudgedWords], vectors: np.ndarray) -> None:
+    """Fill in `alone` and `in_windows`; each distinct word of a photo is judged once."""
+    by_photo: dict[int, list[_JudgedWords]] = defaultdict(list)
+    for words in judged:
+        if words.numbers:
+            by_photo[id(words.row.features)].append(words)
     photos = []
-    for own in by_photo.values():
-        pairs = np.concatenate([words[row] * len(MARKED_CLASSES) + classes[row] for row in own])
-        photos.append((own, *np.unique(pairs, return_inverse=True)))
+    for group in by_photo.values():
+        pairs = np.concatenate([words.texts * len(MARKED_CLASSES) + words.classes for words in group])
+        photos.append((group, *np.unique(pairs, return_inverse=True)))
     photos.sort(key=lambda photo: len(photo[1]))  # those with like numbers of words share a batch
-    logits, in_windows = ([np.zeros(len(own), np.float32) for own in words] for _ in range(2))
     network = calibration.network
     for start in range(0, len(photos), _PHOTOS):
         batch = photos[start : start + _PHOTOS]
-        seen = _photo_batch(calibration, [rows[own[0]] for own, _, _ in batch], with_cells=True)
-        device = seen.whole.device
-        texts, _ = padded([vectors[pairs // len(MARKED_CLASSES)] for _, pairs, _ in batch], device)
-        kinds, _ = padded([pairs % len(MARKED_CLASSES) for _, pairs, _ in batch], device)
+        seen = _photo_batch(calibration, [group[0].row for group, _, _ in batch], with_cells=True)
+        texts, _ = padded([vectors[pairs // len(MARKED_CLASSES)] for _, pairs, _ in batch], seen.whole.device)
+        kinds, _ = padded([pairs % len(MARKED_CLASSES) for _, pairs, _ in batch], seen.whole.device)
         with torch.inference_mode():
-            values = network.word_logits(seen, texts, kinds), network.best_window_logits(seen, texts)
-        for column, into in zip(values, (logits, in_windows), strict=True):
-            for of_photo, (own, _, back) in zip(column.float().cpu().numpy(), batch, strict=True):
-                ends = np.cumsum([len(words[row]) for row in own])[:-1]
-                for row, part in zip(own, np.split(of_photo[back], ends), strict=True):
-                    into[row] = part
-    return logits, in_windows
+            both = network.word_logits(seen, texts, kinds), network.best_window_logits(seen, texts)
+        columns = [values.float().cpu().numpy() for values in both]
+        for (group, _, back), alone, in_windows in zip(batch, *columns, strict=True):
+            ends = np.cumsum([len(words.numbers) for words in group])[:-1]
+            parts = np.split(alone[back], ends), np.split(in_windows[back], ends)
+            for words, *values in zip(group, *parts, strict=True):
+                words.alone, words.in_windows = values
 
 
 def _photo_batch(
@@ -255,47 +268,47 @@ def _photo_batch(
     device = calibration.network.background.device
     windows, mask = padded([row.features.windows for row in rows], device, min_length=1)
     cells, _ = padded([row.features.cells[: None if with_cells else 0] for row in rows], device)
-    return PhotoBatch(
-        cells, torch.from_numpy(np.stack([row.photo for row in rows])).to(device), windows, mask
-    )
+    whole = torch.from_numpy(np.stack([row.photo for row in rows])).to(device)
+    return PhotoBatch(cells, whole, windows, mask)
 
 
 def _features(
-    calibration: MarkCalibration,
-    rows: Sequence[MarkedRow],
-    words: Sequence[np.ndarray],
-    rests: Sequence[np.ndarray],
-    classes: Sequence[np.ndarray],
-    alone: Sequence[np.ndarray],
-    in_windows: Sequence[np.ndarray],
-    vectors: np.ndarray,
-) -> list[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]:
-    """For each row of a batch: features of its words, caption and regions; each word's nearest region."""
-    network, photos = calibration.network, _photo_batch(calibration, rows)
+    calibration: MarkCalibration, judged: Sequence[_JudgedWords], vectors: np.ndarray
+) -> list[RowFeatures]:
+    """The features of the rows of a batch."""
+    network, rows = calibration.network, [words.row for words in judged]
+    photos = _photo_batch(calibration, rows)
     device = photos.whole.device
-    dim = len(rows[0].photo)
     captions = torch.from_numpy(np.stack([row.caption for row in rows])).to(device)
-    of_words, judged = padded([vectors[own].reshape(len(own), dim) for own in words], device)
-    of_rests, _ = padded([vectors[own].reshape(len(own), dim) for own in rests], device)
-    kinds, _ = padded(classes, device)
-    logits, _ = padded([np.nan_to_num(own) for own in alone], device)
-    window_logits, _ = padded(in_windows, device)
+    texts, mask = padded([vectors[words.texts] for words in judged], device)
+    rests, _ = padded([vectors[words.rests] for words in judged], device)
+    kinds, _ = padded([words.classes for words in judged], device)
+    logits, _ = padded([np.nan_to_num(words.alone) for words in judged], device)
+    in_windows, _ = padded([words.in_windows for words in judged], device)
     regions, there = padded([row.regions for row in rows], device)
     shares, _ = padded([row.shares for row in rows], device)
-    nouns = judged & (kinds == MARKED_CLASSES.index("noun"))
+    nouns = mask & (kinds == MARKED_CLASSES.index("noun"))
     with torch.inference_mode():
-        fit = network.fit_features(photos, captions, logits, judged)
-        in_caption = network.word_features(photos, captions, of_rests, logits, judged, kinds, window_logits)
-        naming = network.naming_logits(of_words, regions, photos.whole)
+        fit = network.fit_features(photos, captions, logits, mask)
+        in_caption = network.word_features(photos, captions, rests, logits, mask, kinds, in_windows)
+        naming = network.naming_logits(texts, regions, photos.whole)
         mention = network.mention_features(
-            regions, shares, photos.whole, captions, of_words, judged, nouns, naming
+            regions, shares, photos.whole, captions, texts, mask, nouns, naming
         )
         naming = naming.masked_fill(~there[:, None], -torch.inf)
         nearest = naming.argmax(dim=2) if naming.shape[2] else torch.zeros(naming.shape[:2]).long()
-    parts = [part.cpu().numpy() for part in (in_caption, fit, mention, nearest)]
+    columns = [part.cpu().numpy() for part in (in_caption, fit, mention, nearest)]
     return [
-        (in_caption[: len(own)], fit, mention[: len(row.regions)], nearest[: len(own)])
-        for row, own, in_caption, fit, mention, nearest in zip(rows, words, *parts, strict=True)
+        RowFeatures(
+            words.numbers,
+            words.classes,
+            words.alone,
+            of_words[: len(words.numbers)],
+            of_caption,
+            of_regions[: len(words.row.regions)],
+            near[: len(words.numbers)],
+        )
+        for words, of_words, of_caption, of_regions, near in zip(judged, *columns, strict=True)
     ]
 
 

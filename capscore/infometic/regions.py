@@ -226,8 +226,9 @@ class ObjectFinder(RegionFinder):
         confidences = logits.sigmoid().double().cpu().numpy()
         boxes = shares.double().cpu().numpy().clip(0.0, 1.0)
         found = []
-        for image, *cells, around in zip(images, boxes, confidences, self.windows.find(images), strict=True):
-            objects = _objects(*cells, image.size)
+        parts = zip(images, boxes, confidences, self.windows.find(images), strict=True)
+        for image, cells, confidence, around in parts:
+            objects = _objects(cells, confidence, image.size)
             both = Regions.unlabelled(
                 np.concatenate([objects.boxes, around.boxes]),
                 np.concatenate([objects.confidences, around.confidences * _WINDOW_CONFIDENCE]),

@@ -157,11 +157,11 @@ class RegionReader:
                 boxes = self.boxes[row] if self.boxes else None
                 given = "" if boxes is None else fingerprint_of(_as_text(boxes))
                 self._rows.setdefault((key, given), []).append(row)
-        for key in self._rows:
-            if key in self.maker.remembered:
-                self._found[key] = self.maker.remembered[key]
+        for place in self._rows:
+            if place in self.maker.remembered:
+                self._found[place] = self.maker.remembered[place]
             else:
-                self._missing.setdefault(key[0], []).append(key)
+                self._missing.setdefault(place[0], []).append(place)
         return self._missing.keys()
 
     def look(self, images: Mapping[str, Image.Image]) -> None:

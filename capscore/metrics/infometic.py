@@ -225,7 +225,7 @@ none: names are for owlv2 and grounding-dino
             ("false_alarms", lambda value: 0 < value <= 0.5, "a rate above 0, at most 0.5"),
             (
                 "n_regions",
-                lambda value: isinstance(value, Integral) and value >= 1,
+                lambda value: isinstance(value, Integral) and int(value) >= 1,
                 "a whole number of at least 1",
             ),
         ):
