@@ -2,8 +2,8 @@
 
 It also perturbs the right captions in five languages and scores them with MCS and PR-MCS, and it plants a
 wrong noun in one photo's caption in three languages for InfoMetIC to find. Photos that scikit-image ships and
-demo_captions.json → tables in the terminal and one self-contained HTML page. Needs no network: `make demo`,
-or `python docs/demo.py` with the packages of `capscore[demo]`.
+capscore/show/examples.json → tables in the terminal and one self-contained HTML page. Needs no network:
+`make demo`, or `python docs/demo.py` with the packages of `capscore[demo]`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from capscore.infometic.weights import INFO_CLIP
 from capscore.metrics.loading import default_backbone
 from capscore.perturbations import KINDS, perturb, word_changes
 from capscore.show.explained import ExplainedCaption, explained_captions, wrong_words
-from capscore.show.markup import change_in_percent
 from capscore.text.word_classes import supported
 from demo_page import (
     MARKS,
@@ -39,12 +38,13 @@ from demo_page import (
     ReportPerturbed,
     ReportPhoto,
     ReportVariant,
+    change_in_percent,
     out_of_order,
     write_html,
 )
 
 HERE = Path(__file__).resolve().parent
-CAPTIONS = HERE / "demo_captions.json"
+CAPTIONS = Path(capscore.__file__).parent / "show" / "examples.json"
 METRICS = HERE.parent / "metrics"
 
 # The Hugging Face libraries read these at import, so `main` sets them before anything else.

@@ -12,9 +12,8 @@ from capscore.errors import CapscoreError
 from capscore.files.whole_file import whole_file
 from capscore.images.load import load_image
 from capscore.perturbations.words import Span
-from capscore.show.explain_page import explained_cards
-from capscore.show.explained import MOST_MISSED, ExplainedCaption, bars_end
-from capscore.show.markup import environment, inline_jpeg, marked_pieces
+from capscore.show.explained import MAX_MISSED, ExplainedCaption, bars_end
+from capscore.show.pages import environment, explained_cards, inline_jpeg
 
 TEMPLATES = Path(__file__).resolve().parent / "templates"
 THUMBNAIL_SIDE = 640
@@ -107,7 +106,11 @@ class ReportVariant:
 
     def pieces(self) -> list[tuple[str, bool]]:
         """The text in pieces, each with whether the perturbation inserted it."""
-        return marked_pieces(self.text, self.changed)
+        pieces, last = [], 0
+        for start, end in self.changed:
+            pieces += [(self.text[last:start], False), (self.text[start:end], True)]
+            last = end
+        return [*pieces, (self.text[last:], False)]
 
 
 @dataclass(frozen=True)
@@ -232,7 +235,7 @@ class ReportExplanations:
     metric: ReportMetric
     photos: Sequence[ReportExplained]
     beta: float | None = None
-    most_missed: int = MOST_MISSED
+    most_missed: int = MAX_MISSED
 
 
 def write_html(
@@ -284,7 +287,7 @@ def write_html(
     for metric in (*metrics, *compared, *([explanations.metric] if explanations else ())):
         signatures.setdefault(metric.label, {})[metric.signature] = None
     templates = environment(TEMPLATES)
-    templates.filters["bar_length"] = bar_length
+    templates.filters.update(bar_length=bar_length, change=change_in_percent)
     page = templates.get_template("demo_page.html").generate(
         title=title,
         intro=intro,
@@ -337,13 +340,13 @@ def _explained(section: ReportExplanations) -> dict[str, Any]:
                 photo.captions,
                 end,
                 labels=photo.labels,
-                most_missed=section.most_missed,
+                max_missed=section.most_missed,
                 name=f"explained-{number}",
             ),
         }
         for number, photo in enumerate(section.photos)
     ]
-    languages = [card["language"] for photo in photos for card in photo["explained"]["cards"]]
+    languages = [card["caption"].language for photo in photos for card in photo["explained"]["cards"]]
     n_regions = max(photo["explained"]["n_regions"] for photo in photos)
     return {
         "end": end,
@@ -381,6 +384,18 @@ def top_of(scores: Iterable[float | None]) -> float:
     """
     highest = max((score for score in scores if score is not None), default=0.0)
     return max(math.ceil(highest * 10 - 1e-9) / 10, 0.1)
+
+
+def change_in_percent(change: float | None) -> str:
+    """A relative change as printed; "–" where it is undefined.
+
+    >>> change_in_percent(-0.936), change_in_percent(0.004), change_in_percent(0.12), change_in_percent(None)
+    ('−94 %', '0 %', '+12 %', '–')
+    """
+    if change is None:
+        return "–"
+    percent = round(100 * change)
+    return f"{percent:+d} %".replace("-", "−") if percent else "0 %"
 
 
 def bar_length(score: float | None, top: float) -> str:

@@ -1,8 +1,9 @@
 """The picture at the top of the README: a photo with captions in three languages, scored and marked.
 
-A photo that scikit-image ships (public domain) and captions of demo_captions.json → docs/scored_photo.jpg:
-`make picture`, or `python docs/picture.py --output scored_photo.jpg`. MCS scores each caption, InfoMetIC
-marks its words; one caption has a planted noun, which should be marked as wrong. Chromium draws the page.
+A photo that scikit-image ships (public domain) and captions of capscore/show/examples.json →
+docs/scored_photo.jpg: `make picture`, or `python docs/picture.py --output scored_photo.jpg`. MCS scores each
+caption, InfoMetIC marks its words; one caption has a planted noun, which should be marked as wrong. Chromium
+draws the page.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import capscore
 from capscore.files.whole_file import whole_file
 from capscore.images.load import load_image
 from capscore.show.explained import explained_captions, segments
-from capscore.show.markup import environment, inline_jpeg
+from capscore.show.pages import environment, inline_jpeg
 from demo import CAPTIONS as CAPTIONS_FILE
 from demo import SETTINGS, photo_path
 

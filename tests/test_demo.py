@@ -28,7 +28,9 @@ DOCS = Path(__file__).resolve().parent.parent / "docs"
 LANGUAGES = ["en", "de", "fr", "es", "ja", "zh", "ar", "ru"]
 PERTURBED = ["en", "de", "fr", "es", "ja"]
 MARKS = ["right", "half", "wrong"]
-PHOTOS = json.loads((DOCS / "demo_captions.json").read_text(encoding="utf-8"))
+PHOTOS = json.loads(
+    Path(capscore.__file__).with_name("show").joinpath("examples.json").read_text(encoding="utf-8")
+)
 # What a caption in a language is written in; one that was left in English has none of it.
 SCRIPTS = {
     "ja": r"[\u3040-\u30ff]",  # kana

@@ -250,22 +250,8 @@ def test_control_and_override_characters_are_shown_by_their_code(tmp_path):
     markup, root = write(tmp_path, [photo], title=text)
     for character in "\u202e\u202c\u2066\u2069\x00\x1b\ufffe\uffff":
         assert character not in markup, f"U+{ord(character):04X}"
-    shown = captions_of(root)[0]
-    assert [code.text for code in shown.all("span", "control")] == [
-        "U+202E",
-        "U+202C",
-        "U+2066",
-        "U+2069",
-        "U+0000",
-        "U+001B",
-        "U+D800",
-        "U+FFFF",
-    ]
-    assert shown.text == "abcU+202Egnp.exeU+202C U+2066xU+2069 U+0000U+001B[31m U+D800 U+FFFF"
-    assert (
-        root.one("img").attributes["alt"]
-        == "abc\ufffdgnp.exe\ufffd \ufffdx\ufffd \ufffd\ufffd[31m \ufffd \ufffd"
-    )
+    expected = r"abc\u202egnp.exe\u202c \u2066x\u2069 \x00\x1b[31m \ud800 \uffff"
+    assert captions_of(root)[0].text == root.one("img").attributes["alt"] == expected
 
 
 @pytest.mark.parametrize("text", ["می‌خواهم", "👨‍👩‍👧", "א\u200fb\u200e", "e\u0301", "ไทย"])

@@ -149,9 +149,3 @@ def test_captions_and_labels_that_are_missing():
 def test_without_photos_there_is_no_legend(tmp_path):
     _, part = section(tmp_path)
     assert "First &lt;i&gt;." in part and "key" not in part and "Bars of" not in part
-
-
-def test_a_page_without_the_section_has_nothing_of_it(tmp_path):
-    photo = ReportPhoto(None, "Cat", [ReportCaption("a cat", "en", {"mcs": 0.9})])
-    path = write_html(tmp_path / "p.html", title="P", intro=[], photos=[photo], metrics=[MCS])
-    assert "expla" not in path.read_text(encoding="utf-8")

@@ -31,18 +31,12 @@ def run_app(
 
     Example: capscore app --metric infometic --backbone embedded
     """
-    from ..show.app_parts import launch
-    from ..show.combined_app import combined_app
-    from ..show.demo_app import build_app
+    from ..show.app import build_app, launch
 
     if backbone and metric in METRICS and not METRICS.get(metric).takes_backbone:
         raise UsageError(Setting("backbone"), f" does not apply: {metric} has none")
     with as_usage():
-        app = (
-            combined_app(backbone=backbone, device=device)
-            if metric is None
-            else build_app(metric, backbone=backbone, device=device)
-        )
+        app = build_app(metric, backbone=backbone, device=device)
     try:
         launch(app, server_name=host, server_port=port)
     except OSError as error:

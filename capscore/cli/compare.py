@@ -18,6 +18,7 @@ interrupted.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -144,8 +145,7 @@ def _write_report(
     """Write the page about the systems, side by side."""
     from ..files.columns import find_columns
     from ..files.image_folder import ImageFolder
-    from ..show.reported_rows import file_rows
-    from ..show.score_report import ReportedMetric, ReportedRow, write_score_report
+    from ..show.score_report import ReportedMetric, ReportedRow, read_rows, write_score_report
     from ..show.system_tables import difference_sentences
 
     sources = rows.sources
@@ -159,26 +159,26 @@ def _write_report(
             columns = find_columns(
                 source.columns, image=photos, with_images=photos is not None, with_language=False
             )
-            read[name] = file_rows(source, columns, folder, [rows.places[name][number] for number in numbers])
+            places = [rows.places[name][number] for number in numbers]
+            read[name] = read_rows(source, columns, folder, places, name)
         shown = {}
         for number in numbers:
             found = {name: read[name][rows.places[name][number]] for name in sources}
-            captions = {name: row.caption for name, row in found.items()}
+            captions = {name: row.captions[name] for name, row in found.items()}
             language = rows.languages[number] if rows.languages else ""
-            row = found[first]
-            shown[number] = ReportedRow(row.place, captions, row.photo, (), language, row.name)
+            shown[number] = replace(found[first], captions=captions, references=(), language=language)
         return shown
 
-    options.metrics = [
+    metrics = [
         ReportedMetric(name, scores, rows.signatures.get(name, ""), [*difference_sentences(part)])
         for (name, scores), part in zip(rows.scores.items(), compared, strict=True)
     ]
-    n_rows = len(next(iter(options.metrics[0].scores.values())))
+    n_rows = len(next(iter(metrics[0].scores.values())))
     systems = " and ".join(sources) if len(sources) == 2 else f"{len(sources)} systems"
     write_score_report(
         path,
         title=f"{systems}: {n_rows:,} rows",
-        metrics=options.metrics,
+        metrics=metrics,
         languages=rows.languages or [],
         rows_of=rows_of,
         notes=[_matched(rows), *rows.notes],

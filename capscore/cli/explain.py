@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from ..errors import InputError, Setting
+from ..errors.visible import visible
 from ..files.console import make_console
 from ..metrics.loading import Option, all_options
 from . import options, terminal
@@ -65,8 +66,9 @@ def explain(
     metric_options: Mapping[str, Any] = {},
 ) -> None:
     """Explain the captions, and print or write what was found."""
-    from ..show.explain_page import write_page
+    from ..files.whole_file import write_text
     from ..show.explained import explained_captions
+    from ..show.pages import explain_page
 
     for name in ("regions", "region_names"):
         terminal.check_only_one(Setting(name, metric_options.get(name)), Setting("boxes", boxes))
@@ -88,8 +90,8 @@ def explain(
     if target is not None and target.suffix.lower() == ".json":
         terminal.write_json(target, document)
     elif target is not None:
-        about = {"title": photo.name, "signature": scores.signature, "beta": beta, "most_missed": missed}
-        write_page(target, image, explained, **about)
+        page = explain_page(image, explained, photo.name, scores.signature, beta, missed)
+        write_text(target, page, "page")
     if as_json:
         terminal.print_json(document)
     elif not quiet:
@@ -162,12 +164,12 @@ def _row(caption: ExplainedCaption, scores: Scores, row: int) -> dict[str, Any]:
 
 
 def _print(captions: Sequence[ExplainedCaption], scores: Scores, beta: float | None, missed: int) -> None:
-    from ..show.explained import bars_end, bars_note, notes, shown_regions, verdict_with_words
+    from ..show.explained import bars_end, bars_note, notes, shown_regions, verdict
 
     console, signs = make_console(), _signs()
     end = bars_end(captions)
     for caption in captions:
-        console.print("", _marked(caption, signs), "", _clean(verdict_with_words(caption)), sep="\n")
+        console.print("", _marked(caption, signs), "", _clean(verdict(caption)), sep="\n")
         console.print(_bars(caption, end, signs))
         regions = shown_regions(caption.explanation, missed)
         if regions:
@@ -211,9 +213,7 @@ def _marked(caption: ExplainedCaption, signs: dict[str, str]) -> Text:
 
 def _clean(text: str) -> str:
     """A text without anything that would control the terminal or break its line."""
-    from ..show.markup import UNSEEN
-
-    return UNSEEN.sub("?", " ".join(text.splitlines()) if text.strip() else " ").replace("\t", " ")
+    return visible(" ".join(text.splitlines()) if text.strip() else " ", keep="\t").replace("\t", " ")
 
 
 def _bars(caption: ExplainedCaption, end: float, signs: dict[str, str]) -> Table:
@@ -231,7 +231,7 @@ def _bars(caption: ExplainedCaption, end: float, signs: dict[str, str]) -> Table
 def _region_table(regions: Sequence[ShownRegion], signs: dict[str, str]) -> Table:
     from rich.text import Text
 
-    from ..show.explained import number
+    from ..show.tables import fixed
 
     learned = any(region.p is not None for region in regions)
     numbers = ("mentioned" if learned else "score", "confidence", "left, top, right, bottom")
@@ -243,7 +243,7 @@ def _region_table(regions: Sequence[ShownRegion], signs: dict[str, str]) -> Tabl
             f"{region.number} {kind}",
             Text(_clean(region.label)),
             region.note,
-            number(region.confidence),
+            fixed(region.confidence, 2),
             ", ".join(f"{edge:.0f}" for edge in region.box),
             style="" if region.mentioned else "yellow",
         )

@@ -34,7 +34,8 @@ def leaderboard(
     Example: capscore leaderboard results/ --output leaderboard.html
     """
     from ..benchmarks.result_file import read_results
-    from ..show.leaderboard import write_leaderboard, write_space
+    from ..files.whole_file import write_text
+    from ..show.pages import leaderboard_page, write_leaderboard_space
 
     check_result_file("output", output, (".html",), force)
     if space is not None and space.exists() and not force:
@@ -44,9 +45,9 @@ def leaderboard(
     if not numbers:
         raise CapscoreError("the files hold no result")
     if output is not None:
-        write_leaderboard(numbers, output, title)
+        write_text(output, leaderboard_page(numbers, title), "page")
     if space is not None:
-        write_space(numbers, space, title)
+        write_leaderboard_space(numbers, space, title)
     console = make_console()
     if output is not None or space is not None:
         return None if quiet else print_written(console, output, space)

@@ -15,6 +15,7 @@ import json
 import math
 import platform
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -376,9 +377,8 @@ def _with_rows(run: ScoringRun, summary: dict[str, Any]) -> dict[str, Any]:
 
 def _write_report(path: Path, run: ScoringRun, standings: Mapping[str, Standing]) -> None:
     """Write the page about the scored file."""
-    from ..show.found_noise import found_noise
-    from ..show.reported_rows import file_rows
-    from ..show.score_report import ReportedMetric, ReportedRow, write_score_report
+    from ..show.score_report import ReportedMetric, ReportedRow, read_rows, write_score_report
+    from ..show.tables import noise_text
 
     source, scores = run.source, run.scores()
     metrics = []
@@ -391,13 +391,10 @@ def _write_report(path: Path, run: ScoringRun, standings: Mapping[str, Standing]
 
     def rows_of(numbers: Sequence[int]) -> dict[int, ReportedRow]:
         rows = {}
-        for number, row in file_rows(source, run.names, run.folder, numbers).items():
-            found = [found_noise(part.details[number]) for part in scores.values() if part.details]
+        for number, row in read_rows(source, run.names, run.folder, numbers, "all rows").items():
+            found = [noise_text(part.details[number]) for part in scores.values() if part.details]
             language = languages[number] or row.language
-            texts = [{"all rows": text} for text in (row.caption, "; ".join(filter(None, found)))]
-            rows[number] = ReportedRow(
-                row.place, texts[0], row.photo, row.references, language, row.name, texts[1]
-            )
+            rows[number] = replace(row, language=language, found={"all rows": "; ".join(filter(None, found))})
         return rows
 
     n_rows = "1 row" if source.n_rows == 1 else f"{source.n_rows:,} rows"
@@ -473,8 +470,7 @@ def _print_rows(console: Console, run: ScoringRun, further: dict[str, list[str]]
     from rich.text import Text
 
     from ..files.row_source import CHUNK_ROWS
-    from ..show.found_noise import found_noise
-    from ..show.reported_rows import photo_name
+    from ..show.tables import noise_text, photo_name
 
     image, caption, scores = run.names.image, run.names.candidate, run.scores()
     columns: dict[str, list[str]] = {} if image is None else {"photo": []}
@@ -487,7 +483,7 @@ def _print_rows(console: Console, run: ScoringRun, further: dict[str, list[str]]
     if sum(max(len(name), 6) + 2 for name in scores) <= _MAX_WIDTH:
         if len(scores) == 1:
             (part,) = scores.values()
-            found = [found_noise(detail, sure=False) for detail in part.details or ()]
+            found = [noise_text(detail, with_p=False) for detail in part.details or ()]
             further |= {"found": found} if any(found) else {}
         table = terminal.make_table(*columns, numbers=(*scores, *further))
         for row, cells in enumerate(texts):

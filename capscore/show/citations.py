@@ -8,33 +8,16 @@ from functools import cache
 from importlib.resources import files
 
 from .. import __version__
-from ..backbones import Known, find
+from ..backbones import find
 from ..errors import InputError
 from ..metrics.signature import parse_signature
+from ..registry import METRICS
 
-# metric, as signatures begin → keys of its papers
-METRICS = {
-    "mcs": ("kim-etal-2023-pr-mcs", "hessel-etal-2021-clipscore"),
-    "pr_mcs": ("kim-etal-2023-pr-mcs",),
-    "clip_score": ("hessel-etal-2021-clipscore",),
-    "ref_clip_score": ("hessel-etal-2021-clipscore",),
-    "text_score": ("hessel-etal-2021-clipscore",),
-    "clip_cider": ("hessel-etal-2021-clipscore", "vedantam-etal-2015-cider"),
-    "infometic": ("hu-etal-2023-infometic",),
-    "infoclip": ("hu-etal-2023-infometic",),
-    "cider": ("vedantam-etal-2015-cider",),
-    "cider_d": ("vedantam-etal-2015-cider",),
-    "bleu": ("papineni-etal-2002-bleu",),
-    "rouge_l": ("lin-2004-rouge",),
-    "meteor": ("denkowski-lavie-2014-meteor",),
-    "spice": ("anderson-etal-2016-spice",),
-}
-_OURS = ("yang-etal-2020-multilingual", "tan-le-2019-efficientnet")
-_FREE = (*_OURS, "norouzi-etal-2014-zero")
+_EMBEDDED = ("yang-etal-2020-multilingual", "tan-le-2019-efficientnet")
 # start of a backbone's name, or part of it → keys of its papers; the first that fits
 _BACKBONES = (
-    (r"embedded-free", _FREE),
-    (r"embedded", _OURS),
+    (r"embedded-free", (*_EMBEDDED, "norouzi-etal-2014-zero")),
+    (r"embedded", _EMBEDDED),
     (r"M-CLIP/", ("carlsson-etal-2022-cross", "radford-etal-2021-learning")),
     (r"sentence-transformers/", ("reimers-gurevych-2020-making", "radford-etal-2021-learning")),
     (r"BAAI/AltCLIP", ("chen-etal-2023-altclip",)),
@@ -62,18 +45,21 @@ def entries() -> dict[str, str]:
 
 
 def keys_of_backbone(name: str) -> tuple[str, ...]:
-    """Keys of the papers of a backbone; () for one that nobody here knows.
+    """Keys of the papers of a backbone; () for an unknown one.
 
     >>> keys_of_backbone("google/siglip2-base-patch16-224")
     ('tschannen-etal-2025-siglip',)
     """
-    known: Known | None = find(name)
+    known = find(name)
     asked = known.name if known is not None else name
     return next((keys for pattern, keys in _BACKBONES if re.match(pattern, asked)), ())
 
 
 def cite(signature: str, benchmarks: Sequence[str] = ()) -> tuple[list[str], list[str]]:
     """BibTeX entries for a result.
+
+    A metric's own are its class attribute `citation`: keys of entries that ship, or whole entries. Those of
+    a benchmark are its builder's `CITATION`.
 
     Args:
         signature: As `Scores.signature` has it.
@@ -83,7 +69,7 @@ def cite(signature: str, benchmarks: Sequence[str] = ()) -> tuple[list[str], lis
         The entries, without doubles: library, metric, backbone, benchmarks. And notes on what has none.
 
     Raises:
-        InputError: it is no signature, or of a metric that is not known.
+        InputError: it is no signature, or of an unknown metric.
         CapscoreError: there is no such benchmark.
 
     >>> cite("rouge_l|segmenter:ptb2|version:0.6.0")[0][1].splitlines()[0]
@@ -95,10 +81,16 @@ def cite(signature: str, benchmarks: Sequence[str] = ()) -> tuple[list[str], lis
         raise InputError(
             f"{error}; expected a signature, such as mcs|backbone:embedded@w4e728dcc|…"
         ) from None
+    metric = {"infoclip": "infometic"}.get(metric, metric)
     if metric not in METRICS:
-        raise InputError(f"{metric!r} is no metric of capscore: a signature begins with {', '.join(METRICS)}")
-    found = [_software(settings.get("version", __version__))]
-    found += [entries()[key] for key in METRICS[metric]]
+        names = ", ".join(METRICS.names())
+        raise InputError(f"{metric!r} is no metric of capscore: a signature begins with {names}")
+    found = [
+        "@software{capscore,\n"
+        "  title = {capscore: automatic evaluation of image captions in every language},\n"
+        f"  version = {{{settings.get('version', __version__)}}}, year = {{2026}}}}"
+    ]
+    found += [entries().get(key, key) for key in METRICS.get(metric).citation]
     notes = []
     # names of the Hub hold no "@" but before their revision
     backbone = settings.get("backbone", "").partition("@")[0]
@@ -116,9 +108,3 @@ def cite(signature: str, benchmarks: Sequence[str] = ()) -> tuple[list[str], lis
         else:
             notes.append(f"no citation is known for the benchmark {slug}: see its own card")
     return list(dict.fromkeys(found)), notes
-
-
-def _software(version: str) -> str:
-    return f"""@software{{capscore,
-  title = {{capscore: automatic evaluation of image captions in every language}},
-  version = {{{version}}}, year = {{2026}}}}"""

@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import CapscoreError
+from ..errors import InputError
+from ..files.columns import is_missing, read_inputs
+from ..files.row_source import CHUNK_ROWS
 from ..files.whole_file import write_text
-from .markup import inline_jpeg, render
+from .pages import inline_jpeg, language_names, render
+from .tables import Table, fixed, photo_name
 
 if TYPE_CHECKING:
     from PIL import Image
 
+    from ..files.columns import ColumnNames
+    from ..files.image_folder import ImageFolder
+    from ..files.row_source import RowSource
+
 ROWS_SHOWN = 8
 """Number of rows in each list of the page."""
-BINS = 30
+_BINS = 30
 _THUMBNAIL = 320  # longest side of a photo in pixels
-_MOST_FAILURES = 20
+_MAX_FAILURES = 20
 
 
 @dataclass(frozen=True)
@@ -32,8 +39,7 @@ class ReportedMetric:
         name: Name of the metric.
         scores: System → float64 (n,); NaN for a row without a score. All systems have the same rows.
         signature: Everything that the scores depend on.
-        remarks: Sentences below the distribution: where the scores lie among those of right captions, corpus
-            scores.
+        remarks: Sentences below the distribution.
     """
 
     name: str
@@ -65,33 +71,50 @@ class ReportedRow:
     found: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class RowList:
-    """A list of rows on the page.
+def read_rows(
+    source: RowSource, names: ColumnNames, folder: ImageFolder, numbers: Collection[int], system: str
+) -> dict[int, ReportedRow]:
+    """Read rows of a file again, for people to look at.
 
-    Attributes:
-        title: Heading.
-        rows: Numbers of the rows, in the order of the page.
+    Args:
+        source: The file.
+        names: Names of its columns.
+        folder: Folder of the photos. Photos behind URLs are not fetched again.
+        numbers: Numbers of the rows, counted from 0.
+        system: Name of the captions' system.
+
+    Returns:
+        Number → row. What cannot be read of a row is left out.
     """
+    from ..images.load import load_image
 
-    title: str
-    rows: list[int]
-
-
-@dataclass(frozen=True)
-class _Histogram:
-    system: str
-    counts: list[int]
-    mean: float | None
-    n: int
-    n_missing: int
-    quartiles: list[float] = field(default_factory=list)
-
-    @property
-    def heights(self) -> list[float]:
-        """Counts as shares of the highest."""
-        top = max(self.counts, default=0)
-        return [count / top if top else 0.0 for count in self.counts]
+    found: dict[int, ReportedRow] = {}
+    for chunk in source.chunks(CHUNK_ROWS):
+        here = [number for number in sorted(set(numbers)) if 0 <= number - chunk.start < len(chunk)]
+        if not here:
+            continue
+        inputs = read_inputs(chunk, source, names, folder)
+        photos = [None] * len(chunk) if names.image is None else chunk.values(names.image)
+        for number in here:
+            row = number - chunk.start
+            photo = None
+            if inputs.images is not None and row not in inputs.problems:
+                try:
+                    photo = load_image(inputs.images[row])
+                except InputError:  # the report says elsewhere which rows failed
+                    pass
+            references = () if inputs.references is None else inputs.references[row]
+            language = "" if inputs.languages is None else inputs.languages[row]
+            caption = inputs.candidates[row]
+            found[number] = ReportedRow(
+                place=source.short_place(number, None if chunk.lines is None else chunk.lines[row]),
+                captions={system: "" if is_missing(caption) else str(caption)},
+                photo=photo,
+                references=[references] if isinstance(references, str) else list(references or ()),
+                language=language if isinstance(language, str) else "",
+                name=photo_name(photos[row]),
+            )
+    return found
 
 
 def write_score_report(
@@ -119,7 +142,6 @@ def write_score_report(
         notes: Sentences that a reader needs.
 
     Raises:
-        CapscoreError: no metric, or metrics with other rows or systems.
         ResultWriteError: the file cannot be written.
 
     >>> metric = ReportedMetric("mcs", {"scores": np.array([0.2, 0.9])}, "mcs|w:2.5")
@@ -130,51 +152,34 @@ def write_score_report(
     PosixPath('report.html')
     """
     path = Path(path).expanduser()
-    check_metrics(metrics, languages)
-    lists = [each for each in row_lists(metrics[0]) if each.rows]
-    shown = rows_of(sorted({number for each in lists for number in each.rows}))
+    lists = {title: numbers for title, numbers in row_lists(metrics[0]).items() if numbers}
+    shown = rows_of(sorted({number for numbers in lists.values() for number in numbers}))
+    cards = {number: _card(row, number, metrics) for number, row in shown.items()}
     page = render(
         "score_report.html",
         title=title,
-        systems=[*metrics[0].scores],
-        metrics=[_metric_values(metric) for metric in metrics],
-        languages=_language_lines(metrics, languages),
-        lists=[
-            {
-                "title": each.title,
-                "rows": [_row_values(shown[number], number, metrics) for number in each.rows],
-            }
-            for each in lists
+        several=len(metrics[0].scores) > 1,
+        metrics=[
+            {"metric": metric, "table": _summary(metric), "histograms": _histograms(metric)}
+            for metric in metrics
         ],
-        failures=list(failures[:_MOST_FAILURES]),
+        languages=_by_language(metrics, languages),
+        lists={title: [cards[number] for number in numbers] for title, numbers in lists.items()},
+        failures=list(failures[:_MAX_FAILURES]),
         n_failures=len(failures),
         notes=list(notes),
-        signatures={metric.name: metric.signature for metric in metrics if metric.signature},
     )
     write_text(path, page, "report")
     return path
 
 
-def check_metrics(metrics: Sequence[ReportedMetric], languages: Sequence[str]) -> None:
-    """Raise CapscoreError unless all metrics have the same systems and rows."""
-    if not metrics:
-        raise CapscoreError("a report needs the scores of at least one metric")
-    systems = list(metrics[0].scores)
-    lengths = {len(scores) for metric in metrics for scores in metric.scores.values()}
-    if languages:
-        lengths.add(len(languages))
-    if any(list(metric.scores) != systems for metric in metrics) or len(lengths) != 1:
-        raise CapscoreError("a report needs the same systems and rows for every metric")
-
-
-def row_lists(metric: ReportedMetric, n: int = ROWS_SHOWN) -> list[RowList]:
+def row_lists(metric: ReportedMetric, n: int = ROWS_SHOWN) -> dict[str, list[int]]:
     """The rows worth reading: lowest and highest scores; with several systems, largest differences first.
 
     Rows without a score of every system are left out. Equal rows keep their order.
 
-    >>> lists = row_lists(ReportedMetric("mcs", {"a": np.array([0.3, np.nan, 0.1])}), n=1)
-    >>> [(each.title, each.rows) for each in lists]
-    [('Lowest mcs', [2]), ('Highest mcs', [0])]
+    >>> row_lists(ReportedMetric("mcs", {"a": np.array([0.3, np.nan, 0.1])}), n=1)
+    {'Lowest mcs': [2], 'Highest mcs': [0]}
     """
     table = np.stack([np.asarray(scores, np.float64) for scores in metric.scores.values()])
     scored = np.flatnonzero(np.isfinite(table).all(axis=0))
@@ -183,81 +188,75 @@ def row_lists(metric: ReportedMetric, n: int = ROWS_SHOWN) -> list[RowList]:
     # a row is in one list only, if there are few
     half = max(1, min(n, -(-len(rising) // 2)))
     low = rising[:half]
-    high = [row for row in rising[::-1][:half] if row not in low]
-    several = len(table) > 1
-    what = f"mean {metric.name}" if several else metric.name
-    lists = [RowList(f"Lowest {what}", low), RowList(f"Highest {what}", high)]
-    if several:
-        order = np.argsort(-spread, kind="stable")[:n]
-        apart = [int(row) for row in scored[order] if np.ptp(table[:, row]) > 0]
-        lists.insert(0, RowList(f"Largest differences in {metric.name}", apart))
-    return lists
+    lists = {"Lowest": low, "Highest": [row for row in rising[::-1][:half] if row not in low]}
+    if len(table) == 1:
+        return {f"{which} {metric.name}": rows for which, rows in lists.items()}
+    order = np.argsort(-spread, kind="stable")[:n]
+    apart = scored[order][spread[order] > 0].tolist()
+    means_of = {f"{which} mean {metric.name}": rows for which, rows in lists.items()}
+    return {f"Largest differences in {metric.name}": apart, **means_of}
 
 
-def _metric_values(metric: ReportedMetric) -> dict[str, Any]:
-    every = np.concatenate([scores[np.isfinite(scores)] for scores in metric.scores.values()])
-    low, high = (float(every.min()), float(every.max())) if len(every) else (0.0, 1.0)
-    if low >= 0:
-        low = 0.0  # most metrics begin there, and bars of two pages stay comparable
-    if high <= low:
-        high = low + 1.0
-    return {
-        "name": metric.name,
-        "low": low,
-        "high": high,
-        "histograms": [_histogram(name, scores, low, high) for name, scores in metric.scores.items()],
-        "remarks": list(metric.remarks),
-    }
-
-
-def _histogram(system: str, scores: np.ndarray, low: float, high: float) -> _Histogram:
+def _mean(scores: np.ndarray) -> float | None:
     present = scores[np.isfinite(scores)]
-    counts, _ = np.histogram(present, bins=BINS, range=(low, high))
-    return _Histogram(
-        system,
-        counts.tolist(),
-        math.fsum(present) / len(present) if len(present) else None,
-        len(present),
-        len(scores) - len(present),
-        np.percentile(present, [5, 25, 50, 75, 95]).tolist() if len(present) else [],
-    )
+    return math.fsum(present) / len(present) if len(present) else None
 
 
-def _language_lines(metrics: Sequence[ReportedMetric], languages: Sequence[str]) -> list[dict[str, Any]]:
-    """Number of rows and means per language; () where all rows have one language."""
+def _summary(metric: ReportedMetric) -> Table:
+    """Mean and percentiles of each system."""
+    percents = (5, 25, 50, 75, 95)
+    rows = []
+    for system, scores in metric.scores.items():
+        present = scores[np.isfinite(scores)]
+        without = len(scores) - len(present)
+        counts = f"{len(present):,}" + (f" ({without:,} without)" if without else "")
+        values = np.percentile(present, percents) if len(present) else [None] * len(percents)
+        rows.append([system, fixed(_mean(scores), 3), counts, *(fixed(value, 3) for value in values)])
+    headings = ("System", "mean", "rows", "5 %", "25 %", "median", "75 %", "95 %")
+    return Table(headings if len(rows) > 1 else ("", *headings[1:]), rows)
+
+
+def _histograms(metric: ReportedMetric) -> dict[str, Any]:
+    """Ends of the scale, and per system the counts, their heights as shares of the highest, and the mean."""
+    every = np.concatenate([scores[np.isfinite(scores)] for scores in metric.scores.values()])
+    low, high = (min(0.0, float(every.min())), float(every.max())) if len(every) else (0.0, 1.0)
+    high = high if high > low else low + 1.0
+    systems = {}
+    for system, scores in metric.scores.items():
+        counts, _ = np.histogram(scores[np.isfinite(scores)], bins=_BINS, range=(low, high))
+        mean = _mean(scores)
+        systems[system] = {
+            "counts": counts.tolist(),
+            "heights": (counts / max(counts.max(), 1)).tolist(),
+            "mean": mean,
+            "at": None if mean is None else (mean - low) / (high - low),
+        }
+    return {"low": low, "high": high, "systems": systems}
+
+
+def _by_language(metrics: Sequence[ReportedMetric], languages: Sequence[str]) -> Table | None:
+    """Number of rows and means per language; None where all rows have one language."""
     distinct = list(dict.fromkeys(languages))
     if len(distinct) < 2:
-        return []
-    codes = np.array([distinct.index(language) for language in languages])
-    lines = []
-    for code, language in enumerate(distinct):
-        here = codes == code
-        means = []
-        for metric in metrics:
-            for scores in metric.scores.values():
-                present = scores[here & np.isfinite(scores)]
-                means.append(math.fsum(present) / len(present) if len(present) else None)
-        lines.append({"language": language, "n": int(here.sum()), "means": means})
-    return lines
+        return None
+    codes = np.array(languages)
+    columns = [
+        (f"{metric.name} {system}" if len(metric.scores) > 1 else metric.name, scores)
+        for metric in metrics
+        for system, scores in metric.scores.items()
+    ]
+    rows = []
+    for language in distinct:
+        here = codes == language
+        means = [fixed(_mean(scores[here]), 3) for _, scores in columns]
+        rows.append([language_names(language)[1], f"{here.sum():,}", *means])
+    return Table(("", "rows", *(name for name, _ in columns)), rows)
 
 
-def _row_values(row: ReportedRow, number: int, metrics: Sequence[ReportedMetric]) -> dict[str, Any]:
-    picture = None
-    if row.photo is not None:
-        address, width, height = inline_jpeg(row.photo, _THUMBNAIL)
-        picture = {"address": address, "width": width, "height": height}
-    return {
-        "row": row,
-        "picture": picture,
-        "scores": {
-            system: [
-                {
-                    "metric": metric.name,
-                    "value": None if math.isnan(scores[number]) else float(scores[number]),
-                }
-                for metric in metrics
-                for scores in [metric.scores[system]]
-            ]
-            for system in row.captions
-        },
+def _card(row: ReportedRow, number: int, metrics: Sequence[ReportedMetric]) -> dict[str, Any]:
+    picture = None if row.photo is None else inline_jpeg(row.photo, _THUMBNAIL)
+    scores = {
+        system: [(metric.name, fixed(float(metric.scores[system][number]), 3)) for metric in metrics]
+        for system in row.captions
     }
+    return {"row": row, "picture": picture, "scores": scores}

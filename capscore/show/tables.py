@@ -5,11 +5,12 @@ In: headings, cells of text, and remarks. Out: lines of a terminal, Markdown, or
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from ..errors.visible import visible
+from ..errors.visible import address_name, visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -63,6 +64,39 @@ def printable(text: str, encoding: str) -> str:
     except UnicodeEncodeError:
         return text.translate(str.maketrans(_IN_ASCII))
     return text
+
+
+def noise_text(detail: Mapping[str, Any] | None, *, with_p: bool = True) -> str:
+    """What PR-MCS says of a row in a few words; "" for a row without its details.
+
+    Args:
+        detail: The row's entry in `Scores.details`, or None.
+        with_p: Whether the probability of the kind is said.
+
+    >>> noise_text({"kept": 0.12, "lost": 0.88, "kind": "repetition", "p_kind": 0.991})
+    '12 % kept: repetition (p = 0.99)'
+    >>> noise_text({"kept": 1.0, "lost": 0.0, "kind": "none", "p_kind": 0.95}, with_p=False)
+    '100 % kept: no noise'
+    """
+    if detail is None or "p_kind" not in detail:
+        return ""
+    kept = f"{100 * detail['kept']:.0f} % kept"
+    if detail["kind"] != "none" and detail["lost"] < 0.005:
+        return kept  # a suspicion that cost nothing
+    kind = "no noise" if detail["kind"] == "none" else detail["kind"]
+    return f"{kept}: {kind}" + (f" (p = {detail['p_kind']:.2f})" if with_p else "")
+
+
+def photo_name(value: Any) -> str:
+    """How a cell that names a photo is shown: without its folder, and without secrets of an address.
+
+    >>> photo_name("photos/cat.jpg"), photo_name("https://me:pw@x.org/a.jpg?token=1"), photo_name(b"...")
+    ('cat.jpg', 'a.jpg?…', '')
+    """
+    if isinstance(value, (str, os.PathLike)):
+        text = os.fspath(value)
+        return "" if text[:5].lower() == "data:" else os.path.basename(address_name(text))
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else ""
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 `python app.py` starts it; it needs no model.
 """
 
-from capscore.show.demo_app import build_app, launch
+from capscore.show.app import build_app, launch
 
 demo = build_app("cider")
 

@@ -3,7 +3,7 @@
 `python app.py` starts it; the backbone comes from PyPI, so it needs no Hub.
 """
 
-from capscore.show.demo_app import build_app, launch
+from capscore.show.app import build_app, launch
 
 demo = build_app("infometic")
 

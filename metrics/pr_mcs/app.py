@@ -3,7 +3,7 @@
 `python app.py` starts it; the weights come with capscore-weights, so it needs no Hub.
 """
 
-from capscore.show.demo_app import build_app, launch
+from capscore.show.app import build_app, launch
 
 demo = build_app("pr_mcs")
 

@@ -3,7 +3,7 @@
 CAPSCORE_BACKBONE=embedded-free runs it without the Hub.
 """
 
-from capscore.show.demo_app import build_app, launch
+from capscore.show.app import build_app, launch
 
 demo = build_app("ref_clip_score")
 

@@ -26,7 +26,7 @@ from types import ModuleType
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-CAPTIONS = ROOT / "docs" / "demo_captions.json"
+CAPTIONS = ROOT / "capscore" / "show" / "examples.json"
 METRICS = ROOT / "metrics"
 DEMO = ROOT / "docs" / "demo.py"
 # what cases take from the other tests → where it is

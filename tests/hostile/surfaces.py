@@ -393,18 +393,17 @@ def training_line(folder: Path, given: Any) -> Outcome:
 
 _CLICKS: dict[str, list[Any]] = {
     "mcs": [None, "red", "", "en"],
-    "pr_mcs": [None, "red and green", "en", "", "", 0, 0.4, "published"],
     "infometic": [None, "red", "en", 3],
-    "cider": ["red\nblue", "red\n\nblue", "en"],
+    "cider": [None, "red\nblue", "red\n\nblue", "en"],
 }
 
 
 @functools.cache
 def _handler(metric: str) -> Callable[..., Any]:
-    from capscore.show.demo_app import build_app
+    from capscore.show.app import build_app
 
     app = build_app(metric, backbone=None if metric == "cider" else ColourBackbone(), device="cpu")
-    return next(function.fn for function in app.fns.values() if function.api_name == "score")
+    return next(function.fn for function in app.fns.values() if function.api_name in ("score", "explain"))
 
 
 def app(folder: Path, given: Any) -> Outcome:

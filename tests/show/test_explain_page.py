@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from capscore import CapscoreError, ResultWriteError
-from capscore.show.explain_page import page_of, write_page
+from capscore import CapscoreError
+from capscore.show.pages import explain_page
 
 from ..infometic.invented import REGIONS, caption
 
@@ -56,10 +56,9 @@ class Page(HTMLParser):
 
 
 @pytest.fixture
-def written(tmp_path):
+def written():
     def write(*captions, **options):
-        path = write_page(tmp_path / "new" / "page.html", PHOTO, captions, **options)
-        return path.read_text(encoding="utf-8")
+        return explain_page(PHOTO, captions, **options)
 
     return write
 
@@ -84,7 +83,7 @@ def test_words_scores_and_regions(written):
     box = page.all("rect", "box")[0][0]
     assert [float(box[name]) for name in ("x", "y", "width", "height")] == [5, 5, 10, 20]
     notes = page.all("ul", "notes")[0][1]
-    assert "1 word is past the limit" in notes and "1 more missed region is not drawn" in notes
+    assert "Words past the limit, not scored: 1" in notes and "Missed regions that are not drawn: 1" in notes
     assert "infometic|beta:0.1" in page.all("footer")[0][1]
     assert page.all("svg")[0][0]["aria-label"] == (
         "The photo, with 1 region that the caption mentions and 3 regions that it misses"
@@ -136,7 +135,7 @@ def test_nothing_that_is_given_becomes_markup(written):
 
 @given(st.text(max_size=60))
 def test_any_caption_makes_a_page_that_parses(text):
-    markup = page_of(PHOTO, [caption(text)])
+    markup = explain_page(PHOTO, [caption(text)])
     Page(markup)
     assert not re.search("[\x00-\x08\x0b-\x1f\ud800-\udfff\u202a-\u202e]", markup)
 
@@ -151,20 +150,16 @@ def test_right_to_left_and_no_language(written):
 def test_photos_of_any_shape():
     for size in ((1, 1), (1, 5000), (5000, 1)):
         item = caption("a", regions=[((0, 0, *size), True, 1.0, "")], size=size)
-        page = Page(page_of(Image.new("RGB", size), [item]))
+        page = Page(explain_page(Image.new("RGB", size), [item]))
         for attributes, _ in page.all("rect"):
             assert float(attributes["width"]) > 0 and float(attributes["height"]) > 0
         (_, _, wide, high) = map(float, page.all("svg")[0][0]["viewbox"].split())
         assert 0.25 <= wide / high <= 4
 
 
-def test_what_cannot_be_written(tmp_path):
+def test_without_captions_there_is_no_page():
     with pytest.raises(CapscoreError, match="no caption"):
-        write_page(tmp_path / "page.html", PHOTO, [])
-    (tmp_path / "folder").mkdir()
-    with pytest.raises(ResultWriteError, match="page"):
-        write_page(tmp_path / "folder", PHOTO, [caption("a")])
-    assert [path.name for path in tmp_path.iterdir()] == ["folder"]
+        explain_page(PHOTO, [])
 
 
 def test_a_word_and_the_region_most_like_it_light_each_other_up():
@@ -172,7 +167,7 @@ def test_a_word_and_the_region_most_like_it_light_each_other_up():
     near = [0, len(REGIONS) - 1, None]
     for word, region in zip(told.explanation["words"], near, strict=True):
         word["region"] = region
-    markup = page_of(PHOTO, [told])
+    markup = explain_page(PHOTO, [told])
     page = Page(markup)
     said = [
         page.all("span", "word-right")[-2],
@@ -208,7 +203,7 @@ def luminance(colour: tuple[float, ...]) -> float:
 
 def test_text_that_is_lit_up_can_be_read():
     """On a card, in light and dark: at least 4.5, as WCAG 2 asks of text."""
-    style = page_of(PHOTO, [caption("a")]).partition("</style>")[0]
+    style = explain_page(PHOTO, [caption("a")]).partition("</style>")[0]
     share = float(re.search(r"var\(--mentioned\) calc\((\d+)% \* var\(--lit", style)[1]) / 100
     colours: dict[str, list[tuple[float, ...]]] = {}
     for name, digits in re.findall(r"--([a-z-]+): #([0-9a-f]{3,6});", style):
@@ -227,12 +222,12 @@ def test_lit_regions_are_seen_on_any_photo():
     told = caption("red dog", right="red", wrong="dog", regions=REGIONS)
     for word in told.explanation["words"]:
         word["region"] = 0
-    markup = page_of(PHOTO, [told])
+    markup = explain_page(PHOTO, [told])
     assert re.findall(r'<rect class="(edge|near)" data-region="0"', markup) == ["edge", "near"]
     assert "rect.edge { stroke: #000;" in markup
 
 
 def test_words_of_older_results_light_up_nothing():
     told = caption("red dog", right="red", wrong="dog", regions=REGIONS)
-    page = Page(page_of(PHOTO, [told]))
+    page = Page(explain_page(PHOTO, [told]))
     assert not page.all("rect", "near") and not any("data-region" in a for a, _ in page.all("mark"))

@@ -18,7 +18,7 @@ import capscore
 from capscore.benchmarks.result_file import check_document, environment, read_results, runs_of, stamped
 from capscore.cli import app
 from capscore.errors import InputError
-from capscore.show.leaderboard import leaderboard_page
+from capscore.show.pages import leaderboard_page
 
 ROOT = Path(__file__).resolve().parents[2]
 RUN = {

@@ -1,0 +1,540 @@
+"""The Gradio app: score captions of a photo, explain their words and regions, compare systems.
+
+`capscore app` and `metrics/<name>/app.py` start it; it needs the extra `capscore[app]`. Gradio limits what
+its page sends, not what a program sends to the same address, so everything is checked again here, and no file
+is read but uploads and the examples.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import logging
+import math
+import os
+import re
+import shutil
+import tempfile
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from importlib.resources import files
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from huggingface_hub import SpaceCard
+
+from ..backbones.base import Backbone
+from ..errors import CapscoreError, MissingExtraError
+from ..files.shipped import module_folder
+from ..metrics import load
+from ..metrics.loading import default_backbone
+from ..registry import METRICS
+from ..text.languages import NAMES, language_code
+from .explained import MAX_MISSED, explained_captions
+from .pages import explain_page, render
+from .system_tables import ComparedMetric, comparison_report
+from .tables import Table, fixed, noise_text
+
+if TYPE_CHECKING:
+    import gradio
+
+    from ..metrics.base import Scores
+
+MAX_CHARACTERS = 20_000  # in one box of text
+MAX_CAPTIONS = 100  # lines in one box
+MAX_UPLOAD_BYTES = 20 * 2**20  # of a photo
+SAMPLES = 2_000  # bootstrap draws of a comparison
+_LARGER = "; `capscore score` takes any number"
+
+READING = (
+    "Compare scores only under the same signature. A score alone is neither a grade nor a percentage: CLIP "
+    "models give small cosines, so even an excellent caption stays far below the maximum."
+)
+COMPARING = (
+    "# Compare systems\nDoes one captioning system score higher than another, on the same photos? Upload two "
+    "or more files that `capscore score --output` wrote, with their summaries. The first is the baseline. "
+    "Intervals come from a paired bootstrap over photos; p-values are corrected after Holm."
+)
+
+
+def build_app(
+    metric: str | None = None, *, backbone: str | Backbone | None = None, device: str | None = None
+) -> gradio.Blocks:
+    """The app; `launch` starts it. A backbone is loaded at the first request.
+
+    Args:
+        metric: Name of a metric for its page alone; None for tabs that explain, score with any metric, and
+            compare systems.
+        backbone: As in `capscore.load`; None takes each metric's own.
+        device: Torch device; None takes a GPU where there is one.
+
+    Raises:
+        MissingExtraError: gradio is not installed.
+        CapscoreError: unknown metric.
+    """
+    try:
+        import gradio as gr
+    except ImportError:
+        raise MissingExtraError("gradio", "app", "the app") from None
+    loaded = _Loaded(backbone, device)
+    title = "capscore" if metric is None else METRICS.get(metric).title
+    with gr.Blocks(title=title, analytics_enabled=False, delete_cache=(600, 3600)) as app:
+        # a style sheet is an argument of Blocks in gradio 5 and of launch in gradio 6; this works in both
+        gr.HTML(render("app_style.html"))
+        if metric == "infometic":
+            _explain_page(gr, loaded)
+        elif metric is not None:
+            _score_page(gr, loaded, metric)
+        else:
+            with gr.Tabs():
+                with gr.Tab("Explain"):
+                    _explain_page(gr, loaded)
+                with gr.Tab("Score"):
+                    _score_page(gr, loaded, None)
+                with gr.Tab("Compare systems"):
+                    _compare_page(gr)
+    return app
+
+
+def launch(app: Any, **options: Any) -> Any:
+    """Start an app: no file of this machine is served, uploads are small, and few visitors wait at once.
+
+    Args:
+        app: What `build_app` made.
+        **options: Further arguments of gradio's `launch`, such as `server_name`.
+    """
+    settings = {
+        "show_error": False,  # messages are shown all the same, other errors are not
+        "max_file_size": MAX_UPLOAD_BYTES,
+        "allowed_paths": [],
+        "enable_monitoring": False,
+    }
+    return app.queue(max_size=20).launch(**{**settings, **options})
+
+
+class _Loaded:
+    """Scorers by name, each loaded at its first request, by one thread."""
+
+    def __init__(self, backbone: str | Backbone | None, device: str | None):
+        self.backbone, self._device = backbone, device
+        self._lock = threading.Lock()
+        self._scorers: dict[tuple[str, str], Any] = {}
+
+    def get(self, metric: str, backbone: str | Backbone | None = None) -> Any:
+        """The scorer of a metric, on another backbone if one is given."""
+        backbone = backbone or self.backbone
+        key = metric, str(backbone)
+        with self._lock:
+            if key not in self._scorers:
+                options: dict[str, Any] = {}
+                if METRICS.get(metric).takes_backbone:
+                    options = {"backbone": backbone, "device": self._device, "progress": False}
+                self._scorers[key] = load(metric, **options)
+            return self._scorers[key]
+
+    def heading(self, metric: str) -> str:
+        """Title, description and backbone of a metric's page."""
+        scorer = METRICS.get(metric)
+        about = (scorer.__doc__ or "").split("\n\n")[0]
+        with suppress(CapscoreError):  # a metric without a module of its own
+            about = SpaceCard.load(Path(module_folder(metric), "README.md")).data.to_dict()["description"]
+        heading = f"# {scorer.title or metric}\n{about}"
+        if not scorer.takes_backbone:
+            return heading
+        name = self.backbone.name if isinstance(self.backbone, Backbone) else self.backbone
+        return f"{heading}\n\nBackbone: `{name or default_backbone(metric)}`"
+
+
+# ---- pages ----
+
+
+def _score_page(gr: Any, loaded: _Loaded, metric: str | None) -> None:
+    scorer = METRICS.get(metric or "mcs")
+    needs_images = metric is None or scorer.needs_images
+    needs_references = metric is None or scorer.needs_references
+
+    def score(
+        photo: Any, captions: Any, references: Any = "", language: Any = None, name: str | None = metric
+    ) -> tuple[str, str]:
+        with _errors_as_messages(gr, photo):
+            return scored(loaded, name or "mcs", photo, captions, references, language)
+
+    gr.Markdown("# Score captions" if metric is None else loaded.heading(metric))
+    with gr.Row():
+        with gr.Column():
+            above = gr.Column()  # place of the examples, which need the inputs below
+            chosen = []
+            if metric is None:
+                names = [(METRICS.get(name).title or name, name) for name in METRICS.names()]
+                chosen = [gr.Dropdown(names, value="mcs", label="Metric")]
+            photo = gr.Image(
+                type="filepath", image_mode=None, label="Photo", height=230, visible=needs_images
+            )
+            captions = _captions_box(gr, "Captions, one per line")
+            label = "References, one per line; an empty line before those of the next caption"
+            references = _captions_box(gr, label, visible=needs_references)
+            language = _language_box(gr)
+            button = gr.Button("Score", variant="primary")
+            with above:
+                _show_examples(gr, _examples(metric or "mcs"), [photo, captions, references, language])
+        with gr.Column():
+            result = gr.HTML(render("hint.html", text="Click an example; then press Score."), label="Scores")
+            signature = _signature_box(gr)
+            gr.Markdown(READING)
+    button.click(
+        score, [photo, captions, references, language, *chosen], [result, signature], api_name="score"
+    )
+
+
+def _explain_page(gr: Any, loaded: _Loaded) -> None:
+    def explain(photo: Any, captions: Any, language: Any = None, missed: Any = MAX_MISSED) -> tuple[str, str]:
+        with _errors_as_messages(gr, photo):
+            return explained(loaded, photo, captions, language, missed)
+
+    gr.Markdown(loaded.heading("infometic"))
+    with gr.Row():
+        with gr.Column(scale=1, min_width=300):
+            above = gr.Column()
+            photo = gr.Image(type="filepath", image_mode=None, label="Photo", height=200)
+            captions = _captions_box(gr, "Captions, one per line")
+            language = _language_box(gr)
+            missed = gr.Slider(0, 20, value=MAX_MISSED, step=1, label="Maximum number of missed regions")
+            button = gr.Button("Explain", variant="primary")
+            with above:
+                _show_examples(gr, _examples("infometic"), [photo, captions, language])
+        with gr.Column(scale=2, min_width=340):
+            text = "Upload a photo and write what it shows, or click an example; then press Explain."
+            result = gr.HTML(render("hint.html", text=text), label="Words and regions")
+            signature = _signature_box(gr)
+            gr.Markdown(READING)
+    button.click(explain, [photo, captions, language, missed], [result, signature], api_name="explain")
+
+
+def _compare_page(gr: Any) -> None:
+    def compare(uploads: Any) -> str:
+        with _errors_as_messages(gr):
+            return compared(_given_files(uploads))
+
+    gr.Markdown(COMPARING)
+    kinds = [".jsonl", ".json", ".csv", ".tsv", ".parquet"]
+    uploads = gr.File(file_count="multiple", type="filepath", file_types=kinds, label="Scored files")
+    button = gr.Button("Compare", variant="primary")
+    result = gr.HTML(render("hint.html", text="Upload at least two files; then press Compare."))
+    button.click(compare, [uploads], [result], api_name="compare")
+
+
+def _captions_box(gr: Any, label: str, **options: Any) -> Any:
+    return gr.Textbox(label=label, lines=2, max_lines=12, max_length=MAX_CHARACTERS, **options)
+
+
+def _language_box(gr: Any) -> Any:
+    known = sorted((english, code) for code, (_, english) in NAMES.items())
+    info = "Or type any code. It determines how texts are split into words."
+    choices: dict[str, Any] = {"value": "", "allow_custom_value": True, "info": info}
+    return gr.Dropdown([("not stated", ""), *known], label="Language of the captions", **choices)
+
+
+def _signature_box(gr: Any) -> Any:
+    label = "Signature: quote it with the numbers"
+    return gr.Textbox(label=label, interactive=False, lines=2, max_lines=8)
+
+
+def _show_examples(gr: Any, rows: Sequence[tuple[str, list[str | None]]], inputs: list[Any]) -> None:
+    if rows:
+        names, values = zip(*rows, strict=True)
+        gr.Examples(list(values), inputs, example_labels=list(names))
+    else:
+        gr.Markdown("Example photos come with `pip install 'capscore[demo]'`.")
+
+
+def _examples(metric: str) -> list[tuple[str, list[str | None]]]:
+    """Names and values of the boxes; none where scikit-image, which ships the photos, is not installed."""
+    photos = list(json.loads(files(__package__).joinpath("examples.json").read_text("utf-8")).values())
+    if not METRICS.get(metric).needs_images:
+        captions = [photo["captions"]["en"] for photo in photos[:3]]
+        references = "\n\n".join("\n".join(caption["references"]) for caption in captions)
+        return [("English", [None, "\n".join(caption["right"] for caption in captions), references, "en"])]
+    if find_spec("skimage") is None:
+        return []
+    found: list[tuple[str, list[str | None]]] = []
+    for index, code in enumerate(photos[0]["captions"]):
+        photo = photos[index % len(photos)]
+        path, captions = str(files("skimage.data") / photo["file"]), photo["captions"][code]
+        if metric == "infometic":
+            from ..text.word_classes import supported
+
+            if supported(code):
+                found.append((NAMES[code][0], [path, f"{captions['right']}\n{captions['half']}", code]))
+        elif metric != "clip_score" or code == "en":  # its text tower reads English
+            texts = f"{captions['right']}\n{captions['wrong']}", "\n".join(captions["references"])
+            found.append((NAMES[code][0], [path, *texts, code]))
+    return found
+
+
+# ---- answers ----
+
+
+def scored(
+    loaded: _Loaded, metric: str, photo: Any, captions: Any, references: Any, language: Any
+) -> tuple[str, str]:
+    """A bar per caption with notes as HTML, and the signature; for PR-MCS also perturbations of the first."""
+    kind = METRICS.get(metric)
+    path = _given_photo(photo) if kind.needs_images else None
+    lines = _given_captions(captions)
+    lists = _given_references(references, len(lines)) if kind.needs_references else None
+    code = _given_language(language)
+    scorer = loaded.get(metric)
+    scores: Scores = scorer.score(lines, path and [path] * len(lines), lists, code)
+    best = max((float(score) for score in scores.scores if not math.isnan(score)), default=0.0)
+    top = max(1.0, math.ceil(2 * best) / 2)
+    rows = []
+    for index, (caption, score) in enumerate(zip(lines, scores.scores, strict=True)):
+        terms = [f"{name}: {fixed(values[index], 3)}" for name, values in scores.components.items()]
+        found = noise_text(scores.details[index]) if scores.details else ""
+        terms += [found] if found else []
+        share = max(float(score), 0.0) / top
+        rows.append({"caption": caption, "score": float(score), "share": share, "terms": terms})
+    notes = _notes(scorer, scores, code)
+    tables = []
+    signatures = [scores.signature]
+    if metric == "pr_mcs":
+        table, plain = _perturbed(loaded, scorer, str(path), lines[0], code)
+        tables.append(table)
+        signatures.append(plain)
+    if kind.splits_texts:
+        notes += _split_notes([*lines, *(text for part in lists or () for text in part)], code)
+    shown = render("app_scores.html", rows=rows, best=best, top=top, tables=tables, remarks=[], notes=notes)
+    return shown, "\n".join(signatures)
+
+
+def _perturbed(loaded: _Loaded, scorer: Any, photo: str, caption: str, code: str | None) -> tuple[Table, str]:
+    """The caption perturbed in each way, with MCS and PR-MCS of each; and the signature of MCS."""
+    from ..benchmarks.robustness.stand_in import plain_backbone
+    from ..perturbations import KINDS, perturb
+
+    texts = {"as it is": caption}
+    reasons = {}
+    for kind in KINDS:
+        try:
+            made = perturb([caption], kind, code)
+        except CapscoreError as error:  # no nouns can be found, or the language is unknown
+            reasons[kind] = str(error)
+            continue
+        if made.unchanged[0]:
+            reasons[kind] = "unchanged: the caption has no two different words or objects"
+        else:
+            texts[kind] = made.captions[0]
+    backbone = loaded.backbone
+    if not isinstance(backbone, Backbone):
+        backbone = plain_backbone(backbone or default_backbone("pr_mcs"))
+    both = [
+        one.score(list(texts.values()), [photo] * len(texts), language=code)
+        for one in (loaded.get("mcs", backbone), scorer)
+    ]
+    details = both[1].details or [None] * len(texts)
+    rows = [
+        (kind, text, *(fixed(scores.scores[index], 3) for scores in both), noise_text(details[index]))
+        for index, (kind, text) in enumerate(texts.items())
+    ]
+    rows += [(kind, reason, "", "", "") for kind, reason in reasons.items()]
+    headings = ("perturbation", "caption", "MCS", "PR-MCS", "found")
+    return Table(headings, rows, "The first caption, perturbed", left=2), both[0].signature
+
+
+def explained(loaded: _Loaded, photo: Any, captions: Any, language: Any, missed: Any) -> tuple[str, str]:
+    """Notes and the page in a frame, as HTML; and the signature."""
+    from ..images.load import load_image
+
+    path, lines = _given_photo(photo), _given_captions(captions)
+    whole = isinstance(missed, int | float) and not isinstance(missed, bool) and missed in range(21)
+    if not whole:
+        raise CapscoreError(f"missed regions={missed!r:.60}: expected a whole number from 0 to 20")
+    code = _given_language(language)
+    scorer = loaded.get("infometic")
+    problem = scorer.language_problem(code or "")
+    if problem:
+        raise CapscoreError(problem)
+    picture = load_image(path)
+    scores = scorer.score(lines, [picture] * len(lines), language=code)
+    page = explain_page(
+        picture,
+        explained_captions(lines, scores),
+        "What is wrong, and what is missing",
+        beta=None if scorer.mark_calibration else scorer.beta,
+        max_missed=int(missed),
+    )
+    return render("app_frame.html", notes=_notes(scorer, scores, code), page=page), scores.signature
+
+
+def compared(uploads: list[str]) -> str:
+    """Tables of the comparisons, as HTML.
+
+    Args:
+        uploads: Scored files, one per system, the baseline first; those named `….summary.json` are summaries.
+
+    Raises:
+        CapscoreError: there are fewer than two systems, two have one name, or they cannot be compared.
+    """
+    from ..files.write import summary_path
+    from ..metrics.scored_files import read_systems
+    from ..statistics.system_means import compare_means_by_language
+
+    summaries = [Path(file) for file in uploads if file.endswith(".summary.json")]
+    scored_files = [Path(file) for file in uploads if not file.endswith(".summary.json")]
+    systems = {file.stem: file for file in scored_files}
+    if len(scored_files) < 2 or len(systems) < len(scored_files):
+        raise CapscoreError("upload the files of at least two systems, each with a name of its own")
+    # every upload lies in a folder of its own, and a summary is read from beside its file
+    with tempfile.TemporaryDirectory() as folder:
+        beside = {name: Path(shutil.copy(file, folder)) for name, file in systems.items()}
+        known = {summary_path(file).name for file in beside.values()}
+        for summary in summaries:
+            if summary.name not in known:
+                raise CapscoreError(f"{summary.name} is the summary of none of {', '.join(systems)}")
+            shutil.copy(summary, folder)
+        rows = read_systems(beside)
+    report = comparison_report(
+        [
+            ComparedMetric(
+                metric,
+                compare_means_by_language(scores, rows.languages, images=rows.photos, n=SAMPLES),
+                rows.signatures.get(metric, ""),
+                rows.corpus.get(metric, {}),
+            )
+            for metric, scores in rows.scores.items()
+        ]
+    )
+    remarks = [*report.remarks, *(f"note: {note}" for note in rows.notes)]
+    return render("tables.html", tables=report.tables, remarks=remarks)
+
+
+def _notes(scorer: Any, scores: Scores, code: str | None) -> list[str]:
+    notes = []
+    if getattr(scorer, "weights", "") == "info_clip":
+        notes.append(
+            "There are no trained weights here: this is InfoCLIP, InfoMetIC without its network. Its marks "
+            "on words mean little."
+        )
+    backbone = getattr(scorer, "backbone", None)
+    known = getattr(backbone, "languages", None)
+    if code is not None and known is not None and code not in known:
+        notes.append(
+            f"{scorer.backbone.name} was not trained on {code!r} (it knows {', '.join(sorted(known))}): "
+            "these scores mean little."
+        )
+    if scores.n_truncated:
+        notes.append(
+            f"{scores.n_truncated} of {len(scores)} captions are longer than the limit; the rest was cut off."
+        )
+    return notes
+
+
+def _split_notes(texts: list[str], code: str | None) -> list[str]:
+    from ..text.segmentation import not_split_by_blanks
+
+    unsplit = not_split_by_blanks(texts, code)
+    if not unsplit:
+        return []
+    return [
+        f"{len(unsplit)} of {len(texts)} texts are written without spaces but were split at spaces, because "
+        f"the language is {repr(code) if code else 'not stated'}: these scores mean little."
+    ]
+
+
+# ---- what a visitor gives ----
+
+
+@contextmanager
+def _errors_as_messages(gr: Any, photo: Any = None) -> Iterator[None]:
+    """Show an error of capscore in the browser, as text; of any other error only that there was one."""
+    try:
+        yield
+    except CapscoreError as error:
+        message = str(error)
+        if isinstance(photo, str) and len(photo) > 1:
+            message = message.replace(photo, os.path.basename(photo))
+        raise gr.Error(html.escape(message, quote=False), print_exception=False) from error
+    except Exception as error:
+        logging.getLogger(__name__).exception("the app failed")
+        raise gr.Error("Something went wrong inside the app; its log says what.") from error
+
+
+def _given_text(text: Any, what: str) -> str:
+    if text is None:
+        return ""
+    if not isinstance(text, str):
+        raise CapscoreError(f"{what}: expected a text, got a {type(text).__name__}")
+    if len(text) > MAX_CHARACTERS:
+        raise CapscoreError(
+            f"{what}: {len(text):,} characters; this app reads {MAX_CHARACTERS:,} at most{_LARGER}"
+        )
+    return text
+
+
+def _given_lines(text: str, what: str) -> list[str]:
+    """The lines that are not blank."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if len(lines) > MAX_CAPTIONS:
+        raise CapscoreError(f"{what}: {len(lines):,} lines; this app reads {MAX_CAPTIONS} at most{_LARGER}")
+    return lines
+
+
+def _given_captions(captions: Any) -> list[str]:
+    lines = _given_lines(_given_text(captions, "the captions"), "the captions")
+    if not lines:
+        raise CapscoreError("there is no caption: write at least one line")
+    return lines
+
+
+def _given_references(references: Any, n_captions: int) -> list[list[str]]:
+    """References of each caption; those of one photo are for all captions."""
+    text = _given_text(references, "the references")
+    lists = [_given_lines(part, "the references") for part in re.split(r"\n\s*\n", text) if part.strip()]
+    if not lists:
+        raise CapscoreError("there is no reference: write at least one line")
+    if len(lists) not in (1, n_captions):
+        raise CapscoreError(
+            f"{n_captions} captions but the references of {len(lists)} photos: put an empty line between "
+            "the references of one photo and those of the next"
+        )
+    return lists * n_captions if len(lists) == 1 else lists
+
+
+def _given_language(language: Any) -> str | None:
+    text = _given_text(language, "the language").strip()
+    return language_code(text) if text else None
+
+
+def _given_photo(photo: Any) -> str:
+    if not photo:
+        raise CapscoreError("there is no photo: upload one, or click an example")
+    if not isinstance(photo, str) or not _is_upload(photo):
+        raise CapscoreError("the photo was not uploaded: only uploaded photos and the examples are read")
+    size = os.path.getsize(photo)
+    if size > MAX_UPLOAD_BYTES:
+        limit = MAX_UPLOAD_BYTES // 2**20
+        raise CapscoreError(f"the photo has {size / 2**20:.1f} MB; this app reads {limit} MB at most")
+    return photo
+
+
+def _given_files(uploads: Any) -> list[str]:
+    found = [uploads] if isinstance(uploads, str) else list(uploads or ())
+    if not found:
+        raise CapscoreError("there is no file: upload some")
+    if not all(isinstance(file, str) and _is_upload(file) for file in found):
+        raise CapscoreError("a file is no upload")
+    return found
+
+
+def _is_upload(name: str) -> bool:
+    """Whether a path, with its links followed, is a file in the folder of uploads or of the examples."""
+    folders = [Path(os.environ.get("GRADIO_TEMP_DIR") or Path(tempfile.gettempdir(), "gradio"))]
+    if find_spec("skimage") is not None:
+        folders.append(Path(str(files("skimage.data") / "chelsea.png")).parent)
+    try:
+        path = Path(name).resolve(strict=True)
+        return path.is_file() and any(path.is_relative_to(folder.resolve()) for folder in folders)
+    except (OSError, ValueError):  # not there, or a path that no file can have
+        return False

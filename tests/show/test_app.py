@@ -1,0 +1,350 @@
+"""The app answers with the library's scores, marks and comparisons, and with its errors."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import socket
+import sys
+
+import pytest
+import requests
+from typer.testing import CliRunner
+
+import capscore
+from capscore.cli import app
+from capscore.errors import CapscoreError, MissingExtraError
+from capscore.perturbations import KINDS, perturb
+from capscore.registry import METRICS
+from capscore.show import app as app_module
+from capscore.show.app import build_app, compared, launch
+
+from ..photos import encode
+from ..toy import RED, ColourBackbone
+
+gr = pytest.importorskip("gradio")
+MODULES = ["cider", "clip_score", "infometic", "mcs", "pr_mcs", "ref_clip_score"]
+
+
+@pytest.fixture
+def uploads(tmp_path, monkeypatch):
+    """The folder in which gradio keeps uploads."""
+    monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path / "uploads"))
+    (tmp_path / "uploads").mkdir()
+    return tmp_path / "uploads"
+
+
+@pytest.fixture
+def photo(uploads) -> str:
+    path = uploads / "red.png"
+    path.write_bytes(encode(RED))
+    return str(path)
+
+
+def answer(metric: str, *values, backbone=None):
+    """What a click on the button gives: HTML, and the signature."""
+    page = build_app(metric, backbone=backbone or ColourBackbone(), device="cpu")
+    return next(f.fn for f in page.fns.values() if f.api_name in ("score", "explain"))(*values)
+
+
+def shown(bars: str) -> list[float]:
+    return [float(number) for number in re.findall(r"<strong[^>]*>([\d.]+)</strong>", bars)]
+
+
+def text_of(markup: str) -> str:
+    return " ".join(html.unescape(re.sub("<[^>]+>", " ", markup)).split())
+
+
+# ---- score ----
+
+
+def test_scores_and_signature(photo):
+    bars, signature = answer("mcs", photo, "red\n\n  red blue  \ngreen\n", "", "de")
+    assert shown(bars) == [2.5, 1.768, 0.0]
+    assert "Bars reach from 0 to 2.5." in bars
+    assert re.findall(r"width:([\d.]+)%", bars) == ["100.0", "70.7", "0.0"]
+    direct = capscore.load("mcs", backbone=ColourBackbone(), cache=False)
+    assert signature == direct.score(["red"], [photo], language="de").signature
+
+
+def test_references(photo):
+    bars, signature = answer("ref_clip_score", photo, "red\nred blue", "green\nred", "")
+    assert shown(bars) == [1.429, 1.010]
+    assert "clip_score: 1.768" in bars and "text_score: 0.707" in bars
+    assert "|refs:2|lang:unstated|" in signature
+
+
+def test_metrics_of_texts():
+    captions, references = "a red kite flies\na dog\n", "a red kite\nthe kite\n\n \na cat sleeps\n"
+    bars, signature = answer("cider", None, captions, references, "en")
+    lists = [["a red kite", "the kite"], ["a cat sleeps"]]
+    direct = capscore.load("cider").score(["a red kite flies", "a dog"], references=lists, language="en")
+    assert shown(bars) == [round(score, 3) for score in direct.scores] and shown(bars)[0] > 2
+    assert signature == direct.signature
+    assert (
+        "2 of 4 texts are written without spaces"
+        in answer("cider", None, "犬が走る\na dog", "犬が走っている\n\na dog runs", "")[0]
+    )
+
+
+def test_any_metric_in_the_tab(photo):
+    page = build_app(backbone=ColourBackbone(), device="cpu")
+    tabs = [block.label for block in page.blocks.values() if isinstance(block, gr.Tab)]
+    assert tabs == ["Explain", "Score", "Compare systems"]
+    score = next(f.fn for f in page.fns.values() if f.api_name == "score")
+    assert shown(score(photo, "red", "", "", "mcs")[0]) == [2.5]
+    assert shown(score(None, "a dog runs", "a dog runs", "en", "rouge_l")[0]) == [1.0]
+    dropdown = next(block for block in page.blocks.values() if getattr(block, "label", "") == "Metric")
+    assert [value for _, value in dropdown.choices] == METRICS.names()
+
+
+def test_pr_mcs_shows_the_first_caption_perturbed(photo):
+    backbone = ColourBackbone()
+    backbone.recipe = "pr_mcs"
+    result, signatures = answer("pr_mcs", photo, "red kites and blue dogs\nred", "", "en", backbone=backbone)
+    table = result.partition("<table")[2]
+    for kind in KINDS[:4]:
+        text = perturb(["red kites and blue dogs"], kind, "en").captions[0]
+        assert text in text_of(table)
+    assert [line.partition("|")[0] for line in signatures.splitlines()] == ["pr_mcs", "mcs"]
+
+
+def test_what_is_off_is_noted(photo):
+    bars, _ = answer("mcs", photo, "red red red red red red red", "", "ru")
+    assert "was not trained on &#39;ru&#39; (it knows de, en)" in bars
+    assert "1 of 1 captions are longer than the limit" in bars
+    assert "⚠️" not in answer("mcs", photo, "red", "", "de")[0]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({0: None}, "there is no photo"),
+        ({1: " \n"}, "there is no caption"),
+        ({2: ""}, "there is no reference"),
+        ({2: "a\n\nb\n\nc"}, "1 captions but the references of 3 photos: put an empty line"),
+        ({3: "klingonish"}, "unknown language code 'klingonish'"),
+        ({0: __file__}, "the photo was not uploaded"),
+    ],
+)
+def test_errors_are_shown(photo, change, message):
+    values = [photo, "red", "red", ""]
+    for place, value in change.items():
+        values[place] = value
+    with pytest.raises(gr.Error, match=message):
+        answer("ref_clip_score", *values)
+
+
+def test_a_backbone_that_is_not_available_is_shown_at_the_click(photo):
+    with pytest.raises(gr.Error, match="backbone"):
+        answer("mcs", photo, "red", "", "", backbone="./nowhere")
+
+
+def test_the_backbone_is_loaded_once_and_late(photo, monkeypatch):
+    loads = []
+
+    def counted(*arguments, **options):
+        loads.append(options)
+        return capscore.load(*arguments, **{**options, "backbone": ColourBackbone()})
+
+    monkeypatch.setattr(app_module, "load", counted)
+    page = build_app("mcs", backbone="embedded")
+    score = next(function for function in page.fns.values() if function.api_name == "score").fn
+    assert loads == []
+    score(photo, "red", "", "")
+    score(photo, "blue", "", "")
+    assert [options["backbone"] for options in loads] == ["embedded"]
+
+
+def test_the_environment_chooses_the_backbone(monkeypatch):
+    monkeypatch.setenv("CAPSCORE_BACKBONE", "embedded")
+    assert "Backbone: `embedded`" in str(build_app("mcs").get_config_file())
+    assert "Backbone: `embedded-pr-mcs`" in str(build_app("pr_mcs").get_config_file())
+
+
+def test_examples_are_in_order(embedded):
+    """On the embedded backbone the right caption of every example scores above the wrong one."""
+    pytest.importorskip("skimage")
+    scorer = capscore.load("mcs", backbone=embedded)
+    assert len(app_module._examples("mcs")) == 8
+    for name, (path, captions, _, code) in app_module._examples("mcs"):
+        right, wrong = scorer.score(captions.splitlines(), [path] * 2, language=code).scores
+        assert right > wrong + 0.2, name
+    assert [name for name, _ in app_module._examples("clip_score")] == ["English"]
+    ((_, (_, captions, references, _)),) = app_module._examples("cider")
+    scores = shown(answer("cider", None, captions, references, "en")[0])
+    assert len(scores) == 3 and min(scores) > 0
+
+
+# ---- explain ----
+
+
+def test_marks_are_the_librarys(photo):
+    result, signature = answer("infometic", photo, "red kite\n\n  blue  \n", "en")
+    scorer = capscore.load("infometic", backbone=ColourBackbone(), cache=False)
+    scores = scorer.score(["red kite", "blue"], [photo] * 2, language="en")
+    assert signature == scores.signature
+    page = html.unescape(re.search(r'srcdoc="([^"]*)"', result)[1])
+    assert page.startswith("<!DOCTYPE html>") and "<script" not in page
+    values = [f"{value:.2f}".replace("-", "−") for value in scores.scores]
+    assert all(value in text_of(page) for value in values)
+    assert "There are no trained weights here: this is InfoCLIP" in text_of(result.partition("<iframe")[0])
+
+
+def test_the_frame_holds_the_page_apart(photo):
+    """Nothing of a caption is markup, neither in the frame's attribute nor in its page."""
+    result, _ = answer("infometic", photo, 'red <img src=x onerror=alert(1)> "kite" & </iframe>', "en")
+    assert result.count("<iframe") == result.count("</iframe>") == 1
+    assert '<iframe sandbox="allow-same-origin" ' in result and "<img" not in result
+    page = html.unescape(re.search(r'srcdoc="([^"]*)"', result)[1])
+    assert "<img" not in page and "</iframe>" not in page and "&lt;img src=" in page
+
+
+def test_missed_regions_that_are_shown(photo):
+    def drawn(most):
+        page = html.unescape(answer("infometic", photo, "blue", "en", most)[0])
+        return page.count('class="box missed"')
+
+    assert drawn(0) == 0 and drawn(3) == 3
+    with pytest.raises(gr.Error, match=r"missed regions=1\.5: expected a whole number"):
+        drawn(1.5)
+
+
+# ---- compare ----
+
+SCORES = {"base": [0.2, 0.4, 0.6, 0.8], "better": [0.4, 0.6, 0.8, 1.0], "worse": [0.1, 0.4, 0.5, 0.8]}
+
+
+@pytest.fixture
+def written(tmp_path, monkeypatch):
+    """Scored files of systems, in the folder of uploads."""
+    monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path))
+
+    def write(**systems):
+        found = []
+        for number, (name, scores) in enumerate(systems.items()):
+            # each upload lies in a folder of its own, as gradio has it
+            path = tmp_path / str(number) / f"{name}.jsonl"
+            path.parent.mkdir()
+            rows = [{"id": str(row), "image": f"{row}.jpg", "mcs": score} for row, score in enumerate(scores)]
+            path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+            found.append(str(path))
+        return found
+
+    return write
+
+
+def test_means_and_differences(written):
+    text = text_of(compared(written(**SCORES)))
+    assert "mcs (4 rows, 4 photos)" in text
+    assert "base mean 0.5000" in text
+    # a constant difference: every draw has it; 2 of the 2⁴ ways to swap are as far from 0, twice after Holm
+    assert "better mean 0.7000 difference +0.2000 interval +0.2000 to +0.2000" in text
+    assert "p randomisation 0.25" in text
+    assert "whether the settings agree is not checked" in text
+
+
+def summary(folder, name, signature):
+    path = folder / name / f"{name}.summary.json"
+    path.parent.mkdir()
+    path.write_text(json.dumps({"metrics": {"mcs": {"signature": signature}}}), encoding="utf-8")
+    return str(path)
+
+
+def test_summaries_tell_what_was_scored(written, tmp_path):
+    uploads = written(base=[1.0, 2.0], other=[1.0, 3.0])
+    signature = "mcs|backbone:toy@1|w:2.5"
+    good = [*uploads, *(summary(tmp_path, name, signature) for name in ("base", "other"))]
+    assert signature in text_of(compared(good)) and "not checked" not in compared(good)
+    with pytest.raises(CapscoreError, match=r"foreign\.summary\.json is the summary of none of base, other"):
+        compared([*uploads, summary(tmp_path, "foreign", signature)])
+
+
+def test_what_cannot_be_compared(written):
+    with pytest.raises(CapscoreError, match="at least two systems"):
+        compared(written(base=[1.0, 2.0]))
+    for uploads in (None, [], "/etc/hostname", ["/etc/hostname", 3]):
+        with pytest.raises(CapscoreError, match=r"there is no file|a file is no upload"):
+            app_module._given_files(uploads)
+
+
+def test_names_are_texts(written):
+    page = compared(written(**{"base": [1.0, 2.0], "<b>odd": [1.0, 3.0]}))
+    assert "<b>" not in page and "&lt;b&gt;odd" in page
+
+
+# ---- the server ----
+
+QUIET = {"server_name": "127.0.0.1", "prevent_thread_lock": True, "quiet": True, "inbrowser": False}
+
+
+def test_the_server_reads_uploads_alone(photo, tmp_path, monkeypatch):
+    """What a program may send that is no browser: other files of this machine, and very large ones."""
+    secret = tmp_path / "secret.png"
+    secret.write_bytes(encode(RED))
+    page = build_app("mcs", backbone=ColourBackbone())
+    _, address, _ = launch(page, **QUIET)
+    address = f"{address}gradio_api"
+
+    def ask(photo, *values):
+        """The answer to a click on Score: the last event that the server sends."""
+        started = requests.post(f"{address}/call/score", json={"data": [photo, *values]}, timeout=60)
+        assert started.status_code == 200, started.text
+        return requests.get(f"{address}/call/score/{started.json()['event_id']}", timeout=60).text
+
+    def upload(name, content):
+        return requests.post(f"{address}/upload", files={"files": (name, content)}, timeout=60)
+
+    try:
+        mine = {"path": upload("mine.png", encode(RED)).json()[0], "meta": {"_type": "gradio.FileData"}}
+        assert "event: complete" in ask(mine, "red", "", "en")
+        for path in (str(secret), f"{mine['path']}/../../../secret.png", "/etc/passwd"):
+            answered = ask({**mine, "path": path}, "red", "", "en")
+            assert "event: error" in answered and "Traceback" not in answered and "2.5" not in answered
+            assert requests.get(f"{address}/file={path}", timeout=60).status_code in (403, 404)
+        assert upload("large.png", bytes(app_module.MAX_UPLOAD_BYTES + 1)).status_code == 413
+        assert "this app reads 100 at most" in ask(mine, "red\n" * 101, "", "en")
+
+        def fail(*_, **__):
+            raise RuntimeError("the password is 1234")
+
+        monkeypatch.setattr(app_module, "scored", fail)
+        answered = ask(mine, "red", "", "en")
+        assert "Something went wrong inside the app" in answered
+        assert "1234" not in answered and "Traceback" not in answered
+    finally:
+        page.close()
+
+
+@pytest.mark.parametrize("metric", MODULES)
+def test_no_telemetry_and_a_style_for_phones(metric):
+    page = build_app(metric, backbone=None if metric == "cider" else ColourBackbone())
+    assert page.analytics_enabled is False and page.delete_cache == (600, 3600)
+    names = {function.api_name for function in page.fns.values() if function.api_name}
+    assert names <= {"score", "explain", "load_example"}
+    parts = list(page.blocks.values())
+    (style,) = [part.value for part in parts if isinstance(part, gr.HTML) and "<style>" in part.value]
+    assert "@container" in style and "}}" not in style and "{{" not in style
+    assert not any(isinstance(part, gr.Dataframe) for part in parts)
+
+
+def test_a_taken_port_is_said():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        outcome = CliRunner().invoke(app, ["app", "--port", str(port), "--backbone", "embedded"])
+    assert outcome.exit_code == 1
+    assert str(port) in " ".join(outcome.output.split())
+
+
+def test_options_that_do_not_go_together(monkeypatch):
+    outcome = CliRunner().invoke(app, ["app", "--metric", "cider", "--backbone", "embedded"])
+    assert outcome.exit_code == 2
+    assert "--backbone does not apply: cider has none" in " ".join(outcome.output.split())
+    with pytest.raises(CapscoreError, match="did you mean 'mcs'"):
+        build_app("mcss")
+    monkeypatch.setitem(sys.modules, "gradio", None)
+    with pytest.raises(MissingExtraError, match=r"capscore\[app\]"):
+        build_app("mcs")
