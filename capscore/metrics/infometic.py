@@ -405,8 +405,8 @@ none: names are for owlv2 and grounding-dino
         # distinct pairs of regions and caption; those with the same caption are together, so it is read once
         keys = [(id(regions[row]), rows.candidates[row], rows.languages[row]) for row in kept]
         first_of = {key: row for key, row in reversed(list(zip(keys, kept, strict=True)))}
-        captions = {caption: number for number, caption in enumerate(dict.fromkeys(key[1] for key in keys))}
-        pairs = sorted(first_of, key=lambda key: (captions[key[1]], first_of[key]))
+        order = {caption: number for number, caption in enumerate(dict.fromkeys(key[1] for key in keys))}
+        pairs = sorted(first_of, key=lambda key: (order[key[1]], first_of[key]))
         index = {key: number for number, key in enumerate(pairs)}
         pair_of = np.array([index[key] for key in keys], np.int64)
         values = {name: np.zeros(len(pairs)) for name in self.value_names}
@@ -418,15 +418,17 @@ none: names are for owlv2 and grounding-dino
             for start in range(0, len(pairs), _AT_ONCE):
                 part = slice(start, start + _AT_ONCE)
                 firsts = [first_of[key] for key in pairs[part]]
-                texts = self.embedder.texts(
-                    [rows.candidates[row] for row in firsts], prefix=self.prefix, quiet=True
-                )
-                batch = self._batch(
+                captions = [rows.candidates[row] for row in firsts]
+                languages = [rows.languages[row] for row in firsts]
+                texts = self.embedder.texts(captions, prefix=self.prefix, quiet=True)
+                batch = _Batch(
                     [regions[row] for row in firsts],
                     images.matrix[images.index[firsts]],
-                    [rows.candidates[row] for row in firsts],
-                    [rows.languages[row] for row in firsts],
+                    captions,
+                    languages,
                     texts.matrix[texts.index],
+                    self._words(captions, languages),
+                    self._pieces(captions),
                 )
                 measured = self._measure_batch(batch)
                 details += measured.pop("details")
@@ -446,17 +448,6 @@ none: names are for owlv2 and grounding-dino
             truncated=truncated | has_unread,
             details=row_details,
         )
-
-    def _batch(
-        self,
-        regions: list[ImageRegions],
-        photos: np.ndarray,
-        captions: list[str],
-        languages: list[str],
-        texts: np.ndarray,
-    ) -> _Batch:
-        words = self._words(captions, languages)
-        return _Batch(regions, photos, captions, languages, texts, words, self._pieces(captions))
 
     def _measure_batch(self, batch: _Batch) -> dict[str, Any]:
         """`value_names`, float64 (n,), and "details" of pairs; each distinct image is encoded once."""
