@@ -11,9 +11,9 @@ from importlib.resources import files
 
 @dataclass(frozen=True)
 class Retrieval:
-    """Published retrieval on Crossmodal-3600: recall@1 in percent, the mean over its 36 languages.
+    """Published recall@1 on Crossmodal-3600, in percent, the mean over its 36 languages.
 
-    Sources differ in what they search (one caption per photo or all of them), so compare within one source.
+    Sources differ in what they search, so compare within one source.
 
     Attributes:
         text_to_image, image_to_text: Recall@1; None where the source gives none.
@@ -37,21 +37,18 @@ class Known:
         weights: Folder that it needs of the distribution capscore-weights; "" for none.
         pretrained: open_clip tag; "" for other kinds.
         revision: Commit on the Hub; "" if none is pinned (`main` is used, and the signature names it).
-        image_tower: Name of the backbone that lends this text tower its image tower; "" if it has its own.
+        image_tower: Backbone that lends this text tower its image tower; "" if it has its own.
         prefix: Text put before candidates and references.
         languages: Primary subtags; () if its makers do not state them.
         dim: Length of an embedding.
-        base: Name of the backbone that a "tuned" one was fine-tuned from; "" for other kinds.
+        base: Backbone that a "tuned" one was fine-tuned from; "" for other kinds.
         tuned: Backbones with weights for a metric that it has none for itself, {metric: name}.
         aliases: Other names for it.
-        agreement: Published agreement in percent, {benchmark: {coefficient: value}} (Gomes et al. 2025,
-            table 1).
-        licence: SPDX id of the licence of its weights; "" where this file records none.
-        parameters: Number of weights of both towers; 0 where this file records none.
-        context: Number of tokens that it reads of a text, special ones included; 0 where this file records
-            none.
-        text_case: "kept" if capitals reach the text tower, "lower" if the tokenizer makes them small letters;
-            "" where this file records neither.
+        agreement: Published agreement in percent, {benchmark: {coefficient: value}} (Gomes et al. 2025).
+        licence: SPDX id of the licence of its weights; "" if unknown.
+        parameters: Number of weights of both towers; 0 if unknown.
+        context: Number of tokens that it reads of a text, special ones included; 0 if unknown.
+        text_case: "kept" or "lower", whether capitals reach the text tower; "" if unknown.
         retrieval: Published retrieval on Crossmodal-3600, or None.
         note: Advice for choosing it.
     """

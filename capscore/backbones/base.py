@@ -44,10 +44,8 @@ class Tokens:
     """Tokenised texts.
 
     Attributes:
-        ids: One list of token ids per text, special tokens included, without padding, at most
-            `Backbone.max_tokens` long.
-        truncated: bool (n,), True where the text was longer than the context and was cut. A cut text
-            keeps its end-of-text token.
+        ids: One list of token ids per text, at most `Backbone.max_tokens` long, special tokens included.
+        truncated: bool (n,), True where a text was cut; it keeps its end-of-text token.
     """
 
     ids: list[list[int]]
@@ -65,15 +63,12 @@ class LoadOptions:
     Attributes:
         name: Name in signatures.
         revision: Commit of the weights; "" for a digest of the folder.
-        prefix: Text put before every candidate and reference; "" for none, or for what the folder says.
-        languages: Codes from `capscore.text.languages.language_code`; None for what the folder says.
-        device: Device from `resolve_device`.
-        dtype: "float32", "bfloat16" or "float16".
-        image_tower: Image tower for a text tower without one: a backbone or what `load_backbone` takes; None
-            for the one that the text tower was made for.
+        prefix, languages: As in `Backbone`; "" and None for what the folder says.
+        device, dtype: From `resolve_device` and `resolve_dtype`.
+        image_tower: Image tower for a text tower without one, as `load_backbone` takes it; None for the one
+            that the text tower was made for.
         trust_remote_code: Whether Python code that comes with the weights may run.
-        load_backbone: `capscore.backbones.loading.load_backbone`, for image towers and for the bases of
-            fine-tuned text towers.
+        load_backbone: `capscore.backbones.loading.load_backbone`, for image towers and bases.
     """
 
     name: str
@@ -97,29 +92,22 @@ class Backbone(ABC):
 
     Attributes:
         name: Name in signatures, such as "xlm-roberta-base-ViT-B-32/laion5b_s13b_b90k".
-        revision: Hub commit if known, otherwise a digest of the weights and of the files that say how to use
-            them ("w" and eight hexadecimal digits).
+        revision: Hub commit, or "w" and eight hexadecimal digits of a digest of weights and settings.
         dim: Length d of an embedding.
         prefix: Text put before every candidate and reference; "" for none.
         max_tokens: Context length, special tokens included.
         logit_scale: Factor (not its logarithm) on cosines during the model's training.
-        w: Factor on cosines of photo and text in CLIPScore and the metrics built on it. A backbone whose
-            photos and texts lie further apart or closer together than CLIP's brings them to the scale of its
-            cosines of two texts by a factor of its own.
+        w: Factor on cosines of photo and text in CLIPScore and the metrics built on it.
         languages: BCP 47 primary subtags of the text tower's training languages, or None if not known.
         dtype: "float32", "bfloat16" or "float16".
         device: Device of the towers, such as "cpu" or "cuda:0".
-        fingerprint: Digest that changes whenever an embedding could: weights, architecture, dtype,
-            preprocessing, tokenizer, context length.
+        fingerprint: Digest that changes whenever an embedding could.
         recipe: Recipe in `training/` that fine-tuned it, such as "pr_mcs"; "" if none did.
-        rated_from: Name and revision of the backbone that was fine-tuned on human ratings, for signatures;
-            "" if it was not fine-tuned on any.
+        rated_from: Name and revision of the backbone that was fine-tuned on human ratings; "" if none was.
         unit_rows: Whether its rows have unit length, as all have except some of `as_read`.
-        has_feature_map: Whether the image tower gives a photo and all of its regions from one pass, by
-            `feature_maps`, `encode_maps` and `encode_map_regions`. Other towers embed crops.
+        has_feature_map: Whether the image tower gives a photo and all of its regions from one pass.
         text_batch: Number of texts that suits the text tower on a CPU.
-        kinds_of_noise: What a noise gate in the text tower can find in a text, "none" among it; () without
-            a gate.
+        kinds_of_noise: What a noise gate in the text tower can find, "none" among it; () without a gate.
 
     Revision and fingerprint are computed when a backbone is made: after training a tower, use the backbone
     that `remade` returns.
@@ -197,8 +185,6 @@ class Backbone(ABC):
             return np.zeros((0, self.dim), np.float32)
         return self.encode_tokens(self.tokenize(texts).ids)
 
-    # ------------------------------------------------------------- pieces of a text
-
     def piece_spans(self, texts: Sequence[str]) -> list[list[tuple[int, int, int]]]:
         """The tokens that the text tower reads from each text, and where in the text they are.
 
@@ -206,10 +192,9 @@ class Backbone(ABC):
             texts: n texts; no prefix is added.
 
         Returns:
-            n lists of (token id, start, end). The ids are those of `tokenize` without special tokens, and
-            long texts are not cut. Start and end count characters of the text as given, from 0, whatever the
-            tokenizer lower-cases or normalises; neither ever decreases. A piece that writes nothing, such as
-            a blank, starts where it ends.
+            n lists of (token id, start, end), without special tokens and uncut. Start and end count
+            characters of the text as given, from 0; neither ever decreases. A piece that writes nothing, such
+            as a blank, starts where it ends.
 
         Raises:
             CapscoreError: this backbone does not offer it.
@@ -234,13 +219,10 @@ class Backbone(ABC):
             f"the tokens of {self.name!r} for a text, {full}, do not contain its pieces {body}"
         )
 
-    # ------------------------------------------------------------- regions
-
     def encode_regions(self, image: Image.Image, boxes: Any) -> np.ndarray:
         """Regions of one RGB image → float32 (k, d), rows of unit length.
 
-        They come from one pass over the image if the image tower has a feature map, otherwise from its crops.
-        The box of the whole image gives the embedding of the image.
+        They come from one pass over the image if the image tower has a feature map, otherwise from crops.
 
         Args:
             image: Upright RGB image.
@@ -291,8 +273,6 @@ class Backbone(ABC):
         """
         raise self._not_offered("a feature map: encode_regions embeds crops of the photo")
 
-    # ------------------------------------------------------------- with gradients
-
     def pixel_features(self, pixels: Sequence[torch.Tensor]) -> torch.Tensor:
         """`embed_pixels` with the length that the image tower gives each row.
 
@@ -333,13 +313,10 @@ class Backbone(ABC):
         """
         raise self._not_offered("a feature map: encode_regions embeds crops of the photo")
 
-    # ------------------------------------------------------------- fine-tuning
-
     def text_network(self) -> torch.nn.Module:
         """The module that fine-tuning trains: the text tower without any part of the image tower.
 
-        Its state dict has the same names each time the same backbone is loaded. Parameters may be frozen:
-        `text_network().requires_grad_(True)` unfreezes them.
+        Parameters may be frozen: `text_network().requires_grad_(True)` unfreezes them.
 
         Raises:
             CapscoreError: this backbone cannot be fine-tuned.
@@ -534,8 +511,7 @@ def fingerprint_of(*parts: object) -> str:
 def weights_digest(*modules: torch.nn.Module) -> str:
     """Digest (32 hexadecimal digits) of every parameter and buffer of the modules.
 
-    It is computed from the loaded tensors, so files with equal names cannot be confused. Call it before the
-    weights are cast to another dtype.
+    Call it before the weights are cast to another dtype.
     """
     return tensors_digest(*(module.state_dict() for module in modules))
 
@@ -605,11 +581,7 @@ def settings_digest(folder: Path, *, code: bool = False) -> str:
 
 @contextmanager
 def exact_convolutions(dtype: str) -> Iterator[None]:
-    """Keep a GPU from computing float32 convolutions in TensorFloat-32, its default.
-
-    Changes torch's switch, which holds for the whole process, and restores it afterwards. With another dtype,
-    named as in `Backbone.dtype`, it does nothing.
-    """
+    """Keep a GPU from computing float32 convolutions in TensorFloat-32, its default, within the block."""
     import torch
 
     if dtype != "float32" or not torch.backends.cudnn.is_available():

@@ -468,20 +468,10 @@ def load_strictly(
     Raises:
         BackboneUnavailable: weights are missing, too many, or of another shape; or the model cannot be built.
     """
-    import torch
-
     state = read_state_dict(folder) if state is None else state
     stored = sum(tensor.nbytes for tensor in state.values())
     refuse_oversized(folder, config.to_dict(), stored, lambda: model_class(config))
-    with refusing(f"the {model_class.__name__} in {folder}"):
-        model, report = model_class.from_pretrained(
-            None,
-            config=config,
-            state_dict=state,
-            dtype=torch.float32,
-            ignore_mismatched_sizes=True,  # reported, and refused below
-            output_loading_info=True,
-        )
+    model, report = _loaded(model_class, None, folder, config=config, state_dict=state)
     missing = [name for name in report["missing_keys"] if not (without_pooler and _POOLER.search(name))]
     refuse_misfit(folder, missing, report["unexpected_keys"], report["mismatched_keys"])
     if without_pooler and getattr(model, "pooler", None) is not None:
@@ -490,12 +480,7 @@ def load_strictly(
 
 
 def load_folder_strictly(
-    auto_class: Any,
-    folder: Path,
-    *,
-    allow_unused: bool = False,
-    trust_remote_code: bool = False,
-    **arguments: Any,
+    auto_class: Any, folder: Path, *, allow_unused: bool = False, **arguments: Any
 ) -> Any:
     """`load_strictly` for a class that finds the network by the folder's config, or by code in the folder.
 
@@ -503,27 +488,29 @@ def load_folder_strictly(
         auto_class: Class of transformers, such as `AutoModel`.
         folder: Folder of config and weights.
         allow_unused: Whether the folder may have weights that the model does not use.
-        trust_remote_code: Whether code in the folder may run.
         arguments: Further arguments of `from_pretrained`.
     """
-    import torch
-
+    arguments = {"trust_remote_code": False, "local_files_only": True, "weights_only": True, **arguments}
     safe = weight_files(folder)[0].suffix == ".safetensors"
-    with refusing(f"the model in {folder}"):
-        model, report = auto_class.from_pretrained(
-            folder,
-            local_files_only=True,
-            trust_remote_code=trust_remote_code,
-            use_safetensors=safe,
-            weights_only=True,
-            dtype=torch.float32,
-            ignore_mismatched_sizes=True,  # reported, and refused below
-            output_loading_info=True,
-            **arguments,
-        )
+    model, report = _loaded(auto_class, folder, folder, use_safetensors=safe, **arguments)
     unused = () if allow_unused else report["unexpected_keys"]
     refuse_misfit(folder, report["missing_keys"], unused, report["mismatched_keys"])
     return model.eval()
+
+
+def _loaded(
+    model_class: Any, source: Path | None, folder: Path, **arguments: Any
+) -> tuple[Any, dict[str, Any]]:
+    import torch
+
+    with refusing(f"the {model_class.__name__} in {folder}"):
+        return model_class.from_pretrained(
+            source,
+            dtype=torch.float32,
+            ignore_mismatched_sizes=True,  # reported, and refused by the caller
+            output_loading_info=True,
+            **arguments,
+        )
 
 
 def load_config(folder: Path) -> Any:

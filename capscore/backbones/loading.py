@@ -317,23 +317,17 @@ def _check_fits(
     backbone: Backbone, device: str | None, dtype: str | None, revision: str | None, image_tower: str | None
 ) -> None:
     """A loaded backbone is used as it is, so it must already be what the arguments ask for."""
-    wanted = {
-        "device": device and resolve_device(device).removesuffix(":0"),
-        "dtype": dtype and resolve_dtype(dtype),
-        "revision": revision,
-        "image_tower": image_tower,
+    asked = {
+        "device": (device and resolve_device(device).removesuffix(":0"), backbone.device.removesuffix(":0")),
+        "dtype": (dtype and resolve_dtype(dtype), backbone.dtype),
+        "revision": (revision, backbone.revision),
+        "image_tower": (image_tower, "its own"),
     }
-    had = {
-        "device": backbone.device.removesuffix(":0"),
-        "dtype": backbone.dtype,
-        "revision": backbone.revision,
-        "image_tower": "its own",
-    }
-    for name, value in wanted.items():
-        if value is not None and value != had[name]:
+    for name, (wanted, had) in asked.items():
+        if wanted is not None and wanted != had:
             raise CapscoreError(
-                Setting(name, value),
-                f" was asked for, but the backbone {backbone.name!r} is already loaded with {had[name]!r}: "
+                Setting(name, wanted),
+                f" was asked for, but the backbone {backbone.name!r} is already loaded with {had!r}: "
                 "load it that way, or leave the argument out",
             )
 

@@ -9,7 +9,6 @@ import json
 import os
 import tempfile
 import zipfile
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
 from dataclasses import replace
@@ -80,37 +79,16 @@ _NOT_FOR_FILES = frozenset(
 )
 
 
-class OpenClipTokenizer(ABC):
-    """Texts → the `Tokens` of open_clip's own tokenizers, but without padding.
+class _ClipTokenizer:
+    """CLIP's English byte-pair encoding.
 
-    Attributes:
-        context_length: Context length, special tokens included.
-        pad_id, end_id: Ids of the padding and of the end of a text.
-        pads_left: Whether padding precedes the text.
-        fills_context: Whether ids are padded already, with a class token in the last position.
-        description: Text that changes with the vocabulary and the cleaning.
-        settings: The tokenizer of transformers, if it is one, to be saved.
+    Both tokenizers give the `Tokens` of open_clip's own, but without padding, and have `context_length`, the
+    ids of padding and end, `pads_left`, `fills_context` (ids are padded already, with a class token in the
+    last position), `description`, which changes with vocabulary and cleaning, and `settings` to be saved.
     """
 
-    context_length: int
-    pad_id: int
-    end_id: int
-    pads_left = False
-    fills_context = False
-    description: str
+    pads_left = fills_context = False
     settings: tuple[Any, ...] = ()
-
-    @abstractmethod
-    def tokenize(self, texts: list[str]) -> Tokens:
-        """Texts → ids and whether each text was cut."""
-
-    @abstractmethod
-    def piece_spans(self, texts: list[str]) -> list[list[Piece]]:
-        """See `Backbone.piece_spans`."""
-
-
-class _ClipTokenizer(OpenClipTokenizer):
-    """CLIP's English byte-pair encoding."""
 
     def __init__(self, tokenizer: SimpleTokenizer):
         if tokenizer.reduction_fn is not None:
@@ -145,7 +123,7 @@ class _ClipTokenizer(OpenClipTokenizer):
         return pieces
 
 
-class _HubTokenizer(OpenClipTokenizer):
+class _HubTokenizer:
     """A tokenizer of transformers after open_clip's cleaning."""
 
     def __init__(
@@ -201,6 +179,9 @@ class _HubTokenizer(OpenClipTokenizer):
         return Tokens(ids, np.array([len(body) > room for body in bodies], bool))
 
 
+_Tokenizer = _ClipTokenizer | _HubTokenizer
+
+
 def _siglip_clean(text: str) -> str:
     return canonicalize_text(basic_clean(text))
 
@@ -219,7 +200,7 @@ class OpenClipBackbone(Backbone):
     def __init__(
         self,
         model: Any,
-        tokenizer: OpenClipTokenizer,
+        tokenizer: _Tokenizer,
         preprocess: Callable[[Image.Image], torch.Tensor] | None,
         options: LoadOptions,
         settings: str = "",
@@ -281,7 +262,7 @@ class OpenClipBackbone(Backbone):
             dtype=resolve_dtype(dtype),
         )
         if isinstance(tokenizer, SimpleTokenizer):
-            wrapped: OpenClipTokenizer = _ClipTokenizer(tokenizer)
+            wrapped: _Tokenizer = _ClipTokenizer(tokenizer)
         elif isinstance(tokenizer, HFTokenizer):
             wrapped = _HubTokenizer(
                 tokenizer.tokenizer,
@@ -355,7 +336,7 @@ class _TextSide(torch.nn.Module):
         self.text_projection = model.text_projection
 
 
-def padding_is_free(model: Any, tokenizer: OpenClipTokenizer) -> bool:
+def padding_is_free(model: Any, tokenizer: _Tokenizer) -> bool:
     """Whether padding to the longest text of a batch gives the same numbers as padding to the whole context.
 
     It does if padding is masked (transformers' towers), or if it only follows the text (causal attention,
@@ -430,11 +411,10 @@ def load_open_clip(model: str, pretrained: str, options: LoadOptions) -> OpenCli
     Args:
         model: Architecture, such as "ViT-B-32-quickgelu".
         pretrained: Tag of open_clip, such as "openai", or a file or folder with weights for the architecture.
-            Weights whose tag says that they were trained with QuickGELU use QuickGELU, whatever the
-            architecture's name says: without it the numbers are wrong.
-        options: Options of the backbone. The revision is a commit, branch or tag of the Hub repository with
-            the tag's weights; "" for `main`. The name is ignored: it becomes MODEL/TAG, where TAG is the last
-            part of a file's or folder's path.
+            Weights whose tag says that they were trained with QuickGELU use it: without it the numbers are
+            wrong.
+        options: Options of the backbone, whose revision is one of the Hub repository with the tag's weights.
+            The name becomes MODEL/TAG, where TAG is the last part of a path.
 
     Raises:
         BackboneUnavailable: the weights are not available; the message says why.
@@ -531,7 +511,7 @@ def _build(
     return OpenClipBackbone(model, tokenizer, None, options, settings)
 
 
-def _load_tokenizer(folder: Path, text_cfg: dict[str, Any]) -> OpenClipTokenizer:
+def _load_tokenizer(folder: Path, text_cfg: dict[str, Any]) -> _Tokenizer:
     """CLIP's own tokenizer, or the one in the folder, or the one that the config names."""
     config = folder / OPEN_CLIP_CONFIG
     context_length = text_cfg.get("context_length") or DEFAULT_CONTEXT_LENGTH

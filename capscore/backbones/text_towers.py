@@ -7,7 +7,6 @@ student is a text tower that learned a CLIP text tower's embeddings in other lan
 from __future__ import annotations
 
 import json
-from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -70,8 +69,6 @@ _STUDENT_FIELDS: dict[str, tuple[type, ...]] = {
     "teacher": (str,),
     "logit_scale": (float, int, type(None)),
 }
-
-# ------------------------------------------------------------- published text encoders
 
 _BASE = {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072}
 _LARGE = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096}
@@ -140,11 +137,10 @@ def encoder_config(name: str) -> dict[str, Any] | None:
     return _ENCODERS.get(name.rpartition("/")[2].lower())
 
 
-# ------------------------------------------------------------- with another's image tower
-
-
 class TextTower(nn.Module):
     """A text tower that reads masked batches, so that padding does not change an embedding.
+
+    Called with int64 (n, L) ids and mask (1 token, 0 padding), it gives (n, dim), not normalised.
 
     Attributes:
         tokenizer: Tokenizer of transformers.
@@ -156,14 +152,7 @@ class TextTower(nn.Module):
     tokenizer: Any
     dim: int
     max_tokens: int
-
-    @property
-    @abstractmethod
-    def config(self) -> Any: ...
-
-    @abstractmethod
-    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-        """int64 (n, L) ids and mask (1 token, 0 padding) → (n, dim), not normalised."""
+    config: Any
 
     def tokenize(self, texts: Sequence[str]) -> Tokens:
         """Texts → ids without padding, at most `max_tokens` each, and whether each text was cut."""
@@ -297,9 +286,6 @@ def _registered_image_tower(name: str) -> str:
     return known.image_tower if known else ""
 
 
-# ------------------------------------------------------------- M-CLIP and students
-
-
 class MeanPooledTower(TextTower):
     """A transformers encoder, the attention-masked mean of all its tokens, a Linear with bias.
 
@@ -316,14 +302,9 @@ class MeanPooledTower(TextTower):
             encoder.pooler = None
         self.encoder, self.projection = encoder, projection
         self.tokenizer, self.max_tokens = tokenizer, max_tokens
-        self.dim = projection.out_features
-
-    @property
-    def config(self) -> Any:
-        return self.encoder.config
+        self.dim, self.config = projection.out_features, encoder.config
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-        """int64 (n, L) ids and mask (1 token, 0 padding) → (n, dim), not normalised."""
         hidden = self.encoder(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
         weights = attention_mask.unsqueeze(-1).float()
         mean = (hidden.float() * weights).sum(dim=1) / weights.sum(dim=1)
@@ -505,9 +486,6 @@ def load_student(folder: Path, options: LoadOptions) -> Backbone:
     )
 
 
-# ------------------------------------------------------------- sentence-transformers
-
-
 class SentenceTransformerTower(TextTower):
     """The modules of a SentenceTransformer, from ids and mask to the sentence's embedding.
 
@@ -520,18 +498,14 @@ class SentenceTransformerTower(TextTower):
         self.model = model
         self.tokenizer = model.tokenizer
         encoder = model[0].auto_model
+        self.config = encoder.config
         longest = context_length(encoder.config, encoder, self.tokenizer)
         self.max_tokens = min(model.max_seq_length or longest, longest)
         with torch.inference_mode():
             probe = torch.tensor([self.tokenize(["a"]).ids[0]])
             self.dim = self(probe, torch.ones_like(probe)).shape[1]
 
-    @property
-    def config(self) -> Any:
-        return self.model[0].auto_model.config
-
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-        """int64 (n, L) ids and mask (1 token, 0 padding) → (n, dim)."""
         return self.model({"input_ids": input_ids, "attention_mask": attention_mask})["sentence_embedding"]
 
 
@@ -564,20 +538,22 @@ def load_sentence_transformers(folder: Path, options: LoadOptions) -> Backbone:
 
 
 def _checked_modules(folder: Path, trusted: bool) -> list[tuple[str, Path]]:
-    """Kind and folder of each module; code of its own, or a module that is no text tower's, is refused."""
+    """Kind and folder of each module; untrusted code, or a module that is no text tower's, is refused."""
     path = folder / "modules.json"
     with refusing(f"the list of modules in {path}"):
         listed = [(str(module["type"]), str(module["path"])) for module in read_json(path, list)]
     modules = [(kind.rpartition(".")[2], inside(folder, name, path)) for kind, name in listed]
     foreign = [kind for kind, _ in listed if not kind.startswith("sentence_transformers.")]
-    for kind, place in modules:
-        if kind == "Dense":
-            # The library would replace a function that it does not trust by Tanh and only warn.
-            function = str(read_json(place / "config.json").get("activation_function", "torch.nn."))
-            foreign += [] if function.startswith("torch.nn.") else [function]
-    if foreign and not trusted:
+    functions = [
+        # The library would replace a function that it does not trust by Tanh and only warn.
+        str(read_json(place / "config.json").get("activation_function", "torch.nn."))
+        for kind, place in modules
+        if kind == "Dense"
+    ]
+    code = foreign + [name for name in functions if not name.startswith("torch.nn.")]
+    if code and not trusted:
         raise CapscoreError(
-            f"{folder} lists code of its own ({', '.join(foreign)}), which runs only with ",
+            f"{folder} lists code of its own ({', '.join(code)}), which runs only with ",
             Setting("trust_remote_code", True),
             ": set it if you have read that code and trust it",
         )

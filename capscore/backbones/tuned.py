@@ -86,18 +86,16 @@ def save_tuned(
 ) -> None:
     """Write what fine-tuning changed to a folder that `load_backbone` reads.
 
-    The folder holds capscore_tuned.json, model.safetensors with the tensors of the trained network that
-    differ from the base's, and, for towers of transformers, the config and tokenizer in text_tower/, for
-    information: loading uses the base's. All files are written aside and then renamed, capscore_tuned.json
-    last: without it a folder holds no fine-tuned tower. Other files in the folder stay.
+    The folder holds capscore_tuned.json, which comes last, model.safetensors with the tensors that differ
+    from the base's, and, for towers of transformers, the config and tokenizer in text_tower/ for information.
+    Other files stay.
 
     Args:
         backbone: Trained backbone, in float32.
         folder: Folder to write, created if needed; refused if it holds another model's weights.
         base: Backbone that the training started from, in float32 and unchanged since it was loaded.
-        base_spec: Spec of the base for `load_backbone`. A commit is pinned if the base came from the Hub and
-            the spec names none. A relative path is stored relative to `folder`, so that both folders can
-            move together; an absolute path stays.
+        base_spec: Spec of the base for `load_backbone`. A commit is pinned if the base came from the Hub. A
+            relative path is stored relative to `folder`, so that both folders can move together.
         recipe: Recipe of the training, such as "pr_mcs", for the record.
         languages: Language codes that it was trained on; None for the backbone's.
         notes: Anything else worth recording, ready for JSON.
@@ -229,9 +227,6 @@ def resolved(spec: str, folder: Path) -> str:
     return str(folder / spec) if is_path else spec
 
 
-# ------------------------------------------------------------------ saving
-
-
 def _network(backbone: Backbone, towers: str) -> torch.nn.Module:
     return backbone.text_network() if towers == "text" else backbone.network()
 
@@ -348,9 +343,6 @@ def _refuse_other_models(folder: Path) -> None:
             f"{folder} already holds weights ({', '.join(others)}) without a {MARKER}: use another folder, "
             "or delete them if they are left over from an earlier attempt"
         )
-
-
-# ------------------------------------------------------------------ loading
 
 
 def _load_base(folder: Path, marker: dict[str, Any], options: LoadOptions) -> Backbone:

@@ -223,9 +223,6 @@ def _cut(ids: Sequence[int], limit: int) -> list[int]:
     return list(ids) if len(ids) <= limit else [*ids[: limit - 1], END]
 
 
-# ------------------------------------------------------------- embedded
-
-
 class EmbeddedBackbone(SentenceEncoderBackbone):
     """The image tower, and the Universal Sentence Encoder with the tower's adapter (texts).
 
@@ -414,8 +411,7 @@ def save_image_tower(
 ) -> None:
     """Save an image tower to a folder that `load_backbone` reads.
 
-    Matrices are stored in float16 and vectors in float32, which the loader turns into float32. Without
-    config.json, which comes last, a folder holds no tower. Other files stay.
+    Matrices are stored in float16 and vectors in float32. config.json comes last. Other files stay.
 
     Args:
         image_tower: Network, on any device.
@@ -423,8 +419,7 @@ def save_image_tower(
         w: Factor on cosines of photo and text, `Backbone.w`.
         logit_scale: Factor on cosines during training, `Backbone.logit_scale`; 1 for none.
         languages: Language codes whose captions it was trained on; None for those of the text encoder.
-        recipe, rated_from: Recipe that fine-tuned the tower, and the backbone that it was, if it was
-            fine-tuned on ratings; as `Backbone.recipe` and `Backbone.rated_from`.
+        recipe, rated_from: As `Backbone.recipe` and `Backbone.rated_from`.
         notes: Anything else worth recording, ready for JSON.
 
     Raises:
@@ -480,9 +475,6 @@ def save_image_tower(
     with replacing_files(folder, CONFIG, "the image tower") as scratch:
         save_file(tensors, scratch / WEIGHTS, metadata={"format": "pt"})
         (scratch / CONFIG).write_text(text, encoding="utf-8")
-
-
-# ------------------------------------------------------------- embedded-free
 
 
 class FreeBackbone(SentenceEncoderBackbone):

@@ -56,9 +56,6 @@ def photo_pixels(image: Image.Image, side: int) -> torch.Tensor:
     return pixels.div_(127.5).sub_(1.0)
 
 
-# ------------------------------------------------------------- trunk
-
-
 class EfficientNetLite2(nn.Module):
     """EfficientNet (Tan and Le 2019) without squeeze-and-excitation and with ReLU6 in place of Swish.
 
@@ -190,9 +187,6 @@ class FoldedBlock(nn.Module):
         inner = rows if self.expand is None else F.relu6(self.expand(rows))
         out = self.project(F.relu6(self.depthwise(inner)))
         return out + rows if self.residual else out
-
-
-# ------------------------------------------------------------- regions
 
 
 def align_weights(

@@ -173,8 +173,6 @@ def _positions(length: int, width: int) -> torch.Tensor:
     return table
 
 
-# ------------------------------------------------------------- sentences
-
 # Noise moves full stops, too: in a text of up to so many pieces a sentence ends only before a capital.
 SHORT = 40
 # Largest number of pieces of a part; a longer sentence is cut where a word begins.
