@@ -142,9 +142,6 @@ def benchmark(
     return _show(found, suite, written, as_json, quiet)
 
 
-# ---------------------------------------------------------------------------- checks and scorers
-
-
 def _check(
     data: list[str] | None,
     suite: str | None,
@@ -223,9 +220,6 @@ def _write_queries(path: Path, targets: Sequence[options.Target], where: Mapping
     rows = benchmark_queries(slug, config, data_dir=home, **where).to_rows()
     write_text(path, "".join(f"{json_bytes(row).decode()}\n" for row in rows))
     say(f"{len(rows):,} rows to score are in {path}; add a column score, and read them back with --scores")
-
-
-# ---------------------------------------------------------------------------- one backbone
 
 
 def _print_run(run: BenchmarkRun) -> None:
@@ -317,9 +311,6 @@ def _write(
         write_language_heatmap(runs, written["heatmap"])
 
 
-# ---------------------------------------------------------------------------- several backbones
-
-
 def _backbone_names(given: Sequence[str]) -> list[str]:
     """The backbones that --backbone names, with `all-known` for each entry of the registry.
 
@@ -409,9 +400,6 @@ def _show_table(
     if table.damaged or not table.runs:
         return terminal.FAILED
     return None if table.complete else terminal.SKIPPED
-
-
-# ---------------------------------------------------------------------------- systems
 
 
 def _systems(

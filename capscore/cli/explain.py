@@ -160,9 +160,6 @@ def _row(caption: ExplainedCaption, scores: Scores, row: int) -> dict[str, Any]:
     }
 
 
-# ---------------------------------------------------------------------------- the terminal
-
-
 def _print(captions: Sequence[ExplainedCaption], scores: Scores, beta: float | None, missed: int) -> None:
     from ..show.explained import bars_end, bars_note, notes, shown_regions, verdict
 

@@ -28,14 +28,7 @@ def argument(name: str, **more: Any) -> Any:
 
 
 def option(help: str, *flags: str, panel: str | None = None, **more: Any) -> Any:
-    """An option of a command.
-
-    Args:
-        help: What it is, in one line that ends with the default if that is not obvious.
-        flags: How it is typed; none for the parameter's name.
-        panel: Heading of `--help` that it stands under.
-        more: Further arguments of `typer.Option`.
-    """
+    """An option of a command; `help` ends with the default if that is not obvious."""
     return typer.Option(*flags, help=help, rich_help_panel=panel, show_default=False, **more)
 
 
@@ -118,11 +111,7 @@ Order = Annotated[
 
 
 def chosen_kinds(given: Sequence[str]) -> tuple[str, ...]:
-    """The perturbations that --kind names, each once, with `paper`, `unseen` and `all` for several.
-
-    Raises:
-        UsageError: A kind is unknown.
-    """
+    """The perturbations that --kind names, each once, with `paper`, `unseen` and `all` for several."""
     from ..perturbations import KINDS, UNSEEN_KINDS, all_kinds
 
     groups = {"paper": KINDS, "unseen": UNSEEN_KINDS, "all": all_kinds()}
@@ -140,9 +129,6 @@ def language_of(language: str | None) -> str | None:
 
     with as_usage():
         return None if language is None else language_code(language)
-
-
-# ---------------------------------------------------------------------------- options of metrics
 
 
 def of_score() -> dict[str, Option]:
@@ -255,9 +241,6 @@ def scorer_loader(
     return load
 
 
-# ---------------------------------------------------------------------------- benchmarks and systems
-
-
 class Target(NamedTuple):
     """A benchmark's configuration, and the folder of its files; None where none is given."""
 
@@ -269,15 +252,12 @@ class Target(NamedTuple):
 def benchmark_targets(
     data: Sequence[str], configs: Sequence[str] | None, data_dir: Path | None
 ) -> list[Target]:
-    """Everything that is to be measured, each once.
+    """Everything that is to be measured, each once; a UsageError for what does not exist.
 
     Args:
         data: Names of benchmarks.
         configs: Names of configurations, or "all"; None takes each benchmark's default.
         data_dir: Folder of the benchmark's files; of several benchmarks, a folder with one folder for each.
-
-    Raises:
-        UsageError: A benchmark, configuration or folder does not exist.
     """
     from ..benchmarks.data.load import builder_class, config_name
     from ..benchmarks.suite import benchmark_home
@@ -300,11 +280,7 @@ def benchmark_targets(
 
 
 def named_files(entries: Sequence[str]) -> dict[str, Path]:
-    """NAME=FILE, or FILE with the file's name → name and file; equal names are told apart by their folders.
-
-    Raises:
-        UsageError: Two have one name.
-    """
+    """NAME=FILE, or FILE with the file's name → name and file; folders tell equal names apart."""
     given = []
     for entry in entries:
         name, sign, file = entry.partition("=")

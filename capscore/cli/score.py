@@ -411,9 +411,6 @@ def _write_report(path: Path, run: ScoringRun, standings: Mapping[str, Standing]
     )
 
 
-# ---------------------------------------------------------------------------- the terminal
-
-
 def _print(
     run: ScoringRun,
     standings: Mapping[str, Standing],

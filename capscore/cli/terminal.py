@@ -50,9 +50,6 @@ class UsageError(CapscoreError):
     """A command was called wrongly; nothing has been done yet."""
 
 
-# ---------------------------------------------------------------------------- commands
-
-
 def _no_types(parameters: list[Any]) -> list[Any]:
     for parameter in parameters:
         if getattr(parameter, "is_flag", False) and parameter.metavar is None:
@@ -149,9 +146,6 @@ def as_command(function: Callable[..., Any]) -> Callable[..., None]:
     return wrapped
 
 
-# ---------------------------------------------------------------------------- errors
-
-
 def spell(setting: Setting) -> str:
     """An option of the library as a person types it.
 
@@ -221,21 +215,8 @@ def short_warnings() -> Iterator[None]:
         yield
 
 
-# ---------------------------------------------------------------------------- checks
-
-
 def check_result_file(option: str, path: Path | None, kinds: Sequence[str], force: bool) -> None:
-    """Check before the work that a file can be written.
-
-    Args:
-        option: Name of the option that asks for it.
-        path: Its value; None asks for no file.
-        kinds: Suffixes that the file may have.
-        force: Whether a file of that name may be replaced.
-
-    Raises:
-        InputError: It cannot be written.
-    """
+    """Raise InputError if a file of one of the kinds (suffixes) cannot be written; None asks for no file."""
     if path is None:
         return
     given = Setting(option, path)
@@ -274,9 +255,6 @@ def check_not_standard_output(output: Path | None, instead: str) -> None:
         raise UsageError(Setting("output", "-"), instead)
 
 
-# ---------------------------------------------------------------------------- output
-
-
 def make_table(*columns: str, numbers: Sequence[str] = ()) -> Any:
     """A table as all commands show them, with folded texts to the left and numbers to the right."""
     from rich import box
@@ -310,13 +288,7 @@ def write_json(path: Path | None, value: Any) -> None:
 def print_failures(
     failures: dict[int, tuple[int | None, str]], what: str, place: Callable[[int, int | None], str]
 ) -> None:
-    """Print which rows failed, the first few with their reasons.
-
-    Args:
-        failures: For each failed row, its line in the file (or None) and what was wrong.
-        what: What happened to them, such as "of 10 rows could not be scored".
-        place: Function that names a row by its number and line, such as `RowSource.short_place`.
-    """
+    """Print which rows failed, and why: row → line (or None) and reason; `place` names a row by both."""
     say(f"{len(failures):,} {what}:")
     for row, (line, error) in sorted(failures.items())[:5]:
         print(f"  {in_one_line(f'{place(row, line)}: {error}')}", file=sys.stderr)
