@@ -110,7 +110,7 @@ def test_boxes_come_by_every_way(load, photo):
 @pytest.mark.parametrize(
     ("boxes", "message"),
     [
-        ([[LEFT], [[50, 0, 30, 40]]], r"^row 3, boxes: box 0 is \(50, 0, 30, 40\)"),
+        ([[LEFT], [[50, 0, 30, 40]]], r"^row 3, boxes: box 0 is \[50, 0, 30, 40\]"),
         ([[LEFT], [LEFT, [70, 0, 90, 40]]], "^row 3, boxes: box 1 is .* outside the photo of 60 × 40"),
         ([[LEFT], [[0, 0, math.nan, 40]]], "^row 3, boxes: box 0"),
         ([[LEFT], [[0, 0, 40]]], "^row 3, boxes: box 0"),
@@ -136,7 +136,7 @@ def test_a_row_with_bad_boxes_can_be_skipped(load, photo):
     )
     assert (result["n_failed"], result["scores"][1]) == (1, None)
     assert result["failures"][0]["row"] == 1
-    assert result["failures"][0]["error"].startswith("boxes: box 0 is (9, 9, 1, 1)")
+    assert result["failures"][0]["error"].startswith("boxes: box 0 is [9, 9, 1, 1]")
     for name in DETAILS:
         assert result[name][1] is None and None not in (result[name][0], result[name][2])
     assert json.loads(json.dumps(result, allow_nan=False)) == result
