@@ -317,11 +317,14 @@ def _backbone_options() -> dict[str, Option]:
 
 def _parameters(function: Any, texts: Mapping[str, str]) -> dict[str, Option]:
     """The documented keyword arguments of a function."""
-    return {
-        name: Option(name, _type(parameter.annotation), parameter.default, texts[name], _choices(parameter))
-        for name, parameter in inspect.signature(function).parameters.items()
-        if parameter.kind is parameter.KEYWORD_ONLY and name in texts
-    }
+    found = {}
+    for name, parameter in inspect.signature(function).parameters.items():
+        if parameter.kind is parameter.KEYWORD_ONLY and name in texts:
+            # text where the module postpones the evaluation of annotations, else a type
+            annotation = parameter.annotation
+            text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+            found[name] = Option(name, _type(text), parameter.default, texts[name], _choices(text))
+    return found
 
 
 def _type(annotation: str) -> Any:
@@ -331,6 +334,6 @@ def _type(annotation: str) -> Any:
     return int if re.search(r"\bint\b", annotation) else float if re.search(r"\bfloat\b", annotation) else str
 
 
-def _choices(parameter: inspect.Parameter) -> tuple[str, ...]:
-    literal = re.match(r"Literal\[(.*)\]", parameter.annotation)
+def _choices(annotation: str) -> tuple[str, ...]:
+    literal = re.match(r"Literal\[(.*)\]", annotation)
     return tuple(re.findall(r"'([^']*)'", literal[1])) if literal else ()

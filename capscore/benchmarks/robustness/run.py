@@ -14,7 +14,7 @@ from ... import __version__
 from ...errors import CapscoreError, InputError, MissingExtraError, Setting
 from ...metrics.backbone_scorer import row_cosines
 from ...metrics.signature import format_signature
-from ...perturbations import KINDS, ORDERS, REMOVALS, UNSEEN_KINDS, P, Perturbed, perturb
+from ...perturbations import KINDS, ORDERS, REMOVALS, UNSEEN_KINDS, P, Perturbed, all_kinds, perturb
 from ...statistics.bootstrap import (
     check_sampling,
     coarseness,
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from ...metrics.backbone_scorer import BackboneScorer
     from ..published import Published
 
-KIND_SETS = {"paper": KINDS, "unseen": UNSEEN_KINDS, "all": (*KINDS, *UNSEEN_KINDS)}
 KS = (1, 5, 10)
 
 
@@ -47,21 +46,22 @@ def chosen_kinds(names: Sequence[str]) -> tuple[str, ...]:
     >>> chosen_kinds(["typos", "paper"])
     ('repetition', 'removal', 'masking', 'jumble', 'substitution', 'typos')
     """
+    sets = {"paper": KINDS, "unseen": UNSEEN_KINDS, "all": all_kinds()}
     chosen: set[str] = set()
     for name in names:
-        if name in KIND_SETS:
-            chosen.update(KIND_SETS[name])
-        elif name in KIND_SETS["all"]:
+        if name in sets:
+            chosen.update(sets[name])
+        elif name in sets["all"]:
             chosen.add(name)
         else:
-            close = difflib.get_close_matches(name.lower(), (*KIND_SETS, *KIND_SETS["all"]), n=1, cutoff=0.4)
+            close = difflib.get_close_matches(name.lower(), (*sets, *sets["all"]), n=1, cutoff=0.4)
             hint = f"; did you mean {close[0]!r}?" if close else ""
             raise InputError(
-                f"{name!r} is not a perturbation: one of {', '.join(KIND_SETS['all'])}, or one of the sets "
-                f"{', '.join(KIND_SETS)}{hint}",
+                f"{name!r} is not a perturbation: one of {', '.join(sets['all'])}, or one of the sets "
+                f"{', '.join(sets)}{hint}",
                 field="kinds",
             )
-    return tuple(kind for kind in KIND_SETS["all"] if kind in chosen)
+    return tuple(kind for kind in sets["all"] if kind in chosen)
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class RobustnessOptions:
 
     @property
     def unseen_kinds(self) -> tuple[str, ...]:
-        return tuple(kind for kind in self.kinds if kind in UNSEEN_KINDS)
+        return tuple(kind for kind in self.kinds if kind not in KINDS)
 
 
 @dataclass(frozen=True)
@@ -413,7 +413,7 @@ def _measure(
     unseen = {
         kind: _drop(scores[0], by_kind[kind], unchanged[kind], options.leave_out_unchanged)
         for kind in perturbed
-        if kind in UNSEEN_KINDS
+        if kind not in KINDS
     }
     original = float(scores[0].mean())
     notes = list(paper.notes) if paper else []
@@ -543,7 +543,7 @@ def _intervals(
     after = np.stack([sums(column, kind) for kind, column in perturbed.items()])
     groups = {
         "drop_average": [number for number, kind in enumerate(perturbed) if kind in KINDS],
-        "drop_average_unseen": [number for number, kind in enumerate(perturbed) if kind in UNSEEN_KINDS],
+        "drop_average_unseen": [number for number, kind in enumerate(perturbed) if kind not in KINDS],
     }
     groups = {name: rows for name, rows in groups.items() if rows}
 
