@@ -58,8 +58,7 @@ def publish_metric(
     from huggingface_hub import constants
 
     from ..files.shipped import module_folder
-    from ..hub.installation import read_installation
-    from ..hub.modules import plan_metric
+    from ..hub.repositories import plan_metric, read_installation
 
     if not install and sys.stdin.isatty() and not dry_run:
         question = "How is the Space to install capscore (release, a wheel, git+URL@COMMIT)?"
@@ -73,9 +72,7 @@ def publish_metric(
             metric, repo_id, installation, endpoint=constants.ENDPOINT, backbone=backbone or ""
         )
     if not dry_run:
-        installation.check(
-            installation.distributions((folder / "requirements.txt").read_text(encoding="utf-8"))
-        )
+        installation.check((folder / "requirements.txt").read_text(encoding="utf-8"))
     options = {"private": private, "tag": tag, "overwrite_card": overwrite_card, "delete_stale": delete_stale}
     publish(plan, repo_id, options, dry_run=dry_run)
 
@@ -142,7 +139,7 @@ def publish_dataset(
     from datasets import disable_progress_bars
 
     from ..benchmarks.data.load import builder_class
-    from ..hub.benchmarks import plan_benchmark
+    from ..hub.repositories import plan_benchmark
 
     with as_usage():
         builder_class(benchmark)

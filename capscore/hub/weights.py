@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 
 from ..errors import CapscoreError, InputError, Setting
-from .plan import CARD, MODEL, Plan, PublishedFile, check_size, read_card
+from .plan import CARD, Plan, PublishedFile, read_card
 
 KINDS = ("tuned", "student")  # in the order in which loading tries them
 IMAGE_TOWER = "image_tower"
@@ -59,13 +59,12 @@ def plan_weights(folder: str | Path, include: Sequence[str] = ()) -> Plan:
         raise InputError(Setting("folder", str(folder)), ": there is no such folder")
     kind = _kind(folder)
     found = [
-        PublishedFile(path.relative_to(folder).as_posix(), path, path.stat().st_size)
+        PublishedFile.of(path, path.relative_to(folder).as_posix())
         for path in sorted(folder.rglob("*"))
         if path.is_file()
     ]
     files, left_out = _sort_out(folder, kind, found, include)
     _check_card(folder, kind)
-    check_size(files)
     if not (folder / WEIGHTS).is_file():
         raise CapscoreError(f"{folder} has no {WEIGHTS}")
     backbone = ""
@@ -83,8 +82,7 @@ def plan_weights(folder: str | Path, include: Sequence[str] = ()) -> Plan:
         tuple(files),
         tuple(left_out),
         tuple(notes),
-        backbone,
-        MODEL,
+        backbone=backbone,
         name=folder.name.replace("_", "-"),
         how=_HOW.get(kind, _HOW_TOWER).replace("{backbone}", repr(backbone or "…")),
     )
@@ -99,10 +97,8 @@ def _kind(folder: Path) -> str:
         return kind
     if kind == "embedded":
         return IMAGE_TOWER
-    if is_network(folder / CONFIG):
-        return NETWORK
-    if is_mark_calibration(folder / CONFIG):
-        return MARK_CALIBRATION
+    if of_infometic := _kind_of_config(folder / CONFIG):
+        return of_infometic
     names = ", ".join(sorted(path.name for path in folder.iterdir())) or "nothing"
     raise CapscoreError(
         f"{folder} holds nothing that a recipe finished: expected capscore_student.json, "
@@ -111,20 +107,32 @@ def _kind(folder: Path) -> str:
     )
 
 
-def is_network(config: Path) -> bool:
-    """Whether a config file exists and belongs to InfoMetIC's network."""
+def replaceable_by(names: Collection[str], get: Callable[[str], Path]) -> tuple[tuple[str, ...], str]:
+    """Kinds of weights that may replace what a repository holds, and what that is in words.
+
+    Args:
+        names: Names of its files.
+        get: Gives the path of a file.
+    """
+    from ..backbones.checkpoint import STUDENT_MARKER, TUNED_FILES
+    from ..infometic.network import CONFIG
+
+    if not {STUDENT_MARKER, TUNED_FILES[0]}.isdisjoint(names):
+        return KINDS, "a text tower"
+    if CONFIG not in names:
+        return (*KINDS, IMAGE_TOWER, NETWORK, MARK_CALIBRATION), "no model"
+    known = {NETWORK: "a network of InfoMetIC", MARK_CALIBRATION: "a mark calibration of InfoMetIC"}
+    kind = _kind_of_config(get(CONFIG))
+    return ((kind,), known[kind]) if kind else ((*KINDS, IMAGE_TOWER), "another model")
+
+
+def _kind_of_config(path: Path) -> str:
+    """`NETWORK` or `MARK_CALIBRATION`, by the config file; "" for any other or no file."""
     from ..backbones.checkpoint import read_json
-    from ..infometic.network import MODEL_TYPE
+    from ..infometic import mark_calibration, network
 
-    return config.is_file() and read_json(config).get("model_type") == MODEL_TYPE
-
-
-def is_mark_calibration(config: Path) -> bool:
-    """Whether a config file exists and belongs to a mark calibration."""
-    from ..backbones.checkpoint import read_json
-    from ..infometic.mark_calibration import MODEL_TYPE
-
-    return config.is_file() and read_json(config).get("model_type") == MODEL_TYPE
+    kinds = {network.MODEL_TYPE: NETWORK, mark_calibration.MODEL_TYPE: MARK_CALIBRATION}
+    return kinds.get(str(read_json(path).get("model_type")), "") if path.is_file() else ""
 
 
 def files_read(kind: str, names: Sequence[str]) -> list[str]:
@@ -182,14 +190,12 @@ def _goes_along(name: str) -> bool:
 
 
 def _check_card(folder: Path, kind: str) -> None:
-    from huggingface_hub import ModelCard
-
     path = folder / CARD
     if not path.is_file():
         raise CapscoreError(
             f"{folder} has no {CARD}: write its card with training.engine.model_card.write_card"
         )
-    data = read_card(path.read_text(encoding="utf-8"), ModelCard, path)
+    data = read_card(path.read_text(encoding="utf-8"), path)
     for name, example in (("license", "apache-2.0"), ("language", "[de, en]")):
         if not data.get(name):
             raise CapscoreError(f"the front matter of {path} says no {name}, such as {name}: {example}")

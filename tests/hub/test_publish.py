@@ -132,7 +132,7 @@ def test_a_default_backbone_names_its_revision(hub, wheels, installed, tmp_path)
     [
         ([], "say how the Space is to install capscore"),
         (["capscore.zip"], r"expected release, the path of a wheel \(.whl\), or git"),
-        (["nothing.whl"], "there is no such file"),
+        (["nothing.whl"], "is no wheel"),
         (["git+https://example.org/capscore@main"], "with the 40 digits of a commit"),
         (["git+https://example.org/capscore@" + 40 * "a", "release"], "alone, with the 40 digits"),
     ],
@@ -300,7 +300,7 @@ def loading(spec: str) -> str:
 def test_the_server_is_down(hub, there):
     hub.broken = True
     said = loading(there)
-    assert "answered with status 503" in said and "has no copy of 'jo/pr-mcs'" in said
+    assert "503" in said and "has no copy of 'jo/pr-mcs'" in said
 
 
 def test_offline_variables(there, monkeypatch):
