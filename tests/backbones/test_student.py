@@ -333,14 +333,6 @@ def test_a_missing_file_is_named(folder, absent):
         load(folder)
 
 
-@pytest.mark.parametrize("file", ["capscore_student.json", "config.json", "model.safetensors"])
-def test_a_torn_file_is_named(folder, file):
-    content = (folder / file).read_bytes()
-    (folder / file).write_bytes(content[: len(content) // 2])
-    with pytest.raises(BackboneUnavailable, match=file):
-        load(folder)
-
-
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
