@@ -32,8 +32,8 @@ import numpy as np
 from capscore.backbones.base import resolve_device, resolve_dtype
 from capscore.errors import BackboneUnavailable, CapscoreError, InputError, Setting
 from capscore.files.columns import ColumnNames, find_columns, is_missing, read_inputs
+from capscore.files.console import progress_bar
 from capscore.files.image_folder import ImageFolder
-from capscore.files.progress import progress_bar
 from capscore.files.read import open_rows
 from capscore.files.row_source import CHUNK_ROWS
 from capscore.files.whole_file import write_text

@@ -25,8 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from ..errors import Setting
-from ..files.console import make_console
-from ..files.progress import progress_bar
+from ..files.console import make_console, progress_bar
 from ..files.whole_file import write_text
 from ..registry import METRICS
 from . import options, terminal

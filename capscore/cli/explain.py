@@ -24,8 +24,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from ..errors import InputError, Setting
-from ..errors.visible import visible
+from ..errors import InputError, Setting, visible
 from ..files.console import make_console
 from ..metrics.loading import Option, all_options
 from . import options, terminal

@@ -33,10 +33,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from .. import __version__
-from ..errors import CapscoreError, Setting
-from ..errors.visible import json_visible
-from ..files.console import make_console
-from ..files.progress import progress_bar
+from ..errors import CapscoreError, Setting, json_visible
+from ..files.console import make_console, progress_bar
 from . import options, terminal
 from .options import argument, column_option, noise_option, option
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..errors import InputError
-from ..errors.visible import visible
+from ..errors import InputError, visible
 from ..files.console import make_console
 from ..files.sizes import readable_size
 from .options import DataDir, argument, option

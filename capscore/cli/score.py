@@ -21,10 +21,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from .. import __version__
-from ..errors import Setting
-from ..errors.visible import visible
-from ..files.console import make_console
-from ..files.progress import progress_bar
+from ..errors import Setting, visible
+from ..files.console import make_console, progress_bar
 from ..metrics import PRESETS
 from ..registry import METRICS
 from . import options, terminal
@@ -181,9 +179,8 @@ def _open(
     image_column: str | None,
 ) -> RowSource:
     """The rows to score."""
-    from ..files.captioned_photos import open_captions
+    from ..files.captioned_photos import open_captions, pair_captions
     from ..files.coco import RowsWithReferences, read_annotations
-    from ..files.given_captions import pair_captions
 
     if path is None:
         return pair_captions(*typed.values())

@@ -27,8 +27,11 @@ from ..errors import (
     OptionError,
     ResultWriteError,
     Setting,
+    in_one_line,
+    json_visible,
+    visible,
+    without_secrets,
 )
-from ..errors.visible import in_one_line, json_visible, visible, without_secrets
 from ..files.whole_file import write_text
 
 if TYPE_CHECKING:

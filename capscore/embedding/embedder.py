@@ -23,8 +23,8 @@ import xxhash
 
 from ..backbones.base import Backbone, fingerprint_of
 from ..errors import CapscoreError, ImageError, InputError, Setting
+from ..files.console import progress_bar
 from ..files.interrupts import before_the_end
-from ..files.progress import progress_bar
 from ..images.boxes import crops, normalised
 from ..images.decoding import DECODING
 from ..images.downloads import Downloads

@@ -1,16 +1,42 @@
-"""Consoles that print texts from outside literally: no markup, no emoji codes, no control characters."""
+"""Consoles that print texts from outside literally, and a progress bar on stderr for long work."""
 
 from __future__ import annotations
 
 import functools
 import os
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from ..errors.visible import visible
+from ..errors import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+
+@contextmanager
+def progress_bar(
+    label: str, total: int, *, shown: bool | None = None, done: int = 0
+) -> Iterator[Callable[[int], None]]:
+    """Gives a function that is told how many more are done.
+
+    Args:
+        label: Name of the work.
+        total: Number of things to do.
+        shown: Whether to show the bar; None shows it if stderr is a terminal.
+        done: Number of things that were done before.
+    """
+    if not (sys.stderr.isatty() if shown is None else shown):
+        yield lambda count: None
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    title = TextColumn("{task.description}", markup=False)
+    columns = (title, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=make_console(stderr=True), transient=True) as bar:
+        task = bar.add_task(label, total=total, completed=done)
+        yield lambda count: bar.advance(task, count)
 
 
 def make_console(*, stderr: bool = False) -> Console:

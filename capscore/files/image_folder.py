@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ImageError, InputError, Part, Setting
-from ..errors.visible import address_name
+from ..errors import ImageError, InputError, Part, Setting, address_name
 from .row_source import ArrowSource, Chunk, RowSource
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError, Setting
-from .formula_cells import with_formula
+from .cells import with_formula
 from .row_source import ArrowSource, Chunk, RowSource, check_names_differ, inferred_schema
 from .sizes import LIST_BYTES, NESTED_LEVELS, ROW_BYTES, Limit, nested_too_deeply, readable_size
 from .streams import local_file, take_in

@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError, ResultWriteError, Setting
-from .formula_cells import without_formula
-from .plain_values import json_text, plain
+from .cells import json_text, plain, without_formula
 from .read import KINDS, parquet_parts
 from .row_source import ArrowSource, Chunk, RowSource, extended_schema
 

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from ..errors import ImageError, Part
-from ..errors.visible import address_name
+from ..errors import ImageError, Part, address_name
 
 # PIL images and open files may be shared by threads, and neither can be read by two at once.
 _LOCKS = [threading.Lock() for _ in range(64)]

@@ -14,7 +14,7 @@ import numpy as np
 from ..errors import InputError, LanguageWarning, Setting, warn
 from ..files.columns import ColumnNames, find_columns
 from ..files.image_folder import ImageFolder
-from ..files.rows_in_memory import RowsInMemory
+from ..files.row_source import RowsInMemory
 from .base import Scorer
 from .running_totals import RunningTotals
 from .score_file import ScoringRun, column_values, result_columns

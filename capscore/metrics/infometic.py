@@ -25,7 +25,7 @@ from ..errors import (
     TruncationWarning,
     warn,
 )
-from ..files.progress import progress_bar
+from ..files.console import progress_bar
 from ..images.sequence import check_images
 from ..text.word_classes import length_problem, tagger_name
 from .backbone_scorer import BackboneScorer

@@ -16,7 +16,7 @@ from ..files.columns import ColumnNames, known_problems, read_inputs
 from ..files.image_folder import ImageFolder, find_images, stores_images
 from ..files.row_source import CHUNK_ROWS, ERROR_COLUMN, ArrowSource, Chunk, RowSource
 from ..files.write import Writer
-from ..images.free_memory import return_free_memory
+from ..images.in_flight import return_free_memory
 from .backbone_scorer import BackboneScorer
 from .input_rows import empty_caption, is_empty
 from .loading import own_options

@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import ChoiceLoader, Environment, FileSystemLoader, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from ..errors import CapscoreError
-from ..errors.visible import visible
+from ..errors import CapscoreError, visible
 from ..files.whole_file import write_text
 from ..text.languages import NAMES
 from .explained import (

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..errors.visible import address_name, visible
+from ..errors import address_name, visible
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError, Setting
-from ..files.progress import progress_bar
+from ..files.console import progress_bar
 
 # rows times samples at once: 2 MB per array, small enough for the processor's cache
 _BLOCK = 2**18

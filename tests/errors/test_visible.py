@@ -9,8 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capscore.errors import CapscoreWarning, ImageError, InputError, Setting
-from capscore.errors.visible import address_name, in_one_line, json_visible, visible, without_secrets
+from capscore.errors import (
+    CapscoreWarning,
+    ImageError,
+    InputError,
+    Setting,
+    address_name,
+    in_one_line,
+    json_visible,
+    visible,
+    without_secrets,
+)
 
 ATTACKS = [
     ("\x1b[31mred", r"\x1b[31mred"),

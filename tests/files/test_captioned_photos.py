@@ -7,8 +7,7 @@ import json
 import pytest
 
 from capscore.errors import InputError
-from capscore.files.captioned_photos import open_captions
-from capscore.files.given_captions import pair_captions
+from capscore.files.captioned_photos import open_captions, pair_captions
 
 
 def folder_of(tmp_path, **files):

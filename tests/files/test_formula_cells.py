@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capscore.files.formula_cells import with_formula, without_formula
+from capscore.files.cells import with_formula, without_formula
 from capscore.files.read import open_rows
 from capscore.files.write import check_output, open_writer
 

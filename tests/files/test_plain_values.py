@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from capscore.errors import InputError
-from capscore.files.plain_values import json_text
+from capscore.files.cells import json_text
 from capscore.files.read import open_rows
 from capscore.files.write import check_output, open_writer
 

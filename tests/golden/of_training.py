@@ -208,7 +208,7 @@ def _(place: Place) -> Any:
 @case("training/triples")
 def _(place: Place) -> Any:
     """Splits by photo, and what the batches of two epochs hold."""
-    from capscore.embedding import Embedder
+    from capscore.embedding.embedder import Embedder
 
     triples, path = module("triples"), of_tests("training_captions").write_captions(Path("captions.jsonl"))
     toy = of_tests("toy").ColourBackbone()

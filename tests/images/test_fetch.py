@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from capscore.errors import ImageError
-from capscore.images import addresses, fetch
+from capscore.images import fetch
 from capscore.images.downloads import Downloads
 from capscore.images.load import content_key, load_image
 
@@ -267,12 +267,12 @@ PUBLIC = ["1.1.1.1", "93.184.215.14", "172.15.0.1", "172.32.0.1", "2606:4700:470
 
 @pytest.mark.parametrize("address", REFUSED)
 def test_addresses_that_are_refused(address):
-    assert addresses.why_refused(address) == REFUSED[address]
+    assert fetch.why_refused(address) == REFUSED[address]
 
 
 @pytest.mark.parametrize("address", PUBLIC)
 def test_addresses_that_are_public(address):
-    assert addresses.why_refused(address) is None
+    assert fetch.why_refused(address) is None
 
 
 # what getaddrinfo takes for 127.0.0.1, and names that lead there
@@ -291,7 +291,7 @@ def test_this_machine_is_refused_however_it_is_spelled(site, host):
 @pytest.fixture
 def first_is_public(monkeypatch):
     """127.0.0.1 counts as public, the rest of loopback does not."""
-    real = addresses.why_refused
+    real = fetch.why_refused
     monkeypatch.setattr(
         fetch, "why_refused", lambda address: None if address == "127.0.0.1" else real(address)
     )

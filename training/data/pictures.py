@@ -18,7 +18,7 @@ from torch.nn import functional as F
 
 from capscore.backbones.base import Backbone
 from capscore.errors import ImageError
-from capscore.files.progress import progress_bar
+from capscore.files.console import progress_bar
 from capscore.images.load import content_key, load_image
 from training.data.rated_rows import RatedRow
 from training.data.stored_rows import StoredRows

@@ -30,7 +30,7 @@ from accelerate.utils import parse_flag_from_env, patch_environment, set_seed
 from torch import Tensor, nn
 
 from capscore.errors import CapscoreError, Setting
-from capscore.files.progress import progress_bar
+from capscore.files.console import progress_bar
 from capscore.files.whole_file import write_text
 from training.data.batches import Batches, kinds_of
 from training.engine.checkpoints import RECORD, Checkpoint, Checkpoints, frozen_digest, step_name

@@ -22,7 +22,7 @@ from torch import nn
 
 from capscore.backbones.base import weights_digest
 from capscore.errors import CapscoreError, ImageError, InputError, ResultWriteError
-from capscore.files.progress import progress_bar
+from capscore.files.console import progress_bar
 from capscore.files.whole_file import write_text
 from capscore.images.load import load_image
 from training.engine.processes import say

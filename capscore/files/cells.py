@@ -1,7 +1,11 @@
-"""Arrow columns and Python values of any type → values that JSON can hold and people can read.
+"""Cells of any type → values that JSON, a CSV file and people can read.
 
 Numbers that JSON lacks (NaN, infinity) become null. Dates, times and decimals become text; bytes that are not
 UTF-8, and dates that no calendar has, become text that shows them.
+
+In CSV and TSV, a text that a spreadsheet would run as a formula (it begins with = + - @, a tab or a line
+break, and is no number) gets an apostrophe in front, which reading takes away: `=1+1` is written `'=1+1`.
+A text that has the apostrophe already gets a second one.
 """
 
 from __future__ import annotations
@@ -10,11 +14,36 @@ import datetime
 import decimal
 import json
 import math
+import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+# the wide forms count, because spreadsheets in Japanese and Chinese take them for the narrow ones
+_SIGNS = "=+\\-@\\t\\r\\n＝＋－＠"
+_RUNS = re.compile(f"'*[{_SIGNS}]")
+_ESCAPED = re.compile(f"'+[{_SIGNS}]")
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|-Infinity")
+
+
+def without_formula(cell: str) -> str:
+    """The cell as it is written.
+
+    >>> [without_formula(cell) for cell in ("=1+1", "-0.5", "A cat.", "'@x")]
+    ["'=1+1", '-0.5', 'A cat.', "''@x"]
+    """
+    return f"'{cell}" if _RUNS.match(cell) and not _NUMBER.fullmatch(cell) else cell
+
+
+def with_formula(cell: str) -> str:
+    """The cell as it was, from how it is written.
+
+    >>> [with_formula(cell) for cell in ("'=1+1", "-0.5", "A cat.", "''@x")]
+    ['=1+1', '-0.5', 'A cat.', "'@x"]
+    """
+    return cell[1:] if _ESCAPED.match(cell) else cell
 
 
 def column_values(column: pa.ChunkedArray, *, readable: bool) -> list[Any]:
