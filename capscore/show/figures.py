@@ -1,4 +1,4 @@
-"""Results → figures: benchmarks beside published values, drops by perturbation, heat maps, curves by degree.
+"""Results → figures: benchmarks beside published values, drops by perturbation, heat maps.
 
 Colours are those of Okabe and Ito, which are distinct with every kind of colour vision; shapes differ too.
 """
@@ -6,7 +6,7 @@ Colours are those of Okabe and Ito, which are distinct with every kind of colour
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -273,30 +273,6 @@ def _drawn(runs: Sequence[RobustnessRun]) -> list[Group]:
 
 def _kinds(group: Group) -> list[str]:
     return [*group.kinds(unseen=False), *group.kinds(unseen=True)]
-
-
-def degree_curves(curves: Mapping[str, Sequence[float]], degrees: Sequence[float], original: float) -> Figure:
-    """Curves of a caption's score under more and more noise.
-
-    Args:
-        curves: Kind of the noise → score at each degree.
-        degrees: Shares of the words that are perturbed, ascending.
-        original: Score of the caption itself.
-
-    Raises:
-        MissingExtraError: matplotlib is not installed.
-    """
-    figure = figure_class()(figsize=(6.5, 3.2), layout="constrained")
-    panel = figure.subplots()
-    for number, (kind, scores) in enumerate(curves.items()):
-        look: dict[str, Any] = {"color": _COLOURS[number % 7], "marker": _MARKERS[number % 7], "label": kind}
-        panel.plot([0, *(100 * degree for degree in degrees)], [original, *scores], markersize=4, **look)
-    panel.set_xlabel("share of the words that is perturbed, percent", fontsize=8)
-    panel.set_ylim(bottom=0)
-    panel.tick_params(labelsize=8)
-    _tidy(panel, "y")
-    _add_legend(figure, [panel], ncols=3, fontsize=8)
-    return figure
 
 
 # ---- heat maps ----
