@@ -449,13 +449,14 @@ def count_weights(backbone: Backbone) -> int:
     import torch
 
     package = __name__.partition(".")[0] + "."
-    sizes, waiting = {}, list(vars(backbone).values())
+    sizes: dict[int, int] = {}
+    waiting = list(vars(backbone).values())
     while waiting:
         value = waiting.pop()
         if isinstance(value, Backbone):
             waiting += vars(value).values()
         elif isinstance(value, torch.nn.Module):
-            tensors = [*value.parameters()]
+            tensors: list[torch.Tensor] = [*value.parameters()]
             if type(value).__module__.startswith(package):
                 tensors += value.buffers()
             sizes.update((tensor.data_ptr(), tensor.numel()) for tensor in tensors)
