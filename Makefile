@@ -22,8 +22,8 @@ OFFLINE := HF_HUB_OFFLINE=1 HF_DATASETS_OFFLINE=1 HF_EVALUATE_OFFLINE=1 TRANSFOR
 WORKERS = $(shell $(PYTHON) -c 'import os; print(min(4, 1 + (os.cpu_count() or 1)))')
 PYTEST = $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadscope
 # Tests whose numbers come out of torch or NumPy.
-NUMERIC := tests/backbones tests/embedding tests/infometic tests/scorers tests/statistics tests/metrics \
-	tests/benchmark tests/training/engine tests/training/test_infometic.py tests/training/test_pr_mcs.py \
+NUMERIC := tests/backbones tests/embedding tests/infometic tests/metrics tests/statistics tests/modules \
+	tests/benchmarks tests/training/engine tests/training/test_infometic.py tests/training/test_pr_mcs.py \
 	tests/training/test_teacher_learning.py
 KERNELS := ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=AVX2 CAPSCORE_TEST_THREADS=1 CAPSCORE_TEST_THREADS=3
 
@@ -57,7 +57,7 @@ test: $(VENV)/.installed ## run the tests with the newest datasets
 	$(OFFLINE) $(PYTEST)
 
 test-datasets-3.6: $(COMPAT)/.installed ## test modules and scripts with datasets 3.6
-	$(OFFLINE) PYTHONPATH=$(COMPAT) CAPSCORE_EXPECT_DATASETS=3.6.0 $(PYTEST) tests/metrics tests/datasets_scripts
+	$(OFFLINE) PYTHONPATH=$(COMPAT) CAPSCORE_EXPECT_DATASETS=3.6.0 $(PYTEST) tests/modules tests/datasets_scripts
 
 test-kernels: $(VENV)/.installed ## test with other CPU kernels and threads
 	for setting in $(KERNELS); do echo $$setting; env $(OFFLINE) $$setting $(PYTEST) $(NUMERIC) || exit 1; done
@@ -109,10 +109,10 @@ train-embedded: $(VENV)/.installed ## train the PR-MCS weights: DATA=folder
 		$(if $(PACKAGES),--from $(PACKAGES))
 	$(BIN)/python -m weights.making.captions --data $(DATA) --texts $(TRAINING)/texts \
 		--out $(TRAINING)/captions.jsonl
-	$(BIN)/python -m weights.making.gate.texts --captions $(TRAINING)/captions.jsonl --out $(TRAINING)/marked.jsonl
-	$(BIN)/python -m weights.making.gate --config training/configs/embedded_pr_mcs.yaml \
+	$(BIN)/python -m weights.making.noise_gate.texts --captions $(TRAINING)/captions.jsonl --out $(TRAINING)/marked.jsonl
+	$(BIN)/python -m weights.making.noise_gate --config training/configs/embedded_pr_mcs.yaml \
 		--texts $(TRAINING)/marked.jsonl --out $(TRAINING)/first
-	$(BIN)/python -m weights.making.gate --config training/configs/embedded_pr_mcs_second.yaml \
+	$(BIN)/python -m weights.making.noise_gate --config training/configs/embedded_pr_mcs_second.yaml \
 		--start $(TRAINING)/first --texts $(TRAINING)/marked.jsonl --out $(TRAINING)/embedded-pr-mcs
 
 # Rows, features, training: $(1) are the settings, $(2) is the folder of the run.
@@ -123,7 +123,7 @@ define train_eye
 			"[PACKAGES=<folder>]"; exit 2; }
 	$(BIN)/python -m weights.making.package_texts --out $(TRAINING)/eye-texts --languages ar,ja,zh \
 		--sources flickr8k-cn,arabic-flickr8k,jsts,coco-cn-extension $(if $(PACKAGES),--from $(PACKAGES))
-	$(BIN)/python -m weights.making.eye --config training/configs/$(1).yaml --data $(DATA) \
+	$(BIN)/python -m weights.making.image_tower --config training/configs/$(1).yaml --data $(DATA) \
 		--photos $(PHOTOS) --texts $(TRAINING)/eye-texts $(if $(COCO),--coco $(COCO)) \
 		$(if $(LABELLED),--labelled $(LABELLED)) --out $(TRAINING)/$(2)
 endef
@@ -157,9 +157,9 @@ train-embedded-mark-calibration: $(VENV)/.installed ## train its mark calibratio
 	$(BIN)/python -m weights.making.judged_rows --data $(DATA) --texts $(TRAINING)/texts \
 		--photos $(PHOTOS) $(if $(LABELLED),--labelled $(LABELLED)) $(if $(COCO),--coco $(COCO)) \
 		$(if $(THINGS),--things $(THINGS)) --out $(TRAINING)/judged.jsonl
-	$(BIN)/python -m weights.making.judge.boxes --rows $(TRAINING)/judged.jsonl --detector $(DETECTOR) \
+	$(BIN)/python -m weights.making.mark_calibration.boxes --rows $(TRAINING)/judged.jsonl --detector $(DETECTOR) \
 		--out $(TRAINING)/boxes.json
-	$(BIN)/python -m weights.making.judge --config training/configs/embedded_judge.yaml \
+	$(BIN)/python -m weights.making.mark_calibration --config training/configs/embedded_judge.yaml \
 		--rows $(TRAINING)/judged.jsonl --boxes $(TRAINING)/boxes.json --features $(TRAINING)/mark-features \
 		--out $(TRAINING)/mark_calibration
 
@@ -210,7 +210,7 @@ measure-embedded-eye: $(VENV)/.installed ## measure how well it sees: DATA=folde
 	@mkdir -p $(EYE_TEXTS)/packages
 	$(if $(PACKAGES),,-$(BIN)/python -m weights.making.package_texts --out $(EYE_TEXTS) \
 		--sources flickr8k-cn$(comma)flickr8k-cn-test$(comma)arabic-flickr8k --languages zh$(comma)ar)
-	$(OFFLINE) $(BIN)/python -m weights.measuring.embedded_eye --data $(DATA) --photos $(PHOTOS) \
+	$(OFFLINE) $(BIN)/python -m weights.measuring.image_tower --data $(DATA) --photos $(PHOTOS) \
 		--packages $(or $(PACKAGES),$(EYE_TEXTS)/packages) $(if $(BACKBONE),--backbone $(BACKBONE)) \
 		--output $(TRAINING)/eye.json --markdown $(TRAINING)/eye.md
 

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from capscore.cli import app
 
 from .. import processes
-from ..benchmark.test_run import rated
+from ..benchmarks.test_run import rated
 from ..datasets_scripts.conftest import _own_cache, official
 
 __all__ = ["_own_cache"]

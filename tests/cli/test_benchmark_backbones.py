@@ -16,7 +16,7 @@ from capscore.backbones import registry
 from capscore.cli import app
 from capscore.errors import BackboneUnavailable
 
-from ..benchmark.test_run import rated
+from ..benchmarks.test_run import rated
 from ..datasets_scripts.conftest import _own_cache, official
 from ..photos import encode, noise
 from ..toy import BLUE, RED, ColourBackbone

@@ -10,7 +10,7 @@ from PIL import Image
 
 import capscore as library
 
-from ..benchmark.systems.tiny import CAPTIONS, REFERENCES, rows_of, write_rows, write_set, write_systems
+from ..benchmarks.systems.tiny import CAPTIONS, REFERENCES, rows_of, write_rows, write_set, write_systems
 from ..datasets_scripts.conftest import _own_cache, official
 from ..photos import encode, noise
 from .test_benchmark import capscore

@@ -19,7 +19,7 @@ from capscore.cli.terminal import is_usage_error, spell
 from capscore.errors import BackboneUnavailable, CapscoreError, InputError, OptionError, Setting
 from capscore.metrics.loading import all_options
 
-from ..benchmark.test_run import rated
+from ..benchmarks.test_run import rated
 from ..datasets_scripts.conftest import _own_cache, official
 from ..python_source import syntax_tree
 

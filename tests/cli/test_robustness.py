@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from capscore.cli import app
 
-from ..benchmark.test_run import rated
+from ..benchmarks.test_run import rated
 from ..datasets_scripts.conftest import _own_cache, official, write_photos
 from ..photos import encode
 from ..toy import BLUE, RED, ColourBackbone

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ..metrics.conftest import METRICS
-from ..metrics.test_distributed import share
+from ..modules.conftest import METRICS
+from ..modules.test_distributed import share
 from ..processes import ROOT, Process
 from ..toy import BLUE, RED
 from ..toy_command import WAIT_S, end, program, write_photos
@@ -172,7 +172,7 @@ def test_one_of_two_processes_of_evaluate_is_killed(tmp_path):
     environment = {**os.environ, "HF_HOME": str(tmp_path / "hf-home")}
     processes = [
         Process(
-            ["-m", "tests.metrics.process", json.dumps({**shared, "rank": rank, **rows})],
+            ["-m", "tests.modules.process", json.dumps({**shared, "rank": rank, **rows})],
             cwd=ROOT,
             env={**environment, "HF_MODULES_CACHE": str(tmp_path / f"modules-{rank}")},
         )

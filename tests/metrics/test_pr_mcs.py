@@ -1,114 +1,72 @@
-"""PR-MCS on the weights that ship: what `evaluate.load` gives without any setting."""
+"""PR-MCS as a scorer: the formula of MCS, a tower of its own, and a word where the tower is another one."""
 
 from __future__ import annotations
 
-import importlib
 import warnings
+from importlib.resources import files
 
 import numpy as np
 import pytest
 
 import capscore
-from capscore.errors import RecipeWarning
-from capscore.perturbations import KINDS, perturb
+from capscore.images.load import load_image
 
-from ..toy import GREEN, RED, ColourBackbone, JudgingColours
+pytestmark = pytest.mark.usefixtures("embedded_is_read_once")
 
 CAPTIONS = {
-    "en": ("A tabby cat with green eyes and long white whiskers looks to the side.",
-           ["cat", "eyes", "whiskers"]),
-    "de": ("Eine getigerte Katze mit grünen Augen und weißen Schnurrhaaren blickt zur Seite.",
-           ["Katze", "Augen", "Schnurrhaaren"]),
-    "fr": ("Un chat tigré aux yeux verts et aux longues moustaches regarde sur le côté.",
-           ["chat", "yeux", "moustaches"]),
-}  # fmt: skip
+    "en": ("A cat looks into the camera.", "camera the looks cat A into."),
+    "de": ("Eine Katze schaut in die Kamera.", "Kamera die in Katze schaut Eine."),
+    "fr": ("Un chat regarde vers l'appareil photo.", "photo vers chat regarde Un l'appareil."),
+    "es": ("Un gato mira hacia la cámara.", "cámara la gato hacia Un mira."),
+    "ja": ("猫がカメラを見ている。", "カメラいる猫てを見。が"),
+}
+
+
+# scikit-image ships it
+PHOTO = str(files("skimage.data") / "chelsea.png")
 
 
 @pytest.fixture(scope="module")
-def cat():
-    return importlib.import_module("skimage.data").chelsea()
+def pr_mcs():
+    return capscore.load("pr_mcs", cache=False)
 
 
-def test_the_weights_that_ship_are_the_default(load, base_of_pr_mcs, embedded_pr_mcs, monkeypatch):
-    monkeypatch.setattr("capscore.backbones.tuned.load_folder", lambda folder, options: embedded_pr_mcs)
-    module = load("pr_mcs", backbone=None)
-    assert module.scorer.backbone is embedded_pr_mcs
-    result = module.compute(predictions=["Rot"], images=[RED], language="de")
-    assert result["signature"].startswith(
-        f"pr_mcs|backbone:embedded-pr-mcs@{embedded_pr_mcs.revision}|w:{embedded_pr_mcs.w:g}|"
-    )
-    assert embedded_pr_mcs.revision != base_of_pr_mcs.revision
-    # the demo's setting chooses its companion
+def test_the_weights_that_ship_are_the_default_and_say_their_recipe(pr_mcs, monkeypatch):
+    assert pr_mcs.backbone.name == "embedded-pr-mcs" and pr_mcs.backbone.recipe == "pr_mcs"
+    # the variable that names the learned eye means its fine-tuned companion here
     monkeypatch.setenv("CAPSCORE_BACKBONE", "embedded")
-    assert load("pr_mcs", backbone=None).scorer.backbone is embedded_pr_mcs
+    assert capscore.load("pr_mcs", cache=False).backbone.name == "embedded-pr-mcs"
 
 
 @pytest.mark.parametrize("language", CAPTIONS)
-def test_perturbed_captions_lose_their_score_and_others_keep_it(
-    load, base_of_pr_mcs, embedded_pr_mcs, cat, language
-):
-    caption, objects = CAPTIONS[language]
-    texts = [caption]
-    for kind in KINDS:
-        for seed in range(4):
-            given = [objects] if kind == "substitution" else None
-            texts += perturb([caption], kind, language, seed=seed, objects=given).captions
-    scores = {}
-    for slug, backbone in (("mcs", base_of_pr_mcs), ("pr_mcs", embedded_pr_mcs)):
-        result = load(slug, backbone=backbone).compute(predictions=texts, images=[cat] * len(texts))
-        scores[slug] = np.array(result["scores"])
-    left = {
-        slug: (values[1:] / values[0]).reshape(len(KINDS), -1).mean(axis=1) for slug, values in scores.items()
-    }
-    assert scores["pr_mcs"][0] == pytest.approx(scores["mcs"][0], rel=0.2)
-    assert left["pr_mcs"].mean() < 0.6 * left["mcs"].mean()
-    # repetition, masking and jumble are plain to see
-    assert (left["pr_mcs"][[0, 2, 3]] < 0.5 * left["mcs"][[0, 2, 3]]).all()
+def test_a_jumbled_caption_falls_and_the_original_keeps_its_score(pr_mcs, base_of_pr_mcs, language):
+    original, jumbled = CAPTIONS[language]
+    mcs = capscore.load("mcs", backbone=base_of_pr_mcs, cache=False)
+    plain = mcs.score([original, jumbled], [PHOTO] * 2, language=language).scores
+    robust = pr_mcs.score([original, jumbled], [PHOTO] * 2, language=language).scores
+    assert robust[0] > 0.8 * plain[0]
+    assert robust[1] < 0.2 * robust[0] < plain[1]
 
 
-def test_captions_of_another_photo_score_low(load, embedded_pr_mcs, cat):
-    right, wrong = load("pr_mcs", backbone=embedded_pr_mcs).compute(
-        predictions=["Eine Katze schaut in die Kamera.", "Zwei Männer spielen Fußball."], images=[cat] * 2
-    )["scores"]
-    assert right > 3 * wrong
+def test_the_score_is_the_formula_on_the_towers_cosine(pr_mcs):
+    captions = ["A cat.", "[MASK] [MASK]"]
+    image = pr_mcs.backbone.encode_images([load_image(PHOTO)])[0]
+    cosines = pr_mcs.backbone.encode_texts(captions) @ image
+    scores = pr_mcs.score(captions, [PHOTO] * 2)
+    np.testing.assert_allclose(scores.scores, pr_mcs.backbone.w * np.maximum(cosines, 0), atol=1e-5)
+    tower = pr_mcs.backbone
+    assert scores.signature.startswith(f"pr_mcs|backbone:embedded-pr-mcs@{tower.revision}|w:{tower.w:g}|")
 
 
-def test_a_backbone_without_the_training_is_told(load):
-    with pytest.warns(RecipeWarning, match="'colours' does not say that it was fine-tuned"):
-        module = load("pr_mcs", backbone=ColourBackbone())
-    assert module.compute(predictions=["red"], images=[RED])["scores"] == [2.5]
+def test_a_tower_without_the_training_is_told():
+    with pytest.warns(capscore.RecipeWarning, match="'embedded' does not say that it was fine-tuned"):
+        plain = capscore.load("pr_mcs", backbone=capscore.load_backbone("embedded"), cache=False)
+    mcs = capscore.load("mcs", backbone="embedded", cache=False)
+    scores, expected = (scorer.score(["a cat"], [PHOTO]).scores for scorer in (plain, mcs))
+    np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-6)
+
+
+def test_the_weights_that_ship_warn_of_nothing():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        load("pr_mcs")
-
-
-def test_the_formula_is_that_of_mcs(load, embedded_pr_mcs, cat):
-    texts = ["a cat", "a dog", "cat cat cat"]
-    result = load("pr_mcs", backbone=embedded_pr_mcs).compute(predictions=texts, images=[cat] * 3)
-    image = embedded_pr_mcs.encode_images([capscore.load_image(cat)])[0].astype(np.float64)
-    cosines = embedded_pr_mcs.encode_texts(texts).astype(np.float64) @ image
-    np.testing.assert_allclose(result["scores"], embedded_pr_mcs.w * np.maximum(cosines, 0), atol=1e-5)
-
-
-def test_details_come_with_the_scores(load, tmp_path):
-    module = load("pr_mcs", backbone=JudgingColours())
-    module.add(prediction="red red red", image=RED)
-    module.add_batch(predictions=["red green", "red"], images=[GREEN, tmp_path / "none.png"], on_error="skip")
-    result = module.compute()
-    assert result["kept"] == [pytest.approx(0.6), 1.0, None]
-    assert result["lost"] == [pytest.approx(0.4), 0.0, None]
-    assert result["kind"] == ["none", "none", None]
-    assert result["p_kind"] == [pytest.approx(0.6), 1.0, None]
-    assert "kept" not in module.compute(predictions=["red"], images=[RED], per_row=False)
-
-
-def test_a_backbone_without_a_gate_has_no_details(load):
-    result = load("pr_mcs").compute(predictions=["red", "red red"], images=[RED, RED])
-    assert [result[name] for name in ("kept", "lost", "kind", "p_kind")] == [[None, None]] * 4
-
-
-def test_the_gate_says_what_it_found(load, embedded_pr_mcs, cat):
-    captions = ["a dog runs on the beach", "a a a dog dog runs runs runs on on the the"]
-    result = load("pr_mcs", backbone=embedded_pr_mcs).compute(predictions=captions, images=[cat] * 2)
-    assert result["kept"][0] > 0.9 and result["kept"][1] < 0.3
-    assert result["kind"] == ["none", "repetition"] and min(result["p_kind"]) > 0.5
+        capscore.load("pr_mcs", cache=False)

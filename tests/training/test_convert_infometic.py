@@ -1,6 +1,6 @@
 """The converter of public checkpoints: layouts it reads, files it refuses, and that nothing is left half-way.
 
-That the scores are those of the public code is in `tests/scorers/test_infometic_as_released.py`.
+That the scores are those of the public code is in `tests/metrics/test_infometic_as_released.py`.
 """
 
 from __future__ import annotations

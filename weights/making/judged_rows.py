@@ -4,7 +4,7 @@
         [--labelled caltech.jsonl instruments.jsonl] [--coco captions.jsonl] [--things things.jsonl]
 
 In: official caption files, texts of `weights.making.package_texts`, folders of photos, and files of
-`weights.making.eye.labelled` and `weights.making.eye.things`. Out: JSONL, one photo a row: `photo`,
+`image_tower.labelled` and `image_tower.things` beside it. Out: JSONL, one photo a row: `photo`,
 `file`, `split`, and `captions`, a list of [caption, language, source]. Captions of the sources "labelled" and
 "things" are names of what a photo shows, in all languages that `weights.making.emoji_names` knows; of
 "things" they are complete, so no other of COCO's things is there. A photo with a label is of "train". The
@@ -39,9 +39,9 @@ from training.engine.config import main as run_as_command
 from training.engine.config import parse
 from weights.making.captions import describe, photo_captions, read_rows, sources_file
 from weights.making.emoji_names import names_of_things
-from weights.making.eye.labelled import labelled_captions
-from weights.making.eye.rows import COCO, LABELLED, coco_captions
 from weights.making.held_out import TESTED, HeldOut, held_out_photos
+from weights.making.image_tower.labelled import labelled_captions
+from weights.making.image_tower.rows import COCO, LABELLED, coco_captions
 from weights.making.photo_names import Photo, photo_of
 
 # Sources of `package_texts` whose ids name a photo by its file or by COCO's number.
@@ -62,9 +62,9 @@ class Settings:
         texts: Folder of `weights.making.package_texts`.
         photos: Folder with photos; its folders are searched too.
         out: File to write.
-        labelled: Files of `weights.making.eye.labelled`, of photos in the same folder.
-        coco: Files of captions of COCO's photos, as `weights.making.eye.rows.coco_captions` reads them.
-        things: Files of `weights.making.eye.things`.
+        labelled: Files of `weights.making.image_tower.labelled`, of photos in the same folder.
+        coco: Files of captions of COCO's photos, as `image_tower.rows.coco_captions` reads them.
+        things: Files of `weights.making.image_tower.things`.
 
     Raises:
         InputError: a setting is missing.
@@ -191,7 +191,7 @@ def names_in_all_languages(things: Collection[str]) -> list[tuple[str, str]]:
 
 
 def things_in(caption: str) -> list[str]:
-    """The things that a caption of `weights.making.eye.things` lists.
+    """The things that a caption of `weights.making.image_tower.things` lists.
 
     >>> things_in("a bowl, an orange and a hot dog")
     ['bowl', 'orange', 'hot dog']
@@ -200,7 +200,7 @@ def things_in(caption: str) -> list[str]:
 
 
 def thing_of(caption: str) -> str:
-    """The thing that a caption of `weights.making.eye.labelled` names.
+    """The thing that a caption of `weights.making.image_tower.labelled` names.
 
     >>> thing_of("an Owl"), thing_of("A photo of a grand piano.")
     ('owl', 'grand piano')

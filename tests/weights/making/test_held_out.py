@@ -13,7 +13,7 @@ from weights.making import held_out, photo_names
 from weights.making.held_out import SETS, TESTED, HeldOut, TrainingPhoto, held_out_photos
 from weights.making.photo_names import Photo, coco_split, photo_of
 
-from .eye.sources import write_data
+from .image_tower.sources import write_data
 from .test_captions import HELD
 
 # set → all of its photos in the files of `write_data`

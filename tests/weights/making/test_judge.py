@@ -11,17 +11,17 @@ from PIL import Image, ImageDraw
 
 from capscore.errors import CapscoreError, InputError, MissingExtraError
 from capscore.infometic.mark_calibration import MARKED_CLASSES, load_mark_calibration
-from weights.making.judge import __main__ as recipe
-from weights.making.judge import boxes as box_command
-from weights.making.judge import calibrate, mentions, naming
-from weights.making.judge.boxes import SIDE, decoded, fitted
-from weights.making.judge.draws import SUPPORTED, WordDraws, common_nouns, rare_things
-from weights.making.judge.features import load, prepare, reduction
-from weights.making.judge.loss import cell_boxes, overlaps_of, padded
-from weights.making.judge.mentions import naming_photos, read_boxes, window_labels
-from weights.making.judge.regions import thing_regions
-from weights.making.judge.settings import JudgeSettings
-from weights.making.judge.things import THINGS, alike_things, likeness, names_of_things
+from weights.making.mark_calibration import __main__ as recipe
+from weights.making.mark_calibration import boxes as box_command
+from weights.making.mark_calibration import calibrate, mentions, naming
+from weights.making.mark_calibration.boxes import SIDE, decoded, fitted
+from weights.making.mark_calibration.draws import SUPPORTED, WordDraws, common_nouns, rare_things
+from weights.making.mark_calibration.features import load, prepare, reduction
+from weights.making.mark_calibration.loss import cell_boxes, overlaps_of, padded
+from weights.making.mark_calibration.mentions import naming_photos, read_boxes, window_labels
+from weights.making.mark_calibration.regions import thing_regions
+from weights.making.mark_calibration.settings import JudgeSettings
+from weights.making.mark_calibration.things import THINGS, alike_things, likeness, names_of_things
 
 SHAPES = {
     "dog": ("red", "A red dog runs on grass.", "Ein roter Hund läuft."),

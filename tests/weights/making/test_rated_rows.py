@@ -14,7 +14,7 @@ from weights.making.photo_names import Photo
 from weights.making.rated_rows import check_rows, rated_rows
 from weights.making.rated_split import RatedSplit
 
-from .eye.sources import draw_photo, write_data
+from .image_tower.sources import draw_photo, write_data
 
 # captions that the small files have of the photo
 DOG = ["A brown dog rests near sign 444 .", "A dog lies beside sign 444."]

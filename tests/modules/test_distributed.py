@@ -1,0 +1,220 @@
+"""Several processes score one set of rows: each does its share of the work, the first gets all results."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import threading
+from pathlib import Path
+
+import evaluate
+import numpy as np
+import pytest
+
+import capscore
+from capscore.errors import CapscoreError, InputError
+
+from ..photos import encode
+from ..processes import Process
+from ..toy import BLUE, GREEN, RED, ColourBackbone
+from .conftest import METRICS, WITH_BACKBONE
+
+ROOT = METRICS.parent
+HALF = 2.5 * math.sqrt(0.5)
+
+
+def run(folder: Path, slug: str, shares: list[dict], *, timeout: float = 60.0) -> list[dict]:
+    """Run one process per share, at the same time; returns what each wrote."""
+    shared = {
+        "folder": str(folder),
+        "module": str(METRICS / slug),
+        "n_process": len(shares),
+        "timeout": timeout,
+        "towers": slug in WITH_BACKBONE,
+    }
+    environment = {**os.environ, "HF_HOME": str(folder / "hf-home")}
+    processes = [
+        Process(
+            ["-m", "tests.modules.process", json.dumps({**shared, "rank": rank, **share})],
+            cwd=ROOT,
+            # its own: evaluate copies the module there, and two copies at once may miss each other
+            env={**environment, "HF_MODULES_CACHE": str(folder / f"modules-{rank}")},
+        )
+        for rank, share in enumerate(shares)
+    ]
+    try:
+        for process in processes:
+            _, errors = process.communicate(timeout=120)
+            assert process.returncode == 0, errors
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+    return [json.loads((folder / f"result-{rank}.json").read_text()) for rank in range(len(shares))]
+
+
+def share(folder: Path, rank: int, captions: list[str], photos: list[np.ndarray], **other: object) -> dict:
+    """Rows of one process, their photos in files of its own, added in batches of two."""
+    paths = []
+    for number, photo in enumerate(photos):
+        path = folder / f"photo-{rank}-{number}.png"
+        path.write_bytes(encode(photo))
+        paths.append(str(path))
+    batches = [(start, start + 2) for start in range(0, len(captions), 2)]
+    return {
+        "rows": {"predictions": captions, "images": paths},
+        "batches": batches,
+        "language": "en",
+        "seconds": 0.0,
+        **other,
+    }
+
+
+def test_two_processes(tmp_path):
+    """Each encodes its own rows only; the first gets the scores of all, in the order of the processes."""
+    first = share(tmp_path, 0, ["red", "red blue"], [RED, RED])
+    second = share(tmp_path, 1, ["blue", "red", "green"], [BLUE, BLUE, GREEN], language="de", seconds=1.0)
+    for part, references in ((first, [["red"], ["red"]]), (second, [["blue"], ["red"], ["green", "red"]])):
+        part["rows"]["references"] = references
+    written = run(tmp_path, "ref_clip_score", [first, second])
+
+    assert written[1]["result"] is None
+    result = written[0]["result"]
+    np.testing.assert_allclose(result["clip_score"], [2.5, HALF, 2.5, 0, 2.5], atol=1e-6)
+    np.testing.assert_allclose(result["scores"], [10 / 7, 1.0101525445522106, 10 / 7, 0, 10 / 7], atol=1e-6)
+    assert (result["n_items"], result["n_unique_images"]) == (5, 3)
+    assert "|refs:var|lang:de+en|" in result["signature"]
+    # each process encoded its own images and texts only, into a cache of its own; the other's files were gone
+    assert written[0]["encoded"] == {"images": 1, "texts": 2}
+    assert written[1]["encoded"] == {"images": 2, "texts": 3}
+    assert {path.name for path in tmp_path.glob("embeddings-*")} == {"embeddings-0", "embeddings-1"}
+    assert not list(tmp_path.rglob("*.arrow"))
+
+
+def test_two_processes_share_their_references(tmp_path):
+    """CIDEr of a row depends on those of the other process; process 0 scores all rows as one corpus."""
+    captions = ["a red kite", "ein roter Hund", "a dog", "ein Drachen", "two red dogs run"]
+    references = [
+        ["a red kite flies"],
+        ["ein Hund", "der rote Hund"],
+        ["a dog", "one dog"],
+        ["ein roter Drachen"],
+        ["two dogs run", "red dogs"],
+    ]
+    languages = ["en", "de", "en", "de", "en"]
+    rows = {"predictions": captions, "references": references, "language": languages}
+    shares = [
+        {
+            "rows": {name: values[part] for name, values in rows.items()},
+            "batches": batches,
+            "language": None,
+            "seconds": 0.0,
+        }
+        for part, batches in ((slice(0, 2), [(0, 1), (1, 2)]), (slice(2, 5), [(0, 3)]))
+    ]
+    written = run(tmp_path, "cider", shares)
+    assert written[1]["result"] is None
+    whole = capscore.load("cider").score(captions, references=references, language=languages)
+    assert written[0]["result"] == whole.to_dict()
+    assert min(whole.scores) > 0.3
+    assert not list(tmp_path.rglob("*.arrow"))
+
+
+def test_slow_work_is_not_taken_for_a_lost_process(tmp_path):
+    """Processes meet before the work; the one that is done first does not give up on the other."""
+    slow = share(tmp_path, 0, ["red"], [RED], seconds=5.0)
+    fast = share(tmp_path, 1, ["blue"], [RED])
+    written = run(tmp_path, "mcs", [slow, fast], timeout=2.5)
+    assert written[0]["result"]["scores"] == [2.5, 0.0]
+    assert written[1]["result"] is None
+
+
+def modules(folder: Path, count: int, **options: object) -> list:
+    return [
+        evaluate.load(
+            str(METRICS / "mcs"),
+            num_process=count,
+            process_id=rank,
+            experiment_id="threads",
+            cache_dir=str(folder),
+            backbone=ColourBackbone(),
+            cache=False,
+            **options,
+        )
+        for rank in range(count)
+    ]
+
+
+def at_once(*jobs) -> list:
+    """Run each job in a thread of its own; returns what they returned or raised."""
+    outcomes = [None] * len(jobs)
+
+    def work(place, job):
+        try:
+            outcomes[place] = job()
+        except Exception as error:
+            outcomes[place] = error
+
+    threads = [threading.Thread(target=work, args=item) for item in enumerate(jobs)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    return outcomes
+
+
+@pytest.mark.parametrize("how", ["compute alone", "an empty batch", "compute with empty lists"])
+def test_a_process_without_rows(tmp_path, how):
+    first, second, third = modules(tmp_path, 3)
+
+    def empty():
+        if how == "an empty batch":
+            second.add_batch(predictions=[], images=[])
+        if how == "compute with empty lists":
+            return second.compute(predictions=[], images=[])
+        return second.compute()
+
+    results = at_once(
+        lambda: first.compute(predictions=["red"], images=[RED]),
+        empty,
+        lambda: third.compute(predictions=["blue", "green"], images=[RED, GREEN]),
+    )
+    assert results[0]["scores"] == [2.5, 0.0, 2.5]
+    assert results[1:] == [None, None]
+
+
+def test_no_process_has_rows(tmp_path):
+    first, second = modules(tmp_path, 2)
+    results = at_once(first.compute, second.compute)
+    assert isinstance(results[0], InputError) and "no rows" in str(results[0])
+    assert results[1] is None
+
+
+def test_a_late_process_costs_no_rows(tmp_path):
+    """The first gives up waiting, says so, and gets everything when it asks again."""
+    first, second = modules(tmp_path, 2, timeout=1)
+    at_once(
+        lambda: first.add_batch(predictions=["red"], images=[RED]),
+        lambda: second.add_batch(predictions=["blue"], images=[RED]),
+    )
+    with pytest.raises(ValueError, match="process 1"):
+        first.compute()
+    with pytest.raises(CapscoreError, match=r"call compute\(\) again"):
+        first.add_batch(predictions=["green"], images=[RED])
+    assert second.compute() is None
+    assert first.compute()["scores"] == [2.5, 0.0]
+
+
+def test_a_process_that_died_after_some_rows_is_noticed(tmp_path):
+    """Its lock is free and a part of its rows can be read; they must not pass for all of them."""
+    first, second = modules(tmp_path, 2, timeout=5)
+    at_once(
+        lambda: first.add_batch(predictions=["red"], images=[RED]),
+        lambda: second.add_batch(predictions=["blue"], images=[RED]),
+    )
+    second.writer.write_examples_on_file()
+    second.writer.stream.flush()
+    second.filelock.release(force=True)
+    with pytest.raises(CapscoreError, match=r"process 1 of 2 ended before it called compute\(\)"):
+        first.compute()

@@ -1,0 +1,116 @@
+"""Official caption files and a folder of photos → the weights of the eye, the backbone `embedded`.
+
+    python -m weights.making.package_texts --out texts \
+        --sources flickr8k-cn,arabic-flickr8k,jsts,coco-cn-extension --languages ar,ja,zh
+    python -m weights.making.image_tower --config training/configs/embedded_eye.yaml --data DATA \
+        --photos PHOTOS --texts texts --out runs/eye
+
+In: the official files of Flickr8k, Multi30k and xFlickr&CO and of every set that is held out, the texts of
+`weights.making.package_texts`, and photos in folders `flickr8k` and `coco…`. Out: the weights, a card, the
+settings, and the log and checkpoints of the run. Rows are checked before anything is computed: a photo that
+is measured on is never trained on, in whatever data set or language it turns up. The same command continues
+a run that was killed, in each of its parts.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from capscore.backbones.embedded.backbone import (
+    SentenceEncoderBackbone,
+    centred,
+    load_classes,
+    load_efficientnet,
+    save_image_tower,
+)
+from capscore.backbones.embedded.image_tower import ImageTower
+from capscore.backbones.loading import load_backbone
+from capscore.errors import CapscoreError, Setting
+from training.engine.config import main as run_as_command
+from training.engine.config import parse
+from training.engine.model_card import write_card
+from training.engine.processes import device, is_main_process, say
+from training.engine.recipe import write_settings
+from weights.making.image_tower.card import card_of
+from weights.making.image_tower.data import prepare, rows_of
+from weights.making.image_tower.fit import Fitted, fit
+from weights.making.image_tower.rows import TrainingRows
+from weights.making.image_tower.settings import EyeSettings
+from weights.making.image_tower.trunk_halves import folded
+
+
+def train(settings: EyeSettings, *, command: str = "") -> Fitted:
+    """Run the recipe: read rows, compute features, train, save.
+
+    Args:
+        settings: Settings of the run.
+        command: Command for the card; "" for one with the run's own settings file.
+
+    Raises:
+        CapscoreError, InputError: malformed data or settings, a photo that is held out, a loss that is not
+            finite; the message names row or batch.
+        BackboneUnavailable, MissingExtraError: the text encoder or the trunk is not installed.
+    """
+    out = Path(settings.out).expanduser()
+    rows, held = rows_of(settings)
+    say(_told(rows))
+    encoder = load_backbone(settings.text_encoder, device=device(), dtype="float32")
+    if not isinstance(encoder, SentenceEncoderBackbone):
+        raise CapscoreError(
+            Setting("text_encoder", settings.text_encoder),
+            ": expected embedded-free, whose centre the eye has",
+        )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(settings.seed)
+        eye = ImageTower()
+    tower = load_efficientnet()
+    eye.trunk = folded(tower)
+    eye.head.classes.load_state_dict(tower.classifier.state_dict())
+    eye.head.names.data.copy_(centred(load_classes())[1])
+    data = prepare(settings, rows, eye, encoder)
+    fitted = fit(settings, data, out)
+    if fitted.run.finished and is_main_process():
+        save_image_tower(
+            fitted.eye,
+            out,
+            w=fitted.w,
+            logit_scale=settings.logit_scale,
+            languages=None,  # the captions of one photo agree in every language of the encoder
+            notes={"recipe": "eye", "steps": fitted.run.step},
+        )
+        write_settings(out, settings)
+        write_card(out, card_of(settings, fitted, rows, held, command))
+    return fitted
+
+
+def _told(rows: TrainingRows) -> str:
+    """The rows in lines for people: per source its captions, and what was left out."""
+    by_source: dict[str, list[str]] = defaultdict(list)
+    for (source, language), n in sorted(rows.counts.items()):
+        by_source[source].append(f"{language} {n:,}")
+    left: Counter[str] = Counter()
+    for (source, _), n in rows.left_out.items():
+        left[source] += n
+    lines = [f"{len(rows.photos):,} photos, and captions of {len(rows.texts):,} without pixels"]
+    for source in sorted(by_source.keys() | left.keys()):
+        kept = ", ".join(by_source.get(source, ["nothing"]))
+        lines.append(f"  {source}: {kept}" + (f"; left out: {left[source]:,}" if left[source] else ""))
+    return "\n".join(lines)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """The command; see the top of this file."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    settings = parse(EyeSettings, arguments, "Train the eye, the image side of the backbone `embedded`.")
+    fitted = train(settings, command=f"python -m weights.making.image_tower {shlex.join(arguments)}")
+    say(f"saved to {settings.out}" if fitted.run.finished else "not finished: the same command continues")
+
+
+if __name__ == "__main__":
+    run_as_command(main)

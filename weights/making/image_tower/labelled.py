@@ -1,0 +1,192 @@
+"""Photos with a label each, in folders or by their names → captions such as "a rocket" for the recipe.
+
+    python -m weights.making.image_tower.labelled --photos PHOTOS --folder caltech101 --most 25 \
+        --out caltech.jsonl
+    python -m weights.making.image_tower.labelled --photos PHOTOS --folder imagenet_sample \
+        --label 'n[0-9]+_(.+)[.]JPEG$' --out imagenet.jsonl --name ImageNet --license "for research only"
+
+In: a folder inside the folder of photos. The label is the photo's own folder, or what --label finds in its
+path; --names gives odd ones plain names. Out: JSONL rows of file, caption and language for the recipe's
+setting `labelled`, two per photo, and their source for the card in `….sources.json`. Captioned photos show
+people, dogs and kitchens; of most other things only photos such as these have any.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from capscore.benchmarks.data.annotation_files import AnnotationSource
+from capscore.errors import CapscoreError, InputError
+from capscore.files.whole_file import write_text
+from capscore.images.load import content_key
+from capscore.text.languages import language_code
+from training.data.origin import SOURCES
+from weights.making.image_tower.rows import LABELLED, PHOTO_SUFFIXES, Caption
+from weights.making.image_tower.things import described
+from weights.making.photo_names import Photo
+
+# The name of the folder that a photo lies in.
+_OF_FOLDER = r"([^/]+)/[^/]+$"
+
+
+def labelled_photos(
+    photos: Path,
+    folder: str,
+    *,
+    label: str = _OF_FOLDER,
+    names: Mapping[str, str] | None = None,
+    without: Collection[str] = (),
+    most: int | None = None,
+) -> dict[str, str]:
+    """Path of each photo under `photos` → its label, in alphabetical order.
+
+    Args:
+        photos: Folder of the photos.
+        folder: A folder in it.
+        label: Regular expression that is searched in the path under `folder`; its first group is the label.
+        names: Label → plain name, for labels that are none; others stay, with spaces for underscores.
+        without: Labels to leave out.
+        most: Most photos of a label, evenly spread over them; None for all.
+
+    Raises:
+        InputError: there is no photo, a path has no label, or the expression is none or has no group.
+    """
+    try:
+        pattern = re.compile(label)
+    except re.error as error:
+        raise InputError(f"--label is {label!r:.80}, no regular expression: {error}", field="label") from None
+    if not pattern.groups:
+        raise InputError(f"--label is {label!r:.80}; expected a group in brackets", field="label")
+    by_label: dict[str, list[str]] = {}
+    for path in sorted((photos / folder).rglob("*")):
+        if path.suffix.lower() not in PHOTO_SUFFIXES:
+            continue
+        found = pattern.search(path.relative_to(photos / folder).as_posix())
+        if found is None or not found[1]:
+            raise InputError(f"{path}: --label {label!r:.80} finds nothing in its path", field="label")
+        if found[1] not in without:
+            name = (names or {}).get(found[1], found[1].replace("_", " ").strip())
+            by_label.setdefault(name, []).append(path.relative_to(photos).as_posix())
+    if not by_label:
+        raise InputError(f"{photos / folder} has no photo ({', '.join(PHOTO_SUFFIXES)})", field="folder")
+    kept = {}
+    for name, paths in by_label.items():
+        n = len(paths) if most is None else min(most, len(paths))
+        kept.update({paths[place * len(paths) // n]: name for place in range(n)})
+    return dict(sorted(kept.items()))
+
+
+def rows_of(labels: dict[str, str]) -> Iterator[dict[str, Any]]:
+    """Two rows per photo: its label as a phrase, and in a sentence.
+
+    >>> [row["caption"] for row in rows_of({"things/owl/1.jpg": "owl"})]
+    ['an owl', 'A photo of an owl.']
+    """
+    for file, name in labels.items():
+        phrase = described([name])
+        for text in (phrase, f"A photo of {phrase}."):
+            yield {"file": file, "caption": text, "language": "en"}
+
+
+def labelled_captions(path: Path, photos: Path) -> tuple[list[Caption], dict[Photo, str]]:
+    """The captions of a file of labelled photos, and each photo's file.
+
+    Args:
+        path: JSONL rows {"file": path under `photos`, "caption": …, "language": "en"}.
+        photos: Folder of the photos.
+
+    Raises:
+        CapscoreError: the file or a photo is missing or damaged; names the line.
+    """
+    source = AnnotationSource(path)
+    photo_of_file: dict[str, Photo] = {}
+    captions = []
+    for row, (line, cells) in enumerate(source.jsonl("file", "caption", "language")):
+        file = source.identifier(cells["file"], "'file'", line=line)
+        if file not in photo_of_file:
+            if not (photos / file).is_file():
+                raise source.error(f"there is no photo {photos / file}", line=line)
+            # equal files in two collections are one photo
+            digest = content_key(photos / file).rpartition(":")[2]
+            photo_of_file[file] = Photo(LABELLED, int(digest[:15], 16))
+        try:
+            language = language_code(source.identifier(cells["language"], "'language'", line=line))
+        except CapscoreError as error:
+            raise source.error(str(error), line=line) from None
+        text = source.caption(cells["caption"], "'caption'", line=line)
+        captions.append(Caption(photo_of_file[file], file, language, text, path.name, row))
+    files: dict[Photo, str] = {}
+    for file, photo in photo_of_file.items():
+        files.setdefault(photo, file)
+    return captions, files
+
+
+def _names(path: Path | None) -> dict[str, str]:
+    if path is None:
+        return {}
+    try:
+        read = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(read, dict) or not all(
+            isinstance(one, str) and one.strip() for one in read.values()
+        ):
+            raise ValueError(f"{read!r:.60}")
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"{path}: expected a JSON object of labels and names: {error}", field="names"
+        ) from None
+    return read
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """The command."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--photos", type=Path, required=True, help="folder of the photos")
+    parser.add_argument("--folder", required=True, help="folder in it whose photos have labels")
+    parser.add_argument(
+        "--label", default=_OF_FOLDER, help="regular expression; its first group is the label"
+    )
+    parser.add_argument("--names", type=Path, help="JSON object of labels and their plain names")
+    parser.add_argument("--without", nargs="*", default=[], metavar="LABEL", help="labels to leave out")
+    parser.add_argument("--most", type=int, help="most photos of a label")
+    parser.add_argument("--out", type=Path, required=True, help="JSONL file to write")
+    parser.add_argument("--name", help="name of the collection for the card")
+    parser.add_argument("--license", default="unknown", help="licence of the photos")
+    parser.add_argument("--url", default="", help="address of the collection")
+    options = parser.parse_args(argv)
+    try:
+        if options.most is not None and options.most < 1:
+            raise InputError(f"--most is {options.most}; expected at least 1", field="most")
+        labels = labelled_photos(
+            options.photos,
+            options.folder,
+            label=options.label,
+            names=_names(options.names),
+            without=options.without,
+            most=options.most,
+        )
+        source = {
+            "name": options.name or options.folder,
+            "license": options.license,
+            "rows": len(labels),
+            "url": options.url,
+        }
+        beside = {"held_out": "", "sources": [source]}
+        write_text(
+            Path(f"{options.out}{SOURCES}"), json.dumps(beside, indent=2) + "\n", "source of the labels"
+        )
+        lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in rows_of(labels)]
+        write_text(options.out, "".join(lines), "captions of labels")
+        print(f"{len(labels):,} photos with {len(set(labels.values())):,} labels in {options.out}")
+    except CapscoreError as error:
+        parser.error(str(error))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,133 @@
+"""The settings of the recipe of the eye."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from capscore.errors import CapscoreError
+from training.engine.loop_settings import LoopSettings, require
+from weights.making.image_tower.features import ViewSettings
+from weights.making.image_tower.rows import SOURCES
+
+
+@dataclass
+class EyeSettings(LoopSettings):
+    """Settings of the recipe of the eye, besides those of the loop.
+
+    Attributes:
+        data: Folder of the official files: flickr8k, multi30k, xflickrco, and the sets that are held out.
+        photos: Folder of the photos: flickr8k, and COCO's in folders such as coco_train2014.
+        texts: Folder of `weights.making.package_texts`.
+        coco: Files of captions of COCO's photos: COCO's own annotations, or JSONL rows of photo, caption and
+            language.
+        labelled: Files of labelled photos, JSONL rows of file, caption and language, as
+            `weights.making.image_tower.labelled` writes them; files are paths in `photos`.
+        sources: Official sources of captions.
+        captionless: Whether photos without captions are rows too.
+        most_photos: Most photos, evenly spread over them; None for all.
+        features: Folder of the features; None for one in `out`. Several runs may share it.
+        views: Number of views of a photo: the whole photo and random ones.
+        views_seed: Seed for the random views; the seed of the loop does not change the features.
+        half_precision: Whether the features of random views are computed in bfloat16.
+        features_batch: Photos at once while features are computed.
+        least_part: Smallest side of the random part of a view's features that a step reads, as a share of
+            theirs; half of the parts are mirrored. 1 for the features as they are.
+        half_precision_steps: Whether the trunk and the head are trained in bfloat16. CPUs that have it take
+            half the time.
+        train_depthwise: Whether the trunk's depthwise convolutions are trained too. Their gradients take a
+            third of a step on a CPU.
+        text_encoder: Backbone whose text encoder embeds the captions.
+        frozen_stages: Number of the trunk's stages, from the first, that are not trained.
+        head_learning_rate: Highest learning rate of what is not the trunk; `learning_rate` is the trunk's.
+        average_decay: Decay of the moving average of the weights.
+        logit_scale: Factor on cosines in the contrast.
+        soft_share: Share of the target that is spread over captions by their similarity to the photo's, from
+            0 to 1.
+        softness: How sharply it is spread, as a share of `logit_scale`; at 1 as sharply as the contrast.
+        pair_weight: Weight of the contrast of each photo's own captions with all pairs of the batch's photos
+            and a caption; 0 for none.
+        names_weight: Weight of the contrast of each photo with the names of ImageNet's classes, with the
+            shares that the trunk as published gives them as the target, by how sure it is; 0 for none.
+        recent: Number of photos of the last steps that captions are contrasted with.
+        region_weight: Weight of the contrast of a random region of each photo; 0 for none.
+        english_share: Chance that a photo's caption is an English one where it has others too.
+        adapter_share: Share of the learned text adapter that is kept, from 0 to 1.
+        dropout: Dropout in the head, from 0 to below 1.
+        name: Name of the model for its card; "" for the name of the folder `out`.
+        license: Licence of the weights, as the Hub writes it.
+        data_license: Licence of files of captions that state none.
+    """
+
+    out: str = ""
+    data: str = ""
+    photos: str = ""
+    texts: str = ""
+    coco: list[str] = field(default_factory=list)
+    labelled: list[str] = field(default_factory=list)
+    sources: list[str] = field(default_factory=lambda: list(SOURCES))
+    captionless: bool = False
+    most_photos: int | None = None
+    features: str | None = None
+    views: int = 4
+    views_seed: int = 0
+    half_precision: bool = True
+    features_batch: int = 32
+    least_part: float = 1.0
+    half_precision_steps: bool = True
+    train_depthwise: bool = False
+    text_encoder: str = "embedded-free"
+    frozen_stages: int = 4
+    head_learning_rate: float = 5e-4
+    average_decay: float = 0.998
+    logit_scale: float = 30.0
+    soft_share: float = 0.3
+    softness: float = 0.67
+    pair_weight: float = 0.0
+    names_weight: float = 0.0
+    recent: int = 1024
+    region_weight: float = 0.25
+    english_share: float = 0.4
+    adapter_share: float = 0.5
+    dropout: float = 0.3
+    name: str = ""
+    license: str = "cc-by-nc-4.0"
+    data_license: str = "unknown"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("data", "photos", "texts"):
+            if not getattr(self, name).strip():
+                raise CapscoreError(f"{name} is missing: give --{name}, a folder; see --help")
+        for name in ("views", "features_batch", "frozen_stages"):
+            require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
+        require(self.frozen_stages <= 7, "frozen_stages", self.frozen_stages, "at most 7, all of them")
+        for name in ("head_learning_rate", "logit_scale"):
+            require(getattr(self, name) > 0, name, getattr(self, name), "a number above 0")
+        for name in ("average_decay", "dropout", "english_share"):
+            value = getattr(self, name)
+            require(0 <= value < 1, name, value, "a number from 0 to below 1")
+        require(self.views_seed >= 0, "views_seed", self.views_seed, "at least 0")
+        for name in ("soft_share", "adapter_share"):
+            require(0 <= getattr(self, name) <= 1, name, getattr(self, name), "a number from 0 to 1")
+        require(0 < self.least_part <= 1, "least_part", self.least_part, "a number above 0, at most 1")
+        require(self.softness > 0, "softness", self.softness, "a number above 0")
+        require(self.recent >= 1, "recent", self.recent, "at least 1")
+        for name in ("region_weight", "pair_weight", "names_weight"):
+            require(getattr(self, name) >= 0, name, getattr(self, name), "at least 0")
+        if self.most_photos is not None:
+            require(self.most_photos >= 1, "most_photos", self.most_photos, "at least 1, or nothing (null)")
+        right = bool(self.sources) and set(self.sources) <= set(SOURCES)
+        require(right, "sources", self.sources, f"a list of {', '.join(SOURCES)}")
+
+    @property
+    def view_settings(self) -> ViewSettings:
+        """How photos become features."""
+        return ViewSettings(
+            seed=self.views_seed, batch_size=self.features_batch, half_precision=self.half_precision
+        )
+
+    @property
+    def features_folder(self) -> Path:
+        """Folder of the features and of the embeddings of captions."""
+        return Path(self.features or Path(self.out) / "features").expanduser()

@@ -1,0 +1,259 @@
+"""Photos with captions → the judge of InfoMetIC's marks, calibrated on photos that the training has not seen.
+
+    python -m weights.making.judged_rows --data DATA --texts texts --photos PHOTOS --out judged.jsonl
+    python -m weights.making.mark_calibration.boxes --rows judged.jsonl --detector yolox_nano.onnx \
+        --out boxes.json
+    python -m weights.making.mark_calibration --config training/configs/embedded_judge.yaml \
+        --rows judged.jsonl --boxes boxes.json --out runs/judge
+
+Out: a folder for `capscore.infometic.mark_calibration.load_mark_calibration`, with a card, the log and the
+checkpoints of the run. The same command continues an interrupted run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from capscore import load_backbone
+from capscore.backbones.base import Backbone
+from capscore.errors import CapscoreError, InputError, Setting
+from capscore.files.whole_file import write_text
+from capscore.infometic.mark_calibration import (
+    MARKED_CLASSES,
+    MarkCalibration,
+    MarkNetwork,
+    MarkNetworkConfig,
+    save_mark_calibration,
+)
+from training.engine.config import main as run_as_command
+from training.engine.config import parse
+from training.engine.loop import RunResult, run
+from training.engine.model_card import write_card
+from training.engine.processes import device, is_main_process, say
+from training.engine.recipe import RESULT, own_settings, write_settings
+from weights.making.mark_calibration.calibrate import Embed, calibrate, logits_of
+from weights.making.mark_calibration.card import described
+from weights.making.mark_calibration.draws import WordDraws, common_nouns
+from weights.making.mark_calibration.features import JudgeFeatures, prepare
+from weights.making.mark_calibration.loss import JudgeLoss
+from weights.making.mark_calibration.mentions import mention_curve, naming_photos, read_boxes
+from weights.making.mark_calibration.naming import train_naming
+from weights.making.mark_calibration.regions import thing_regions
+from weights.making.mark_calibration.settings import JudgeSettings
+
+_NO_IDENTITY = {"name", "license", "rows", "boxes", "features", "nouns", "noun_count"}
+
+
+def train(settings: JudgeSettings, *, command: str = "") -> RunResult:
+    """Run the recipe: features, training, calibration, weights, card.
+
+    Raises:
+        CapscoreError, InputError: malformed rows or settings; a loss that is not finite names its batch.
+        BackboneUnavailable: the base is not available.
+    """
+    out = Path(settings.out).expanduser()
+    backbone = load_backbone(settings.base, device=device(), dtype="float32")
+    if not backbone.has_feature_map:
+        raise CapscoreError(Setting("base", settings.base), ": expected a backbone with a feature map")
+    folder = Path(settings.features).expanduser() if settings.features else out / "features"
+    features = prepare(Path(settings.rows), backbone, settings.reduced, folder, say)
+    splits = {name: np.flatnonzero(features.split == name) for name in ("train", "calibrate")}
+    boxes = _boxes(settings, features)
+    judge = new_judge(settings, features)
+    draws = WordDraws(
+        features,
+        splits["train"].tolist(),
+        settings.batch_size,
+        captions=settings.captions,
+        others=settings.others,
+        rare=settings.rare,
+        labelled=settings.labelled,
+        weights=settings.weights,
+        seed=settings.seed,
+    )
+    say(f"{len(draws.photos):,} photos to train on, {len(splits['calibrate']):,} to calibrate on")
+    check = _check(features, splits["calibrate"].tolist(), settings.seed)
+    judge.train()
+    settings.max_steps = settings.steps
+    shown = {place: own[:, :4] for place, own in boxes.items()}
+    result = run(
+        judge,
+        draws,
+        JudgeLoss(features, shown, settings.thing_weight),
+        settings,
+        evaluate=check,
+        identity={**own_settings(settings, _NO_IDENTITY), "data": _digest(settings)},
+        parameters=[
+            parameter
+            for name, parameter in judge.named_parameters()
+            if not name.startswith(("reducer.", "fit.", "in_caption.", "mention.", "named_"))
+        ],
+    )
+    judge.eval()
+    if not (result.finished and is_main_process()):
+        return result
+    finish(settings, judge, features, boxes, backbone, result, command)
+    return result
+
+
+def finish(
+    settings: JudgeSettings,
+    judge: MarkNetwork,
+    features: JudgeFeatures,
+    boxes: Mapping[int, np.ndarray],
+    backbone: Backbone,
+    result: RunResult,
+    command: str,
+) -> None:
+    """Calibrate a trained judge and write it with its card.
+
+    Args:
+        settings: Settings of the run.
+        judge: MarkNetwork with trained word logits, in eval mode.
+        features: Features of the rows.
+        boxes: Photo → boxes (k, 6) of the detector.
+        backbone: Backbone of the features.
+        result: How far the run has come.
+        command: Command for the card.
+    """
+    out = Path(settings.out).expanduser()
+    splits = {name: np.flatnonzero(features.split == name).tolist() for name in ("train", "calibrate")}
+    file = Path(settings.features or out / "features").expanduser() / "things.npz"
+    things = thing_regions(features, boxes, backbone, file, say)
+    naming_loss = train_naming(
+        judge, features, things, naming_photos(boxes, settings.seed), backbone, settings.seed
+    )
+    alone, words, fits = calibrate(judge, features, splits["calibrate"], by_length(backbone), settings.seed)
+    mentions = mention_curve(judge, features, boxes, things, backbone, settings.seed)
+    notes = {
+        "recipe": "mark_calibration",
+        "step": result.step,
+        "photos": {name: len(own) for name, own in splits.items()},
+        "found": {
+            language: {name: round(curve.found, 4) for name, curve in own.items()}
+            for language, own in words.items()
+        },
+        "captions_found": {language: round(curve.found, 4) for language, curve in fits.items()},
+        "naming_loss": round(naming_loss, 4),
+        "mentions_found": round(mentions.found, 4),
+        "validation": {name: round(value, 4) for name, value in result.evaluation.items()},
+    }
+    nouns = common_nouns(features, splits["train"], settings.nouns, settings.noun_count)
+    save_mark_calibration(
+        MarkCalibration(
+            judge,
+            alone,
+            words,
+            fits,
+            mentions,
+            {language: tuple(own) for language, own in nouns.items()},
+            backbone.name,
+            backbone.revision,
+            notes=notes,
+        ),
+        out,
+    )
+    write_settings(out, settings)
+    compute = f"{torch.device(device()).type}, {result.seconds / 60:.0f} minutes"
+    write_card(out, described(settings, notes, command=command, compute=compute))
+    write_text(out / RESULT, json.dumps(notes, indent=1, ensure_ascii=False) + "\n", "result")
+
+
+def by_length(backbone: Backbone, at_once: int = 256) -> Embed:
+    """A function that embeds texts, those of like length together."""
+
+    def embed(texts: Sequence[str]) -> np.ndarray:
+        rows = np.zeros((len(texts), backbone.dim), np.float32)
+        order = sorted(range(len(texts)), key=lambda place: len(texts[place]))
+        for start in range(0, len(order), at_once):
+            part = order[start : start + at_once]
+            rows[part] = backbone.encode_texts([texts[place] for place in part])
+        return rows
+
+    return embed
+
+
+def new_judge(settings: JudgeSettings, features: JudgeFeatures) -> MarkNetwork:
+    """An untrained judge with the reduction of the features, and photos as its background."""
+    weight, bias = features.reducer
+    config = MarkNetworkConfig(
+        dim=features.whole.shape[1],
+        features=weight.shape[1],
+        reduced=settings.reduced,
+        hidden=settings.hidden,
+        inner=settings.inner,
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(settings.seed)
+        judge = MarkNetwork(config)
+    trained = np.flatnonzero((features.split == "train") & ~features.labelled)
+    chance = np.random.default_rng(settings.seed)
+    chosen = np.sort(chance.choice(trained, config.background, replace=len(trained) < config.background))
+    with torch.no_grad():
+        judge.reducer.weight.copy_(torch.from_numpy(weight))
+        judge.reducer.bias.copy_(torch.from_numpy(bias))
+        judge.background.copy_(torch.from_numpy(features.whole[chosen].astype(np.float32)))
+        # few cells are the centre of a thing's box
+        judge.thing.bias.zero_()
+    judge.dropout = settings.dropout
+    return judge
+
+
+def _boxes(settings: JudgeSettings, features: JudgeFeatures) -> dict[int, np.ndarray]:
+    if not settings.boxes:
+        raise CapscoreError("boxes is missing: a file of weights.making.mark_calibration.boxes")
+    try:
+        content = json.loads(Path(settings.boxes).read_text(encoding="utf-8"))
+        return read_boxes(content, features.files)
+    except (OSError, ValueError, TypeError) as error:
+        raise InputError(f"{settings.boxes} is no file of boxes: {error}", field="boxes") from None
+
+
+def _digest(settings: JudgeSettings) -> str:
+    digest = hashlib.sha256()
+    for path in (settings.rows, settings.boxes):
+        digest.update(Path(path).read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _check(features: JudgeFeatures, photos: Sequence[int], seed: int) -> Any:
+    """A function that measures a judge on words of photos that it is not trained on."""
+    draws = WordDraws(
+        features, photos, len(photos), captions=6, others=1, rare=0, labelled=0.0, weights={}, seed=seed + 1
+    )
+
+    def evaluate(model: nn.Module, step: int) -> Mapping[str, float]:
+        assert isinstance(model, MarkNetwork)
+        right, wrong = [], []
+        for start in range(0, len(draws.photos), 64):
+            rows = draws.draw(draws.photos[start : start + 64], np.random.default_rng([seed, start]))
+            for row, logits in zip(rows, logits_of(model, features, rows), strict=True):
+                nouns = row.classes == MARKED_CLASSES.index("noun")
+                right.append(logits[nouns & (row.right > 0)])
+                wrong.append(logits[nouns & (row.right == 0)])
+        positive, negative = np.concatenate(right), np.concatenate(wrong)
+        return {"nouns_found": float((negative < np.quantile(positive, 0.05)).mean())}
+
+    return evaluate
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """The command; see the top of this file."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    settings = parse(JudgeSettings, arguments, "Train the judge of InfoMetIC's marks.")
+    result = train(settings, command=f"python -m weights.making.mark_calibration {shlex.join(arguments)}")
+    say(f"saved to {settings.out}" if result.finished else "not finished: the same command continues")
+
+
+if __name__ == "__main__":
+    run_as_command(main)

@@ -1,0 +1,148 @@
+"""Boxes of things that a detector finds in photos: what the judge learns to find things from.
+
+    python -m weights.making.mark_calibration.boxes --rows judged.jsonl --detector yolox_nano.onnx \
+        --out boxes.json
+
+In: rows of `weights.making.judged_rows`, and a detector of the YOLOX family (Ge et al. 2021) as an ONNX
+file, whose outputs teach; the file itself stays outside. Out: JSON, file of a photo → [[left, top, right,
+bottom as shares, class, confidence], …].
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from capscore.errors import InputError, MissingExtraError
+from capscore.files.whole_file import write_text
+from capscore.images.boxes import suppress
+from capscore.images.load import load_image
+from training.engine.config import main as run_as_command
+from training.engine.config import parse
+from weights.making.judged_rows import read_judged
+
+SIDE = 416
+_STRIDES = (8, 16, 32)
+_GREY = 114
+
+
+@dataclass
+class Settings:
+    """Settings of the file of boxes.
+
+    Attributes:
+        rows: File of `weights.making.judged_rows`.
+        detector: ONNX file of a YOLOX detector that reads 416 × 416 pixels.
+        out: File to write.
+        least: Confidence that a box must have.
+        overlap: Overlap above which the less confident of two boxes of a class is left out.
+
+    Raises:
+        InputError: a setting is missing.
+    """
+
+    rows: str = ""
+    detector: str = ""
+    out: str = ""
+    least: float = 0.3
+    overlap: float = 0.5
+
+    def __post_init__(self) -> None:
+        for name in ("rows", "detector", "out"):
+            if not getattr(self, name):
+                raise InputError(f"--{name} is missing; see --help", field=name)
+
+
+class Detector:
+    """A YOLOX detector in ONNX.
+
+    Raises:
+        MissingExtraError: onnxruntime is not installed.
+    """
+
+    def __init__(self, file: str):
+        try:
+            import onnxruntime
+        except ImportError:
+            raise MissingExtraError("onnxruntime", "boxes", "a detector in ONNX") from None
+        self.session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
+        self.input = self.session.get_inputs()[0].name
+
+    def find(self, image: Image.Image, least: float, overlap: float) -> list[list[Any]]:
+        """Boxes of an RGB photo as shares of its sides, class and confidence, the most confident first."""
+        pixels, ratio = fitted(image)
+        found = self.session.run(None, {self.input: pixels[None]})[0][0]
+        boxes, scores = decoded(found)
+        shares = boxes / ratio / np.tile(np.array(image.size, np.float64), 2)
+        classes, confidence = scores.argmax(axis=1), scores.max(axis=1)
+        kept: list[int] = []
+        for one in np.unique(classes[confidence > least]).tolist():
+            own = np.flatnonzero((classes == one) & (confidence > least))
+            kept += own[suppress(shares[own], confidence[own], overlap)].tolist()
+        kept.sort(key=lambda place: -confidence[place])
+        return [
+            [
+                *(round(float(edge), 4) for edge in shares[place].clip(0, 1)),
+                int(classes[place]),
+                round(float(confidence[place]), 3),
+            ]
+            for place in kept
+        ]
+
+
+def fitted(image: Image.Image) -> tuple[np.ndarray, float]:
+    """A photo in the top left of a grey square, blue first, float32 (3, 416, 416), and its factor."""
+    ratio = min(SIDE / image.width, SIDE / image.height)
+    size = max(1, int(image.width * ratio)), max(1, int(image.height * ratio))
+    square = np.full((SIDE, SIDE, 3), _GREY, np.uint8)
+    square[: size[1], : size[0]] = np.asarray(image.resize(size, Image.Resampling.BILINEAR))[:, :, ::-1]
+    return np.ascontiguousarray(square.transpose(2, 0, 1), np.float32), ratio
+
+
+def decoded(found: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """A detector's output (n, 5 + classes) → boxes in pixels (n, 4) and scores (n, classes) (Ge et al. 2021).
+
+    >>> boxes, scores = decoded(np.zeros((52 * 52 + 26 * 26 + 13 * 13, 7)))
+    >>> boxes[0].tolist(), scores.shape
+    ([-4.0, -4.0, 4.0, 4.0], (3549, 2))
+    """
+    corners, sizes = [], []
+    for stride in _STRIDES:
+        row, column = np.mgrid[: SIDE // stride, : SIDE // stride]
+        corners.append(np.stack([column, row], axis=2).reshape(-1, 2))
+        sizes.append(np.full((len(corners[-1]), 1), stride))
+    corner, size = np.concatenate(corners), np.concatenate(sizes)
+    centre, extent = (found[:, :2] + corner) * size, np.exp(found[:, 2:4]) * size
+    return np.concatenate([centre - extent / 2, centre + extent / 2], axis=1), found[:, 4:5] * found[:, 5:]
+
+
+def write_boxes(settings: Settings) -> int:
+    """Write the file; returns the number of boxes.
+
+    Raises:
+        CapscoreError: a file is missing or damaged.
+        ImageError: a photo cannot be read.
+    """
+    detector = Detector(settings.detector)
+    found = {
+        row["file"]: detector.find(load_image(row["file"]), settings.least, settings.overlap)
+        for row in read_judged(settings.rows)
+        if row["split"] == "train"
+    }
+    write_text(settings.out, json.dumps(found) + "\n", "the boxes")
+    return sum(map(len, found.values()))
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """The command."""
+    print(f"{write_boxes(parse(Settings, argv, __doc__ or '')):,} boxes")
+
+
+if __name__ == "__main__":
+    run_as_command(lambda: main(sys.argv[1:]))

@@ -1,0 +1,384 @@
+"""Held-out captions → probabilities and thresholds of a judge.
+
+In: a judge with trained word logits, features, photos of the split "calibrate". Out: curves. The small layers
+for words in captions and for whole captions are trained on the way: captions of photos that the training has
+seen are too easy. They are trained twice, each time on half of the photos, and the curves come from the other
+half.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from capscore.errors import CapscoreError
+from capscore.infometic.mark_calibration import (
+    MARKED_CLASSES,
+    SHARED,
+    MarkCalibration,
+    MarkCurve,
+    MarkNetwork,
+)
+from capscore.infometic.marks import MarkedRow, PhotoFeatures, row_features
+from capscore.infometic.words import CaptionWord, caption_words
+from weights.making.mark_calibration.draws import SUPPORTED, PhotoWords, WordDraws
+from weights.making.mark_calibration.features import JudgeFeatures
+from weights.making.mark_calibration.loss import padded, seen_photos
+from weights.making.mark_curves import fit_curve
+
+# Logits of each side that a language, or a class of its words, needs for a curve of its own.
+LEAST = 100
+# Captions of each photo: as they are, with a wrong word, and of another photo.
+CAPTIONS = 6
+# What is planted in each caption, each time in the caption as it was: a noun of any kind, a noun that is
+# among those most like the right one, a thing that captions hardly ever mention, and a word of another class.
+PLANTED = ("noun", "alike", "rare", "other")
+_PHOTOS = 64
+_STEPS = 600
+_RIGHT, _WRONG, _UNKNOWN = 1, 0, -1
+
+Embed = Callable[[Sequence[str]], np.ndarray]
+
+
+@dataclass
+class _Logits:
+    right: list[np.ndarray] = field(default_factory=list)
+    wrong: list[np.ndarray] = field(default_factory=list)
+
+    def curve(self, prior: np.ndarray | None = None) -> MarkCurve | None:
+        """The curve, if there are enough logits; `prior` as in `fit_curve`."""
+        right, wrong = (np.concatenate(part) if part else np.zeros(0) for part in (self.right, self.wrong))
+        return None if min(len(right), len(wrong)) < LEAST else fit_curve(right, wrong, prior)
+
+
+@dataclass(frozen=True, eq=False)
+class CaptionCase:
+    """A caption beside a photo.
+
+    Attributes:
+        photo: The photo.
+        row: What the judge reads.
+        kind: "right", "planted" (one word is wrong) or "other" (of another photo).
+        labels: int8, for each of the row's words 1 (right), 0 (wrong) or -1 (unknown, or not judged).
+    """
+
+    photo: int
+    row: MarkedRow
+    kind: str
+    labels: np.ndarray
+
+
+def calibrate(
+    judge: MarkNetwork, features: JudgeFeatures, photos: Sequence[int], embed: Embed, seed: int
+) -> tuple[dict[str, MarkCurve], dict[str, dict[str, MarkCurve]], dict[str, MarkCurve]]:
+    """Curves of words alone, of words in captions, and of captions.
+
+    Args:
+        judge: Network, in eval mode; its layers for words in captions and for captions are trained in place.
+        features: Features.
+        photos: Photos of the split "calibrate".
+        embed: Function from texts to their embeddings (m, d), rows of unit length.
+        seed: Seed for the draws.
+
+    Raises:
+        CapscoreError: there are too few captions.
+    """
+    draws = WordDraws(
+        features, photos, len(photos), captions=8, others=1, rare=2, labelled=0.0, weights={}, seed=seed
+    )
+    alone = curves_of_words_alone(judge, features, draws, seed)
+    cases = make_cases(features, draws, embed, seed)
+    curve = next(iter(alone.values()))
+    loaded = MarkCalibration(judge, alone, {SHARED: {}}, {SHARED: curve}, curve)
+    found = row_features(loaded, [case.row for case in cases], embed)
+    half = (
+        np.random.default_rng([seed, 3]).permutation(len(features.photos))[[case.photo for case in cases]] % 2
+    )
+
+    sizes = [len(one.numbers) for one in found]
+    of_words = torch.from_numpy(np.concatenate([one.words for one in found]))
+    labels = np.concatenate([case.labels[one.numbers] for case, one in zip(cases, found, strict=True)])
+    kinds = np.concatenate([one.classes for one in found])
+    logits = crossed(judge.in_caption, judge.in_caption_logits, of_words, labels, np.repeat(half, sizes))
+    language = np.array([case.row.language for case in cases])
+    of_case = np.repeat(np.arange(len(cases)), sizes)
+    words: dict[str, dict[str, MarkCurve]] = {SHARED: {}}
+    for code in (*sorted(set(language.tolist())), SHARED):
+        here = (language[of_case] == code) | (code == SHARED)
+        for number, name in enumerate(MARKED_CLASSES):
+            of_class = kinds == number
+            own = here & of_class
+            prior = logits[of_class & (labels == _RIGHT)]
+            curve_of = _Logits([logits[own & (labels == _RIGHT)]], [logits[own & (labels == _WRONG)]]).curve(
+                None if code == SHARED else prior
+            )
+            if curve_of is not None:
+                words.setdefault(code, {})[name] = curve_of
+    if "noun" not in words[SHARED]:
+        raise CapscoreError(f"fewer than {LEAST} nouns to calibrate on: more photos are needed")
+
+    kind = np.array([case.kind for case in cases])
+    fits = np.where(kind == "other", _WRONG, _RIGHT)
+    of_captions = torch.from_numpy(np.stack([one.fit for one in found]))
+    logits = crossed(judge.fit, judge.fit_logits, of_captions, fits, half)
+    captions: dict[str, MarkCurve] = {}
+    for code in (*sorted(set(language.tolist())), SHARED):
+        here = (language == code) | (code == SHARED)
+        # captions with a wrong word must be judged word by word, but the rate is that of right ones
+        curve_of = _Logits([logits[here & (kind == "right")]], [logits[here & (kind == "other")]]).curve(
+            None if code == SHARED else logits[kind == "right"]
+        )
+        if curve_of is not None:
+            captions[code] = curve_of
+    if SHARED not in captions:
+        raise CapscoreError(f"fewer than {LEAST} captions to calibrate on: more photos are needed")
+    return alone, words, captions
+
+
+def curves_of_words_alone(
+    judge: MarkNetwork, features: JudgeFeatures, draws: WordDraws, seed: int
+) -> dict[str, MarkCurve]:
+    """Class → curve of its words alone, in all languages."""
+    found: dict[int, _Logits] = defaultdict(_Logits)
+    chance = np.random.default_rng(seed)
+    for start in range(0, len(draws.photos), _PHOTOS):
+        rows = draws.draw(draws.photos[start : start + _PHOTOS], chance)
+        for row, own in zip(rows, logits_of(judge, features, rows), strict=True):
+            for kind in np.unique(row.classes).tolist():
+                found[kind].right.append(own[(row.classes == kind) & (row.right > 0)])
+                found[kind].wrong.append(own[(row.classes == kind) & (row.right == 0)])
+    curves = {
+        MARKED_CLASSES[kind]: curve
+        for kind, own in sorted(found.items())
+        if (curve := own.curve()) is not None
+    }
+    if "noun" not in curves:
+        raise CapscoreError(f"fewer than {LEAST} nouns to calibrate on: more photos are needed")
+    return curves
+
+
+def logits_of(judge: MarkNetwork, features: JudgeFeatures, rows: Sequence[PhotoWords]) -> list[np.ndarray]:
+    """Logits of the words of each row, float32 (m,)."""
+    words, classes, _, there = padded(rows)
+    embeddings = torch.from_numpy(features.embeddings[words.numpy()].astype(np.float32))
+    with torch.inference_mode():
+        logits = judge.word_logits(seen_photos(features, [row.photo for row in rows]), embeddings, classes)
+    return [own[mask].numpy() for own, mask in zip(logits, there, strict=True)]
+
+
+# ------------------------------------------------------------------ captions
+
+
+def make_cases(features: JudgeFeatures, draws: WordDraws, embed: Embed, seed: int) -> list[CaptionCase]:
+    """Captions of each photo as they are, with a wrong word, and captions of other photos.
+
+    Args:
+        features: Features.
+        draws: Draws from the photos.
+        embed: Function from texts to their embeddings.
+        seed: Seed for all draws.
+    """
+    chance = np.random.default_rng([seed, 1])
+    captions = np.concatenate(
+        [
+            chance.choice(draws.own[photo], min(CAPTIONS, len(draws.own[photo])), replace=False)
+            for photo in draws.photos.tolist()
+        ]
+    )
+    others = np.empty_like(captions)
+    for code in np.unique(features.language[captions]).tolist():
+        own = np.flatnonzero(features.language[captions] == code)
+        others[own] = other_captions(features, features.photo[captions[own]], captions[own], chance)
+    tagged = _tagged(features, np.concatenate([captions, others]))
+    by_class = _words_by_class(features)
+    told: list[tuple[int, str, str, list[CaptionWord], np.ndarray, str]] = []
+    for caption, other in zip(captions.tolist(), others.tolist(), strict=True):
+        photo, language = int(features.photo[caption]), str(features.language[caption])
+        words = tagged[caption]
+        right = _labels(words, _RIGHT)
+        told.append((photo, features.captions[caption], language, words, right, "right"))
+        for drawn in PLANTED:
+            planted = _planted(features, draws, by_class, photo, caption, drawn, words, chance)
+            if planted is not None:
+                told.append((photo, *planted, "planted"))
+        if features.photo[other] != photo:
+            words, text = tagged[other], features.captions[other]
+            # the words of a caption that does not fit are not judged one by one
+            told.append((photo, text, language, words, _labels(words, _UNKNOWN), "other"))
+    texts = list(dict.fromkeys(text for _, text, *_ in told))
+    place = {text: number for number, text in enumerate(texts)}
+    vectors = np.asarray(embed(texts), np.float32)
+    sights = {
+        photo: PhotoFeatures(
+            np.array(features.cells[photo]), np.array(features.windows[photo][features.there[photo]])
+        )
+        for photo in draws.photos.tolist()
+    }
+    return [
+        CaptionCase(
+            photo,
+            MarkedRow(
+                sights[photo],
+                features.whole[photo].astype(np.float32),
+                vectors[place[text]],
+                text,
+                words,
+                language,
+                np.zeros((0, features.whole.shape[1]), np.float32),
+                np.zeros((0, 4)),
+            ),
+            kind,
+            labels,
+        )
+        for photo, text, language, words, labels, kind in told
+    ]
+
+
+def _tagged(features: JudgeFeatures, captions: np.ndarray) -> dict[int, list[CaptionWord]]:
+    found: dict[int, list[CaptionWord]] = {}
+    for code in np.unique(features.language[captions]).tolist():
+        own = sorted({caption for caption in captions.tolist() if features.language[caption] == code})
+        words = caption_words([features.captions[caption] for caption in own], code)
+        found.update(zip(own, words, strict=True))
+    return found
+
+
+def _labels(words: Sequence[CaptionWord], label: int) -> np.ndarray:
+    return np.array([label if word.word_class in MARKED_CLASSES else _UNKNOWN for word in words], np.int8)
+
+
+def _words_by_class(features: JudgeFeatures) -> dict[tuple[str, int], np.ndarray]:
+    """Language and class → its words, as often as captions have them."""
+    language = np.array([code for code, _ in features.words])[features.word]
+    return {
+        (code, kind): features.word[(language == code) & (features.word_class == kind)]
+        for code in np.unique(language).tolist()
+        for kind in range(len(MARKED_CLASSES))
+    }
+
+
+def _planted(
+    features: JudgeFeatures,
+    draws: WordDraws,
+    by_class: dict[tuple[str, int], np.ndarray],
+    photo: int,
+    caption: int,
+    drawn: str,
+    words: Sequence[CaptionWord],
+    chance: np.random.Generator,
+) -> tuple[str, str, list[CaptionWord], np.ndarray] | None:
+    """The caption with one of its words exchanged for one of its class that the photo does not support."""
+    choices = [
+        number
+        for number, word in enumerate(words)
+        if word.word_class in MARKED_CLASSES and (word.word_class == "noun") == (drawn != "other")
+    ]
+    if not choices:
+        return None
+    language, number = str(features.language[caption]), int(chance.choice(choices))
+    old, kind = words[number], MARKED_CLASSES.index(words[number].word_class)
+    candidates = by_class.get((language, kind), np.zeros(0, np.int64))
+    if drawn == "alike":
+        place = features.place_of[language, old.text.lower()]
+        candidates = draws.alike[place][draws.alike[place] >= 0]
+    elif drawn == "rare":
+        candidates = draws.rare.get(language, np.zeros(0, np.int64))
+    for _ in range(10 if len(candidates) else 0):
+        new = int(chance.choice(candidates))
+        if features.support[new, photo] < SUPPORTED * 255:
+            text = features.words[new][1]
+            shift = len(text) - (old.end - old.start)
+            changed = [
+                *words[:number],
+                CaptionWord(text, old.start, old.start + len(text), True, old.word_class),
+                *(
+                    word._replace(start=word.start + shift, end=word.end + shift)
+                    for word in words[number + 1 :]
+                ),
+            ]
+            labels = _labels(changed, _RIGHT)
+            labels[number] = _WRONG
+            before = features.captions[caption]
+            return before[: old.start] + text + before[old.end :], language, changed, labels
+    return None
+
+
+def other_captions(
+    features: JudgeFeatures, photos: np.ndarray, captions: np.ndarray, chance: np.random.Generator
+) -> np.ndarray:
+    """For each photo, one of these captions, of a photo that shares less than half of its words with it."""
+    chosen = chance.permutation(captions)
+    for _ in range(20):
+        clash = np.array(
+            [
+                features.photo[caption] == photo
+                or (
+                    features.support[features.word[features.words_of(caption)], photo] > SUPPORTED * 255
+                ).mean()
+                >= 0.5
+                for photo, caption in zip(photos.tolist(), chosen.tolist(), strict=True)
+            ]
+        )
+        if not clash.any():
+            break
+        chosen[clash] = chance.choice(captions, int(clash.sum()))
+    return chosen
+
+
+# ------------------------------------------------------------------ small layers
+
+
+def crossed(
+    layers: nn.Module,
+    logits_of: Callable[[Tensor], Tensor],
+    inputs: Tensor,
+    labels: np.ndarray,
+    half: np.ndarray,
+) -> np.ndarray:
+    """Logits of each half of the photos by layers trained on the other; then train them on both.
+
+    Args:
+        layers: Layers to train in place.
+        logits_of: Function from inputs to logits, with the layers in it.
+        inputs: (n, features).
+        labels: (n,), 1 right, 0 wrong, -1 unknown, which trains nothing.
+        half: (n,), 0 or 1.
+    """
+    start = {name: tensor.clone() for name, tensor in layers.state_dict().items()}
+    found = np.zeros(len(labels), np.float64)
+    truth = torch.from_numpy(labels.astype(np.float32))
+    for own in (0, 1):
+        layers.load_state_dict(start)
+        train = torch.from_numpy((half != own) & (labels != _UNKNOWN))
+        fit_layers(layers, logits_of, inputs[train], truth[train])
+        with torch.inference_mode():
+            found[half == own] = logits_of(inputs[torch.from_numpy(half == own)]).double().numpy()
+    layers.load_state_dict(start)
+    known = torch.from_numpy(labels != _UNKNOWN)
+    fit_layers(layers, logits_of, inputs[known], truth[known])
+    return found
+
+
+def fit_layers(
+    layers: nn.Module, logits_of: Callable[[Tensor], Tensor], inputs: Tensor, labels: Tensor
+) -> None:
+    """Fit small layers to all rows at once, right and wrong ones with half of the weight each."""
+    inputs, labels = inputs.clone(), labels.clone()
+    weight = torch.where(labels > 0, 0.5 / labels.sum().clamp(min=1), 0.5 / (1 - labels).sum().clamp(min=1))
+    optimiser = torch.optim.AdamW(layers.parameters(), lr=2e-2, weight_decay=1e-2)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, _STEPS)
+    with torch.enable_grad():
+        for parameter in layers.parameters():
+            parameter.requires_grad_(True)
+        for _ in range(_STEPS):
+            each = F.binary_cross_entropy_with_logits(logits_of(inputs), labels, reduction="none")
+            optimiser.zero_grad()
+            (each @ weight).backward()
+            optimiser.step()
+            schedule.step()

@@ -1,0 +1,218 @@
+"""Features → the words of each step: those of a photo's captions, and words that it does not support.
+
+A wrong word comes from a caption of another photo of the batch, it is one of the words most like a right one
+("dog" → "cat"), or it names a thing that captions hardly ever mention ("accordion"). It counts as wrong only
+if no word of the photo's own captions, in any language, is like it. What else a photo with a label alone
+shows is unknown: its wrong words are things that photos hardly ever show, and, where all of COCO's things in
+the photo are named, the others of them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from capscore.infometic.mark_calibration import MARKED_CLASSES
+from weights.making.mark_calibration.features import JudgeFeatures
+
+# Cosine with a word of the photo's captions above which a word may be right: "man" and "person" have 0.7,
+# "dog" and "cat" 0.54.
+SUPPORTED = 0.58
+# Words that are candidates for a replacement of the same kind, and how often they must occur at least.
+_NEIGHBOURS, _FREQUENT = 24, 3
+# Above this cosine a replacement may mean the same as the word.
+_SAME = 0.6
+# Of the vocabulary of things, those are rare whose English name occurs less often in captions. They count as
+# wrong below this cosine, which is lower since captions say little of such things.
+_RARE, _UNLIKE = 40, 0.5
+
+
+class PhotoWords(NamedTuple):
+    """A photo of a batch with words to judge.
+
+    Attributes:
+        photo: Its place.
+        words: int64 (m,), places among the distinct words.
+        classes: int64 (m,).
+        right: float32 (m,), 1 for a right word.
+    """
+
+    photo: int
+    words: np.ndarray
+    classes: np.ndarray
+    right: np.ndarray
+
+
+class WordDraws:
+    """Batches of photos with words; a pure function of seed, epoch and step.
+
+    Args:
+        features: Features.
+        photos: Photos to draw from.
+        batch_size: Photos per batch.
+        captions: Captions per photo.
+        others: Words of other photos per right word.
+        rare: Rare things per photo.
+        labelled: Share of the labelled photos that an epoch draws.
+        weights: Language → how likely its captions are drawn; 1 for languages that are not named.
+        seed: Seed for all draws.
+    """
+
+    def __init__(
+        self,
+        features: JudgeFeatures,
+        photos: Sequence[int],
+        batch_size: int,
+        *,
+        captions: int,
+        others: int,
+        rare: int,
+        labelled: float,
+        weights: Mapping[str, float],
+        seed: int,
+    ):
+        self.features, self.photos = features, np.asarray(photos)
+        self.batch_size, self.captions, self.others, self.seed = batch_size, captions, others, seed
+        self.n_rare, self.rare = rare, rare_things(features)
+        self.alike = like_words(features)
+        has_words = np.diff(features.start) > 0
+        self.own: dict[int, np.ndarray] = {}
+        self.chances: dict[int, np.ndarray] = {}
+        order = np.argsort(features.photo, kind="stable")
+        ends = np.searchsorted(features.photo[order], np.arange(len(features.photos) + 1))
+        for photo in self.photos.tolist():
+            own = order[ends[photo] : ends[photo + 1]]
+            own = own[has_words[own]]
+            if len(own):
+                chance = np.array(
+                    [weights.get(language, 1.0) for language in features.language[own].tolist()]
+                )
+                self.own[photo], self.chances[photo] = own, chance / chance.sum()
+        self.photos = np.array(sorted(self.own))
+        is_labelled = features.labelled[self.photos]
+        self.captioned, self.of_labels = self.photos[~is_labelled], self.photos[is_labelled]
+        self.n_labelled = int(labelled * len(self.of_labels))
+        self.steps_per_epoch = max(1, (len(self.captioned) + self.n_labelled) // batch_size)
+
+    def batch(self, epoch: int, step: int) -> list[PhotoWords]:
+        """The photos of a step, with their words."""
+        chance = np.random.default_rng([self.seed, epoch])
+        some = chance.choice(self.of_labels, self.n_labelled, replace=False)
+        order = chance.permutation(np.concatenate([self.captioned, some]))
+        start, stop = (len(order) * place // self.steps_per_epoch for place in (step, step + 1))
+        chance = np.random.default_rng([self.seed, epoch, step])
+        return self.draw(order[start:stop], chance)
+
+    def draw(self, photos: np.ndarray, chance: np.random.Generator) -> list[PhotoWords]:
+        """Words for these photos."""
+        features = self.features
+        word, kind, place, of_things = [], [], [], []
+        spoken: list[list[str]] = [[] for _ in photos]
+        for number, photo in enumerate(photos.tolist()):
+            for caption in chance.choice(self.own[photo], self.captions, p=self.chances[photo]).tolist():
+                spoken[number].append(str(features.language[caption]))
+                part = features.words_of(caption)
+                word.append(features.word[part])
+                kind.append(features.word_class[part].astype(np.int64))
+                place.append(np.full(part.stop - part.start, number))
+                of_things.append(np.full(part.stop - part.start, features.of_things[caption]))
+        right, classes, at = np.concatenate(word), np.concatenate(kind), np.concatenate(place)
+        is_thing = np.concatenate(of_things)
+        found = [(right, classes, at, np.ones(len(right), np.float32))]
+
+        def add(
+            words: np.ndarray, kinds: np.ndarray, places: np.ndarray, supported: float = SUPPORTED
+        ) -> None:
+            wrong = features.support[words, photos[places]] < supported * 255
+            zeros = np.zeros(int(wrong.sum()), np.float32)
+            found.append((words[wrong], kinds[wrong], places[wrong], zeros))
+
+        if len(photos) > 1:
+            for _ in range(self.others):
+                to = (at + chance.integers(1, len(photos), len(at))) % len(photos)
+                known = ~features.labelled[photos[to]] | (features.complete[photos[to]] & is_thing)
+                add(right[known], classes[known], to[known])
+        things, of = self._rare(spoken, chance)
+        add(things, np.full(len(things), MARKED_CLASSES.index("noun"), np.int64), of, _UNLIKE)
+        alike = self.alike[right, chance.integers(0, _NEIGHBOURS, len(right))]
+        there = (alike >= 0) & (classes == MARKED_CLASSES.index("noun"))
+        add(alike[there], classes[there], at[there])
+        words, kinds, places, labels = (np.concatenate(part) for part in zip(*found, strict=True))
+        return [
+            PhotoWords(photo, words[places == number], kinds[places == number], labels[places == number])
+            for number, photo in enumerate(photos.tolist())
+        ]
+
+    def _rare(
+        self, spoken: Sequence[Sequence[str]], chance: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Rare things for photos, in the languages of each photo's captions: words, and places of photos."""
+        words, at = [], []
+        for number, languages in enumerate(spoken):
+            known = [language for language in languages if language in self.rare]
+            for language in chance.choice(known, self.n_rare).tolist() if known else ():
+                words.append(int(chance.choice(self.rare[language])))
+                at.append(number)
+        return np.array(words, np.int64), np.array(at, np.int64)
+
+
+def rare_things(features: JudgeFeatures) -> dict[str, np.ndarray]:
+    """Language → places of the names of things that captions hardly ever mention."""
+    of_caption = np.repeat(~features.labelled[features.photo], np.diff(features.start))
+    counts = np.bincount(features.word[of_caption], minlength=len(features.words))
+    found: dict[str, list[int]] = {}
+    for names in features.vocabulary:
+        if counts[names["en"]] < _RARE:
+            for language, place in names.items():
+                found.setdefault(language, []).append(place)
+    return {language: np.unique(own) for language, own in found.items()}
+
+
+def like_words(features: JudgeFeatures) -> np.ndarray:
+    """For each distinct word, the nouns of its language most like it that mean something else, int64 (v, n).
+
+    −1 where a language has too few.
+    """
+    language = np.array([one for one, _ in features.words])
+    nouns = Counter(features.word[features.word_class == MARKED_CLASSES.index("noun")].tolist())
+    alike = np.full((len(features.words), _NEIGHBOURS), -1, np.int64)
+    embeddings = torch.from_numpy(np.array(features.embeddings)).float()
+    for code in sorted(set(language.tolist())):
+        candidates = np.array(
+            [word for word, n in sorted(nouns.items()) if language[word] == code and n >= _FREQUENT], np.int64
+        )
+        if len(candidates) <= _NEIGHBOURS:
+            continue
+        own = np.flatnonzero(language == code)
+        for part in np.array_split(own, len(own) // 2000 + 1):
+            cosines = embeddings[part] @ embeddings[candidates].T
+            cosines[cosines > _SAME] = -1.0
+            alike[part] = candidates[cosines.topk(_NEIGHBOURS, dim=1).indices.numpy()]
+    return alike
+
+
+def common_nouns(
+    features: JudgeFeatures, photos: Sequence[int], most: int, least: int
+) -> dict[str, list[str]]:
+    """Language → its most frequent nouns in captions of these photos, the most frequent first.
+
+    Args:
+        features: Features.
+        photos: Photos whose captions count.
+        most: Most nouns per language.
+        least: Times that a noun must occur.
+    """
+    kept = np.isin(features.photo, np.asarray(photos))
+    of_word = np.repeat(kept, np.diff(features.start))
+    nouns = features.word[of_word & (features.word_class == MARKED_CLASSES.index("noun"))]
+    listed: dict[str, list[str]] = {}
+    for place, n in Counter(nouns.tolist()).most_common():
+        language, text = features.words[place]
+        own = listed.setdefault(language, [])
+        if n >= least and len(own) < most and (len(text) > 1 or language in ("zh", "ja")):
+            own.append(text)
+    return {language: own for language, own in sorted(listed.items()) if own}

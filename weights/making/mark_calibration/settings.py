@@ -1,0 +1,70 @@
+"""The settings of the judge's recipe."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from capscore.errors import CapscoreError
+from training.engine.config import language_counts
+from training.engine.loop_settings import LoopSettings, require
+
+
+@dataclass
+class JudgeSettings(LoopSettings):
+    """Settings of a run, besides those of the loop.
+
+    Attributes:
+        base: Backbone that the judge is for; it must have a feature map.
+        rows: File of `weights.making.judged_rows`.
+        boxes: File of `weights.making.mark_calibration.boxes`; "" to train no finder of things.
+        features: Folder for the features of the rows; "" for one in `out`.
+        steps: Steps of the run.
+        languages: How likely a caption of each language is drawn, as language:number; 1 for others.
+        captions: Captions of each photo in a batch.
+        others: Words of other photos per right word.
+        rare: Wrong words per photo that name things which captions hardly ever mention.
+        labelled: Share of the photos with labels alone that an epoch draws.
+        reduced, hidden, inner: Sizes of the network (`MarkNetworkConfig`).
+        dropout: Share of the inputs of each layer that is dropped.
+        thing_weight: Weight of the loss of the finder of things.
+        nouns: Most nouns per language to name regions by.
+        noun_count: Times that such a noun occurs in the captions.
+        name, license: For the card.
+    """
+
+    base: str = "embedded"
+    rows: str = ""
+    boxes: str = ""
+    features: str = ""
+    steps: int = 1000
+    languages: list[str] = field(default_factory=list)
+    captions: int = 3
+    others: int = 2
+    rare: int = 4
+    labelled: float = 0.5
+    reduced: int = 384
+    hidden: int = 192
+    inner: int = 320
+    dropout: float = 0.2
+    thing_weight: float = 0.5
+    nouns: int = 1500
+    noun_count: int = 5
+    name: str = ""
+    license: str = "unknown"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.rows:
+            raise CapscoreError("rows is missing: a file of weights.making.judged_rows")
+        _ = self.weights
+        require(self.rare >= 0, "rare", self.rare, "at least 0")
+        for name in ("steps", "captions", "others", "nouns", "noun_count"):
+            require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
+        require(0 <= self.labelled <= 1, "labelled", self.labelled, "a share from 0 to 1")
+        require(0 <= self.dropout < 1, "dropout", self.dropout, "a share below 1")
+        require(0 <= self.thing_weight < float("inf"), "thing_weight", self.thing_weight, "at least 0")
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """Language → how likely its captions are drawn."""
+        return {name: float(n) for name, n in language_counts(self.languages, "languages").items()}

@@ -1,0 +1,206 @@
+"""Captions → the gate of PR-MCS behind an embedded backbone: `embedded-pr-mcs`.
+
+    python -m weights.making.captions --data DATA --texts texts --out captions.jsonl
+    python -m weights.making.noise_gate.texts --captions captions.jsonl --out marked.jsonl
+    python -m weights.making.noise_gate --config training/configs/embedded_pr_mcs.yaml \
+        --texts marked.jsonl --out runs/gate
+
+In: captions with their words (`weights.making.noise_gate.texts`) and a backbone. Out: a folder that
+`capscore.load("pr_mcs", backbone=folder)` takes, with a card, the log and the checkpoints of the run. Only
+the gate is trained: embeddings of right captions are those of the backbone. The same command continues an
+interrupted run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from capscore import load_backbone
+from capscore.backbones import tuned
+from capscore.backbones.checkpoint import folder_kind
+from capscore.backbones.embedded.backbone import SentenceEncoderBackbone
+from capscore.backbones.embedded.noise_gate import NoiseGate
+from capscore.errors import CapscoreError, InputError, Setting
+from capscore.files.whole_file import write_text
+from training.engine.config import main as run_as_command
+from training.engine.config import parse
+from training.engine.loop import RunResult, run
+from training.engine.model_card import write_card
+from training.engine.processes import device, is_main_process, say
+from training.engine.recipe import RESULT, own_settings, write_settings
+from weights.making.noise_gate.away import null_direction
+from weights.making.noise_gate.card import described, validation_results
+from weights.making.noise_gate.check import GateCheck, curved
+from weights.making.noise_gate.loss import GateLoss
+from weights.making.noise_gate.samples import Sample, SampleBatches
+from weights.making.noise_gate.settings import GateSettings
+from weights.making.noise_gate.texts import MarkedText, read_texts
+from weights.making.photo_names import photo_of
+
+_NO_IDENTITY = {"stored_dtype", "name", "license", "keep_right", "validation_texts", "texts"}
+# Captions from whose embeddings the null direction is found.
+_FOR_DIRECTION = 6000
+
+
+def train(settings: GateSettings, *, command: str = "") -> RunResult:
+    """Run the recipe: read, train, set the curve, measure, save.
+
+    Raises:
+        CapscoreError, InputError: malformed data or settings; a loss that is not finite names its batch.
+        BackboneUnavailable: the base is not available.
+    """
+    out = Path(settings.out).expanduser()
+    if (out / tuned.WEIGHTS).is_file() and folder_kind(out) != "tuned":
+        raise CapscoreError(f"{out} has the weights of another model: give another folder as out")
+    backbone = load_backbone(settings.base, device=device(), dtype="float32")
+    if not isinstance(backbone, SentenceEncoderBackbone):
+        raise CapscoreError(
+            Setting("base", settings.base), ": expected a backbone with the embedded text encoder"
+        )
+    training, validation, digest = split_texts(settings)
+    say(f"{len(training):,} captions to train on, {len(validation):,} for validation")
+    # before the gate is there: an untrained one would scale the rows
+    direction = null_direction(backbone, _sampled(training))
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(settings.seed)
+        backbone.add_network_parts(settings.parts)
+    network = backbone.text_network()
+    if settings.start is not None:
+        network.gate.load_state_dict(_trained_gate(settings).state_dict())
+    network.turn_to(direction)
+
+    def drawn(texts: Sequence[MarkedText], steps: int, seed: int) -> SampleBatches:
+        return SampleBatches(
+            texts,
+            backbone.tokenizer,
+            language_shares=settings.language_shares,
+            source_shares=settings.source_shares,
+            batch_size=settings.batch_size,
+            steps=steps,
+            seed=seed,
+        )
+
+    check = GateCheck(_first(drawn(validation, 10**6, settings.seed + 1), settings.validation_texts))
+    network.requires_grad_(False)
+    network.gate.requires_grad_(True)
+    network.train()
+    settings.max_steps = settings.steps
+    result = run(
+        network,
+        drawn(training, settings.steps, settings.seed),
+        GateLoss(settings.kind_weight, settings.touched_weight),
+        settings,
+        evaluate=lambda model, step: check(model),
+        identity={**own_settings(settings, _NO_IDENTITY), "texts_digest": digest},
+    )
+    network.eval()
+    if not (result.finished and is_main_process()):
+        return result
+    openness = check.openness(network)
+    curve = check.best_curve(openness, settings.keep_right)
+    with torch.no_grad():
+        network.curve.copy_(torch.tensor(curve))
+    numbers = check(network, curve)
+    kept = curved(openness, curve)
+    styles, languages = check.by_group(kept, "style"), check.by_group(kept, "language")
+    notes = {
+        "step": result.step,
+        "n_training": len(training),
+        "n_validation": len(validation),
+        "validation": numbers,
+        "curve": list(curve),
+        "styles": styles,
+        "languages": languages,
+    }
+    tuned.save_tuned(
+        backbone,
+        out,
+        base=load_backbone(settings.base, device="cpu", dtype="float32"),
+        base_spec=settings.base,
+        recipe="pr_mcs",
+        languages=sorted(settings.language_shares),
+        notes={"validation": numbers, "steps": result.step},
+        dtype=settings.stored_dtype,
+    )
+    write_settings(out, settings)
+    card = described(
+        settings,
+        command=command,
+        results=validation_results(numbers, languages, len(check.samples)),
+        compute=f"{torch.device(device()).type}, {result.seconds / 60:.0f} minutes",
+    )
+    write_card(out, card)
+    write_text(out / RESULT, json.dumps(notes, indent=1, ensure_ascii=False) + "\n", "result")
+    return result
+
+
+def split_texts(settings: GateSettings) -> tuple[list[MarkedText], list[MarkedText], str]:
+    """Captions to train on, captions of other photos for validation, and a digest of all.
+
+    A photo is known by its number, so that it is on one side in every data set and language.
+    """
+    training, validation = [], []
+    digest = hashlib.sha256()
+    for path in settings.texts:
+        for text in read_texts(path):
+            digest.update(f"{text.source}\t{text.text}\n".encode())
+            known = photo_of(text.source.rpartition("/")[2])
+            photo = text.source if known is None else str(known)
+            spot = int.from_bytes(hashlib.sha256(photo.encode()).digest()[:4], "big") / 2**32
+            (validation if spot < settings.validation_share else training).append(text)
+    known = {text.source.partition("/")[0] for text in (*training, *validation)}
+    if unknown := [name for name in settings.source_shares if name not in known]:
+        raise InputError(
+            f"there are no captions of {', '.join(unknown)}; there are those of {', '.join(sorted(known))}",
+            field="sources",
+        )
+    if not training or not validation:
+        raise CapscoreError(
+            f"{len(training):,} captions to train on and {len(validation):,} for validation; expected some "
+            "of each"
+        )
+    return training, validation, digest.hexdigest()[:16]
+
+
+def _trained_gate(settings: GateSettings) -> NoiseGate:
+    """The gate of `start`."""
+    backbone = load_backbone(settings.start, device=device(), dtype="float32")
+    if not isinstance(backbone, SentenceEncoderBackbone) or backbone.network_parts() != settings.parts:
+        raise CapscoreError(
+            Setting("start", settings.start), f": expected weights with a gate of the size {settings.gate}"
+        )
+    return backbone.text_network().gate
+
+
+def _sampled(texts: Sequence[MarkedText]) -> list[str]:
+    chosen = np.random.default_rng(0).permutation(len(texts))[:_FOR_DIRECTION]
+    return [texts[row].text for row in chosen]
+
+
+def _first(batches: SampleBatches, n: int) -> list[Sample]:
+    samples: list[Sample] = []
+    step = 0
+    while len(samples) < n:
+        samples += batches.batch(0, step)
+        step += 1
+    return samples[:n]
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """The command; see the top of this file."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    settings = parse(GateSettings, arguments, "Train the gate of PR-MCS behind an embedded backbone.")
+    result = train(settings, command=f"python -m weights.making.noise_gate {shlex.join(arguments)}")
+    say(f"saved to {settings.out}" if result.finished else "not finished: the same command continues")
+
+
+if __name__ == "__main__":
+    run_as_command(main)

@@ -1,0 +1,77 @@
+"""Samples → the loss of the gate: how much is taken, by what kind of noise, and where it is.
+
+    L = L_taken + a · L_kind + b · L_touched
+
+Not in the paper. L_taken is the cross-entropy of the share of the score that noise takes, L_kind that of the
+kind of noise, and L_touched that of the tokens which it touched: many small answers teach faster than one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from capscore.backbones.base import pad_batch
+from capscore.backbones.embedded.noise_gate import GatedSentenceEncoder, GateLogits
+from training.engine.processes import Gather
+from weights.making.noise_gate.samples import Sample
+
+
+class GateLoss:
+    """The loss on samples, as `training.engine.loop.run` calls it.
+
+    Args:
+        kind_weight, touched_weight: Weights of L_kind and L_touched.
+    """
+
+    def __init__(self, kind_weight: float, touched_weight: float):
+        self.kind_weight, self.touched_weight = kind_weight, touched_weight
+
+    def __call__(self, model: nn.Module, rows: Sequence[Sample], gather: Gather) -> dict[str, Tensor]:
+        """Loss and terms over the rows of all processes."""
+        # PyTorch's fused attention is several times slower than plain products on short texts, on a CPU
+        with sdpa_kernel(SDPBackend.MATH):
+            found = read(model, rows)
+        with torch.autocast(found.noise.device.type, enabled=False):
+            return {name: gather(term).mean() for name, term in self.terms(found, rows).items()}
+
+    def terms(self, found: GateLogits, rows: Sequence[Sample]) -> dict[str, Tensor]:
+        """What the gate says of n rows → "loss" and its terms, one number a row."""
+        at = found.noise.device
+        taken = torch.tensor([row.taken for row in rows], device=at)
+        kinds = torch.tensor([row.found for row in rows], device=at)
+        touched, known = marks(rows, found.touched.shape[1])
+        touched, known = touched.to(at), known.to(at)
+        terms = {
+            "taken": F.binary_cross_entropy_with_logits(found.noise.float(), taken, reduction="none"),
+            "kind": F.cross_entropy(found.kinds.float(), kinds, reduction="none"),
+        }
+        places = F.binary_cross_entropy_with_logits(found.touched.float(), touched, reduction="none")
+        terms["touched"] = (places * known).sum(dim=1) / known.sum(dim=1).clamp(min=1)
+        total = terms["taken"] + self.kind_weight * terms["kind"] + self.touched_weight * terms["touched"]
+        return {"loss": total, **terms}
+
+
+def read(model: nn.Module, rows: Sequence[Sample]) -> GateLogits:
+    """The gate's answers on n samples."""
+    assert isinstance(model, GatedSentenceEncoder)
+    device = next(model.parameters()).device
+    ids, mask = (part.to(device) for part in pad_batch([row.ids for row in rows], pad_id=0))
+    with torch.no_grad():  # the encoder is not trained
+        tokens = model.tokens(ids, mask)
+    return model.gate(tokens, ids, mask)
+
+
+def marks(rows: Sequence[Sample], length: int) -> tuple[Tensor, Tensor]:
+    """Samples → touched (n, length), and 1 where that is known, 0 elsewhere."""
+    touched = torch.zeros(len(rows), length)
+    known = torch.zeros(len(rows), length)
+    for number, row in enumerate(rows):
+        place = torch.tensor(row.touched, dtype=torch.float32)
+        touched[number, : len(place)] = place.clamp(min=0)
+        known[number, : len(place)] = (place >= 0).float()
+    return touched, known

@@ -1,0 +1,354 @@
+"""Captions → batches of texts in all styles, right and damaged, as a pure function of epoch and step."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from capscore.backbones.embedded import PieceTokenizer
+from capscore.backbones.embedded.noise_gate import FOUND, LONGEST
+from capscore.errors import InputError
+from weights.making.noise_gate import styles
+from weights.making.noise_gate.damage import Damaged, damaged
+from weights.making.noise_gate.styles import Styled, as_written
+from weights.making.noise_gate.texts import MarkedText, Span
+
+# Parts of captions, and how often each is drawn; a caption without such a part stays whole.
+PARTS: Mapping[str, float] = {
+    "whole": 0.52,
+    "noun phrase": 0.17,
+    "two noun phrases": 0.10,
+    "fragment": 0.08,
+    "shortened": 0.05,
+    "joined": 0.08,
+}
+# Ways of writing, and how often each is drawn.
+WRITTEN: Mapping[str, float] = {
+    "as written": 0.44,
+    "lower": 0.10,
+    "bare": 0.04,
+    "lower bare": 0.17,
+    "spaced": 0.05,
+    "title": 0.04,
+    "upper": 0.04,
+    "unstopped": 0.08,
+    "in blanks": 0.04,
+}
+# Kinds of damage, the harder to notice the more often.
+KIND_SHARES: Mapping[str, float] = {
+    "repetition": 0.11,
+    "removal": 0.27,
+    "masking": 0.03,
+    "jumble": 0.17,
+    "substitution": 0.42,
+}
+# Parts that are written like a sentence now and then, with a capital and a full stop, or with a year.
+_UNFINISHED = frozenset(("noun phrase", "two noun phrases", "fragment", "shortened"))
+FINISHED, DATED = 0.4, 0.02
+# Share of joined texts that list noun phrases: "old man, beard, hat".
+LISTED = 0.35
+_BETWEEN = (" ", ", ", ". ", " ")
+_BETWEEN_LISTED = (", ", ", ", ". ", "; ")
+_BETWEEN_UNSPACED = ("", "，", "。", "、")
+# Batches that are drawn together and sorted by length, so that little is padded.
+_TOGETHER = 16
+_BLANK = "\u2581"
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A text as the gate reads it, and what it should say.
+
+    Attributes:
+        text: The text, for messages.
+        language: Its language.
+        ids: Its token ids.
+        touched: For each token 1 where noise touched it, 0 elsewhere, −1 where that is not known.
+        taken: Share of the score that noise should take, 0 for a right text.
+        found: Number of its kind of noise in `FOUND`.
+        style: Part and way of writing, for tables.
+    """
+
+    text: str
+    language: str
+    ids: list[int]
+    touched: list[int]
+    taken: float
+    found: int
+    style: str
+
+
+class SampleBatches:
+    """Batches of samples. A batch is a pure function of (seed, epoch, step).
+
+    Every text is drawn twice, as it is right and damaged: what tells the two apart is the damage alone, not
+    what they are about.
+
+    Args:
+        texts: Captions to draw from.
+        tokenizer: Tokenizer of the text encoder.
+        language_shares: Language → how often it is drawn; languages without captions are left out.
+        source_shares: Data set → weight of each of its captions, 1 for those not named.
+        batch_size: Texts per batch.
+        steps: Number of batches per epoch.
+        seed: Seed of all draws.
+
+    Raises:
+        InputError: there are no captions in a named language.
+    """
+
+    def __init__(
+        self,
+        texts: Iterable[MarkedText],
+        tokenizer: PieceTokenizer,
+        *,
+        language_shares: Mapping[str, float],
+        source_shares: Mapping[str, float],
+        batch_size: int,
+        steps: int,
+        seed: int = 0,
+    ):
+        self.steps_per_epoch = steps
+        self.batch_size, self.seed = batch_size, seed
+        self._tokenizer = tokenizer
+        by_language: dict[str, list[MarkedText]] = {}
+        for text in texts:
+            by_language.setdefault(text.language, []).append(text)
+        if missing := [language for language in language_shares if language not in by_language]:
+            raise InputError(f"there are no captions in {', '.join(missing)}", field="texts")
+        self.texts = {language: by_language[language] for language in language_shares}
+        shares = np.array([language_shares[language] for language in self.texts])
+        self._languages, self._shares = list(self.texts), shares / shares.sum()
+        self._cumulated = {
+            language: np.cumsum(
+                [source_shares.get(text.source.partition("/")[0], 1.0) for text in of_language]
+            )
+            for language, of_language in self.texts.items()
+        }
+        if weightless := [language for language, sums in self._cumulated.items() if not sums[-1] > 0]:
+            raise InputError(
+                f"all captions in {', '.join(weightless)} are of data sets with the weight 0", field="sources"
+            )
+        self._drawn = lru_cache(maxsize=2)(self._draw)
+
+    def batch(self, epoch: int, step: int) -> list[Sample]:
+        """The samples of a step, counted from 0 in each epoch."""
+        if not 0 <= step < self.steps_per_epoch:
+            raise InputError(f"step {step} of an epoch of {self.steps_per_epoch}")
+        number, place = divmod(step, _TOGETHER)
+        return self._drawn(epoch, number)[place]
+
+    def _draw(self, epoch: int, number: int) -> list[list[Sample]]:
+        n = self.batch_size * _TOGETHER
+        draw = np.random.default_rng((self.seed, epoch, number))
+        languages = draw.choice(len(self._languages), size=n // 2, p=self._shares)
+        spots = draw.random((n // 2, 3))
+        chance = random.Random(int(draw.integers(2**62)))
+        made: list[_Made] = []
+        for row, which in enumerate(languages.tolist()):
+            language = self._languages[which]
+            weights = self._cumulated[language]
+            chosen = [
+                self.texts[language][int(np.searchsorted(weights, spot * weights[-1], side="right"))]
+                for spot in spots[row]
+            ]
+            made.extend(draw_pair(chosen, chance))
+        samples = self._samples(made)
+        samples.sort(key=lambda sample: len(sample.ids))
+        batches = [samples[start : start + self.batch_size] for start in range(0, n, self.batch_size)]
+        return [batches[place] for place in draw.permutation(_TOGETHER)]
+
+    def _samples(self, made: Sequence[_Made]) -> list[Sample]:
+        tokenized = tokens_with_marks(
+            self._tokenizer, [row.text for row in made], [row.touched for row in made]
+        )
+        return [
+            Sample(
+                row.text,
+                row.language,
+                ids[: LONGEST + 2],
+                marks[: LONGEST + 2],
+                row.taken,
+                FOUND.index(row.kind),
+                row.style,
+            )
+            for row, (ids, marks) in zip(made, tokenized, strict=True)
+        ]
+
+
+class _Made(NamedTuple):
+    """A sample before it is tokenized; `touched` are places in the text."""
+
+    text: str
+    language: str
+    touched: tuple[Span, ...]
+    taken: float
+    kind: str
+    style: str
+
+
+def draw_pair(chosen: Sequence[MarkedText], chance: random.Random) -> tuple[_Made, _Made]:
+    """Captions of one language → a text in a drawn style, right and damaged.
+
+    The first caption is the sample; the others are joined to it where the drawn style asks for it. A text
+    that no kind of damage fits, such as a single word that is no object, comes back right twice.
+    """
+    part, way = _drawn(PARTS, chance), _drawn(WRITTEN, chance)
+    text = _part_of(chosen[0], part, chance)
+    if text is None:
+        part, text = "whole", as_written(chosen[0])
+    if part in _UNFINISHED:
+        end = chance.random()
+        if end < FINISHED:
+            text = styles.finished(text, chance) or text
+        elif end < FINISHED + DATED:
+            text = styles.dated(text, chance) or text
+    listed = part == "joined" and chance.random() < LISTED
+    if listed:
+        text = styles.noun_phrase(chosen[0], chance) or text
+    written = _written(text, way, chance)
+    if written is None:
+        way, written = "as written", text
+    kind, found = _damage(written, chance)
+    style = f"{part}, {way}"
+    if part != "joined" or len(chosen) < 2:
+        right = _Made(written.text, written.language, (), 0.0, "none", style)
+        if found is None:
+            return right, right
+        return right, _Made(found.text, written.language, found.touched, found.taken, kind, style)
+    whole = [
+        (styles.noun_phrase(other, chance) if listed else None) or as_written(other) for other in chosen[1:]
+    ]
+    others = [_written(other, way, chance) or other for other in whole]
+    if chance.random() < 0.5:
+        others = others[:1]
+    spaced = _BETWEEN_LISTED if listed else _BETWEEN
+    between = chance.choice(_BETWEEN_UNSPACED if written.language in ("ja", "zh") else spaced)
+    spot = chance.randrange(len(others) + 1)
+    return (
+        _joined(written, None, kind, others, between, spot, style),
+        _joined(written, found, kind, others, between, spot, style),
+    )
+
+
+def _joined(
+    written: Styled,
+    found: Damaged | None,
+    kind: str,
+    others: Sequence[Styled],
+    between: str,
+    spot: int,
+    style: str,
+) -> _Made:
+    """Several texts in one, of which one may be damaged: the whole loses that one's share."""
+    parts = [other.text.rstrip() for other in others]
+    parts.insert(spot, written.text if found is None else found.text)
+    if between.strip():
+        parts = [
+            part.rstrip(" .。") if number + 1 < len(parts) else part for number, part in enumerate(parts)
+        ]
+    before = sum(len(part) + len(between) for part in parts[:spot])
+    text = between.join(parts)
+    if found is None:
+        return _Made(text, written.language, (), 0.0, "none", style)
+    n_words = len(written.words) + sum(len(other.words) for other in others)
+    taken = found.taken * len(written.words) / n_words
+    touched = tuple((start + before, end + before) for start, end in found.touched)
+    return _Made(text, written.language, touched, taken, kind, style)
+
+
+def _damage(text: Styled, chance: random.Random) -> tuple[str, Damaged | None]:
+    """A random kind of damage; another where it cannot damage the text."""
+    left = dict(KIND_SHARES)
+    while left:
+        kind = _drawn(left, chance)
+        found = damaged(text, kind, chance)
+        if found is not None and found.text != text.text:
+            return kind, found
+        del left[kind]
+    return "none", None
+
+
+def _part_of(text: MarkedText, part: str, chance: random.Random) -> Styled | None:
+    if part == "noun phrase":
+        return styles.noun_phrase(text, chance)
+    if part == "two noun phrases":
+        return styles.two_noun_phrases(text, chance)
+    if part == "fragment":
+        return styles.fragment(text, chance)
+    if part == "shortened":
+        return styles.shortened(text, chance)
+    return as_written(text)
+
+
+_WAYS: Mapping[str, Callable[[Styled], Styled | None]] = {
+    "lower": styles.lower,
+    "bare": styles.bare,
+    "spaced": styles.spaced,
+    "title": styles.title,
+    "upper": styles.upper,
+    "unstopped": styles.unstopped,
+}
+
+
+def _written(text: Styled, way: str, chance: random.Random) -> Styled | None:
+    if way == "as written":
+        return text
+    if way == "in blanks":
+        return styles.in_blanks(text, chance)
+    if way == "lower bare":
+        lowered = styles.lower(text)
+        return None if lowered is None else styles.bare(lowered)
+    return _WAYS[way](text)
+
+
+def _drawn(shares: Mapping[str, float], chance: random.Random) -> str:
+    spot = chance.random() * sum(shares.values())
+    for name, share in shares.items():
+        spot -= share
+        if spot < 0:
+            return name
+    return name
+
+
+def tokens_with_marks(
+    tokenizer: PieceTokenizer, texts: Sequence[str], touched: Sequence[Sequence[Span]]
+) -> list[tuple[list[int], list[int]]]:
+    """Texts and places in them → token ids, and for each token whether it lies in a place: 1 or 0.
+
+    Start and end tokens have 0. Where the tokenizer has rewritten a text, so that places are not known, all
+    other tokens have −1.
+    """
+    rows = []
+    batch = tokenizer(texts)
+    for ids, text, spans in zip(batch, texts, touched, strict=True):
+        if not spans:
+            rows.append((ids, [0] * len(ids)))
+            continue
+        pieces = tokenizer.pieces(ids[1:-1])
+        marks = _marks(pieces, text, spans)
+        rows.append((ids, [0, *marks, 0]))
+    return rows
+
+
+def _marks(pieces: Sequence[str], text: str, spans: Sequence[Span]) -> list[int]:
+    inside = bytearray(len(text) + 1)
+    for start, end in spans:
+        inside[start:end] = b"\1" * (min(end, len(text)) - start)
+    marks, place = [], 0
+    n = len(text)
+    for piece in pieces:
+        core = piece.lstrip(_BLANK)
+        if core != piece:
+            while place < n and text[place].isspace():
+                place += 1
+        if text[place : place + len(core)] != core:
+            return [-1] * len(pieces)
+        marks.append(int(any(inside[place : place + len(core)])))
+        place += len(core)
+    return marks

@@ -1,0 +1,98 @@
+"""The settings of the gate's recipe."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from capscore.errors import CapscoreError
+from training.engine.config import language_counts
+from training.engine.loop_settings import LoopSettings, require
+
+
+@dataclass
+class GateSettings(LoopSettings):
+    """Settings of a run, besides those of the loop.
+
+    Attributes:
+        base: Backbone that gets the gate; its text network is that of the embedded backbones.
+        texts: Files of `weights.making.noise_gate.texts`.
+        languages: How often each language is drawn, as language:number.
+        sources: Weight of each caption of a data set, as name:number; 1 for those not named.
+        steps: Steps of the run.
+        gate: Width, layers and heads of the gate.
+        start: Folder of weights by this recipe, with a gate of the same size, to train on; None for a gate
+            that knows nothing.
+        kind_weight, touched_weight: Weights of terms of the loss (`weights.making.noise_gate.loss`).
+        validation_share: Share of the photos whose captions are kept for validation.
+        validation_texts: Number of samples to measure on.
+        keep_right: Share of the score that right texts keep on average, in every style; the gate's curve is
+            set so that they do.
+        stored_dtype: Type of the numbers in the saved weights.
+        name, license: For the card.
+    """
+
+    base: str = "embedded"
+    texts: list[str] = field(default_factory=list)
+    languages: list[str] = field(default_factory=list)
+    sources: list[str] = field(default_factory=list)
+    steps: int = 1000
+    gate: list[int] = field(default_factory=lambda: [192, 4, 4])
+    start: str | None = None
+    kind_weight: float = 0.3
+    touched_weight: float = 0.5
+    validation_share: float = 0.01
+    validation_texts: int = 20_000
+    keep_right: float = 0.985
+    stored_dtype: str = "float16"
+    name: str = ""
+    license: str = "unknown"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.texts:
+            raise CapscoreError("texts is missing: files of weights.making.noise_gate.texts")
+        if not self.languages:
+            raise CapscoreError("languages is missing: how often each is drawn, such as en:20 de:10")
+        _ = self.language_shares, self.source_shares
+        require(self.steps >= 1, "steps", self.steps, "at least 1")
+        require(self.validation_texts >= 1, "validation_texts", self.validation_texts, "at least 1")
+        for name in ("validation_share", "keep_right"):
+            value = getattr(self, name)
+            require(0 < value < 1, name, value, "a share between 0 and 1")
+        for name in ("kind_weight", "touched_weight"):
+            value = getattr(self, name)
+            require(0 <= value < float("inf"), name, value, "a weight of at least 0")
+        right = len(self.gate) == 3 and min(self.gate) >= 1
+        require(right, "gate", self.gate, "its width, layers and heads, such as 192 4 4")
+        right = not (self.gate[0] % self.gate[2] or self.gate[0] % 2)
+        require(right, "gate", self.gate, "an even width that its heads divide, such as 192 4 4")
+        require(
+            self.stored_dtype in ("float32", "float16"),
+            "stored_dtype",
+            self.stored_dtype,
+            "float32 or float16",
+        )
+
+    @property
+    def language_shares(self) -> dict[str, float]:
+        """Language → how often it is drawn."""
+        return {name: float(n) for name, n in language_counts(self.languages, "languages").items()}
+
+    @property
+    def source_shares(self) -> dict[str, float]:
+        """Data set → weight of each of its captions."""
+        shares = {}
+        for entry in self.sources:
+            name, sign, number = entry.partition(":")
+            try:
+                shares[name] = float(number)
+            except ValueError:
+                shares[name] = -1.0
+            require(bool(sign and name) and shares[name] >= 0, "sources", entry, "name:number")
+        return shares
+
+    @property
+    def parts(self) -> dict[str, Any]:
+        """Sizes of the gate, as a backbone takes them."""
+        return {"noise_gate": dict(zip(("width", "layers", "heads"), self.gate, strict=True))}

@@ -1,0 +1,366 @@
+"""A well-formed caption → the same in another style that people score, still well-formed.
+
+In: a `MarkedText` and a random generator. Out: a text with the places of its words and objects, or None where
+the caption has no such form: a caption without a verb has no fragment.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from capscore.perturbations.words import is_punctuation
+from weights.making.noise_gate.texts import MarkedText, Span
+
+# Words that open a noun phrase; a phrase is right with them and without.
+OPENERS = {
+    "ar": "",
+    "cs": "jeden jedna jedno dva dvě tři čtyři pět několik tento tato toto tyto",
+    "de": "ein eine einen einem einer eines der die das den dem des zwei drei vier fünf mehrere einige viele",
+    "en": "a an the one two three four five six several some many few his her their its this that these",
+    "es": "un una unos unas el la los las dos tres cuatro cinco varios varias algunos algunas su sus",
+    "fr": "un une des le la les deux trois quatre cinq plusieurs quelques son sa ses leur leurs ce cette",
+    "it": "un uno una il lo la i gli le due tre quattro cinque alcuni alcune",
+    "ja": "",
+    "ko": "한 두 세 네 여러",
+    "nl": "een de het twee drie vier vijf enkele een paar",
+    "pl": "jeden jedna dwa dwie dwóch trzy trzech cztery pięć kilka kilku",
+    "pt": "um uma uns umas o a os as dois duas três quatro cinco vários várias alguns algumas",
+    "ru": "один одна два две три четыре пять несколько этот эта",
+    "tr": "bir iki üç dört beş birkaç",
+    "zh": "一 一个 一只 一条 一位 一名 一辆 一群 一些 两 两个 两只 两条 三个 三只 几个",
+}  # fmt: skip
+_OPENERS = {language: frozenset(words.split()) for language, words in OPENERS.items()}
+# Languages whose adjectives may follow their noun.
+_ADJECTIVE_AFTER = frozenset("ar es fr it pl pt".split())
+# Words that tie two nouns to one phrase.
+_TIES = {"ja": frozenset("のやと"), "zh": frozenset("的和")}
+# Languages in which a sentence may end after any noun: their verbs don't stand last.
+_MAY_END = frozenset("en es fr it pt".split())
+_MOST = 5
+_STOPS = ".!?…。！？．｡؟"
+# Signs that stand in pairs.
+_QUOTES = frozenset('"“”„«»‹›()[]（）「」『』《》')
+
+
+@dataclass(frozen=True, slots=True)
+class Styled:
+    """A text with the places of its words and objects.
+
+    Attributes:
+        text: The text.
+        language: Its language.
+        words: Places of its words, punctuation with the word before it.
+        objects: Places of its objects.
+        openers: Numbers of the words that open a noun phrase.
+    """
+
+    text: str
+    language: str
+    words: tuple[Span, ...]
+    objects: tuple[Span, ...]
+    openers: frozenset[int] = frozenset()
+
+
+def as_written(text: MarkedText) -> Styled:
+    """The caption itself."""
+    openers = _OPENERS[text.language]
+    return Styled(
+        text.text,
+        text.language,
+        text.words,
+        text.objects,
+        frozenset(
+            number
+            for number, (start, end) in enumerate(text.words)
+            if _lower(_core(text.text[start:end]), text.language) in openers
+        ),
+    )
+
+
+def _core(word: str) -> str:
+    """The word without the punctuation around it."""
+    first, last = 0, len(word)
+    while first < last and is_punctuation(word[first]):
+        first += 1
+    while last > first and is_punctuation(word[last - 1]):
+        last -= 1
+    return word[first:last]
+
+
+# ------------------------------------------------------------------- how it is written
+
+
+def lower(text: Styled) -> Styled | None:
+    """In lower case."""
+    return _recased(text, _lower(text.text, text.language))
+
+
+def upper(text: Styled) -> Styled | None:
+    """IN CAPITALS."""
+    return _recased(text, _upper(text.text, text.language))
+
+
+def title(text: Styled) -> Styled | None:
+    """Every Word With a Capital, Short Ones Too."""
+    letters = list(text.text)
+    for start, end in text.words:
+        for place in range(start, end):
+            if letters[place].isalpha():
+                letters[place] = _upper(letters[place], text.language)
+                break
+    return _recased(text, "".join(letters))
+
+
+def _recased(text: Styled, content: str) -> Styled | None:
+    if len(content) != len(text.text):
+        return None
+    return Styled(content, text.language, text.words, text.objects, text.openers)
+
+
+def _lower(text: str, language: str) -> str:
+    return text.replace("İ", "i").replace("I", "ı").lower() if language == "tr" else text.lower()
+
+
+def _upper(text: str, language: str) -> str:
+    return text.replace("i", "İ").replace("ı", "I").upper() if language == "tr" else text.upper()
+
+
+def bare(text: Styled) -> Styled | None:
+    """Without punctuation around words."""
+    return _rewritten(text, lambda word: word, "")
+
+
+def spaced(text: Styled) -> Styled | None:
+    """With punctuation as words of their own, as tokenizers leave it ("a dog , running ."), in lower case."""
+    lowered = lower(text)
+    if lowered is None or text.language in ("ja", "zh") or any(sign in _QUOTES for sign in text.text):
+        return None
+    return _rewritten(lowered, lambda word: word, " ")
+
+
+def _rewritten(text: Styled, change: Callable[[str], str], apart: str) -> Styled | None:
+    """Words without the punctuation around them; with `apart`, the punctuation behind follows it."""
+    parts: list[str] = []
+    words: list[Span] = []
+    openers = []
+    moved: dict[int, int] = {}  # place in the text → place in the new one, for each start of a word
+    end_before, length = 0, 0
+    for number, (start, end) in enumerate(text.words):
+        gap = text.text[end_before:start] if number else ""
+        end_before = end
+        first, last = start, end
+        while first < last and is_punctuation(text.text[first]):
+            first += 1
+        while last > first and is_punctuation(text.text[last - 1]):
+            last -= 1
+        if first == last:
+            continue
+        if words:
+            gap = gap or ("" if text.language in ("ja", "zh") else " ")
+            parts.append(gap)
+            length += len(gap)
+        word = change(text.text[first:last])
+        if number in text.openers:
+            openers.append(len(words))
+        moved[first] = length
+        words.append((length, length + len(word)))
+        parts.append(word)
+        length += len(word)
+        behind = text.text[last:end].strip()
+        if apart and behind:
+            parts.append(apart + behind)
+            words.append((length + len(apart), length + len(apart) + len(behind)))
+            length += len(apart) + len(behind)
+    if not words:
+        return None
+    objects = []
+    for start, end in text.objects:
+        word = max((first for first in moved if first <= start), default=None)
+        if word is not None:
+            place = moved[word] + start - word
+            if place + end - start <= length:
+                objects.append((place, place + end - start))
+    return Styled("".join(parts), text.language, tuple(words), tuple(objects), frozenset(openers))
+
+
+def unstopped(text: Styled) -> Styled | None:
+    """Without the full stop at the end."""
+    end = len(text.text)
+    while end and (text.text[end - 1] in _STOPS or text.text[end - 1].isspace()):
+        end -= 1
+    return _part(text, 0, len(text.words), end) if 0 < end < len(text.text) else None
+
+
+def finished(text: Styled, chance: random.Random) -> Styled | None:
+    """As a sentence is written, with a capital and a full stop: "A bus." of "a bus"."""
+    if not text.text or is_punctuation(text.text[-1]) or text.text[-1].isspace():
+        return None
+    first = _upper(text.text[0], text.language)
+    stop = "。" if text.language in ("ja", "zh") else "!" if chance.random() < 0.1 else "."
+    start, end = text.words[-1]
+    return Styled(
+        (first if len(first) == 1 else text.text[0]) + text.text[1:] + stop,
+        text.language,
+        (*text.words[:-1], (start, end + len(stop))),
+        text.objects,
+        text.openers,
+    )
+
+
+def dated(text: Styled, chance: random.Random) -> Styled | None:
+    """With a year behind it, as photos are labelled: "two dogs, 1987"."""
+    if text.language in ("ar", "ja", "zh") or not text.text or is_punctuation(text.text[-1]):
+        return None
+    start, end = text.words[-1]
+    written = f"{text.text},"
+    year = str(chance.randrange(1900, 2027))
+    return Styled(
+        f"{written} {year}",
+        text.language,
+        (*text.words[:-1], (start, end + 1), (len(written) + 1, len(written) + 1 + len(year))),
+        text.objects,
+        text.openers,
+    )
+
+
+def in_blanks(text: Styled, chance: random.Random) -> Styled:
+    """With blanks behind it, or a line break."""
+    return Styled(
+        text.text + chance.choice((" ", "  ", "\n", " \n")),
+        text.language,
+        text.words,
+        text.objects,
+        text.openers,
+    )
+
+
+# ----------------------------------------------------------------------- parts of it
+
+
+def noun_phrase(marked: MarkedText, chance: random.Random) -> Styled | None:
+    """A noun with what belongs to it, one to five words, with or without its article."""
+    heads = [number for number, letter in enumerate(marked.classes) if letter == "n"]
+    if not heads:
+        return None
+    first, last = _phrase(marked, chance.choice(heads[:3]))
+    text = as_written(marked)
+    if first in text.openers and first < last and chance.random() < 0.4:
+        first += 1
+    return _unstopped_part(text, first, last + 1)
+
+
+def two_noun_phrases(marked: MarkedText, chance: random.Random) -> Styled | None:
+    """Two nouns with what ties them: "a man on a bench", "dogs and cats"."""
+    heads = [number for number, letter in enumerate(marked.classes) if letter == "n"]
+    pairs = []
+    for one, other in itertools.pairwise(heads):
+        between = marked.classes[one + 1 : other]
+        if between.strip("aj") == "" and 1 <= len(between) <= 4 and not _is_stopped(marked, one, other):
+            pairs.append((one, other))
+    if not pairs:
+        return None
+    one, other = chance.choice(pairs)
+    first, _ = _phrase(marked, one)
+    _, last = _phrase(marked, other)
+    if last - first > 7:
+        return None
+    return _unstopped_part(as_written(marked), first, last + 1)
+
+
+def fragment(marked: MarkedText, chance: random.Random) -> Styled | None:
+    """The caption from a verb on: "playing in the street"."""
+    n = len(marked.classes)
+    if marked.language == "ja":
+        spots = [
+            number + 1
+            for number, (start, end) in enumerate(marked.words[:-2])
+            if marked.text[start:end] in ("が", "は")
+        ]
+    else:
+        spots = [number for number in range(1, n - 1) if marked.classes[number] == "v"]
+    spots = [spot for spot in spots if "n" in marked.classes[spot:] or n - spot >= 2]
+    if not spots:
+        return None
+    styled = _part(as_written(marked), chance.choice(spots[:2]), n, len(marked.text))
+    return unstopped(styled) or styled if styled is not None and chance.random() < 0.7 else styled
+
+
+def shortened(marked: MarkedText, chance: random.Random) -> Styled | None:
+    """The caption up to one of its nouns: "A man rides a wave", of "A man rides a wave on his board"."""
+    if marked.language not in _MAY_END:
+        return None
+    classes = marked.classes
+    spots = [
+        number
+        for number in range(2, len(classes) - 1)
+        if classes[number] == "n" and classes[number + 1] == "a" and "v" in classes[:number]
+    ]
+    return _unstopped_part(as_written(marked), 0, chance.choice(spots) + 1) if spots else None
+
+
+def _phrase(marked: MarkedText, head: int) -> Span:
+    """First and last word of the phrase around a noun."""
+    classes, language = marked.classes, marked.language
+    openers, ties = _OPENERS[language], _TIES.get(language, frozenset())
+    first = head
+    while first > 0 and head - first + 1 < _MOST and not _is_stopped(marked, first - 1, first):
+        letter = classes[first - 1]
+        word = marked.text[slice(*marked.words[first - 1])].lower()
+        if word in openers:
+            first -= 1
+            break
+        if letter == "j" or (letter == "n" and language in ("en", "zh", "ja", "ko", "tr")):
+            first -= 1
+        elif word in ties and first > 1 and classes[first - 2] in "nj":
+            first -= 2
+        else:
+            break
+    last = head
+    while (
+        language in _ADJECTIVE_AFTER
+        and last + 1 < len(classes)
+        and classes[last + 1] == "j"
+        and last - first + 1 < _MOST
+        and not _is_stopped(marked, last, last + 1)
+    ):
+        last += 1
+    return first, last
+
+
+def _is_stopped(marked: MarkedText, one: int, other: int) -> bool:
+    """Whether punctuation stands between two words."""
+    return any(
+        is_punctuation(sign) for sign in marked.text[marked.words[one][1] - 1 : marked.words[other][0] + 1]
+    )
+
+
+def _unstopped_part(text: Styled, first: int, last: int) -> Styled | None:
+    end = text.words[last - 1][1]
+    while end > text.words[last - 1][0] and is_punctuation(text.text[end - 1]):
+        end -= 1
+    return _part(text, first, last, end)
+
+
+def _part(text: Styled, first: int, last: int, end: int) -> Styled | None:
+    """The words from `first` to before `last`, up to the place `end`."""
+    start = text.words[first][0]
+    while start < end and (is_punctuation(text.text[start]) or text.text[start].isspace()):
+        start += 1
+    # words of punctuation alone may fall away
+    kept = {
+        number: (max(a, start) - start, min(b, end) - start)
+        for number, (a, b) in enumerate(text.words[first:last], first)
+        if min(b, end) > max(a, start)
+    }
+    if not kept:
+        return None
+    return Styled(
+        text.text[start:end],
+        text.language,
+        tuple(kept.values()),
+        tuple((a - start, b - start) for a, b in text.objects if a >= start and b <= end),
+        frozenset(place for place, number in enumerate(kept) if number in text.openers),
+    )

