@@ -39,7 +39,7 @@ import sys, time
 import numpy as np
 from pathlib import Path
 import capscore.embedding.cache
-from capscore.cache import EmbeddingCache
+from capscore.embedding.cache import EmbeddingCache
 
 def row(number):
     return np.full(64, number, np.float32) + np.arange(64, dtype=np.float32) / 64
