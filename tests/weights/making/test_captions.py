@@ -367,7 +367,7 @@ def test_descriptions_come_before_sentences_and_emoji_are_a_tenth(tmp_path):
     [
         (
             '{"id": "tatoeba/a", "text": "A d',
-            r"nl\.jsonl, line 2: .*expected a row of training\.embedded\.package_texts",
+            r"nl\.jsonl, line 2: .*expected a row of weights\.making\.package_texts",
         ),
         ('{"id": "tatoeba/a", "text": "A dog."}', r"nl\.jsonl, line 2"),
         (

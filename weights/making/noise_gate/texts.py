@@ -162,7 +162,7 @@ def _captions(path: str) -> Iterator[tuple[str, str, Sequence[Span] | None, str]
                 raise TypeError
         except (ValueError, KeyError, TypeError, AttributeError):
             raise InputError(
-                f"{path}, line {number}: {line!r:.60} is no caption of weights.making.captions",
+                f"{path}, line {number}: {line!r:.60} is no row of weights.making.captions",
                 field="captions",
             ) from None
         yield found

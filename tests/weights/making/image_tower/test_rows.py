@@ -238,7 +238,7 @@ def test_sources_can_be_left_out(folders, sources):
 def test_texts_that_lack_a_source_are_an_error(folders, tmp_path):
     data, _, _ = folders
     write_lines(tmp_path / "zh.jsonl", [text_row("tatoeba", "a", "zh", "一只狗。")])
-    with pytest.raises(InputError, match=r"texts: .* has no caption of flickr8k-cn: run training"):
+    with pytest.raises(InputError, match=r"texts: .* has no caption of flickr8k-cn: run weights"):
         read_captions(data, tmp_path, sources=("flickr8k-cn",))
     with pytest.raises(InputError, match=r"texts: .*ja\.jsonl cannot be read"):
         read_captions(data, tmp_path, sources=("jsts",))

@@ -59,7 +59,7 @@ def test_the_folder_is_a_backbone_for_pr_mcs(trained):
     plain, gated = load_backbone("embedded", device="cpu"), load_backbone(trained, device="cpu")
     assert gated.network_parts() == {"noise_gate": {"width": 16, "layers": 1, "heads": 2}}
     rows, turned = plain.encode_texts(TEXTS), gated.encode_texts(TEXTS)
-    kept = [found.kept for found in gated.judge(TEXTS)]
+    kept = gated.encode_judged(gated.tokenize(TEXTS).ids)[1][:, 0]
     np.testing.assert_allclose((rows * turned).sum(axis=1), kept, atol=1e-5)
     assert capscore.load("pr_mcs", backbone=str(trained)).backbone.fingerprint == gated.fingerprint
 

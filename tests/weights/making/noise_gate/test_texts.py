@@ -65,7 +65,7 @@ GOOD = {"caption": "A dog runs.", "language": "en", "id": "one/1"}
 )
 def test_a_row_that_is_no_caption_is_named(tmp_path, row):
     captions = write(tmp_path / "captions.jsonl", GOOD, row)
-    with pytest.raises(InputError, match=r"captions\.jsonl, line 2: .* is no caption of training"):
+    with pytest.raises(InputError, match=r"captions\.jsonl, line 2: .* is no row of weights"):
         write_texts(Settings([captions], str(tmp_path / "marked.jsonl")))
     assert [path.name for path in tmp_path.iterdir()] == ["captions.jsonl"]
 

@@ -1,4 +1,4 @@
-"""What tests of several recipes share."""
+"""What tests of the weights share."""
 
 from __future__ import annotations
 
