@@ -46,6 +46,8 @@ def code(text: str) -> str:
 @pytest.mark.parametrize("document", DOCUMENTS, ids=named)
 def test_places_exist(document):
     text = document.read_text(encoding="utf-8")
+    if document.name == "CHANGELOG.md":  # older versions had other files
+        text = re.split(r"^## ", text, flags=re.M)[1]
     missing = [
         place for place in PLACE.findall(text) if not (ROOT / place).exists() and not place.startswith(MADE)
     ]

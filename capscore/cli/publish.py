@@ -185,6 +185,10 @@ def publish(plan: Plan, repo_id: str, options: Mapping[str, Any], *, dry_run: bo
         where = "a pull request to main" if options.get("create_pr") else branch
         size = f"{len(plan.files)} files, {readable_size(plan.size)}"
         print_line(console, f"dry run: {size}, would go to {repo_id}, {where}, in one commit")
+        if options.get("private"):
+            print_line(console, "a new repository would be private")
+        if options.get("tag"):
+            print_line(console, f"the commit would be tagged {options['tag']}")
         return
     pushed = push(plan, repo_id, **options)
     if not pushed.changed:

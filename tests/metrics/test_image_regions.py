@@ -35,15 +35,16 @@ def photos(tmp_path):
 
 def watch_decoding(monkeypatch, told):
     """Call `told` with the path and the picture of every file that the embedder decodes."""
-    real = embedding.load_image
+    for name in ("load_counted_image", "load_with_ticket"):
+        real = getattr(embedding, name)
 
-    def watched(image, **options):
-        picture = real(image, **options)
-        if isinstance(image, str):
-            told(image, picture)
-        return picture
+        def watched(image, real=real, **options):
+            found = real(image, **options)
+            if isinstance(image, str):
+                told(image, found[0] if isinstance(found, tuple) else found)
+            return found
 
-    monkeypatch.setattr(embedding, "load_image", watched)
+        monkeypatch.setattr(embedding, name, watched)
 
 
 @pytest.fixture

@@ -626,15 +626,10 @@ def test_arrays_that_differ_in_the_tenth_digit_are_two_boxes(plain):
 
 
 def test_a_photo_is_decoded_once(backbone, monkeypatch):
-    from capscore.embedding import embedder
+    from capscore.images import load
 
     decoded = []
-    real = embedder.load_image
-
-    def load(image, **options):
-        decoded.append(image)
-        return real(image, **options)
-
-    monkeypatch.setattr(embedder, "load_image", load)
+    decode = load.decode
+    monkeypatch.setattr(load, "decode", lambda *given, **more: decoded.append(1) or decode(*given, **more))
     scorer(backbone).score(["A cat", "Two cats"], [CAT, CAT], language="en")
-    assert [image for image in decoded if not isinstance(image, Image.Image)] == [CAT]
+    assert len(decoded) == 1

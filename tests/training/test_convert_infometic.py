@@ -236,7 +236,7 @@ def test_a_backbone_that_cannot_be_it_is_refused(tmp_path):
     with pytest.raises(CapscoreError, match="reads features of length 16; those of embedded have 512"):
         convert(path, tmp_path / "network", backbone="embedded")
     wide = saved(tmp_path / "wide.pth", random_checkpoint(dim=512, intra=1, inter=1))
-    with pytest.raises(CapscoreError, match="'embedded' gives only embeddings of unit length"):
+    with pytest.raises(CapscoreError, match=r"'embedded' does not offer text embeddings .* any length"):
         convert(wide, tmp_path / "network", backbone="embedded")
 
 

@@ -479,7 +479,11 @@ def test_ratings_that_are_all_equal(settings, files):
             CapscoreError,
             "stop_by='tau_x' is not evaluated: there are tau_b",
         ),
-        ({"base": "embedded-free"}, CapscoreError, "image tower of the backbone 'embedded-free' cannot be"),
+        (
+            {"base": "embedded-free"},
+            CapscoreError,
+            "its image tower cannot be fine-tuned",
+        ),
         ({"base": "eye", "gradient_checkpointing": True}, CapscoreError, "does not offer it"),
     ],
 )
@@ -504,6 +508,6 @@ def test_a_checkpoint_of_another_backbone(settings, bases, tmp_path):
     marker = json.loads((run.folder / MARKER).read_text())
     marker["base"] = str(tiny_transformers.write_clip(tmp_path / "other", seed=5))
     (run.folder / MARKER).write_text(json.dumps(marker))
-    with pytest.raises(BackboneUnavailable, match="its towers are different ones"):
+    with pytest.raises(BackboneUnavailable, match="its text network is a different one"):
         capscore.load_backbone(str(run.folder), device="cpu")
     assert LoadOptions(name="x").image_tower is None

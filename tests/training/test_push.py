@@ -377,7 +377,7 @@ def test_folders_that_are_no_tower(folder, clip, tmp_path):
     weights = folder / "model.safetensors"
     whole = weights.read_bytes()
     weights.write_bytes(whole[:1000])
-    with pytest.raises(CapscoreError, match=r"model.safetensors is damaged"):
+    with pytest.raises(CapscoreError, match=r"model.safetensors cannot be read"):
         plan_weights(folder)
     weights.unlink()
     with pytest.raises(CapscoreError, match=r"has no model.safetensors"):
@@ -411,7 +411,7 @@ def test_a_student_without_an_image_tower_says_so(folder):
 def test_a_fine_tuned_tower_whose_base_is_gone(hub, tuned, monkeypatch, tmp_path):
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "emptied"))
     hub.repos.pop("org/clip")
-    with pytest.raises(CapscoreError, match=r"was fine-tuned from org/clip@[0-9a-f]{40}: .*no model"):
+    with pytest.raises(CapscoreError, match=r"was fine-tuned from org/clip@[0-9a-f]{40}: .*not on the Hub"):
         plan_weights(tuned)
 
 
@@ -785,7 +785,7 @@ def test_networks_that_are_torn(network, embedded, tmp_path):
     weights, config = network / "model.safetensors", network / "config.json"
     whole, said = weights.read_bytes(), config.read_bytes()
     weights.write_bytes(whole[:1000])
-    with pytest.raises(CapscoreError, match=r"model.safetensors is damaged"):
+    with pytest.raises(CapscoreError, match=r"model.safetensors cannot be read"):
         plan_weights(network)
     weights.write_bytes(
         (save_network(tmp_path / "other", SMALL.on(embedded), seed=1) / weights.name).read_bytes()
@@ -800,7 +800,7 @@ def test_networks_that_are_torn(network, embedded, tmp_path):
     with pytest.raises(CapscoreError, match=r"is of format 99"):
         plan_weights(network)
     config.write_bytes(said[:40])
-    with pytest.raises(CapscoreError, match=r"config.json cannot be read as JSON"):
+    with pytest.raises(CapscoreError, match=r"config.json cannot be read"):
         plan_weights(network)
     config.write_bytes(said)
     plan_weights(network)

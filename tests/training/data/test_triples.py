@@ -411,8 +411,8 @@ def test_the_order_of_exchanged_objects():
         ({"kinds": ("jumble", "jumble")}, "named twice"),
         ({"p": 1.5}, r"p=1\.5"),
         ({"p": -0.1}, r"p=-0\.1"),
-        ({"removal": "kept"}, "did you mean 'keep'"),
-        ({"order": "ever"}, "did you mean 'every'"),
+        ({"removal": "kept"}, "removal='kept': expected one of keep"),
+        ({"order": "ever"}, "order='ever': expected one of published, every"),
         ({"draws": "two"}, "draws='two'"),
         ({"shares": (1.0, 2.0)}, "expected a number above 0 for each of repetition, removal, masking"),
         (

@@ -12,7 +12,7 @@ from weights.making.image_tower.rows import SOURCES
 
 
 @dataclass
-class ImageTowerSettings(LoopSettings):
+class EyeSettings(LoopSettings):
     """Settings of the recipe of the eye, besides those of the loop.
 
     Attributes:

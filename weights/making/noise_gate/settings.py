@@ -11,7 +11,7 @@ from training.engine.loop_settings import LoopSettings, require
 
 
 @dataclass
-class NoiseGateSettings(LoopSettings):
+class GateSettings(LoopSettings):
     """Settings of a run, besides those of the loop.
 
     Attributes:
