@@ -28,7 +28,7 @@ NUMERIC := tests/backbones tests/embedding tests/infometic tests/metrics tests/s
 KERNELS := ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=AVX2 CAPSCORE_TEST_THREADS=1 CAPSCORE_TEST_THREADS=3
 
 .PHONY: help demo picture test test-datasets-3.6 test-kernels test-all coverage lint format bench export handbook publish release-check train-embedded train-embedded-published measure-embedded \
-	train-embedded-eye train-embedded-eye-small train-embedded-infometic train-embedded-mark-calibration measure-embedded-infometic measure-embedded-eye train-embedded-rated \
+	train-embedded-image-tower train-embedded-image-tower-small train-embedded-infometic train-embedded-mark-calibration measure-embedded-infometic measure-embedded-image-tower train-embedded-rated \
 	calibrate wheel clean
 
 help: ## list the targets
@@ -110,28 +110,28 @@ train-embedded: $(VENV)/.installed ## train the PR-MCS weights: DATA=folder
 	$(BIN)/python -m weights.making.captions --data $(DATA) --texts $(TRAINING)/texts \
 		--out $(TRAINING)/captions.jsonl
 	$(BIN)/python -m weights.making.noise_gate.texts --captions $(TRAINING)/captions.jsonl --out $(TRAINING)/marked.jsonl
-	$(BIN)/python -m weights.making.noise_gate --config training/configs/embedded_pr_mcs.yaml \
+	$(BIN)/python -m weights.making.noise_gate --config weights/making/configs/pr_mcs.yaml \
 		--texts $(TRAINING)/marked.jsonl --out $(TRAINING)/first
-	$(BIN)/python -m weights.making.noise_gate --config training/configs/embedded_pr_mcs_second.yaml \
+	$(BIN)/python -m weights.making.noise_gate --config weights/making/configs/pr_mcs_second.yaml \
 		--start $(TRAINING)/first --texts $(TRAINING)/marked.jsonl --out $(TRAINING)/embedded-pr-mcs
 
 # Rows, features, training: $(1) are the settings, $(2) is the folder of the run.
-define train_eye
+define train_image_tower
 	@test -n "$(DATA)" -a -n "$(PHOTOS)" || { \
 		echo "make $@ DATA=<folder with flickr8k, multi30k, xflickrco and the sets that are measured on>" \
 			"PHOTOS=<folder with flickr8k, coco_train2014> [COCO='<captions of COCO photos>'] [LABELLED='<labelled photos>']" \
 			"[PACKAGES=<folder>]"; exit 2; }
-	$(BIN)/python -m weights.making.package_texts --out $(TRAINING)/eye-texts --languages ar,ja,zh \
+	$(BIN)/python -m weights.making.package_texts --out $(TRAINING)/image_tower_texts --languages ar,ja,zh \
 		--sources flickr8k-cn,arabic-flickr8k,jsts,coco-cn-extension $(if $(PACKAGES),--from $(PACKAGES))
-	$(BIN)/python -m weights.making.image_tower --config training/configs/$(1).yaml --data $(DATA) \
-		--photos $(PHOTOS) --texts $(TRAINING)/eye-texts $(if $(COCO),--coco $(COCO)) \
+	$(BIN)/python -m weights.making.image_tower --config weights/making/configs/$(1).yaml --data $(DATA) \
+		--photos $(PHOTOS) --texts $(TRAINING)/image_tower_texts $(if $(COCO),--coco $(COCO)) \
 		$(if $(LABELLED),--labelled $(LABELLED)) --out $(TRAINING)/$(2)
 endef
-train-embedded-eye: $(VENV)/.installed ## train the eye, an hour: DATA=folder PHOTOS=folder
-	$(call train_eye,embedded_eye,eye)
+train-embedded-image-tower: $(VENV)/.installed ## train the image tower, an hour: DATA=folder PHOTOS=folder
+	$(call train_image_tower,image_tower,image_tower)
 
-train-embedded-eye-small: $(VENV)/.installed ## the same in small, to try things out: DATA= PHOTOS=
-	$(call train_eye,embedded_eye_small,eye-small)
+train-embedded-image-tower-small: $(VENV)/.installed ## the same in small, to try things out: DATA= PHOTOS=
+	$(call train_image_tower,image_tower_small,image_tower_small)
 
 train-embedded-infometic: $(VENV)/.installed ## train InfoMetIC's: DATA=folder PHOTOS=folder
 	@test -n "$(DATA)" -a -n "$(PHOTOS)" || { \
@@ -143,7 +143,7 @@ train-embedded-infometic: $(VENV)/.installed ## train InfoMetIC's: DATA=folder P
 			--out $(TRAINING)/captions.jsonl; }
 	$(BIN)/python -m weights.making.infometic --data $(DATA) --captions $(TRAINING)/captions.jsonl \
 		--photos $(PHOTOS) --out $(TRAINING)/infometic.jsonl
-	$(BIN)/python -m training.infometic --config training/configs/embedded_infometic.yaml \
+	$(BIN)/python -m training.infometic --config weights/making/configs/infometic.yaml \
 		--data $(TRAINING)/infometic.jsonl --image_dir $(PHOTOS) --out $(TRAINING)/embedded-infometic
 
 # What decides InfoMetIC's marks. DETECTOR: an ONNX file of YOLOX, whose boxes teach where things are.
@@ -154,13 +154,13 @@ train-embedded-mark-calibration: $(VENV)/.installed ## train its mark calibratio
 			"[COCO=<captions of COCO photos>] [THINGS=<things in COCO photos>] [PACKAGES=<folder of packages>]"; exit 2; }
 	test -d $(TRAINING)/texts || \
 		$(BIN)/python -m weights.making.package_texts --out $(TRAINING)/texts $(if $(PACKAGES),--from $(PACKAGES))
-	$(BIN)/python -m weights.making.judged_rows --data $(DATA) --texts $(TRAINING)/texts \
+	$(BIN)/python -m weights.making.mark_calibration.rows --data $(DATA) --texts $(TRAINING)/texts \
 		--photos $(PHOTOS) $(if $(LABELLED),--labelled $(LABELLED)) $(if $(COCO),--coco $(COCO)) \
-		$(if $(THINGS),--things $(THINGS)) --out $(TRAINING)/judged.jsonl
-	$(BIN)/python -m weights.making.mark_calibration.boxes --rows $(TRAINING)/judged.jsonl --detector $(DETECTOR) \
+		$(if $(THINGS),--things $(THINGS)) --out $(TRAINING)/mark_rows.jsonl
+	$(BIN)/python -m weights.making.mark_calibration.boxes --rows $(TRAINING)/mark_rows.jsonl --detector $(DETECTOR) \
 		--out $(TRAINING)/boxes.json
-	$(BIN)/python -m weights.making.mark_calibration --config training/configs/embedded_judge.yaml \
-		--rows $(TRAINING)/judged.jsonl --boxes $(TRAINING)/boxes.json --features $(TRAINING)/mark-features \
+	$(BIN)/python -m weights.making.mark_calibration --config weights/making/configs/mark_calibration.yaml \
+		--rows $(TRAINING)/mark_rows.jsonl --boxes $(TRAINING)/boxes.json --features $(TRAINING)/mark-features \
 		--out $(TRAINING)/mark_calibration
 
 # The paper's own losses on the same backbone, without a gate: what the gate adds is measured against them.
@@ -189,11 +189,11 @@ measure-embedded-infometic: $(VENV)/.installed ## measure InfoMetIC's weights: D
 	@test -n "$(DATA)" -a -n "$(PHOTOS)" || { \
 		echo "make measure-embedded-infometic DATA=<folder with flickr8k, multi30k, xflickrco>" \
 			"PHOTOS=<folder of Flickr8k's photos> [COCO=<folder with annotations and photos>]"; exit 2; }
-	test -f $(TRAINING)/judged.jsonl || { \
+	test -f $(TRAINING)/mark_rows.jsonl || { \
 		$(BIN)/python -m weights.making.package_texts --out $(TRAINING)/texts $(if $(PACKAGES),--from $(PACKAGES)) && \
-		$(BIN)/python -m weights.making.judged_rows --data $(DATA) --texts $(TRAINING)/texts \
-			--photos $(PHOTOS) --out $(TRAINING)/judged.jsonl; }
-	$(OFFLINE) $(BIN)/python -m weights.measuring.believable_marks --rows $(TRAINING)/judged.jsonl --data $(DATA) \
+		$(BIN)/python -m weights.making.mark_calibration.rows --data $(DATA) --texts $(TRAINING)/texts \
+			--photos $(PHOTOS) --out $(TRAINING)/mark_rows.jsonl; }
+	$(OFFLINE) $(BIN)/python -m weights.measuring.believable_marks --rows $(TRAINING)/mark_rows.jsonl --data $(DATA) \
 		--photos $(PHOTOS) $(if $(COCO),--boxes $(COCO)) --output $(TRAINING)/marks.json
 	$(OFFLINE) $(BIN)/python -m weights.measuring.planted_errors --data $(DATA) --weights info_clip \
 		--weights $(INFOMETIC) --photos $(PHOTOS) --output $(TRAINING)/planted.json
@@ -201,10 +201,10 @@ measure-embedded-infometic: $(VENV)/.installed ## measure InfoMetIC's weights: D
 		--config expert --data-dir $(DATA)/flickr8k --image-dir $(PHOTOS) --output $(TRAINING)/infometic-expert.json --force
 
 # What cannot be fetched is listed as not measured.
-EYE_TEXTS := $(TRAINING)/eye-texts
-measure-embedded-eye: $(VENV)/.installed ## measure how well it sees: DATA=folder PHOTOS=folder
+EYE_TEXTS := $(TRAINING)/image_tower_texts
+measure-embedded-image-tower: $(VENV)/.installed ## measure how well it sees: DATA=folder PHOTOS=folder
 	@test -n "$(DATA)" -a -n "$(PHOTOS)" || { \
-		echo "make measure-embedded-eye DATA=<folder with flickr8k, multi30k, pascal50s, vicr>" \
+		echo "make measure-embedded-image-tower DATA=<folder with flickr8k, multi30k, pascal50s, vicr>" \
 			"PHOTOS=<folder with flickr8k, voc_animals, coco_val2014>" \
 			"[PACKAGES=<folder of packages>] [BACKBONE=<name or folder>]"; exit 2; }
 	@mkdir -p $(EYE_TEXTS)/packages
@@ -212,7 +212,7 @@ measure-embedded-eye: $(VENV)/.installed ## measure how well it sees: DATA=folde
 		--sources flickr8k-cn$(comma)flickr8k-cn-test$(comma)arabic-flickr8k --languages zh$(comma)ar)
 	$(OFFLINE) $(BIN)/python -m weights.measuring.image_tower --data $(DATA) --photos $(PHOTOS) \
 		--packages $(or $(PACKAGES),$(EYE_TEXTS)/packages) $(if $(BACKBONE),--backbone $(BACKBONE)) \
-		--output $(TRAINING)/eye.json --markdown $(TRAINING)/eye.md
+		--output $(TRAINING)/image_tower.json --markdown $(TRAINING)/image_tower.md
 
 # Trained on the ratings of 700 photos, measured on those of the other 300.
 RATED_BASE := embedded
@@ -222,7 +222,7 @@ train-embedded-rated: $(VENV)/.installed ## fine-tune on ratings, measure: DATA=
 			"PHOTOS=<folder with flickr8k, coco_val2014> [PACKAGES=<folder of packages>]"; exit 2; }
 	$(OFFLINE) $(BIN)/python -m weights.making.rated_rows --data $(DATA) --photos $(PHOTOS) \
 		$(if $(PACKAGES),--packages $(PACKAGES)) --out $(TRAINING)/rated-rows
-	$(OFFLINE) $(BIN)/python -m training.human_ratings --config training/configs/embedded_rated.yaml --base $(RATED_BASE) \
+	$(OFFLINE) $(BIN)/python -m training.human_ratings --config weights/making/configs/rated.yaml --base $(RATED_BASE) \
 		--data $(TRAINING)/rated-rows/captions.jsonl --ratings $(TRAINING)/rated-rows/crowdflower.jsonl \
 		--ratings $(TRAINING)/rated-rows/composite.jsonl --out $(TRAINING)/embedded-rated
 	$(OFFLINE) $(BIN)/python -m weights.measuring.rated_weights --data $(DATA) --photos $(PHOTOS) \

@@ -31,21 +31,22 @@ def info(cache_dir: CacheDir = None, as_json: AsJson = False) -> None:
                 "fingerprint": stored.fingerprint,
                 "entries": stored.entries,
                 "bytes": stored.bytes,
-                "last_used": stored.last_used.isoformat(timespec="seconds"),
-                "readable": stored.readable,
+                "last_stored": stored.last_stored.isoformat(timespec="seconds"),
             }
             for stored in held.backbones
         ]
         counts = {"folder": str(held.folder), "entries": held.entries, "bytes": held.bytes}
-        return print_json({**counts, "backbones": backbones})
+        return print_json({**counts, "readable": held.readable, "backbones": backbones})
     console = make_console()
     if held.backbones:
         table = make_table("backbone", "fingerprint", numbers=("entries", "size"))
         table.columns[1].no_wrap = True
         for stored in held.backbones:
-            entries = f"{stored.entries:,}" if stored.readable else "unreadable"
-            table.add_row(stored.name or "–", stored.fingerprint[:12], entries, readable_size(stored.bytes))
+            row = (stored.name or "–", stored.fingerprint[:12], f"{stored.entries:,}")
+            table.add_row(*row, readable_size(stored.bytes))
         console.print(table)
+    if not held.readable:
+        print_line(console, f"the cache's file in {held.folder} cannot be read")
     print_line(console, f"{held.entries:,} embeddings, {readable_size(held.bytes)}, in {held.folder}")
 
 
@@ -71,9 +72,9 @@ def clear(
                 f"{fingerprint!r}, expected one; it holds {known}"
             )
     size = held.bytes if fingerprint is None else chosen[0].bytes
-    if not size:
-        return print_line(make_console(), f"{held.folder} holds no embeddings")
     n_entries = sum(stored.entries for stored in chosen)
+    if not n_entries and held.readable:
+        return print_line(make_console(), f"{held.folder} holds no embeddings")
     what = f"{n_entries:,} embeddings ({readable_size(size)}) in {held.folder}"
     if not yes and not sys.stdin.isatty():
         raise UsageError(f"this would remove {what}; add --yes to remove them")

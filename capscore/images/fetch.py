@@ -1,4 +1,4 @@
-"""One image from an http(s) address: within a time, up to a size, and only from hosts that may be asked.
+"""Images from http(s) addresses: within a time, up to a size, and only from hosts that may be asked.
 
 The name of the host is looked up once, and the connection is made to the address that was checked, so that a
 second answer of the name server changes nothing; TLS checks the certificate against the name. Proxies of the
@@ -16,67 +16,17 @@ import ipaddress
 import os
 import queue
 import socket
+import tempfile
 import threading
+import time
 import urllib.parse
-from contextlib import suppress
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import xxhash
 
 from ..errors import ImageError, Setting
-from .given import describe, image_error
-
-_Address = ipaddress.IPv4Address | ipaddress.IPv6Address
-
-# NAT64 (RFC 6052) and IPv4-compatible addresses end with the IPv4 address that is meant
-_ENDS_WITH_IPV4 = tuple(map(ipaddress.IPv6Network, ("64:ff9b::/96", "::/96")))
-# not in every version of the module: NAT64 of a network of its own (RFC 8215), shared addresses of carriers
-_OTHERS = tuple(map(ipaddress.ip_network, ("64:ff9b:1::/48", "100.64.0.0/10", "2001::/32")))
-
-
-def why_refused(address: str) -> str | None:
-    """What kind of non-public address it is, in one word or two, or None for a public one.
-
-    >>> why_refused("169.254.169.254"), why_refused("::ffff:10.0.0.1"), why_refused("93.184.215.14")
-    ('link-local', 'private', None)
-    """
-    return _kind(ipaddress.ip_address(address))
-
-
-def _kind(address: _Address) -> str | None:
-    inner = _ipv4_inside(address)
-    if inner is not None:
-        return _kind(inner)
-    kinds = (
-        ("unspecified", address.is_unspecified),
-        ("loopback", address.is_loopback),
-        ("link-local", address.is_link_local),
-        ("multicast", address.is_multicast),
-        ("private", address.is_private and not address.is_reserved),
-        ("reserved", address.is_reserved or not address.is_global),
-        ("reserved", isinstance(address, ipaddress.IPv6Address) and address.is_site_local),
-        ("reserved", any(address in network for network in _OTHERS)),
-    )
-    return next((kind for kind, applies in kinds if applies), None)
-
-
-def _ipv4_inside(address: _Address) -> ipaddress.IPv4Address | None:
-    """The IPv4 address that an IPv6 address stands for, or None."""
-    if isinstance(address, ipaddress.IPv4Address) or int(address) <= 1:  # :: and ::1 are themselves
-        return None
-    if any(address in network for network in _ENDS_WITH_IPV4):
-        return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
-    return address.ipv4_mapped or address.sixtofour
-
-
-def look_up(host: str, port: int) -> list[str]:
-    """The addresses of a host, in the order in which to try them.
-
-    Raises:
-        OSError: there are none.
-        UnicodeError: the name cannot be asked for.
-    """
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(place[0]) for *_, place in found))
-
+from .describe import describe, image_error
 
 MAX_DOWNLOAD_BYTES = 32 * 2**20
 """Size limit, in bytes, of an image from a URL."""
@@ -94,166 +44,258 @@ _REDIRECTS = (301, 302, 303, 307, 308)
 _CHUNK = 2**16
 _MAX_LENGTH = 8192  # of a URL, which servers limit as well
 _DOWNLOAD_IT = "; download it yourself and pass the path"
+# NAT64 (RFC 6052) and IPv4-compatible addresses end with the IPv4 address that is meant
+_ENDS_WITH_IPV4 = tuple(map(ipaddress.IPv6Network, ("64:ff9b::/96", "::/96")))
+# not in every version of the module: NAT64 of a network of its own (RFC 8215), shared addresses of carriers
+_OTHERS = tuple(map(ipaddress.ip_network, ("64:ff9b:1::/48", "100.64.0.0/10", "2001::/32", "fec0::/10")))
 
 
-class Fetch:
-    """The download of one URL.
+class DownloadedImage(NamedTuple):
+    """The file that a URL was downloaded to."""
+
+    url: str
+    path: Path
+
+
+class Downloads:
+    """Fetches every URL once, so that the same bytes are keyed and decoded; deletes the files when closed.
+
+    Args:
+        allow_urls: Whether http(s) addresses may be fetched; otherwise they are returned, to be refused
+            later.
+        allow_private_urls: Whether hosts that are not public may be asked, such as localhost.
+    """
+
+    def __init__(self, allow_urls: bool, allow_private_urls: bool = False):
+        self._allowed, self._allow_private = allow_urls, allow_private_urls
+        self._stopped = threading.Event()
+        self._folder: tempfile.TemporaryDirectory | None = None
+        self._results: dict[str, DownloadedImage | ImageError] = {}
+        self._lock = threading.Lock()
+        self._locks: dict[str, threading.Lock] = {}
+
+    def __enter__(self) -> Downloads:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._folder is not None:
+            self._folder.cleanup()
+
+    def local(self, image: Any) -> Any:
+        """The image itself, or the file fetched from it if it is a URL or a dict with a URL as path.
+
+        Raises:
+            ImageError: the URL could not be fetched.
+        """
+        url = image.get("path") if isinstance(image, dict) and image.get("bytes") is None else image
+        is_url = isinstance(url, str) and url.lower().startswith(("http://", "https://"))
+        if not self._allowed or not is_url:
+            return image
+        with self._lock:
+            lock = self._locks.setdefault(url, threading.Lock())
+        with lock:
+            if url not in self._results:
+                self._results[url] = self._download(url)
+        result = self._results[url]
+        if isinstance(result, ImageError):
+            raise result
+        return result
+
+    def stop(self) -> None:
+        """End the downloads that are under way, and begin no more: the threads that wait for them go on."""
+        self._stopped.set()
+
+    def _download(self, url: str) -> DownloadedImage | ImageError:
+        try:
+            data = fetch(url, allow_private=self._allow_private, stopped=self._stopped)
+            with self._lock:
+                if self._folder is None:
+                    # after an interrupt, threads may still be writing
+                    self._folder = tempfile.TemporaryDirectory(prefix="capscore-", ignore_cleanup_errors=True)
+            path = Path(self._folder.name, xxhash.xxh3_128_hexdigest(url.encode("utf-8", "surrogatepass")))
+            path.write_bytes(data)
+        except ImageError as error:
+            return error
+        except OSError as error:
+            return image_error(f"{describe(url)} could not be stored: {error}")
+        return DownloadedImage(url, path)
+
+
+def fetch(url: str, *, allow_private: bool = False, stopped: threading.Event | None = None) -> bytes:
+    """The body of the answer of an http(s) address.
 
     Args:
         url: http(s) address.
         allow_private: Whether hosts that are not public may be asked, such as localhost.
+        stopped: Event that ends the download when it is set.
+
+    Raises:
+        ImageError: It could not be fetched.
     """
+    name = describe(url)
+    results: queue.SimpleQueue[bytes | ImageError] = queue.SimpleQueue()
 
-    def __init__(self, url: str, *, allow_private: bool = False):
-        self._url, self._allow_private = url, allow_private
-        self._name = describe(url)
-        self._found: queue.SimpleQueue[bytes | ImageError] = queue.SimpleQueue()
-        self._connection: Any = None
-        self._stopped = False
-
-    def result(self) -> bytes:
-        """The body of the answer.
-
-        Raises:
-            ImageError: It could not be fetched.
-        """
-        # In a thread of its own: the look-up of a name can be neither limited nor interrupted.
-        threading.Thread(target=self._run, name="capscore-download", daemon=True).start()
+    def work() -> None:
         try:
-            found = self._found.get(timeout=DEADLINE)
-        except queue.Empty:
-            found = image_error(f"{self._name} was not fetched within {DEADLINE:g} s{_DOWNLOAD_IT}")
-        finally:
-            self.stop()
-        if isinstance(found, ImageError):
-            raise found
-        return found
-
-    def stop(self) -> None:
-        """End the download: `result`, in whatever thread it waits, raises at once."""
-        self._stopped = True
-        self._found.put(image_error(f"{self._name} was not fetched: the run was ended"))
-        sock = getattr(self._connection, "sock", None)
-        if sock is not None:
-            with suppress(OSError):
-                # not SSLSocket's own, which the thread that reads would see half done
-                socket.socket.shutdown(sock, socket.SHUT_RDWR)
-
-    def _run(self) -> None:
-        try:
-            self._found.put(self._body())
+            results.put(_body(url, name, allow_private))
         except ImageError as error:
-            self._found.put(error)
+            results.put(error)
         except Exception as error:  # of urllib3, http.client, ssl and the operating system
-            self._found.put(image_error(f"{self._name} could not be fetched: {_reason(error)}"))
-        finally:
-            if self._connection is not None:
-                self._connection.close()
+            results.put(image_error(f"{name} could not be fetched: {_reason(error)}"))
 
-    def _body(self) -> bytes:
-        url = self._url
-        for _ in range(MAX_REDIRECTS + 1):
-            response = self._answer(url)
-            if response.status not in _REDIRECTS or "Location" not in response.headers:
-                return self._read(response)
-            self._connection.close()
-            url = urllib.parse.urljoin(url, response.headers["Location"])
-        raise image_error(f"{self._name} redirects more than {MAX_REDIRECTS} times")
-
-    def _answer(self, url: str) -> Any:
-        """The beginning of the answer to a request."""
-        import urllib3
-
-        parts = self._parsed(url)
-        host = parts.host.strip("[]")
-        headers = {
-            "Host": parts.netloc,
-            "Accept": "image/*",
-            # so that the limit counts the bytes that arrive, and nothing can expand beyond it
-            "Accept-Encoding": "identity",
-            "User-Agent": "capscore",
-        }
-        if parts.auth and url == self._url:
-            plain = urllib.parse.unquote(parts.auth)
-            headers.update(urllib3.util.make_headers(basic_auth=plain))
-        port = parts.port or (443 if parts.scheme == "https" else 80)
-        self._connect(parts.scheme, host.rstrip("."), self._addresses(url, host, port), port)
-        self._connection.request("GET", parts.request_uri, headers=headers, preload_content=False)
-        return self._connection.getresponse()
-
-    def _parsed(self, url: str) -> Any:
-        """An address in its parts, with a host."""
-        from urllib3.exceptions import LocationParseError
-        from urllib3.util import parse_url
-
-        place = self._name if url == self._url else f"{self._name} redirects to {describe(url)}, which"
-        if not url.lower().startswith(("http://", "https://")):
-            raise image_error(f"{place} is not http(s), and is refused")
-        if len(url) > _MAX_LENGTH:
-            raise image_error(f"{place} has {len(url):,} characters; the limit is {_MAX_LENGTH:,}")
+    # In a thread of its own: the look-up of a name can be neither limited nor interrupted.
+    threading.Thread(target=work, name="capscore-download", daemon=True).start()
+    until = time.monotonic() + DEADLINE
+    while time.monotonic() < until:
+        if stopped is not None and stopped.is_set():
+            raise image_error(f"{name} was not fetched: the run was ended")
         try:
-            parts = parse_url(url)
-        except (LocationParseError, ValueError):
-            parts = None
-        if parts is None or not parts.host or parts.port == 0:
-            raise image_error(f"{place} is not an address; expected http(s)://host/path")
-        return parts
+            result = results.get(timeout=min(0.1, DEADLINE))
+        except queue.Empty:
+            continue
+        if isinstance(result, ImageError):
+            raise result
+        return result
+    raise image_error(f"{name} was not fetched within {DEADLINE:g} s{_DOWNLOAD_IT}")
 
-    def _addresses(self, url: str, host: str, port: int) -> list[str]:
-        """The addresses of a host that may be connected to, at least one."""
-        found = look_up(host, port)
-        allowed = [address for address in found if self._allow_private or why_refused(address) is None]
-        if not allowed:
-            place = self._name if url == self._url else f"{self._name} redirects to {describe(url)}, which"
-            raise image_error(
-                f"{place} is at the {why_refused(found[0])} address {found[0]}; such addresses are asked "
-                "only with ",
-                Setting("allow_private_urls", True),
+
+def is_public(address: str) -> bool:
+    """Whether an address belongs to the public internet.
+
+    >>> is_public("169.254.169.254"), is_public("::ffff:10.0.0.1"), is_public("93.184.215.14")
+    (False, False, True)
+    """
+    ip = ipaddress.ip_address(address)
+    if isinstance(ip, ipaddress.IPv6Address) and int(ip) > 1:  # :: and ::1 are themselves
+        inner = ip.ipv4_mapped or ip.sixtofour
+        if any(ip in network for network in _ENDS_WITH_IPV4):
+            inner = ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)
+        if inner is not None:
+            return is_public(str(inner))
+    refused = ip.is_multicast or ip.is_reserved or any(ip in network for network in _OTHERS)
+    return ip.is_global and not refused
+
+
+def look_up(host: str, port: int) -> list[str]:
+    """The addresses of a host, in the order in which to try them.
+
+    Raises:
+        OSError: there are none.
+        UnicodeError: the name cannot be asked for.
+    """
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(address[0]) for *_, address in found))
+
+
+def _body(url: str, name: str, allow_private: bool) -> bytes:
+    """The body of the last answer, after redirects."""
+    current = url
+    for _ in range(MAX_REDIRECTS + 1):
+        shown = name if current == url else f"{name} redirects to {describe(current)}, which"
+        connection, response = _request(current, shown, allow_private, with_password=current == url)
+        try:
+            if response.status not in _REDIRECTS or "Location" not in response.headers:
+                return _read(response, name)
+            current = urllib.parse.urljoin(current, response.headers["Location"])
+        finally:
+            connection.close()
+    raise image_error(f"{name} redirects more than {MAX_REDIRECTS} times")
+
+
+def _request(url: str, shown: str, allow_private: bool, *, with_password: bool) -> tuple[Any, Any]:
+    """The connection for a request, and the beginning of the answer."""
+    import urllib3
+
+    parts = _parsed(url, shown)
+    host = parts.host.strip("[]")
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    addresses = look_up(host, port)
+    allowed = [address for address in addresses if allow_private or is_public(address)]
+    if not allowed:
+        raise image_error(
+            f"{shown} is at {addresses[0]}, which is not public; such hosts are asked only with ",
+            Setting("allow_private_urls", True),
+        )
+    headers = {
+        "Host": parts.netloc,
+        "Accept": "image/*",
+        # so that the limit counts the bytes that arrive, and nothing can expand beyond it
+        "Accept-Encoding": "identity",
+        "User-Agent": "capscore",
+    }
+    if parts.auth and with_password:
+        headers.update(urllib3.util.make_headers(basic_auth=urllib.parse.unquote(parts.auth)))
+    connection = _connect(parts.scheme, host.rstrip("."), allowed, port)
+    try:
+        connection.request("GET", parts.request_uri, headers=headers, preload_content=False)
+        return connection, connection.getresponse()
+    except BaseException:
+        connection.close()
+        raise
+
+
+def _parsed(url: str, shown: str) -> Any:
+    """An address in its parts, with a host."""
+    from urllib3.exceptions import LocationParseError
+    from urllib3.util import parse_url
+
+    if not url.lower().startswith(("http://", "https://")):
+        raise image_error(f"{shown} is not http(s), and is refused")
+    if len(url) > _MAX_LENGTH:
+        raise image_error(f"{shown} has {len(url):,} characters; the limit is {_MAX_LENGTH:,}")
+    try:
+        parts = parse_url(url)
+    except (LocationParseError, ValueError):
+        parts = None
+    if parts is None or not parts.host or parts.port == 0:
+        raise image_error(f"{shown} is not an address; expected http(s)://host/path")
+    return parts
+
+
+def _connect(scheme: str, host: str, addresses: list[str], port: int) -> Any:
+    """A connection to the first of the addresses that answers."""
+    import certifi
+    from urllib3.connection import HTTPConnection, HTTPSConnection
+
+    for number, address in enumerate(addresses, 1):
+        connection: Any
+        if scheme == "https":
+            variables = os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("SSL_CERT_FILE")
+            connection = HTTPSConnection(
+                address,
+                port,
+                timeout=TIMEOUT[0],
+                server_hostname=host,
+                cert_reqs="CERT_REQUIRED",
+                ca_certs=variables or certifi.where(),
             )
-        return allowed
+        else:
+            connection = HTTPConnection(address, port, timeout=TIMEOUT[0])
+        try:
+            connection.connect()
+        except Exception:
+            connection.close()
+            if number == len(addresses):
+                raise
+        else:
+            break
+    connection.timeout = TIMEOUT[1]
+    return connection
 
-    def _connect(self, scheme: str, host: str, addresses: list[str], port: int) -> None:
-        import certifi
-        from urllib3.connection import HTTPConnection, HTTPSConnection
 
-        for number, address in enumerate(addresses, 1):
-            if scheme == "https":
-                self._connection = HTTPSConnection(
-                    address,
-                    port,
-                    timeout=TIMEOUT[0],
-                    server_hostname=host,
-                    cert_reqs="CERT_REQUIRED",
-                    ca_certs=os.environ.get("REQUESTS_CA_BUNDLE")
-                    or os.environ.get("SSL_CERT_FILE")
-                    or certifi.where(),
-                )
-            else:
-                self._connection = HTTPConnection(address, port, timeout=TIMEOUT[0])
-            try:
-                self._connection.connect()
-            except Exception:
-                if number == len(addresses) or self._stopped:
-                    raise
-            else:
-                break
-        if self._stopped:  # while it was being connected, when there was nothing to shut down
-            raise image_error(f"{self._name} was not fetched: the run was ended")
-        self._connection.timeout = TIMEOUT[1]
-
-    def _read(self, response: Any) -> bytes:
-        if response.status != 200:
-            raise image_error(f"{self._name} answered HTTP {response.status} {response.reason or ''}"[:400])
-        too_large = f"{self._name} is larger than {MAX_DOWNLOAD_BYTES:,} bytes{_DOWNLOAD_IT}"
-        stated = response.headers.get("Content-Length", "")
-        if stated.isdecimal() and int(stated[:20]) > MAX_DOWNLOAD_BYTES:
+def _read(response: Any, name: str) -> bytes:
+    if response.status != 200:
+        raise image_error(f"{name} answered HTTP {response.status} {response.reason or ''}"[:400])
+    too_large = f"{name} is larger than {MAX_DOWNLOAD_BYTES:,} bytes{_DOWNLOAD_IT}"
+    stated = response.headers.get("Content-Length", "")
+    if stated.isdecimal() and int(stated[:20]) > MAX_DOWNLOAD_BYTES:
+        raise image_error(too_large)
+    received = bytearray()
+    while chunk := response.read1(_CHUNK, decode_content=False):
+        received += chunk
+        if len(received) > MAX_DOWNLOAD_BYTES:
             raise image_error(too_large)
-        received = bytearray()
-        while chunk := response.read1(_CHUNK, decode_content=False):
-            received += chunk
-            if len(received) > MAX_DOWNLOAD_BYTES:
-                raise image_error(too_large)
-        return bytes(received)
+    return bytes(received)
 
 
 def _reason(error: Exception) -> str:
@@ -261,7 +303,7 @@ def _reason(error: Exception) -> str:
     inner: BaseException = error
     while (cause := inner.__cause__ or inner.__context__) is not None:
         inner = cause
-    if any(isinstance(one, TimeoutError) or "Timeout" in type(one).__name__ for one in (error, inner)):
+    if any(isinstance(e, TimeoutError) or "Timeout" in type(e).__name__ for e in (error, inner)):
         return f"{type(error).__name__}: timed out"
     words = getattr(inner, "strerror", None) or str(inner)
     return f"{type(inner).__name__}: {words}"[:300] if words else type(inner).__name__

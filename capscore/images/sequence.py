@@ -13,8 +13,8 @@ from typing import Any
 
 from PIL import Image
 
-from ..errors import InputError, Setting
-from .given import describe
+from ..errors import InputError
+from .describe import describe
 
 
 def check_images(images: Any) -> Sequence[Any]:
@@ -33,7 +33,7 @@ def check_images(images: Any) -> Sequence[Any]:
     >>> check_images(["a.jpg", "b.jpg"])
     ['a.jpg', 'b.jpg']
     """
-    _refuse_what_is_no_list(images)
+    _refuse_single_images(images)
     column = _dataset_column(images)
     if column is not None:
         return column
@@ -121,36 +121,33 @@ def _is_stored_whole(feature: Any, datasets: Any) -> bool:
     return isinstance(feature, datasets.Value) and feature.dtype in texts
 
 
-def _refuse_what_is_no_list(images: Any) -> None:
-    given = describe(images)
-    datasets = sys.modules.get("datasets")
-    if images is None:
-        raise InputError(Setting("images", None), "; expected a list with one image per candidate")
-    if isinstance(images, (str, os.PathLike)):
-        path = os.fsdecode(images)
-        if "\0" not in path and os.path.isdir(os.path.expanduser(path)):
-            raise InputError(
-                f"images={given} is a folder; expected a list with one image per candidate, in their order, "
-                f"such as [pathlib.Path({path!r}) / name for name in names]"
-            )
-    if datasets is not None and isinstance(images, (datasets.Dataset, datasets.IterableDataset)):
-        columns = images.column_names or []
-        raise InputError(f"images={given} is a whole data set; pass one of its columns: {columns}")
-    if hasattr(images, "columns"):
-        raise InputError(f"images={given} is a table; pass one of its columns")
-    if isinstance(images, dict) and not images.keys() & {"path", "bytes"}:
-        keys = sorted(map(str, images))
-        raise InputError(f"images is a dict with the keys {keys}; pass the list inside it")
-    if isinstance(images, (set, frozenset)):
-        raise InputError("images is a set, which has no order; pass a list with one image per candidate")
+def _refuse_single_images(images: Any) -> None:
+    """Raise InputError for one image, a folder, a table, a whole data set, or what has no order."""
+    if isinstance(images, (str, os.PathLike)) and os.path.isdir(os.path.expanduser(images)):
+        what = "is a folder"
+    elif hasattr(images, "column_names") and hasattr(images, "features") and hasattr(images, "map"):
+        what = f"is a whole data set; pass one of its columns: {images.column_names or []}"
+    elif hasattr(images, "columns"):
+        what = "is a table; pass one of its columns"
+    elif isinstance(images, dict) and not images.keys() & {"path", "bytes"}:
+        what = f"is a dict with the keys {sorted(map(str, images))}; pass the list inside it"
+    elif isinstance(images, (set, frozenset)):
+        what = "is a set, which has no order"
+    elif _is_one_image(images):
+        what = "is one image"
+    elif images is None or not (isinstance(images, Iterable) or hasattr(images, "__getitem__")):
+        what = "is no list"
+    else:
+        return
+    raise InputError(f"images={describe(images)} {what}; expected a list with one image per candidate")
+
+
+def _is_one_image(images: Any) -> bool:
     is_column = hasattr(images, "to_pylist") or hasattr(images, "to_list")
     dimensions = None if is_column else getattr(images, "ndim", None)
-    if (
+    return (
         isinstance(images, (str, os.PathLike, bytes, bytearray, memoryview, dict, Image.Image))
         or dimensions in (0, 2, 3)
         or (dimensions == 1 and getattr(images.dtype, "kind", "u") not in "OUST")
         or (hasattr(images, "read") and hasattr(images, "seek"))
-    ):
-        raise InputError(f"images={given} is one image; pass a list with one image per candidate")
-    if not isinstance(images, Iterable) and not hasattr(images, "__getitem__"):
-        raise InputError(f"images={given}; expected a list with one image per candidate")
+    )

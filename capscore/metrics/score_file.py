@@ -16,7 +16,6 @@ from ..files.columns import ColumnNames, known_problems, read_inputs
 from ..files.image_folder import ImageFolder, find_images, stores_images
 from ..files.row_source import CHUNK_ROWS, ERROR_COLUMN, ArrowSource, Chunk, RowSource
 from ..files.write import Writer
-from ..images.in_flight import return_free_memory
 from .backbone_scorer import BackboneScorer
 from .input_rows import empty_caption, is_empty
 from .loading import own_options
@@ -284,8 +283,6 @@ class ScoringRun:
             empty[list(told)] = False  # each row is counted once
             failures = {**prepared.failures, **told}
             found[scorer.metric] = dataclasses.replace(prepared, failures=failures, empty=empty)
-        if any(isinstance(scorer, BackboneScorer) for scorer in self.scorers):
-            return_free_memory()  # what embedded rows leave in pieces would grow from chunk to chunk
         return found
 
     def tell_about_languages(self, prepared: Mapping[str, PreparedRows]) -> None:

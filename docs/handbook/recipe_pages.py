@@ -16,9 +16,9 @@ RECIPES = {
     "human_ratings": ("training.human_ratings", "Settings"),
     "translate": ("training.translate", "Settings"),
     "grid": ("training.grid", "GridSettings"),
-    "gate": ("weights.making.noise_gate.settings", "GateSettings"),
-    "eye": ("weights.making.image_tower.settings", "EyeSettings"),
-    "judge": ("weights.making.mark_calibration.settings", "JudgeSettings"),
+    "noise_gate": ("weights.making.noise_gate.settings", "NoiseGateSettings"),
+    "image_tower": ("weights.making.image_tower.settings", "ImageTowerSettings"),
+    "mark_calibration": ("weights.making.mark_calibration.settings", "MarkCalibrationSettings"),
 }
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
-import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -15,8 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from capscore.embedding import embedder as embedding
-from capscore.embedding import known_files
 from capscore.embedding.cache import EmbeddingCache
 from capscore.embedding.embedder import Embedder
 from capscore.errors import CapscoreError, ImageError, InputError
@@ -235,49 +231,6 @@ def test_threads_take_turns(monkeypatch):
         list(pool.map(work, range(80)))
 
 
-def test_an_untouched_file_is_read_once(tmp_path, monkeypatch):
-    path = tmp_path / "red.png"
-    path.write_bytes(png(RED))
-    monkeypatch.setattr(known_files, "SETTLED_NS", -1)
-    read = []
-    original = embedding.content_key
-    monkeypatch.setattr(embedding, "content_key", lambda image: read.append(image) or original(image))
-    embedder = Embedder(ColourBackbone())
-    first = embedder.images([path]).keys
-    assert embedder.images([str(path)]).keys == first and len(read) == 1
-    # other content under the same name
-    path.write_bytes(png(GREEN))
-    assert embedder.images([path]).keys != first and len(read) == 2
-    # written a moment ago: it may be written again within the same tick, so it is read again
-    monkeypatch.setattr(known_files, "SETTLED_NS", 2_000_000_000)
-    path.write_bytes(png(BLUE))
-    embedder.images([path])
-    embedder.images([path])
-    assert len(read) == 4
-
-
-def test_another_process_reads_no_unchanged_file(tmp_path, monkeypatch):
-    monkeypatch.setattr(known_files, "SETTLED_NS", -1)
-    paths = [tmp_path / name for name in ("red.png", "green.png", "blue.png")]
-    for path, colour in zip(paths, (RED, GREEN, BLUE), strict=True):
-        path.write_bytes(png(colour))
-    read = []
-    original = embedding.content_key
-    monkeypatch.setattr(embedding, "content_key", lambda image: read.append(image) or original(image))
-    with EmbeddingCache(tmp_path / "cache") as cache:
-        first = Embedder(ColourBackbone(), cache=cache).images([*paths, str(paths[0])])
-        assert len(read) == 3
-    with EmbeddingCache(tmp_path / "cache") as cache:
-        backbone = ColourBackbone()
-        again = Embedder(backbone, cache=cache).images([*paths, str(paths[0])])
-        assert len(read) == 3 and backbone.encoded_images == 0
-        assert again.keys == first.keys and again.index.tolist() == first.index.tolist() == [0, 1, 2, 0]
-        np.testing.assert_array_equal(again.matrix, first.matrix)
-        paths[1].write_bytes(png(BLUE))
-        changed = Embedder(backbone, cache=cache).images(paths)
-        assert read[3:] == [paths[1]] and changed.keys[1] == changed.keys[2] == first.keys[2]
-
-
 def test_a_bad_row_is_named_before_a_later_one(tmp_path):
     """Whatever the rows are: files are looked up many at once, other images one by one."""
     good = tmp_path / "red.png"
@@ -289,25 +242,6 @@ def test_a_bad_row_is_named_before_a_later_one(tmp_path):
     found = Embedder(ColourBackbone()).images([*rows, rows[1]], on_error="skip")
     assert sorted(found.failures) == [1, 2, 3, 4] and found.keys[1:] == [""] * 4
     assert found.index.tolist() == [0, -1, -1, -1, -1]
-
-
-def test_files_alike_in_size_and_time_are_told_apart(tmp_path, monkeypatch):
-    """As copies with their times kept are, or what one archive unpacked, under one relative name."""
-    monkeypatch.setattr(known_files, "SETTLED_NS", -1)
-    for folder, colour in (("a", RED), ("b", GREEN)):
-        (tmp_path / folder).mkdir()
-        photo = tmp_path / folder / "0.bmp"
-        Image.fromarray(colour).save(photo)
-        os.utime(photo, (1_000_000_000, 1_000_000_000))
-    embedder = Embedder(ColourBackbone())
-    keys = []
-    for folder in "ab":
-        monkeypatch.chdir(tmp_path / folder)
-        keys += embedder.images(["0.bmp"]).keys
-    assert keys[0] != keys[1]
-    monkeypatch.chdir(tmp_path / "a")
-    shutil.copy2(tmp_path / "b" / "0.bmp", "0.bmp")
-    assert embedder.images(["0.bmp"]).keys == keys[1:]
 
 
 class Answers(BaseHTTPRequestHandler):

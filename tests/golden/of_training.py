@@ -29,9 +29,9 @@ MODULES = {
     "grid": "training.grid",
     "embedded_captions": "weights.making.captions",
     "embedded_infometic": "weights.making.infometic",
-    "embedded_eye": "weights.making.image_tower.settings",
-    "embedded_gate": "weights.making.noise_gate.settings",
-    "embedded_judge": "weights.making.mark_calibration.settings",
+    "image_tower": "weights.making.image_tower.settings",
+    "noise_gate": "weights.making.noise_gate.settings",
+    "mark_calibration": "weights.making.mark_calibration.settings",
     "caption_grammar": "weights.making.caption_grammar",
     "word_pollution": "training.data.word_pollution",
     "triples": "training.data.triples",
@@ -40,13 +40,21 @@ MODULES = {
     "caption_rows": "training.data.caption_rows",
 }
 CONFIGS = ROOT / "training" / "configs"
+MAKING = ROOT / "weights" / "making" / "configs"
+# name of the case → settings file of the weights that ship, and its recipe
+OF_WEIGHTS = {
+    "embedded_eye": ("image_tower", "image_tower"),
+    "embedded_eye_small": ("image_tower_small", "image_tower"),
+    "embedded_infometic": ("infometic", "infometic"),
+    "embedded_judge": ("mark_calibration", "mark_calibration"),
+    "embedded_pr_mcs": ("pr_mcs", "noise_gate"),
+    "embedded_pr_mcs_second": ("pr_mcs_second", "noise_gate"),
+    "embedded_rated": ("rated", "human_ratings"),
+}
+# recipe → what the case calls it
+NAMES = {"image_tower": "embedded_eye", "noise_gate": "embedded_gate", "mark_calibration": "embedded_judge"}
 # of which recipe the settings of a file are, by how its name begins; the longest that fits
 RECIPES = {
-    "embedded_eye": "embedded_eye",
-    "embedded_infometic": "infometic",
-    "embedded_judge": "embedded_judge",
-    "embedded_pr_mcs": "embedded_gate",
-    "embedded_rated": "human_ratings",
     "infometic": "infometic",
     "pr_mcs": "pr_mcs",
     "ratings": "human_ratings",
@@ -64,9 +72,9 @@ SETTINGS = {
     "grid": "GridSettings",
     "embedded_captions": "Settings",
     "embedded_infometic": "Settings",
-    "embedded_eye": "EyeSettings",
-    "embedded_gate": "GateSettings",
-    "embedded_judge": "JudgeSettings",
+    "image_tower": "ImageTowerSettings",
+    "noise_gate": "NoiseGateSettings",
+    "mark_calibration": "MarkCalibrationSettings",
 }
 
 
@@ -150,7 +158,7 @@ def _(place: Place) -> Any:
     found: dict[str, Any] = {}
     for name, kind in SETTINGS.items():
         fields = dataclasses.fields(getattr(module(name), kind))
-        found[name] = {
+        found[NAMES.get(name, name)] = {
             field.name: "required"
             if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
             else field.default_factory()
@@ -159,9 +167,11 @@ def _(place: Place) -> Any:
             for field in fields
         }
     parse = module("config").parse
+    files = [(f"{old}.yaml", MAKING / f"{new}.yaml", recipe) for old, (new, recipe) in OF_WEIGHTS.items()]
     for path in sorted(CONFIGS.rglob("*.yaml")):
         prefix = max((start for start in RECIPES if path.stem.startswith(start)), key=len)
-        recipe = RECIPES[prefix]
+        files.append((str(path.relative_to(CONFIGS)), path, RECIPES[prefix]))
+    for name, path, recipe in files:
         kind = getattr(module(recipe), SETTINGS[recipe])
         given = ["--config", str(path)] + (["--out", "run"] if recipe != "translate" else [])
         try:
@@ -173,7 +183,7 @@ def _(place: Place) -> Any:
             parsed = parse(
                 kind, [*given, *(part for name in needed for part in (f"--{name}", "x"))], "A recipe."
             )
-        found[str(path.relative_to(CONFIGS))] = dataclasses.asdict(parsed)
+        found[name] = dataclasses.asdict(parsed)
     return found
 
 

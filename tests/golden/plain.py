@@ -17,7 +17,7 @@ TOLERANCE = 1e-6
 # keys whose values belong to a machine or a moment
 UNSTABLE = frozenset(
     {
-        *("seconds", "versions", "capscore_version", "last_used", "created", "bytes", "version", "here"),
+        *("seconds", "versions", "capscore_version", "last_stored", "created", "bytes", "version", "here"),
         "environment",
         "features",  # named after a tiny checkpoint
     }

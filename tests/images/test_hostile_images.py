@@ -15,7 +15,6 @@ from PIL import Image
 
 from capscore.errors import CapscoreError, ImageError
 from capscore.files.sizes import IMAGE_BYTES
-from capscore.images import load
 from capscore.images.load import content_key, load_image
 
 from ..photos import COLOUR, encode, noise, png
@@ -172,24 +171,24 @@ class Pretender:
 
 ZEROS = np.zeros((2, 2, 3))
 ODD = {
-    "meta": (torch.zeros(2, 2, 3, dtype=torch.uint8, device="meta"), "on the device 'meta', which stores no"),
+    "meta": (torch.zeros(2, 2, 3, dtype=torch.uint8, device="meta"), "cannot be made a NumPy array"),
     "sparse": (torch.zeros(2, 2, dtype=torch.uint8).to_sparse(), "cannot be made a NumPy array"),
-    "bfloat16": (torch.zeros(2, 2, 3, dtype=torch.bfloat16), "does not hold uint8"),
+    "bfloat16": (torch.zeros(2, 2, 3, dtype=torch.bfloat16), "of uint8"),
     "gradient": (torch.zeros(2, 2, 3, requires_grad=True), "holds values from 0 to 0; expected uint8"),
     "float": (ZEROS, "holds values from 0 to 0; expected uint8"),
     "float16": (ZEROS.astype(np.float16), "expected uint8"),
-    "complex": (ZEROS.astype(complex), "does not hold numbers"),
-    "object": (ZEROS.astype(object), "does not hold numbers"),
-    "bool": (ZEROS.astype(bool), "holds booleans"),
-    "times": (ZEROS.astype("M8[s]"), "does not hold numbers"),
-    "fields": (np.zeros((2, 2), [("a", "u1")]), "does not hold numbers"),
-    "0-d": (np.array(3, np.uint8), "has 0 dimensions"),
-    "5-d": (np.zeros((1, 1, 1, 1, 1), np.uint8), "has 5 dimensions"),
+    "complex": (ZEROS.astype(complex), "expected uint8"),
+    "object": (ZEROS.astype(object), "expected uint8"),
+    "bool": (ZEROS.astype(bool), "expected uint8"),
+    "times": (ZEROS.astype("M8[s]"), "expected uint8"),
+    "fields": (np.zeros((2, 2), [("a", "u1")]), "expected uint8"),
+    "0-d": (np.array(3, np.uint8), "expected"),
+    "5-d": (np.zeros((1, 1, 1, 1, 1), np.uint8), "expected"),
     "no channels": (np.zeros((2, 2, 0), np.uint8), "has no pixels"),
     "huge": (np.broadcast_to(np.uint8(0), (10**6, 10**6, 3)), "the limit is 89,478,485"),
     "huge floats": (np.broadcast_to(np.float32(0), (10**6, 10**6, 3)), "the limit is 89,478,485"),
     "masked": (np.ma.masked_all((2, 2, 3), np.uint8), "has masked pixels"),
-    "raises": (Pretender(RuntimeError("no\npixels")), "cannot be made a NumPy array: no pixels"),
+    "raises": (Pretender(RuntimeError("no\npixels")), "cannot be made a NumPy array of uint8: no pixels"),
     "answers wrongly": (Pretender([1]), "cannot be made a NumPy array"),
 }
 
@@ -224,14 +223,3 @@ def test_pil_images_that_turn_out_to_be_broken(damage):
         image.fp.close()
     with pytest.raises(ImageError, match=r"cannot be read \(closed, cut short or damaged\)"):
         load_image(image)
-
-
-def test_counting_pixels_never_fails(tmp_path):
-    (tmp_path / "folder").mkdir()
-    good = encode(noise(6, 5))
-    assert load.pixels_to_decode(good) == 30 + len(good) // 4
-    assert load.pixels_to_decode(np.zeros((6, 5, 3), np.uint8)) == 30
-    assert load.pixels_to_decode(Image.new("L", (6, 5))) == 30
-    for nothing in (tmp_path / "none.jpg", tmp_path / "folder", b"", b"no image", good[:20], None, 3,
-                    np.array(3), "https://example.org/a.jpg", torch.zeros(()), {"path": None}):  # fmt: skip
-        assert load.pixels_to_decode(nothing) == 0

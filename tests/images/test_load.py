@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import gzip
 import io
 import os
 import struct
@@ -24,7 +23,6 @@ from hypothesis.extra import numpy as arrays
 from PIL import Image, ImageFile, PngImagePlugin
 
 from capscore.errors import ImageError
-from capscore.images import decoding, encoded
 from capscore.images.load import content_key, load_image
 
 from ..photos import COLOUR, GREY, GREY_ALPHA, PALETTE, encode, noise, png, row
@@ -365,14 +363,6 @@ def test_key_is_the_digest_of_the_bytes(tmp_path):
     assert content_key(path) == content_key(b"a") == "file:a96faf705af16834e6c632b61e964e1f"
 
 
-def test_key_reads_a_file_larger_than_a_chunk(tmp_path, monkeypatch):
-    monkeypatch.setattr(encoded, "_CHUNK", 1000)
-    path = tmp_path / "a"
-    path.write_bytes(encode(noise()))
-    assert path.stat().st_size > 3000
-    assert content_key(path) == content_key(path.read_bytes())
-
-
 def test_keys_go_by_content(tmp_path, photo):
     twin = tmp_path / "twin.jpg"
     twin.write_bytes(photo.read_bytes())
@@ -424,7 +414,7 @@ EARLY = {
     "missing file": ("/no/such.jpg", "no such file: '/no/such.jpg'"),
     "missing relative file": ("no_such.jpg", r"no such file: 'no_such.jpg' in /"),
     "empty string": ("", "an empty string"),
-    "NUL": ("a\0b", "NUL character"),
+    "NUL": ("a\0b", "null byte|null character"),
     "empty bytes": (b"", r"bytes of length 0 is empty \(0 bytes\)"),
     "empty dict": ({}, r"a dict with the keys \[\]"),
     "dict of something else": ({"url": "x"}, r"a dict with the keys \['url'\] is not an image"),
@@ -441,27 +431,27 @@ EARLY = {
     "empty data URI": ("data:image/png;base64,", "empty"),
     "bare base64": (base64.b64encode(bytes(range(256)) * 8).decode(), "data URI"),
     "text file": (io.StringIO("x"), 'open it with mode "rb"'),
-    "booleans": (np.zeros((2, 2), bool), r'booleans; expected uint8: array.astype\("uint8"\) \* 255'),
+    "booleans": (np.zeros((2, 2), bool), "expected uint8"),
     "floats to 1": (
         np.full((2, 2, 3), 0.5),
-        r'from 0.5 to 0.5.*\(array \* 255\).round\(\).astype\("uint8"\)',
+        "from 0.5 to 0.5; expected uint8",
     ),
-    "floats to 255": (np.full((2, 2, 3), 99.5), r': array.round\(\).astype\("uint8"\)$'),
-    "normalised floats": (np.array([[-1.5, 2.5]]), "from -1.5 to 2.5.*undo the normalisation"),
-    "NaN": (np.array([[0, np.nan]]), "contains NaN"),
-    "infinity": (np.array([[0, np.inf]]), "contains infinite values"),
-    "half floats": (torch.zeros(2, 2, dtype=torch.bfloat16), "does not hold uint8"),
-    "float tensor": (torch.zeros(2, 2), r"array of shape \(2, 2\) and dtype float32 holds"),
-    "int64": (np.full((2, 2), 7), r'dtype int64 .*: array.astype\("uint8"\)'),
-    "uint16": (np.full((2, 2), 700, np.uint16), r'\(array >> 8\).astype\("uint8"\)'),
-    "objects": (np.array([["a", "b"]], object), "does not hold numbers"),
-    "channels first": (np.zeros((3, 8, 8), np.uint8), r"channels first; .*array.transpose\(1, 2, 0\)"),
-    "channels first tensor": (torch.zeros(1, 8, 8), r"channels first; .*tensor.permute\(1, 2, 0\)"),
-    "two channels": (np.zeros((8, 8, 2), np.uint8), "has 2 channels; expected 1, 3 or 4"),
-    "encoded file as an array": (np.zeros(9, np.uint8), r"one dimension; .*array.tobytes\(\)"),
-    "batch": (np.zeros((5, 8, 8, 3), np.uint8), "is a batch of 5 images"),
-    "no dimension": (np.uint8(3), "has 0 dimensions"),
-    "five dimensions": (np.zeros((1, 1, 1, 1, 1), np.uint8), "has 5 dimensions"),
+    "floats to 255": (np.full((2, 2, 3), 99.5), "expected uint8 from 0 to 255"),
+    "normalised floats": (np.array([[-1.5, 2.5]]), "from -1.5 to 2.5; expected uint8"),
+    "NaN": (np.array([[0, np.nan]]), "expected uint8"),
+    "infinity": (np.array([[0, np.inf]]), "expected uint8"),
+    "half floats": (torch.zeros(2, 2, dtype=torch.bfloat16), "of uint8"),
+    "float tensor": (torch.zeros(2, 2), "dtype float32 holds"),
+    "int64": (np.full((2, 2), 7), "dtype int64 .*expected uint8"),
+    "uint16": (np.full((2, 2), 700, np.uint16), "expected uint8"),
+    "objects": (np.array([["a", "b"]], object), "expected uint8"),
+    "channels first": (np.zeros((3, 8, 8), np.uint8), r"channels come first: array.transpose\(1, 2, 0\)"),
+    "channels first tensor": (torch.zeros(1, 8, 8), r"channels come first"),
+    "two channels": (np.zeros((8, 8, 2), np.uint8), "1, 3 or 4 channels"),
+    "encoded file as an array": (np.zeros(9, np.uint8), r"expected \(height, width\)"),
+    "batch": (np.zeros((5, 8, 8, 3), np.uint8), r"expected \(height, width\)"),
+    "no dimension": (np.uint8(3), r"expected \(height, width\)"),
+    "five dimensions": (np.zeros((1, 1, 1, 1, 1), np.uint8), r"expected \(height, width\)"),
     "no pixels": (np.zeros((0, 8, 3), np.uint8), "has no pixels"),
     "PIL image without pixels": (Image.new("RGB", (0, 5)), r"\(mode RGB, 0 × 5\) has no pixels"),
 }
@@ -523,22 +513,13 @@ def test_closed_things(photo):
 NOT_IMAGES = {
     "HTML": (b"<!DOCTYPE html><html><title>404</title>", "it looks like HTML"),
     "HTML after blanks": (b"\n  <html>", "it looks like HTML"),
-    "JSON": (b'{"error": "gone"}', "it looks like JSON"),
-    "XML": (b"<?xml version='1.0'?><Error/>", "it looks like XML"),
-    "SVG": (b'<?xml version="1.0"?>\n<svg xmlns="x"/>', "it looks like SVG"),
+    "JSON": (b'{"error": "gone"}', "it looks like text"),
     "LFS": (b"version https://git-lfs.github.com/spec/v1\noid", "Git LFS pointer"),
-    "PDF": (b"%PDF-1.7\n", "it looks like PDF"),
     "HEIC": (b"\0\0\0\x18ftypheic\0\0\0\0mif1", "pillow-heif"),
-    "AVIF, damaged": (b"\0\0\0\x18ftypavif\0\0\0\0", "it looks like AVIF"),
-    "video": (b"\0\0\0\x18ftypisom\0\0\0\0", "it looks like a video"),
-    "ZIP": (b"PK\x03\x04....", "ZIP"),
-    "gzip": (gzip.compress(b"x"), "gzip"),
-    "NumPy": (b"\x93NUMPY\x01\0", "np.load"),
-    "zeros": (bytes(5000), "it consists of zero bytes"),
+    "zeros": (bytes(5000), "it begins with the bytes 00 00"),
     "text": ("Überall\nist Text".encode(), "it looks like text, 'Überall ist Text'"),
     "other bytes": (b"\x01\xfe\x03\x04", "it begins with the bytes 01 fe 03 04"),
-    "beginning of a JPEG": (encode(noise(), "JPEG")[:20], "begins like a JPEG, but"),
-    "beginning of a PNG": (encode(noise())[:12], "begins like a PNG, but"),
+    "beginning of a JPEG": (encode(noise(), "JPEG")[:20], "begins like an image, but"),
     "beginning of a GIF": (encode(noise(), "GIF")[:9], "begins like an image, but"),
 }
 
@@ -618,7 +599,7 @@ def test_the_limit_is_that_of_pillow_and_holds_for_all(monkeypatch, photo):
             patch.setattr(Image, "MAX_IMAGE_PIXELS", 64 * 48 - 1)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                with pytest.raises(ImageError, match="64 × 48 = 3,072 pixels; the limit is 3,071"):
+                with pytest.raises(ImageError, match="3,072 pixels; the limit is 3,071"):
                     load_image(image)
             patch.setattr(Image, "MAX_IMAGE_PIXELS", 64 * 48)
             assert load_image(image).size == (64, 48)
@@ -683,19 +664,3 @@ def test_files_cut_short_in_many_threads(lenient):
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(is_read, [whole, whole[:-300]] * 100)) == [True, False] * 100
     assert ImageFile.LOAD_TRUNCATED_IMAGES
-
-
-def test_a_program_that_becomes_lenient_while_images_are_decoded_stays_so(lenient):
-    ImageFile.LOAD_TRUNCATED_IMAGES = False
-    with decoding._STRICT:
-        ImageFile.LOAD_TRUNCATED_IMAGES = True
-        with pytest.raises(ImageError, match="cut short"):
-            load_image(encode(noise(), "JPEG")[:-300])
-    assert ImageFile.LOAD_TRUNCATED_IMAGES
-    ImageFile.LOAD_TRUNCATED_IMAGES = False
-    with decoding._STRICT:
-        ImageFile.LOAD_TRUNCATED_IMAGES = True
-    assert ImageFile.LOAD_TRUNCATED_IMAGES
-    ImageFile.LOAD_TRUNCATED_IMAGES = False
-    load_image(encode(noise(), "JPEG"))
-    assert not ImageFile.LOAD_TRUNCATED_IMAGES

@@ -35,16 +35,15 @@ def photos(tmp_path):
 
 def watch_decoding(monkeypatch, told):
     """Call `told` with the path and the picture of every file that the embedder decodes."""
-    for name in ("load_counted_image", "load_with_ticket"):
-        real = getattr(embedding, name)
+    real = embedding.load_image
 
-        def watched(image, real=real, **options):
-            found = real(image, **options)
-            if isinstance(image, str):
-                told(image, found[0] if isinstance(found, tuple) else found)
-            return found
+    def watched(image, **options):
+        picture = real(image, **options)
+        if isinstance(image, str):
+            told(image, picture)
+        return picture
 
-        monkeypatch.setattr(embedding, name, watched)
+    monkeypatch.setattr(embedding, "load_image", watched)
 
 
 @pytest.fixture

@@ -626,10 +626,15 @@ def test_arrays_that_differ_in_the_tenth_digit_are_two_boxes(plain):
 
 
 def test_a_photo_is_decoded_once(backbone, monkeypatch):
-    from capscore.images import load
+    from capscore.embedding import embedder
 
     decoded = []
-    decode = load.decode
-    monkeypatch.setattr(load, "decode", lambda *given, **more: decoded.append(1) or decode(*given, **more))
+    real = embedder.load_image
+
+    def load(image, **options):
+        decoded.append(image)
+        return real(image, **options)
+
+    monkeypatch.setattr(embedder, "load_image", load)
     scorer(backbone).score(["A cat", "Two cats"], [CAT, CAT], language="en")
-    assert len(decoded) == 1
+    assert [image for image in decoded if not isinstance(image, Image.Image)] == [CAT]

@@ -3,7 +3,7 @@
     python -m weights.measuring.believable_marks --rows judged.jsonl --data DATA --photos PHOTOS \
         [--boxes COCO] [--output FILE]
 
-In: rows of `weights.making.judged_rows`, of which those of the split "measure" are used; a folder with
+In: rows of `making.mark_calibration.rows`, of which those of the split "measure" are used; a folder with
 `xflickrco`, for Spanish; a folder of Flickr8k's photos; optionally a folder in COCO's layout
 (`annotations/instances_NAME.json`, `annotations/captions_NAME.json` and photos), for regions. Out: for each
 language
@@ -34,7 +34,7 @@ import numpy as np
 from capscore.errors import InputError
 from capscore.files.whole_file import write_text
 from capscore.metrics.loading import default_backbone
-from weights.making.mark_curves import expected_calibration_error
+from weights.making.mark_calibration.curves import expected_calibration_error
 
 from .planted_errors import Row, is_lowest, read_shared_photos
 from .planted_words import LANGUAGES
@@ -59,7 +59,10 @@ def read_measured(rows: Path) -> dict[str, dict[str, list[str]]]:
         InputError: the file is missing, or holds no measured photo.
     """
     if not rows.is_file():
-        raise InputError(f"{rows} is missing; make it with weights.making.judged_rows", field="rows")
+        raise InputError(
+            f"{rows} is missing; make it with weights.making.mark_calibration.rows",
+            field="rows",
+        )
     found: dict[str, dict[str, list[str]]] = {}
     with rows.open(encoding="utf-8") as lines:
         for line in lines:

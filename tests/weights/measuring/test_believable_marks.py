@@ -132,7 +132,7 @@ def test_measured_photos(tmp_path):
     path.write_text(json.dumps(rows[0]) + "\n")
     with pytest.raises(InputError, match="no photo of the split 'measure'"):
         read_measured(path)
-    with pytest.raises(InputError, match="judged_rows"):
+    with pytest.raises(InputError, match=r"mark_calibration\.rows"):
         read_measured(tmp_path / "nowhere.jsonl")
 
 

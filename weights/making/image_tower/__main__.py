@@ -2,7 +2,7 @@
 
     python -m weights.making.package_texts --out texts \
         --sources flickr8k-cn,arabic-flickr8k,jsts,coco-cn-extension --languages ar,ja,zh
-    python -m weights.making.image_tower --config training/configs/embedded_eye.yaml --data DATA \
+    python -m weights.making.image_tower --config weights/making/configs/image_tower.yaml --data DATA \
         --photos PHOTOS --texts texts --out runs/eye
 
 In: the official files of Flickr8k, Multi30k and xFlickr&CO and of every set that is held out, the texts of
@@ -41,11 +41,11 @@ from weights.making.image_tower.card import card_of
 from weights.making.image_tower.data import prepare, rows_of
 from weights.making.image_tower.fit import Fitted, fit
 from weights.making.image_tower.rows import TrainingRows
-from weights.making.image_tower.settings import EyeSettings
+from weights.making.image_tower.settings import ImageTowerSettings
 from weights.making.image_tower.trunk_halves import folded
 
 
-def train(settings: EyeSettings, *, command: str = "") -> Fitted:
+def train(settings: ImageTowerSettings, *, command: str = "") -> Fitted:
     """Run the recipe: read rows, compute features, train, save.
 
     Args:
@@ -107,7 +107,7 @@ def _told(rows: TrainingRows) -> str:
 def main(argv: Sequence[str] | None = None) -> None:
     """The command; see the top of this file."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    settings = parse(EyeSettings, arguments, "Train the eye, the image side of the backbone `embedded`.")
+    settings = parse(ImageTowerSettings, arguments, "Train the image side of the backbone `embedded`.")
     fitted = train(settings, command=f"python -m weights.making.image_tower {shlex.join(arguments)}")
     say(f"saved to {settings.out}" if fitted.run.finished else "not finished: the same command continues")
 

@@ -26,7 +26,7 @@ from training.engine.card_reader import read_front_matter, read_origins
 from training.engine.model_card import write_card
 from training.engine.recipe import SETTINGS
 from weights.making.image_tower.card import described
-from weights.making.image_tower.settings import EyeSettings
+from weights.making.image_tower.settings import ImageTowerSettings
 
 
 def averaged(eyes: Sequence[ImageTower]) -> ImageTower:
@@ -71,7 +71,7 @@ def average_folders(folders: Sequence[Path], out: Path, *, command: str = "", na
     w = sum(config["w"] for _, config in loaded) / len(loaded)
     origins = [read_origins(folder) for folder in folders]
     texts = [(folder / SETTINGS).read_text(encoding="utf-8") for folder in folders]
-    every = [EyeSettings(**yaml.safe_load(text)) for text in texts]
+    every = [ImageTowerSettings(**yaml.safe_load(text)) for text in texts]
     settings, settings_text = every[-1], texts[-1]
     seeds = sorted({own.seed for own in every})
     if len(seeds) > 1:  # the heads were drawn from it, so those of two seeds have nothing in common

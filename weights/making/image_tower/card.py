@@ -18,7 +18,7 @@ from weights.making.captions import describe
 from weights.making.held_out import HeldOut
 from weights.making.image_tower.fit import Fitted
 from weights.making.image_tower.rows import COCO, FLICKR8K, SOURCES, TrainingRows
-from weights.making.image_tower.settings import EyeSettings
+from weights.making.image_tower.settings import ImageTowerSettings
 
 _PHOTOS = {
     FLICKR8K: ("Flickr8k, photos", "for research only", "https://doi.org/10.1613/jair.3994"),
@@ -28,7 +28,7 @@ _NOT_ON_CARD = ("out", "name", "features", "license", "data_license")
 
 
 def described(
-    settings: EyeSettings, *, name: str, w: float, languages: Sequence[str], **others: Any
+    settings: ImageTowerSettings, *, name: str, w: float, languages: Sequence[str], **others: Any
 ) -> ModelCard:
     """The card of an eye.
 
@@ -52,7 +52,7 @@ def described(
 
 
 def card_of(
-    settings: EyeSettings, fitted: Fitted, rows: TrainingRows, held: HeldOut, command: str
+    settings: ImageTowerSettings, fitted: Fitted, rows: TrainingRows, held: HeldOut, command: str
 ) -> ModelCard:
     """The card of the weights of a run."""
     return described(
@@ -70,7 +70,7 @@ def card_of(
     )
 
 
-def sources_of(settings: EyeSettings, rows: TrainingRows) -> list[DataSource]:
+def sources_of(settings: ImageTowerSettings, rows: TrainingRows) -> list[DataSource]:
     """The photos and captions of the rows by their sources, with licences and counts."""
     photos = Counter(row.source for row in rows.photos)
     found = [

@@ -18,8 +18,8 @@ from torch.nn import functional as F
 from capscore.backbones.embedded.image_tower import ImageTower
 from training.engine.processes import Gather
 from weights.making.image_tower.caption_draws import CaptionDraws
-from weights.making.image_tower.data import EyeData
-from weights.making.image_tower.settings import EyeSettings
+from weights.making.image_tower.data import TrainingData
+from weights.making.image_tower.settings import ImageTowerSettings
 from weights.making.image_tower.trunk_halves import TrainedHalf
 
 # Smallest and largest side of a random region, as a share of the photo's.
@@ -52,7 +52,7 @@ class Learner(nn.Module):
         self.recent_rows.copy_(torch.cat([rows, self.recent_rows])[:kept])
 
 
-class EyeLoss:
+class ContrastLoss:
     """The loss of a batch of photos, given by their numbers.
 
     Args:
@@ -68,10 +68,10 @@ class EyeLoss:
 
     def __init__(
         self,
-        data: EyeData,
+        data: TrainingData,
         half: TrainedHalf,
         draws: CaptionDraws,
-        settings: EyeSettings,
+        settings: ImageTowerSettings,
         shares: np.ndarray | None = None,
     ):
         self.shares = shares

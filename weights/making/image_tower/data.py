@@ -27,14 +27,14 @@ from weights.making.image_tower.rows import (
     read_captions,
     training_rows,
 )
-from weights.making.image_tower.settings import EyeSettings
+from weights.making.image_tower.settings import ImageTowerSettings
 from weights.making.image_tower.trunk_halves import FrozenHalf, blocks_of_stages
 from weights.making.look_alikes import look_alikes
 from weights.making.photo_names import photo_of
 
 
 @dataclass(frozen=True)
-class EyeData:
+class TrainingData:
     """What the eye is trained on.
 
     Attributes:
@@ -57,7 +57,7 @@ class EyeData:
     digest: str
 
 
-def rows_of(settings: EyeSettings) -> tuple[TrainingRows, HeldOut]:
+def rows_of(settings: ImageTowerSettings) -> tuple[TrainingRows, HeldOut]:
     """The rows to train on, checked once more for what is held out, and what is held out.
 
     Raises:
@@ -107,8 +107,8 @@ def _refuse_look_alikes(rows: TrainingRows, held: HeldOut, folder: Path) -> None
 
 
 def prepare(
-    settings: EyeSettings, rows: TrainingRows, eye: ImageTower, encoder: SentenceEncoderBackbone
-) -> EyeData:
+    settings: ImageTowerSettings, rows: TrainingRows, eye: ImageTower, encoder: SentenceEncoderBackbone
+) -> TrainingData:
     """Features and embeddings of the rows, computed where they are not on disk.
 
     Args:
@@ -138,4 +138,4 @@ def prepare(
         texts = caption_embeddings(rows.texts, encode, encoder.fingerprint, folder / "captions-alone.npy")
     manifests = [(folder / f"view-{view}.json").read_bytes() for view in range(settings.views)]
     digest = xxhash.xxh3_128(b"\0".join([*manifests, captions.digest.encode(), texts.digest.encode()]))
-    return EyeData(rows, views, captions, texts, eye, blocks, digest.hexdigest())
+    return TrainingData(rows, views, captions, texts, eye, blocks, digest.hexdigest())

@@ -25,9 +25,9 @@ from training.engine.processes import main_process_first, say
 from training.engine.recipe import own_settings
 from training.engine.weight_average import WeightAverage
 from weights.making.image_tower.caption_draws import CaptionDraws
-from weights.making.image_tower.contrast import EyeLoss, Learner
-from weights.making.image_tower.data import EyeData
-from weights.making.image_tower.settings import EyeSettings
+from weights.making.image_tower.contrast import ContrastLoss, Learner
+from weights.making.image_tower.data import TrainingData
+from weights.making.image_tower.settings import ImageTowerSettings
 from weights.making.image_tower.text_adapter import learned_adapter
 from weights.making.image_tower.trunk_halves import TrainedHalf
 
@@ -64,7 +64,7 @@ class Fitted:
     w: float
 
 
-def fit(settings: EyeSettings, data: EyeData, out: Path) -> Fitted:
+def fit(settings: ImageTowerSettings, data: TrainingData, out: Path) -> Fitted:
     """Train the eye of `data` in place, from the newest checkpoint in `out` or from the start.
 
     Args:
@@ -90,7 +90,7 @@ def fit(settings: EyeSettings, data: EyeData, out: Path) -> Fitted:
         eye.text.adapter.weight.copy_(adapter)
         eye.head.names.copy_(eye.text.adapted(eye.head.names))
     eye.head.dropout = settings.dropout
-    loss = EyeLoss(data, half, draws, settings, shares)
+    loss = ContrastLoss(data, half, draws, settings, shares)
     average = WeightAverage(Learner(eye, settings.recent), settings.average_decay).train()
     result = run(
         average,
@@ -112,7 +112,7 @@ def fit(settings: EyeSettings, data: EyeData, out: Path) -> Fitted:
     return Fitted(result, eye, measured_w(data, half, draws, measured))
 
 
-def _adapter(settings: EyeSettings, data: EyeData, out: Path) -> Tensor:
+def _adapter(settings: ImageTowerSettings, data: TrainingData, out: Path) -> Tensor:
     """The text adapter; read from `out` where a run that is continued has learned it."""
     key = xxhash.xxh3_64_hexdigest(f"{data.digest} {settings.adapter_share} {settings.seed}".encode())
     path = out / f"adapter-{key}.npy"
@@ -126,7 +126,7 @@ def _adapter(settings: EyeSettings, data: EyeData, out: Path) -> Tensor:
     return torch.from_numpy(np.load(path))
 
 
-def _shares(settings: EyeSettings, data: EyeData, half: TrainedHalf, out: Path) -> np.ndarray:
+def _shares(settings: ImageTowerSettings, data: TrainingData, half: TrainedHalf, out: Path) -> np.ndarray:
     """Shares of ImageNet's classes in each whole photo, float16 (photos, classes), by the trunk as published.
 
     Learned from captions alone, the eye forgets what no caption mentions; these shares keep it.
@@ -150,7 +150,7 @@ def _shares(settings: EyeSettings, data: EyeData, half: TrainedHalf, out: Path) 
     return np.load(path)
 
 
-def measured_w(data: EyeData, half: TrainedHalf, draws: CaptionDraws, photos: np.ndarray) -> float:
+def measured_w(data: TrainingData, half: TrainedHalf, draws: CaptionDraws, photos: np.ndarray) -> float:
     """The factor that brings cosines of photos and captions to the scale of two captions of one photo.
 
     RefCLIPScore takes the harmonic mean of w · cos(photo, caption) and cos(reference, caption). Measured on

@@ -26,8 +26,8 @@ from capscore.files.whole_file import write_text
 from capscore.images.load import content_key
 from capscore.text.languages import language_code
 from training.data.origin import SOURCES
+from weights.making.image_tower.marked_objects import described
 from weights.making.image_tower.rows import LABELLED, PHOTO_SUFFIXES, Caption
-from weights.making.image_tower.things import described
 from weights.making.photo_names import Photo
 
 # The name of the folder that a photo lies in.

@@ -1,7 +1,7 @@
 """The figures of `weights.measuring.image_tower` → the table of results on the card of an eye.
 
     python -m weights.making.image_tower.measured_card --weights weights/capscore_weights/image_tower \
-        --figures build/training/eye.json --command "make train-embedded-eye DATA=data PHOTOS=photos"
+        --figures build/training/eye.json --command "make train-embedded-image-tower DATA=data PHOTOS=photos"
 
 In: a folder of the recipe and a file of `--output`. Out: its README.md, written again from the settings, from
 what the old card says of data and limits, and from the figures of the backbone whose weights these are.
@@ -24,9 +24,9 @@ from training.engine.card_reader import read_front_matter, read_origins
 from training.engine.model_card import ModelCard, Result, write_card
 from training.engine.recipe import SETTINGS
 from weights.making.image_tower.card import described
-from weights.making.image_tower.settings import EyeSettings
+from weights.making.image_tower.settings import ImageTowerSettings
 
-_MEASURED_WITH = "make measure-embedded-eye DATA=data PHOTOS=photos"
+_MEASURED_WITH = "make measure-embedded-image-tower DATA=data PHOTOS=photos"
 # Groups of figures → data set and split on the card.
 _SETS = {
     "expert": ("flickr8k_human", "expert"),
@@ -116,7 +116,7 @@ def measured_card(
             f"{backbone.revision}: measure it first",
             field="figures",
         )
-    settings = EyeSettings(**yaml.safe_load((weights / SETTINGS).read_text(encoding="utf-8")))
+    settings = ImageTowerSettings(**yaml.safe_load((weights / SETTINGS).read_text(encoding="utf-8")))
     origins = read_origins(weights)
     return described(
         settings,

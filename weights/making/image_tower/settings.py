@@ -12,7 +12,7 @@ from weights.making.image_tower.rows import SOURCES
 
 
 @dataclass
-class EyeSettings(LoopSettings):
+class ImageTowerSettings(LoopSettings):
     """Settings of the recipe of the eye, besides those of the loop.
 
     Attributes:

@@ -1,10 +1,10 @@
 """Photos with captions → the judge of InfoMetIC's marks, calibrated on photos that the training has not seen.
 
-    python -m weights.making.judged_rows --data DATA --texts texts --photos PHOTOS --out judged.jsonl
-    python -m weights.making.mark_calibration.boxes --rows judged.jsonl --detector yolox_nano.onnx \
+    python -m weights.making.mark_calibration.rows --data DATA --texts texts --photos PHOTOS --out rows.jsonl
+    python -m weights.making.mark_calibration.boxes --rows rows.jsonl --detector yolox_nano.onnx \
         --out boxes.json
-    python -m weights.making.mark_calibration --config training/configs/embedded_judge.yaml \
-        --rows judged.jsonl --boxes boxes.json --out runs/judge
+    python -m weights.making.mark_calibration --config weights/making/configs/mark_calibration.yaml \
+        --rows rows.jsonl --boxes boxes.json --out runs/judge
 
 Out: a folder for `capscore.infometic.mark_calibration.load_mark_calibration`, with a card, the log and the
 checkpoints of the run. The same command continues an interrupted run.
@@ -44,17 +44,17 @@ from training.engine.recipe import RESULT, own_settings, write_settings
 from weights.making.mark_calibration.calibrate import Embed, calibrate, logits_of
 from weights.making.mark_calibration.card import described
 from weights.making.mark_calibration.draws import WordDraws, common_nouns
-from weights.making.mark_calibration.features import JudgeFeatures, prepare
-from weights.making.mark_calibration.loss import JudgeLoss
+from weights.making.mark_calibration.features import MarkFeatures, prepare
+from weights.making.mark_calibration.loss import MarkLoss
 from weights.making.mark_calibration.mentions import mention_curve, naming_photos, read_boxes
 from weights.making.mark_calibration.naming import train_naming
 from weights.making.mark_calibration.regions import thing_regions
-from weights.making.mark_calibration.settings import JudgeSettings
+from weights.making.mark_calibration.settings import MarkCalibrationSettings
 
 _NO_IDENTITY = {"name", "license", "rows", "boxes", "features", "nouns", "noun_count"}
 
 
-def train(settings: JudgeSettings, *, command: str = "") -> RunResult:
+def train(settings: MarkCalibrationSettings, *, command: str = "") -> RunResult:
     """Run the recipe: features, training, calibration, weights, card.
 
     Raises:
@@ -89,7 +89,7 @@ def train(settings: JudgeSettings, *, command: str = "") -> RunResult:
     result = run(
         judge,
         draws,
-        JudgeLoss(features, shown, settings.thing_weight),
+        MarkLoss(features, shown, settings.thing_weight),
         settings,
         evaluate=check,
         identity={**own_settings(settings, _NO_IDENTITY), "data": _digest(settings)},
@@ -107,9 +107,9 @@ def train(settings: JudgeSettings, *, command: str = "") -> RunResult:
 
 
 def finish(
-    settings: JudgeSettings,
+    settings: MarkCalibrationSettings,
     judge: MarkNetwork,
-    features: JudgeFeatures,
+    features: MarkFeatures,
     boxes: Mapping[int, np.ndarray],
     backbone: Backbone,
     result: RunResult,
@@ -183,7 +183,7 @@ def by_length(backbone: Backbone, at_once: int = 256) -> Embed:
     return embed
 
 
-def new_judge(settings: JudgeSettings, features: JudgeFeatures) -> MarkNetwork:
+def new_judge(settings: MarkCalibrationSettings, features: MarkFeatures) -> MarkNetwork:
     """An untrained judge with the reduction of the features, and photos as its background."""
     weight, bias = features.reducer
     config = MarkNetworkConfig(
@@ -209,7 +209,7 @@ def new_judge(settings: JudgeSettings, features: JudgeFeatures) -> MarkNetwork:
     return judge
 
 
-def _boxes(settings: JudgeSettings, features: JudgeFeatures) -> dict[int, np.ndarray]:
+def _boxes(settings: MarkCalibrationSettings, features: MarkFeatures) -> dict[int, np.ndarray]:
     if not settings.boxes:
         raise CapscoreError("boxes is missing: a file of weights.making.mark_calibration.boxes")
     try:
@@ -219,14 +219,14 @@ def _boxes(settings: JudgeSettings, features: JudgeFeatures) -> dict[int, np.nda
         raise InputError(f"{settings.boxes} is no file of boxes: {error}", field="boxes") from None
 
 
-def _digest(settings: JudgeSettings) -> str:
+def _digest(settings: MarkCalibrationSettings) -> str:
     digest = hashlib.sha256()
     for path in (settings.rows, settings.boxes):
         digest.update(Path(path).read_bytes())
     return digest.hexdigest()[:16]
 
 
-def _check(features: JudgeFeatures, photos: Sequence[int], seed: int) -> Any:
+def _check(features: MarkFeatures, photos: Sequence[int], seed: int) -> Any:
     """A function that measures a judge on words of photos that it is not trained on."""
     draws = WordDraws(
         features, photos, len(photos), captions=6, others=1, rare=0, labelled=0.0, weights={}, seed=seed + 1
@@ -250,7 +250,7 @@ def _check(features: JudgeFeatures, photos: Sequence[int], seed: int) -> Any:
 def main(argv: Sequence[str] | None = None) -> None:
     """The command; see the top of this file."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    settings = parse(JudgeSettings, arguments, "Train the judge of InfoMetIC's marks.")
+    settings = parse(MarkCalibrationSettings, arguments, "Train the judge of InfoMetIC's marks.")
     result = train(settings, command=f"python -m weights.making.mark_calibration {shlex.join(arguments)}")
     say(f"saved to {settings.out}" if result.finished else "not finished: the same command continues")
 

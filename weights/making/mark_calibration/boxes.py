@@ -3,7 +3,7 @@
     python -m weights.making.mark_calibration.boxes --rows judged.jsonl --detector yolox_nano.onnx \
         --out boxes.json
 
-In: rows of `weights.making.judged_rows`, and a detector of the YOLOX family (Ge et al. 2021) as an ONNX
+In: rows of `mark_calibration.rows`, and a detector of the YOLOX family (Ge et al. 2021) as an ONNX
 file, whose outputs teach; the file itself stays outside. Out: JSON, file of a photo → [[left, top, right,
 bottom as shares, class, confidence], …].
 """
@@ -25,7 +25,7 @@ from capscore.images.boxes import suppress
 from capscore.images.load import load_image
 from training.engine.config import main as run_as_command
 from training.engine.config import parse
-from weights.making.judged_rows import read_judged
+from weights.making.mark_calibration.rows import read_judged
 
 SIDE = 416
 _STRIDES = (8, 16, 32)
@@ -37,7 +37,7 @@ class Settings:
     """Settings of the file of boxes.
 
     Attributes:
-        rows: File of `weights.making.judged_rows`.
+        rows: File of `weights.making.mark_calibration.rows`.
         detector: ONNX file of a YOLOX detector that reads 416 × 416 pixels.
         out: File to write.
         least: Confidence that a box must have.

@@ -27,10 +27,10 @@ from capscore.infometic.mark_calibration import (
 )
 from capscore.infometic.marks import MarkedRow, PhotoFeatures, row_features
 from capscore.infometic.words import CaptionWord, caption_words
+from weights.making.mark_calibration.curves import fit_curve
 from weights.making.mark_calibration.draws import SUPPORTED, PhotoWords, WordDraws
-from weights.making.mark_calibration.features import JudgeFeatures
+from weights.making.mark_calibration.features import MarkFeatures
 from weights.making.mark_calibration.loss import padded, seen_photos
-from weights.making.mark_curves import fit_curve
 
 # Logits of each side that a language, or a class of its words, needs for a curve of its own.
 LEAST = 100
@@ -75,7 +75,7 @@ class CaptionCase:
 
 
 def calibrate(
-    judge: MarkNetwork, features: JudgeFeatures, photos: Sequence[int], embed: Embed, seed: int
+    judge: MarkNetwork, features: MarkFeatures, photos: Sequence[int], embed: Embed, seed: int
 ) -> tuple[dict[str, MarkCurve], dict[str, dict[str, MarkCurve]], dict[str, MarkCurve]]:
     """Curves of words alone, of words in captions, and of captions.
 
@@ -142,7 +142,7 @@ def calibrate(
 
 
 def curves_of_words_alone(
-    judge: MarkNetwork, features: JudgeFeatures, draws: WordDraws, seed: int
+    judge: MarkNetwork, features: MarkFeatures, draws: WordDraws, seed: int
 ) -> dict[str, MarkCurve]:
     """Class → curve of its words alone, in all languages."""
     found: dict[int, _Logits] = defaultdict(_Logits)
@@ -163,7 +163,7 @@ def curves_of_words_alone(
     return curves
 
 
-def logits_of(judge: MarkNetwork, features: JudgeFeatures, rows: Sequence[PhotoWords]) -> list[np.ndarray]:
+def logits_of(judge: MarkNetwork, features: MarkFeatures, rows: Sequence[PhotoWords]) -> list[np.ndarray]:
     """Logits of the words of each row, float32 (m,)."""
     words, classes, _, there = padded(rows)
     embeddings = torch.from_numpy(features.embeddings[words.numpy()].astype(np.float32))
@@ -175,7 +175,7 @@ def logits_of(judge: MarkNetwork, features: JudgeFeatures, rows: Sequence[PhotoW
 # ------------------------------------------------------------------ captions
 
 
-def make_cases(features: JudgeFeatures, draws: WordDraws, embed: Embed, seed: int) -> list[CaptionCase]:
+def make_cases(features: MarkFeatures, draws: WordDraws, embed: Embed, seed: int) -> list[CaptionCase]:
     """Captions of each photo as they are, with a wrong word, and captions of other photos.
 
     Args:
@@ -240,7 +240,7 @@ def make_cases(features: JudgeFeatures, draws: WordDraws, embed: Embed, seed: in
     ]
 
 
-def _tagged(features: JudgeFeatures, captions: np.ndarray) -> dict[int, list[CaptionWord]]:
+def _tagged(features: MarkFeatures, captions: np.ndarray) -> dict[int, list[CaptionWord]]:
     found: dict[int, list[CaptionWord]] = {}
     for code in np.unique(features.language[captions]).tolist():
         own = sorted({caption for caption in captions.tolist() if features.language[caption] == code})
@@ -253,7 +253,7 @@ def _labels(words: Sequence[CaptionWord], label: int) -> np.ndarray:
     return np.array([label if word.word_class in MARKED_CLASSES else _UNKNOWN for word in words], np.int8)
 
 
-def _words_by_class(features: JudgeFeatures) -> dict[tuple[str, int], np.ndarray]:
+def _words_by_class(features: MarkFeatures) -> dict[tuple[str, int], np.ndarray]:
     """Language and class → its words, as often as captions have them."""
     language = np.array([code for code, _ in features.words])[features.word]
     return {
@@ -264,7 +264,7 @@ def _words_by_class(features: JudgeFeatures) -> dict[tuple[str, int], np.ndarray
 
 
 def _planted(
-    features: JudgeFeatures,
+    features: MarkFeatures,
     draws: WordDraws,
     by_class: dict[tuple[str, int], np.ndarray],
     photo: int,
@@ -310,7 +310,7 @@ def _planted(
 
 
 def other_captions(
-    features: JudgeFeatures, photos: np.ndarray, captions: np.ndarray, chance: np.random.Generator
+    features: MarkFeatures, photos: np.ndarray, captions: np.ndarray, chance: np.random.Generator
 ) -> np.ndarray:
     """For each photo, one of these captions, of a photo that shares less than half of its words with it."""
     chosen = chance.permutation(captions)

@@ -10,7 +10,7 @@ from typing import Any
 from training.data.origin import DataSource, Origin
 from training.engine.model_card import ModelCard, Result
 from training.engine.recipe import SETTINGS
-from weights.making.mark_calibration.settings import JudgeSettings
+from weights.making.mark_calibration.settings import MarkCalibrationSettings
 
 CALIBRATION = "calibration captions"
 _COMMAND = f"python -m weights.making.mark_calibration --config {SETTINGS}"
@@ -30,7 +30,9 @@ _NAMES = DataSource(
 )
 
 
-def described(settings: JudgeSettings, notes: Mapping[str, Any], *, command: str, compute: str) -> ModelCard:
+def described(
+    settings: MarkCalibrationSettings, notes: Mapping[str, Any], *, command: str, compute: str
+) -> ModelCard:
     """The card of a judge.
 
     Args:

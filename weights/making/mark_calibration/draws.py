@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from capscore.infometic.mark_calibration import MARKED_CLASSES
-from weights.making.mark_calibration.features import JudgeFeatures
+from weights.making.mark_calibration.features import MarkFeatures
 
 # Cosine with a word of the photo's captions above which a word may be right: "man" and "person" have 0.7,
 # "dog" and "cat" 0.54.
@@ -64,7 +64,7 @@ class WordDraws:
 
     def __init__(
         self,
-        features: JudgeFeatures,
+        features: MarkFeatures,
         photos: Sequence[int],
         batch_size: int,
         *,
@@ -160,7 +160,7 @@ class WordDraws:
         return np.array(words, np.int64), np.array(at, np.int64)
 
 
-def rare_things(features: JudgeFeatures) -> dict[str, np.ndarray]:
+def rare_things(features: MarkFeatures) -> dict[str, np.ndarray]:
     """Language → places of the names of things that captions hardly ever mention."""
     of_caption = np.repeat(~features.labelled[features.photo], np.diff(features.start))
     counts = np.bincount(features.word[of_caption], minlength=len(features.words))
@@ -172,7 +172,7 @@ def rare_things(features: JudgeFeatures) -> dict[str, np.ndarray]:
     return {language: np.unique(own) for language, own in found.items()}
 
 
-def like_words(features: JudgeFeatures) -> np.ndarray:
+def like_words(features: MarkFeatures) -> np.ndarray:
     """For each distinct word, the nouns of its language most like it that mean something else, int64 (v, n).
 
     −1 where a language has too few.
@@ -196,7 +196,7 @@ def like_words(features: JudgeFeatures) -> np.ndarray:
 
 
 def common_nouns(
-    features: JudgeFeatures, photos: Sequence[int], most: int, least: int
+    features: MarkFeatures, photos: Sequence[int], most: int, least: int
 ) -> dict[str, list[str]]:
     """Language → its most frequent nouns in captions of these photos, the most frequent first.
 

@@ -1,4 +1,4 @@
-"""Rows of `weights.making.judged_rows` → what the judge reads, on disk.
+"""Rows of `weights.making.mark_calibration.rows` → what the judge reads, on disk.
 
 In: rows, photos, a backbone with a feature map. Out: a folder of arrays. Every photo, window, caption and
 word is embedded once. A folder made from the same rows with the same backbone is read again.
@@ -28,9 +28,9 @@ from capscore.images.load import load_image
 from capscore.infometic.mark_calibration import MARKED_CLASSES
 from capscore.infometic.regions import windows
 from capscore.infometic.words import caption_words
-from weights.making.emoji_names import names_of_things
 from weights.making.image_tower.rows import LABELLED
-from weights.making.judged_rows import THINGS, read_judged
+from weights.making.mark_calibration.rows import THINGS, read_judged
+from weights.making.mark_calibration.vocabulary import names_of_things
 
 # Most windows of a photo; only photos more than three times as wide as high have more.
 MOST_WINDOWS = 40
@@ -45,7 +45,7 @@ _NO_HEAD = frozenset(("hot dog",))
 
 
 @dataclass(frozen=True, eq=False)
-class JudgeFeatures:
+class MarkFeatures:
     """Features of p photos, c captions and v distinct words.
 
     Attributes:
@@ -108,11 +108,11 @@ class JudgeFeatures:
 
 def prepare(
     rows_file: Path, backbone: Backbone, reduced: int, folder: Path, say: Callable[[str], None]
-) -> JudgeFeatures:
+) -> MarkFeatures:
     """Features of the rows, from the folder if they were computed before, else computed and stored there.
 
     Args:
-        rows_file: File of `weights.making.judged_rows`.
+        rows_file: File of `weights.making.mark_calibration.rows`.
         backbone: Backbone with a feature map.
         reduced: Channels of the map to keep.
         folder: Folder of the features; it is replaced as a whole.
@@ -142,7 +142,7 @@ def prepare(
     return load(folder)
 
 
-def load(folder: Path) -> JudgeFeatures:
+def load(folder: Path) -> MarkFeatures:
     """Features of a folder that `prepare` wrote."""
     index = json.loads((folder / "index.json").read_text(encoding="utf-8"))
     arrays = np.load(folder / "arrays.npz")
@@ -150,7 +150,7 @@ def load(folder: Path) -> JudgeFeatures:
     def big(name: str) -> np.ndarray:
         return np.load(folder / f"{name}.npy", mmap_mode="r")
 
-    return JudgeFeatures(
+    return MarkFeatures(
         photos=index["photos"],
         files=index["files"],
         split=arrays["split"],

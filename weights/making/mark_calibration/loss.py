@@ -19,10 +19,10 @@ from torch.nn import functional as F
 from capscore.infometic.mark_calibration import MarkNetwork, PhotoBatch
 from training.engine.processes import Gather
 from weights.making.mark_calibration.draws import PhotoWords
-from weights.making.mark_calibration.features import JudgeFeatures
+from weights.making.mark_calibration.features import MarkFeatures
 
 
-class JudgeLoss:
+class MarkLoss:
     """The loss on photos, as `training.engine.loop.run` calls it.
 
     Args:
@@ -31,7 +31,7 @@ class JudgeLoss:
         thing_weight: The weight a.
     """
 
-    def __init__(self, features: JudgeFeatures, boxes: Mapping[int, np.ndarray], thing_weight: float):
+    def __init__(self, features: MarkFeatures, boxes: Mapping[int, np.ndarray], thing_weight: float):
         self.features, self.boxes, self.thing_weight = features, boxes, thing_weight
         self.embeddings = torch.from_numpy(np.array(features.embeddings))
 
@@ -72,7 +72,7 @@ class JudgeLoss:
         return confidence.mean(dim=1) * known, overlap * known, known
 
 
-def seen_photos(features: JudgeFeatures, photos: Sequence[int]) -> PhotoBatch:
+def seen_photos(features: MarkFeatures, photos: Sequence[int]) -> PhotoBatch:
     """What the judge sees of these photos."""
     places = list(photos)
     return PhotoBatch(

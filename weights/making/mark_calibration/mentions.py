@@ -16,12 +16,12 @@ from capscore.errors import CapscoreError
 from capscore.images.boxes import overlaps
 from capscore.infometic.mark_calibration import MARKED_CLASSES, MarkCurve, MarkNetwork
 from weights.making.mark_calibration.calibrate import fit_layers
+from weights.making.mark_calibration.curves import fit_curve
 from weights.making.mark_calibration.draws import PhotoWords
-from weights.making.mark_calibration.features import JudgeFeatures
+from weights.making.mark_calibration.features import MarkFeatures
 from weights.making.mark_calibration.loss import padded
+from weights.making.mark_calibration.object_logits import NAMED, OTHER, likeness, names_of_things
 from weights.making.mark_calibration.regions import MOST, ThingRegions
-from weights.making.mark_calibration.things import NAMED, OTHER, likeness, names_of_things
-from weights.making.mark_curves import fit_curve
 
 # Overlap with a box from which a window shows its thing.
 SHOWN = 0.5
@@ -37,7 +37,7 @@ _CURVE = 0.25
 
 def mention_curve(
     judge: MarkNetwork,
-    features: JudgeFeatures,
+    features: MarkFeatures,
     boxes: Mapping[int, np.ndarray],
     things: ThingRegions,
     backbone: Backbone,
@@ -122,7 +122,7 @@ def _with_boxes(boxes: Mapping[int, np.ndarray]) -> list[int]:
 
 
 def _regions(
-    features: JudgeFeatures, things: ThingRegions, photos: Sequence[int]
+    features: MarkFeatures, things: ThingRegions, photos: Sequence[int]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Windows and things of photos: embeddings (n, k, d), shares (n, k, 4), and where they are, (n, k)."""
     n, dim = features.windows.shape[1], features.whole.shape[1]
@@ -163,7 +163,7 @@ def window_labels(shares: np.ndarray, boxes: np.ndarray, alike: np.ndarray) -> n
     return labels
 
 
-def _row(features: JudgeFeatures, photo: int, caption: int) -> PhotoWords:
+def _row(features: MarkFeatures, photo: int, caption: int) -> PhotoWords:
     part = features.words_of(caption)
     kinds = features.word_class[part].astype(np.int64)
     return PhotoWords(photo, features.word[part], kinds, np.ones(len(kinds), np.float32))

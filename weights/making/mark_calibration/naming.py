@@ -17,9 +17,9 @@ from torch.nn import functional as F
 from capscore.backbones.base import Backbone
 from capscore.errors import CapscoreError
 from capscore.infometic.mark_calibration import MARKED_CLASSES, MarkNetwork
-from weights.making.mark_calibration.features import JudgeFeatures
+from weights.making.mark_calibration.features import MarkFeatures
+from weights.making.mark_calibration.object_logits import NAMED, OTHER, alike_things
 from weights.making.mark_calibration.regions import ThingRegions
-from weights.making.mark_calibration.things import NAMED, OTHER, alike_things
 
 _STEPS, _PHOTOS = 800, 96
 # Most nouns of a photo's own captions, and nouns of other photos, which mostly do not name what it shows.
@@ -33,7 +33,7 @@ _DROPOUT = 0.2
 
 def train_naming(
     judge: MarkNetwork,
-    features: JudgeFeatures,
+    features: MarkFeatures,
     things: ThingRegions,
     photos: Sequence[int],
     backbone: Backbone,
@@ -91,7 +91,7 @@ def train_naming(
     return float(np.mean(losses[-max(1, len(losses) // 10) :]))
 
 
-def nouns_of_photos(features: JudgeFeatures) -> list[np.ndarray]:
+def nouns_of_photos(features: MarkFeatures) -> list[np.ndarray]:
     """For each photo the distinct nouns of its captions, int64 (m,)."""
     of_word = np.repeat(features.photo, np.diff(features.start))
     is_noun = features.word_class == MARKED_CLASSES.index("noun")
@@ -101,7 +101,7 @@ def nouns_of_photos(features: JudgeFeatures) -> list[np.ndarray]:
 
 
 def _batch(
-    features: JudgeFeatures,
+    features: MarkFeatures,
     things: ThingRegions,
     nouns: Sequence[np.ndarray],
     like: np.ndarray,

@@ -15,7 +15,7 @@ import xxhash
 
 from capscore.backbones.base import Backbone
 from capscore.files.whole_file import whole_file
-from weights.making.mark_calibration.features import JudgeFeatures, feature_maps
+from weights.making.mark_calibration.features import MarkFeatures, feature_maps
 
 # Most boxes of a photo, the most confident first.
 MOST = 10
@@ -45,7 +45,7 @@ class ThingRegions:
 
 
 def thing_regions(
-    features: JudgeFeatures,
+    features: MarkFeatures,
     boxes: Mapping[int, np.ndarray],
     backbone: Backbone,
     file: Path,

@@ -10,12 +10,12 @@ from training.engine.loop_settings import LoopSettings, require
 
 
 @dataclass
-class JudgeSettings(LoopSettings):
+class MarkCalibrationSettings(LoopSettings):
     """Settings of a run, besides those of the loop.
 
     Attributes:
         base: Backbone that the judge is for; it must have a feature map.
-        rows: File of `weights.making.judged_rows`.
+        rows: File of `weights.making.mark_calibration.rows`.
         boxes: File of `weights.making.mark_calibration.boxes`; "" to train no finder of things.
         features: Folder for the features of the rows; "" for one in `out`.
         steps: Steps of the run.
@@ -55,7 +55,7 @@ class JudgeSettings(LoopSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.rows:
-            raise CapscoreError("rows is missing: a file of weights.making.judged_rows")
+            raise CapscoreError("rows is missing: a file of weights.making.mark_calibration.rows")
         _ = self.weights
         require(self.rare >= 0, "rare", self.rare, "at least 0")
         for name in ("steps", "captions", "others", "nouns", "noun_count"):

@@ -2,7 +2,7 @@
 
     python -m weights.making.captions --data DATA --texts texts --out captions.jsonl
     python -m weights.making.noise_gate.texts --captions captions.jsonl --out marked.jsonl
-    python -m weights.making.noise_gate --config training/configs/embedded_pr_mcs.yaml \
+    python -m weights.making.noise_gate --config weights/making/configs/pr_mcs.yaml \
         --texts marked.jsonl --out runs/gate
 
 In: captions with their words (`weights.making.noise_gate.texts`) and a backbone. Out: a folder that
@@ -38,10 +38,10 @@ from training.engine.processes import device, is_main_process, say
 from training.engine.recipe import RESULT, own_settings, write_settings
 from weights.making.noise_gate.away import null_direction
 from weights.making.noise_gate.card import described, validation_results
-from weights.making.noise_gate.check import GateCheck, curved
-from weights.making.noise_gate.loss import GateLoss
+from weights.making.noise_gate.check import NoiseGateCheck, curved
+from weights.making.noise_gate.loss import NoiseGateLoss
 from weights.making.noise_gate.samples import Sample, SampleBatches
-from weights.making.noise_gate.settings import GateSettings
+from weights.making.noise_gate.settings import NoiseGateSettings
 from weights.making.noise_gate.texts import MarkedText, read_texts
 from weights.making.photo_names import photo_of
 
@@ -50,7 +50,7 @@ _NO_IDENTITY = {"stored_dtype", "name", "license", "keep_right", "validation_tex
 _FOR_DIRECTION = 6000
 
 
-def train(settings: GateSettings, *, command: str = "") -> RunResult:
+def train(settings: NoiseGateSettings, *, command: str = "") -> RunResult:
     """Run the recipe: read, train, set the curve, measure, save.
 
     Raises:
@@ -88,7 +88,7 @@ def train(settings: GateSettings, *, command: str = "") -> RunResult:
             seed=seed,
         )
 
-    check = GateCheck(_first(drawn(validation, 10**6, settings.seed + 1), settings.validation_texts))
+    check = NoiseGateCheck(_first(drawn(validation, 10**6, settings.seed + 1), settings.validation_texts))
     network.requires_grad_(False)
     network.gate.requires_grad_(True)
     network.train()
@@ -96,7 +96,7 @@ def train(settings: GateSettings, *, command: str = "") -> RunResult:
     result = run(
         network,
         drawn(training, settings.steps, settings.seed),
-        GateLoss(settings.kind_weight, settings.touched_weight),
+        NoiseGateLoss(settings.kind_weight, settings.touched_weight),
         settings,
         evaluate=lambda model, step: check(model),
         identity={**own_settings(settings, _NO_IDENTITY), "texts_digest": digest},
@@ -142,7 +142,7 @@ def train(settings: GateSettings, *, command: str = "") -> RunResult:
     return result
 
 
-def split_texts(settings: GateSettings) -> tuple[list[MarkedText], list[MarkedText], str]:
+def split_texts(settings: NoiseGateSettings) -> tuple[list[MarkedText], list[MarkedText], str]:
     """Captions to train on, captions of other photos for validation, and a digest of all.
 
     A photo is known by its number, so that it is on one side in every data set and language.
@@ -170,7 +170,7 @@ def split_texts(settings: GateSettings) -> tuple[list[MarkedText], list[MarkedTe
     return training, validation, digest.hexdigest()[:16]
 
 
-def _trained_gate(settings: GateSettings) -> NoiseGate:
+def _trained_gate(settings: NoiseGateSettings) -> NoiseGate:
     """The gate of `start`."""
     backbone = load_backbone(settings.start, device=device(), dtype="float32")
     if not isinstance(backbone, SentenceEncoderBackbone) or backbone.network_parts() != settings.parts:
@@ -197,7 +197,7 @@ def _first(batches: SampleBatches, n: int) -> list[Sample]:
 def main(argv: Sequence[str] | None = None) -> None:
     """The command; see the top of this file."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    settings = parse(GateSettings, arguments, "Train the gate of PR-MCS behind an embedded backbone.")
+    settings = parse(NoiseGateSettings, arguments, "Train the gate of PR-MCS behind an embedded backbone.")
     result = train(settings, command=f"python -m weights.making.noise_gate {shlex.join(arguments)}")
     say(f"saved to {settings.out}" if result.finished else "not finished: the same command continues")
 

@@ -9,19 +9,21 @@ from pathlib import Path
 from training.data.origin import DataSource, Origin
 from training.engine.model_card import ModelCard, Result
 from training.engine.recipe import SETTINGS
-from weights.making.noise_gate.settings import GateSettings
+from weights.making.noise_gate.settings import NoiseGateSettings
 
 VALIDATION = "validation captions"
 _COMMAND = f"python -m weights.making.noise_gate --config {SETTINGS}"
 _NOT_ON_CARD = ("out", "name", "license", "texts")
-# Number of `GateCheck` → what the card calls it.
+# Number of `NoiseGateCheck` → what the card calls it.
 _NAMES = {"kept_right": "right captions, mean kept", "below_half": "right captions below half"}
 
 # Of a language: number of right captions, mean share that they keep, share of them below half.
 Groups = Mapping[str, tuple[int, float, float]]
 
 
-def described(settings: GateSettings, *, command: str, results: Sequence[Result], compute: str) -> ModelCard:
+def described(
+    settings: NoiseGateSettings, *, command: str, results: Sequence[Result], compute: str
+) -> ModelCard:
     """The card of a gate.
 
     Args:
@@ -52,7 +54,7 @@ def described(settings: GateSettings, *, command: str, results: Sequence[Result]
 
 
 def validation_results(numbers: Mapping[str, float], languages: Groups, n: int) -> list[Result]:
-    """The numbers of `GateCheck` → results for the card.
+    """The numbers of `NoiseGateCheck` → results for the card.
 
     Args:
         numbers: Numbers of all validation samples.

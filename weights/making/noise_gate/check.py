@@ -20,7 +20,7 @@ _REACHES = np.arange(0.05, 1.0, 0.025)
 _POWERS = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
 
 
-class GateCheck:
+class NoiseGateCheck:
     """Held-out samples, read by gates.
 
     Args:

@@ -21,7 +21,7 @@ from training.engine.processes import Gather
 from weights.making.noise_gate.samples import Sample
 
 
-class GateLoss:
+class NoiseGateLoss:
     """The loss on samples, as `training.engine.loop.run` calls it.
 
     Args:

@@ -25,7 +25,7 @@ from training.engine.card_reader import read_origins
 from training.engine.model_card import ModelCard, Result, write_card
 from training.engine.recipe import SETTINGS
 from weights.making.noise_gate.card import described
-from weights.making.noise_gate.settings import GateSettings
+from weights.making.noise_gate.settings import NoiseGateSettings
 
 _MEASURED_WITH = "make measure-embedded DATA=data PHOTOS=photos DUTCH=dutch"
 _SHOWN_DROPS = {"average": "average drop", "substitution": "drop under substitution"}
@@ -120,7 +120,7 @@ def measured_card(weights: Path, figures: Path, *, command: str = "") -> ModelCa
             f"{figures} has no figures of pr_mcs_alarms --output ({type(error).__name__}: {error})",
             field="figures",
         ) from None
-    settings = GateSettings(**yaml.safe_load((weights / SETTINGS).read_text(encoding="utf-8")))
+    settings = NoiseGateSettings(**yaml.safe_load((weights / SETTINGS).read_text(encoding="utf-8")))
     origins = read_origins(weights)
     card = described(settings, command=command or origins.command, results=found, compute=origins.compute)
     return replace(card, data=origins.data, held_out=origins.held_out)

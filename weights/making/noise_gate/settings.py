@@ -11,7 +11,7 @@ from training.engine.loop_settings import LoopSettings, require
 
 
 @dataclass
-class GateSettings(LoopSettings):
+class NoiseGateSettings(LoopSettings):
     """Settings of a run, besides those of the loop.
 
     Attributes:

@@ -9,7 +9,7 @@ from torch import nn
 
 from capscore.backbones.embedded.image_tower import ImageTower
 from weights.making.image_tower.caption_draws import CaptionDraws
-from weights.making.image_tower.contrast import EyeLoss, Learner
+from weights.making.image_tower.contrast import ContrastLoss, Learner
 from weights.making.image_tower.trunk_halves import TrainedHalf
 
 from . import test_fit
@@ -27,7 +27,7 @@ def made(tmp_path, **changes):
     settings = test_fit.settings(tmp_path, region_weight=0.0, **changes)
     draws = CaptionDraws(data.captions, ("en", "zh"), 0.5)
     half = TrainedHalf(data.eye.trunk, data.frozen_blocks)
-    return data, settings, draws, half, EyeLoss(data, half, draws, settings)
+    return data, settings, draws, half, ContrastLoss(data, half, draws, settings)
 
 
 def softmax(rows: np.ndarray) -> np.ndarray:
@@ -111,7 +111,7 @@ def test_the_names_of_classes_are_contrasted_with_given_shares(tmp_path):
     eye: ImageTower = data.eye.eval()
     chance = np.random.default_rng(3)
     shares = chance.dirichlet(np.ones(eye.config.classes), test_fit.PHOTOS)
-    loss = EyeLoss(data, half, draws, settings, shares)
+    loss = ContrastLoss(data, half, draws, settings, shares)
     with torch.no_grad():
         names = unit(eye.head.names.double().numpy())
         eye.head.names.zero_()  # the head's own may change

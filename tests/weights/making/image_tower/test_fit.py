@@ -15,10 +15,10 @@ from capscore.errors import CapscoreError
 from weights.making.image_tower import fit as fitting
 from weights.making.image_tower.caption_draws import CaptionDraws
 from weights.making.image_tower.caption_embeddings import CaptionEmbeddings
-from weights.making.image_tower.data import EyeData
+from weights.making.image_tower.data import TrainingData
 from weights.making.image_tower.fit import fit
 from weights.making.image_tower.rows import PhotoRow, TrainingRows
-from weights.making.image_tower.settings import EyeSettings
+from weights.making.image_tower.settings import ImageTowerSettings
 from weights.making.image_tower.trunk_halves import TrainedHalf
 from weights.making.photo_names import Photo
 
@@ -53,7 +53,7 @@ def embeddings(rows, languages, captions, seed, without=None) -> CaptionEmbeddin
     return CaptionEmbeddings(found.astype(np.float16), offsets, f"captions {seed}")
 
 
-def data(texts=TEXTS) -> EyeData:
+def data(texts=TEXTS) -> TrainingData:
     """Features that tell the photo: channels are its own random numbers."""
     chance = np.random.default_rng(7)
     base = 2 * chance.normal(size=(PHOTOS, 8, 1, 1))
@@ -69,7 +69,7 @@ def data(texts=TEXTS) -> EyeData:
     with torch.no_grad():  # random layers so small would lose most of what they read
         for name, tensor in eye.trunk.named_parameters():
             tensor.mul_(2.5) if name.endswith("weight") else tensor.uniform_(0.0, 0.5)
-    return EyeData(
+    return TrainingData(
         rows=TrainingRows(rows, alone),
         views=views,
         captions=embeddings(PHOTOS, ("en", "zh"), 2, 1, without=5),
@@ -80,8 +80,8 @@ def data(texts=TEXTS) -> EyeData:
     )
 
 
-def settings(out, **changes) -> EyeSettings:
-    plain = EyeSettings(
+def settings(out, **changes) -> ImageTowerSettings:
+    plain = ImageTowerSettings(
         out=str(out),
         data="d",
         photos="p",
@@ -109,7 +109,7 @@ def losses(out) -> list[float]:
     return [line["losses"]["loss"] for line in lines if "losses" in line]
 
 
-def retrieved(given: EyeData, eye: ImageTower) -> float:
+def retrieved(given: TrainingData, eye: ImageTower) -> float:
     """Share of the captioned photos whose nearest caption, among one of each, is their own."""
     half = fitting.TrainedHalf(eye.trunk, given.frozen_blocks)
     with torch.inference_mode():
@@ -167,7 +167,7 @@ class Killed(Exception):
 def test_a_killed_fit_ends_with_the_same_weights(tmp_path, monkeypatch, killed_at):
     whole = fit(settings(tmp_path / "whole"), data(), tmp_path / "whole")
 
-    calls, contrast = 0, fitting.EyeLoss.__call__
+    calls, contrast = 0, fitting.ContrastLoss.__call__
 
     def kill(self, *arguments):
         nonlocal calls
@@ -176,10 +176,10 @@ def test_a_killed_fit_ends_with_the_same_weights(tmp_path, monkeypatch, killed_a
             raise Killed
         return contrast(self, *arguments)
 
-    monkeypatch.setattr(fitting.EyeLoss, "__call__", kill)
+    monkeypatch.setattr(fitting.ContrastLoss, "__call__", kill)
     with pytest.raises(Killed):
         fit(settings(tmp_path / "part"), data(), tmp_path / "part")
-    monkeypatch.setattr(fitting.EyeLoss, "__call__", contrast)
+    monkeypatch.setattr(fitting.ContrastLoss, "__call__", contrast)
     part = fit(settings(tmp_path / "part"), data(), tmp_path / "part")
     assert part.run.resumed_from == killed_at // 4 * 4 and part.run.step == whole.run.step == 24
     expected = whole.eye.state_dict()

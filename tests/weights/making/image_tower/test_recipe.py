@@ -22,7 +22,7 @@ from weights.making.image_tower import __main__ as recipe
 from weights.making.image_tower import averaged as averaging
 from weights.making.image_tower import measured_card
 from weights.making.image_tower.rows import SOURCES
-from weights.making.image_tower.settings import EyeSettings
+from weights.making.image_tower.settings import ImageTowerSettings
 
 from .sources import draw_photo, write_coco_rows, write_data, write_photos, write_texts
 
@@ -34,7 +34,7 @@ pytestmark = [
 SMALL = ImageTowerConfig(
     side=32, stem=8, stages=((1, 3, 2, 1, 8), (1, 3, 2, 2, 16)), features=16, width=16, heads=4
 )
-CONFIGS = ("embedded_eye", "embedded_eye_small")
+CONFIGS = ("image_tower", "image_tower_small")
 
 
 def flags(folder, **changes) -> list[str]:
@@ -155,7 +155,7 @@ def test_labelled_photos_are_rows_too(made, tmp_path):
     draw_photo(made / "photos" / "things" / "sign" / "1.png", 77)
     rows, _ = recipe.rows_of(
         parse(
-            EyeSettings,
+            ImageTowerSettings,
             flags(made, labelled=labels(tmp_path, "signs.jsonl", "things/sign/1.png"), out=tmp_path),
             "",
         )
@@ -191,10 +191,10 @@ def test_another_backbone_is_no_text_encoder(made, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_the_settings_that_ship_are_settings(name):
-    line = f"--config training/configs/{name}.yaml --data d --photos p --texts t --out o"
-    found = parse(EyeSettings, line.split(), "")
+    line = f"--config weights/making/configs/{name}.yaml --data d --photos p --texts t --out o"
+    found = parse(ImageTowerSettings, line.split(), "")
     assert found.sources == list(SOURCES) and found.license == "cc-by-nc-4.0"
-    assert (found.most_photos is None) == (name == "embedded_eye")
+    assert (found.most_photos is None) == (name == "image_tower")
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,7 @@ def test_the_settings_that_ship_are_settings(name):
 def test_settings_that_cannot_be(given, message):
     plain = ["--data", "d", "--photos", "p", "--texts", "t", "--out", "o"]
     with pytest.raises(CapscoreError, match=message):
-        parse(EyeSettings, [*plain, *given], "")
+        parse(ImageTowerSettings, [*plain, *given], "")
 
 
 # ------------------------------------------------------- figures on the card

@@ -12,11 +12,11 @@ from capscore import CapscoreError, load_backbone
 from capscore.backbones.embedded.noise_gate import GateLogits
 from weights.making.caption_grammar import generate
 from weights.making.noise_gate.away import null_direction
-from weights.making.noise_gate.check import GateCheck, curved
-from weights.making.noise_gate.loss import GateLoss, marks
+from weights.making.noise_gate.check import NoiseGateCheck, curved
+from weights.making.noise_gate.loss import NoiseGateLoss, marks
 from weights.making.noise_gate.samples import Sample
 
-from .gate_texts import CAPTIONS
+from .marked_texts import CAPTIONS
 
 
 def sample(taken: float, found: int, language: str = "en", touched: tuple[int, ...] = (0, 1, 0)) -> Sample:
@@ -29,7 +29,7 @@ def test_the_curve_by_hand():
 
 def test_the_best_curve_takes_most_while_right_texts_keep_theirs():
     rows = [sample(0, 0)] * 60 + [sample(1.0, 1)] * 60
-    check = GateCheck(rows)
+    check = NoiseGateCheck(rows)
     openness = np.where(check.right, 0.6, 0.3)
     reach, power = check.best_curve(openness, 0.99)
     kept = curved(openness, (reach, power))
@@ -42,7 +42,7 @@ def test_the_best_curve_takes_most_while_right_texts_keep_theirs():
 
 def test_the_language_that_keeps_least_counts():
     rows = [sample(0, 0, "en")] * 60 + [sample(0, 0, "fr")] * 60 + [sample(1.0, 1)] * 60
-    check = GateCheck(rows)
+    check = NoiseGateCheck(rows)
     french = np.array([row.language == "fr" for row in check.samples])
     openness = np.where(check.right, np.where(french, 0.3, 0.9), 0.1)
     reach, power = check.best_curve(openness, 0.99)
@@ -50,7 +50,7 @@ def test_the_language_that_keeps_least_counts():
 
 
 def test_groups_count_right_texts_alone():
-    check = GateCheck([sample(0, 0, "en"), sample(0, 0, "fr"), sample(0.5, 1, "fr")])
+    check = NoiseGateCheck([sample(0, 0, "en"), sample(0, 0, "fr"), sample(0.5, 1, "fr")])
     kept = np.where(check.right, [0.25, 1.0, 0.0], 0.0)
     kept[[row.language == "en" for row in check.samples].index(True)] = 0.25
     groups = check.by_group(kept, "language")
@@ -60,7 +60,7 @@ def test_groups_count_right_texts_alone():
 def test_the_loss_by_hand():
     rows = [sample(0.25, 1), sample(0.0, 0, touched=(0, -1, 0))]
     found = GateLogits(torch.tensor([0.0, -1.0]), torch.zeros(2, 6), torch.zeros(2, 3))
-    terms = GateLoss(0.3, 0.5).terms(found, rows)
+    terms = NoiseGateLoss(0.3, 0.5).terms(found, rows)
     log2 = math.log(2)
     assert terms["taken"].tolist() == pytest.approx([log2, math.log(1 + math.exp(-1))], abs=1e-6)
     assert terms["kind"].tolist() == pytest.approx([math.log(6)] * 2, abs=1e-6)
@@ -89,7 +89,7 @@ def test_captions_hardly_differ_in_the_null_direction():
 @pytest.mark.parametrize("rows", [[sample(0, 0)] * 3, [sample(1.0, 1)] * 3, [sample(0, 0), sample(0.5, 1)]])
 def test_a_curve_needs_right_texts_and_strong_noise(rows):
     with pytest.raises(CapscoreError, match=r"right and . with strong noise; expected some of each"):
-        GateCheck(rows).best_curve(np.full(len(rows), 0.5), 0.1)
+        NoiseGateCheck(rows).best_curve(np.full(len(rows), 0.5), 0.1)
 
 
 @pytest.mark.usefixtures("embedded_is_read_once")

@@ -11,7 +11,7 @@ from training.engine.model_card import card_text
 from weights.making.noise_gate.__main__ import train
 from weights.making.noise_gate.measured_card import measured_card
 
-from .gate_texts import write_marked
+from .marked_texts import write_marked
 from .test_recipe import settings
 
 pytestmark = pytest.mark.usefixtures("embedded_is_read_once")

@@ -14,9 +14,9 @@ from capscore.backbones import tuned
 from training.engine.config import parse
 from training.engine.model_card import CARD
 from weights.making.noise_gate.__main__ import main, split_texts, train
-from weights.making.noise_gate.settings import GateSettings
+from weights.making.noise_gate.settings import NoiseGateSettings
 
-from .gate_texts import CAPTIONS, write_marked
+from .marked_texts import CAPTIONS, write_marked
 
 pytestmark = pytest.mark.usefixtures("embedded_is_read_once")
 
@@ -28,7 +28,7 @@ def marked(tmp_path_factory):
     return write_marked(tmp_path_factory.mktemp("texts"))
 
 
-def settings(marked, out, **changes) -> GateSettings:
+def settings(marked, out, **changes) -> NoiseGateSettings:
     given = {
         "base": "embedded",
         "texts": [str(marked)],
@@ -45,7 +45,7 @@ def settings(marked, out, **changes) -> GateSettings:
         "name": "tiny gate",
         "license": "apache-2.0",
     }
-    return GateSettings(**{**given, **changes})
+    return NoiseGateSettings(**{**given, **changes})
 
 
 @pytest.fixture(scope="module")
@@ -157,8 +157,8 @@ def test_a_base_without_the_text_encoder(marked, tmp_path):
 
 def test_the_shipped_settings_are_read(marked):
     given = parse(
-        GateSettings,
-        ["--config", "training/configs/embedded_pr_mcs.yaml", "--texts", str(marked), "--out", "o"],
+        NoiseGateSettings,
+        ["--config", "weights/making/configs/pr_mcs.yaml", "--texts", str(marked), "--out", "o"],
         "",
     )
     assert len(given.language_shares) == 15 and given.source_shares["tatoeba"] < 1

@@ -12,7 +12,7 @@ from weights.making.noise_gate import styles
 from weights.making.noise_gate.samples import SampleBatches, draw_pair, tokens_with_marks
 from weights.making.noise_gate.texts import marked
 
-from .gate_texts import CAPTIONS
+from .marked_texts import CAPTIONS
 
 pytestmark = pytest.mark.usefixtures("embedded_is_read_once")
 

@@ -12,7 +12,7 @@ from weights.making.noise_gate import styles
 from weights.making.noise_gate.styles import Styled, as_written
 from weights.making.noise_gate.texts import MarkedText, marked
 
-from .gate_texts import CAPTIONS
+from .marked_texts import CAPTIONS
 
 TEXTS = [
     text

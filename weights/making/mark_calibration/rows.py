@@ -1,12 +1,12 @@
 """Photos with all their captions in all languages: rows for training and calibrating the judge of marks.
 
-    python -m weights.making.judged_rows --data DATA --texts TEXTS --photos PHOTOS --out judged.jsonl \
+    python -m weights.making.mark_calibration.rows --data DATA --texts TEXTS --photos PHOTOS --out FILE \
         [--labelled caltech.jsonl instruments.jsonl] [--coco captions.jsonl] [--things things.jsonl]
 
 In: official caption files, texts of `weights.making.package_texts`, folders of photos, and files of
-`image_tower.labelled` and `image_tower.things` beside it. Out: JSONL, one photo a row: `photo`,
+`image_tower.labelled` and `image_tower.marked_objects` beside it. Out: JSONL, one photo a row: `photo`,
 `file`, `split`, and `captions`, a list of [caption, language, source]. Captions of the sources "labelled" and
-"things" are names of what a photo shows, in all languages that `weights.making.emoji_names` knows; of
+"things" are names of what a photo shows, in all languages that `vocabulary` knows; of
 "things" they are complete, so no other of COCO's things is there. A photo with a label is of "train". The
 split of another photo follows from its number alone:
 
@@ -38,10 +38,10 @@ from capscore.files.whole_file import whole_file, write_text
 from training.engine.config import main as run_as_command
 from training.engine.config import parse
 from weights.making.captions import describe, photo_captions, read_rows, sources_file
-from weights.making.emoji_names import names_of_things
 from weights.making.held_out import TESTED, HeldOut, held_out_photos
 from weights.making.image_tower.labelled import labelled_captions
 from weights.making.image_tower.rows import COCO, LABELLED, coco_captions
+from weights.making.mark_calibration.vocabulary import names_of_things
 from weights.making.photo_names import Photo, photo_of
 
 # Sources of `package_texts` whose ids name a photo by its file or by COCO's number.
@@ -64,7 +64,7 @@ class Settings:
         out: File to write.
         labelled: Files of `weights.making.image_tower.labelled`, of photos in the same folder.
         coco: Files of captions of COCO's photos, as `image_tower.rows.coco_captions` reads them.
-        things: Files of `weights.making.image_tower.things`.
+        things: Files of `weights.making.image_tower.marked_objects`.
 
     Raises:
         InputError: a setting is missing.
@@ -191,7 +191,7 @@ def names_in_all_languages(things: Collection[str]) -> list[tuple[str, str]]:
 
 
 def things_in(caption: str) -> list[str]:
-    """The things that a caption of `weights.making.image_tower.things` lists.
+    """The things that a caption of `weights.making.image_tower.marked_objects` lists.
 
     >>> things_in("a bowl, an orange and a hot dog")
     ['bowl', 'orange', 'hot dog']
@@ -286,7 +286,10 @@ def read_judged(file: str | Path) -> list[dict[str, Any]]:
     """
     path = Path(file)
     if not path.is_file():
-        raise InputError(f"{path} is missing; make it with weights.making.judged_rows", field="rows")
+        raise InputError(
+            f"{path} is missing; make it with weights.making.mark_calibration.rows",
+            field="rows",
+        )
     rows = []
     with path.open(encoding="utf-8") as lines:
         for number, line in enumerate(lines, start=1):

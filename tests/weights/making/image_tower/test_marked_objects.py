@@ -7,7 +7,7 @@ import json
 import pytest
 
 from capscore.errors import InputError
-from weights.making.image_tower.things import captions, main, things_of
+from weights.making.image_tower.marked_objects import captions, main, things_of
 
 INSTANCES = {
     "categories": [{"id": 1, "name": "person"}, {"id": 18, "name": "dog"}, {"id": 28, "name": "umbrella"}],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from capscore.backbones.base import Backbone
-from weights.making.mark_calibration.features import JudgeFeatures
+from weights.making.mark_calibration.features import MarkFeatures
 
 # Cosine of a noun with the name of a thing from which it names the thing, and up to which it names another.
 NAMED, OTHER = 0.62, 0.5
@@ -41,7 +41,7 @@ def likeness(nouns: np.ndarray, names: tuple[np.ndarray, np.ndarray]) -> np.ndar
     return found
 
 
-def alike_things(features: JudgeFeatures, backbone: Backbone) -> np.ndarray:
+def alike_things(features: MarkFeatures, backbone: Backbone) -> np.ndarray:
     """`likeness` of each distinct word alone, float32 (v, 80)."""
     rows, things = names_of_things(backbone)
     found = np.full((len(features.words), len(THINGS)), -1.0, np.float32)

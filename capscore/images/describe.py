@@ -1,9 +1,8 @@
-"""Objects handed over as images: their names in error messages, and locks, since threads may share them."""
+"""Objects handed over as images, as error messages name them."""
 
 from __future__ import annotations
 
 import os
-import threading
 from typing import Any
 
 import numpy as np
@@ -11,18 +10,10 @@ from PIL import Image
 
 from ..errors import ImageError, Part, address_name
 
-# PIL images and open files may be shared by threads, and neither can be read by two at once.
-_LOCKS = [threading.Lock() for _ in range(64)]
-
 
 def image_error(*message: Part) -> ImageError:
     """An error about an image."""
     return ImageError(*message, field="image")
-
-
-def lock_of(thing: object) -> threading.Lock:
-    """The lock of an object."""
-    return _LOCKS[(id(thing) >> 4) % len(_LOCKS)]
 
 
 def describe(image: Any) -> str:
@@ -39,7 +30,7 @@ def describe(image: Any) -> str:
             kind = "array" if isinstance(image, np.ndarray) else type(image).__name__
             return f"{kind} of shape {tuple(image.shape)} and dtype {str(image.dtype).removeprefix('torch.')}"
     except Exception:  # a nested tensor has no shape, and raises when it is asked
-        return f"an object of type {type(image).__name__}"
+        pass
     if image is None or isinstance(image, (bool, int, float)):
         return repr(image)
     return f"an object of type {type(image).__name__}"

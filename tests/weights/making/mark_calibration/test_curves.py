@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 
 from capscore.errors import CapscoreError
 from capscore.infometic.mark_calibration import RATES
-from weights.making.mark_curves import expected_calibration_error, fit_curve
+from weights.making.mark_calibration.curves import expected_calibration_error, fit_curve
 
 
 def _logits():

@@ -19,9 +19,9 @@ from weights.making.mark_calibration.draws import SUPPORTED, WordDraws, common_n
 from weights.making.mark_calibration.features import load, prepare, reduction
 from weights.making.mark_calibration.loss import cell_boxes, overlaps_of, padded
 from weights.making.mark_calibration.mentions import naming_photos, read_boxes, window_labels
+from weights.making.mark_calibration.object_logits import THINGS, alike_things, likeness, names_of_things
 from weights.making.mark_calibration.regions import thing_regions
-from weights.making.mark_calibration.settings import JudgeSettings
-from weights.making.mark_calibration.things import THINGS, alike_things, likeness, names_of_things
+from weights.making.mark_calibration.settings import MarkCalibrationSettings
 
 SHAPES = {
     "dog": ("red", "A red dog runs on grass.", "Ein roter Hund läuft."),
@@ -335,7 +335,7 @@ def test_a_word_learns_to_name_its_region(rows, features, embedded, small, monke
 
 
 def settings(rows, out, **given):
-    return JudgeSettings(
+    return MarkCalibrationSettings(
         out=str(out), rows=str(rows), boxes=str(rows.with_name("boxes.json")), steps=4, batch_size=5,
         reduced=8, hidden=8, inner=12, captions=2, others=1, languages=["en:2"], nouns=5, noun_count=1,
         log_every=2, checkpoint_every=2, **given,
@@ -369,7 +369,7 @@ def test_the_recipe(rows, tmp_path, small, embedded):
         ({"boxes": ""}, "boxes is missing"),
         ({"boxes": "nowhere.json"}, "no file of boxes"),
         ({"base": "embedded-free"}, "feature map"),
-        ({"rows": "nowhere.jsonl"}, "judged_rows"),
+        ({"rows": "nowhere.jsonl"}, "mark_calibration.rows"),
     ],
 )
 def test_bad_settings(rows, tmp_path, change, said):
@@ -383,7 +383,7 @@ def test_bad_settings(rows, tmp_path, change, said):
 @pytest.mark.parametrize("change", [{"steps": 0}, {"dropout": 1.0}, {"rows": ""}, {"languages": ["en"]}])
 def test_settings_out_of_range(rows, tmp_path, change):
     with pytest.raises(CapscoreError):
-        JudgeSettings(**{"out": str(tmp_path), "rows": str(rows), **change})
+        MarkCalibrationSettings(**{"out": str(tmp_path), "rows": str(rows), **change})
 
 
 # ------------------------------------------------------------------ boxes of a detector

@@ -1,6 +1,6 @@
 """The things that people marked in COCO's photos → captions such as "a dog, a frisbee and a person".
 
-    python -m weights.making.image_tower.things --labels instances_train2014.json --data DATA \
+    python -m weights.making.image_tower.marked_objects --labels instances_train2014.json --data DATA \
         --out things.jsonl
 
 In: COCO's official annotations of instances, or a JSON object {file name of a photo: [names of things]}. Out:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from weights.making.noise_gate import texts as gate_texts
+from weights.making.noise_gate import texts as marked_texts
 
 CAPTIONS = {
     "en": [
@@ -40,5 +40,5 @@ def write_marked(folder: Path) -> Path:
         "sources": [{"name": "own captions", "license": "Apache-2.0", "rows": 12}],
     }
     Path(f"{captions}.sources.json").write_text(json.dumps(said), encoding="utf-8")
-    gate_texts.main(["--captions", str(captions), "--out", str(folder / "marked.jsonl")])
+    marked_texts.main(["--captions", str(captions), "--out", str(folder / "marked.jsonl")])
     return folder / "marked.jsonl"

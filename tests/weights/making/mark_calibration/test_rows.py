@@ -7,9 +7,9 @@ import json
 import pytest
 
 from capscore.errors import InputError
-from weights.making import judged_rows
 from weights.making.held_out import HeldOut
-from weights.making.judged_rows import Settings, photo_files, read_judged, split_of
+from weights.making.mark_calibration import rows as mark_rows
+from weights.making.mark_calibration.rows import Settings, photo_files, read_judged, split_of
 from weights.making.photo_names import Photo
 
 HELD = HeldOut({Photo("flickr", number): ("Flickr8k test",) for number in range(100, 110)})
@@ -52,8 +52,8 @@ def write_lines(path, *rows):
 @pytest.fixture
 def photos(tmp_path, monkeypatch):
     """Photos of COCO and a labelled one; no official captions, nothing held out."""
-    monkeypatch.setattr(judged_rows, "captions_of", lambda data, texts: iter(()))
-    monkeypatch.setattr(judged_rows, "held_out_photos", lambda data, sets: HeldOut({}))
+    monkeypatch.setattr(mark_rows, "captions_of", lambda data, texts: iter(()))
+    monkeypatch.setattr(mark_rows, "held_out_photos", lambda data, sets: HeldOut({}))
     folder = tmp_path / "photos"
     (folder / "things").mkdir(parents=True)
     for number in (8, 9, 10):
@@ -80,7 +80,7 @@ def test_labels_things_and_captions_of_coco(photos, tmp_path):
     )
     out = tmp_path / "judged.jsonl"
     settings = Settings("data", "texts", str(photos), str(out), [labelled], [coco], [things])
-    judged_rows.write_rows(settings)
+    mark_rows.write_rows(settings)
     rows = {row["photo"].split()[0] + row["photo"][-1]: row for row in read_judged(out)}
     # an even number, with captions: thresholds are set on it, and names are no captions
     assert rows["COCO8"]["split"] == "calibrate"
@@ -116,7 +116,7 @@ def test_a_damaged_row_is_named(tmp_path, line):
 
 
 def test_a_missing_file(tmp_path):
-    with pytest.raises(InputError, match="judged_rows"):
+    with pytest.raises(InputError, match=r"mark_calibration\.rows"):
         read_judged(tmp_path / "rows.jsonl")
 
 
