@@ -15,10 +15,8 @@ Multi30k's of those that it has; the English captions of the latter stand beside
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -42,13 +40,15 @@ from weights.making.photo_names import photo_of
 from weights.making.rated_rows import plain
 from weights.making.rated_split import rated_split
 
-from .intervals import share_of_sums
-from .retrieval import Ranked, rank_photos, recall
+from .figures import Share, share_of_sums, study_parser, table, write_json
+from .retrieval import available, embedded_photos, flickr8k_captions, rank_photos, recall
 
 CHINESE = "flickr8k-cn-test"
 TRANSLATED = ("de", "fr")
 KS = (1, 5)
 SIGNS = {"tau_b": "τ_b", "tau_c": "τ_c", "spearman": "ρ"}
+
+Interval = tuple[float, float, float]  # a value and the ends of its interval, NaN without one
 
 
 @dataclass(frozen=True)
@@ -87,69 +87,61 @@ class Line:
 
     title: str
     n: int = 0
-    before: tuple[float, float, float] | None = None
-    after: tuple[float, float, float] | None = None
-    difference: tuple[float, float, float] | None = None
+    before: Interval | None = None
+    after: Interval | None = None
+    difference: Interval | None = None
     missing: str = ""
 
 
-class Translations:
-    """English captions of Flickr8k → translations of them by people.
+def translations(data: Path, packages: Path | None) -> dict[str, dict[str, str]]:
+    """Language → English captions of Flickr8k → translations of them by people.
 
     Args:
         data: Folder of the official files.
         packages: Folder of packages; None for no Chinese.
     """
-
-    def __init__(self, data: Path, packages: Path | None):
-        source = AnnotationSource(data / "flickr8k" / "Flickr8k.token.txt")
-        english = {line.caption_id: line.text for line in token_captions(source)}
-        self.of: dict[str, dict[str, str]] = {"zh": {}, **{code: {} for code in TRANSLATED}}
-        if packages is not None:
-            package = next(source for source in MORE_SOURCES if source.name == CHINESE)
-            for row in source_texts(package, packages, ["zh"]):
-                photo, _, number = row["id"].removeprefix(f"{CHINESE}/").split("#")
-                if text := english.get(f"{photo}#{number}"):
-                    self.of["zh"][plain(text)] = row["text"]
-        for language in TRANSLATED:
-            here, there = (
-                benchmark_builder("multi30k", code, data_dir=data / "multi30k", images=False)
-                for code in ("en", language)
-            )
-            for split in here.splits():
-                if split not in there.splits():
-                    continue
-                pairs = zip(here.checked_rows(split), there.checked_rows(split), strict=True)
-                for (_, row), (_, other) in pairs:
-                    for text, translated in zip(row["references"], other["references"], strict=True):
-                        self.of[language][plain(text)] = translated
-
-    def in_languages(self, rated: RatedCaptions) -> list[RatedCaptions]:
-        """The captions as they are, and those that are translated, with their English beside Multi30k's."""
-        found = [rated]
-        for language, texts in self.of.items():
-            there = [row for row, caption in enumerate(rated.captions) if plain(caption) in texts]
-            if not there:
-                continue
-            if language == TRANSLATED[0]:
-                found.append(_part(rated, there, f"{rated.title}, en of Multi30k's", rated.captions, "en"))
-            translated = [texts.get(plain(caption), "") for caption in rated.captions]
-            found.append(_part(rated, there, f"{rated.title}, {language}", translated, language))
-        return found
+    found: dict[str, dict[str, str]] = {"zh": {}, **{code: {} for code in TRANSLATED}}
+    if packages is not None:
+        lines = token_captions(AnnotationSource(data / "flickr8k" / "Flickr8k.token.txt"))
+        english = {line.caption_id: line.text for line in lines}
+        package = next(source for source in MORE_SOURCES if source.name == CHINESE)
+        for row in source_texts(package, packages, ["zh"]):
+            photo, _, number = row["id"].removeprefix(f"{CHINESE}/").split("#")
+            if text := english.get(f"{photo}#{number}"):
+                found["zh"][plain(text)] = row["text"]
+    for language in TRANSLATED:
+        here, there = (
+            benchmark_builder("multi30k", code, data_dir=data / "multi30k", images=False)
+            for code in ("en", language)
+        )
+        for split in (split for split in here.splits() if split in there.splits()):
+            pairs = zip(here.checked_rows(split), there.checked_rows(split), strict=True)
+            for (_, row), (_, other) in pairs:
+                for text, translated in zip(row["references"], other["references"], strict=True):
+                    found[language][plain(text)] = translated
+    return found
 
 
-def _part(
-    rated: RatedCaptions, there: list[int], title: str, captions: Sequence[str], language: str
-) -> RatedCaptions:
-    return RatedCaptions(
-        title,
-        [rated.images[row] for row in there],
-        [captions[row] for row in there],
-        [rated.ratings[row] for row in there],
-        language,
-        rated.statistics,
-        rated.raters,
-    )
+def in_languages(rated: RatedCaptions, texts: dict[str, dict[str, str]]) -> list[RatedCaptions]:
+    """The captions as they are, and those that are translated, with their English beside Multi30k's."""
+    parts = [rated]
+    for language, known in texts.items():
+        there = [row for row, caption in enumerate(rated.captions) if plain(caption) in known]
+        if not there:
+            continue
+        same = replace(
+            rated,
+            title=f"{rated.title}, en of Multi30k's",
+            images=[rated.images[row] for row in there],
+            captions=[rated.captions[row] for row in there],
+            ratings=[rated.ratings[row] for row in there],
+        )
+        if language == TRANSLATED[0]:
+            parts.append(same)
+        translated = [known[plain(caption)] for caption in same.captions]
+        title = f"{rated.title}, {language}"
+        parts.append(replace(same, title=title, captions=translated, language=language))
+    return parts
 
 
 def flickr8k_ratings(data: Path, photos: Path, held_out: frozenset[int]) -> list[RatedCaptions]:
@@ -158,24 +150,24 @@ def flickr8k_ratings(data: Path, photos: Path, held_out: frozenset[int]) -> list
     Raises:
         InputError: a photo is missing.
     """
-    sets = (
+    numbered = ((photo_of(path.name), path) for path in (photos / "flickr8k").glob("*.jpg"))
+    files = {photo.number: path for photo, path in numbered if photo is not None}
+    found = []
+    for title, slug, config, home, statistics, raters in (
         ("Flickr8k-Expert", "flickr8k_human", "expert", "flickr8k", ("tau_c", "tau_b"), "flatten"),
         ("Flickr8k-CF", "flickr8k_human", "crowdflower", "flickr8k", ("tau_b",), None),
         ("Composite, Flickr8k", "composite", "flickr8k", "composite", ("tau_c",), None),
-    )
-    found = []
-    for title, slug, config, home, statistics, raters in sets:
+    ):
         rows = [
             row
             for row in load_benchmark(slug, config, split="test", data_dir=data / home, images=False)
             if (photo := photo_of(row["image_id"])) is not None and photo.number in held_out
         ]
-        names = _names_by_number(photos / "flickr8k")
-        images = [photos / "flickr8k" / names.get(photo_of(row["image_id"]).number, "") for row in rows]
+        images = [files.get(photo_of(row["image_id"]).number, Path(row["image_id"])) for row in rows]
         found.append(
             RatedCaptions(
                 title,
-                _there(images, title),
+                available(images, f"photos of {title}"),
                 [row["caption"] for row in rows],
                 [row["ratings"] if raters else row["rating"] for row in rows],
                 "en",
@@ -212,42 +204,24 @@ def vicr_ratings(data: Path, photos: Path) -> RatedCaptions:
 def measure_ratings(rated: RatedCaptions, embedders: Sequence[Embedder], options: TaskOptions) -> list[Line]:
     """A line per statistic."""
     images = [str(image) for image in rated.images]
-    scores = [
+    base, own = (
         MCS(embedder).score(rated.captions, images=images, language=rated.language).scores
         for embedder in embedders
-    ]
+    )
+    about: dict[str, Any] = {"raters": rated.raters, "images": images, "seed": options.seed}
     lines = []
-    for statistic in rated.statistics:
-        each = [
-            agreement(
-                own,
-                rated.ratings,
-                raters=rated.raters,
-                images=images,
-                bootstrap=options.bootstrap,
-                seed=options.seed,
-                statistics=statistic,
-            )
-            for own in scores
-        ]
-        apart = compare(
-            scores[1],
-            scores[0],
-            rated.ratings,
-            raters=rated.raters,
-            images=images,
-            statistic=statistic,
-            n=options.bootstrap,
-            seed=options.seed,
+    for name in rated.statistics:
+        before, after = (
+            agreement(scores, rated.ratings, bootstrap=options.bootstrap, statistics=name, **about)
+            for scores in (base, own)
         )
-        before, after = (_percent(one.values[statistic], one.intervals[statistic]) for one in each)
+        apart = compare(own, base, rated.ratings, statistic=name, n=options.bootstrap, **about)
         lines.append(
             Line(
-                f"{rated.title}, {SIGNS[statistic]}",
+                f"{rated.title}, {SIGNS[name]}",
                 len(rated.captions),
-                before,
-                after,
-                _percent(apart.difference, apart.interval),
+                *(_interval(part.values[name], part.intervals[name]) for part in (before, after)),
+                _interval(apart.difference, apart.interval),
             )
         )
     return lines
@@ -257,39 +231,36 @@ def measure_search(
     data: Path,
     photos: Path,
     held_out: frozenset[int],
-    texts: Translations,
+    texts: dict[str, dict[str, str]],
     embedders: Sequence[Embedder],
     options: TaskOptions,
 ) -> list[Line]:
     """R@k of the held-out photos' captions among these photos, in each language."""
-    source = AnnotationSource(data / "flickr8k" / "Flickr8k.token.txt")
     english = [
-        (line.photo, line.text) for line in token_captions(source) if photo_of(line.photo).number in held_out
+        (photo, text)
+        for photo, text in flickr8k_captions(data / "flickr8k")
+        if photo_of(photo).number in held_out
     ]
     names = sorted({photo for photo, _ in english})
-    place = {name: number for number, name in enumerate(names)}
-    files = _there([photos / "flickr8k" / name for name in names], "search")
-    by_language = {"en": [(place[photo], text) for photo, text in english]}
-    for code, known in texts.of.items():
-        by_language[code] = [(place[photo], known[plain(t)]) for photo, t in english if plain(t) in known]
+    index = {name: number for number, name in enumerate(names)}
+    files = available([photos / "flickr8k" / name for name in names], "photos of the search")
+    images = [embedded_photos(embedder, files) for embedder in embedders]
+    by_language = {"en": [(index[photo], text) for photo, text in english]}
+    for code, known in texts.items():
+        by_language[code] = [(index[photo], known[plain(t)]) for photo, t in english if plain(t) in known]
     lines = []
     for language, captions in by_language.items():
         if not captions:
             lines.append(Line(f"search, {language}", missing="no captions"))
             continue
-        both = [rank_photos(own, own.images(files), captions) for own in embedders]
+        both = [rank_photos(*tower, captions) for tower in zip(embedders, images, strict=True)]
         for k in KS:
             shares = [_of_share(recall(ranked, k, options)) for ranked in both]
-            apart = _of_share(share_of_sums(*_gained(both, k), options))
-            lines.append(
-                Line(f"search among {len(names)} photos, {language}, R@{k}", len(captions), *shares, apart)
-            )
+            (before, wholes), (after, _) = (ranked.counts(k) for ranked in both)
+            apart = _of_share(share_of_sums(after - before, wholes, options))
+            title = f"search among {len(names)} photos, {language}, R@{k}"
+            lines.append(Line(title, len(captions), *shares, apart))
     return lines
-
-
-def _gained(both: Sequence[Ranked], k: int) -> tuple[np.ndarray, np.ndarray]:
-    (before, wholes), (after, _) = (ranked.counts(k) for ranked in both)
-    return after - before, wholes
 
 
 def measure_valse(data: Path, photos: Path, backbones: Sequence[Backbone]) -> list[Line]:
@@ -297,18 +268,11 @@ def measure_valse(data: Path, photos: Path, backbones: Sequence[Backbone]) -> li
     both = [valse_result(backbone, data / "valse", photos / "coco_val2014") for backbone in backbones]
     lines = []
     for first, second in zip(*(result.outcome.statistics for result in both), strict=True):
-        if first.value is None or second.value is None:
-            continue
-        values = [100 * one.value for one in (first, second)]
-        apart = values[1] - values[0]
-        lines.append(
-            Line(
-                f"VALSE, {first.name}, {both[0].n_rows} rows with photos",
-                first.n,
-                *((value, np.nan, np.nan) for value in values),
-                (apart, np.nan, np.nan),
-            )
-        )
+        if first.value is not None and second.value is not None:
+            values = [_interval(value, None) for value in (first.value, second.value)]
+            apart = 100 * second.value - 100 * first.value
+            title = f"VALSE, {first.name}, {both[0].n_rows} rows with photos"
+            lines.append(Line(title, first.n, *values, (apart, np.nan, np.nan)))
     return lines
 
 
@@ -318,7 +282,7 @@ def measure(
     """All lines of the table; what cannot be measured says why."""
     split = rated_split(data / "flickr8k")
     embedders = [Embedder(backbone, cache=resolve_cache(None)) for backbone in (base, rated)]
-    texts = Translations(data, packages)
+    texts = translations(data, packages)
     lines: list[Line] = []
 
     def part(title: str, made: Callable[[], list[Line]]) -> None:
@@ -327,8 +291,8 @@ def measure(
         except CapscoreError as error:
             lines.append(Line(title, missing=str(error).splitlines()[0]))
 
-    for one in flickr8k_ratings(data, photos, split.held_out):
-        for own in texts.in_languages(one) if not one.title.startswith("Composite") else [one]:
+    for rows in flickr8k_ratings(data, photos, split.held_out):
+        for own in [rows] if rows.title.startswith("Composite") else in_languages(rows, texts):
             part(own.title, lambda own=own: measure_ratings(own, embedders, options))
     part("VICR", lambda: measure_ratings(vicr_ratings(data, photos), embedders, options))
     part("search", lambda: measure_search(data, photos, split.held_out, texts, embedders, options))
@@ -343,87 +307,60 @@ def markdown(lines: Sequence[Line], base: Backbone, rated: Backbone) -> str:
     >>> print(markdown([line], *(2 * [type("B", (), {"name": "b", "revision": "w1"})])).splitlines()[2])
     | τ_c | 9 | 40.0 [38.0, 42.0] | 43.0 [41.0, 45.0] | +3.0 [−1.0, +4.0] |
     """
-    heads = " | ".join(f"`{one.name}@{one.revision}`" for one in (base, rated))
-    table = [f"| measure | n | {heads} | difference |", "|---|---:|---:|---:|---:|"]
-    for line in lines:
-        if line.missing:
-            table.append(f"| {line.title} — not measured: {line.missing} | | | | |")
-            continue
-        cells = [_cell(line.before), _cell(line.after), _cell(line.difference, "+")]
-        table.append(f"| {line.title} | {line.n:,} | {' | '.join(cells)} |")
-    return "\n".join(
-        [
-            *table,
-            "",
-            "All times 100; in brackets 95 % bootstrap intervals, which draw photos, the same for both.",
-            "",
-        ]
-    )
+    heads = [f"`{backbone.name}@{backbone.revision}`" for backbone in (base, rated)]
+    rows = [
+        [f"{line.title} — not measured: {line.missing}", "", "", "", ""]
+        if line.missing
+        else [line.title, f"{line.n:,}", _cell(line.before), _cell(line.after), _cell(line.difference, "+")]
+        for line in lines
+    ]
+    note = "All times 100; in brackets 95 % bootstrap intervals, which draw photos, the same for both."
+    return f"{table(['measure', 'n', *heads, 'difference'], rows, 1)}\n\n{note}\n"
 
 
-def _cell(found: tuple[float, float, float] | None, sign: str = "") -> str:
+def _cell(found: Interval | None, sign: str = "") -> str:
     if found is None:
         return "undefined"
     value, *ends = (f"{number:{sign}.1f}".replace("-", "−") for number in found)
     return value if np.isnan(found[1]) else f"{value} [{', '.join(ends)}]"
 
 
-def _percent(value: float | None, interval: Any) -> tuple[float, float, float] | None:
+def _interval(value: float | None, interval: Any) -> Interval | None:
     if value is None:
         return None
-    ends = (np.nan, np.nan) if interval is None else (interval.low, interval.high)
-    return 100 * value, 100 * ends[0], 100 * ends[1]
+    low, high = (np.nan, np.nan) if interval is None else (interval.low, interval.high)
+    return 100 * value, 100 * low, 100 * high
 
 
-def _of_share(share: Any) -> tuple[float, float, float] | None:
+def _of_share(share: Share) -> Interval | None:
     if share.value is None:
         return None
-    ends = (np.nan, np.nan) if share.interval is None else share.interval
-    return 100 * share.value, 100 * ends[0], 100 * ends[1]
-
-
-def _names_by_number(folder: Path) -> dict[int, str]:
-    return {
-        photo.number: path.name for path in folder.glob("*.jpg") if (photo := photo_of(path.name)) is not None
-    }
-
-
-def _there(images: list[Path], title: str) -> list[Path]:
-    gone = [image for image in images if not image.is_file()]
-    if gone:
-        raise InputError(f"{title}: {len(set(gone)):,} photos are missing, such as {gone[0]}")
-    return images
+    low, high = share.interval or (np.nan, np.nan)
+    return 100 * share.value, 100 * low, 100 * high
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """The command."""
-    parser = argparse.ArgumentParser(
-        prog="python -m weights.measuring.rated_weights",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--data", type=Path, required=True, help="folder of the official files")
+    parser = study_parser("rated_weights", __doc__)
     parser.add_argument("--photos", type=Path, required=True, help="folder of the photos")
     parser.add_argument("--packages", type=Path, help="folder of packages with Chinese captions")
     parser.add_argument("--base", default="embedded", help="backbone before training (default: embedded)")
     parser.add_argument("--rated", required=True, help="backbone after training")
     parser.add_argument("--bootstrap", type=int, default=1000, help="draws per interval (default: 1000)")
     parser.add_argument("--markdown", type=Path, help="write the table to this file")
-    parser.add_argument("--output", type=Path, help="write the numbers to this JSON file")
     given = parser.parse_args(argv)
     try:
         base, rated = (capscore.load_backbone(spec) for spec in (given.base, given.rated))
         options = TaskOptions(bootstrap=given.bootstrap)
         lines = measure(base, rated, given.data, given.photos, given.packages, options)
-        table = markdown(lines, base, rated)
+        text = markdown(lines, base, rated)
         if given.markdown:
-            write_text(given.markdown, table, "table")
-        if given.output:
-            said = {"base": base.name, "rated": rated.rated_from, "lines": [asdict(line) for line in lines]}
-            write_text(given.output, json.dumps(said, ensure_ascii=False, indent=1) + "\n", "numbers")
+            write_text(given.markdown, text, "table")
+        numbers = [asdict(line) for line in lines]
+        write_json(given.output, {"base": base.name, "rated": rated.rated_from, "lines": numbers})
     except CapscoreError as error:
-        parser.exit(1, f"rated_weights: {error}\n")
-    print(table)
+        parser.exit(1, f"{parser.prog}: {error}\n")
+    print(text)
 
 
 if __name__ == "__main__":

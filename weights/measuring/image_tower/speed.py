@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -16,10 +15,9 @@ from capscore.backbones.base import Backbone
 from capscore.benchmarks.tasks import TaskOptions
 from capscore.embedding.embedder import Embedder
 
-from ..intervals import ratio_of_shares, share_of_sums
-from .figures import Figure, Report, of_share
+from ..figures import ratio_of_shares, share_of_sums
+from .report import Figure, Report, of_share
 
-N_REGIONS = 20
 # columns and rows of the grid of regions
 GRID = (5, 4)
 REFERENCE = "embedded-free"
@@ -34,20 +32,16 @@ def grid(size: tuple[int, int]) -> np.ndarray:
     [[0.0, 0.0, 10.0, 10.0], [40.0, 30.0, 50.0, 40.0]]
     """
     across, down = (np.linspace(0, side, parts + 1) for side, parts in zip(size, GRID, strict=True))
-    return np.array(
-        [
-            (across[column], down[row], across[column + 1], down[row + 1])
-            for row in range(GRID[1])
-            for column in range(GRID[0])
-        ]
-    )
+    left, top = (edges.ravel() for edges in np.meshgrid(across[:-1], down[:-1]))
+    right, bottom = (edges.ravel() for edges in np.meshgrid(across[1:], down[1:]))
+    return np.stack([left, top, right, bottom], axis=1)
 
 
-@dataclass
 class _Regions:
     """A reader that asks for the regions of every photo while its embedder has it decoded."""
 
-    embedder: Embedder
+    def __init__(self, embedder: Embedder):
+        self.embedder = embedder
 
     def wanted(self, keys: Sequence[str]) -> Collection[str]:
         return keys
@@ -57,20 +51,10 @@ class _Regions:
         self.embedder.regions(shown, [grid(image.size) for image in shown])
 
 
-def _alone(backbone: Backbone, files: Sequence[Path]) -> None:
-    Embedder(backbone, progress=False).images(files)
-
-
-def _with_regions(backbone: Backbone, files: Sequence[Path]) -> None:
+def _embed(backbone: Backbone, files: Sequence[Path], regions: bool) -> None:
+    """From files to embeddings, nothing cached."""
     embedder = Embedder(backbone, progress=False)
-    embedder.images(files, reader=_Regions(embedder))
-
-
-# part of the key, title, what is timed: from files to embeddings, nothing cached
-WAYS: tuple[tuple[str, str, Callable[[Backbone, Sequence[Path]], None]], ...] = (
-    ("alone", "photos a second", _alone),
-    ("with_regions", f"the same with {N_REGIONS} regions each", _with_regions),
-)
+    embedder.images(files, reader=_Regions(embedder) if regions else None)
 
 
 def measure_speed(
@@ -98,40 +82,46 @@ def measure_speed(
     """
     blocks = [files[start : start + BLOCK] for start in range(0, len(files) - BLOCK + 1, BLOCK)]
     counts = np.full(len(blocks), float(BLOCK))
+    about = {
+        "times": 1.0,
+        "n": BLOCK * len(blocks),
+        "n_of": "photos",
+        "resampled": f"blocks of {BLOCK} photos",
+        "note": f"{threads} threads; from files, nothing cached",
+    }
     everyone = [*backbones, *([] if isinstance(reference, str) else [reference])]
-    # the same object may be measured and be the reference; it is timed once
-    distinct = list({id(backbone): backbone for backbone in everyone}.values())
-    for key, title, work in WAYS:
-        seconds = {id(backbone): np.zeros(len(blocks)) for backbone in distinct}
+    for key, title in (("alone", "photos a second"), ("with_regions", "the same with 20 regions each")):
         with _threads(threads):
-            for backbone in distinct:
-                work(backbone, blocks[0])  # the first pass makes what later ones reuse
-            for number, block in enumerate(blocks):
-                for backbone in distinct:
-                    start = clock()
-                    work(backbone, block)
-                    seconds[id(backbone)][number] = clock() - start
-        about = {
-            "n": BLOCK * len(blocks),
-            "n_of": "photos",
-            "resampled": f"blocks of {BLOCK} photos",
-            "note": f"{threads} threads; from files, nothing cached",
-        }
+            seconds = _times(everyone, blocks, key == "with_regions", clock)
         for report, backbone in zip(reports, backbones, strict=True):
             own = (counts, seconds[id(backbone)])
-            report.figures.append(
-                of_share(
-                    f"speed/{key}", title, share_of_sums(*own, options), times=1.0, unit="photos/s", **about
-                )
-            )
-            if backbone is reference:
-                continue
+            speed = share_of_sums(*own, options)
+            report.figures.append(of_share(f"speed/{key}", title, speed, unit="photos/s", **about))
             name, named = f"speed/{key}/ratio", f"… ÷ {REFERENCE}"
             if isinstance(reference, str):
                 report.figures.append(Figure(name, named, missing=reference))
-                continue
-            ratio = ratio_of_shares(own, (counts, seconds[id(reference)]), options)
-            report.figures.append(of_share(name, named, ratio, times=1.0, unit="ratio", **about))
+            elif backbone is not reference:
+                ratio = ratio_of_shares(own, (counts, seconds[id(reference)]), options)
+                report.figures.append(of_share(name, named, ratio, unit="ratio", **about))
+
+
+def _times(
+    backbones: Sequence[Backbone],
+    blocks: Sequence[Sequence[Path]],
+    regions: bool,
+    clock: Callable[[], float],
+) -> dict[int, np.ndarray]:
+    """Seconds of each block, by id of the backbone; the same object is timed once."""
+    distinct = list({id(backbone): backbone for backbone in backbones}.values())
+    seconds = {id(backbone): np.zeros(len(blocks)) for backbone in distinct}
+    for backbone in distinct:
+        _embed(backbone, blocks[0], regions)  # the first pass makes what later ones reuse
+    for number, block in enumerate(blocks):
+        for backbone in distinct:
+            start = clock()
+            _embed(backbone, block, regions)
+            seconds[id(backbone)][number] = clock() - start
+    return seconds
 
 
 @contextmanager

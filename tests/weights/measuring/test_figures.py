@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from capscore.benchmarks.tasks import TaskOptions
-from weights.measuring import intervals
-from weights.measuring.intervals import Share, ratio_of_shares, share_of_sums
+from weights.measuring import figures
+from weights.measuring.figures import Share, ratio_of_shares, share_of_sums
 
 FOUND = np.array([2.0, 0.0, 5.0, 1.0, 3.0])
 ALL = np.array([5.0, 5.0, 5.0, 1.0, 4.0])
@@ -34,7 +34,7 @@ def middle(samples, confidence=0.95):
 
 
 def test_docstrings():
-    result = doctest.testmod(intervals)
+    result = doctest.testmod(figures)
     assert result.attempted and not result.failed
 
 

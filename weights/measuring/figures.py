@@ -1,13 +1,18 @@
-"""Shares and ratios of sums over photos, with bootstrap intervals that draw whole photos."""
+"""What the studies share: shares with bootstrap intervals over photos, tables in Markdown, the command."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import argparse
+import json
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from capscore.benchmarks.tasks import TaskOptions
+from capscore.files.whole_file import write_text
 from capscore.statistics.bootstrap import multiplicities, percentile_interval, resample
 
 
@@ -43,12 +48,7 @@ def share_of_sums(parts: np.ndarray, wholes: np.ndarray, options: TaskOptions) -
 def ratio_of_shares(
     first: tuple[np.ndarray, np.ndarray], second: tuple[np.ndarray, np.ndarray], options: TaskOptions
 ) -> Share:
-    """One share of sums over another, on the same photos; each draw of photos gives both.
-
-    Args:
-        first, second: Parts and wholes as in `share_of_sums`, the photos in the same order.
-        options: How many draws, and which share of them lies inside.
-    """
+    """One share of sums over another, of the same photos in the same order; each draw gives both."""
 
     def ratio(drawn: np.ndarray) -> np.ndarray:
         over, under = (_quotient(parts @ drawn, wholes @ drawn) for parts, wholes in (first, second))
@@ -78,5 +78,43 @@ def _bootstrapped(statistic: Callable[[np.ndarray], np.ndarray], n_units: int, o
         n_rows=n_units,
         label="Resampling photos",
     )
-    found = percentile_interval(samples[0], options.confidence)
-    return Share(value, None if found is None else (found.low, found.high))
+    interval = percentile_interval(samples[0], options.confidence)
+    return Share(value, None if interval is None else (interval.low, interval.high))
+
+
+def mean(values: Sequence[float]) -> float | None:
+    """The mean; None of nothing."""
+    return float(np.mean(values)) if len(values) else None
+
+
+def percent(value: float | None, sign: str = "") -> str:
+    """A share times 100.
+
+    >>> percent(-0.5, "+"), percent(0.015), percent(None)
+    ('−50.0', '1.5', '')
+    """
+    return "" if value is None else f"{100 * value:{sign}.1f}".replace("-", "−")
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]], left: int) -> str:
+    """A Markdown table with so many columns on the left."""
+    rule = "|".join(["---"] * left + ["---:"] * (len(heads) - left))
+    return "\n".join(f"| {' | '.join(row)} |" if row else f"|{rule}|" for row in [heads, (), *rows])
+
+
+def write_json(path: Path | None, content: Any) -> None:
+    """Write a result to a file, if one is given."""
+    if path is not None:
+        write_text(path, json.dumps(content, ensure_ascii=False, indent=1) + "\n", "the result")
+
+
+def study_parser(name: str, doc: str | None) -> argparse.ArgumentParser:
+    """Parser of a study's command, with the options --data and --output."""
+    parser = argparse.ArgumentParser(
+        prog=f"python -m weights.measuring.{name}",
+        description=doc,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--data", type=Path, required=True, help="folder of the official files")
+    parser.add_argument("--output", type=Path, help="write the numbers to this JSON file")
+    return parser

@@ -1,0 +1,253 @@
+"""Agreement with people on sets whose photos are there, and the order of the demo's captions → figures."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+
+from capscore.benchmarks.published import find
+from capscore.benchmarks.run import BenchmarkRun, MetricResult, run_benchmark
+from capscore.benchmarks.tasks import TaskOptions
+from capscore.embedding.embedder import Embedder
+from capscore.errors import CapscoreError
+from capscore.metrics.mcs import MCS
+from capscore.metrics.ref_clip_score import RefCLIPScore
+from capscore.registry import METRICS
+
+from ..figures import share_of_sums
+from .report import Figure, PublishedFigure, Report, of_share
+
+DOCS = Path(__file__).resolve().parents[3] / "docs"
+OPENAI = "ViT-B-32-quickgelu/openai"
+# metric → metrics whose printed values stand beside its own
+BESIDE = {"mcs": ("clip_score", "infometic", "infometic_plus"), "ref_clip_score": ("ref_clip_score",)}
+LABELS = {
+    "mcs": "MCS",
+    "ref_clip_score": "RefCLIPScore",
+    "text_score": "references alone",
+    "clip_score": "CLIPScore",
+    "infometic": "InfoMetIC",
+    "infometic_plus": "InfoMetIC+",
+}
+# (metric of the term, key, title); the terms of RefCLIPScore's harmonic mean
+TERMS = (("mcs", "photo_term", "photo term, mean"), ("text_score", "text_term", "reference term, mean"))
+# photo, a caption that is right for it, and one that is wrong
+ASTRONAUT = ("astronaut.png", "An astronaut in an orange suit.", "Two men play football")
+
+
+@dataclass(frozen=True)
+class RatedSet:
+    """A benchmark, and what is measured on it.
+
+    Attributes:
+        slug, config: Benchmark, also the folder of its files, and configuration.
+        photos: Folder of its photos, under the folder of all photos.
+        statistics: Meaning of several ratings per caption ("flatten" or "mean", as in `TaskOptions`) →
+            statistic → its name in the table.
+        metrics: Metrics that are measured.
+        home: Folder of its files, under the folder of all official files; None for that of the slug's name.
+        split: Split that is measured; None for the benchmark's usual one.
+        sample: Whether the public files are a sample, so that published values are of other rows.
+    """
+
+    slug: str
+    config: str
+    photos: str
+    statistics: Mapping[str, Mapping[str, str]]
+    metrics: tuple[str, ...]
+    home: str | None = None
+    split: str | None = None
+    sample: bool = False
+
+
+_FLICKR8K = ("mcs", "ref_clip_score", "text_score")
+_PAIRS = {f"accuracy_{name}": name.upper() for name in ("hc", "hi", "hm", "mm")}
+SETS = {
+    "expert": RatedSet(
+        "flickr8k_human", "expert", "flickr8k", {"flatten": {"tau_c": "τ_c"}}, _FLICKR8K, home="flickr8k"
+    ),
+    "crowdflower": RatedSet(
+        "flickr8k_human", "crowdflower", "flickr8k", {"flatten": {"tau_b": "τ_b"}}, _FLICKR8K, home="flickr8k"
+    ),
+    "pascal50s": RatedSet(
+        "pascal50s",
+        "default",
+        "voc_animals",
+        {"flatten": {**_PAIRS, "accuracy_mean": "mean"}},
+        ("mcs", "ref_clip_score"),
+    ),
+    "vicr": RatedSet(
+        "vicr",
+        "default",
+        "coco_val2014",
+        {
+            "mean": {"tau_b": "τ_b, mean ratings", "spearman": "ρ, mean ratings"},
+            "flatten": {"tau_b": "τ_b, single ratings"},
+        },
+        ("mcs",),
+        split="all",
+        sample=True,
+    ),
+}
+
+
+def measure_ratings(
+    report: Report, embedder: Embedder, group: str, data: Path, photos: Path, options: TaskOptions
+) -> None:
+    """Add a rated set's figures to a report. Metrics without photos are measured where photos are missing."""
+    rated = SETS[group]
+    results: dict[str, MetricResult] = {}
+    for opens_images in (True, False):
+        metrics = [name for name in rated.metrics if METRICS.get(name).needs_images is opens_images]
+        for raters, titles in rated.statistics.items() if metrics else ():
+            try:
+                run = run_benchmark(
+                    rated.slug,
+                    rated.config,
+                    data_dir=data / (rated.home or rated.slug),
+                    image_dir=photos / rated.photos,
+                    split=rated.split,
+                    metrics={metric: partial(METRICS.get(metric), embedder) for metric in metrics},
+                    options=dataclasses.replace(options, raters=raters),
+                    partial=True,
+                    keep_going=True,
+                )
+                missing = {metric: str(why) for metric, why in run.skipped.items()}
+            except CapscoreError as error:
+                run, missing = None, dict.fromkeys(metrics, str(error))
+            report.figures += [
+                Figure(
+                    f"{group}/{metric}/{raters}",
+                    f"{LABELS[metric]} {', '.join(titles.values())}",
+                    missing=why,
+                )
+                for metric, why in missing.items()
+            ]
+            for result in run.results if run else ():
+                results[result.metric] = result
+                report.figures += _figures(group, raters, run, result)
+    if rated.slug == "flickr8k_human":
+        report.figures += _terms(group, results, options)
+
+
+def _figures(group: str, raters: str, run: BenchmarkRun, result: MetricResult) -> list[Figure]:
+    rated = SETS[group]
+    measured = {statistic.name: statistic for statistic in result.outcome.statistics}
+    notes = [f"{result.n_rows:,} of {run.n_rows:,} rows"] if result.n_rows < run.n_rows else []
+    counted = "pairs" if "pairs" in result.outcome.counts else "captions" if raters == "mean" else "ratings"
+    figures = []
+    for name, title in rated.statistics[raters].items():
+        value, ends = measured[name].value, measured[name].interval
+        figures.append(
+            Figure(
+                f"{group}/{result.metric}/{name}" + ("/mean_ratings" if raters == "mean" else ""),
+                f"{LABELS[result.metric]} {title}",
+                None if value is None else 100 * value,
+                None if ends is None else (100 * ends[0], 100 * ends[1]),
+                n=measured[name].n,
+                n_of=counted,
+                resampled="" if ends is None else "photos",
+                signature=result.signature,
+                published=() if rated.sample else _published(rated, result.metric, name),
+                note="; ".join([*notes, *result.outcome.notes]),
+            )
+        )
+    return figures
+
+
+def _published(rated: RatedSet, metric: str, statistic: str) -> tuple[PublishedFigure, ...]:
+    """Printed values of OpenAI's ViT-B/32, each value of a metric once."""
+    shown: dict[tuple[str, float], PublishedFigure] = {}
+    for other in BESIDE.get(metric, ()):
+        for entry in find(rated.slug, rated.config, other, backbone=OPENAI, language="en"):
+            if entry.statistic == statistic and not entry.setting and entry.metric == other:
+                value = round(100 * entry.measured_unit, 6)
+                figure = PublishedFigure(LABELS[other], OPENAI, value, entry.citation)
+                shown.setdefault((other, value), figure)
+    return tuple(shown.values())
+
+
+def _terms(group: str, results: Mapping[str, MetricResult], options: TaskOptions) -> list[Figure]:
+    """Means of the two terms of RefCLIPScore's harmonic mean, over all rows: their scales."""
+    figures = []
+    for metric, key, title in TERMS:
+        result = results.get(metric)
+        if result is None or result.scores is None:
+            continue
+        scores = np.maximum(result.scores, 0.0)
+        _, unit = np.unique([row["image_id"] for _, row in result.rows], return_inverse=True)
+        share = share_of_sums(np.bincount(unit, weights=scores), np.bincount(unit).astype(float), options)
+        about = {"n": len(scores), "n_of": "captions", "unit": "score", "signature": result.signature}
+        figures.append(of_share(f"{group}/{key}", title, share, times=1.0, **about))
+    return figures
+
+
+def demo() -> ModuleType:
+    """The module docs/demo.py."""
+    if str(DOCS) not in sys.path:
+        sys.path.insert(0, str(DOCS))  # it imports its page from there
+    return importlib.import_module("demo")
+
+
+def measure_demo(report: Report, embedder: Embedder, options: TaskOptions) -> None:
+    """Add how often right > half right > wrong holds in the demo's languages, and one pair of captions."""
+    shown = demo()
+    photos = list(json.loads(shown.CAPTIONS.read_text(encoding="utf-8")).values())
+    files = [shown.photo_path(photo["file"]) for photo in photos]
+    pairs = [
+        (index, language, captions)
+        for index, photo in enumerate(photos)
+        for language, captions in photo["captions"].items()
+    ]
+    marks = list(shown.MARKS)  # from best to worst
+    rows = {
+        "candidates": [captions[mark] for _, _, captions in pairs for mark in marks],
+        "images": [files[index] for index, _, _ in pairs for _ in marks],
+        "language": [language for _, language, _ in pairs for _ in marks],
+    }
+    references = [captions["references"] for _, _, captions in pairs for _ in marks]
+    units = np.array([index for index, _, _ in pairs])
+    for title, scores in (
+        ("MCS", MCS(embedder).score(**rows)),
+        ("RefCLIPScore", RefCLIPScore(embedder).score(**rows, references=references)),
+    ):
+        falls = np.diff(scores.scores.reshape(len(pairs), len(marks)), axis=1)
+        for key, sign, ordered in (("ordered", ">", falls < 0), ("ordered_or_tied", "≥", falls <= 0)):
+            parts = np.bincount(units, weights=ordered.all(axis=1))
+            report.figures.append(
+                of_share(
+                    f"demo/{title.lower()}/{key}",
+                    f"{title}: right {sign} half right {sign} wrong",
+                    share_of_sums(parts, np.bincount(units).astype(float), options),
+                    times=len(pairs),
+                    n=len(pairs),
+                    n_of="pairs of photo and language",
+                    unit="pairs",
+                    signature=scores.signature,
+                    note=f"{len(files)} photos",
+                )
+            )
+    name, right, wrong = ASTRONAUT
+    scores = MCS(embedder).score([right, wrong], [shown.photo_path(name)] * 2, language="en")
+    apart = float(scores.scores[0] - scores.scores[1])
+    report.figures.append(
+        Figure(
+            "demo/mcs/astronaut",
+            f"MCS: “{right.removesuffix('.')}” over “{wrong}”",
+            apart,
+            n=1,
+            n_of="photo",
+            unit="score",
+            signature=scores.signature,
+            note="right" if apart > 0 else "wrong: expected above 0",
+        )
+    )
