@@ -9,9 +9,8 @@ Nothing heavy is imported until a scorer is loaded.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from .files.lazy import lazy_attributes
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.6.0"
 
@@ -125,4 +124,13 @@ if TYPE_CHECKING:
     from .metrics.stream import score_stream
     from .metrics.systems import compare_systems
 
-__getattr__, __dir__ = lazy_attributes(__name__, _LAZY)
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value = getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY})

@@ -101,7 +101,7 @@ def base_of_pr_mcs(embedded, embedded_free):
 @pytest.fixture
 def no_weights_installed(monkeypatch):
     """As where capscore is installed alone, without capscore-weights."""
-    monkeypatch.setattr("capscore.files.installed_weights.entry_points", lambda group: [])
+    monkeypatch.setattr("capscore.files.shipped.entry_points", lambda group: [])
 
 
 @pytest.fixture(scope="module")

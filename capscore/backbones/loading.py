@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from ..errors import BackboneUnavailable, CapscoreError, MissingWeightsError, Part, Setting
-from ..files.installed_weights import FREE, has_weights, weights_folder
+from ..files.shipped import FREE, has_weights, weights_folder
 from ..registry import BACKBONES
 from . import Known, embedded, find, suggest
 from .base import Backbone, LoadOptions, first_line, resolve_device, resolve_dtype

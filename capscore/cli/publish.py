@@ -95,7 +95,7 @@ def publish_weights(
 
     Exit codes: 0 done; 1 the Hub is not available or refuses, nothing is half sent; 2 wrong usage.
     """
-    from ..files.installed_weights import has_weights, offered_weights, weights_folder
+    from ..files.shipped import has_weights, offered_weights, weights_folder
     from ..hub.weights import plan_weights
 
     folder = Path(weights).expanduser()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import codecs
 import csv
 import difflib
@@ -12,6 +13,9 @@ import json
 import os
 import pickle
 import re
+import shutil
+import stat
+import sys
 import tempfile
 import weakref
 import zlib
@@ -22,9 +26,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError, Setting
 from .cells import with_formula
-from .row_source import ArrowSource, Chunk, RowSource, check_names_differ, inferred_schema
+from .row_source import STREAM_COPIES, ArrowSource, Chunk, RowSource, check_names_differ, inferred_schema
 from .sizes import LIST_BYTES, NESTED_LEVELS, ROW_BYTES, Limit, nested_too_deeply, readable_size
-from .streams import local_file, take_in
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -71,11 +74,11 @@ def open_rows(path: str | Path, *, split: str | None = None) -> RowSource:
         raise InputError(
             Setting("split", split), f" goes with the folder of a saved data set; {path} is a file"
         )
-    take_in(path)
-    if not local_file(path).exists():
+    _copy_stream(path)
+    if not _local_file(path).exists():
         raise InputError(Setting("path", path), f": no such file{_near_file(path)}")
     try:
-        with open(local_file(path), "rb") as file:
+        with open(_local_file(path), "rb") as file:
             start = file.read(4096)
     except OSError as error:
         raise InputError(Setting("path", path), f" cannot be read: {error.strerror or error}") from None
@@ -98,6 +101,43 @@ def _refuse_impossible(path: Path) -> None:
         raise InputError(
             Setting("path", f"{str(path)[:80]}"), f": no file can have this name: {reason}"
         ) from None
+
+
+def _copy_stream(path: Path) -> None:
+    """Copy what a pipe or standard input (`-`) gives, to read it as often as needed; of a file, nothing."""
+    opened: int | Path = path
+    if path == Path("-"):
+        if sys.stdin is None or sys.stdin.closed or sys.stdin.isatty():
+            raise InputError(Setting("path", path), " is standard input, and nothing is piped into it")
+        opened = 0
+    else:
+        try:
+            kind = os.stat(path).st_mode
+        except (OSError, ValueError):
+            return  # who opens it says what is wrong
+        if not stat.S_ISFIFO(kind):
+            if not stat.S_ISREG(kind):
+                raise InputError(Setting("path", path), ": expected a file, a pipe, or - for standard input")
+            return
+    if path in STREAM_COPIES:
+        STREAM_COPIES.pop(path).unlink(missing_ok=True)
+    try:
+        with (
+            open(opened, "rb", closefd=opened != 0) as source,
+            tempfile.NamedTemporaryFile(prefix="capscore-", delete=False) as copy,
+        ):
+            atexit.register(Path(copy.name).unlink, missing_ok=True)
+            shutil.copyfileobj(source, copy)
+    except OSError as error:
+        reason = error.strerror or error
+        raise InputError(
+            Setting("path", path), f" cannot be copied to {tempfile.gettempdir()}: {reason}"
+        ) from None
+    STREAM_COPIES[path] = Path(copy.name)
+
+
+def _local_file(path: Path) -> Path:
+    return STREAM_COPIES.get(path, path)
 
 
 def _kind_of(path: Path, start: bytes) -> str:
@@ -206,7 +246,7 @@ class _Parquet(ArrowSource):
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        self._parts = [*parts] or [local_file(path)]
+        self._parts = [*parts] or [_local_file(path)]
         self._sizes: list[list[int]] = []  # rows of each row group of each part
         schema, size = None, 0
         for part in self._parts:
@@ -299,7 +339,7 @@ class _SavedDataset(ArrowSource):
 
 
 def _open_bytes(path: Path) -> io.BufferedIOBase:
-    path = local_file(path)
+    path = _local_file(path)
     with open(path, "rb") as file:
         zipped = file.read(2) == b"\x1f\x8b"
     return gzip.open(path, "rb") if zipped else open(path, "rb")

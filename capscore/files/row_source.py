@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError, Setting
 from .cells import column_values, table_rows
-from .streams import is_stream
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 CHUNK_ROWS = 1024  # rows that commands take at a time
 CHUNK_BYTES = 32 * 2**20  # Arrow data in memory at a time: rows that hold photos come in smaller chunks
+STREAM_COPIES: dict[Path, Path] = {}  # pipe, or - for standard input → the file that it was copied to
 ERROR_COLUMN = "capscore_error"  # column of a result that says what was wrong with a row
 
 
@@ -90,7 +90,7 @@ class RowSource(ABC):
     @property
     def folder(self) -> Path:
         """Folder that relative names of images start from."""
-        return Path() if is_stream(self.path) else self.path.parent
+        return Path() if self.path in STREAM_COPIES else self.path.parent
 
     @abstractmethod
     def chunks(self, size: int, columns: Sequence[str] | None = None) -> Iterator[Chunk]:

@@ -1,16 +1,27 @@
-"""Where files that ship lie.
+"""Where files that ship lie: modules, loading scripts and calibrations of the library, and installed weights.
 
-`metrics/` and `datasets_scripts/` are beside the library in a checkout and inside it in a wheel; calibrations
-are inside it in both.
+`metrics/` and `datasets_scripts/` are beside the library in a checkout and inside it in a wheel. Weights are
+a distribution of their own, because of their licence; it offers its folders by an entry point of the group
+`capscore.weights`, whose value is the name of the package that they lie in. The package is found, not
+imported: weights run no code.
 """
 
 from __future__ import annotations
 
 import difflib
+from importlib.metadata import entry_points
+from importlib.util import find_spec
 from pathlib import Path
 
-from ..errors import CapscoreError
+from .. import __version__
+from ..errors import CapscoreError, MissingWeightsError, Setting
 
+GROUP = "capscore.weights"
+DISTRIBUTION = "capscore-weights"
+LICENCE = "CC BY-NC 4.0"
+INSTALL = "pip install ./weights in a checkout of capscore"
+# The backbone that needs none of these weights.
+FREE = "embedded-free"
 _PACKAGE = Path(__file__).resolve().parents[1]
 
 
@@ -46,7 +57,7 @@ def benchmark_slugs() -> list[str]:
     >>> "flickr8k_human" in benchmark_slugs()
     True
     """
-    return _slugs(_home("datasets_scripts"))
+    return _slugs(_parent_folder("datasets_scripts"))
 
 
 def calibration_files() -> list[Path]:
@@ -58,22 +69,106 @@ def calibration_files() -> list[Path]:
     return sorted((_PACKAGE / "metrics" / "calibrations").glob("*.json"))
 
 
-def _home(room: str) -> Path:
-    for home in (_PACKAGE / "_shipped" / room, _PACKAGE.parent / room):
-        if home.is_dir():
-            return home
-    raise CapscoreError(f"the folder {room}/ is neither inside the installed capscore nor beside it")
+def _parent_folder(name: str) -> Path:
+    for parent in (_PACKAGE / "_shipped" / name, _PACKAGE.parent / name):
+        if parent.is_dir():
+            return parent
+    raise CapscoreError(f"the folder {name}/ is neither inside the installed capscore nor beside it")
 
 
-def _slugs(home: Path) -> list[str]:
-    return sorted(path.parent.name for path in home.glob("*/*.py") if path.stem == path.parent.name)
+def _slugs(parent: Path) -> list[str]:
+    return sorted(path.parent.name for path in parent.glob("*/*.py") if path.stem == path.parent.name)
 
 
-def _folder(room: str, what: str, slug: str) -> str:
-    home = _home(room)
-    slugs = _slugs(home)
+def _folder(name: str, what: str, slug: str) -> str:
+    parent = _parent_folder(name)
+    slugs = _slugs(parent)
     if slug not in slugs:
         close = difflib.get_close_matches(str(slug).lower().replace("-", "_"), slugs, n=1)
         hint = f"; did you mean {close[0]!r}?" if close else ""
         raise CapscoreError(f"there is no {what} {slug!r}: expected one of {', '.join(slugs)}{hint}")
-    return str(home / slug)
+    return str(parent / slug)
+
+
+def weights_folder(name: str) -> Path:
+    """Folder of installed weights.
+
+    Args:
+        name: Name of the folder, such as "pr_mcs" or "infometic".
+
+    Raises:
+        MissingWeightsError: no installed distribution offers the folder, several do, or `capscore-weights`
+            belongs to another version of capscore.
+
+    >>> sorted(path.name for path in weights_folder("infometic").glob("*.safetensors"))
+    ['model.safetensors']
+    """
+    distributions = _weight_distributions()
+    matches = {
+        distribution: folder
+        for distribution, (_, folders) in distributions.items()
+        for folder in folders
+        if folder.name == name
+    }
+    if len(matches) > 1:
+        raise _unavailable(name, f"but {' and '.join(matches)} both have them: uninstall one of the two")
+    if set(matches) <= {DISTRIBUTION} and DISTRIBUTION in distributions:
+        version, _ = distributions[DISTRIBUTION]
+        needed = __version__.split(".")[:2]
+        if version.split(".")[:2] != needed:
+            raise _unavailable(
+                name,
+                f"which is installed in version {version}, but capscore {__version__} needs "
+                f"{'.'.join(needed)}: {INSTALL}",
+            )
+        if not matches:
+            raise _unavailable(name, f"but the installed {DISTRIBUTION} {version} lacks them: {INSTALL}")
+    if not matches:
+        raise _unavailable(name, f"which is not installed: {INSTALL}")
+    return next(iter(matches.values()))
+
+
+def has_weights(name: str) -> bool:
+    """Whether `weights_folder` finds a folder.
+
+    >>> has_weights("pr_mcs"), has_weights("nothing")
+    (True, False)
+    """
+    try:
+        weights_folder(name)
+    except MissingWeightsError:
+        return False
+    return True
+
+
+def offered_weights() -> list[str]:
+    """Names of all folders of installed weights.
+
+    >>> offered_weights()
+    ['image_tower', 'infometic', 'mark_calibration', 'pr_mcs']
+    """
+    return sorted({folder.name for _, folders in _weight_distributions().values() for folder in folders})
+
+
+def _weight_distributions() -> dict[str, tuple[str, list[Path]]]:
+    """Name of each distribution that offers weights → its version and its folders of weights."""
+    found: dict[str, tuple[str, list[Path]]] = {}
+    for point in entry_points(group=GROUP):
+        # the parent of a name with a dot would be imported
+        spec = find_spec(point.value) if point.value.isidentifier() else None
+        if point.dist is None or spec is None:
+            continue
+        places = map(Path, spec.submodule_search_locations or ())
+        weights = [file for place in places for file in place.glob("*/*.safetensors")]
+        # the first on the search path hides the rest
+        name = point.dist.name.lower().replace("_", "-")
+        found.setdefault(name, (point.dist.version, sorted({file.parent for file in weights})))
+    return dict(sorted(found.items()))
+
+
+def _unavailable(name: str, reason: str) -> MissingWeightsError:
+    return MissingWeightsError(
+        f"the weights {name!r} are part of {DISTRIBUTION} ({LICENCE}, not for commercial use), {reason}; ",
+        Setting("backbone", FREE),
+        " does without, and is Apache-2.0 throughout",
+    )

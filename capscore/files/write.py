@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _DATA_FILE = "data-00000-of-00001.arrow"
-_STREAM = "rows.arrow"
 
 
 class Writer(ABC):
@@ -33,27 +32,14 @@ class Writer(ABC):
 
     Attributes:
         path: Path of the result.
-        partial: Path of the unfinished result, a file of the same kind.
+        partial: Path of the unfinished result, a file or folder of the same kind.
         written: Number of rows that have been written whole.
     """
 
     def __init__(self, path: Path):
-        self.path = path
-        self.partial = partial_path(path)
-        self.written = 0
-        self._broken = self._closed = False
-        self._claimed: tuple[int, int] | None = None
-
-    def claim(self) -> None:
-        """Remember which file `partial` is, so that another program's is not taken for it."""
-        self._claimed = self._identity()
-
-    def _identity(self) -> tuple[int, int] | None:
-        try:
-            found = os.stat(self.partial)
-        except FileNotFoundError:
-            return None
-        return found.st_dev, found.st_ino
+        self.path, self.partial, self.written = path, partial_path(path), 0
+        self._is_closed = self._is_broken = False  # broken: what was written cannot be read
+        self._inode: int | None = None  # of `partial`, which another program could replace
 
     def write(self, chunk: Chunk, columns: dict[str, list[Any]]) -> None:
         """Add the rows of a chunk, each with its values of the new columns.
@@ -69,47 +55,53 @@ class Writer(ABC):
         """Close the file and give it its name, replacing any file of that name, and write the summary.
 
         Args:
-            about: What the numbers depend on, JSON-ready; kept in the file if its kind has a place for it.
+            about: What the numbers depend on, JSON-ready; kept in the file if its kind has room for it.
             summary: Content of the file at `summary_path`.
 
         Raises:
             ResultWriteError: The result cannot be written; no file has its name.
         """
-        place = summary_path(self.path)
-        beside = place.with_name(f"{place.name}.partial")
+        summary_file = summary_path(self.path)
+        unfinished = summary_file.with_name(f"{summary_file.name}.partial")
         with self._errors_named():
             try:
                 self._close(about)
-                self._closed = True
-                if self._claimed is not None and self._identity() != self._claimed:
-                    self._broken = True
+                self._is_closed = True
+                if self._is_replaced():
                     raise ResultWriteError(
                         f"{self.path} was not written: another program began to write the same result "
                         f"({self.partial}); give each its own ",
                         Setting("output"),
                     )
                 # a file's name may hold bytes that are not text
-                beside.write_text(summary, encoding="utf-8", errors="backslashreplace")
-                self._rename()
-                os.replace(beside, place)
+                unfinished.write_text(summary, encoding="utf-8", errors="backslashreplace")
+                _replace(self.partial, self.path)
+                os.replace(unfinished, summary_file)
             except Exception:
-                with suppress(OSError):
-                    beside.unlink()
+                unfinished.unlink(missing_ok=True)
                 raise
 
     def stop(self) -> Path | None:
         """Close the unfinished result, and return its path, or None if there is nothing to keep."""
-        if self._claimed is not None and self._identity() != self._claimed:
-            return None  # that file belongs to another program
+        if self._is_replaced():
+            return None
         try:
-            if not self._broken and self.written:
-                if not self._closed:
+            if self.written and not self._is_broken:
+                if not self._is_closed:
                     self._close({})
                 return self.partial if self.partial.exists() else None
         except Exception:  # no room even for the last bytes, so the file could not be opened
-            self._broken = True
-        self._discard()
+            pass
+        with suppress(Exception):  # the disk is full still; the file goes anyway
+            self._release()
+        _remove(self.partial)
         return None
+
+    def _is_replaced(self) -> bool:
+        try:
+            return self._inode is not None and os.stat(self.partial).st_ino != self._inode
+        except FileNotFoundError:
+            return True
 
     @contextmanager
     def _errors_named(self) -> Iterator[None]:
@@ -118,24 +110,206 @@ class Writer(ABC):
         try:
             yield
         except (OSError, pa.ArrowException) as error:
-            if isinstance(error, ResultWriteError):
-                raise
             reason = getattr(error, "strerror", None) or error
             raise ResultWriteError(
                 f"{self.path} could not be written: {reason}. Nothing half-written has that name"
             ) from error
 
-    def _rename(self) -> None:
-        os.replace(self.partial, self.path)
-
     @abstractmethod
     def _write(self, chunk: Chunk, columns: dict[str, list[Any]]) -> None: ...
 
     @abstractmethod
-    def _close(self, about: dict[str, Any]) -> None: ...
+    def _close(self, about: dict[str, Any]) -> None:
+        """Write what belongs at the end, and close the file."""
 
     @abstractmethod
-    def _discard(self) -> None: ...
+    def _release(self) -> None:
+        """Close the file as it is."""
+
+
+class _TextWriter(Writer):
+    """Writes text chunk by chunk; after an error the file is cut back to the last whole chunk."""
+
+    _tail = b""
+
+    def __init__(self, path: Path, head: bytes = b""):
+        super().__init__(path)
+        self._size = 0
+        with self._errors_named():
+            _remove(self.partial)
+            self._file = open(self.partial, "xb", buffering=0)
+            self._inode = os.fstat(self._file.fileno()).st_ino
+            try:
+                self._put(head)
+            except OSError:
+                self.stop()
+                raise
+
+    def _put(self, data: bytes) -> None:
+        left = memoryview(data)
+        try:
+            while left:
+                left = left[self._file.write(left) :]
+        except OSError:
+            self._file.truncate(self._size)
+            self._file.seek(self._size)
+            raise
+        self._size += len(data)
+
+    def _close(self, about: dict[str, Any]) -> None:
+        self._put(self._tail)
+        os.fsync(self._file.fileno())
+        self._file.close()
+
+    def _release(self) -> None:
+        self._file.close()
+
+
+class _JsonWriter(_TextWriter):
+    def __init__(self, path: Path, *, as_list: bool):
+        self._as_list = as_list
+        self._tail = b"\n]\n" if as_list else b""
+        super().__init__(path, b"[" if as_list else b"")
+
+    def _write(self, chunk: Chunk, columns: dict[str, list[Any]]) -> None:
+        rows = [json_bytes(row) for row in _extended_rows(chunk, columns)]
+        if self._as_list:
+            self._put((b",\n" if self.written else b"\n") + b",\n".join(rows))
+        else:
+            self._put(b"".join(row + b"\n" for row in rows))
+
+
+class _CsvWriter(_TextWriter):
+    def __init__(self, path: Path, header: Sequence[str], delimiter: str):
+        self._header, self._delimiter = header, delimiter
+        super().__init__(path, self._encoded([header]))
+
+    def _write(self, chunk: Chunk, columns: dict[str, list[Any]]) -> None:
+        rows = _extended_rows(chunk, columns)
+        self._put(self._encoded([[_cell(row.get(name)) for name in self._header] for row in rows]))
+
+    def _encoded(self, rows: Sequence[Sequence[str]]) -> bytes:
+        lines = (self._delimiter.join(map(self._quoted, row)) + "\n" for row in rows)
+        return "".join(lines).encode("utf-8", "backslashreplace")
+
+    def _quoted(self, cell: str) -> str:
+        cell = without_formula(cell)
+        # Not csv.writer: before Python 3.13 it leaves a cell with a carriage return without quotation marks.
+        if any(sign in cell for sign in (self._delimiter, '"', "\n", "\r")):
+            return '"' + cell.replace('"', '""') + '"'
+        return cell
+
+
+class _ArrowWriter(Writer):
+    """Writes a Parquet file; a folder of them, with the same number of rows each; or a saved data set."""
+
+    def __init__(self, path: Path, source: RowSource, types: Mapping[str, pa.DataType], kind: str, size: int):
+        super().__init__(path)
+        self._before, self._kind, self._rows_per_file = source.schema(), kind, size
+        self._after = extended_schema(self._before, types)
+        self._file: Any = None
+        self._writer: Any = None
+        self._n_files = self._n_rows = 0  # files that were begun, rows in the one that is open
+        with self._errors_named():
+            _remove(self.partial)
+            if kind != "parquet":
+                self.partial.mkdir()
+            self._begin_file()
+            self._inode = os.stat(self.partial).st_ino
+
+    def _begin_file(self) -> None:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        names = {"parts": f"part-{self._n_files:06d}.parquet", "dataset": _DATA_FILE, "parquet": ""}
+        self._file = open(self.partial / names[self._kind], "xb")
+        make = pa.ipc.new_stream if self._kind == "dataset" else pq.ParquetWriter
+        self._writer = make(self._file, self._after)
+        self._n_files, self._n_rows = self._n_files + 1, 0
+
+    def _end_file(self) -> None:
+        self._writer.close()
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
+
+    def _write(self, chunk: Chunk, columns: dict[str, list[Any]]) -> None:
+        import pyarrow as pa
+
+        self._is_broken = True  # until the row group is whole
+        arrays = [
+            pa.array(map(_storable, cells), self._after.field(name).type, size=len(cells))
+            for name, cells in columns.items()
+        ]
+        table = pa.Table.from_arrays([*chunk.arrow(self._before).columns, *arrays], schema=self._after)
+        while table.num_rows:
+            if self._n_rows == self._rows_per_file:
+                self._end_file()
+                self._begin_file()
+            part = table.slice(0, self._rows_per_file - self._n_rows)
+            self._writer.write_table(part, part.num_rows)
+            self._n_rows += part.num_rows
+            table = table.slice(part.num_rows)
+        self._file.flush()
+        self._is_broken = False
+
+    def _close(self, about: dict[str, Any]) -> None:
+        self._is_broken = True
+        if about and self._kind == "parquet":
+            self._writer.add_key_value_metadata({"capscore": json.dumps(about, ensure_ascii=False)})
+        self._end_file()
+        if self._kind == "dataset":
+            _describe_data_set(self.partial, self._after, about)
+        self._is_broken = False
+
+    def _release(self) -> None:
+        with suppress(Exception):
+            self._writer.close()
+        self._file.close()
+
+
+def _describe_data_set(folder: Path, schema: pa.Schema, about: dict[str, Any]) -> None:
+    """Write the files that `save_to_disk` writes beside the data."""
+    import datasets
+    import pyarrow as pa
+
+    info = datasets.DatasetInfo(
+        features=datasets.Features.from_arrow_schema(schema),
+        description=json.dumps(about, ensure_ascii=False) if about else "",
+    )
+    # a data set of one empty row is saved for the files beside it
+    empty = datasets.Dataset(pa.Table.from_pylist([{}], schema=schema), info=info)
+    with tempfile.TemporaryDirectory(dir=folder.parent) as other:
+        is_quiet = datasets.are_progress_bars_disabled()
+        datasets.disable_progress_bars()
+        try:
+            empty.save_to_disk(other, num_shards=1)
+        finally:
+            if not is_quiet:
+                datasets.enable_progress_bars()
+        for name in ("dataset_info.json", "state.json"):
+            os.replace(Path(other, name), folder / name)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _replace(new: Path, path: Path) -> None:
+    """Give a file or folder its name; a folder that had it is removed once the new one is there."""
+    if not path.is_dir():
+        os.replace(new, path)
+        return
+    with tempfile.TemporaryDirectory(prefix=f"{path.name}.old.", dir=path.parent) as old:
+        os.rename(path, Path(old, path.name))
+        try:
+            os.rename(new, path)
+        except OSError:
+            os.rename(Path(old, path.name), path)
+            raise
 
 
 def output_kind(path: Path) -> str:
@@ -196,31 +370,24 @@ def check_output(
         ) from None
     given = Setting("output", Path(output))
     kind = output_kind(Path(output)) if rows_per_file is None else "parts"
-    if kind == "parts":
-        _check_parts(target, given)
-    elif output_kind(target) != kind:
-        raise InputError(given, f" is a link to {target}, whose name asks for another kind of file")
+    if kind == "parts" and target.suffix.lower() in KINDS.keys() - {".parquet"}:
+        raise InputError(
+            given,
+            ": expected a name without a suffix, or with .parquet, for a folder of Parquet files (",
+            Setting("rows_per_file"),
+            ")",
+        )
     if target == Path(os.path.realpath(source.path)):
         raise InputError(given, " is the input; the result needs a name of its own")
-    if target.exists():
-        if kind == "dataset":
-            replaceable = target.is_dir() and ((target / "state.json").is_file() or not any(target.iterdir()))
-            if not replaceable:
-                raise InputError(given, " exists and is not a saved data set; it is left alone")
-        elif kind != "parts" and not target.is_file():
-            raise InputError(given, " exists and is not a regular file")
-    if not force:
-        for place, what in ((target, ""), (summary_path(target), f": its summary {summary_path(target)}")):
-            if place.exists():
-                raise InputError(given, f"{what} exists; ", Setting("force", True), " overwrites it")
-    partial = partial_path(target)
-    ours = partial.is_file()
-    if kind == "dataset":
-        ours = any((partial / name).is_file() for name in ("state.json", _STREAM))
-    elif kind == "parts":
-        ours = _is_parts(partial)
-    if partial.exists() and not ours:
-        raise InputError(given, f" is first written to {partial}, which is something else; rename that")
+    for path in (target, partial_path(target)):
+        if path.exists() and not _is_result(path, kind):
+            raise InputError(
+                f"{path} exists and is not a result of this kind; it is left alone: choose another ",
+                Setting("output"),
+            )
+    for path, what in ((target, ""), (summary_path(target), f": its summary {summary_path(target)}")):
+        if path.exists() and not force:
+            raise InputError(given, f"{what} exists; ", Setting("force", True), " overwrites it")
     if kind not in ("parquet", "parts", "dataset"):
         refuse_bytes(source, given, target.suffix)
     elif kind == "dataset":
@@ -230,27 +397,21 @@ def check_output(
         with tempfile.TemporaryFile(dir=target.parent) as probe:
             probe.write(b"capscore")
     except OSError as error:
-        raise InputError(
-            given, f": {target.parent} cannot be written to: {error.strerror or error}"
-        ) from None
+        reason = error.strerror or error
+        raise InputError(given, f": {target.parent} cannot be written to: {reason}") from None
     return target
 
 
-def _is_parts(folder: Path) -> bool:
-    return folder.is_dir() and (bool(parquet_parts(folder)) or not any(folder.iterdir()))
-
-
-def _check_parts(target: Path, given: Setting) -> None:
-    """Raise InputError unless a folder of Parquet files can have this name."""
-    if target.suffix.lower() in KINDS and target.suffix.lower() != ".parquet":
-        raise InputError(
-            given,
-            ": expected a name without a suffix, or with .parquet, for a folder of Parquet files (",
-            Setting("rows_per_file"),
-            ")",
-        )
-    if target.exists() and not _is_parts(target):
-        raise InputError(given, " exists and is not a folder of Parquet files alone; it is left alone")
+def _is_result(path: Path, kind: str) -> bool:
+    """Whether something may be replaced by a result of a kind: it is one, or an empty folder."""
+    if kind not in ("dataset", "parts"):
+        return path.is_file()
+    if not path.is_dir():
+        return False
+    names = os.listdir(path)
+    if kind == "parts":
+        return not names or bool(parquet_parts(path))
+    return not names or "state.json" in names or names == [_DATA_FILE]
 
 
 def open_writer(
@@ -268,284 +429,20 @@ def open_writer(
         ResultWriteError: The file cannot be begun.
         InputError: The input's columns do not fit the kind of file.
     """
-    writer = _make_writer(path, source, columns, rows_per_file)
-    writer.claim()
-    return writer
-
-
-def _make_writer(
-    path: Path, source: RowSource, columns: Mapping[str, type], rows_per_file: int | None
-) -> Writer:
     kind = output_kind(path) if rows_per_file is None else "parts"
     if kind in ("parquet", "dataset", "parts"):
         import pyarrow as pa
 
         types = {name: pa.float64() if of is float else pa.string() for name, of in columns.items()}
-        before = source.schema()
-        after = extended_schema(before, types)
-        if rows_per_file is not None:
-            return _PartsWriter(path, before, after, rows_per_file)
-        return (_ParquetWriter if kind == "parquet" else _DatasetWriter)(path, before, after)
+        return _ArrowWriter(path, source, types, kind, rows_per_file or 2**62)
     if kind in ("csv", "tsv"):
         return _CsvWriter(path, [*source.columns, *columns], "\t" if kind == "tsv" else ",")
     return _JsonWriter(path, as_list=kind == "json")
 
 
-class _TextWriter(Writer):
-    """Writes text chunk by chunk; after an error the file is cut back to the last whole chunk."""
-
-    _tail = b""
-
-    def __init__(self, path: Path, head: bytes = b""):
-        super().__init__(path)
-        self._whole = 0
-        with self._errors_named():
-            self.partial.unlink(missing_ok=True)
-            self._file = open(self.partial, "xb", buffering=0)
-            try:
-                self._put(head)
-            except OSError:
-                self._discard()
-                raise
-
-    def _put(self, data: bytes) -> None:
-        left = memoryview(data)
-        try:
-            while left:
-                left = left[self._file.write(left) :]
-        except OSError:
-            self._file.truncate(self._whole)
-            self._file.seek(self._whole)
-            raise
-        self._whole += len(data)
-
-    def _close(self, about: dict[str, Any]) -> None:
-        self._put(self._tail)
-        os.fsync(self._file.fileno())
-        self._file.close()
-
-    def _discard(self) -> None:
-        self._file.close()
-        with suppress(OSError):
-            self.partial.unlink()
-
-
-class _JsonWriter(_TextWriter):
-    def __init__(self, path: Path, *, as_list: bool):
-        self._as_list = as_list
-        self._tail = b"\n]\n" if as_list else b""
-        super().__init__(path, b"[" if as_list else b"")
-
-    def _write(self, chunk: Chunk, columns: dict[str, list[Any]]) -> None:
-        rows = [
-            json_bytes({**row, **{name: values[number] for name, values in columns.items()}})
-            for number, row in enumerate(chunk.dicts())
-        ]
-        if self._as_list:
-            self._put((b",\n" if self.written else b"\n") + b",\n".join(rows))
-        else:
-            self._put(b"".join(row + b"\n" for row in rows))
-
-
-class _CsvWriter(_TextWriter):
-    def __init__(self, path: Path, header: Sequence[str], delimiter: str):
-        self._header, self._delimiter = header, delimiter
-        super().__init__(path, self._encode([header]))
-
-    def _encode(self, rows: Sequence[Sequence[str]]) -> bytes:
-        lines = (self._delimiter.join(map(self._quoted, row)) + "\n" for row in rows)
-        return "".join(lines).encode("utf-8", "backslashreplace")
-
-    def _quoted(self, cell: str) -> str:
-        cell = without_formula(cell)
-        # Not csv.writer: before Python 3.13 it leaves a cell with a carriage return without quotation marks.
-        if any(sign in cell for sign in (self._delimiter, '"', "\n", "\r")):
-            return '"' + cell.replace('"', '""') + '"'
-        return cell
-
-    def _write(self, chunk: Chunk, columns: dict[str, list[Any]]) -> None:
-        rows = []
-        for number, row in enumerate(chunk.dicts()):
-            whole = {**row, **{name: values[number] for name, values in columns.items()}}
-            rows.append([_cell(whole.get(name)) for name in self._header])
-        self._put(self._encode(rows))
-
-
-class _ParquetWriter(Writer):
-    def __init__(self, path: Path, before: pa.Schema, after: pa.Schema):
-        import pyarrow.parquet as pq
-
-        super().__init__(path)
-        self._before, self._after = before, after
-        with self._errors_named():
-            self.partial.unlink(missing_ok=True)
-            self._file = open(self.partial, "xb")
-            self._writer = pq.ParquetWriter(self._file, after)
-
-    def _write(self, chunk: Chunk, columns: dict[str, list[Any]]) -> None:
-        self._broken = True  # until the row group is whole
-        table = _joined(chunk, columns, self._before, self._after)
-        self._writer.write_table(table, row_group_size=max(1, table.num_rows))
-        self._file.flush()
-        self._broken = False
-
-    def _close(self, about: dict[str, Any]) -> None:
-        self._broken = True
-        if about:
-            self._writer.add_key_value_metadata({"capscore": json.dumps(about, ensure_ascii=False)})
-        self._writer.close()
-        self._file.flush()
-        os.fsync(self._file.fileno())
-        self._file.close()
-        self._broken = False
-
-    def _discard(self) -> None:
-        for close in (self._writer.close, self._file.close):
-            with suppress(Exception):  # the disk is full still; the file goes anyway
-                close()
-        with suppress(OSError):
-            self.partial.unlink()
-
-
-class _PartsWriter(Writer):
-    """Writes a folder of Parquet files, each with the same number of rows, the last one with the rest."""
-
-    def __init__(self, path: Path, before: pa.Schema, after: pa.Schema, rows_per_file: int):
-        super().__init__(path)
-        self._before, self._after, self._size = before, after, rows_per_file
-        self._file: Any = None
-        self._writer: Any = None
-        self._rows = self._number = 0  # rows in the part that is open, parts that were begun
-        with self._errors_named():
-            if self.partial.exists():
-                shutil.rmtree(self.partial)
-            self.partial.mkdir()
-
-    def _write(self, chunk: Chunk, columns: dict[str, list[Any]]) -> None:
-        self._broken = True
-        start = 0
-        while start < len(chunk):
-            if self._writer is None:
-                self._begin_part()
-            stop = min(len(chunk), start + self._size - self._rows)
-            values = {name: cells[start:stop] for name, cells in columns.items()}
-            table = _joined(chunk.part(start, stop), values, self._before, self._after)
-            self._writer.write_table(table, row_group_size=table.num_rows)
-            self._rows += table.num_rows
-            start = stop
-            if self._rows == self._size:
-                self._end_part()
-        self._broken = False
-
-    def _begin_part(self) -> None:
-        import pyarrow.parquet as pq
-
-        self._file = open(self.partial / f"part-{self._number:06d}.parquet", "xb")
-        self._writer = pq.ParquetWriter(self._file, self._after)
-        self._number, self._rows = self._number + 1, 0
-
-    def _end_part(self) -> None:
-        self._writer.close()
-        self._file.flush()
-        os.fsync(self._file.fileno())
-        self._file.close()
-        self._writer = self._file = None
-
-    def _close(self, about: dict[str, Any]) -> None:
-        self._broken = True
-        if self._writer is not None:
-            self._end_part()
-        self._broken = False
-
-    def _rename(self) -> None:
-        _replace_folder(self.partial, self.path)
-
-    def _discard(self) -> None:
-        for open_file in (self._writer, self._file):
-            with suppress(Exception):  # the disk is full still; the folder goes anyway
-                open_file.close()
-        shutil.rmtree(self.partial, ignore_errors=True)
-
-
-def _replace_folder(new: Path, path: Path) -> None:
-    """Give a folder its name; a folder that had it is removed once the new one is there."""
-    if not path.exists():
-        os.rename(new, path)
-        return
-    old = Path(tempfile.mkdtemp(prefix=f"{path.name}.old.", dir=path.parent))
-    os.rename(path, old / path.name)
-    try:
-        os.rename(new, path)
-    except OSError:
-        os.rename(old / path.name, path)
-        raise
-    finally:
-        shutil.rmtree(old, ignore_errors=True)
-
-
-class _DatasetWriter(Writer):
-    """Writes one Arrow file into a folder, with the files beside it that `save_to_disk` writes."""
-
-    def __init__(self, path: Path, before: pa.Schema, after: pa.Schema):
-        import pyarrow as pa
-
-        super().__init__(path)
-        self._before, self._after = before, after
-        with self._errors_named():
-            if self.partial.exists():
-                shutil.rmtree(self.partial)
-            self.partial.mkdir()
-            self._stream = self.partial / _STREAM
-            self._file = open(self._stream, "xb")
-            self._writer = pa.ipc.new_stream(self._file, after)
-
-    def _write(self, chunk: Chunk, columns: dict[str, list[Any]]) -> None:
-        self._broken = True
-        self._writer.write_table(_joined(chunk, columns, self._before, self._after))
-        self._file.flush()
-        self._broken = False
-
-    def _close(self, about: dict[str, Any]) -> None:
-        import datasets
-        import pyarrow as pa
-
-        self._broken = True
-        self._writer.close()
-        self._file.flush()
-        os.fsync(self._file.fileno())
-        self._file.close()
-        # a data set of one empty row is saved for the files beside it; then its data are replaced
-        info = datasets.DatasetInfo(
-            features=datasets.Features.from_arrow_schema(self._after),
-            description=json.dumps(about, ensure_ascii=False) if about else "",
-        )
-        empty = datasets.Dataset(pa.Table.from_pylist([{}], schema=self._after), info=info)
-        shown = not datasets.are_progress_bars_disabled()
-        datasets.disable_progress_bars()
-        try:
-            empty.save_to_disk(str(self.partial), num_shards=1)
-        finally:
-            if shown:
-                datasets.enable_progress_bars()
-        os.replace(self._stream, self.partial / _DATA_FILE)
-        self._broken = False
-
-    def _rename(self) -> None:
-        _replace_folder(self.partial, self.path)
-
-    def _discard(self) -> None:
-        for close in (self._writer.close, self._file.close):
-            with suppress(Exception):
-                close()
-        shutil.rmtree(self.partial, ignore_errors=True)
-
-
-def _joined(chunk: Chunk, columns: dict[str, list[Any]], before: pa.Schema, after: pa.Schema) -> pa.Table:
-    import pyarrow as pa
-
-    table = chunk.arrow(before)
-    new = [pa.array(list(map(_storable, values)), after.field(name).type) for name, values in columns.items()]
-    return pa.Table.from_arrays([*table.columns, *new], schema=after)
+def _extended_rows(chunk: Chunk, columns: Mapping[str, list[Any]]) -> Iterator[dict[str, Any]]:
+    for number, row in enumerate(chunk.dicts()):
+        yield {**row, **{name: values[number] for name, values in columns.items()}}
 
 
 def _storable(value: Any) -> Any:

@@ -327,9 +327,9 @@ def _decode(encoded: _Encoded) -> Image.Image:
             if image.format in _NOT_RASTER:
                 raise image_error(f"{name} is {image.format}, not a raster image; convert it to PNG")
             _check_pixels(image.width * image.height, name)
-            tile = [getattr(image, "tag_v2", {}).get(tag) for tag in _TILE_TAGS]
-            if all(isinstance(side, int) for side in tile):  # each tile of a TIFF is decoded whole
-                _check_pixels(tile[0] * tile[1], name)
+            width, height = (getattr(image, "tag_v2", {}).get(tag) for tag in _TILE_TAGS)
+            if isinstance(width, int) and isinstance(height, int):  # each tile of a TIFF is decoded whole
+                _check_pixels(width * height, name)
             image.load()
             _check_pixels(image.width * image.height, name)  # an icon may hold a larger image than it says
             if image.format == "PNG":

@@ -6,7 +6,7 @@ import os
 
 from ..backbones.base import Backbone, tensors_digest
 from ..errors import CapscoreError, Setting
-from ..files.installed_weights import weights_folder
+from ..files.shipped import weights_folder
 from .alignment import Aligner, InfoCLIP
 from .folders import find_folder
 from .mark_calibration import MarkCalibration, load_mark_calibration

@@ -31,7 +31,7 @@ from capscore.backbones.text_towers import StudentTextTower
 from capscore.backbones.tuned import save_tuned
 from capscore.embedding.embedder import Embedder
 from capscore.errors import BackboneUnavailable, CapscoreError, InputError, RecipeWarning, ResultWriteError
-from capscore.files.installed_weights import weights_folder
+from capscore.files.shipped import weights_folder
 
 from . import tiny_transformers as tiny
 from .tiny_eye import random_eye, write_eye

@@ -193,14 +193,17 @@ def test_rows_may_come_from_a_pipe(tmp_path, monkeypatch, what):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("capscore perturb /dev/zero -k jumble", "/dev/zero is a device; expected a file, a pipe, or -"),
+        ("capscore perturb /dev/zero -k jumble", "/dev/zero : expected a file, a pipe, or -"),
         ("capscore perturb . -k jumble", "is a folder"),
-        ("capscore perturb here -k jumble", "here is a socket; expected a file, a pipe, or -"),
+        ("capscore perturb here -k jumble", "here : expected a file, a pipe, or -"),
         ("capscore perturb - -k jumble < /dev/null", "- is empty (0 bytes)"),
         ("capscore perturb - -k jumble <&-", "is standard input, and nothing is piped into it"),
         ("printf 'a,b' | capscore perturb - -k jumble", "- is a file of an unknown kind"),
         ("capscore perturb rows.jsonl -k jumble -o /dev/full", "exists and is not"),
-        ("capscore perturb rows.jsonl -k jumble -o here.jsonl --force", "exists and is not a regular file"),
+        (
+            "capscore perturb rows.jsonl -k jumble -o here.jsonl --force",
+            "is not a result of this kind",
+        ),
     ],
 )
 def test_what_is_no_file_is_one_error(tmp_path, monkeypatch, line, message):

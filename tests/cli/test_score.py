@@ -841,7 +841,7 @@ def test_a_signal_in_the_middle_leaves_whole_rows(tmp_path, photos, number, code
     )
     name = f"o.partial{Path(output).suffix}"
     partial = tmp_path / name
-    growing = partial / "rows.arrow" if output == "o" else partial
+    growing = partial / "data-00000-of-00001.arrow" if output == "o" else partial
     begun = time.monotonic()
     empty = 2000 if output != "o.jsonl" else 0  # an Arrow schema comes first
     while process.poll() is None and time.monotonic() < begun + 60:

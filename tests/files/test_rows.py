@@ -352,15 +352,15 @@ def test_what_cannot_be_the_output(tmp_path):
     with pytest.raises(InputError, match=r".xlsx files cannot be written"):
         check_output(tmp_path / "o.xlsx", source)
     (tmp_path / "full.jsonl").symlink_to("/dev/full")
-    with pytest.raises(InputError, match="is a link to /dev/full, whose name asks for another kind"):
+    with pytest.raises(InputError, match="/dev/full exists and is not a result"):
         check_output(tmp_path / "full.jsonl", source, force=True)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "photo.jpg").write_bytes(b"x")
-    with pytest.raises(InputError, match="is not a saved data set; it is left alone"):
+    with pytest.raises(InputError, match="is not a result of this kind; it is left alone"):
         check_output(tmp_path / "mine", source, force=True)
     (tmp_path / "o.partial").mkdir()
     (tmp_path / "o.partial" / "photo.jpg").write_bytes(b"x")
-    with pytest.raises(InputError, match="which is something else; rename that"):
+    with pytest.raises(InputError, match="is not a result of this kind; it is left alone"):
         check_output(tmp_path / "o", source, force=True)
     with pytest.raises(InputError, match="cannot be written to"):
         check_output(path / "o.jsonl", source)

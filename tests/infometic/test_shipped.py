@@ -9,7 +9,7 @@ import yaml
 
 import capscore
 from capscore.errors import MissingWeightsError
-from capscore.files.installed_weights import weights_folder
+from capscore.files.shipped import weights_folder
 from capscore.infometic.weights import INSTALLED, load_aligner
 from capscore.metrics.loading import default_backbone
 

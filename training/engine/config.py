@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from capscore.errors import CapscoreError, InputError, Setting
-from capscore.files.interrupts import PromptEnd, Signals
 from training.engine.settings_file import kind_of, read_settings, shown
 
 Settings = TypeVar("Settings")
@@ -102,22 +101,15 @@ def language_counts(entries: Sequence[str], name: str) -> dict[str, int]:
 
 def main(recipe: Callable[[], None]) -> None:
     """Run a recipe as a command: an expected error is one message on stderr and exit status 1."""
-    with PromptEnd() as end:
-        try:
-            with Signals():
-                recipe()
-        except CapscoreError as error:
-            print(f"error: {error.spelled(as_flag)}", file=sys.stderr)
-            raise SystemExit(1) from error
-        except KeyboardInterrupt as interrupt:
-            print("interrupted; the same command continues from the last checkpoint", file=sys.stderr)
-            PromptEnd.said = True
-            raise SystemExit(128 + getattr(interrupt, "number", signal.SIGINT)) from None
-        except BaseException:
-            if PromptEnd.heard is None:
-                raise
-            end.say("interrupted")  # a library did not expect it
-            raise SystemExit(128 + PromptEnd.heard) from None
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    try:
+        recipe()
+    except CapscoreError as error:
+        print(f"error: {error.spelled(as_flag)}", file=sys.stderr)
+        raise SystemExit(1) from error
+    except KeyboardInterrupt:
+        print("interrupted; the same command continues from the last checkpoint", file=sys.stderr)
+        raise SystemExit(130) from None
 
 
 def as_flag(setting: Setting) -> str:

@@ -27,7 +27,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from ...errors import BackboneUnavailable, CapscoreError, Setting
-from ...files.installed_weights import weights_folder
+from ...files.shipped import weights_folder
 from ...text.languages import language_code
 from .. import registry
 from ..base import (

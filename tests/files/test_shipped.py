@@ -9,8 +9,8 @@ import pytest
 
 import capscore
 from capscore.errors import MissingWeightsError
-from capscore.files import installed_weights
-from capscore.files.installed_weights import has_weights, weights_folder
+from capscore.files import shipped
+from capscore.files.shipped import has_weights, weights_folder
 
 FREE = "; backbone='embedded-free' does without, and is Apache-2.0 throughout"
 INSTALL = ": pip install ./weights in a checkout of capscore"
@@ -43,13 +43,13 @@ def site(tmp_path, monkeypatch):
     site = tmp_path / "site"
     site.mkdir()
     monkeypatch.syspath_prepend(site)
-    real = installed_weights.entry_points
+    real = shipped.entry_points
 
     def here(group: str):
         points = real(group=group)
         return [point for point in points if Path(str(point.dist.locate_file(""))) == site]
 
-    monkeypatch.setattr(installed_weights, "entry_points", here)
+    monkeypatch.setattr(shipped, "entry_points", here)
     return site
 
 
@@ -97,16 +97,16 @@ def test_not_installed(site):
 
 def test_damaged(site):
     package = distribution(site, "capscore-weights", "weights_g", "eye")
-    here = f"but the installed capscore-weights {capscore.__version__} has no "
-    assert refused("pr_mcs") == f"{here}pr_mcs/*.safetensors in {package}{INSTALL}"
+    message = f"but the installed capscore-weights {capscore.__version__} lacks them{INSTALL}"
+    assert refused("pr_mcs") == message
     (package / "eye" / "model.safetensors").rename(package / "eye" / "model.safetensors.partial")
-    assert refused("eye") == f"{here}eye/*.safetensors in {package}{INSTALL}"
+    assert refused("eye") == message
 
 
 @pytest.mark.parametrize("package", ["weights_gone", "capscore.weights", "../weights"])
 def test_a_package_that_is_not_there(site, package):
     distribution(site, "capscore-weights", package)
-    assert f"in a package {package!r}, which is not there{INSTALL}" in refused("eye")
+    assert refused("eye") == f"which is not installed{INSTALL}"
 
 
 @pytest.mark.parametrize("version", ["0.1.0", "0.30.0", "1.3.0"])
@@ -117,7 +117,6 @@ def test_another_version(site, version):
         f"which is installed in version {version}, but capscore {capscore.__version__} needs "
         f"{series}{INSTALL}"
     )
-    assert refused("pr_mcs") == refused("eye")
 
 
 def test_a_later_patch_is_the_same_series(site):
