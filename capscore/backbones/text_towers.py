@@ -594,7 +594,7 @@ def _load_modules(folder: Path, modules: list[tuple[str, Path]], trusted: bool) 
         )
     # The library does not report weights of the encoder that were missing and drawn at random. So load an
     # encoder strictly from the folder's weights, and replace the library's weights by its weights.
-    encoder = model[0].auto_model
+    encoder: Any = model[0].auto_model
     strict = load_strictly(type(encoder), encoder.config, encoder_folder, state, without_pooler=True)
     if getattr(encoder, "pooler", None) is not None:
         encoder.pooler = None

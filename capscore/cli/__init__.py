@@ -41,13 +41,10 @@ terminal.add_command(app, "app", apps.run_app)
 terminal.add_command(app, "backbones", backbones.backbones)
 
 _data = terminal.group("List, check, count and export benchmarks.")
-for _name, _function in {
-    "list": data.list_,
-    "check": data.check,
-    "statistics": data.statistics,
-    "export": data.export,
-}.items():
-    terminal.add_command(_data, _name, _function)
+terminal.add_command(_data, "list", data.list_)
+terminal.add_command(_data, "check", data.check)
+terminal.add_command(_data, "statistics", data.statistics)
+terminal.add_command(_data, "export", data.export)
 _cache = terminal.group("Inspect or clear the cache of embeddings.")
 terminal.add_command(_cache, "info", cache.info)
 terminal.add_command(_cache, "clear", cache.clear)

@@ -33,7 +33,7 @@ def run_app(
     """
     from ..show.app import build_app, launch
 
-    if backbone and metric in METRICS and not METRICS.get(metric).takes_backbone:
+    if backbone and metric and metric in METRICS and not METRICS.get(metric).takes_backbone:
         raise UsageError(Setting("backbone"), f" does not apply: {metric} has none")
     with as_usage():
         app = build_app(metric, backbone=backbone, device=device)

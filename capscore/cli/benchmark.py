@@ -118,15 +118,21 @@ def benchmark(
             "data_dir": data_dir,
             **where,
         }
-        return _compare_systems(files, makers, data, config, side_by_side, how, written, as_json, quiet)
+        _compare_systems(files, makers, data, config, side_by_side, how, written, as_json, quiet)
+        return None
     several = len(backbone or ()) > 1 or ALL_KNOWN in (backbone or ())
     of_data = {**where, **of_scores, "config": config, "heatmap": heatmap}
     _check(data, suite, data_dir, of_data, keep, several)
     targets = options.benchmark_targets(data or [], config, data_dir)
     if write_queries is not None:
-        return _write_queries(write_queries, targets, where)
+        _write_queries(write_queries, targets, where)
+        return None
     how["compare"] = compare
-    of_each = {**where, "scores": options.named_files(scores or ()), "score_column": score_column}
+    of_each: dict[str, Any] = {
+        **where,
+        "scores": options.named_files(scores or ()),
+        "score_column": score_column,
+    }
     if several:
         metrics = metric or ([] if scores else ["mcs"])
         sets = (targets, suite, data_dir)
@@ -198,7 +204,7 @@ def _makers(
         if not METRICS.get(slug).takes_backbone:
             makers[metric] = functools.partial(load, slug)
             continue
-        for backbone in backbones or [None]:
+        for backbone in backbones or ("",):
             name = backbone or default_backbone(slug)
             label = metric if len(backbones or ()) < 2 else f"{metric}@{name}"
             makers[label] = functools.partial(load, slug, name)

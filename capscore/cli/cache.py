@@ -62,7 +62,8 @@ def clear(
     from ..embedding.cache import EmbeddingCache
 
     cache = EmbeddingCache(cache_dir)
-    held, chosen = cache.info(), cache.info().backbones
+    held = cache.info()
+    chosen = list(held.backbones)
     if fingerprint is not None:
         chosen = [stored for stored in chosen if fingerprint and stored.fingerprint.startswith(fingerprint)]
         if len(chosen) != 1:

@@ -79,7 +79,8 @@ def calibrate(
     sampling = {"shuffled": shuffled, "seed": seed}
     entries = []
     for scorer in (load(slug, backbone or None) for slug, backbone in chosen):
-        for size in (n_references if scorer.needs_references else None) or [None]:
+        sizes: list[int | None] = [*(n_references or ())] if scorer.needs_references else []
+        for size in sizes or [None]:
             total = len(rows) * (1 + shuffled)
             with progress_bar(scorer.metric, total, shown=False if quiet else None) as advance:
                 entry = calibrate(
@@ -110,7 +111,7 @@ def _rows(
     path: Path,
     split: str | None,
     images: Path | None,
-    columns: dict[str, str | None],
+    columns: dict[str, Any],
     with_references: bool,
     allow_urls: bool,
 ) -> CaptionedPhotos:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from ..errors import InputError
 from ..files.console import make_console
@@ -43,7 +43,7 @@ def list_(as_json: AsJson = False) -> None:
 
     entries = []
     for slug in benchmark_slugs():
-        kind = builder_class(slug)
+        kind: Any = builder_class(slug)
         rows = {
             config: {split: counts["rows"] for split, counts in splits.items() if "rows" in counts}
             for config, splits in kind.COUNTS.items()

@@ -118,8 +118,9 @@ def _score(
     regions = None if boxes is None else _read_boxes(boxes, image.size)
     with terminal.as_usage():
         scorer: Any = load("infometic", **metric_options)
-        if problem := None if language is None else scorer.language_problem(options.language_of(language)):
-            raise terminal.UsageError(Setting("language", language), f": {problem}")
+        refusal = None if language is None else scorer.language_problem(options.language_of(language))
+        if refusal:
+            raise terminal.UsageError(Setting("language", language), f": {refusal}")
     scores = scorer.score(
         captions,
         [image] * len(captions),  # which is decoded already

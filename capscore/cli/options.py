@@ -185,7 +185,7 @@ def _parameters(entry: Option) -> list[inspect.Parameter]:
     """What typer makes an option of `capscore.load` from."""
 
     def parameter(name: str, kind: Any, info: Any) -> inspect.Parameter:
-        annotation = Annotated[kind if kind is bool else kind | None, info]
+        annotation: Any = Annotated[kind if kind is bool else kind | None, info]
         default = False if kind is bool else None
         return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
@@ -228,7 +228,7 @@ def scorer_loader(
 
     @functools.cache
     def embedder(backbone: str) -> Embedder:
-        return make_embedder(backbone, **metric_options | {"backbone": None, "progress": progress})
+        return make_embedder(backbone, **{**metric_options, "backbone": None, "progress": progress})
 
     def load(metric: str, backbone: str | None = None) -> Scorer:
         own = own_options(metric, metric_options)

@@ -92,7 +92,8 @@ def perturb(
     columns = {"candidate": column, "language": language_column, "objects": objects_column}
     rows = _open(input, split, columns, kinds, noise, language, nouns)
     if noun_finder:
-        return _show_finders(rows, as_json)
+        _show_finders(rows, as_json)
+        return None
     summary = _write(rows, output, force, quiet)
     if as_json:
         terminal.print_json(summary, stderr=output is None)
@@ -116,7 +117,7 @@ def _check_taken(kinds: Sequence[str], takes: Sequence[str], **given: Any) -> No
 def _open(
     path: Path,
     split: str | None,
-    columns: dict[str, str | None],
+    columns: dict[str, Any],
     kinds: Sequence[str],
     noise: PerturbationOptions,
     language: str | None,
@@ -242,6 +243,7 @@ def _show_finders(rows: PerturbedSource, as_json: bool) -> None:
     for code, count in sorted(rows.count_languages().items(), key=lambda item: item[0] or ""):
         found = languages[code or ""] = {"captions": count}
         for name, kind in (("words", ""), ("nouns", "substitution")):
+            finder: str | CapscoreError
             try:
                 finder = rows.finder(kind, code)
             except CapscoreError as error:

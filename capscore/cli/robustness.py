@@ -218,7 +218,7 @@ def _caption_sets(
     codes = list(dict.fromkeys(filter(None, listed))) or None
     path, beside, columns = file
     if path is not None:
-        named = {f"{name}_column": value for name, value in columns.items()}
+        named: dict[str, Any] = {f"{name}_column": value for name, value in columns.items()}
         return file_captions(path, languages=codes, published_as=beside or "", **named, **where)
     data, config, data_dir = benchmarks
     targets = options.benchmark_targets(data or [], config or (["all"] if codes else None), data_dir)
@@ -282,7 +282,11 @@ def _measure(
                 against[label] = (scorer, load(plain[0], spec), f"{plain[0]}@{spec}")
             measured.alarms.append(run_alarms(captions, against, plain_embedders=embedders))
         if degrees:
-            how = {"kinds": noise.paper_kinds, "seed": noise.seed, "plain_embedders": embedders}
+            how: dict[str, Any] = {
+                "kinds": noise.paper_kinds,
+                "seed": noise.seed,
+                "plain_embedders": embedders,
+            }
             measured.curves.append(run_degrees(captions, scorers, **how))
     return measured
 
@@ -391,7 +395,8 @@ def _missed(measured: _Measured) -> list[str]:
         for run in measured.runs
         for kind, reason in run.skipped.items()
     ]
-    for run in (*measured.alarms, *measured.curves):
+    further: list[AlarmsRun | DegreesRun] = [*measured.alarms, *measured.curves]
+    for run in further:
         name = f"{run.captions.data} ({run.captions.language})"
         lines += [f"{name}: {kind} was not measured. {reason}" for kind, reason in run.skipped.items()]
     for agreed in measured.agreed:

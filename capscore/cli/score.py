@@ -209,15 +209,15 @@ def _metrics(
         if missing := [what for what in lacks if reads[what]]:
             left_out[name] = missing
     metrics = [name for name in (*PRESETS.get(preset or "", ()), *named) if name not in left_out]
-    missing = " and no ".join(sorted(set().union(*left_out.values())))
+    lacking = " and no ".join(sorted(set().union(*left_out.values())))
     if left_out and not metrics:
         raise UsageError(
             Setting("preset", preset),
-            f" is {', '.join(left_out)}, and the input has no {missing}; columns image and references, "
+            f" is {', '.join(left_out)}, and the input has no {lacking}; columns image and references, "
             "--photo and --reference, or --references hold them",
         )
     if left_out:
-        say(f"note: --preset {preset}: {', '.join(left_out)} left out, because the input has no {missing}")
+        say(f"note: --preset {preset}: {', '.join(left_out)} left out, because the input has no {lacking}")
     return list(dict.fromkeys(metrics)) or ["mcs"]
 
 
@@ -303,7 +303,7 @@ def _load(
 def _score(
     run: ScoringRun,
     target: Path | None,
-    columns: Mapping[str, tuple[str, str]],
+    columns: dict[str, tuple[str, str]],
     rows_per_file: int | None,
     about: dict[str, Any],
     calibration: Path | None,

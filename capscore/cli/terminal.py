@@ -142,9 +142,8 @@ def as_command(function: Callable[..., Any]) -> Callable[..., None]:
     signature = inspect.signature(function, eval_str=True)
     keyword = inspect.Parameter.KEYWORD_ONLY
     debug = inspect.Parameter("debug", keyword, default=False, annotation=Annotated[bool, info])
-    wrapped.__signature__ = signature.replace(
-        parameters=with_metavars([*signature.parameters.values(), debug])
-    )  # type: ignore[attr-defined]
+    parameters = with_metavars([*signature.parameters.values(), debug])
+    setattr(wrapped, "__signature__", signature.replace(parameters=parameters))  # noqa: B010
     wrapped.__annotations__ = {}
     return wrapped
 

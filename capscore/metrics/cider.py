@@ -41,7 +41,7 @@ class Consensus:
     def __init__(
         self,
         document_frequencies: str | Path | DocumentFrequencies | None = None,
-        variant: str = "coco",
+        variant: Literal["coco", "paper"] = "coco",
     ):
         from .formulas.cider import DocumentFrequencies
 

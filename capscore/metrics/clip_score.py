@@ -6,6 +6,8 @@ with cosines on another scale has a w of its own, which the signature names.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from ..backbones.base import PUBLISHED_W
@@ -28,7 +30,7 @@ class CLIPScore(BackboneScorer):
 
     metric = "clip_score"
     title = "CLIPScore"
-    citation = ("hessel-etal-2021-clipscore",)
+    citation: ClassVar[tuple[str, ...]] = ("hessel-etal-2021-clipscore",)
     score_range = (0, None)
     default_backbone = "ViT-B-32-quickgelu/openai"
 

@@ -92,8 +92,8 @@ def alarms_report(runs: Sequence[AlarmsRun]) -> Report:
             result = next(result for result in run.results if result.metric == first.metric)
             styles = [result.styles.get(style) for style in STYLES]
             counts = ["" if part is None else f"{part.n}" for part in styles]
-            below = [_share(part and part.below_half) for part in styles]
-            kept = [_share(part and part.kept) for part in styles]
+            below = [_share(part.below_half if part else None) for part in styles]
+            kept = [_share(part.kept if part else None) for part in styles]
             rows += [(run.captions.language, "captions", *counts), ("", "below half", *below)]
             rows.append(("", "kept", *kept))
         title = f"Right captions in other styles, {first.metric}"

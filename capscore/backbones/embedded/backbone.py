@@ -187,7 +187,7 @@ class SentenceEncoderBackbone(Backbone):
         if len(parts) > len(ids):
             # a text of one part has the part's row; that of another comes from all of it at once
             _, first, counts = np.unique(owners, return_index=True, return_counts=True)
-            several = np.flatnonzero(counts > 1)
+            several = np.flatnonzero(counts > 1).tolist()
             whole = self.encoder_rows([ids[text] for text in several])
             rows = rows[first].index_copy(0, torch.tensor(several, device=rows.device), whole)
             verdicts = joined_verdicts(verdicts, parts, owners, len(ids))
