@@ -114,7 +114,7 @@ class BackboneScorer(Scorer):
             "version": __version__,
         }
 
-    def _measure(self, rows: InputRows, on_error: str) -> Measured:
+    def measure(self, rows: InputRows, on_error: str) -> Measured:
         self.warn_about_languages(rows.languages)
         n_rows = len(rows)
         image_keys = [""] * n_rows

@@ -384,7 +384,7 @@ class Scorer(ABC):
     ) -> PreparedRows:
         """Check rows and measure each of them alone; arguments and errors as in `score`."""
         rows = check_rows(self, candidates, images, references, language, on_error, extra)
-        measured = self._measure(rows, on_error)
+        measured = self.measure(rows, on_error)
         failures = {row: rows.failures[row].at(row).message_with_field() for row in sorted(rows.failures)}
         return PreparedRows(
             values={name: spread(measured.values[name], rows.kept()) for name in self.value_names},
@@ -401,7 +401,7 @@ class Scorer(ABC):
         )
 
     @abstractmethod
-    def _measure(self, rows: InputRows, on_error: str) -> Measured:
+    def measure(self, rows: InputRows, on_error: str) -> Measured:
         """Measure each row alone; adds bad rows to `rows.failures`."""
 
     @abstractmethod
@@ -461,7 +461,7 @@ class Scorer(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """Result of `Scorer._measure`: values and details of rows that did not fail, keys and flags of all."""
+    """Result of `Scorer.measure`: values and details of rows that did not fail, keys and flags of all."""
 
     values: dict[str, np.ndarray]
     image_keys: list[str]

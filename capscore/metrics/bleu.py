@@ -28,7 +28,7 @@ class BLEU(ReferenceScorer):
     component_names = tuple(f"bleu_{order}" for order in ORDERS)
     corpus_names = tuple(f"corpus_bleu_{order}" for order in ORDERS)
 
-    def _compare(self, texts: Texts) -> Compared:
+    def compare(self, texts: Texts) -> Compared:
         from .formulas.bleu import bleu, corpus_bleu
 
         if texts.candidates:

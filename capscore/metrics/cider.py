@@ -156,7 +156,7 @@ class CIDEr(ReferenceScorer):
     def language_problem(self, code: str) -> str:
         return self.consensus.language_problem(code)
 
-    def _compare(self, texts: Texts) -> Compared:
+    def compare(self, texts: Texts) -> Compared:
         return Compared(
             self.consensus.score(texts),
             {"variant": self.consensus.variant, **self.consensus.settings(texts)},
@@ -194,7 +194,7 @@ class CIDErD(ReferenceScorer):
     def language_problem(self, code: str) -> str:
         return self.consensus.language_problem(code)
 
-    def _compare(self, texts: Texts) -> Compared:
+    def compare(self, texts: Texts) -> Compared:
         return Compared(self.consensus.score(texts), self.consensus.settings(texts))
 
 

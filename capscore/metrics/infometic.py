@@ -388,7 +388,7 @@ none: names are for owlv2 and grounding-dino
 
     # ------------------------------------------------------------------ measuring
 
-    def _measure(self, rows: InputRows, on_error: str) -> Measured:
+    def measure(self, rows: InputRows, on_error: str) -> Measured:
         self.warn_about_languages(rows.languages)
         for row in np.flatnonzero(rows.kept()).tolist():
             problem = length_problem(rows.candidates[row])

@@ -36,7 +36,7 @@ class JavaScorer(ReferenceScorer):
             return f"{self.metric} scores English captions only, but the given language is {code!r}"
         return super().language_problem(code)
 
-    def _compare(self, texts: Texts) -> Compared:
+    def compare(self, texts: Texts) -> Compared:
         settings: dict[str, object] = {"program": self.program, "segmenter": texts.segmenters}
         if not texts.candidates:
             return Compared(np.zeros(0), settings)

@@ -180,15 +180,15 @@ class ReferenceScorer(Scorer):
     def language_problem(self, code: str) -> str:
         return splitting_problem(code)
 
-    def _measure(self, rows: InputRows, on_error: str) -> Measured:
+    def measure(self, rows: InputRows, on_error: str) -> Measured:
         n_rows = len(rows)
         return Measured({}, [""] * n_rows, np.zeros(n_rows, dtype=bool))
 
     def finish(self, rows: PreparedRows) -> Scores:
-        found = self._compare(Texts.of(rows))
+        found = self.compare(Texts.of(rows))
         settings = {**found.settings, **row_settings(rows), "version": __version__}
         return self._scores(rows, found.scores, found.components, settings, found.corpus)
 
     @abstractmethod
-    def _compare(self, texts: Texts) -> Compared:
+    def compare(self, texts: Texts) -> Compared:
         """Score texts; there may be none."""

@@ -22,7 +22,7 @@ class ROUGEL(ReferenceScorer):
     def compares_rows(self) -> bool:
         return False
 
-    def _compare(self, texts: Texts) -> Compared:
+    def compare(self, texts: Texts) -> Compared:
         from .formulas.rouge_l import BETA, rouge_l
 
         scores = rouge_l(texts.whole_tokens, beta=BETA) if texts.candidates else np.zeros(0)
