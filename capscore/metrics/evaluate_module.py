@@ -293,6 +293,8 @@ class CaptionModule(evaluate.Metric, ABC):
         hands the same rows to all its modules; the signature then says `refs:0`.
         """
         self._check_names(extra)
+        if not isinstance(per_row, (bool, type(None))):
+            raise InputError(Setting("per_row", per_row), ": expected True or False")
         stray = [name for name, values in extra.items() if values is not None]
         if predictions is not None or images is not None or references is not None:
             self.add_batch(
