@@ -41,7 +41,7 @@ class Published:
             none.
         note: Remark to read before comparing.
 
-    >>> from capscore import published
+    >>> from capscore.benchmarks import published
     >>> found = published.best_match("flickr8k_human", "expert", "cider", "tau_c")
     >>> found.value, found.unit, found.citation
     (43.9, 'percent', 'Hu et al. 2023, Table 1')
@@ -70,7 +70,7 @@ class Published:
     def measured_unit(self) -> float:
         """The value in capscore's unit: percentages divided by 100, all others unchanged.
 
-        >>> from capscore import published
+        >>> from capscore.benchmarks import published
         >>> published.best_match("valse", "existence", "clip_score", "accuracy").measured_unit
         0.747
         """
@@ -106,7 +106,7 @@ def find(
     Returns:
         The figures; [] if nothing is published.
 
-    >>> from capscore import published
+    >>> from capscore.benchmarks import published
     >>> sorted({figure.value for figure in published.find("vicr", "default", "mcs", language="de",
     ...     backbone="laion/CLIP-ViT-H-14-frozen-xlm-roberta-large-laion5B-s13B-b90k") if not figure.setting})
     [66.1, 72.3, 81.5]
@@ -145,7 +145,7 @@ def best_match(
         statistic: Coefficient or accuracy, such as "tau_c".
         setting: Exact setting; "" is the plain metric on the unchanged benchmark.
 
-    >>> from capscore import published
+    >>> from capscore.benchmarks import published
     >>> published.best_match("pascal50s", "default", "cider", "accuracy_hc").value
     53.7
     >>> published.best_match(
@@ -163,7 +163,7 @@ def best_match(
 def figures() -> tuple[Published, ...]:
     """Every figure, in the order of the file, which is the order of preference.
 
-    >>> from capscore import published
+    >>> from capscore.benchmarks import published
     >>> published.figures()[0].metric
     'bleu_4'
     """
@@ -174,7 +174,7 @@ def figures() -> tuple[Published, ...]:
 def sources() -> dict[str, Source]:
     """Every source by its key.
 
-    >>> from capscore import published
+    >>> from capscore.benchmarks import published
     >>> published.sources()["hu-2023"].short
     'Hu et al. 2023'
     """

@@ -136,7 +136,7 @@ def benchmark(
     if several:
         metrics = metric or ([] if scores else ["mcs"])
         sets = (targets, suite, data_dir)
-        _check_heatmap(heatmap, [*metrics, *_backbone_names(backbone or [])[1:], *of_each["scores"]])
+        _check_heatmap(heatmap, [*metrics * len(_backbone_names(backbone or [])), *of_each["scores"]])
         table = _compare_backbones(metrics, backbone or [], metric_options, sets, keep, {**how, **of_each})
         return _show_table(table, written, as_json, quiet)
     makers = _makers(metric or [], backbone, metric_options)

@@ -227,7 +227,7 @@ class Report:
         return [part for part in self.parts if isinstance(part, str)]
 
     def print(self, console: Console) -> None:
-        """Print everything; signatures are not broken into lines."""
+        """Print everything within the width of the console."""
         from rich.text import Text
 
         if self.title:
@@ -236,7 +236,7 @@ class Report:
             if isinstance(part, Table):
                 part.print(console)
             else:
-                console.print(Text(printable(part, console.encoding)), soft_wrap="|" in part)
+                console.print(Text(printable(part, console.encoding)))
 
     def markdown(self) -> str:
         """Everything in Markdown: remarks are items of a list, signatures code."""

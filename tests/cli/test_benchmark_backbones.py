@@ -87,7 +87,7 @@ def test_one_table_in_80_columns(data, tmp_path):
     result = compare(data, *options)
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
-    assert max(map(len, lines)) <= 80
+    assert not [line for line in lines if len(line) > 80]
     document = json.loads(files[0].read_text())
     assert [(one["data"], one["statistic"]) for one in document["columns"]] == [
         ("flickr8k_human · expert", "tau_c"),
@@ -114,7 +114,7 @@ def test_one_table_in_80_columns(data, tmp_path):
         assert best == [value == max(values[place]) for value in values[place]]
         shown = f"*{100 * max(values[place]):.2f}".replace("-", "−")
         assert shown in result.stdout
-        assert f"**{shown[1:]}** (" in files[1].read_text()
+        assert f"**{shown[1:]} " in files[1].read_text()
     assert "CC-BY-NC-4.0" in result.stdout and "Apache-2.0" in result.stdout
     assert "78.7M" in result.stdout and "captions/s" in result.stdout and "photos/s" in result.stdout
     assert "mcs|backbone:embedded@w00000000|" in result.stdout.replace("\n", "")
@@ -169,7 +169,7 @@ def test_a_heat_map_of_three_is_refused_before_the_work(data, tmp_path, toys):
     result = compare(data, "-m", "mcs", "-m", "pr_mcs", "--heatmap", tmp_path / "h.png")
     assert result.exit_code == 2
     said = " ".join(result.stderr.split())
-    assert "it has room for two, below and above its diagonal, not for 4: mcs@embedded, mcs@embedded-" in said
+    assert "it has room for two, below and above its diagonal, not 4" in said
     assert not toys and not (tmp_path / "h.png").exists()
 
 
@@ -211,7 +211,7 @@ def test_a_backbone_that_fails_has_its_reason_in_its_row(data, tmp_path, monkeyp
     result = compare(data, "--bootstrap", 0, "--markdown", tmp_path / "t.md", backbones=broken)
     assert result.exit_code == 3
     assert "BAAI/AltCLIP-m9 no network here." in flat(result.stdout)
-    assert "| BAAI/AltCLIP-m9 | – | – | – | – | – | – | no network here. |" in (tmp_path / "t.md").read_text()
+    assert "| BAAI/AltCLIP-m9 | no network here. |" in (tmp_path / "t.md").read_text()
     assert "*" in result.stdout  # the others were measured
 
     def full(self, pixels):
@@ -270,7 +270,7 @@ def test_several_metrics_and_paired_tests(data):
         (("embedded", "embedded"), "--backbone embedded is the same as embedded"),
         (("ViT-B/32", "openai/clip-vit-base-patch32"), "is the same as ViT-B/32"),
         (("all-known", "embedded"), "name each once"),
-        (("embedded", "ViT-B-32/opnai"), "open_clip has no weights 'ViT-B-32/opnai'; its tags: openai"),
+        (("embedded", "ViT-B-32/opnai"), "open_clip has no weights 'opnai' for ViT-B-32; its tags: openai"),
         (("embedded", "./nowhere"), "there is no folder"),
     ],
 )
