@@ -117,7 +117,7 @@ def test_a_card_of_weights(name):
 
 
 def test_the_recipes_of_these_weights_write_that_licence():
-    recipes = list((ROOT / "training" / "configs").glob("embedded_*.yaml"))
+    recipes = list((ROOT / "weights" / "making" / "configs").glob("*.yaml"))
     assert len(recipes) >= len(FOLDERS)
     for recipe in recipes:
         assert yaml.safe_load(recipe.read_text(encoding="utf-8"))["license"] == NOT_FREE.lower(), recipe.name

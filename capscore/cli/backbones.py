@@ -21,6 +21,7 @@ licence: that of the weights; where there is –, see their page on the Hub.
 def backbones(as_json: AsJson = False) -> None:
     """List the backbones that are known by name."""
     from ..backbones import registry
+    from ..registry import BACKBONES
     from ..show.benchmark_tables import size_text
 
     found = [_described(known) for known in registry().values()]
@@ -43,6 +44,8 @@ def backbones(as_json: AsJson = False) -> None:
     console.print(table)
     for line in _LEGEND.strip().splitlines():
         print_line(console, line)
+    if others := BACKBONES.names():
+        print_line(console, f"from other packages: {', '.join(others)}")
 
 
 def _described(known: Any) -> dict[str, Any]:

@@ -215,6 +215,8 @@ def _read_path(text: str, name: str) -> _Encoded:
         with open(path, "rb") as file:
             # one more than the limit tells whether the file has grown since
             return _checked(name, file.read(IMAGE_BYTES.bytes + 1))
+    except ImageError:
+        raise
     except (OSError, ValueError) as error:  # ValueError: NUL, or half a surrogate pair in the name
         is_base64 = len(text) > 255 and re.fullmatch(r"[A-Za-z0-9+/=\s]+", text)
         hint = "; for base64, pass the decoded bytes or a data URI" if is_base64 else ""

@@ -193,9 +193,9 @@ def test_rows_may_come_from_a_pipe(tmp_path, monkeypatch, what):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("capscore perturb /dev/zero -k jumble", "/dev/zero : expected a file, a pipe, or -"),
+        ("capscore perturb /dev/zero -k jumble", "/dev/zero: expected a file, a pipe, or -"),
         ("capscore perturb . -k jumble", "is a folder"),
-        ("capscore perturb here -k jumble", "here : expected a file, a pipe, or -"),
+        ("capscore perturb here -k jumble", "here: expected a file, a pipe, or -"),
         ("capscore perturb - -k jumble < /dev/null", "- is empty (0 bytes)"),
         ("capscore perturb - -k jumble <&-", "is standard input, and nothing is piped into it"),
         ("printf 'a,b' | capscore perturb - -k jumble", "- is a file of an unknown kind"),

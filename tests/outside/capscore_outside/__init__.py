@@ -1,0 +1,1 @@
+"""One of everything that another package can add to capscore."""

@@ -1,0 +1,129 @@
+"""Installs the package of this folder, with its entry points, beside the tests."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from capscore.registry import BACKBONES, BENCHMARKS, METRICS, PERTURBATIONS
+
+HERE = Path(__file__).parent
+# Runs several commands in one process, and prints exit code and output of each.
+_RUN = """
+import json, sys
+from typer.testing import CliRunner
+from capscore.cli import app
+results = []
+for arguments in json.loads(sys.argv[1]):
+    result = CliRunner().invoke(app, arguments)
+    results.append([result.exit_code, result.output])
+print(json.dumps(results))
+"""
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory):
+    """The folder that the package is installed in."""
+    source, target = tmp_path_factory.mktemp("source") / "outside", tmp_path_factory.mktemp("installed")
+    shutil.copytree(HERE, source, ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
+    subprocess.run(
+        [
+            *(sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index"),
+            *("--no-build-isolation", "--disable-pip-version-check", "--target", str(target), str(source)),
+        ],
+        check=True,
+    )
+    return target
+
+
+@pytest.fixture
+def installed(folder, monkeypatch):
+    """The package can be imported, and its entry points are found."""
+    monkeypatch.syspath_prepend(str(folder))
+    registries = (METRICS, BACKBONES, PERTURBATIONS, BENCHMARKS)
+    for registry in registries:
+        registry.__dict__.pop("_entry_points", None)
+    yield folder
+    for registry in registries:
+        for name in registry.outside():
+            registry.unregister(name)
+        registry.__dict__.pop("_entry_points", None)
+    for name in [name for name in sys.modules if name.partition(".")[0] == "capscore_outside"]:
+        del sys.modules[name]
+
+
+@pytest.fixture
+def commands(folder, tmp_path):
+    """A function: runs commands with the package installed, and returns the output of each."""
+
+    def run(*lines):
+        path = os.pathsep.join([str(folder), *sys.path])
+        done = subprocess.run(
+            [sys.executable, "-c", _RUN, json.dumps([[str(word) for word in line] for line in lines])],
+            cwd=tmp_path,
+            env={
+                **os.environ,
+                "PYTHONPATH": path,
+                "COLUMNS": "80",
+                "CAPSCORE_CACHE": str(tmp_path / "cache"),
+            },
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        results = json.loads(done.stdout)
+        for line, (code, output) in zip(lines, results, strict=True):
+            assert code == 0, f"{line}\n{output}"
+        return [output for _, output in results]
+
+    return run
+
+
+@pytest.fixture
+def photos(tmp_path):
+    """A bright photo and a dark one."""
+    for name, light in (("day.png", 204), ("night.png", 51)):
+        Image.fromarray(np.full((8, 8, 3), light, np.uint8)).save(tmp_path / name)
+    return [str(tmp_path / "day.png"), str(tmp_path / "night.png")]
+
+
+@pytest.fixture
+def rows_file(tmp_path, photos):
+    """Four captions of the two photos; the first system is right, the second is wrong."""
+    captions = {"first": ["a bright room", "a dark room"], "second": ["a dark room indeed", "a bright room"]}
+    for system, texts in captions.items():
+        lines = [
+            {"id": index, "image": image, "caption": text, "references": ["a large bright room", "a room"]}
+            for index, (image, text) in enumerate(zip(["day.png", "night.png"], texts, strict=True))
+        ]
+        (tmp_path / f"{system}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return tmp_path / "first.jsonl"
+
+
+@pytest.fixture
+def rated_rooms(tmp_path, photos):
+    """The official file of the benchmark and its photos."""
+    folder = tmp_path / "rooms"
+    (folder / "photos").mkdir(parents=True)
+    for photo in photos:
+        shutil.copy(photo, folder / "photos")
+    rows = [
+        ("day.png", "a bright room", 5),
+        ("day.png", "a room", 3),
+        ("day.png", "a dark room", 1),
+        ("night.png", "a dark room", 4),
+        ("night.png", "a bright room", 2),
+    ]
+    keys = ("photo", "caption", "rating")
+    lines = [{**dict(zip(keys, row, strict=True)), "references": ["a room"]} for row in rows]
+    (folder / "ratings.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return folder
