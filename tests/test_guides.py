@@ -49,13 +49,6 @@ def test_my_language(here):
     assert "Khmer ('km') is written without spaces" in printed("my-language.md")
 
 
-def test_extending(here):
-    first, second = printed("extending.md").splitlines()
-    assert first == "[2.5 0. ]"
-    # two words, shortest reference three
-    assert second.startswith("[0.667] shortness|unit:blanks|refs:2|lang:en|")
-
-
 def test_infometic(here):
     Image.new("RGB", (420, 330), "tan").save("photo.jpg")
     shown = printed(
