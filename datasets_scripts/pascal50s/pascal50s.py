@@ -204,7 +204,10 @@ class Pascal50s(capscore.CaptionBenchmark):
 
 def _read_mat(file, expected):
     """Variables of a MATLAB file, flat, by name; expected: name → fields of its structs (0: numbers)."""
-    from scipy import io
+    try:
+        from scipy import io
+    except ImportError:
+        raise capscore.MissingExtraError("scipy", "pascal50s", "PASCAL-50S") from None
 
     damage = (io.matlab.MatReadError, ArithmeticError, LookupError, MemoryError, NotImplementedError)
     with file.open() as stream:
