@@ -78,40 +78,39 @@ def read_annotations(path: str | Path, *, option: str = "annotations") -> CocoAn
     if not path.is_file():
         raise InputError(given, " is a folder" if path.is_dir() else ": no such file", "; ", _FORMAT)
     content = read_json(path)
-    if not isinstance(content, dict) or not isinstance(content.get("annotations"), list):
-        what = "holds a list" if isinstance(content, list) else "has no list `annotations`"
-        raise InputError(given, f" {what}; {_FORMAT}")
-    images = content.get("images") or []
-    if not isinstance(images, list):
-        raise InputError(given, f": `images` is no list; {_FORMAT}")
+    if not isinstance(content, dict):
+        raise InputError(given, f" holds no object; {_FORMAT}")
     file_names: dict[str, str] = {}
-    for number, image in enumerate(images):
-        key, name = (
-            (image_key(image.get("id")), image.get("file_name")) if isinstance(image, dict) else (None, 0)
-        )
-        if key is None or not isinstance(name, str):
-            raise InputError(given, f": entry {number} of `images` has no id or no file_name; {_FORMAT}")
+    for number, (key, name) in enumerate(_pairs(content, "images", "id", "file_name", given)):
         if file_names.setdefault(key, name) != name:
-            raise InputError(
-                given, f": two entries of `images` have the id {key}: {file_names[key]} and {name}"
-            )
+            raise InputError(given, f": entry {number} of `images` has the id {key} of another one")
     references: dict[str, list[str]] = {}
-    for number, entry in enumerate(content["annotations"]):
-        key, text = (
-            (image_key(entry.get("image_id")), entry.get("caption")) if isinstance(entry, dict) else (None, 0)
-        )
-        if key is None or not isinstance(text, str):
-            raise InputError(
-                given, f": entry {number} of `annotations` has no image_id or no caption; {_FORMAT}"
-            )
+    for number, (key, text) in enumerate(_pairs(content, "annotations", "image_id", "caption", given)):
         if file_names and key not in file_names:
             raise InputError(
                 given, f": entry {number} of `annotations` is of image_id {key}, which `images` does not list"
             )
         references.setdefault(key, []).append(text)
     if not references:
-        raise InputError(given, f" has no annotations; {_FORMAT}")
+        raise InputError(given, f" has no list `annotations`, or an empty one; {_FORMAT}")
     return CocoAnnotations(path, file_names, references)
+
+
+def _pairs(
+    content: dict[str, Any], name: str, id_key: str, text_key: str, given: Setting
+) -> Iterator[tuple[str, str]]:
+    """The id and the text of each entry of a list."""
+    entries = content.get(name) or []
+    if not isinstance(entries, list):
+        raise InputError(given, f": `{name}` is no list; {_FORMAT}")
+    for number, entry in enumerate(entries):
+        key = image_key(entry.get(id_key)) if isinstance(entry, dict) else None
+        text = entry.get(text_key) if isinstance(entry, dict) else None
+        if key is None or not isinstance(text, str):
+            raise InputError(
+                given, f": entry {number} of `{name}` has no {id_key} or no {text_key}; {_FORMAT}"
+            )
+        yield key, text
 
 
 class RowsWithReferences(RowSource):

@@ -12,7 +12,6 @@ import itertools
 import json
 import os
 import pickle
-import re
 import shutil
 import stat
 import sys
@@ -20,7 +19,7 @@ import tempfile
 import weakref
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -404,14 +403,15 @@ def _read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             continue
         place = f"{path}, line {number}"
         try:
-            with _faults_named(place):
-                row = _DECODER.decode(line)
+            row = _decoded(line, place)
         except json.JSONDecodeError as error:
             raise InputError(
                 f"{place}, column {error.colno}: not valid JSON: {error.msg}. Expected one object a "
                 'line, such as {"image": "cat.jpg", "caption": "A cat."}, or one list of objects in the file'
             ) from None
-        yield number, _object(row, line, place)
+        if not isinstance(row, dict):
+            raise InputError(f"{place}: expected an object {{…}}, got {' '.join(line.split()):.60}")
+        yield number, row
 
 
 def read_json(path: Path) -> Any:
@@ -420,58 +420,27 @@ def read_json(path: Path) -> Any:
     Raises:
         InputError: The file cannot be read, is no JSON or goes beyond the limits; names the line.
     """
-    text = _whole_text(path)
-    try:
-        with _faults_named(str(path)):
-            return _DECODER.decode(text)
-    except json.JSONDecodeError as error:
-        raise InputError(
-            f"{path}, line {error.lineno}, column {error.colno}: not valid JSON: {error.msg}"
-        ) from None
-
-
-def _whole_text(path: Path) -> str:
     lines, size = [], 0
     for _, line in text_lines(path, LIST_BYTES):
         size += len(line)
         if size > LIST_BYTES.bytes:
             raise too_long(str(path), LIST_BYTES, "; or write one object a line, as .jsonl")
         lines.append(line)
-    return "".join(lines)
-
-
-def _read_json(path: Path) -> Iterator[tuple[None, dict[str, Any]]]:
-    text = _whole_text(path)
     try:
-        yield from _elements(path, text)
+        return _decoded("".join(lines), str(path))
     except json.JSONDecodeError as error:
         raise InputError(
             f"{path}, line {error.lineno}, column {error.colno}: not valid JSON: {error.msg}"
         ) from None
 
 
-def _elements(path: Path, text: str) -> Iterator[tuple[None, dict[str, Any]]]:
-    """The objects of a JSON list, one by one, so that an error can name the element."""
-    place = _skip_space(text, _skip_space(text, 0) + 1)
-    if text[place : place + 1] != "]":
-        for number in itertools.count():
-            name = f"{path}, element {number} counted from 0"
-            with _faults_named(name):
-                row, end = _DECODER.raw_decode(text, place)
-            yield None, _object(row, text[place:end], name)
-            place = _skip_space(text, end)
-            if text[place : place + 1] != ",":
-                break
-            place = _skip_space(text, place + 1)
-        if text[place : place + 1] != "]":
-            raise json.JSONDecodeError("Expecting ',' delimiter", text, place)
-    place = _skip_space(text, place + 1)
-    if place != len(text):
-        raise json.JSONDecodeError("Extra data", text, place)
-
-
-def _skip_space(text: str, place: int) -> int:
-    return _SPACE.match(text, place).end()  # type: ignore[union-attr]  # it matches "" everywhere
+def _read_json(path: Path) -> Iterator[tuple[None, dict[str, Any]]]:
+    for number, row in enumerate(read_json(path)):
+        if not isinstance(row, dict):
+            raise InputError(
+                f"{path}, element {number} counted from 0: expected an object {{…}}, got {row!r:.60}"
+            )
+        yield None, row
 
 
 class _RepeatedNameError(ValueError):
@@ -487,34 +456,23 @@ def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_unrepeated)
-_SPACE = re.compile(r"[ \t\n\r]*")
 
 
-@contextmanager
-def _faults_named(place: str) -> Iterator[None]:
-    """Faults of a row that is valid JSON by the letter, as errors that say where it stands."""
+def _decoded(text: str, place: str) -> Any:
+    """The value of a JSON text; an error for what is valid by the letter alone."""
     try:
-        yield
+        value = _DECODER.decode(text)
     except json.JSONDecodeError:
         raise
     except _RepeatedNameError as error:
         raise InputError(f"{place}: one object has two values for {str(error)!r:.60}") from None
     except RecursionError:
-        raise _too_deep(place) from None
+        value = None
     except ValueError:  # Python's own guard, since converting n digits takes n² steps
         raise InputError(f"{place}: a whole number of more than 4,300 digits") from None
-
-
-def _too_deep(place: str) -> InputError:
-    return InputError(f"{place}: JSON that is nested too deeply; at most {NESTED_LEVELS} levels are read")
-
-
-def _object(row: Any, text: str, place: str) -> dict[str, Any]:
-    if nested_too_deeply(text):
-        raise _too_deep(place)
-    if not isinstance(row, dict):
-        raise InputError(f"{place}: expected an object {{…}}, got {' '.join(text.split()):.60}")
-    return row
+    if (value is None and text.strip() != "null") or nested_too_deeply(text):
+        raise InputError(f"{place}: JSON that is nested too deeply; at most {NESTED_LEVELS} levels are read")
+    return value
 
 
 def _read_csv(path: Path, kind: str) -> Iterator[tuple[int, dict[str, Any]]]:

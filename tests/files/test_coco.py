@@ -157,9 +157,9 @@ def test_annotations_without_a_list_of_images_take_the_id_as_the_name(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (RESULTS, r"annotations=.*holds a list; expected COCO's annotation format: \{\"images\""),
+        (RESULTS, r"annotations=.*holds no object; expected COCO's annotation format: \{\"images\""),
         ({"images": []}, "has no list `annotations`"),
-        ({"images": {}, "annotations": []}, "has no annotations"),
+        ({"images": {}, "annotations": []}, "has no list `annotations`"),
         ({"images": {"a": 1}, "annotations": []}, "`images` is no list"),
         ({"images": [{"id": 1}], "annotations": []}, "entry 0 of `images` has no id or no file_name"),
         ({"images": [3], "annotations": []}, "entry 0 of `images` has no id"),
@@ -171,7 +171,7 @@ def test_annotations_without_a_list_of_images_take_the_id_as_the_name(tmp_path):
         ),
         (
             {"images": [{"id": 1, "file_name": "a"}, {"id": "1", "file_name": "b"}], "annotations": []},
-            "two entries of `images` have the id 1: a and b",
+            "has the id 1 of another one",
         ),
     ],
 )
