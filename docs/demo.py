@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import capscore
-from capscore.benchmarks.protocols.relative_drop import RobustnessDrop, robustness_drop
+from capscore.benchmarks.protocols import ProtocolResult, robustness_drop
 from capscore.benchmarks.robustness.stand_in import plain_backbone
 from capscore.infometic.weights import INFO_CLIP
 from capscore.metrics.loading import default_backbone
@@ -157,7 +157,7 @@ class Robustness(NamedTuple):
 
     captions: dict[str, dict[str, list[str]]]
     scores: dict[str, dict[str, dict[str, list[float]]]]
-    drops: dict[str, dict[str, RobustnessDrop]]
+    drops: dict[str, dict[str, ProtocolResult]]
     signatures: dict[str, str]
 
 
@@ -209,7 +209,7 @@ def score_perturbed(photos: dict[str, Any], backbone: Any, tuned: Any) -> Robust
 
 def average_drop(robustness: Robustness, metric: str) -> float:
     """The mean drop over languages and perturbations."""
-    return float(np.mean([drop.average_drop for drop in robustness.drops[metric].values()]))
+    return float(np.mean([drop.value("drop_average") for drop in robustness.drops[metric].values()]))
 
 
 def count_halved(robustness: Robustness, metric: str) -> tuple[int, int]:
@@ -238,8 +238,8 @@ def report_perturbations(photos: dict[str, Any], robustness: Robustness) -> Repo
     def drops_of(language: str) -> dict[str, dict[str, float | None]]:
         parts = {metric: drops[language] for metric, drops in robustness.drops.items()}
         return {
-            **{kind: {m: part.perturbations[kind].drop for m, part in parts.items()} for kind in KINDS},
-            "average": {metric: part.average_drop for metric, part in parts.items()},
+            **{kind: {m: part.value(f"drop_{kind}") for m, part in parts.items()} for kind in KINDS},
+            "average": {metric: part.value("drop_average") for metric, part in parts.items()},
         }
 
     examples = []
@@ -503,11 +503,11 @@ def print_robustness(robustness: Robustness, console: Any) -> None:
         for language in robustness.captions:
             for drops in robustness.drops.values():
                 drop = drops[language]
-                value = drop.average_drop if kind == "average" else drop.perturbations[kind].drop
+                value = drop.value("drop_average") if kind == "average" else drop.value(f"drop_{kind}")
                 cells.append(change_in_percent(value).removesuffix(" %"))
         table.add_row(kind, *cells, end_section=kind == KINDS[-1])
     means = [
-        f"{drops[language].original:.2f}"
+        f"{drops[language].value('mean_original'):.2f}"
         for language in robustness.captions
         for drops in robustness.drops.values()
     ]

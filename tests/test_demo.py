@@ -18,7 +18,7 @@ from PIL import Image
 
 import capscore
 from capscore import MissingExtraError
-from capscore.benchmarks.protocols.relative_drop import robustness_drop
+from capscore.benchmarks.protocols.drop import robustness_drop
 from capscore.perturbations import KINDS, find_objects
 
 from .infometic.invented import caption

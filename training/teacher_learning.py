@@ -30,8 +30,8 @@ from capscore.backbones.base import pad_batch
 from capscore.backbones.loading import load_backbone
 from capscore.backbones.text_towers import StudentTextTower
 from capscore.backbones.tokens import pad_id_of
+from capscore.benchmarks.protocols.recall import retrieval
 from capscore.benchmarks.protocols.results import counted
-from capscore.benchmarks.protocols.retrieval_recall import retrieval
 from capscore.errors import CapscoreError
 from training.data.batches import ShuffledBatches
 from training.data.origin import Origin
@@ -338,7 +338,7 @@ def evaluation(examples: Sequence[Example], embeddings: np.ndarray) -> Evaluate:
                 image_embeddings=teacher, text_embeddings=own, text_to_image=right.tolist(), ks=_KS
             )
             numbers[f"{language} cosine"] = float(cosines.mean())
-            numbers |= {f"{language} r@{k}": part for k, part in found.text_to_image.at.items()}
+            numbers |= {f"{language} r@{k}": found.value(f"text_to_image_r@{k}") for k in _KS}
         return numbers
 
     return evaluate

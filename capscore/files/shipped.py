@@ -15,6 +15,7 @@ from pathlib import Path
 
 from .. import __version__
 from ..errors import CapscoreError, MissingWeightsError, Setting
+from ..registry import BENCHMARKS
 
 GROUP = "capscore.weights"
 DISTRIBUTION = "capscore-weights"
@@ -52,12 +53,12 @@ def benchmark_folder(slug: str) -> str:
 
 
 def benchmark_slugs() -> list[str]:
-    """Names of all benchmarks that can be loaded, sorted.
+    """Names of all benchmarks that can be loaded, sorted; those of other packages last.
 
     >>> "flickr8k_human" in benchmark_slugs()
     True
     """
-    return _slugs(_parent_folder("datasets_scripts"))
+    return [*_slugs(_parent_folder("datasets_scripts")), *BENCHMARKS.names()]
 
 
 def calibration_files() -> list[Path]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..benchmarks.protocols import CrossLanguageCorrelation, cross_language
+from ..benchmarks.protocols import ProtocolResult, cross_language
 from ..benchmarks.robustness.run import RobustnessRun
 from ..benchmarks.robustness.table import Group, averages, groups
 from ..benchmarks.run import BenchmarkRun, MetricResult
@@ -278,7 +278,7 @@ def _kinds(group: Group) -> list[str]:
 # ---- heat maps ----
 
 
-def between_languages(runs: Sequence[BenchmarkRun]) -> dict[str, CrossLanguageCorrelation]:
+def between_languages(runs: Sequence[BenchmarkRun]) -> dict[str, ProtocolResult]:
     """Correlations between languages of every metric that was run in all of them.
 
     Args:
@@ -316,19 +316,20 @@ def write_language_heatmap(runs: Sequence[BenchmarkRun], path: str | Path) -> Pa
         CapscoreError: as in `between_languages`; or another suffix, or matplotlib is not installed.
     """
     (name, lower), *others = between_languages(runs).items()
-    size = len(lower.languages)
+    languages = lower.details["languages"]
+    size = len(languages)
     below = np.tri(size, k=-1, dtype=bool)
-    shown = np.where(below, lower.matrix, np.nan)
+    shown = np.where(below, lower.details["matrix"], np.nan)
     lines = [f"{runs[0].benchmark}: Pearson's r of scores between languages", name]
     if others:
-        shown = np.where(below.T, others[0][1].matrix, shown)
+        shown = np.where(below.T, others[0][1].details["matrix"], shown)
         lines[1] = f"below the diagonal: {name} · above: {others[0][0]}"
     figure = figure_class()(figsize=(max(0.52 * size + 2.6, 6), 0.52 * size + 1.5), layout="constrained")
     empty = ~(below | below.T) if others else ~below
     low = np.nanmin(shown) if np.isfinite(shown).any() else 0.0
     limits = min(np.floor(20 * low) / 20, 0.95), 1.0
     panel = figure.subplots()
-    heat_map(panel, shown, lower.languages, lower.languages, "\n".join(lines), limits, empty=empty)
+    heat_map(panel, shown, languages, languages, "\n".join(lines), limits, empty=empty)
     return save_figure(figure, path)
 
 

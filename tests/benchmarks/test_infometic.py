@@ -394,7 +394,7 @@ def test_the_word_that_is_wrong(hat):
 
 
 def test_blocks_of_rows_give_the_same(hat, monkeypatch):
-    from capscore.benchmarks.tasks import localisation as module
+    from capscore.benchmarks import tasks as module
 
     whole = run_benchmark("hat", data_dir=hat, metrics={"infometic": maker()}, options=quick).results
     monkeypatch.setattr(module, "_BLOCK", 2)

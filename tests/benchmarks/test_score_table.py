@@ -15,9 +15,12 @@ from capscore.benchmarks.tasks import Queries
 @pytest.fixture
 def queries() -> Queries:
     queries = Queries()
-    queries.add("a|1", "a dog", "1.jpg", None, ["the dog"], "en")
-    queries.add("a|2", "a cat", "1.jpg", None, ["the dog"], "en")
-    queries.add("b|1", "a dog", "2.jpg", None, ["a house"], "en")
+    for name, caption, photo in (
+        ("a|1", "a dog", "1.jpg"),
+        ("a|2", "a cat", "1.jpg"),
+        ("b|1", "a dog", "2.jpg"),
+    ):
+        queries.add(name, {"image_id": photo, "image": None, "language": "en"}, caption)
     return queries
 
 
@@ -45,7 +48,8 @@ def test_by_photo_and_caption(tmp_path, queries):
 
 def test_photo_and_caption_as_other_systems_write_them(tmp_path):
     queries = Queries()
-    queries.add("a", "caf\u00e9 \u00e0 Paris", "\u00e9t\u00e9.jpg", None)
+    photo = {"image_id": "\u00e9t\u00e9.jpg", "image": None, "language": "fr"}
+    queries.add("a", photo, "caf\u00e9 \u00e0 Paris")
     row = {"image": "C:\\photos\\e\u0301te\u0301.jpg", "caption": "cafe\u0301  a\u0300 Paris", "score": 2}
     found = read_scores(write(tmp_path / "s.jsonl", [row]), queries)
     assert found.scores.tolist() == [2.0]

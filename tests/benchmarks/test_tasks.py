@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from scipy.stats import pearsonr
@@ -187,20 +184,3 @@ def test_marvl_looks_at_two_photos_a_row():
     assert value(outcome, "accuracy_1") == 0.75
     assert value(outcome, "accuracy_2") == 0.0
     assert task.keep(rows, [True] * 6 + [False] * 2) == rows[:3]
-
-
-def test_a_benchmark_imports_only_its_own_protocol(tmp_path):
-    """In an interpreter of its own: what is imported here may have been wanted by another test."""
-    official("flickr8k_human").write(tmp_path)
-    code = f"""
-import sys, warnings, capscore
-from capscore.benchmarks import run_benchmark
-warnings.simplefilter("ignore")
-run = run_benchmark("flickr8k_human", "expert", data_dir={str(tmp_path)!r},
-                    metrics={{"rouge_l": lambda: capscore.load("rouge_l")}})
-assert run.results[0].outcome.statistics, run.skipped
-rooms = ("capscore.benchmarks.protocols.", "capscore.benchmarks.tasks.", "capscore.benchmarks.robustness")
-print(*sorted(name.removeprefix("capscore.benchmarks.") for name in sys.modules if name.startswith(rooms)))
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.stdout.split() == ["protocols.results", "tasks.base", "tasks.ratings"], done.stderr

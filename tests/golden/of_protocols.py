@@ -22,9 +22,9 @@ def told(result: Any) -> Any:
     return {
         "dict": result.to_dict(),
         "table": result.table(),
-        "counts": result.counts(),
+        "counts": result.counts,
         "notes": result.notes,
-        "statistics": [list(each) for each in result.statistics()],
+        "statistics": [list(each) for each in result.statistics],
     }
 
 
@@ -78,7 +78,7 @@ def _(place: Place) -> Any:
     found = marvl(left, right, labels, captions, ids, bootstrap=100)
     return {
         "caption": told(found),
-        "irregular": list(found.irregular),
+        "irregular": found.details["irregular"],
         "ids": told(marvl(left, right, labels, captions, ids, group_by="consecutive_ids")),
         "gaps": told(marvl(gaps, right, labels, captions, ids, missing="skip")),
     }
@@ -104,7 +104,7 @@ def _(place: Place) -> Any:
 @case("protocols/captokeneval", quick=True)
 def _(place: Place) -> Any:
     from capscore.benchmarks.protocols import captokeneval
-    from capscore.benchmarks.protocols.captokeneval_accuracy import scores_of_tokens
+    from capscore.benchmarks.protocols.words import scores_of_tokens
 
     words = [[0.30, 0.05, 0.20], [0.00, 0.40], [math.nan, 0.25]]
     given = (words, [[1, 0, 1], [1, 0], [1, 1]], [[1, 1, 0], [1, 1], [0, 1]])
@@ -188,17 +188,17 @@ def _(place: Place) -> Any:
 
 @case("protocols/rating_correlation", quick=True)
 def _(place: Place) -> Any:
-    from capscore.benchmarks.protocols import rating_correlation
+    from capscore.statistics.agreement import agreement
 
     scores = draws(30, seed=30)
     ratings = np.random.default_rng(31).integers(1, 5, (30, 3))
     images = [str(row // 3) for row in range(30)]
     found = {}
     for raters in ("flatten", "mean"):
-        result = rating_correlation(scores, ratings, raters=raters, images=images, bootstrap=100)
+        result = agreement(scores, ratings, raters=raters, images=images, bootstrap=100)
         found[raters] = result.to_dict()
     gaps = [None, *scores[1:]]
-    last = rating_correlation(gaps, ratings[:, 0], raters=None, statistics="tau_c", missing="skip")
+    last = agreement(gaps, ratings[:, 0], raters=None, statistics="tau_c", missing="skip")
     return {**found, "gaps": last.to_dict()}
 
 

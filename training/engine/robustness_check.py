@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from capscore.backbones.base import Backbone
-from capscore.benchmarks.protocols.relative_drop import robustness_drop
-from capscore.benchmarks.protocols.retrieval_recall import retrieval
+from capscore.benchmarks.protocols.drop import robustness_drop
+from capscore.benchmarks.protocols.recall import retrieval
 from capscore.embedding.embedder import Embedder
 from capscore.errors import InputError
 from capscore.perturbations import KINDS
@@ -94,17 +94,17 @@ class RobustnessCheck:
         cosines = np.concatenate([(originals * own).sum(axis=1), (originals * other).sum(axis=1)])
         if self._base_cosines is None:
             self._base_cosines = cosines
-            self._base_mean = result.original
+            self._base_mean = result.value("mean_original")
         found = retrieval(
             image_embeddings=self._images, text_embeddings=originals, text_to_image=self._image, ks=(1,)
         )
         numbers = {
-            "original": result.original,
-            "original_of_base": result.original / self._base_mean if self._base_mean else None,
-            "drop_average": result.average_drop,
-            **{f"drop_{kind}": part.drop for kind, part in result.perturbations.items()},
-            "text_to_image_r@1": found.text_to_image.at[1],
-            "image_to_text_r@1": found.image_to_text.at[1],
+            "original": result.value("mean_original"),
+            "original_of_base": result.value("mean_original") / self._base_mean if self._base_mean else None,
+            "drop_average": result.value("drop_average"),
+            **{f"drop_{kind}": result.value(f"drop_{kind}") for kind in self.kinds},
+            "text_to_image_r@1": found.value("text_to_image_r@1"),
+            "image_to_text_r@1": found.value("image_to_text_r@1"),
             "agreement_with_base": spearman(cosines, self._base_cosines),
         }
         return {name: math.nan if number is None else float(number) for name, number in numbers.items()}

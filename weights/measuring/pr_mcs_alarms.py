@@ -215,7 +215,7 @@ def measure_set(title: str, one: CaptionSet, towers: Sequence[Tower], by_degree:
         drops["every"] = moved.parts["substitution"].drop if "substitution" in moved.parts else None
         results[result.metric] = {
             "drops": drops,
-            "average": None if result.paper is None else result.paper.average_drop,
+            "average": None if result.paper is None else result.paper.value("drop_average"),
             "kept": result.original_of_first,
             "recall": {f"R@{k}": value for k, value in result.retrieval.items()},
             "styles": {},

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import hashlib
+import inspect
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ...errors import InputError, ResultWriteError, Setting
 from ...files.shipped import benchmark_folder
+from ...registry import BENCHMARKS
 
 if TYPE_CHECKING:
     from datasets import Dataset, DatasetDict, IterableDataset, IterableDatasetDict
@@ -222,7 +224,9 @@ def _near(given: object, names: Iterable[str]) -> str:
 
 def _code_digest(slug: str) -> str:
     """Digest of what turns files into rows, so that rows prepared by other code are not taken for its own."""
-    digest = hashlib.sha256(Path(benchmark_folder(slug), f"{slug}.py").read_bytes())
+    outside = slug in BENCHMARKS
+    script = inspect.getfile(builder_class(slug)) if outside else Path(benchmark_folder(slug), f"{slug}.py")
+    digest = hashlib.sha256(Path(script).read_bytes())
     for name in READERS:
         digest.update((Path(__file__).parent / f"{name}.py").read_bytes())
     return digest.hexdigest()[:16]

@@ -14,17 +14,20 @@ import datasets
 from ...errors import CapscoreError
 from ...files.shipped import benchmark_folder
 from ...files.whole_file import whole_file
+from ...registry import BENCHMARKS
 
 # two threads must not load a script at once: the second would find a half-made module
 _LOADING = threading.RLock()
 
 
 def script_class(slug: str) -> type[datasets.GeneratorBasedBuilder]:
-    """The builder class in a benchmark's loading script.
+    """The builder class in a benchmark's loading script, or the one that was registered by this name.
 
     Raises:
         CapscoreError: there is no benchmark of that name; the message names similar ones.
     """
+    if slug in BENCHMARKS:
+        return BENCHMARKS.get(slug)
     path = _importable(Path(benchmark_folder(slug), f"{slug}.py"))
     # `datasets` looks a builder's module up by its name, so it must be among the loaded ones
     name = f"capscore_benchmarks.{slug}"

@@ -1,26 +1,41 @@
-"""Comparisons of two scores → shares of wins, with ties counted apart and intervals by image.
+"""How often scores are in the order that people give: pairs of captions, foils, entailment, pairs of photos.
 
-In: numbers of comparisons, wins and ties by unit (usually an image) and by category. Out: one `Accuracy` per
-category, the interval of their mean, and notes on what is missing. A tie is never a win.
+In: scores and labels, one per row. Out: shares of comparisons that are won, with intervals by image. A tie is
+never a win; ties are counted apart.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ...statistics.bootstrap import (
-    Interval,
-    check_sampling,
-    coarseness,
-    multiplicities,
-    percentile_interval,
-    resample,
-)
-from .results import Statistic, counted, ends
+from ...errors import InputError, Setting
+from ...statistics.bootstrap import Interval
+from .inputs import flag_column, group_codes, label_codes, left_out, present_rows, score_column, units_of
+from .results import ProtocolResult, Sampling, Statistic, bootstrap_intervals, counted, ends
+
+# two correct human captions; two human captions, one of another photo; human and machine; two machines
+PASCAL50S_CATEGORIES = ("HC", "HI", "HM", "MM")
+# Phenomenon → its pieces, named like VALSE's files. The published table calls counting-hard "balanced",
+# counting-small-quant "small numbers" and relations "spatial relations".
+VALSE_PHENOMENA = {
+    "existence": ("existence",),
+    "plurality": ("plurals",),
+    "counting": ("counting-hard", "counting-small-quant", "counting-adversarial"),
+    "relations": ("relations",),
+    "actions": ("action-replacement", "actant-swap"),
+    "coreference": ("coreference-standard", "coreference-hard"),
+    "foil-it": ("foil-it",),
+}
+VALSE_PIECES = tuple(piece for pieces in VALSE_PHENOMENA.values() for piece in pieces)
+XVNLI_LABELS = ("entailment", "neutral", "contradiction")
+# the label in SNLI and its descendants where annotators did not agree
+UNLABELLED = "-"
 
 
 @dataclass(frozen=True)
@@ -53,146 +68,595 @@ class Accuracy:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values: "value", "n", "wins", "ties", "interval"."""
-        interval = self.interval and self.interval.to_dict()
-        return {
-            "value": self.value,
-            "n": self.n,
-            "wins": self.wins,
-            "ties": self.ties,
-            "interval": interval,
-        }
+        return {"value": self.value, **dataclasses.asdict(self)}
 
 
-@dataclass(frozen=True)
-class Sampling:
-    """How intervals are made.
+def pairwise_by_category(
+    first: Any,
+    second: Any,
+    labels: Any,
+    categories: Any,
+    *,
+    known: Sequence[str] = PASCAL50S_CATEGORIES,
+    images: Any = None,
+    bootstrap: int = 0,
+    confidence: float = 0.95,
+    seed: int = 0,
+    missing: str = "raise",
+) -> ProtocolResult:
+    """How often the preferred caption scores strictly higher, per category (Hu et al. 2023, §4.2, Table 1).
+
+    Published tables break ties of the human votes at random, so labels must be frozen to be comparable. The
+    published figures also depend on the choice of five references for metrics that use references.
 
     Args:
-        bootstrap: Number of samples; 0 makes no intervals.
+        first, second: Scores of the first and of the second captions, (n,) each.
+        labels: 0 where people prefer the first, 1 where they prefer the second.
+        categories: Category of each pair, one of `known`.
+        known: All categories, in the order of the result; the default is Pascal-50S's.
+        images: Image id of each pair; the bootstrap draws the pairs of one image together. None draws single
+            pairs.
+        bootstrap: Number of samples for the intervals; 0 makes none.
         confidence: Share of samples inside an interval.
         seed: Seed for the samples.
+        missing: "raise" stops at a missing score (NaN); "skip" leaves the pair out and counts it.
+
+    Returns:
+        "accuracy_<category>", then "accuracy_mean": the plain mean of categories, None if one has no pair.
+        Details: "categories" (name → `Accuracy`), "mean", "mean_interval", "n_missing".
+
+    Raises:
+        InputError: different lengths, an unknown label or category, a missing score.
+
+    >>> result = pairwise_by_category(
+    ...     [0.9, 0.2, 0.5], [0.1, 0.7, 0.5], [0, 0, 1], ["HC", "HC", "MM"], known=("HC", "MM")
+    ... )
+    >>> result.table()
+    [('accuracy hc', 0.5, 2), ('accuracy mm', 0.0, 1), ('accuracy mean', 0.25, 3)]
+    >>> result.notes
+    ('1 tie of two scores in MM, not counted as a win',)
     """
+    one = score_column(first, "first")
+    other = score_column(second, "second", len(one))
+    label = label_codes(labels, "labels", len(one), (0, 1))
+    names = _names(known)
+    codes = label_codes(categories, "categories", len(one), names)
+    present = present_rows(missing, first=one, second=other)
+    better, worse = np.where(label == 0, (one, other), (other, one))
+    sampling = (bootstrap, confidence, seed)
+    parts, pooled, means, notes = _pairs(better, worse, codes, names, present, present, images, sampling)
+    return ProtocolResult(
+        "pairwise_by_category",
+        (
+            *(part.statistic(f"accuracy_{name.lower()}") for name, part in parts.items()),
+            Statistic("accuracy_mean", means["mean"], ends(means["mean_interval"]), pooled.n),
+        ),
+        {"pairs": pooled.n, "ties": pooled.ties, "left out": int((~present).sum())},
+        {"categories": parts, **means, "n_missing": int((~present).sum())},
+        tuple(notes),
+    )
 
-    bootstrap: int
-    confidence: float
-    seed: int
 
-    def __post_init__(self) -> None:
-        check_sampling(self.bootstrap, self.confidence, self.seed, field="bootstrap", least=0)
+def foils(
+    caption_scores: Any,
+    foil_scores: Any,
+    pieces: Any = None,
+    valid: Any = None,
+    *,
+    known: Sequence[str] | None = None,
+    images: Any = None,
+    bootstrap: int = 0,
+    confidence: float = 0.95,
+    seed: int = 0,
+    missing: str = "raise",
+) -> ProtocolResult:
+    """How often the caption scores strictly higher than its foil, per piece.
 
+    Args:
+        caption_scores, foil_scores: Scores of the true captions and of their foils, (n,) each.
+        pieces: Piece of each pair, such as the domain or the phenomenon; None puts all pairs into one, "all".
+        valid: True for each pair that counts; None counts all.
+        known: All pieces, in the order of the result; None takes those that occur, sorted.
+        images, bootstrap, confidence, seed: As in `pairwise_by_category`.
+        missing: "raise" stops at a valid pair with a missing score (NaN); "skip" leaves it out and counts it.
 
-@dataclass(frozen=True)
-class Tally:
-    """Numbers of comparisons by unit (what the bootstrap draws) and by category.
+    Returns:
+        "accuracy_<piece>", then "accuracy_mean" (the plain mean of the pieces, as published; None if one has
+        no valid pair) and "accuracy_pooled" (over all valid pairs). Details: "pieces" (name → `Accuracy`),
+        "phenomena" (of VALSE), "mean", "mean_interval", "pooled", "n_invalid", "n_missing".
 
-    Attributes:
-        n, wins, ties: int64 (units, categories).
+    Raises:
+        InputError: different lengths, an unknown piece, a missing score.
+
+    >>> foils([0.9, 0.8, 0.3], [0.2, 0.8, 0.1], ["in", "in", "out"]).table()
+    [('accuracy in', 0.5, 2), ('accuracy out', 1.0, 1), ('accuracy mean', 0.75, 3),
+     ('accuracy pooled', 0.666..., 3)]
     """
+    captions = score_column(caption_scores, "caption_scores")
+    n = len(captions)
+    foiled = score_column(foil_scores, "foil_scores", n)
+    names: tuple[str, ...] = ("all",) if known is None else _names(known)
+    if pieces is None:
+        codes = np.zeros(n, dtype=np.int64)
+    elif known is None:
+        codes, found = group_codes(pieces, "pieces", n)
+        names = tuple(map(str, found))
+    else:
+        codes = label_codes(pieces, "pieces", n, names)
+    counts = np.full(n, True) if valid is None else flag_column(valid, "valid", n)
+    # pairs that are not valid need no score
+    captions, foiled = np.where(counts, captions, 0.0), np.where(counts, foiled, 0.0)
+    present = present_rows(missing, caption_scores=captions, foil_scores=foiled)
+    sampling = (bootstrap, confidence, seed)
+    kept = counts & present
+    parts, pooled, means, notes = _pairs(captions, foiled, codes, names, present, kept, images, sampling)
+    n_invalid, n_missing = int((~counts).sum()), int((~present).sum())
+    invalid = [f"{n_invalid:,} of {counted(n, 'pair')} left out: not valid"] if n_invalid else []
+    return ProtocolResult(
+        "foils",
+        (
+            *(part.statistic(f"accuracy_{name}") for name, part in parts.items()),
+            Statistic("accuracy_mean", means["mean"], ends(means["mean_interval"]), pooled.n),
+            pooled.statistic("accuracy_pooled"),
+        ),
+        {"pairs": pooled.n, "ties": pooled.ties, "not valid": n_invalid, "left out": n_missing},
+        {
+            "pieces": parts,
+            "phenomena": {},
+            **means,
+            "pooled": pooled,
+            "n_invalid": n_invalid,
+            "n_missing": n_missing,
+        },
+        (*invalid, *notes),
+    )
 
-    n: np.ndarray
-    wins: np.ndarray
-    ties: np.ndarray
 
-    @classmethod
-    def of(
-        cls,
-        better: np.ndarray,
-        worse: np.ndarray,
-        codes: np.ndarray,
-        n_categories: int,
-        units: np.ndarray,
-    ) -> Tally:
-        """Count n comparisons, all with scores.
+def valse(
+    caption_scores: Any,
+    foil_scores: Any,
+    pieces: Any,
+    valid: Any,
+    *,
+    images: Any = None,
+    bootstrap: int = 0,
+    confidence: float = 0.95,
+    seed: int = 0,
+    missing: str = "raise",
+) -> ProtocolResult:
+    """Accuracy on VALSE (Parcalabescu et al. 2022; Gomes et al. 2025, Tables 4 and 6).
 
-        Args:
-            better, worse: float64 (n,), the scores that should be higher and lower.
-            codes: int64 (n,), the category of each comparison.
-            n_categories: Number of categories.
-            units: int64 (n,), the unit of each comparison.
+    The published average is the plain mean over the 11 pieces. Rows are valid if at least two of three
+    annotators chose the caption: 7,702 of the released 8,782. (Gomes et al. report 6,704 without saying how
+    they selected them.)
 
-        >>> better, worse = np.array([0.9, 0.5]), np.array([0.1, 0.5])
-        >>> tally = Tally.of(better, worse, np.array([0, 1]), 2, np.array([0, 0]))
-        >>> tally.n.tolist(), tally.wins.tolist(), tally.ties.tolist()
-        ([[1, 1]], [[1, 0]], [[0, 1]])
-        """
-        _, units = np.unique(units, return_inverse=True)
-        shape = (int(units.max(initial=-1)) + 1, n_categories)
-        cells = units * n_categories + codes
+    Args:
+        caption_scores, foil_scores, images, bootstrap, confidence, seed, missing: As in `foils`.
+        pieces: Piece of each pair, one of `VALSE_PIECES`.
+        valid: True for each pair that people found valid (`mturk.caption >= 2`).
 
-        def count(chosen: np.ndarray) -> np.ndarray:
-            return np.bincount(chosen, minlength=shape[0] * shape[1]).reshape(shape)
+    Returns:
+        As `foils`, with the detail "phenomena": existence, plurality, counting (three pieces), relations,
+        actions (two), coreference (two) and foil-it, each the plain mean of its pieces, None if one is empty.
 
-        return cls(count(cells), count(cells[better > worse]), count(cells[better == worse]))
+    Raises:
+        InputError: different lengths, an unknown piece, a missing score.
 
-    def with_total(self) -> Tally:
-        """Add a last category: all of them together."""
-        parts = (self.n, self.wins, self.ties)
-        return Tally(*(np.hstack([part, part.sum(axis=1, keepdims=True)]) for part in parts))
+    >>> result = valse([0.9] * 12, [0.1] * 11 + [0.95], [*VALSE_PIECES, "actant-swap"], [True] * 12)
+    >>> result.value("accuracy_actant-swap"), result.details["phenomena"]["actions"]
+    (0.5, 0.75)
+    """
+    found = foils(
+        caption_scores,
+        foil_scores,
+        pieces,
+        valid,
+        known=VALSE_PIECES,
+        images=images,
+        bootstrap=bootstrap,
+        confidence=confidence,
+        seed=seed,
+        missing=missing,
+    )
+    of_pieces = found.details["pieces"]
+    phenomena = {
+        name: _mean([of_pieces[piece] for piece in parts]) for name, parts in VALSE_PHENOMENA.items()
+    }
+    return dataclasses.replace(found, details={**found.details, "phenomena": phenomena})
 
-    def accuracies(
-        self, names: Sequence[str], sampling: Sampling, *, units: str, n_mean: int = 0
-    ) -> tuple[list[Accuracy], Interval | None, list[str]]:
-        """Shares of all comparisons, intervals, and notes.
 
-        Args:
-            names: Names of the categories, for the notes.
-            sampling: How intervals are made.
-            units: Noun for the units, in the plural.
-            n_mean: Number of categories, from the first, that the mean is over.
+def xvnli(
+    scores: Any,
+    labels: Any,
+    image_ids: Any,
+    *,
+    premise_ids: Any = None,
+    bootstrap: int = 0,
+    confidence: float = 0.95,
+    seed: int = 0,
+    missing: str = "raise",
+) -> ProtocolResult:
+    """The three XVNLI experiments (Gomes et al. 2025, §4.3.3, App. E.1, Table 5).
 
-        Returns:
-            One accuracy per category, the interval of the mean, notes.
-        """
-        intervals, notes = self._intervals(names, sampling, units, n_mean)
-        totals = zip(*(part.sum(axis=0).tolist() for part in (self.n, self.wins, self.ties)), strict=True)
-        ends = zip(totals, intervals[:-1], strict=True)
-        found = [Accuracy(n, wins, ties, interval) for (n, wins, ties), interval in ends]
-        return found, intervals[-1], notes
+    The paper compares captions "with the same image": 442 pairs, 1,259 pairs and 511 triples per language.
+    The digits of its table fit another unit: captions written for the same premise, one of an image's five
+    Flickr30k captions (`captionID` in the files), which gives 377, 1,057 and 304. Of all numbers of pairs
+    below 623, only 377 gives every figure of Accuracy 1 to its digit, and of all numbers of triples below
+    608, only 304 does so for Accuracy 3. To compare with the table, pass `premise_ids` too. Random scores win
+    half of the pairs and a sixth of the triples.
 
-    def _intervals(
-        self, names: Sequence[str], sampling: Sampling, units: str, n_mean: int
-    ) -> tuple[list[Interval | None], list[str]]:
-        """Intervals of the categories and, last, of the mean; notes."""
-        intervals: list[Interval | None] = [None] * (len(names) + 1)
-        n_units = len(self.n)
-        if not sampling.bootstrap:
-            return intervals, []
-        if n_units < 2:
-            return intervals, [f"no intervals: a bootstrap needs at least 2 {units}, and there is {n_units}"]
-        n, wins = self.n.T.astype(np.float64), self.wins.T.astype(np.float64)
+    Args:
+        scores: Score of each caption (`sentence2` in the files) with its image, (n,).
+        labels: "entailment", "neutral", "contradiction", or "-" where annotators did not agree.
+        image_ids: Image id of each caption (`Flikr30kID` in the files); the bootstrap draws images.
+        premise_ids: Premise id of each caption (`captionID` in the files); only captions with the same
+            premise and image are then compared.
+        bootstrap, confidence, seed: As in `pairwise_by_category`.
+        missing: "raise" stops at a missing score (NaN) of a labelled caption; "skip" leaves out every pair
+            and triple that needs it and counts them.
 
-        def shares(drawn: np.ndarray) -> np.ndarray:
-            with np.errstate(invalid="ignore"):
-                values = (wins @ drawn) / (n @ drawn)  # NaN if a sample lacks a category
-                mean = values[:n_mean].mean(axis=0) if n_mean else np.full(drawn.shape[1], np.nan)
-            return np.vstack([values, mean])
+    Returns:
+        "accuracy_1" (pairs of an entailed and a contradicted caption), "accuracy_2" (all pairs of different
+        labels, won if entailment > neutral > contradiction holds) and "accuracy_3" (triples with one caption
+        per label, tied if only equal scores prevent a win). Details: "experiment_1" to "experiment_3"
+        (`Accuracy`), "n_rows", "n_unlabelled", "n_groups" (images or premises with captions of at least two
+        labels), "n_missing" (comparisons, per experiment), "compared_within".
 
-        samples = resample(
-            shares,
-            multiplicities,
-            n_units=n_units,
-            n_samples=sampling.bootstrap,
-            seed=sampling.seed,
-            n_rows=self.n.size,
-            label="bootstrap",
+    Raises:
+        InputError: different lengths, an unknown label, a missing score.
+
+    >>> result = xvnli(
+    ...     [0.9, 0.5, 0.5, 0.1],
+    ...     ["entailment", "neutral", "contradiction", "contradiction"],
+    ...     ["a", "a", "a", "a"],
+    ... )
+    >>> result.table()
+    [('accuracy 1', 1.0, 2), ('accuracy 2', 0.8, 5), ('accuracy 3', 0.5, 2)]
+    """
+    values = score_column(scores, "scores")
+    n = len(values)
+    label = label_codes(labels, "labels", n, (*XVNLI_LABELS, UNLABELLED))
+    group = image = group_codes(image_ids, "image_ids", n)[0]
+    if premise_ids is not None:
+        premise = group_codes(premise_ids, "premise_ids", n)[0]
+        _, group = np.unique(image * n + premise, return_inverse=True)
+    labelled = label < len(XVNLI_LABELS)
+    present = present_rows(missing, scores=np.where(labelled, values, 0))
+    kept = labelled & present
+    by_label = np.bincount(group[labelled] * 3 + label[labelled], minlength=3 * (int(group.max()) + 1))
+    e, u, c = by_label.reshape(-1, 3).T
+    totals = (int((e * c).sum()), int((e * c + e * u + u * c).sum()), int((e * u * c).sum()))
+    parts, _, (named, sampled) = _accuracies(
+        _xvnli_comparisons(values[kept], label[kept], group[kept], image[kept]),
+        ("experiment 1", "experiment 2", "experiment 3"),
+        (bootstrap, confidence, seed),
+        "images",
+    )
+    lost = [total - part.n for total, part in zip(totals, parts, strict=True)]
+    n_unlabelled, n_silent = int((~labelled).sum()), int((~present).sum())
+    notes = []
+    if n_unlabelled:
+        notes.append(f"{counted(n_unlabelled, 'caption')} without a label ({UNLABELLED!r}) left out")
+    if n_silent:
+        notes.append(
+            f"{counted(n_silent, 'caption')} without a score (first such row: {int((~present).argmax())}): "
+            f"{lost[0]:,}, {lost[1]:,} and {lost[2]:,} comparisons of experiments 1, 2 and 3 left out"
         )
-        notes = [coarse] if (coarse := coarseness(sampling.bootstrap, sampling.confidence)) else []
-        for place, values in enumerate(samples):
-            intervals[place] = interval = percentile_interval(values, sampling.confidence)
-            if interval is not None and interval.n_undefined and place < len(names):
-                notes.append(
-                    f"interval of {names[place]}: {counted(interval.n_undefined, 'sample')} of "
-                    f"{sampling.bootstrap:,} left out, which lack it"
-                )
-        return intervals, notes
+    within = "image" if premise_ids is None else "premise"
+    n_groups = int(((by_label.reshape(-1, 3) > 0).sum(axis=1) > 1).sum())
+    return ProtocolResult(
+        "xvnli",
+        tuple(part.statistic(f"accuracy_{number}") for number, part in enumerate(parts, 1)),
+        {
+            "captions": n,
+            "without label": n_unlabelled,
+            f"{within}s": n_groups,
+            "comparisons": sum(part.n for part in parts),
+            "left out": sum(lost),
+        },
+        {
+            **{f"experiment_{number}": part for number, part in enumerate(parts, 1)},
+            "n_rows": n,
+            "n_unlabelled": n_unlabelled,
+            "n_groups": n_groups,
+            "n_missing": tuple(lost),
+            "compared_within": within,
+        },
+        (*notes, *named, *sampled),
+    )
 
 
-def single_units(*keys: np.ndarray) -> np.ndarray:
-    """Make every row a unit, numbered by its values, so that the order of the rows does not matter.
+def marvl(
+    left_scores: Any,
+    right_scores: Any,
+    labels: Any,
+    captions: Any,
+    ids: Any,
+    *,
+    group_by: str = "caption",
+    bootstrap: int = 0,
+    confidence: float = 0.95,
+    seed: int = 0,
+    missing: str = "raise",
+) -> ProtocolResult:
+    """The two MaRVL experiments (Gomes et al. 2025, §4.3.3, App. E.2, Table 5).
 
-    >>> single_units(np.array([0.3, 0.1, 0.2]))
-    array([2, 0, 1])
+    A group is the four rows of a caption, two of them true. The released files also have captions with
+    another number of true rows, with fewer rows, or with the rows of several groups. The digits of the
+    published table fit the groups that remain without every caption that lacks exactly two true and two false
+    rows: id 282, sw 268, ta 289, tr 293, zh 251. Splitting captions at gaps in the ids gives two more in sw
+    and 13 more in ta. Random scores win 5/6 of the pairs and 41/70 of the groups.
+
+    Args:
+        left_scores, right_scores: Scores of the caption with the left and with the right photo, (n,) each.
+        labels: True where the caption is true of the pair of photos.
+        captions: Text of each row, or any value shared by the rows of one caption.
+        ids: Unique id of each row, an integer or a string that ends in one, such as "sw-17".
+        group_by: "caption" (as published), or "consecutive_ids" for rows of one caption with consecutive ids.
+        bootstrap, confidence, seed: As in `pairwise_by_category`; groups are drawn.
+        missing: "raise" stops at a missing score (NaN); "skip" leaves out every pair and group that needs
+            it and counts them.
+
+    Returns:
+        "accuracy_1": share of pairs of a true and a false row of one group (four per group) in which the
+        higher score of the true row's photos is above the lower score of the false row's. "accuracy_2": share
+        of groups in which that holds for all four. Details: "experiment_1", "experiment_2" (`Accuracy`),
+        "n_rows", "n_groups", "irregular" (ids and numbers of true and false rows of other groups),
+        "n_missing" (pairs, groups).
+
+    Raises:
+        InputError: different lengths, a label that is not a flag, an id that occurs twice or has no
+            number, a missing score.
+
+    >>> result = marvl(
+    ...     [0.9, 0.2, 0.4, 0.8, 0.5],
+    ...     [0.1, 0.7, 0.3, 0.75, 0.5],
+    ...     [True, True, False, False, True],
+    ...     ["ein Hund", "ein Hund", "ein Hund", "ein Hund", "eine Katze"],
+    ...     ["de-0", "de-1", "de-2", "de-3", "de-4"],
+    ... )
+    >>> result.table(), result.details["irregular"]
+    ([('accuracy 1', 0.75, 4), ('accuracy 2', 0.0, 1)], [{'ids': ['de-4'], 'n_true': 1, 'n_false': 0}])
     """
-    units = np.empty(len(keys[0]), dtype=np.int64)
-    units[np.lexsort(keys)] = np.arange(len(units))
-    return units
+    left = score_column(left_scores, "left_scores")
+    n = len(left)
+    right = score_column(right_scores, "right_scores", n)
+    label = flag_column(labels, "labels", n)
+    group, order, id_names = _marvl_groups(captions, ids, group_by, label)
+    present = present_rows(missing, left_scores=left, right_scores=right)
+    n_true = np.bincount(group, weights=label).astype(np.int64)
+    n_false = np.bincount(group) - n_true
+    regular = (n_true == 2) & (n_false == 2)
+
+    by_label = order[np.lexsort((label[order], group[order]))]  # false, false, true, true
+    fours = by_label[regular[group[by_label]]].reshape(-1, 4)
+    best_of_true, worst_of_false = (
+        np.maximum(left, right)[fours[:, 2:]],
+        np.minimum(left, right)[fours[:, :2]],
+    )
+    better, worse = np.broadcast_arrays(best_of_true[:, :, None], worst_of_false[:, None, :])
+    numbers = _marvl_comparisons(better.reshape(-1, 4), worse.reshape(-1, 4))
+    parts, _, (named, sampled) = _accuracies(
+        numbers, ("experiment 1", "experiment 2"), (bootstrap, confidence, seed), "groups"
+    )
+    lost = [len(fours) * 4 - parts[0].n, len(fours) - parts[1].n]
+    members: dict[int, list[Any]] = {}
+    for row in order[~regular[group[order]]].tolist():
+        members.setdefault(int(group[row]), []).append(id_names[row])
+    irregular = [
+        {"ids": rows, "n_true": int(n_true[code]), "n_false": int(n_false[code])}
+        for code, rows in members.items()
+    ]
+    notes = []
+    if irregular:
+        n_irregular = sum(map(len, members.values()))
+        notes.append(
+            f"{counted(len(irregular), 'group')} ({counted(n_irregular, 'row')}) left out: not two "
+            "true and two false rows; see `irregular` for their ids"
+        )
+    if not present.all():
+        notes.append(
+            f"{counted(int((~present).sum()), 'row')} without a score (first such row: "
+            f"{int((~present).argmax())}): {counted(lost[0], 'pair')} of experiment 1 and "
+            f"{counted(lost[1], 'group')} of experiment 2 left out"
+        )
+    return ProtocolResult(
+        "marvl",
+        tuple(part.statistic(f"accuracy_{number}") for number, part in enumerate(parts, 1)),
+        {"rows": n, "groups": len(fours), "irregular groups": len(irregular), "left out": sum(lost)},
+        {
+            **{f"experiment_{number}": part for number, part in enumerate(parts, 1)},
+            "n_rows": n,
+            "n_groups": len(fours),
+            "irregular": irregular,
+            "n_missing": tuple(lost),
+        },
+        (*notes, *named, *sampled),
+    )
+
+
+# ---- shares of wins ----
+
+# numbers of comparisons, of wins and of ties, by unit and category: int64 (units, categories) each
+_Numbers = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+def _accuracies(
+    numbers: _Numbers,
+    names: Sequence[str],
+    sampling: Sampling,
+    units: str,
+    n_mean: int = 0,
+) -> tuple[list[Accuracy], Interval | None, tuple[list[str], list[str]]]:
+    """Numbers of comparisons, wins and ties by unit and category → shares by category.
+
+    Args:
+        numbers: Numbers of comparisons, of wins and of ties.
+        names: Names of the categories, for the notes.
+        sampling: Number of samples, confidence and seed.
+        units: Noun for the units that the bootstrap draws, in the plural.
+        n_mean: Number of categories, from the first, that the mean is over.
+
+    Returns:
+        One accuracy per category, the interval of the mean, notes on categories and on the bootstrap.
+    """
+    n_of, wins_of = (part.T.astype(np.float64) for part in numbers[:2])
+
+    def shares(drawn: np.ndarray) -> np.ndarray:
+        with np.errstate(invalid="ignore"):
+            values = (wins_of @ drawn) / (n_of @ drawn)  # NaN if a sample lacks a category
+            mean = values[:n_mean].mean(axis=0) if n_mean else np.full(drawn.shape[1], np.nan)
+        return np.vstack([values, mean])
+
+    intervals, sampled = bootstrap_intervals(shares, len(numbers[0]), units, numbers[0].size, sampling)
+    intervals = intervals or [None] * (len(names) + 1)
+    parts, named = [], []
+    for index, name in enumerate(names):
+        interval = intervals[index]
+        n, wins, ties = (int(part[:, index].sum()) for part in numbers)
+        part = Accuracy(n, wins, ties, interval)
+        parts.append(part)
+        if not part.n:
+            named.append(f"{name} has nothing to compare: no accuracy")
+        if part.ties:
+            named.append(f"{counted(part.ties, 'tie')} of scores in {name}, not counted as a win")
+        if interval is not None and interval.n_undefined:
+            sampled.append(
+                f"interval of {name}: {counted(interval.n_undefined, 'sample')} of "
+                f"{sampling[0]:,} left out, which lack it"
+            )
+    return parts, intervals[-1], (named, sampled)
+
+
+def _pairs(
+    better: np.ndarray,
+    worse: np.ndarray,
+    codes: np.ndarray,
+    names: tuple[str, ...],
+    present: np.ndarray,
+    kept: np.ndarray,
+    images: Any,
+    sampling: Sampling,
+) -> tuple[dict[str, Accuracy], Accuracy, dict[str, Any], list[str]]:
+    """n pairs of scores by category → accuracy by category and over all pairs, their mean, notes."""
+    units, drawn, unit_notes = units_of(images, sampling, "pairs", worse, better, codes)
+    _, units = np.unique(units[kept], return_inverse=True)
+    shape = (int(units.max(initial=-1)) + 1, len(names))
+    cells, better, worse = units * len(names) + codes[kept], better[kept], worse[kept]
+
+    def count(chosen: np.ndarray) -> np.ndarray:
+        part = np.bincount(chosen, minlength=shape[0] * shape[1]).reshape(shape)
+        return np.hstack([part, part.sum(axis=1, keepdims=True)])
+
+    numbers = count(cells), count(cells[better > worse]), count(cells[better == worse])
+    labels = [*names, "all pairs"]
+    (*parts, pooled), interval, (_, sampled) = _accuracies(
+        numbers, labels, sampling, drawn, n_mean=len(names)
+    )
+    found = dict(zip(names, parts, strict=True))
+    notes = left_out(present, "pair")
+    if empty := [name for name, part in found.items() if not part.n]:
+        notes.append(f"no pair of {', '.join(empty)}: no accuracy, and no mean over all")
+    for name, part in found.items():
+        if part.ties:
+            notes.append(f"{counted(part.ties, 'tie')} of two scores in {name}, not counted as a win")
+    means = {"mean": _mean(parts), "mean_interval": interval}
+    return found, pooled, means, [*notes, *unit_notes, *sampled]
+
+
+def _names(known: Sequence[str]) -> tuple[str, ...]:
+    names = () if isinstance(known, str) else tuple(known)
+    if not names or len(set(names)) < len(names):
+        raise InputError(Setting("known", known), ": expected a list of names, each once", field="known")
+    return names
+
+
+def _mean(parts: Sequence[Accuracy]) -> float | None:
+    """Plain mean; None if one of them has nothing to compare."""
+    values = [part.value for part in parts if part.value is not None]
+    return float(np.mean(values)) if len(values) == len(parts) else None
+
+
+# ---- comparisons of XVNLI and MaRVL ----
+
+
+def _xvnli_comparisons(
+    values: np.ndarray, label: np.ndarray, group: np.ndarray, image: np.ndarray
+) -> _Numbers:
+    """Numbers of comparisons within groups, of wins and of ties: int64 (images, 3 experiments) each."""
+    entailed, neutral, contradicted = (np.flatnonzero(label == code) for code in range(3))
+    upper = _pairs_within(entailed, neutral, group)
+    lower = _pairs_within(neutral, contradicted, group)
+    outer = _pairs_within(entailed, contradicted, group)
+    n_images = int(image.max(initial=-1)) + 1
+
+    def by_image(holds: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> np.ndarray:
+        """Numbers per image where the relation holds between better and worse."""
+        pairs = [
+            np.bincount(image[left], weights=holds(values[left], values[right]), minlength=n_images)
+            for left, right in (outer, upper, lower)
+        ]
+        # a triple in order is a neutral caption with an entailed one above and a contradicted one below
+        above = np.bincount(upper[1], weights=holds(*values[list(upper)]), minlength=len(values))
+        below = np.bincount(lower[0], weights=holds(*values[list(lower)]), minlength=len(values))
+        triples = np.bincount(image, weights=above * below, minlength=n_images)
+        return np.stack([pairs[0], sum(pairs), triples], axis=1).astype(np.int64)
+
+    wins = by_image(np.greater)
+    return by_image(lambda better, worse: np.ones(len(better))), wins, by_image(np.greater_equal) - wins
+
+
+def _pairs_within(left: np.ndarray, right: np.ndarray, group: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """All pairs of a left and a right row of the same group."""
+    left = left[np.argsort(group[left], kind="stable")]
+    right = right[np.argsort(group[right], kind="stable")]
+    start = np.searchsorted(group[right], group[left], side="left")
+    partners = np.searchsorted(group[right], group[left], side="right") - start
+    offset = np.cumsum(partners) - partners
+    within = np.arange(partners.sum()) - np.repeat(offset, partners)
+    return np.repeat(left, partners), right[np.repeat(start, partners) + within]
+
+
+def _marvl_comparisons(better: np.ndarray, worse: np.ndarray) -> _Numbers:
+    """Four pairs of scores per group, (groups, 4) → numbers of comparisons, wins, ties: (groups, 2) each."""
+    scored = ~np.isnan(better) & ~np.isnan(worse)
+    won, tied = better > worse, better == worse
+    won_all = won.all(axis=1)
+    # a group is tied if only equal scores prevent the win
+    tied_all = (won | tied).all(axis=1) & ~won_all
+    of_pairs_and_groups = ((scored, scored.all(axis=1)), (won, won_all), (tied, tied_all))
+    n, wins, ties = (
+        np.stack([pairs.sum(axis=1), groups], axis=1).astype(np.int64)
+        for pairs, groups in of_pairs_and_groups
+    )
+    return n, wins, ties
+
+
+def _marvl_groups(
+    captions: Any, ids: Any, group_by: str, label: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, list[Any]]:
+    """The group of each row, int64 (n,); all rows in the order of their ids; the ids."""
+    n = len(label)
+    group = group_codes(captions, "captions", n)[0]
+    codes, names = group_codes(ids, "ids", n)
+    if len(names) < n:
+        row = next(row for row in range(n) if codes[row] in codes[:row])
+        raise InputError(f"the id {names[codes[row]]!r} occurs twice", row=row, field="ids")
+    endings = [re.search(r"[0-9]{1,18}$", str(names[code])) for code in codes]
+    numbers = np.array([int(found[0]) if found else 0 for found in endings], dtype=np.int64)
+    if group_by == "consecutive_ids":
+        if None in endings:
+            row = endings.index(None)
+            raise InputError(
+                f"expected an integer or a string that ends in one, got {names[codes[row]]!r:.60}",
+                row=row,
+                field="ids",
+            )
+        order = np.lexsort((numbers, group))
+        starts = (np.diff(group[order], prepend=-1) != 0) | (np.diff(numbers[order], prepend=-1) != 1)
+        group[order] = np.cumsum(starts) - 1
+    elif group_by != "caption":
+        raise InputError(
+            Setting("group_by", group_by), ": expected 'caption' or 'consecutive_ids'", field="group_by"
+        )
+    return group, np.lexsort((codes, numbers)), [names[code] for code in codes]

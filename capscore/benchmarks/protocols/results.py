@@ -1,17 +1,21 @@
-"""What every protocol returns: numbers to print as a table and to write as JSON.
-
-In: the fields of a frozen dataclass. Out: `to_dict()` with plain Python values, `table()` with rows of name,
-value and count. None marks a number that the rows cannot give; `notes` says why.
-"""
+"""What every protocol returns, and how it makes bootstrap intervals."""
 
 from __future__ import annotations
 
-import dataclasses
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
-from ...statistics.bootstrap import Interval
+import numpy as np
+
+from ...statistics.bootstrap import (
+    Interval,
+    check_sampling,
+    coarseness,
+    multiplicities,
+    percentile_interval,
+    resample,
+)
 from ...statistics.plain_values import plain
 
 
@@ -31,28 +35,72 @@ class Statistic(NamedTuple):
     n: int
 
 
-class ProtocolResult(ABC):
-    """Parent of all results. A subclass is a frozen dataclass and names its protocol."""
+@dataclass(frozen=True)
+class ProtocolResult:
+    """What a protocol found.
 
-    protocol: ClassVar[str]
+    Attributes:
+        protocol: Name of the function.
+        statistics: Numbers of the published table, and their averages.
+        counts: Numbers of what was compared and of what was left out, by what was counted.
+        details: Everything else by name; the function's docstring says what.
+        notes: Remarks that a reader needs.
+    """
+
+    protocol: str
+    statistics: tuple[Statistic, ...]
+    counts: dict[str, int]
+    details: dict[str, Any]
     notes: tuple[str, ...]
 
-    @abstractmethod
-    def statistics(self) -> list[Statistic]:
-        """The numbers of the published table, and their averages."""
-
-    @abstractmethod
-    def counts(self) -> dict[str, int]:
-        """Numbers of what was compared and what was left out, by what was counted."""
+    def value(self, name: str) -> float | None:
+        """The value of the statistic with a name; None if it is undefined."""
+        return next(statistic.value for statistic in self.statistics if statistic.name == name)
 
     def table(self) -> list[tuple[str, float | None, int]]:
         """Rows of name, value (None if undefined), and number of comparisons or rows behind it."""
-        return [(name.replace("_", " "), value, n) for name, value, _, n in self.statistics()]
+        return [(name.replace("_", " "), value, n) for name, value, _, n in self.statistics]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain floats, lists and strings, ready for JSON; None marks an undefined number."""
-        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}  # type: ignore[arg-type]
-        return {"protocol": self.protocol, **{name: plain(value) for name, value in fields.items()}}
+        """Protocol, details and notes, ready for JSON; None marks an undefined number."""
+        return {"protocol": self.protocol, **plain(self.details), "notes": list(self.notes)}
+
+
+# number of bootstrap samples (0 makes no intervals), share of them inside an interval, seed
+Sampling = tuple[int, float, int]
+
+
+def bootstrap_intervals(
+    values: Callable[[np.ndarray], np.ndarray], n_units: int, units: str, n_rows: int, sampling: Sampling
+) -> tuple[list[Interval | None], list[str]]:
+    """Intervals of the k numbers that a function gives for weights of the units; and notes.
+
+    Args:
+        values: Function from weights, (n_units, b), to numbers, (k, b).
+        n_units, units: Number of units that are drawn, and their noun in the plural.
+        n_rows: Number of rows that the work is proportional to.
+        sampling: Number of samples, confidence and seed.
+
+    Returns:
+        k intervals, [] where none are asked for or can be made; notes.
+    """
+    bootstrap, confidence, seed = sampling
+    check_sampling(bootstrap, confidence, seed, field="bootstrap", least=0)
+    if not bootstrap:
+        return [], []
+    if n_units < 2:
+        return [], [f"no intervals: a bootstrap needs at least 2 {units}, and there is {n_units}"]
+    samples = resample(
+        values,
+        multiplicities,
+        n_units=n_units,
+        n_samples=bootstrap,
+        seed=seed,
+        n_rows=n_rows,
+        label="bootstrap",
+    )
+    coarse = coarseness(bootstrap, confidence)
+    return [percentile_interval(row, confidence) for row in samples], [coarse] if coarse else []
 
 
 def ends(interval: Interval | None) -> tuple[float, float] | None:

@@ -23,9 +23,9 @@ from ...statistics.bootstrap import (
     resample,
 )
 from ...statistics.plain_values import plain
-from ..protocols.relative_drop import PerturbationDrop, RobustnessDrop, robustness_drop
-from ..protocols.results import Statistic, counted, ends
-from ..protocols.retrieval_recall import retrieval
+from ..protocols.drop import PerturbationDrop, robustness_drop
+from ..protocols.recall import retrieval
+from ..protocols.results import ProtocolResult, Statistic, counted, ends
 from ..run import heard
 from .captions import CaptionSet
 
@@ -144,7 +144,7 @@ class MetricRobustness:
     signature: str
     original: float
     original_of_first: float | None
-    paper: RobustnessDrop | None
+    paper: ProtocolResult | None
     unseen: dict[str, PerturbationDrop]
     intervals: dict[str, tuple[float, float] | None]
     retrieval: dict[int, float | None]
@@ -158,7 +158,7 @@ class MetricRobustness:
     @property
     def parts(self) -> dict[str, PerturbationDrop]:
         """Kind → its effect, with the published kinds first."""
-        return {**(self.paper.perturbations if self.paper else {}), **self.unseen}
+        return {**(self.paper.details["perturbations"] if self.paper else {}), **self.unseen}
 
     @property
     def unseen_average(self) -> float | None:
@@ -167,7 +167,7 @@ class MetricRobustness:
         return None if not drops or None in drops else float(np.mean(drops))  # type: ignore[arg-type]
 
     def statistics(self) -> list[Statistic]:
-        """Means, drops and their averages, named as in `RobustnessDrop`.
+        """Means, drops and their averages, named as in `robustness_drop`.
 
         Averages over unpublished kinds are "mean_average_unseen" and "drop_average_unseen". At the end are
         "original_of_first" and "text_to_image_r@<k>".
@@ -175,7 +175,7 @@ class MetricRobustness:
         n = len(self.scores)
         found = [Statistic("mean_original", self.original, None, n)]
         if self.paper is not None:
-            found = self.paper.statistics()
+            found = list(self.paper.statistics)
         for name in ("perturbed", "drop"):
             prefix = {"perturbed": "mean", "drop": "drop"}[name]
             found += [
@@ -302,7 +302,7 @@ def run_robustness(
 
     >>> sets = benchmark_captions("multi30k", "de", data_dir="multi30k")           # doctest: +SKIP
     >>> run = run_robustness(sets[0], {"mcs": capscore.load("mcs")})                # doctest: +SKIP
-    >>> run.results[0].paper.average_drop                                           # doctest: +SKIP
+    >>> run.results[0].paper.value("drop_average")                                  # doctest: +SKIP
     -0.0523…
     """
     options = options or RobustnessOptions()
@@ -592,7 +592,7 @@ def _retrieval(
         text_to_image=[place[name] for name in captions.image_ids],
         ks=KS,
     )
-    return found.text_to_image.at
+    return found.details["text_to_image"]["at"]
 
 
 def _published(captions: CaptionSet, metric: str) -> dict[str, Published]:

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capscore.benchmarks.protocols import TokenAccuracy, captokeneval
-from capscore.benchmarks.protocols.captokeneval_accuracy import scores_of_tokens
+from capscore.benchmarks.protocols import captokeneval
+from capscore.benchmarks.protocols.words import scores_of_tokens
 from capscore.errors import InputError
 
 WORDS = [[0.30, 0.05, 0.20], [0.00, 0.40]]
@@ -35,30 +35,40 @@ def run(**change):
 def test_literal_accuracies():
     found = run()
     # words: .30 and .05 are as labelled, .20 is no semantic word, .00 should be above .1, .40 below
-    assert found.text == TokenAccuracy(n=4, right=2, value=0.5, mean_over_pairs=0.5, n_pairs=2)
+    assert found.details["text"] == {"n": 4, "right": 2, "value": 0.5, "mean_over_pairs": 0.5, "n_pairs": 2}
     # regions: both of the first pair; of the second only .05, as .1 is not above .1
-    assert found.vision == TokenAccuracy(n=5, right=3, value=0.6, mean_over_pairs=(1 + 1 / 3) / 2, n_pairs=2)
+    assert found.details["vision"] == {
+        "n": 5,
+        "right": 3,
+        "value": 0.6,
+        "mean_over_pairs": (1 + 1 / 3) / 2,
+        "n_pairs": 2,
+    }
     assert found.table() == [("accuracy vision", 0.6, 5), ("accuracy text", 0.5, 4)]
-    assert found.counts() == {"semantic words": 4, "other words": 1, "regions": 5, "left out": 0}
-    assert (found.beta, found.notes) == (0.1, ())
+    assert found.counts == {"semantic words": 4, "other words": 1, "regions": 5, "left out": 0}
+    assert (found.details["beta"], found.notes) == (0.1, ())
 
 
 def test_the_threshold_is_strict_and_can_be_moved():
-    assert run(beta=0.09).vision.right == 4
-    assert run(beta=0.35).text.right == 1  # only the wrong .05 is told, and .40 still passes
+    assert run(beta=0.09).details["vision"]["right"] == 4
+    assert run(beta=0.35).details["text"]["right"] == 1  # only the wrong .05 is told, and .40 still passes
 
 
 def test_words_and_pairs_weigh_differently():
     found = captokeneval([[1, 1, 1], [0]], [[1, 1, 1], [1]], [[1, 1, 1], [1]], [[1], [1]], [[1], [1]])
-    assert (found.text.value, found.text.mean_over_pairs) == (0.75, 0.5)
+    assert (found.details["text"]["value"], found.details["text"]["mean_over_pairs"]) == (0.75, 0.5)
 
 
 def test_pairs_without_semantic_words_are_told():
     found = run(semantic=[[0, 0, 0], [1, 1]])
-    assert (found.text.n, found.text.n_pairs) == (2, 1)
+    assert (found.details["text"]["n"], found.details["text"]["n_pairs"]) == (2, 1)
     assert found.notes == ("1 of 2 pairs have no semantic word",)
     none = run(semantic=[[0, 0, 0], [0, 0]], region_scores=[[], []], region_labels=[[], []])
-    assert none.text == none.vision == TokenAccuracy(0, 0, None, None, 0)
+    assert (
+        none.details["text"]
+        == none.details["vision"]
+        == {"n": 0, "right": 0, "value": None, "mean_over_pairs": None, "n_pairs": 0}
+    )
     assert none.notes == ("no semantic word: no accuracy", "no region: no accuracy")
 
 
@@ -71,7 +81,12 @@ def test_missing_scores():
     with pytest.raises(InputError, match=r"^row 1, region_scores: item 1 of the pair has no score"):
         run(region_scores=regions)
     found = run(word_scores=words, region_scores=regions, missing="skip")
-    assert (found.text.n, found.text.right, found.vision.n, found.n_missing) == (3, 2, 4, (1, 1))
+    assert (
+        found.details["text"]["n"],
+        found.details["text"]["right"],
+        found.details["vision"]["n"],
+        found.details["n_missing"],
+    ) == (3, 2, 4, (1, 1))
     assert found.notes == ("1 semantic word without a score left out", "1 region without a score left out")
 
 
@@ -79,14 +94,17 @@ def test_missing_scores():
     ("change", "message"),
     [
         ({"word_labels": [[1, 0], [1, 0]]}, r"^row 0, word_labels: 2 values for 3 word_scores"),
-        ({"word_labels": [[1, 0, 1]]}, r"^word_labels: 1 pair here but 2 in word_scores"),
+        ({"word_labels": [[1, 0, 1]]}, r"^word_labels: 1 row here but 2"),
         (
             {"semantic": [[1, 1, 0], [1, "VERB"]]},
-            r"^row 1, semantic: expected True .* \(item 1 of the pair\)",
+            r"^row 1, semantic: expected True .* \(item 1 of the row\)",
         ),
-        ({"region_scores": [[0.1, 0.2], 0.5]}, r"^row 1, region_scores: expected a list, got 0.5"),
-        ({"word_scores": []}, r"^word_scores: there are no pairs"),
-        ({"word_scores": "words"}, r"^word_scores: expected a list with one list per pair"),
+        (
+            {"region_scores": [[0.1, 0.2], 0.5]},
+            r"^row 1, region_scores: expected a list with one value per row, got 0.5",
+        ),
+        ({"word_scores": []}, r"^word_scores: there are no rows"),
+        ({"word_scores": "words"}, r"^word_scores: expected a list with one value per row"),
         ({"beta": math.nan}, r"^beta: beta=nan"),
         ({"missing": "drop"}, r"^missing: "),
     ],
@@ -118,15 +136,15 @@ def test_agrees_with_loops_in_any_order(pairs, random):
     found = run(pairs)
     assert run(random.sample(pairs, len(pairs))) == found
     for part, tokens in (
-        (found.text, [[token for token in words if token[2]] for words, _ in pairs]),
-        (found.vision, [regions for _, regions in pairs]),
+        (found.details["text"], [[token for token in words if token[2]] for words, _ in pairs]),
+        (found.details["vision"], [regions for _, regions in pairs]),
     ):
         right = [[(score > 0.1) == label for score, label, _ in items] for items in tokens]
-        assert (part.n, part.right) == (sum(map(len, right)), sum(map(sum, right)))
+        assert (part["n"], part["right"]) == (sum(map(len, right)), sum(map(sum, right)))
         shares = [sum(items) / len(items) for items in right if items]
         if shares:
-            assert part.value == part.right / part.n
-            assert part.mean_over_pairs == pytest.approx(sum(shares) / len(shares))
+            assert part["value"] == part["right"] / part["n"]
+            assert part["mean_over_pairs"] == pytest.approx(sum(shares) / len(shares))
 
 
 # ------------------------------------------------------------------ words split by others

@@ -22,24 +22,24 @@ def test_literal_correlations():
     found = cross_language(SCORES)
     # en: -1.5, -.5, .5, 1.5; de less 2.25: -1.25, .75, .75, -.25 → 1.5 / √(5 · 2.75)
     r = 1.5 / math.sqrt(5 * 2.75)
-    np.testing.assert_allclose(found.matrix, [[1, r, -1], [r, 1, -r], [-1, -r, 1]])
-    assert (found.counts_of == 4).all()
-    assert found.mean == pytest.approx(-1 / 3)
+    np.testing.assert_allclose(found.details["matrix"], [[1, r, -1], [r, 1, -r], [-1, -r, 1]])
+    assert found.details["counts_of"] == [[4] * 3] * 3
+    assert found.details["mean"] == pytest.approx(-1 / 3)
     assert [(name, n) for name, _, n in found.table()] == [
         ("pearson en de", 4),
         ("pearson en ja", 4),
         ("pearson de ja", 4),
         ("pearson mean", 3),
     ]
-    assert found.counts() == {"languages": 3, "pairs": 3, "left out": 0}
+    assert found.counts == {"languages": 3, "pairs": 3, "left out": 0}
 
 
 def test_two_languages_are_compared_on_what_both_count():
     found = cross_language(SCORES, subset={"de": [True, True, True, False], "ja": [False, True, True, True]})
-    assert found.counts_of.tolist() == [[4, 3, 3], [3, 3, 2], [3, 2, 3]]
-    assert found.matrix[0, 1] == pytest.approx(np.corrcoef([1, 2, 3], [1, 3, 3])[0, 1])
-    assert math.isnan(found.matrix[1, 2])  # two items, on which de is constant
-    assert found.mean is None
+    assert found.details["counts_of"] == [[4, 3, 3], [3, 3, 2], [3, 2, 3]]
+    assert found.details["matrix"][0][1] == pytest.approx(np.corrcoef([1, 2, 3], [1, 3, 3])[0, 1])
+    assert math.isnan(found.details["matrix"][1][2])  # two items, on which de is constant
+    assert found.details["mean"] is None
     assert found.notes == ("no correlation of de and ja: one side is constant",)
     assert found.to_dict()["matrix"][1][2] is None
     apart = cross_language(SCORES, subset={"en": [1, 1, 0, 0], "de": [0, 0, 1, 1]})
@@ -51,10 +51,10 @@ def test_missing_scores():
     with pytest.raises(InputError, match=r"^row 1, scores\['de'\]: there is no score"):
         cross_language(scores)
     found = cross_language(scores, missing="skip")
-    assert found.counts_of.tolist() == [[4, 3, 4], [3, 3, 3], [4, 3, 4]]
-    assert (found.n_missing, found.notes) == (1, ("de: 1 item left out: the score is missing",))
+    assert found.details["counts_of"] == [[4, 3, 4], [3, 3, 3], [4, 3, 4]]
+    assert (found.details["n_missing"], found.notes) == (1, ("de: 1 item left out: the score is missing",))
     # a gap that does not count is nobody's business
-    assert cross_language(scores, subset={"de": [1, 0, 1, 1]}).n_missing == 0
+    assert cross_language(scores, subset={"de": [1, 0, 1, 1]}).details["n_missing"] == 0
 
 
 def test_quality_subsets():
@@ -97,13 +97,15 @@ def test_agrees_with_numpy_in_any_order(rows, random):
         return cross_language(dict(zip(("en", "de", "ja"), zip(*rows, strict=True), strict=True)))
 
     found, shuffled = run(rows), run(random.sample(rows, len(rows)))
-    np.testing.assert_allclose(shuffled.matrix, found.matrix)
+    np.testing.assert_allclose(shuffled.details["matrix"], found.details["matrix"])
     columns = np.array(rows, dtype=float).T
     for a, b in itertools.combinations(range(3), 2):
         if np.ptp(columns[a]) and np.ptp(columns[b]):
-            assert found.matrix[a, b] == pytest.approx(np.corrcoef(columns[a], columns[b])[0, 1], abs=1e-12)
+            assert found.details["matrix"][a][b] == pytest.approx(
+                np.corrcoef(columns[a], columns[b])[0, 1], abs=1e-12
+            )
         else:
-            assert math.isnan(found.matrix[a, b])
+            assert math.isnan(found.details["matrix"][a][b])
 
 
 def test_protocols_import_nothing_heavy():

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from capscore.benchmarks.protocols import localisation
-from capscore.benchmarks.protocols.foil_localisation import doubts_of, labels_at, places_of
+from capscore.benchmarks.protocols.words import doubts_of, labels_at, places_of
 from capscore.errors import InputError
 
 # three foils and two right captions; by hand:
@@ -45,7 +45,7 @@ def slow_auc(numbers, wanted):
 
 def test_captions_by_hand():
     found = localisation(SCORES, FOILS)
-    assert found.values == {
+    assert found.details["values"] == {
         "localisation_accuracy": None,
         "average_precision_right": pytest.approx(5 / 6, abs=1e-12),
         "average_precision_foil": pytest.approx(11 / 12, abs=1e-12),
@@ -53,7 +53,7 @@ def test_captions_by_hand():
         "word_auc": None,
     }
     assert [name for name, *_ in found.table()] == ["average precision right", "average precision foil"]
-    assert found.counts() == {"foils": 3, "right captions": 2, "left out": 0}
+    assert found.counts == {"foils": 3, "right captions": 2, "left out": 0}
     assert found.notes == (
         "no localisation accuracy: it needs scores of words, and here a caption has one score",
     )
@@ -63,12 +63,14 @@ def test_words_by_hand():
     found = localisation(SCORES, FOILS, DOUBTS, LABELS)
     # of three foils the first is found; in the second a right word is as doubted; of the third the wrong word
     # was not judged
-    assert found.values["localisation_accuracy"] == pytest.approx(1 / 3, abs=1e-12)
-    assert found.n_found == 1
+    assert found.details["values"]["localisation_accuracy"] == pytest.approx(1 / 3, abs=1e-12)
+    assert found.details["n_found"] == 1
     # judged from the most doubted: .8 wrong, .6, .5 wrong and .5, .3, .2, .1, .1
-    assert found.values["word_average_precision"] == pytest.approx(1 / 2 + 1 / 2 * 2 / 4, abs=1e-12)
-    assert found.values["word_auc"] == pytest.approx((6 + 4.5) / 12, abs=1e-12)
-    assert found.counts() == {
+    assert found.details["values"]["word_average_precision"] == pytest.approx(
+        1 / 2 + 1 / 2 * 2 / 4, abs=1e-12
+    )
+    assert found.details["values"]["word_auc"] == pytest.approx((6 + 4.5) / 12, abs=1e-12)
+    assert found.counts == {
         "foils": 3,
         "right captions": 2,
         "judged words": 8,
@@ -79,7 +81,7 @@ def test_words_by_hand():
         "1 foil not found: no wrong word of it was judged (not a semantic word, or cut off)",
         "1 foil not found: a right word is as doubted as the wrong one",
     )
-    assert [(name, n) for name, _, _, n in found.statistics()] == [
+    assert [(name, n) for name, _, _, n in found.statistics] == [
         ("localisation_accuracy", 3),
         ("average_precision_right", 5),
         ("average_precision_foil", 5),
@@ -90,11 +92,11 @@ def test_words_by_hand():
 
 def test_two_wrong_words_may_be_equally_doubted():
     found = localisation([0.1], [True], [[0.5, 0.5, 0.2]], [[1, 1, 0]])
-    assert (found.values["localisation_accuracy"], found.notes) == (
+    assert (found.details["values"]["localisation_accuracy"], found.notes) == (
         1.0,
         ("no right caption: no average precision",),
     )
-    assert found.values["average_precision_foil"] is None
+    assert found.details["values"]["average_precision_foil"] is None
 
 
 @given(
@@ -114,16 +116,18 @@ def test_as_defined(rows):
     marks = [mark for own in labels for mark in own]
     if any(foils):
         hits = [max(own[1:], default=-1) < own[0] for own, foil in zip(doubts, foils, strict=True) if foil]
-        assert found.values["localisation_accuracy"] == pytest.approx(sum(hits) / len(hits), abs=1e-12)
+        assert found.details["values"]["localisation_accuracy"] == pytest.approx(
+            sum(hits) / len(hits), abs=1e-12
+        )
         expected = slow_average_precision(words, marks)
-        assert found.values["word_average_precision"] == pytest.approx(expected, abs=1e-12)
+        assert found.details["values"]["word_average_precision"] == pytest.approx(expected, abs=1e-12)
     if any(marks) and not all(marks):
-        assert found.values["word_auc"] == pytest.approx(slow_auc(words, marks), abs=1e-12)
+        assert found.details["values"]["word_auc"] == pytest.approx(slow_auc(words, marks), abs=1e-12)
     if any(foils) and not all(foils):
         right = slow_average_precision(scores, [not foil for foil in foils])
-        assert found.values["average_precision_right"] == pytest.approx(right, abs=1e-12)
+        assert found.details["values"]["average_precision_right"] == pytest.approx(right, abs=1e-12)
         foil = slow_average_precision([-score for score in scores], foils)
-        assert found.values["average_precision_foil"] == pytest.approx(foil, abs=1e-12)
+        assert found.details["values"]["average_precision_foil"] == pytest.approx(foil, abs=1e-12)
 
 
 def test_intervals_draw_photos():
@@ -137,19 +141,19 @@ def test_intervals_draw_photos():
         images=[number // 2 for number in range(2 * rows)],
         bootstrap=200,
     )
-    assert found.values["localisation_accuracy"] == 0.5
-    interval = found.intervals["localisation_accuracy"]
+    assert found.details["values"]["localisation_accuracy"] == 0.5
+    interval = found.details["intervals"]["localisation_accuracy"]
     # a binomial of 20 and 1/2: 2.5 and 97.5 %
     assert (interval.low, interval.high) == (pytest.approx(0.3, abs=0.051), pytest.approx(0.7, abs=0.051))
     # every photo's caption is above every photo's foil
-    perfect = found.intervals["average_precision_right"]
+    perfect = found.details["intervals"]["average_precision_right"]
     assert (perfect.low, perfect.high) == (1.0, 1.0)
     alone = localisation(SCORES, FOILS, bootstrap=50, images=["a"] * 5)
     assert "no intervals: a bootstrap needs at least 2 images, and there is 1" in alone.notes
 
 
 def test_a_sample_weighs_like_its_rows_written_out():
-    from capscore.benchmarks.protocols.foil_localisation import _Ranking
+    from capscore.benchmarks.protocols.words import _Ranking
 
     numbers, wanted = np.array([0.9, 0.4, 0.7, 0.7, 0.2]), np.array([1, 0, 0, 1, 1], bool)
     times = np.array([2, 1, 0, 3, 1])
@@ -167,21 +171,21 @@ def test_missing_scores():
     found = localisation(
         [0.9, None, 0.2], [False, True, True], [[0.1], [0.9], [0.3]], [[0], [1], [1]], missing="skip"
     )
-    assert (found.n_foils, found.n_words, found.n_missing) == (1, 2, 1)
+    assert (found.details["n_foils"], found.details["n_words"], found.details["n_missing"]) == (1, 2, 1)
     assert found.notes[0] == "1 caption left out: a score is missing"
 
 
 @pytest.mark.parametrize(
     "doubts, labels, message",
     [
-        ([[0.1]], [[0], [1]], r"word_doubts: 1 caption here but 2 in foils"),
+        ([[0.1]], [[0], [1]], r"word_doubts: 1 row here but 2"),
         ([[0.1], [0.2]], None, r"word_labels: expected a list"),
         ([[0.1], [0.2, 0.3]], [[0], [1]], r"row 1, word_labels: 1 values for 2 word_doubts"),
-        ([[0.1], ["x"]], [[0], [1]], r"row 1, word_doubts: .*\(word 0 of the caption\)"),
+        ([[0.1], ["x"]], [[0], [1]], r"row 1, word_doubts: .*\(item 0 of the row\)"),
         (
             [[0.1], [0.2]],
             [[0], [2]],
-            r"row 1, word_labels: expected True or False.*\(word 0 of the caption\)",
+            r"row 1, word_labels: expected True or False.*\(item 0 of the row\)",
         ),
         ([[0.1], [0.2]], [[1], [1]], r"row 0, word_labels: a word is labelled wrong, and the caption is not"),
     ],

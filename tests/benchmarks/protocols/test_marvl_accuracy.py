@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capscore.benchmarks.protocols import IrregularGroup, marvl
+from capscore.benchmarks.protocols import marvl
 from capscore.errors import InputError
 
 # (left, right, label, caption, id)
@@ -39,32 +39,44 @@ def run(rows, **settings):
 def test_two_experiments():
     found = run(CLEAN + EASY)
     # true .9 and .4 against false .1 and .5: only .4 > .5 fails; the other group has all
-    assert found.experiment_1.to_dict() == {"value": 7 / 8, "n": 8, "wins": 7, "ties": 0, "interval": None}
-    assert found.experiment_2.to_dict() == {"value": 0.5, "n": 2, "wins": 1, "ties": 0, "interval": None}
-    assert (found.n_groups, found.irregular, found.notes) == (2, (), ())
+    assert found.details["experiment_1"].to_dict() == {
+        "value": 7 / 8,
+        "n": 8,
+        "wins": 7,
+        "ties": 0,
+        "interval": None,
+    }
+    assert found.details["experiment_2"].to_dict() == {
+        "value": 0.5,
+        "n": 2,
+        "wins": 1,
+        "ties": 0,
+        "interval": None,
+    }
+    assert (found.details["n_groups"], found.details["irregular"], found.notes) == (2, [], ())
 
 
 def test_irregular_groups_are_named_and_take_no_part():
     found = run(ODD + CLEAN + EASY[:3])
-    assert (found.n_groups, found.experiment_1.n) == (1, 4)
-    assert found.irregular == (
-        IrregularGroup(("sw-8", "sw-9", "sw-10"), n_true=2, n_false=1),
-        IrregularGroup(("sw-12", "sw-13", "sw-14", "sw-15"), n_true=1, n_false=3),
-    )
+    assert (found.details["n_groups"], found.details["experiment_1"].n) == (1, 4)
+    assert found.details["irregular"] == [
+        {"ids": ["sw-8", "sw-9", "sw-10"], "n_true": 2, "n_false": 1},
+        {"ids": ["sw-12", "sw-13", "sw-14", "sw-15"], "n_true": 1, "n_false": 3},
+    ]
     assert found.notes == (
         "2 groups (7 rows) left out: not two true and two false rows; see `irregular` for their ids",
     )
-    assert found.counts() == {"rows": 11, "groups": 1, "irregular groups": 2, "left out": 0}
+    assert found.counts == {"rows": 11, "groups": 1, "irregular groups": 2, "left out": 0}
 
 
 def test_a_caption_of_two_groups_is_irregular_unless_split_on_ids():
     twice = CLEAN + [(*row[:3], "two dogs", row[4]) for row in EASY]
     as_published = run(twice)
-    assert (as_published.n_groups, len(as_published.irregular)) == (0, 1)
-    assert as_published.experiment_1.value is None
+    assert (as_published.details["n_groups"], len(as_published.details["irregular"])) == (0, 1)
+    assert as_published.details["experiment_1"].value is None
     assert "experiment 2 has nothing to compare: no accuracy" in as_published.notes
     split = run(twice, group_by="consecutive_ids")
-    assert (split.n_groups, split.irregular) == (2, ())
+    assert (split.details["n_groups"], split.details["irregular"]) == (2, [])
     assert split.table() == run(CLEAN + EASY).table()
     # ids 9 and 10 follow each other as numbers, not as text
     assert run(list(reversed(twice)), group_by="consecutive_ids").table() == split.table()
@@ -78,8 +90,8 @@ def test_a_group_with_only_equal_scores_in_the_way_is_a_tie():
         (0.1, 0.2, False, "c", 3),
     ]
     found = run(rows)
-    assert (found.experiment_1.wins, found.experiment_1.ties) == (3, 1)
-    assert (found.experiment_2.wins, found.experiment_2.ties) == (0, 1)
+    assert (found.details["experiment_1"].wins, found.details["experiment_1"].ties) == (3, 1)
+    assert (found.details["experiment_2"].wins, found.details["experiment_2"].ties) == (0, 1)
     assert found.notes == (
         "1 tie of scores in experiment 1, not counted as a win",
         "1 tie of scores in experiment 2, not counted as a win",
@@ -91,7 +103,11 @@ def test_missing_scores():
     with pytest.raises(InputError, match=r"^row 0, left_scores: there is no score"):
         run(rows)
     found = run(rows, missing="skip")
-    assert (found.experiment_1.n, found.experiment_2.n, found.n_missing) == (6, 1, (2, 1))
+    assert (found.details["experiment_1"].n, found.details["experiment_2"].n, found.details["n_missing"]) == (
+        6,
+        1,
+        (2, 1),
+    )
     assert found.notes == (
         "1 row without a score (first such row: 0): 2 pairs of experiment 1 and 1 group of experiment 2 "
         "left out",
@@ -136,10 +152,10 @@ def test_agrees_with_loops_in_any_order(groups, data):
             rows.append((data.draw(SCORE), data.draw(SCORE), label, f"caption {number}", len(rows)))
     found = run(rows, missing="skip", bootstrap=40)
     shuffled = run(data.draw(st.permutations(rows)), missing="skip", bootstrap=40)
-    assert shuffled.irregular == found.irregular
+    assert shuffled.details["irregular"] == found.details["irregular"]
     for ours, theirs in (
-        (found.experiment_1, shuffled.experiment_1),
-        (found.experiment_2, shuffled.experiment_2),
+        (found.details["experiment_1"], shuffled.details["experiment_1"]),
+        (found.details["experiment_2"], shuffled.details["experiment_2"]),
     ):
         assert (ours.n, ours.wins, ours.ties) == (theirs.n, theirs.wins, theirs.ties)
 
@@ -160,15 +176,18 @@ def test_agrees_with_loops_in_any_order(groups, data):
         pairs += [value for value in values if value is not None]
         if None not in values:
             fours.append(values)
-    assert found.n_groups == n_clean
-    assert (found.experiment_1.n, found.experiment_1.wins) == (len(pairs), sum(value > 0 for value in pairs))
-    assert found.experiment_1.ties == sum(value == 0 for value in pairs)
-    assert (found.experiment_2.n, found.experiment_2.wins) == (
+    assert found.details["n_groups"] == n_clean
+    assert (found.details["experiment_1"].n, found.details["experiment_1"].wins) == (
+        len(pairs),
+        sum(value > 0 for value in pairs),
+    )
+    assert found.details["experiment_1"].ties == sum(value == 0 for value in pairs)
+    assert (found.details["experiment_2"].n, found.details["experiment_2"].wins) == (
         len(fours),
         sum(min(values) > 0 for values in fours),
     )
-    assert found.experiment_2.ties == sum(min(values) == 0 for values in fours)
-    assert found.n_missing == (4 * n_clean - len(pairs), n_clean - len(fours))
+    assert found.details["experiment_2"].ties == sum(min(values) == 0 for values in fours)
+    assert found.details["n_missing"] == (4 * n_clean - len(pairs), n_clean - len(fours))
 
 
 def test_intervals_draw_groups():
@@ -180,7 +199,7 @@ def test_intervals_draw_groups():
             rows.append((score, score, label, f"caption {group}", len(rows)))
     found = run(rows, bootstrap=2000)
     half = 1.96 * math.sqrt(0.25 / 40)  # the four pairs of a group say the same
-    for part in (found.experiment_1, found.experiment_2):
+    for part in (found.details["experiment_1"], found.details["experiment_2"]):
         assert part.value == 0.5
         assert part.interval.low == pytest.approx(0.5 - half, abs=0.035)
         assert part.interval.high == pytest.approx(0.5 + half, abs=0.035)

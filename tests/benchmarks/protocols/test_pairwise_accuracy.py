@@ -28,26 +28,26 @@ def test_accuracy_per_category_and_plain_mean():
         ("accuracy mm", 0.0, 1),
         ("accuracy mean", 0.5, 6),
     ]
-    assert {name: part.ties for name, part in found.categories.items()} == {
+    assert {name: part.ties for name, part in found.details["categories"].items()} == {
         "HC": 0,
         "HI": 1,
         "HM": 0,
         "MM": 0,
     }
     assert found.notes == ("1 tie of two scores in HI, not counted as a win",)
-    assert found.counts() == {"pairs": 6, "ties": 1, "left out": 0}
-    assert found.mean_interval is None
+    assert found.counts == {"pairs": 6, "ties": 1, "left out": 0}
+    assert found.details["mean_interval"] is None
 
 
 def test_the_mean_counts_categories_not_pairs():
     found = pairwise_by_category([1, 1, 1, 0], [0, 0, 0, 1], [0] * 4, ["A", "A", "A", "B"], known=("A", "B"))
-    assert found.mean == 0.5
+    assert found.details["mean"] == 0.5
 
 
 def test_a_constant_metric_wins_nothing():
     found = pairwise_by_category([0.5] * 6, [0.5] * 6, LABELS, CATEGORIES)
-    assert found.mean == 0.0
-    assert found.counts()["ties"] == 6
+    assert found.details["mean"] == 0.0
+    assert found.counts["ties"] == 6
 
 
 def test_an_empty_category_has_no_accuracy_and_there_is_no_mean():
@@ -61,8 +61,8 @@ def test_missing_scores_stop_or_are_left_out_and_told():
     with pytest.raises(InputError, match=r"^row 5, second: there is no score \(NaN"):
         pairwise_by_category(FIRST, second, LABELS, CATEGORIES)
     found = pairwise_by_category([None, *FIRST[1:]], second, LABELS, CATEGORIES, missing="skip")
-    assert [part.n for part in found.categories.values()] == [1, 2, 1, 0]
-    assert found.n_missing == 2
+    assert [part.n for part in found.details["categories"].values()] == [1, 2, 1, 0]
+    assert found.details["n_missing"] == 2
     assert found.notes[0] == "2 of 6 pairs left out: a score is missing (first such row: 0)"
     assert "no pair of MM" in found.notes[1]
 
@@ -126,9 +126,9 @@ def test_agrees_with_one_row_at_a_time_in_any_order(rows, random):
 
     shuffled = random.sample(rows, len(rows))
     found, images = run(rows)
-    assert {name: (part.n, part.wins, part.ties) for name, part in found.categories.items()} == brute_force(
-        rows
-    )
+    assert {
+        name: (part.n, part.wins, part.ties) for name, part in found.details["categories"].items()
+    } == brute_force(rows)
     assert run(shuffled)[0] == found
     for ids, other_ids in ((images, [row[4] for row in shuffled]), (None, None)):
         drawn = run(rows, images=ids, bootstrap=20, confidence=0.5)[0]
@@ -142,7 +142,7 @@ def test_intervals_by_image_are_wider_than_by_pair():
     images = np.repeat(np.arange(40), 10)
     arguments = (won, 1 - won, [0] * 400, ["A"] * 400)
     by_image, by_pair = (
-        pairwise_by_category(*arguments, known=("A",), images=ids, bootstrap=2000).categories["A"]
+        pairwise_by_category(*arguments, known=("A",), images=ids, bootstrap=2000).details["categories"]["A"]
         for ids in (images, None)
     )
     p = won.mean()
@@ -160,10 +160,10 @@ def test_an_interval_covers_every_sample_that_can_be_drawn():
     found = pairwise_by_category(
         [1, 0], [0, 1], [0, 0], ["A", "A"], known=("A",), images=["x", "y"], bootstrap=400, confidence=0.9
     )
-    interval = found.categories["A"].interval
+    interval = found.details["categories"]["A"].interval
     assert (interval.low, interval.high, interval.n_samples) == (0.0, 1.0, 400)
-    assert found.mean_interval == interval
-    assert found.statistics()[0] == ("accuracy_a", 0.5, (0.0, 1.0), 2)
+    assert found.details["mean_interval"] == interval
+    assert found.statistics[0] == ("accuracy_a", 0.5, (0.0, 1.0), 2)
 
 
 def test_samples_without_a_category_are_left_out_and_told():
@@ -171,7 +171,7 @@ def test_samples_without_a_category_are_left_out_and_told():
         [1, 0], [0, 1], [0, 0], ["A", "B"], known=("A", "B"), images=["x", "y"], bootstrap=100
     )
     for name, value in (("A", 1.0), ("B", 0.0)):
-        interval = found.categories[name].interval
+        interval = found.details["categories"][name].interval
         assert (interval.low, interval.high) == (value, value)
         assert 10 < interval.n_undefined < 40  # a quarter of the samples, by chance
         assert (
@@ -183,6 +183,6 @@ def test_samples_without_a_category_are_left_out_and_told():
 def test_what_no_bootstrap_can_be_made_of_is_told():
     one_image = pairwise_by_category(FIRST, SECOND, LABELS, CATEGORIES, images=["a"] * 6, bootstrap=100)
     assert "no intervals: a bootstrap needs at least 2 images, and there is 1" in one_image.notes
-    assert one_image.categories["HC"].interval is None
+    assert one_image.details["categories"]["HC"].interval is None
     no_images = pairwise_by_category(FIRST, SECOND, LABELS, CATEGORIES, bootstrap=100)
     assert any(note.startswith("no image ids: the bootstrap drew single rows") for note in no_images.notes)

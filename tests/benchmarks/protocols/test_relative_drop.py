@@ -23,13 +23,15 @@ def test_literal_drops():
             "substitution": [1.2, 0.9],
         },
     )
-    assert [part.drop for part in found.perturbations.values()] == pytest.approx([0, -0.5, -0.8, -1, 0.4])
-    assert list(found.perturbations) == list(PERTURBATIONS)
-    assert found.original == 0.75
-    assert found.perturbed == pytest.approx((0.75 + 0.375 + 0.15 + 0 + 1.05) / 5)
-    assert found.average_drop == pytest.approx(-0.38)
+    assert [part.drop for part in found.details["perturbations"].values()] == pytest.approx(
+        [0, -0.5, -0.8, -1, 0.4]
+    )
+    assert list(found.details["perturbations"]) == list(PERTURBATIONS)
+    assert found.details["original"] == 0.75
+    assert found.details["perturbed"] == pytest.approx((0.75 + 0.375 + 0.15 + 0 + 1.05) / 5)
+    assert found.details["average_drop"] == pytest.approx(-0.38)
     assert found.notes == ()
-    assert found.counts() == {"captions": 2, "perturbed captions": 10, "unchanged": 0, "left out": 0}
+    assert found.counts == {"captions": 2, "perturbed captions": 10, "unchanged": 0, "left out": 0}
 
 
 @pytest.mark.parametrize(
@@ -39,19 +41,19 @@ def test_literal_drops():
 )
 def test_published_lines(original, perturbed, percent):
     found = robustness_drop([original], {kind: [perturbed] for kind in PERTURBATIONS})
-    assert round(100 * found.average_drop, 2) == percent
+    assert round(100 * found.details["average_drop"], 2) == percent
 
 
 def test_unchanged_captions_are_counted_and_can_be_left_out():
     arguments = ([1.0, 0.6], {"substitution": [1.0, 0.3]})
     unchanged = {"substitution": [True, False]}
     kept = robustness_drop(*arguments, unchanged=unchanged)
-    assert kept.perturbations["substitution"].drop == pytest.approx((0.65 - 0.8) / 0.8)
+    assert kept.details["perturbations"]["substitution"].drop == pytest.approx((0.65 - 0.8) / 0.8)
     assert "substitution: left 1 of 2 captions unchanged; counted as published" in kept.notes
     left_out = robustness_drop(*arguments, unchanged=unchanged, leave_out_unchanged=True)
     # like is compared with like: the original mean is that of the captions that count
-    assert left_out.perturbations["substitution"] == PerturbationDrop(1, 0.6, 0.3, -0.5, 1, 0)
-    assert left_out.original == 0.8
+    assert left_out.details["perturbations"]["substitution"] == PerturbationDrop(1, 0.6, 0.3, -0.5, 1, 0)
+    assert left_out.details["original"] == 0.8
     assert "substitution: left 1 of 2 captions unchanged; left out" in left_out.notes
     with pytest.raises(InputError, match=r"^unchanged: .*needs to know which captions substitution left"):
         robustness_drop(*arguments, leave_out_unchanged=True)
@@ -59,9 +61,9 @@ def test_unchanged_captions_are_counted_and_can_be_left_out():
 
 def test_all_unchanged_leaves_nothing():
     found = robustness_drop([1.0], {"jumble": [1.0]}, unchanged={"jumble": [True]}, leave_out_unchanged=True)
-    assert found.perturbations["jumble"] == PerturbationDrop(0, None, None, None, 1, 0)
-    assert found.average_drop is None
-    assert found.perturbed is None
+    assert found.details["perturbations"]["jumble"] == PerturbationDrop(0, None, None, None, 1, 0)
+    assert found.details["average_drop"] is None
+    assert found.details["perturbed"] is None
     assert "jumble: no caption to compare, no drop" in found.notes
     assert "no average drop: the drop of a perturbation is undefined" in found.notes
 
@@ -69,8 +71,8 @@ def test_all_unchanged_leaves_nothing():
 @pytest.mark.parametrize(("original", "words"), [([0.5, -0.5], "zero"), ([-0.25, -0.25], "negative (-0.25)")])
 def test_a_mean_that_nothing_can_be_relative_to(original, words):
     found = robustness_drop(original, {"jumble": [0.1, 0.1]})
-    assert found.perturbations["jumble"].drop is None
-    assert found.average_drop is None
+    assert found.details["perturbations"]["jumble"].drop is None
+    assert found.details["average_drop"] is None
     assert f"jumble: the mean original score is {words}: a drop relative to it is meaningless" in found.notes
 
 
@@ -81,9 +83,9 @@ def test_missing_scores():
     with pytest.raises(InputError, match=r"^row 0, perturbed\['masking'\]: there is no score"):
         robustness_drop([1.0, 0.5, 0.6], arguments[1])
     found = robustness_drop(*arguments, missing="skip")
-    assert found.perturbations["jumble"] == PerturbationDrop(2, 0.8, 0.4, -0.5, 0, 1)
-    assert found.perturbations["masking"] == PerturbationDrop(1, 0.6, 0.3, -0.5, 0, 2)
-    assert (found.original, found.n_scored) == (0.8, 2)
+    assert found.details["perturbations"]["jumble"] == PerturbationDrop(2, 0.8, 0.4, -0.5, 0, 1)
+    assert found.details["perturbations"]["masking"] == PerturbationDrop(1, 0.6, 0.3, -0.5, 0, 2)
+    assert (found.details["original"], found.details["n_scored"]) == (0.8, 2)
     assert "masking: 2 of 3 captions left out: a score is missing" in found.notes
 
 
@@ -117,6 +119,8 @@ def test_agrees_with_plain_arithmetic_in_any_order(rows, random):
     n = len(rows)
     original = sum(row[0] for row in rows) / n
     drops = [sum(row[place] for row in rows) / n / original - 1 for place in range(1, 6)]
-    assert found.average_drop == pytest.approx(sum(drops) / 5)
+    assert found.details["average_drop"] == pytest.approx(sum(drops) / 5)
     # all five have the same original mean, so that the published quotient of means is the same number
-    assert found.average_drop == pytest.approx((found.perturbed - found.original) / found.original)
+    assert found.details["average_drop"] == pytest.approx(
+        (found.details["perturbed"] - found.details["original"]) / found.details["original"]
+    )

@@ -18,7 +18,6 @@ from capscore.benchmarks.protocols import (
     foils,
     marvl,
     pairwise_by_category,
-    rating_correlation,
     retrieval,
     robustness_drop,
     thumb,
@@ -30,7 +29,6 @@ from capscore.benchmarks.tasks import TaskOptions
 from capscore.cli.benchmark import benchmark
 from capscore.cli.robustness import robustness
 from capscore.errors import InputError
-from capscore.statistics.agreement import agreement
 
 agreement_module = importlib.import_module("capscore.statistics.agreement")
 
@@ -64,7 +62,7 @@ def test_results_are_json_and_frozen(name):
 @pytest.mark.parametrize("name", RESULTS)
 def test_statistics_have_names_of_their_own_and_say_why_they_are_none(name):
     found = RESULTS[name]()
-    statistics = found.statistics()
+    statistics = found.statistics
     assert len({statistic.name for statistic in statistics}) == len(statistics)
     for statistic in statistics:
         assert statistic.value is None or -1 <= statistic.value <= 1 or statistic.name.startswith("mean_")
@@ -75,7 +73,7 @@ def test_statistics_have_names_of_their_own_and_say_why_they_are_none(name):
     if any(statistic.value is None for statistic in statistics):
         assert found.notes
     assert found.table() == [(s.name.replace("_", " "), s.value, s.n) for s in statistics]
-    assert all(type(number) is int for number in found.counts().values())
+    assert all(type(number) is int for number in found.counts.values())
 
 
 def test_columns_as_people_hand_them_over():
@@ -112,16 +110,6 @@ def test_scores_that_are_no_list_of_numbers(given):
 def test_labels_that_are_no_list(given):
     with pytest.raises(InputError, match=r"^pieces: expected a list with one value per row"):
         foils([0.1, 0.2], [0.2, 0.3], given)
-
-
-def test_rating_correlation_is_agreement_with_the_raters_chosen():
-    arguments = ([0.9, 0.4, 0.7, 0.1], [[4, 4], [2, 3], [2, 4], [1, 1]])
-    found = rating_correlation(*arguments, raters="flatten", images=[1, 2, 3, 4], bootstrap=20, seed=3)
-    assert found == agreement(*arguments, raters="flatten", images=[1, 2, 3, 4], bootstrap=20, seed=3)
-    # 20 concordant, 1 discordant pair of 8 rows, 4 distinct values: 2 · 4 · 19 / (64 · 3)
-    assert found.values["tau_c"] == pytest.approx(152 / 192)
-    with pytest.raises(TypeError, match="raters"):
-        rating_correlation(*arguments)
 
 
 # protocols that draw nothing
@@ -181,4 +169,4 @@ def test_what_is_drawn_by_default_is_what_seed_0_draws():
     made = [foils(better, worse, images=groups, bootstrap=200, **more) for more in ({}, {"seed": 0})]
     assert made[0].to_dict() == made[1].to_dict()
     other = foils(better, worse, images=groups, bootstrap=200, seed=1)
-    assert [one.interval for one in other.statistics()] != [one.interval for one in made[0].statistics()]
+    assert [one.interval for one in other.statistics] != [one.interval for one in made[0].statistics]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from capscore.benchmarks.protocols import retrieval
 from capscore.errors import InputError
 
-MODULE = importlib.import_module("capscore.benchmarks.protocols.retrieval_recall")
+MODULE = importlib.import_module("capscore.benchmarks.protocols.recall")
 
 # 3 images, 5 texts: two of image 0, one of image 1, two of image 2
 OWNERS = [0, 0, 1, 2, 2]
@@ -29,20 +29,26 @@ SIMILARITY = np.array(
 def test_literal_recall():
     found = retrieval(SIMILARITY, text_to_image=OWNERS, ks=(1, 2, 3))
     # image 0: its .9 is first; image 1: .4 is third; image 2: .7 is second
-    assert found.image_to_text.at == {1: 1 / 3, 2: 2 / 3, 3: 1.0}
+    assert found.details["image_to_text"]["at"] == {1: 1 / 3, 2: 2 / 3, 3: 1.0}
     # text 0: 1st; 1: .1 is third; 2: .4 is second; 3: .3 is second; 4: 1st
-    assert found.text_to_image.at == {1: 2 / 5, 2: 4 / 5, 3: 1.0}
-    assert (found.image_to_text.n_queries, found.text_to_image.n_queries) == (3, 5)
-    assert (found.image_to_text.n_candidates, found.text_to_image.n_candidates) == (5, 3)
+    assert found.details["text_to_image"]["at"] == {1: 2 / 5, 2: 4 / 5, 3: 1.0}
+    assert (found.details["image_to_text"]["n_queries"], found.details["text_to_image"]["n_queries"]) == (
+        3,
+        5,
+    )
+    assert (
+        found.details["image_to_text"]["n_candidates"],
+        found.details["text_to_image"]["n_candidates"],
+    ) == (5, 3)
     assert found.table()[:2] == [("image to text r@1", 1 / 3, 3), ("image to text r@2", 2 / 3, 3)]
     assert found.notes == ("text to image: R@3 is trivial: there are only 3 images",)
 
 
 def test_chance():
     found = retrieval(SIMILARITY, text_to_image=OWNERS, ks=(1, 2))
-    assert found.text_to_image.chance == {1: pytest.approx(1 / 3), 2: pytest.approx(2 / 3)}
+    assert found.details["text_to_image"]["chance"] == {1: pytest.approx(1 / 3), 2: pytest.approx(2 / 3)}
     # of 5 texts, two are right for images 0 and 2, one for image 1; k = 2: 1 − (3/5)(2/4) = 7/10, and 2/5
-    assert found.image_to_text.chance == {
+    assert found.details["image_to_text"]["chance"] == {
         1: pytest.approx((2 + 1 + 2) / 15),
         2: pytest.approx((0.7 + 0.4 + 0.7) / 3),
     }
@@ -50,15 +56,18 @@ def test_chance():
 
 def test_a_constant_metric_finds_nothing():
     found = retrieval(np.ones((4, 8)), text_to_image=[0, 0, 1, 1, 2, 2, 3, 3], ks=(1, 2))
-    assert found.image_to_text.at == found.text_to_image.at == {1: 0.0, 2: 0.0}
-    assert (found.image_to_text.n_tied, found.text_to_image.n_tied) == (4, 8)
+    assert found.details["image_to_text"]["at"] == found.details["text_to_image"]["at"] == {1: 0.0, 2: 0.0}
+    assert (found.details["image_to_text"]["n_tied"], found.details["text_to_image"]["n_tied"]) == (4, 8)
     embedded = retrieval(
         image_embeddings=np.full((4, 7), 0.3),
         text_embeddings=np.full((8, 7), 1.7),
         text_to_image=[0, 0, 1, 1, 2, 2, 3, 3],
         ks=(1, 2),
     )
-    assert (embedded.image_to_text, embedded.text_to_image) == (found.image_to_text, found.text_to_image)
+    assert (embedded.details["image_to_text"], embedded.details["text_to_image"]) == (
+        found.details["image_to_text"],
+        found.details["text_to_image"],
+    )
     assert found.notes == (
         "image to text: 4 queries with a wrong answer that scores as the right one, ranked above it",
         "text to image: 8 queries with a wrong answer that scores as the right one, ranked above it",
@@ -67,13 +76,13 @@ def test_a_constant_metric_finds_nothing():
 
 def test_ties_among_the_right_answers_do_no_harm():
     found = retrieval(np.array([[0.5, 0.5, 0.1], [0.2, 0.2, 0.3]]), text_to_image=[0, 0, 1], ks=(1,))
-    assert found.image_to_text.at == {1: 1.0}
-    assert found.image_to_text.n_tied == 0
+    assert found.details["image_to_text"]["at"] == {1: 1.0}
+    assert found.details["image_to_text"]["n_tied"] == 0
 
 
 def test_an_image_without_a_text_is_no_query_but_can_be_found():
     found = retrieval(np.array([[0.5, 0.1], [0.9, 0.2], [0.1, 0.1]]), text_to_image=[0, 1], ks=(1,))
-    assert (found.image_to_text.n_queries, found.text_to_image.at[1]) == (2, 0.5)
+    assert (found.details["image_to_text"]["n_queries"], found.details["text_to_image"]["at"][1]) == (2, 0.5)
     assert found.notes == ("1 image without a text: not a query, but ranked by the texts",)
 
 
@@ -82,11 +91,13 @@ def test_the_matrix_is_left_as_it_was():
         matrix = SIMILARITY.astype(dtype)
         matrix.flags.writeable = False
         copy = matrix.copy()
-        assert retrieval(matrix, text_to_image=OWNERS, ks=(1,)).text_to_image.at == {1: 0.4}
+        assert retrieval(matrix, text_to_image=OWNERS, ks=(1,)).details["text_to_image"]["at"] == {1: 0.4}
         assert (matrix == copy).all()
-    assert retrieval(SIMILARITY.tolist(), text_to_image=OWNERS, ks=(1,)).text_to_image.at == {1: 0.4}
+    assert retrieval(SIMILARITY.tolist(), text_to_image=OWNERS, ks=(1,)).details["text_to_image"]["at"] == {
+        1: 0.4
+    }
     whole = np.round(10 * SIMILARITY).astype(int)
-    assert retrieval(whole, text_to_image=OWNERS, ks=(1,)).text_to_image.at == {1: 0.4}
+    assert retrieval(whole, text_to_image=OWNERS, ks=(1,)).details["text_to_image"]["at"] == {1: 0.4}
 
 
 def test_missing_similarities():
@@ -96,14 +107,14 @@ def test_missing_similarities():
     with pytest.raises(InputError, match=r"^row 1, similarity: with text 0: there is no score"):
         retrieval(matrix, text_to_image=OWNERS)
     found = retrieval(matrix, text_to_image=OWNERS, ks=(1, 2), missing="skip")
-    assert found.n_missing == 6
-    assert found.image_to_text.at == {1: 1 / 2, 2: 1.0}
+    assert found.details["n_missing"] == 6
+    assert found.details["image_to_text"]["at"] == {1: 1 / 2, 2: 1.0}
     # text 2 has no similarity to its image; text 1 now is behind one wrong image only
-    assert found.text_to_image.n_queries == 4
-    assert found.text_to_image.at == {1: 3 / 4, 2: 1.0}
+    assert found.details["text_to_image"]["n_queries"] == 4
+    assert found.details["text_to_image"]["at"] == {1: 3 / 4, 2: 1.0}
     assert found.notes[0] == "6 pairs without a similarity left out; of queries, 1 image and 1 text"
     nothing = retrieval(np.full((1, 1), np.nan), text_to_image=[0], ks=(1,), missing="skip")
-    assert nothing.text_to_image.at == {1: None}
+    assert nothing.details["text_to_image"]["at"] == {1: None}
     assert "text to image: no queries, no recall" in nothing.notes
 
 
@@ -114,8 +125,12 @@ def test_missing_embeddings():
     with pytest.raises(InputError, match=r"^row 1, image_embeddings: with text 0"):
         retrieval(**arguments)
     found = retrieval(**arguments, ks=(1,), missing="skip")
-    assert (found.image_to_text.n_queries, found.text_to_image.n_queries, found.n_missing) == (2, 2, 3)
-    assert found.image_to_text.at == {1: 1.0}
+    assert (
+        found.details["image_to_text"]["n_queries"],
+        found.details["text_to_image"]["n_queries"],
+        found.details["n_missing"],
+    ) == (2, 2, 3)
+    assert found.details["image_to_text"]["at"] == {1: 1.0}
 
 
 EYE = np.eye(2)
@@ -191,7 +206,8 @@ def test_agrees_with_sorting_in_any_order_and_any_slices(data):
     found = retrieval(similarity, text_to_image=owners, ks=(1, 2, 3), missing="skip")
     for k in (1, 2, 3):
         assert [
-            (part.at[k], part.n_queries) for part in (found.image_to_text, found.text_to_image)
+            (part["at"][k], part["n_queries"])
+            for part in (found.details["image_to_text"], found.details["text_to_image"])
         ] == brute_force(similarity, owners, k)
 
     images = np.array(data.draw(st.permutations(range(n_images))))
@@ -215,9 +231,9 @@ def test_embeddings_give_what_their_cosines_give(monkeypatch):
     for size in (32_000_000, 500):
         monkeypatch.setattr(MODULE, "_SLICE", size)
         by_embedding = retrieval(image_embeddings=images, text_embeddings=texts, text_to_image=owners)
-        assert by_embedding.image_to_text == by_matrix.image_to_text
-        assert by_embedding.text_to_image == by_matrix.text_to_image
-    assert 0.1 < by_matrix.text_to_image.at[1] < 0.9
+        assert by_embedding.details["image_to_text"] == by_matrix.details["image_to_text"]
+        assert by_embedding.details["text_to_image"] == by_matrix.details["text_to_image"]
+    assert 0.1 < by_matrix.details["text_to_image"]["at"][1] < 0.9
 
 
 def test_the_same_image_twice_is_a_tie_whatever_the_rounding(monkeypatch):
@@ -229,8 +245,8 @@ def test_the_same_image_twice_is_a_tie_whatever_the_rounding(monkeypatch):
         found = retrieval(
             image_embeddings=images, text_embeddings=texts, text_to_image=np.arange(100), ks=(1, 2)
         )
-        assert found.text_to_image.at == {1: 0.0, 2: 1.0}
-        assert found.text_to_image.n_tied == 100
+        assert found.details["text_to_image"]["at"] == {1: 0.0, 2: 1.0}
+        assert found.details["text_to_image"]["n_tied"] == 100
 
 
 def test_a_memory_map_is_read_in_slices(tmp_path, monkeypatch):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capscore.benchmarks.protocols import SystemMeans, thumb
+from capscore.benchmarks.protocols import thumb
 from capscore.errors import InputError
 
 SCORES = [0.10, 0.30, 0.20, 0.60, 0.50, 0.90]
@@ -23,14 +23,14 @@ def test_literal_correlations():
     found = thumb(SCORES, PRECISION, RECALL, TOTAL, SYSTEMS)
     # scores less their mean (.30): -.2, 0, -.1, .3; precision (4.25): -1.25, -.25, .75, .75
     # → .4 / √(.14 · 2.75); recall (3): -1, -1, 0, 2 → .8 / √(.14 · 6); total (3.625): → .6 / √(.14 · 3.6875)
-    assert found.without_human.n == 4
-    assert found.without_human.precision == pytest.approx(0.4 / math.sqrt(0.14 * 2.75))
-    assert found.without_human.recall == pytest.approx(0.8 / math.sqrt(0.14 * 6))
-    assert found.without_human.total == pytest.approx(0.6 / math.sqrt(0.14 * 3.6875))
-    assert found.with_human.n == 6
+    assert found.details["without_human"]["n"] == 4
+    assert found.details["without_human"]["precision"] == pytest.approx(0.4 / math.sqrt(0.14 * 2.75))
+    assert found.details["without_human"]["recall"] == pytest.approx(0.8 / math.sqrt(0.14 * 6))
+    assert found.details["without_human"]["total"] == pytest.approx(0.6 / math.sqrt(0.14 * 3.6875))
+    assert found.details["with_human"]["n"] == 6
     for name, rating in (("precision", PRECISION), ("recall", RECALL), ("total", TOTAL)):
         expected = np.corrcoef(SCORES, rating)[0, 1]
-        assert getattr(found.with_human, name) == pytest.approx(expected)
+        assert found.details["with_human"][name] == pytest.approx(expected)
     assert [row[0] for row in found.table()] == [
         "pearson precision without human",
         "pearson recall without human",
@@ -44,12 +44,12 @@ def test_literal_correlations():
 
 def test_means_of_systems():
     found = thumb(SCORES, PRECISION, RECALL, TOTAL, SYSTEMS)
-    assert found.systems == {
-        "Human": SystemMeans(n=2, score=0.7, precision=4.5, recall=4.0, total=4.2),
-        "Up-Down": SystemMeans(n=2, score=0.35, precision=4.0, recall=3.5, total=3.75),
-        "VinVL-base": SystemMeans(n=2, score=0.25, precision=4.5, recall=2.5, total=3.5),
+    assert found.details["systems"] == {
+        "Human": {"n": 2, "score": 0.7, "precision": 4.5, "recall": 4.0, "total": 4.2},
+        "Up-Down": {"n": 2, "score": 0.35, "precision": 4.0, "recall": 3.5, "total": 3.75},
+        "VinVL-base": {"n": 2, "score": 0.25, "precision": 4.5, "recall": 2.5, "total": 3.5},
     }
-    assert found.counts() == {"captions": 6, "human captions": 2, "systems": 3, "left out": 0}
+    assert found.counts == {"captions": 6, "human captions": 2, "systems": 3, "left out": 0}
 
 
 def test_what_is_constant_has_no_correlation():
@@ -60,21 +60,21 @@ def test_what_is_constant_has_no_correlation():
         "no correlation with precision without human captions: the scores are all the same",
     )
     varied = thumb([0.1, 0.2, 0.3, 0.4], [5, 5, 5, 5], [1, 2, 3, 4], [1, 2, 3, 4], ["A", "A", "B", "B"])
-    assert varied.with_human.recall == pytest.approx(1)
+    assert varied.details["with_human"]["recall"] == pytest.approx(1)
     assert "no correlation with precision with human captions: its ratings are all the same" in varied.notes
 
 
 def test_one_image_makes_no_interval():
     found = thumb([0.1, 0.2], [4, 5], [4, 5], [4, 5], ["A", "Human"], images=["x", "x"], bootstrap=50)
-    assert found.with_human.intervals == {}
+    assert found.details["with_human"]["intervals"] == {}
     assert "no intervals: a bootstrap needs at least 2 images or captions, and there is 1" in found.notes
 
 
 def test_only_human_captions():
     found = thumb([0.1, 0.2], [4, 5], [4, 5], [4, 5], ["Human", "Human"])
-    assert found.without_human.n == 0
-    assert found.without_human.total is None
-    assert found.with_human.total == pytest.approx(1)
+    assert found.details["without_human"]["n"] == 0
+    assert found.details["without_human"]["total"] is None
+    assert found.details["with_human"]["total"] == pytest.approx(1)
     assert found.notes == ("no correlation without human captions: there are none",)
 
 
@@ -83,11 +83,21 @@ def test_missing_scores():
     with pytest.raises(InputError, match=r"^row 0, scores: there is no score"):
         thumb(scores, PRECISION, RECALL, TOTAL, SYSTEMS)
     found = thumb(scores, PRECISION, RECALL, TOTAL, SYSTEMS, missing="skip")
-    assert (found.with_human.n, found.without_human.n, found.n_missing) == (5, 3, 1)
-    assert found.systems["Up-Down"] == SystemMeans(n=1, score=0.6, precision=5.0, recall=5.0, total=5.0)
+    assert (
+        found.details["with_human"]["n"],
+        found.details["without_human"]["n"],
+        found.details["n_missing"],
+    ) == (5, 3, 1)
+    assert found.details["systems"]["Up-Down"] == {
+        "n": 1,
+        "score": 0.6,
+        "precision": 5.0,
+        "recall": 5.0,
+        "total": 5.0,
+    }
     nobody = thumb([None, None], [1, 2], [1, 2], [1, 2], ["A", "B"], missing="skip", bootstrap=10)
-    assert nobody.systems == {}
-    assert nobody.with_human.total is None
+    assert nobody.details["systems"] == {}
+    assert nobody.details["with_human"]["total"] is None
     assert "no caption of A, B has a score: no means" in nobody.notes
 
 
@@ -135,9 +145,9 @@ def test_order_does_not_matter(rows, random):
         return by_image, by_caption
 
     for found, shuffled in zip(run(rows), run(random.sample(rows, len(rows))), strict=True):
-        assert shuffled.systems == found.systems
+        assert shuffled.details["systems"] == found.details["systems"]
         assert shuffled.notes == found.notes
-        for one, other in zip(found.statistics(), shuffled.statistics(), strict=True):
+        for one, other in zip(found.statistics, shuffled.statistics, strict=True):
             assert one.n == other.n
             assert (one.value is None) == (other.value is None)
             if one.value is not None:
@@ -151,14 +161,14 @@ def test_intervals_by_image():
     scores = quality + rng.standard_normal(n)  # r = 1 / √2
     systems = ["A", "Human"] * (n // 2)
     found = thumb(scores, quality, quality, quality, systems, images=np.arange(n) // 2, bootstrap=1000)
-    for part in (found.without_human, found.with_human):
-        interval = part.intervals["total"]
+    for part in (found.details["without_human"], found.details["with_human"]):
+        interval = part["intervals"]["total"]
         # Fisher's z: atanh(r) ± 1.96 / √(n − 3)
-        low, high = np.tanh(np.arctanh(part.total) + np.array([-1, 1]) * 1.96 / math.sqrt(part.n - 3))
+        low, high = np.tanh(np.arctanh(part["total"]) + np.array([-1, 1]) * 1.96 / math.sqrt(part["n"] - 3))
         assert interval.low == pytest.approx(low, abs=0.03)
         assert interval.high == pytest.approx(high, abs=0.03)
-    assert found.statistics()[0].interval == (
-        found.without_human.intervals["precision"].low,
-        found.without_human.intervals["precision"].high,
+    assert found.statistics[0].interval == (
+        found.details["without_human"]["intervals"]["precision"].low,
+        found.details["without_human"]["intervals"]["precision"].high,
     )
     assert not any("image ids" in note for note in found.notes)

@@ -22,12 +22,30 @@ IMAGES = ["bus", "bus", "bus", "bus", "cat", "cat", "cat"]
 def test_three_experiments():
     found = xvnli(SCORES, LABELS, IMAGES)
     # E > C: .8 > .3, .8 > .6, .4 = .4
-    assert found.experiment_1.to_dict() == {"value": 2 / 3, "n": 3, "wins": 2, "ties": 1, "interval": None}
+    assert found.details["experiment_1"].to_dict() == {
+        "value": 2 / 3,
+        "n": 3,
+        "wins": 2,
+        "ties": 1,
+        "interval": None,
+    }
     # and E > N: .8 > .5; N > C: .5 > .3, .5 < .6
-    assert found.experiment_2.to_dict() == {"value": 4 / 6, "n": 6, "wins": 4, "ties": 1, "interval": None}
+    assert found.details["experiment_2"].to_dict() == {
+        "value": 4 / 6,
+        "n": 6,
+        "wins": 4,
+        "ties": 1,
+        "interval": None,
+    }
     # .8 > .5 > .3, not .5 > .6
-    assert found.experiment_3.to_dict() == {"value": 0.5, "n": 2, "wins": 1, "ties": 0, "interval": None}
-    assert found.counts() == {
+    assert found.details["experiment_3"].to_dict() == {
+        "value": 0.5,
+        "n": 2,
+        "wins": 1,
+        "ties": 0,
+        "interval": None,
+    }
+    assert found.counts == {
         "captions": 7,
         "without label": 1,
         "images": 2,
@@ -39,18 +57,25 @@ def test_three_experiments():
         "1 tie of scores in experiment 1, not counted as a win",
         "1 tie of scores in experiment 2, not counted as a win",
     )
-    assert found.compared_within == "image"
+    assert found.details["compared_within"] == "image"
 
 
 def test_premises_part_the_captions_of_an_image():
     premises = ["bus#0", "bus#0", "bus#0", "bus#1", "cat#0", "cat#0", "cat#0"]
     found = xvnli(SCORES, LABELS, IMAGES, premise_ids=premises)
-    assert [(part.n, part.wins) for part in (found.experiment_1, found.experiment_2, found.experiment_3)] == [
+    assert [
+        (part.n, part.wins)
+        for part in (
+            found.details["experiment_1"],
+            found.details["experiment_2"],
+            found.details["experiment_3"],
+        )
+    ] == [
         (2, 1),
         (4, 3),
         (1, 1),
     ]
-    assert found.counts()["premises"] == 2
+    assert found.counts["premises"] == 2
     # the same premise number under two images is two premises
     numbered = xvnli(SCORES, LABELS, IMAGES, premise_ids=[0, 0, 0, 1, 0, 0, 0])
     assert numbered.table() == found.table()
@@ -63,7 +88,7 @@ def test_a_triple_with_only_equal_scores_in_the_way_is_a_tie():
         ((0.5, 0.9, 0.5), 0, 0),
         ((0.9, 0.5, 0.1), 1, 0),
     ):
-        part = xvnli(scores, (E, N, C), ("a", "a", "a")).experiment_3
+        part = xvnli(scores, (E, N, C), ("a", "a", "a")).details["experiment_3"]
         assert (part.n, part.wins, part.ties) == (1, wins, ties)
 
 
@@ -72,7 +97,7 @@ def test_nothing_to_compare_is_told():
     assert [value for _, value, _ in found.table()] == [None, None, None]
     assert "experiment 1 has nothing to compare: no accuracy" in found.notes
     unlabelled = xvnli([0.1], ["-"], ["a"])
-    assert unlabelled.experiment_2.n == 0
+    assert unlabelled.details["experiment_2"].n == 0
 
 
 def test_missing_scores():
@@ -80,8 +105,15 @@ def test_missing_scores():
     with pytest.raises(InputError, match=r"^row 1, scores: there is no score"):
         xvnli(scores, LABELS, IMAGES)
     found = xvnli(scores, LABELS, IMAGES, missing="skip")
-    assert [part.n for part in (found.experiment_1, found.experiment_2, found.experiment_3)] == [3, 3, 0]
-    assert found.n_missing == (0, 3, 2)
+    assert [
+        part.n
+        for part in (
+            found.details["experiment_1"],
+            found.details["experiment_2"],
+            found.details["experiment_3"],
+        )
+    ] == [3, 3, 0]
+    assert found.details["n_missing"] == (0, 3, 2)
     # the unlabelled row's gap is nobody's business
     assert (
         "1 caption without a score (first such row: 1): 0, 3 and 2 comparisons of experiments 1, 2 and 3 "
@@ -162,11 +194,11 @@ def test_agrees_with_every_combination_in_any_order(rows, by_premise, random):
         )
 
     found = run(rows)
-    parts = (found.experiment_1, found.experiment_2, found.experiment_3)
+    parts = (found.details["experiment_1"], found.details["experiment_2"], found.details["experiment_3"])
     expected, left_out = brute_force(rows, (lambda row: row[2:]) if by_premise else (lambda row: row[2]))
     assert [(part.n, part.wins, part.ties) for part in parts] == expected
-    assert found.n_missing == left_out
-    assert run(random.sample(rows, len(rows))).statistics() == found.statistics()
+    assert found.details["n_missing"] == left_out
+    assert run(random.sample(rows, len(rows))).statistics == found.statistics
 
 
 def test_interval_draws_images():
@@ -176,7 +208,7 @@ def test_interval_draws_images():
         scores += [0.5, *([0.1, 0.2] if image % 2 else [0.8, 0.9])]
         labels += [E, C, C]
         images += [image] * 3
-    part = xvnli(scores, labels, images, bootstrap=2000).experiment_1
+    part = xvnli(scores, labels, images, bootstrap=2000).details["experiment_1"]
     assert (part.n, part.value) == (120, 0.5)
     half = 1.96 * math.sqrt(0.25 / 60)
     assert part.interval.low == pytest.approx(0.5 - half, abs=0.03)

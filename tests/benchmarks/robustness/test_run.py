@@ -51,7 +51,9 @@ def test_numbers_are_those_of_the_formula(captions, scorer):
         mean = sum(by_hand(*pair) for pair in zip(texts, captions.image_ids, strict=True)) / 4
         drops[kind] = mean / (sum(original) / 4) - 1
         assert result.parts[kind].drop == pytest.approx(drops[kind], abs=1e-6)
-    assert result.paper.average_drop == pytest.approx(sum(drops[kind] for kind in KINDS) / 5, abs=1e-6)
+    assert result.paper.value("drop_average") == pytest.approx(
+        sum(drops[kind] for kind in KINDS) / 5, abs=1e-6
+    )
     assert result.unseen_average == pytest.approx(sum(drops[kind] for kind in UNSEEN) / 6, abs=1e-6)
     assert list(result.parts) == [*KINDS, *UNSEEN]
 
@@ -203,14 +205,14 @@ def test_stand_ins_are_embedded_by_the_plain_tower(captions, plain):
     assert run.results[0].original == 0
     assert plain.backbone.encoded_texts == 2
     assert run.results[0].original_of_first is None
-    assert run.results[0].paper.average_drop is None
+    assert run.results[0].paper.value("drop_average") is None
 
 
 def test_languages_are_averaged_plainly(captions, scorer):
     german = replace(captions.take([0, 1, 2]), language="de")
     runs = [run_robustness(one, {"mcs": scorer}, quick) for one in (captions, german)]
     (group,) = groups(runs)
-    drops = [run.results[0].paper.average_drop for run in runs]
+    drops = [run.results[0].paper.value("drop_average") for run in runs]
     assert averages(group, "mcs")["drop_average"] == (pytest.approx(sum(drops) / 2), None)
     found = lines(group, "mcs")
     assert [line.language for line in found if line.language] == ["en", "de", "all"]

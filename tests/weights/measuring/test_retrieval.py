@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from capscore.benchmarks.protocols.retrieval_recall import retrieval as protocol
+from capscore.benchmarks.protocols.recall import retrieval as protocol
 from capscore.benchmarks.tasks import TaskOptions
 from tests.toy import ColourBackbone
 from weights.measuring import retrieval
@@ -36,7 +36,7 @@ def test_recall_is_the_protocol_s(monkeypatch):
     ranked = Ranked(ranks(texts, photos, own), own, len(photos))
     for k in (1, 5, 10):
         found = recall(ranked, k, TaskOptions(bootstrap=0))
-        assert found.value == pytest.approx(expected.text_to_image.at[k], abs=1e-9)
+        assert found.value == pytest.approx(expected.value(f"text_to_image_r@{k}"), abs=1e-9)
 
 
 def test_counts_are_per_photo_with_a_caption():

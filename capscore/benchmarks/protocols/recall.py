@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -24,64 +24,6 @@ COSINE_TIE = 1e-6
 _SLICE = 32_000_000  # similarities in memory at a time: 128 MB in float32
 
 
-@dataclass(frozen=True)
-class Recall:
-    """Recall of one direction.
-
-    Attributes:
-        at: k → share of queries with a right answer among the best k, in [0, 1]; None without queries.
-        chance: k → the same for answers in random order.
-        n_queries: Number of queries with a right answer to find.
-        n_candidates: Number of candidates that a query ranks.
-        n_tied: Number of queries with a wrong answer that ties with the best right one (cosines of
-            embeddings: at most 10⁻⁶ apart). It counts as ranked above it.
-    """
-
-    at: dict[int, float | None]
-    chance: dict[int, float | None]
-    n_queries: int
-    n_candidates: int
-    n_tied: int
-
-
-@dataclass(frozen=True)
-class RetrievalRecall(ProtocolResult):
-    """Recall in both directions.
-
-    Attributes:
-        image_to_text: Recall of texts for images; all texts of an image are right, and the best one counts.
-        text_to_image: Recall of images for texts.
-        n_missing: Number of pairs of image and text whose similarity is missing.
-        notes: Remarks that a reader needs.
-    """
-
-    protocol: ClassVar[str] = "retrieval"
-    image_to_text: Recall
-    text_to_image: Recall
-    n_missing: int
-    notes: tuple[str, ...]
-
-    def statistics(self) -> list[Statistic]:
-        """Named "image_to_text_r@<k>" (texts found for images), then "text_to_image_r@<k>"."""
-        return [
-            Statistic(f"{direction}_r@{k}", value, None, part.n_queries)
-            for direction, part in (
-                ("image_to_text", self.image_to_text),
-                ("text_to_image", self.text_to_image),
-            )
-            for k, value in part.at.items()
-        ]
-
-    def counts(self) -> dict[str, int]:
-        """Numbers of queries in both directions, of those with a tie, and of pairs left out."""
-        return {
-            "images": self.image_to_text.n_queries,
-            "texts": self.text_to_image.n_queries,
-            "tied": self.image_to_text.n_tied + self.text_to_image.n_tied,
-            "left out": self.n_missing,
-        }
-
-
 def retrieval(
     similarity: Any = None,
     *,
@@ -90,7 +32,7 @@ def retrieval(
     text_to_image: Any,
     ks: Sequence[int] = (1, 5, 10),
     missing: str = "raise",
-) -> RetrievalRecall:
+) -> ProtocolResult:
     """Recall at k in both directions (Hu et al. 2023, §4.3, Table 4, for nocaps).
 
     Give either a similarity of every image with every text, or embeddings of both, which are compared by
@@ -109,16 +51,19 @@ def retrieval(
         missing: "raise" stops at a missing similarity (NaN) or embedding (a row with NaN); "skip" leaves such
             pairs out of the ranking, and queries without a similarity to a right answer take no part.
 
+    Returns:
+        "image_to_text_r@<k>" (all texts of an image are right, and the best one counts), then
+        "text_to_image_r@<k>". Details by direction: "at" and "chance" (k → share, and the same for answers in
+        random order; None without queries), "n_queries", "n_candidates", "n_tied"; and "n_missing" pairs.
+
     Raises:
         InputError: both a matrix and embeddings, or neither; shapes that do not fit, an embedding of length
             0, an index without an image, a missing value.
 
     >>> similarity = np.array([[0.9, 0.3, 0.2], [0.1, 0.3, 0.4]])
     >>> result = retrieval(similarity, text_to_image=[0, 1, 1], ks=(1, 2))
-    >>> result.text_to_image.at, result.text_to_image.n_tied
+    >>> result.details["text_to_image"]["at"], result.details["text_to_image"]["n_tied"]
     ({1: 0.666..., 2: 1.0}, 1)
-    >>> result.image_to_text.at
-    {1: 1.0, 2: 1.0}
     >>> images, texts = np.eye(2), np.array([[2.0, 1.0], [0.0, 3.0]])
     >>> retrieval(image_embeddings=images, text_embeddings=texts, text_to_image=[0, 1], ks=(1,)).table()
     [('image to text r@1', 1.0, 2), ('text to image r@1', 1.0, 2)]
@@ -201,49 +146,19 @@ def _cosines(image_embeddings: Any, text_embeddings: Any, text_to_image: Any) ->
     return _Pairs(rows, own, right, len(images), COSINE_TIE, "image_embeddings")
 
 
-def _recall(pairs: _Pairs, ks: tuple[int, ...], missing: str) -> RetrievalRecall:
-    """Count wrong answers at or above the right ones, slice by slice."""
-    own, right, n_images, n_texts = pairs.own, pairs.right, pairs.n_images, len(pairs.own)
+def _recall(pairs: _Pairs, ks: tuple[int, ...], missing: str) -> ProtocolResult:
+    right, n_images, n_texts = pairs.right, pairs.n_images, len(pairs.own)
     best = np.full(n_images, -np.inf)  # best similarity of each image with its texts
-    np.fmax.at(best, own, right)  # ignores NaN; -inf where all are missing
-    sizes = np.bincount(own, minlength=n_images)
+    np.fmax.at(best, pairs.own, right)  # ignores NaN; -inf where all are missing
+    sizes = np.bincount(pairs.own, minlength=n_images)
     has_text, image_asks, text_asks = sizes > 0, np.isfinite(best), ~np.isnan(right)
-
-    # wrong answers at or above the right one (its rank minus one), and clearly above it
-    image_rank, image_above = np.zeros((2, n_images), dtype=np.int64)
-    text_rank, text_above = np.zeros((2, n_texts), dtype=np.int64)
-    order = np.argsort(own, kind="stable")
-    ends = np.searchsorted(own[order], np.arange(n_images + 1))
-    n_missing = 0
-    step = max(1, _SLICE // n_texts)
-    for start in range(0, n_images, step):
-        stop = min(start + step, n_images)
-        similarity = pairs.rows(start, stop)
-        n_missing += _count_missing(similarity, start, pairs.field, missing)
-        texts = order[ends[start] : ends[stop]]  # texts of the images in this slice
-        similarity[own[texts] - start, texts] = np.nan  # NaN compares as False: right answers are not counted
-        # thresholds have the similarities' type; every comparison would otherwise make a converted copy
-        low, high = ((best[start:stop, None] + d).astype(similarity.dtype) for d in (-pairs.tie, pairs.tie))
-        image_rank[start:stop] = np.count_nonzero(similarity >= low, axis=1)
-        image_above[start:stop] = np.count_nonzero(similarity > high, axis=1)
-        low, high = ((right + d).astype(similarity.dtype) for d in (-pairs.tie, pairs.tie))
-        text_rank += np.count_nonzero(similarity >= low, axis=0)
-        text_above += np.count_nonzero(similarity > high, axis=0)
-
-    image_to_text = _direction(
-        image_rank[image_asks],
-        image_above[image_asks],
-        n_texts,
-        [1 - _miss_all(n_texts, sizes[image_asks], k) for k in ks],
-        ks,
-    )
-    text_to_image = _direction(
-        text_rank[text_asks],
-        text_above[text_asks],
-        n_images,
-        [np.full(int(text_asks.sum()), min(k / n_images, 1.0)) for k in ks],
-        ks,
-    )
+    ranks, n_missing = _ranks(pairs, best, missing)
+    of_images = [1 - _miss_all(n_texts, sizes[image_asks], k) for k in ks]
+    of_texts = [np.full(int(text_asks.sum()), min(k / n_images, 1.0)) for k in ks]
+    parts = {
+        "image_to_text": _direction(ranks[0][:, image_asks], n_texts, of_images, ks),
+        "text_to_image": _direction(ranks[1][:, text_asks], n_images, of_texts, ks),
+    }
     notes = []
     if not has_text.all():
         notes.append(
@@ -256,40 +171,87 @@ def _recall(pairs: _Pairs, ks: tuple[int, ...], missing: str) -> RetrievalRecall
             f"{counted(n_missing, 'pair')} without a similarity left out; of queries, {lost_images} and "
             f"{lost_texts}"
         )
-    notes += _direction_notes("image to text", image_to_text, "texts", pairs.tie)
-    notes += _direction_notes("text to image", text_to_image, "images", pairs.tie)
-    return RetrievalRecall(image_to_text, text_to_image, n_missing, tuple(notes))
+    for direction, part in parts.items():
+        notes += _direction_notes(direction, part, pairs.tie)
+    return ProtocolResult(
+        "retrieval",
+        tuple(
+            Statistic(f"{direction}_r@{k}", value, None, part["n_queries"])
+            for direction, part in parts.items()
+            for k, value in part["at"].items()
+        ),
+        {
+            "images": parts["image_to_text"]["n_queries"],
+            "texts": parts["text_to_image"]["n_queries"],
+            "tied": sum(part["n_tied"] for part in parts.values()),
+            "left out": n_missing,
+        },
+        {**parts, "n_missing": n_missing},
+        tuple(notes),
+    )
 
 
-def _direction_notes(words: str, part: Recall, candidates: str, tie: float) -> list[str]:
-    notes = []
-    if not part.n_queries:
-        notes.append(f"{words}: no queries, no recall")
-    if part.n_tied:
-        near = f"within {tie:g} of" if tie else "as"
-        notes.append(
-            f"{words}: {counted(part.n_tied, 'query', 'queries')} with a wrong answer that scores {near} the "
-            "right one, ranked above it"
-        )
-    trivial = [f"R@{k}" for k in part.at if k >= part.n_candidates]
-    if trivial:
-        notes.append(
-            f"{words}: {', '.join(trivial)} is trivial: there are only {part.n_candidates} {candidates}"
-        )
-    return notes
+def _ranks(pairs: _Pairs, best: np.ndarray, missing: str) -> tuple[tuple[np.ndarray, np.ndarray], int]:
+    """Count wrong answers at or above the right ones (the rank minus one), and clearly above, slice by slice.
+
+    Returns:
+        Both counts for the images, int64 (2, images), and for the texts, (2, texts); missing similarities.
+    """
+    own, n_texts = pairs.own, len(pairs.own)
+    of_images, of_texts = np.zeros((2, pairs.n_images), np.int64), np.zeros((2, n_texts), np.int64)
+    order = np.argsort(own, kind="stable")
+    ends = np.searchsorted(own[order], np.arange(pairs.n_images + 1))
+    n_missing = 0
+    step = max(1, _SLICE // n_texts)
+    for start in range(0, pairs.n_images, step):
+        stop = min(start + step, pairs.n_images)
+        similarity = pairs.rows(start, stop)
+        n_missing += _count_missing(similarity, start, pairs.field, missing)
+        texts = order[ends[start] : ends[stop]]  # texts of the images in this slice
+        similarity[own[texts] - start, texts] = np.nan  # NaN compares as False: right answers are not counted
+        # thresholds have the similarities' type; every comparison would otherwise make a converted copy
+        low, high = ((best[start:stop, None] + d).astype(similarity.dtype) for d in (-pairs.tie, pairs.tie))
+        of_images[0, start:stop] = np.count_nonzero(similarity >= low, axis=1)
+        of_images[1, start:stop] = np.count_nonzero(similarity > high, axis=1)
+        low, high = ((pairs.right + d).astype(similarity.dtype) for d in (-pairs.tie, pairs.tie))
+        of_texts[0] += np.count_nonzero(similarity >= low, axis=0)
+        of_texts[1] += np.count_nonzero(similarity > high, axis=0)
+    return (of_images, of_texts), n_missing
 
 
 def _direction(
-    rank: np.ndarray, above: np.ndarray, n_candidates: int, chance: list[np.ndarray], ks: Sequence[int]
-) -> Recall:
+    ranks: np.ndarray, n_candidates: int, chance: list[np.ndarray], ks: Sequence[int]
+) -> dict[str, Any]:
+    rank, above = ranks
     n = len(rank)
-    return Recall(
-        at={k: int((rank < k).sum()) / n if n else None for k in ks},
-        chance={k: float(np.sort(share).mean()) if n else None for k, share in zip(ks, chance, strict=True)},
-        n_queries=n,
-        n_candidates=n_candidates,
-        n_tied=int((rank > above).sum()),
-    )
+    return {
+        "at": {k: int((rank < k).sum()) / n if n else None for k in ks},
+        "chance": {
+            k: float(np.sort(share).mean()) if n else None for k, share in zip(ks, chance, strict=True)
+        },
+        "n_queries": n,
+        "n_candidates": n_candidates,
+        "n_tied": int((rank > above).sum()),
+    }
+
+
+def _direction_notes(direction: str, part: dict[str, Any], tie: float) -> list[str]:
+    words, candidates = direction.replace("_", " "), f"{direction.rpartition('_')[2]}s"
+    notes = []
+    if not part["n_queries"]:
+        notes.append(f"{words}: no queries, no recall")
+    if part["n_tied"]:
+        near = f"within {tie:g} of" if tie else "as"
+        notes.append(
+            f"{words}: {counted(part['n_tied'], 'query', 'queries')} with a wrong answer that scores {near} "
+            "the right one, ranked above it"
+        )
+    trivial = [f"R@{k}" for k in part["at"] if k >= part["n_candidates"]]
+    if trivial:
+        notes.append(
+            f"{words}: {', '.join(trivial)} is trivial: there are only {part['n_candidates']} {candidates}"
+        )
+    return notes
 
 
 def _miss_all(n: int, right: np.ndarray, k: int) -> np.ndarray:

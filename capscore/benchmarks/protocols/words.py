@@ -1,0 +1,464 @@
+"""Scores of words: how often they agree with people's labels, and whether they find the wrong words.
+
+In: per caption, scores of its words (and of its photo's regions) with labels. Out: accuracy on CapTokenEval;
+localisation accuracy, average precision and AUC on FOIL, nocaps-FOIL and HAT.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from ...errors import InputError, Setting
+from ...statistics.ratings import check_missing
+from .inputs import flag_column, present_rows, ragged, score_column, units_of
+from .results import ProtocolResult, Statistic, bootstrap_intervals, counted, ends
+
+
+def captokeneval(
+    word_scores: Any,
+    word_labels: Any,
+    semantic: Any,
+    region_scores: Any,
+    region_labels: Any,
+    *,
+    beta: float = 0.1,
+    missing: str = "raise",
+) -> ProtocolResult:
+    """Token-level accuracy (Hu et al. 2023, §4.4, Table 5).
+
+    Only semantic words count: nouns, verbs, adjectives and numbers. The paper does not say whether its
+    accuracy counts every word once or every pair once; `value` counts words, `mean_over_pairs` pairs. With 20
+    regions per pair, the two are the same for vision.
+
+    Args:
+        word_scores: List of word scores of each image-caption pair.
+        word_labels: List of labels of each pair, 1 for a word that is right about the photo, 0 for a wrong
+            one.
+        semantic: List of flags of each pair, True for a semantic word.
+        region_scores: List of region scores of each pair.
+        region_labels: List of labels of each pair, 1 for a region that the caption mentions.
+        beta: Threshold **above** which a word counts as right and a region as mentioned.
+        missing: "raise" stops at a missing score (NaN) that counts; "skip" leaves the word or region out.
+
+    Returns:
+        "accuracy_vision" (regions) and "accuracy_text" (semantic words). Details: "text" and "vision" ("n",
+        "right", "value", "mean_over_pairs", "n_pairs" with at least one), "beta", "n_not_semantic",
+        "n_missing" (words, regions).
+
+    Raises:
+        InputError: lists of different lengths (the row is the pair's), a label that is not 0 or 1, a missing
+            score.
+
+    >>> result = captokeneval(
+    ...     [[0.3, 0.0, 0.05], [0.2]], [[1, 1, 1], [0]], [[1, 0, 1], [1]], [[0.4, 0.1], [0.0]], [[1, 1], [0]]
+    ... )
+    >>> result.table(), result.details["text"]["mean_over_pairs"]
+    ([('accuracy vision', 0.666..., 3), ('accuracy text', 0.333..., 3)], 0.25)
+    """
+    check_missing(missing)
+    if isinstance(beta, bool) or not isinstance(beta, Real) or not math.isfinite(beta):
+        raise InputError(Setting("beta", beta), ": expected a number", field="beta")
+    words = {"word_scores": word_scores, "word_labels": word_labels, "semantic": semantic}
+    (scores, labels, counts), owners = ragged(None, **words)
+    n = len(word_scores)
+    (boxes, mentioned), box_owners = ragged(n, region_scores=region_scores, region_labels=region_labels)
+    every = np.full(len(boxes), True)
+    text, text_missing = _token_accuracy("word_scores", scores, labels, counts, owners, beta, missing)
+    vision, vision_missing = _token_accuracy(
+        "region_scores", boxes, mentioned, every, box_owners, beta, missing
+    )
+    notes = []
+    for number, what in ((text_missing, "semantic word"), (vision_missing, "region")):
+        if number:
+            notes.append(f"{counted(number, what)} without a score left out")
+    for part, what in ((text, "semantic word"), (vision, "region")):
+        if not part["n"]:
+            notes.append(f"no {what}: no accuracy")
+        elif part["n_pairs"] < n:
+            notes.append(f"{n - part['n_pairs']:,} of {counted(n, 'pair')} have no {what}")
+    return ProtocolResult(
+        "captokeneval",
+        tuple(
+            Statistic(f"accuracy_{name}", part["value"], None, part["n"])
+            for name, part in (("vision", vision), ("text", text))
+        ),
+        {
+            "semantic words": text["n"],
+            "other words": int((~counts).sum()),
+            "regions": vision["n"],
+            "left out": text_missing + vision_missing,
+        },
+        {
+            "text": text,
+            "vision": vision,
+            "beta": float(beta),
+            "n_not_semantic": int((~counts).sum()),
+            "n_missing": (text_missing, vision_missing),
+        },
+        tuple(notes),
+    )
+
+
+def _token_accuracy(
+    field: str,
+    scores: np.ndarray,
+    labels: np.ndarray,
+    counts: np.ndarray,
+    owners: np.ndarray,
+    beta: float,
+    missing: str,
+) -> tuple[dict[str, Any], int]:
+    """Share of words or regions on the right side of the threshold, and how many have no score."""
+    gaps = counts & np.isnan(scores)
+    if missing == "raise" and gaps.any():
+        index = int(gaps.argmax())
+        item = index - int(np.searchsorted(owners, owners[index]))
+        raise InputError(
+            f"item {item} of the pair has no score (NaN); ",
+            Setting("missing", "skip"),
+            " leaves it out",
+            row=int(owners[index]),
+            field=field,
+        )
+    kept = counts & ~gaps
+    n = np.bincount(owners[kept])
+    right = np.bincount(owners[kept], weights=((scores > beta) == labels)[kept])
+    shares = right[n > 0] / n[n > 0]
+    total, total_right = int(n.sum()), int(right.sum())
+    accuracy = {
+        "n": total,
+        "right": total_right,
+        "value": total_right / total if total else None,
+        "mean_over_pairs": math.fsum(shares) / len(shares) if total else None,
+        "n_pairs": len(shares),
+    }
+    return accuracy, int(gaps.sum())
+
+
+def scores_of_tokens(
+    caption: str, tokens: Sequence[str], words: Sequence[Mapping[str, Any]]
+) -> list[float | None]:
+    """Scores of a metric's words → scores of a benchmark's tokens of the same caption.
+
+    The score of a token is the sum of the scores of all words that share a character with it. A token that
+    spans several words thus gets the score that it would have as one word, and a word passes its score to
+    every token in it: if T-shirt is one wrong word, the tokens T, - and shirt are all wrong.
+
+    Args:
+        caption: Text of the caption.
+        tokens: Tokens in their order. Only blanks and punctuation may lie between them; case is ignored.
+        words: Words with "start" and "end" (offsets of characters in the caption) and "score", which may be
+            None; the other keys of `Scores.details` may be present.
+
+    Returns:
+        One score per token; None if no word shares a character with it (such as punctuation), or if such a
+        word has no score.
+
+    Raises:
+        InputError: the tokens do not make up the caption; the message names the first that does not fit.
+
+    >>> words = [
+    ...     {"text": "ice", "start": 2, "end": 5, "score": 0.25},
+    ...     {"text": "cream", "start": 6, "end": 11, "score": 0.5},
+    ...     {"text": "man's", "start": 12, "end": 17, "score": 0.125},
+    ... ]
+    >>> scores_of_tokens("a ice-cream man's.", ["a", "ice-cream", "man", "'s", "."], words)
+    [None, 0.75, 0.125, 0.125, None]
+    """
+    scores: list[float | None] = []
+    end = 0
+    for number, token in enumerate(tokens):
+        same = re.compile(re.escape(token), re.IGNORECASE)
+        start = end
+        while (found := same.match(caption, start)) is None:
+            if start >= len(caption) or caption[start].isalnum():
+                raise InputError(
+                    f"word {number} is {token!r}, but the caption {caption!r:.120} continues with "
+                    f"{caption[start:]!r:.40}",
+                    field="words",
+                )
+            start += 1
+        end = found.end()
+        parts = [word["score"] for word in words if word["start"] < end and start < word["end"]]
+        scores.append(None if not parts or None in parts else math.fsum(parts))
+    return scores
+
+
+# ---- localisation of wrong words ----
+
+STATISTICS = (
+    "localisation_accuracy",
+    "average_precision_right",
+    "average_precision_foil",
+    "word_average_precision",
+    "word_auc",
+)
+
+
+def localisation(
+    caption_scores: Any,
+    foils: Any,
+    word_doubts: Any = None,
+    word_labels: Any = None,
+    *,
+    images: Any = None,
+    bootstrap: int = 0,
+    confidence: float = 0.95,
+    seed: int = 0,
+    missing: str = "raise",
+) -> ProtocolResult:
+    """Localisation accuracy and average precision (Petryk et al. 2024).
+
+    - **localisation accuracy (LA)**: share of foils whose most doubted word is wrong. If several words are
+      equally doubted, all of them have to be wrong. A foil of which no wrong word was judged is not found.
+    - **average precision** of captions, Σ (R_k − R_{k−1}) P_k over the distinct scores: `right` looks for
+      right captions from the highest score, `foil` for foils from the lowest.
+    - **average precision and AUC of words**: looks for wrong words from the most doubted, among the judged
+      words of all captions together.
+
+    Args:
+        caption_scores: Scores of the captions, (n,); higher is better.
+        foils: True for each caption with a wrong word, (n,).
+        word_doubts: For each caption a list with one number per word, higher for a word that is more likely
+            wrong; None for a word that the metric does not judge. None if the metric has no scores of words.
+        word_labels: For each caption a list of the same length, 1 for a wrong word and 0 for a right one.
+        images: Image id of each caption; the bootstrap draws the captions of one image together. None draws
+            single captions.
+        bootstrap: Number of samples for the intervals; 0 makes none.
+        confidence: Share of samples inside an interval.
+        seed: Seed for the samples.
+        missing: "raise" stops at a missing caption score (NaN); "skip" leaves the caption out and counts it.
+
+    Returns:
+        "localisation_accuracy", "average_precision_right", "average_precision_foil",
+        "word_average_precision", "word_auc"; those of words only where words were judged. Details: "values"
+        and "intervals" by statistic, "n_foils", "n_right", "n_missing", and "n_found" (foils whose most
+        doubted word is wrong), "n_words", "n_wrong_words" (None without words).
+
+    Raises:
+        InputError: different lengths, a missing score, a right caption with a wrong word.
+
+    >>> found = localisation(
+    ...     [0.9, 0.3, 0.5], [False, True, True],
+    ...     [[0.1, 0.2], [0.9, 0.4], [0.2, None, 0.6]], [[0, 0], [1, 0], [1, 0, 0]],
+    ... )
+    >>> found.table()
+    [('localisation accuracy', 0.5, 2), ('average precision right', 1.0, 3),
+     ('average precision foil', 1.0, 3), ('word average precision', 0.7, 6), ('word auc', 0.6875, 6)]
+    """
+    scores = score_column(caption_scores, "caption_scores")
+    wrong = flag_column(foils, "foils", len(scores))
+    sampling = (bootstrap, confidence, seed)
+    units, drawn, unit_notes = units_of(images, sampling, "captions", scores, wrong.astype(float))
+    words = None if word_doubts is None else _checked_words(word_doubts, word_labels, wrong)
+    kept = present_rows(missing, caption_scores=scores)
+    n_foils, n_right, n_missing = int((kept & wrong).sum()), int((kept & ~wrong).sum()), int((~kept).sum())
+    notes = [f"{counted(n_missing, 'caption')} left out: a score is missing"] if n_missing else []
+    numbers: dict[str, Callable[[np.ndarray], np.ndarray]] = {}
+    if n_foils and n_right:
+        numbers = {
+            "average_precision_right": _Ranking.of(scores[kept], ~wrong[kept], units[kept]).average_precision,
+            "average_precision_foil": _Ranking.of(-scores[kept], wrong[kept], units[kept]).average_precision,
+        }
+    n_words: dict[str, int | None] = {"n_found": None, "n_words": None, "n_wrong_words": None}
+    if words is None:
+        notes.append("no localisation accuracy: it needs scores of words, and here a caption has one score")
+    else:
+        of_words, n_words, word_notes = _word_numbers(words, kept, wrong, units)
+        numbers |= of_words
+        notes += word_notes
+    for number, what in ((n_foils, "foil"), (n_right, "right caption")):
+        if not number:
+            notes.append(f"no {what}: no average precision")
+
+    def values(weights: np.ndarray) -> np.ndarray:
+        with np.errstate(invalid="ignore"):  # NaN where a sample has nothing to look for
+            return np.vstack([number(weights) for number in numbers.values()])
+
+    n_units = int(units.max()) + 1
+    point = values(np.ones((n_units, 1)))[:, 0].tolist() if numbers else []
+    n_rows = max(len(scores), n_words["n_words"] or 0)
+    made, sampled = bootstrap_intervals(values, n_units, drawn, n_rows, sampling) if numbers else ([], [])
+    defined = {name: value for name, value in zip(numbers, point, strict=True) if value == value}
+    intervals = {name: made[row] for row, name in enumerate(numbers) if made and name in defined}
+    n_captions, n_judged = n_foils + n_right, n_words["n_words"]
+    n_of = (n_foils if words else None, n_captions, n_captions, n_judged, n_judged)
+    return ProtocolResult(
+        "localisation",
+        tuple(
+            Statistic(name, defined.get(name), ends(intervals.get(name)), n)
+            for name, n in zip(STATISTICS, n_of, strict=True)
+            if n is not None
+        ),
+        {
+            "foils": n_foils,
+            "right captions": n_right,
+            **(
+                {}
+                if words is None
+                else {"judged words": n_words["n_words"] or 0, "wrong words": n_words["n_wrong_words"] or 0}
+            ),
+            "left out": n_missing,
+        },
+        {
+            "values": {name: defined.get(name) for name in STATISTICS},
+            "intervals": {name: intervals.get(name) for name in STATISTICS},
+            "n_foils": n_foils,
+            "n_right": n_right,
+            **n_words,
+            "n_missing": n_missing,
+        },
+        (*notes, *sampled, *unit_notes),
+    )
+
+
+# doubt of each word (NaN: not judged), whether it is wrong, and its caption: (words,) each
+_Words = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+def _checked_words(doubts: Any, labels: Any, foils: np.ndarray) -> _Words:
+    (numbers, marks), captions = ragged(len(foils), word_doubts=doubts, word_labels=labels)
+    if (misplaced := marks & ~foils[captions]).any():
+        raise InputError(
+            "a word is labelled wrong, and the caption is not a foil",
+            row=int(captions[misplaced.argmax()]),
+            field="word_labels",
+        )
+    return numbers, marks, captions
+
+
+def _word_numbers(
+    words: _Words, kept: np.ndarray, wrong: np.ndarray, units: np.ndarray
+) -> tuple[dict[str, Callable[[np.ndarray], np.ndarray]], dict[str, int | None], list[str]]:
+    """The statistics of words as functions of weights of the units; numbers of words; notes."""
+    judged = ~np.isnan(words[0])
+    doubts, labels, captions = (part[judged] for part in words)
+    n, counts = len(kept), kept & wrong
+    highest = np.full(n, -np.inf)
+    np.maximum.at(highest, captions, doubts)
+    top = doubts == highest[captions]
+    top_wrong = np.bincount(captions[top & labels], minlength=n) > 0
+    top_right = np.bincount(captions[top & ~labels], minlength=n) > 0
+    unjudged = int((counts & (np.bincount(captions[labels], minlength=n) == 0)).sum())
+    ties = int((counts & top_wrong & top_right).sum())
+    notes = []
+    if unjudged:
+        notes.append(
+            f"{counted(unjudged, 'foil')} not found: no wrong word of it was judged (not a "
+            "semantic word, or cut off)"
+        )
+    if ties:
+        notes.append(f"{counted(ties, 'foil')} not found: a right word is as doubted as the wrong one")
+    hits = (top_wrong & ~top_right)[counts].astype(np.float64)
+    inside = kept[captions]
+    ranking = _Ranking.of(doubts[inside], labels[inside], units[captions[inside]])
+    numbers: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+        "localisation_accuracy": lambda weights: (
+            (hits @ weights[units[counts]]) / weights[units[counts]].sum(axis=0)
+        ),
+        "word_average_precision": ranking.average_precision,
+        "word_auc": ranking.auc,
+    }
+    n_words = {"n_found": int(hits.sum()), "n_words": int(inside.sum())}
+    return numbers, {**n_words, "n_wrong_words": int(labels[inside].sum())}, notes
+
+
+@dataclass(frozen=True)
+class _Ranking:
+    """Things in the order of a number, from the highest, of which some are wanted.
+
+    Attributes:
+        wanted: bool (m,), in that order.
+        units: int64 (m,), the unit of each.
+        last: int64 (k,), the index of the last one with each distinct number.
+    """
+
+    wanted: np.ndarray
+    units: np.ndarray
+    last: np.ndarray
+
+    @classmethod
+    def of(cls, numbers: np.ndarray, wanted: np.ndarray, units: np.ndarray) -> _Ranking:
+        order = np.argsort(-numbers, kind="stable")
+        ordered = numbers[order]
+        last = np.flatnonzero(np.append(ordered[1:] != ordered[:-1], True)) if len(order) else order
+        return cls(wanted[order], units[order], last)
+
+    def _cumulated(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Weights of the wanted and of the others down to each distinct number: (k + 1, b) each, 0 first."""
+        own = weights[self.units].astype(np.float64)
+        none = np.zeros((1, own.shape[1]))
+        sums = (np.cumsum(own * part[:, None], axis=0)[self.last] for part in (self.wanted, ~self.wanted))
+        wanted, others = (np.vstack([none, part]) for part in sums)
+        return wanted, others
+
+    def average_precision(self, weights: np.ndarray) -> np.ndarray:
+        """(b,) for weights of the units, (units, b); NaN where nothing wanted has a weight."""
+        wanted, others = self._cumulated(weights)
+        both = wanted[1:] + others[1:]
+        precision = np.divide(wanted[1:], both, out=np.zeros_like(both), where=both > 0)
+        return (np.diff(wanted, axis=0) * precision).sum(axis=0) / wanted[-1]
+
+    def auc(self, weights: np.ndarray) -> np.ndarray:
+        """Share of pairs of a wanted and another one in which the wanted is higher, ties as halves: (b,)."""
+        wanted, others = self._cumulated(weights)
+        areas = np.diff(others, axis=0) * (wanted[1:] + wanted[:-1]) / 2
+        return areas.sum(axis=0) / (wanted[-1] * others[-1])
+
+
+def doubts_of(details: Sequence[Sequence[Mapping[str, Any]]]) -> list[list[float | None]]:
+    """How much a metric doubts each word of each caption: its details → `word_doubts` of `localisation`.
+
+    A word's doubt is 1 − p_correct where the metric says how likely its words are right, otherwise the
+    negated score. Words that are not semantic, and words that were cut off, are not judged.
+
+    Args:
+        details: The list "words" of each caption, as in `Scores.details`.
+
+    >>> word = {"text": "dog", "semantic": True, "score": 0.25, "start": 2, "end": 5}
+    >>> doubts_of([[word, {**word, "semantic": False}]]), doubts_of([[{**word, "p_correct": 0.75}]])
+    ([[-0.25, None]], [[0.25]])
+    """
+    known = any(word.get("p_correct") is not None for words in details for word in words)
+
+    def doubt(word: Mapping[str, Any]) -> float | None:
+        number = word.get("p_correct") if known else word["score"]
+        if number is None or not word["semantic"]:
+            return None
+        return 1 - number if known else -number
+
+    return [[doubt(word) for word in words] for words in details]
+
+
+def places_of(caption: str, word: str) -> list[tuple[int, int]]:
+    """Starts and ends of a word in a caption, whatever its case, in characters; [] if it is not there.
+
+    Whole words are looked for first; a word that is only there as a part of others, such as "skirt" in
+    "skirts", is found in them.
+
+    >>> places_of("A skirt, and a Skirt.", "skirt"), places_of("two teddy  bears", "teddy bear")
+    ([(2, 7), (15, 20)], [(4, 15)])
+    """
+    pattern = r"\s+".join(map(re.escape, word.split()))
+    if not pattern:
+        return []
+    whole = re.finditer(rf"(?<!\w){pattern}(?!\w)", caption, re.IGNORECASE)
+    return [found.span() for found in whole] or [
+        found.span() for found in re.finditer(pattern, caption, re.IGNORECASE)
+    ]
+
+
+def labels_at(words: Sequence[Mapping[str, Any]], places: Sequence[tuple[int, int]]) -> list[int]:
+    """1 for each word that shares a character with one of the places, else 0.
+
+    >>> labels_at([{"start": 0, "end": 3}, {"start": 4, "end": 9}], [(3, 5)])
+    [0, 1]
+    """
+    return [int(any(word["start"] < end and start < word["end"] for start, end in places)) for word in words]

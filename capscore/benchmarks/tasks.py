@@ -1,0 +1,717 @@
+"""Which task belongs to which benchmark: rows → `Queries` → scores → `Outcome`.
+
+A task says what of a benchmark's rows is scored and which numbers the scores give. The formulas are in
+`capscore.benchmarks.protocols` and `capscore.statistics.agreement`. A benchmark of another package brings its
+task as the attribute `task` of its builder (see `capscore.register_benchmark`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from ..errors import CapscoreError, InputError, Setting
+from ..metrics.signature import format_signature
+from ..registry import BENCHMARKS
+from ..statistics.agreement import agreement, compare
+from ..statistics.bootstrap import check_sampling
+from .protocols import (
+    VALSE_PIECES,
+    ProtocolResult,
+    Statistic,
+    captokeneval,
+    foils,
+    localisation,
+    marvl,
+    pairwise_by_category,
+    retrieval,
+    thumb,
+    valse,
+    xvnli,
+)
+from .protocols.results import ends
+from .protocols.words import doubts_of, labels_at, places_of, scores_of_tokens
+
+if TYPE_CHECKING:
+    from ..metrics.base import Scorer, Scores
+
+# parts of a caption's quality that people may rate apart; a metric's component of that name gets a row there
+ASPECTS = ("precision", "recall")
+# captions whose regions are held in memory at the same time
+_BLOCK = 4000
+
+# the rows of a benchmark, as its loading script gives them: pairs of key and row
+KeyedRows = Sequence[tuple[str, Mapping[str, Any]]]
+# for each caption, its words as in `Scores.details`
+Words = Sequence[Sequence[Mapping[str, Any]]]
+
+
+@dataclass(frozen=True)
+class TaskOptions:
+    """How scores become numbers.
+
+    Args:
+        raters: Meaning of several ratings per item: "flatten" (one row each, as published) or "mean".
+        bootstrap: Number of draws for the intervals; 0 gives none.
+        confidence: Share of the draws inside an interval.
+        seed: Seed for the draws.
+        missing: What happens to items without a score: "raise" or "skip".
+
+    Raises:
+        InputError: a value is not allowed; the message says what is expected.
+
+    >>> TaskOptions(bootstrap=200).confidence
+    0.95
+    """
+
+    raters: str = "flatten"
+    bootstrap: int = 1000
+    confidence: float = 0.95
+    seed: int = 0
+    missing: str = "raise"
+
+    def __post_init__(self) -> None:
+        for name, known in (("raters", ("flatten", "mean")), ("missing", ("raise", "skip"))):
+            if (given := getattr(self, name)) not in known:
+                raise InputError(Setting(name, given), f": expected one of {', '.join(known)}", field=name)
+        check_sampling(self.bootstrap, self.confidence, self.seed, field="bootstrap", least=0)
+
+    @property
+    def sampling(self) -> dict[str, Any]:
+        """The arguments of every protocol that makes intervals, by name."""
+        names = ("bootstrap", "confidence", "seed", "missing")
+        return {name: getattr(self, name) for name in names}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a benchmark says about a metric.
+
+    Attributes:
+        statistics: Numbers, with the one that papers report first at the front.
+        counts: Numbers of items, ratings, photos, …
+        notes: Remarks that a reader needs.
+        details: Everything the protocol found, ready for JSON.
+    """
+
+    statistics: tuple[Statistic, ...]
+    counts: dict[str, int]
+    notes: tuple[str, ...] = ()
+    details: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, found: ProtocolResult, *notes: str) -> Outcome:
+        """The outcome of a protocol, and further notes."""
+        return cls(found.statistics, found.counts, (*found.notes, *notes), found.to_dict())
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One scoring of a benchmark's rows.
+
+    Attributes:
+        outcomes: Component → outcome; "" is the score itself.
+        signature: Signature of the scores.
+        seconds: Time that scoring took.
+        scores: Component → (q,) scores of the queries; empty where scores aren't one per query.
+    """
+
+    outcomes: dict[str, Outcome]
+    signature: str
+    seconds: float
+    scores: dict[str, np.ndarray] = field(default_factory=dict)
+
+
+@dataclass
+class Queries:
+    """What a metric scores: q captions, each with its photo and its references.
+
+    Attributes:
+        ids: Unique names, in the benchmark's order.
+        candidates: Captions.
+        image_ids: File names of the photos.
+        images: Paths of the photos; None where a photo is missing.
+        references: Lists of references; [] where there are none.
+        languages: Language codes.
+    """
+
+    ids: list[str] = field(default_factory=list)
+    candidates: list[str] = field(default_factory=list)
+    image_ids: list[str] = field(default_factory=list)
+    images: list[str | None] = field(default_factory=list)
+    references: list[list[str]] = field(default_factory=list)
+    languages: list[str] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def add(self, name: str, row: Mapping[str, Any], caption: str, side: str = "") -> None:
+        """Add a caption with the photo, references and language of a benchmark's row.
+
+        Args:
+            name: Unique name of the query.
+            row: Row of the benchmark.
+            caption: Caption.
+            side: Beginning of the names of the photo's columns, where a row has several.
+        """
+        self.ids.append(name)
+        self.candidates.append(caption)
+        self.image_ids.append(row[f"{side}image_id"])
+        self.images.append(row[f"{side}image"])
+        self.references.append(list(row.get("references") or ()))
+        self.languages.append(row["language"])
+
+    @property
+    def missing_images(self) -> list[str]:
+        """File names of the missing photos, each once, in order."""
+        names = zip(self.image_ids, self.images, strict=True)
+        return list(dict.fromkeys(name for name, path in names if path is None))
+
+    @property
+    def without_references(self) -> int:
+        """Number of queries that have no reference."""
+        return sum(not texts for texts in self.references)
+
+    @property
+    def named_languages(self) -> str:
+        """The languages as a signature writes them: "de+en", or "unstated".
+
+        >>> Queries(languages=["en", "", "de", "en"]).named_languages
+        'de+en'
+        """
+        return "+".join(sorted(set(self.languages) - {""})) or "unstated"
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """The queries as rows of a JSONL file, for any metric to score."""
+        columns = (self.ids, self.image_ids, self.images, self.candidates, self.references, self.languages)
+        names = ("id", "image_id", "image", "caption", "references", "language")
+        return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+class Task:
+    """How a benchmark is scored; this one scores the caption of every row."""
+
+    #: whether one score per query is enough
+    takes_scores: ClassVar[bool] = True
+    #: what it asks for instead, after the benchmark's name
+    asks_for: ClassVar[str] = ""
+    #: which of `ASPECTS` people rated
+    aspects: ClassVar[tuple[str, ...]] = ()
+    #: number of queries per row
+    queries_per_row: ClassVar[int] = 1
+
+    def queries(self, rows: KeyedRows) -> Queries:
+        """What is scored: the caption of every row, unless a benchmark asks for more."""
+        queries = Queries()
+        for key, row in rows:
+            queries.add(key, row, row["caption"])
+        return queries
+
+    def outcome(self, rows: KeyedRows, scores: np.ndarray, options: TaskOptions) -> Outcome:
+        """(q,) scores of the queries → the benchmark's numbers.
+
+        Raises:
+            CapscoreError: one score per query is not enough.
+        """
+        raise CapscoreError(f"this benchmark {self.asks_for}")
+
+    def measure(
+        self, rows: KeyedRows, scorer: Scorer, components: Collection[str], options: TaskOptions
+    ) -> Measurement:
+        """Score the rows once, and make the numbers of the score ("") and of each component."""
+        queries = self.queries(rows)
+        start = time.perf_counter()
+        found = _score(scorer, queries, slice(None))
+        seconds = time.perf_counter() - start
+        scores = {part: found.components[part] if part else found.scores for part in components}
+        outcomes = {part: self.outcome(rows, column, options) for part, column in scores.items()}
+        return Measurement(outcomes, found.signature, seconds, scores)
+
+    def refusal(self, slug: str, kind: type[Scorer], component: str) -> str:
+        """Why a metric cannot be measured on the benchmark, whatever its rows are; "" where it can.
+
+        The reason continues a sentence that begins with the metric's name.
+
+        Args:
+            slug: Name of the benchmark.
+            kind: Class of its scorer.
+            component: Component that is meant; "" for the score.
+        """
+        return ""
+
+    def reported(self, kind: type[Scorer]) -> dict[str, str]:
+        """Further rows of a metric in the table: name → component."""
+        return {
+            name: component
+            for name, component in kind.reported.items()
+            if component not in ASPECTS or component in self.aspects
+        }
+
+    def published_as(self, statistic: str, config: str) -> tuple[str, str, tuple[str, ...]]:
+        """(configuration, statistic, settings) under which the published figures list one of our numbers."""
+        return config, statistic, ("", "frozen_references")
+
+    def measured_as_published(self, rows: KeyedRows, options: TaskOptions) -> bool:
+        """Whether papers turn scores into numbers in the same way."""
+        return True
+
+    def compare(
+        self, rows: KeyedRows, first: np.ndarray, second: np.ndarray, options: TaskOptions
+    ) -> list[dict[str, Any]]:
+        """Paired tests of one metric's scores against another's; [] where no test is defined."""
+        return []
+
+    def keep(self, rows: KeyedRows, there: Sequence[bool]) -> KeyedRows:
+        """The rows whose queries are all there."""
+        gone = {row for row, here in zip(self.owners(rows), there, strict=True) if not here}
+        return [row for number, row in enumerate(rows) if number not in gone]
+
+    def owners(self, rows: KeyedRows) -> list[int]:
+        """For each query, the number of its row."""
+        return [number for number in range(len(rows)) for _ in range(self.queries_per_row)]
+
+
+def _score(scorer: Scorer, queries: Queries, block: slice, **columns: Any) -> Scores:
+    return scorer.score(
+        queries.candidates[block],
+        queries.images[block] if scorer.needs_images else None,
+        references=queries.references[block] if scorer.needs_references else None,
+        language=queries.languages[block],
+        **columns,
+    )
+
+
+def _column(rows: KeyedRows, name: str) -> list[Any]:
+    return [row[name] for _, row in rows]
+
+
+class RatingTask(Task):
+    """Agreement with human ratings: τ_b, τ_c, ρ or r (see `capscore.statistics.agreement.agreement`).
+
+    Published tables (Gomes et al. 2025, §4.2; Hu et al. 2023, §4.2.2; Kim et al. 2023, §5.5) use:
+
+    - Flickr8k-Expert: τ_c, three ratings per item, "flatten"; 5,664 items, 16,992 ratings.
+    - Flickr8k-CF: τ_b with the share of yes, one number per item; 47,830 items.
+    - Composite: τ_c with correctness. Polaris, Nebula: τ_c. CapEval1k: τ_c and Pearson's r.
+    - VICR: τ_b, τ_c and ρ; the source does not say whether ratings are flattened or averaged.
+
+    Args:
+        statistics: Names of the statistics, with the one that papers report first at the front.
+    """
+
+    def __init__(self, *statistics: str):
+        self.statistics = statistics
+
+    def measured_as_published(self, rows: KeyedRows, options: TaskOptions) -> bool:
+        return options.raters == "flatten" or self._rated(rows, options)["raters"] is None
+
+    def _rated(self, rows: KeyedRows, options: TaskOptions) -> dict[str, Any]:
+        """The ratings (a number or a list of numbers per row), how they are combined, and the photos."""
+        ratings = _column(rows, "ratings" if rows and "ratings" in rows[0][1] else "rating")
+        several = bool(ratings) and isinstance(ratings[0], (list, tuple))
+        return {
+            "ratings": ratings,
+            "raters": options.raters if several else None,
+            "images": _column(rows, "image_id"),
+        }
+
+    def outcome(self, rows: KeyedRows, scores: np.ndarray, options: TaskOptions) -> Outcome:
+        rated = self._rated(rows, options)
+        found = agreement(scores, statistics=self.statistics, **rated, **options.sampling)
+        return Outcome(
+            tuple(
+                Statistic(name, found.values[name], ends(found.intervals.get(name)), found.n_rows)
+                for name in self.statistics
+            ),
+            {"items": found.n_items, "ratings": found.n_ratings, "photos": found.n_images or 0},
+            tuple(found.notes),
+            found.to_dict(),
+        )
+
+    def compare(
+        self, rows: KeyedRows, first: np.ndarray, second: np.ndarray, options: TaskOptions
+    ) -> list[dict[str, Any]]:
+        return [
+            compare(
+                first,
+                second,
+                **self._rated(rows, options),
+                statistic=self.statistics[0],
+                method=method,
+                n=options.bootstrap or 1000,
+                confidence=options.confidence,
+                seed=options.seed,
+                missing=options.missing,
+            ).to_dict()
+            for method in ("bootstrap", "randomisation")
+        ]
+
+
+class PairTask(Task):
+    """Pascal-50S: which of two captions of a photo people prefer, per category."""
+
+    queries_per_row = 2
+
+    def queries(self, rows: KeyedRows) -> Queries:
+        queries = Queries()
+        for key, row in rows:
+            for number, caption in enumerate(row["captions"]):
+                queries.add(f"{key}|{number}", row, caption)
+        return queries
+
+    def outcome(self, rows: KeyedRows, scores: np.ndarray, options: TaskOptions) -> Outcome:
+        labels, categories = _column(rows, "label"), _column(rows, "category")
+        images = _column(rows, "image_id")
+        return Outcome.of(
+            pairwise_by_category(
+                scores[0::2], scores[1::2], labels, categories, images=images, **options.sampling
+            )
+        )
+
+
+class FoilTask(Task):
+    """VALSE: how often a caption scores higher than a false one that differs little."""
+
+    queries_per_row = 2
+
+    def published_as(self, statistic: str, config: str) -> tuple[str, str, tuple[str, ...]]:
+        piece = statistic.removeprefix("accuracy_")
+        return (config, statistic, ("",)) if piece == "mean" else (piece, "accuracy", ("",))
+
+    def queries(self, rows: KeyedRows) -> Queries:
+        queries = Queries()
+        for key, row in rows:
+            queries.add(key, row, row["caption"])
+            queries.add(f"{key}|foil", row, row["foil"])
+        return queries
+
+    def outcome(self, rows: KeyedRows, scores: np.ndarray, options: TaskOptions) -> Outcome:
+        pieces = [row.get("piece", "all") for _, row in rows]
+        valid = [row.get("valid", True) for _, row in rows]
+        measure = valse if set(pieces) == set(VALSE_PIECES) else foils
+        images = _column(rows, "image_id")
+        found = measure(scores[0::2], scores[1::2], pieces, valid, images=images, **options.sampling)
+        # the mean of a single piece is that piece
+        shown = found.statistics if len(found.details["pieces"]) > 1 else found.statistics[:1]
+        return Outcome(shown, found.counts, found.notes, found.to_dict())
+
+
+class HallucinationTask(Task):
+    """HAT: whether a metric finds the hallucinated words of captions, and tells such captions from others.
+
+    A metric without scores of words is measured on captions only.
+    """
+
+    def marked(self, rows: KeyedRows) -> list[tuple[bool, list[tuple[int, int]]]]:
+        """For each query, whether its caption has a wrong word, and where its wrong words start and end."""
+        found = []
+        for _, row in rows:
+            places, start = [], 0
+            for token, wrong in zip(row["tokens"], row["token_labels"], strict=True):
+                places += [(start, start + len(token))] if wrong else []
+                start += len(token) + 1
+            found.append((bool(places), places))
+        return found
+
+    def outcome(
+        self, rows: KeyedRows, scores: np.ndarray, options: TaskOptions, words: Words | None = None
+    ) -> Outcome:
+        """The outcome of (q,) scores of captions and, unless None, of the words of each caption."""
+        marked = self.marked(rows)
+        judged: dict[str, Any] = {}
+        if words is not None:
+            places = [where for _, where in marked]
+            judged["word_doubts"] = doubts_of(words)
+            judged["word_labels"] = [labels_at(*pair) for pair in zip(words, places, strict=True)]
+        found = localisation(
+            scores,
+            [wrong for wrong, _ in marked],
+            **judged,
+            images=[rows[number][1]["image_id"] for number in self.owners(rows)],
+            **options.sampling,
+        )
+        return Outcome.of(found)
+
+    def measure(
+        self, rows: KeyedRows, scorer: Scorer, components: Collection[str], options: TaskOptions
+    ) -> Measurement:
+        if "words" not in scorer.detail_names:
+            return super().measure(rows, scorer, components, options)
+        queries = self.queries(rows)
+        columns: dict[str, list[np.ndarray]] = {part: [] for part in components}
+        words: list[Sequence[Mapping[str, Any]]] = []
+        signature, start = "", time.perf_counter()
+        # a block at a time, and regions are forgotten: those of all captions would fill the memory
+        for first in range(0, len(queries), _BLOCK):
+            found = _score(scorer, queries, slice(first, first + _BLOCK))
+            for part, parts in columns.items():
+                parts.append(found.components[part] if part else found.scores)
+            words += [detail["words"] if detail is not None else [] for detail in found.details or ()]
+            signature = signature or found.signature
+        seconds = time.perf_counter() - start
+        scores = {part: np.concatenate(parts) for part, parts in columns.items()}
+        outcomes = {part: self.outcome(rows, column, options, words) for part, column in scores.items()}
+        return Measurement(outcomes, signature, seconds, scores)
+
+
+class LocalisationTask(HallucinationTask):
+    """FOIL, nocaps-FOIL: whether a metric finds a foil's wrong word, and scores it below its caption."""
+
+    queries_per_row = FoilTask.queries_per_row
+
+    def queries(self, rows: KeyedRows) -> Queries:
+        return FoilTask().queries(rows)
+
+    def marked(self, rows: KeyedRows) -> list[tuple[bool, list[tuple[int, int]]]]:
+        found: list[tuple[bool, list[tuple[int, int]]]] = []
+        for _, row in rows:
+            found += [(False, []), (True, places_of(row["foil"], row["foil_word"]))]
+        return found
+
+    def outcome(
+        self, rows: KeyedRows, scores: np.ndarray, options: TaskOptions, words: Words | None = None
+    ) -> Outcome:
+        pairs = FoilTask().outcome(rows, scores, options)
+        found = super().outcome(rows, scores, options, words)
+        return Outcome(
+            (*pairs.statistics, *found.statistics),
+            {**pairs.counts, **found.counts},
+            (*pairs.notes, *(note for note in found.notes if note not in pairs.notes)),
+            {"foils": pairs.details, "localisation": found.details},
+        )
+
+
+class XvnliTask(Task):
+    """XVNLI: entailed, neutral and contradicted captions of one photo, in three experiments.
+
+    Measured twice: between all captions of a photo, as the paper says, and between those written for one
+    premise, which its figures fit (see `capscore.benchmarks.protocols.xvnli`).
+    """
+
+    def published_as(self, statistic: str, config: str) -> tuple[str, str, tuple[str, ...]]:
+        name, sign, _ = statistic.partition("_same_premise")
+        return config, name, ("",) if sign else ()
+
+    def outcome(self, rows: KeyedRows, scores: np.ndarray, options: TaskOptions) -> Outcome:
+        labels, images = _column(rows, "label"), _column(rows, "image_id")
+        image, premise = (
+            xvnli(scores, labels, images, premise_ids=premises, **options.sampling)
+            for premises in (None, _column(rows, "premise_id"))
+        )
+        again = [found._replace(name=f"{found.name}_same_premise") for found in premise.statistics]
+        return Outcome(
+            (*image.statistics, *again),
+            image.counts,
+            (
+                *(note for note in image.notes if note in premise.notes),
+                *(f"within a photo: {note}" for note in image.notes if note not in premise.notes),
+                *(f"within a premise: {note}" for note in premise.notes if note not in image.notes),
+            ),
+            {"same_image": image.to_dict(), "same_premise": premise.to_dict()},
+        )
+
+
+class MarvlTask(Task):
+    """MaRVL: a caption that is true of some pairs of photos and false of others, in two experiments."""
+
+    queries_per_row = 2
+
+    def queries(self, rows: KeyedRows) -> Queries:
+        queries = Queries()
+        for key, row in rows:
+            for side in ("left", "right"):
+                queries.add(f"{key}|{side}", row, row["caption"], f"{side}_")
+        return queries
+
+    def outcome(self, rows: KeyedRows, scores: np.ndarray, options: TaskOptions) -> Outcome:
+        labels, captions, ids = (_column(rows, name) for name in ("label", "caption", "id"))
+        return Outcome.of(marvl(scores[0::2], scores[1::2], labels, captions, ids, **options.sampling))
+
+
+class ThumbTask(Task):
+    """THumB 1.0: Pearson's r with precision, recall and total, with and without human captions."""
+
+    aspects = ASPECTS
+
+    def published_as(self, statistic: str, config: str) -> tuple[str, str, tuple[str, ...]]:
+        _, rating, setting = statistic.split("_", maxsplit=2)
+        return config, f"pearson_{rating}", (setting,)
+
+    def outcome(self, rows: KeyedRows, scores: np.ndarray, options: TaskOptions) -> Outcome:
+        columns = [_column(rows, name) for name in ("precision", "recall", "rating", "system")]
+        return Outcome.of(thumb(scores, *columns, images=_column(rows, "image_id"), **options.sampling))
+
+
+class TokenTask(Task):
+    """CapTokenEval: which words of a caption are right, and which regions of its photo it mentions.
+
+    The regions are those of the benchmark. Its words get the scores of the words that the metric finds in the
+    same caption (see `scores_of_tokens`).
+    """
+
+    takes_scores = False
+    asks_for = "asks for scores of words and regions, which a score of captions does not give"
+
+    def refusal(self, slug: str, kind: type[Scorer], component: str) -> str:
+        if {"words", "regions"} <= set(kind.detail_names) and not component:
+            return ""
+        return f"is a score of captions, and {slug} {self.asks_for}"
+
+    def reported(self, kind: type[Scorer]) -> dict[str, str]:
+        return {}  # every component has the same words and regions
+
+    def measure(
+        self, rows: KeyedRows, scorer: Any, components: Collection[str], options: TaskOptions
+    ) -> Measurement:
+        start = time.perf_counter()
+        found = _score(scorer, self.queries(rows), slice(None), boxes=_column(rows, "regions"))
+        seconds = time.perf_counter() - start
+        words, details = [], [detail or {} for detail in found.details or ()]
+        for number, ((_, row), detail) in enumerate(zip(rows, details, strict=True)):
+            try:
+                words.append(scores_of_tokens(row["caption"], row["words"], detail["words"]))
+            except InputError as error:
+                raise error.at(number) from None
+        result = captokeneval(
+            words,
+            _column(rows, "word_labels"),
+            _column(rows, "semantic"),
+            [[region["score"] for region in detail["regions"]] for detail in details],
+            _column(rows, "region_labels"),
+            beta=scorer.beta,
+            missing=options.missing,
+        )
+        notes = ("no intervals: shares of words and regions have none",) if options.bootstrap else ()
+        outcome = Outcome.of(result, *notes)
+        return Measurement(dict.fromkeys(components, outcome), found.signature, seconds)
+
+
+class RetrievalTask(Task):
+    """Captioned photos: how often the right caption or photo is among the best 1, 5 and 10.
+
+    The captions are the references of the rows; if a photo has several, all are ranked. Photos and captions
+    are compared by cosine, or by `score_matrix(captions, photos, languages)` of a metric that has it: scores
+    (photos, captions), and components of the same shape.
+    """
+
+    takes_scores = False
+    asks_for = "compares every photo with every caption: scores of rows are not enough"
+
+    def refusal(self, slug: str, kind: type[Scorer], component: str) -> str:
+        if kind.needs_images and not kind.needs_references:
+            return ""
+        return f"compares captions with references, and {slug} asks which photo belongs to which caption"
+
+    def queries(self, rows: KeyedRows) -> Queries:
+        queries = Queries()
+        for key, row in rows:
+            for number, caption in enumerate(row["references"]):
+                queries.add(f"{key}|{number}", {**row, "references": ()}, caption)
+        return queries
+
+    def owners(self, rows: KeyedRows) -> list[int]:
+        return [number for number, (_, row) in enumerate(rows) for _ in row["references"]]
+
+    def measure(
+        self, rows: KeyedRows, scorer: Any, components: Collection[str], options: TaskOptions
+    ) -> Measurement:
+        queries, photos = self.queries(rows), _column(rows, "image")
+        right: dict[str, Any] = {"text_to_image": self.owners(rows), "missing": options.missing}
+        start = time.perf_counter()
+        if hasattr(scorer, "score_matrix"):
+            scores, parts = scorer.score_matrix(queries.candidates, photos, queries.languages)
+            found = {part: retrieval(parts[part] if part else scores, **right) for part in components}
+        else:
+            images = scorer.embedder.images(photos)
+            texts = scorer.embedder.texts(queries.candidates, prefix=scorer.prefix)
+            cosines = retrieval(
+                image_embeddings=images.matrix[images.index],
+                text_embeddings=texts.matrix[texts.index],
+                **right,
+            )
+            found = dict.fromkeys(components, cosines)
+        seconds = time.perf_counter() - start
+        # a photo drawn twice would be a second right answer to its own captions
+        notes = ("no intervals: photos cannot be resampled here",) if options.bootstrap else ()
+        signature = format_signature(scorer.metric, {**scorer.settings, "lang": queries.named_languages})
+        outcomes = {part: Outcome.of(result, *notes) for part, result in found.items()}
+        return Measurement(outcomes, signature, seconds)
+
+
+# benchmark, or benchmark/configuration → its task
+_TASKS: dict[str, Task] = {
+    "flickr8k_human": RatingTask("tau_c", "tau_b", "spearman"),
+    "flickr8k_human/crowdflower": RatingTask("tau_b", "tau_c", "spearman"),
+    "composite": RatingTask("tau_c", "tau_b", "spearman"),
+    "pascal50s": PairTask(),
+    "thumb": ThumbTask(),
+    "captokeneval": TokenTask(),
+    "vicr": RatingTask("tau_c", "tau_b", "spearman"),
+    "polaris": RatingTask("tau_c", "tau_b"),
+    "nebula": RatingTask("tau_c", "tau_b"),
+    "capeval1k": RatingTask("tau_c", "pearson"),
+    "m_capeval1k": RatingTask("tau_c", "pearson"),
+    "valse": FoilTask(),
+    "foil": LocalisationTask(),
+    "hat": HallucinationTask(),
+    "xvnli": XvnliTask(),
+    "marvl": MarvlTask(),
+    "xm3600": RetrievalTask(),
+    "multi30k": RetrievalTask(),
+    "xflickrco": RetrievalTask(),
+    "coco_captions": RetrievalTask(),
+    "nocaps": RetrievalTask(),
+    "nocaps/foil": LocalisationTask(),
+    "vizwiz_captions": RetrievalTask(),
+}
+# data sets whose numbers need more than one score per caption
+_ELSEWHERE = {
+    "m_finecap3k": "it compares captions with perturbed ones, which is another protocol",
+    "flickr30k_entities": "it holds phrases and boxes for training, and no ratings",
+}
+
+
+def task_of(slug: str, config: str) -> Task:
+    """The task of a benchmark's configuration.
+
+    Raises:
+        CapscoreError: metrics' scores are not compared on this benchmark; the message says why.
+
+    >>> task_of("flickr8k_human", "crowdflower").statistics
+    ('tau_b', 'tau_c', 'spearman')
+    """
+    if slug in BENCHMARKS:
+        task = getattr(BENCHMARKS.get(slug), "task", None)
+        if not isinstance(task, Task):
+            raise CapscoreError(
+                f"{slug} is not a benchmark of caption scores: its builder has no attribute `task`, a "
+                "`capscore.benchmarks.tasks.Task`"
+            )
+        return task
+    if slug in _ELSEWHERE:
+        raise CapscoreError(f"{slug} is not a benchmark of caption scores: {_ELSEWHERE[slug]}")
+    known = _TASKS.get(f"{slug}/{config}") or _TASKS.get(slug)
+    if known is None:
+        raise CapscoreError(
+            f"{slug!r} is not one of the benchmarks of caption scores: {', '.join(known_slugs())}"
+        )
+    return known
+
+
+def known_slugs() -> list[str]:
+    """Benchmarks that have a task, those of other packages last."""
+    outside = [name for name in BENCHMARKS.names() if getattr(BENCHMARKS.get(name), "task", None) is not None]
+    return [*(slug for slug in _TASKS if "/" not in slug), *outside]
+
+
+def captioned_sets() -> list[str]:
+    """Benchmarks that are sets of captioned photos: each of their rows is a photo with its captions.
+
+    >>> "xm3600" in captioned_sets(), "vicr" in captioned_sets()
+    (True, False)
+    """
+    return [slug for slug in known_slugs() if isinstance(task_of(slug, ""), RetrievalTask)]
