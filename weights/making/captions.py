@@ -27,13 +27,14 @@ from capscore.benchmarks.data.annotation_files import AnnotationSource
 from capscore.benchmarks.data.flickr8k_captions import listed_photos, token_captions
 from capscore.benchmarks.data.load import load_benchmark
 from capscore.errors import InputError
-from capscore.files.whole_file import whole_file, write_text
+from capscore.files.whole_file import whole_file
 from capscore.perturbations import find_nouns
 from capscore.text.segmentation import words
 from training.engine.config import language_counts, parse
 from training.engine.config import main as run_as_command
 from weights.making.caption_grammar import generate
 from weights.making.held_out import TESTED, held_out_photos
+from weights.making.jsonl import read_lines, require_settings, with_texts, write_sources
 from weights.making.package_texts import MORE_SOURCES, SOURCES
 
 MULTI30K = ("en", "de", "fr", "cs")
@@ -71,9 +72,9 @@ HELD_OUT = (
     "measured on; the sets XVNLI, MaRVL, VALSE, Pascal-50S and the others as a whole"
 )
 # Number of words of a caption; shorter ones say too little to be perturbed, longer ones take too much time.
-SHORTEST, LONGEST = 3, 30
+MIN_WORDS, MAX_WORDS = 3, 30
 # Most emoji names per language: they are short and similar.
-MOST_EMOJI_NAMES = 600
+MAX_EMOJI_NAMES = 600
 
 
 @dataclass
@@ -116,21 +117,11 @@ class Settings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("data", "texts", "out"):
-            if not getattr(self, name):
-                raise InputError(f"--{name} is missing; see --help", field=name)
+        require_settings(self, "data", "texts", "out")
         for name in ("most", "package_texts", "grammar", "copies"):
-            self.counts(name)
+            language_counts(getattr(self, name), name)
         if not 0 <= self.lower_share <= 1:
             raise InputError(f"{self.lower_share!r}: expected a share from 0 to 1", field="lower_share")
-
-    def counts(self, name: str) -> dict[str, int]:
-        """A setting of the form language:number, as language → number.
-
-        Raises:
-            InputError: an entry of another form, or a language that is named twice.
-        """
-        return language_counts(getattr(self, name), name)
 
 
 @dataclass(frozen=True)
@@ -182,46 +173,47 @@ def photo_captions(data: Path, held: Collection[str]) -> Iterator[Text]:
     Raises:
         CapscoreError: a file is missing or damaged.
     """
+    found = list(training_captions(data))
     english: dict[str, list[str]] = defaultdict(list)
-    found: list[tuple[str, str, str]] = []  # source/image, language, caption
-    for language in MULTI30K:
-        images = _column("multi30k", language, "train", data, "image_id")
-        listed = _column("multi30k", language, "train", data, "references")
-        found += [
-            (f"multi30k/{short_name(image)}", language, row[0])
-            for image, row in zip(images, listed, strict=True)
-        ]
-    flickr8k = data / "flickr8k"
-    training = set(listed_photos(AnnotationSource(flickr8k / "Flickr_8k.trainImages.txt")))
-    tokens = AnnotationSource(flickr8k / "Flickr8k.token.txt")
-    for line, _, image, caption in token_captions(tokens):
-        tokens.caption(caption, "the caption", line=line)  # raises where it is blank
-        if image in training:
-            found.append((f"flickr8k/{short_name(image)}", "en", caption))
-    for language, splits in XFLICKRCO.items():
-        for split in splits:
-            images = _column("xflickrco", language, split, data, "image_id")
-            for image, captions in zip(
-                images, _column("xflickrco", language, split, data, "references"), strict=True
-            ):
-                found += [(f"xflickrco/{short_name(image)}", language, caption) for caption in captions]
-    for image, language, caption in found:
+    for _, image, language, caption in found:
         if language == "en":
-            english[short_of(image)].append(caption)
+            english[short_name(image)].append(caption)
     seen = set()
-    for image, language, caption in found:
-        photo = short_of(image)
+    for source, image, language, caption in found:
+        photo = short_name(image)
         if photo in held or (language, caption) in seen:
             continue
         seen.add((language, caption))
         # a caption does not stand in for its own photo, if there is another
-        others = [text for text in english[photo] if text != caption]
-        yield Text(caption, language, image, others[0] if others else caption)
+        stand_in = next((text for text in english[photo] if text != caption), caption)
+        yield Text(caption, language, f"{source}/{photo}", stand_in)
 
 
-def short_of(image: str) -> str:
-    """The photo of a `Text.image`."""
-    return image.rpartition("/")[2]
+def training_captions(
+    data: Path, sources: Collection[str] = ("multi30k", "flickr8k", "xflickrco")
+) -> Iterator[tuple[str, str, str, str]]:
+    """Source, image, language and caption of the official training splits.
+
+    Args:
+        data: Folder with the folders of the sources.
+        sources: Sources to read.
+    """
+    for language in MULTI30K if "multi30k" in sources else ():
+        for image, references in _references("multi30k", language, "train", data):
+            yield "multi30k", image, language, references[0]
+    if "flickr8k" in sources:
+        folder = data / "flickr8k"
+        training = set(listed_photos(AnnotationSource(folder / "Flickr_8k.trainImages.txt")))
+        tokens = AnnotationSource(folder / "Flickr8k.token.txt")
+        for line, _, image, caption in token_captions(tokens):
+            tokens.caption(caption, "the caption", line=line)  # raises where it is blank
+            if image in training:
+                yield "flickr8k", image, "en", caption
+    for language, splits in XFLICKRCO.items() if "xflickrco" in sources else ():
+        for split in splits:
+            for image, references in _references("xflickrco", language, split, data):
+                for caption in references:
+                    yield "xflickrco", image, language, caption
 
 
 def package_captions(
@@ -243,25 +235,25 @@ def package_captions(
     Raises:
         InputError: a file is missing or damaged.
     """
-    english = {}
-    for row in _rows(folder / "en.jsonl"):
+    english: dict[str, str] = {}
+    for row in _rows(folder, "en"):
         english.setdefault(row["id"], row["text"])
     for language, most in counts.items():
         rows = [
             row
-            for row in _rows(folder / f"{language}.jsonl")
-            if _is_caption_long(row["text"], language) and _described(row["id"], photos) not in held
+            for row in _rows(folder, language)
+            if MIN_WORDS <= len(words(row["text"], language)) <= MAX_WORDS
+            and _described(row["id"], photos) not in held
         ]
         chance.shuffle(rows)
-        emoji = [row for row in rows if row["source"].startswith("cldr")][: min(MOST_EMOJI_NAMES, most // 10)]
-        described = [
-            row for row in rows if row["source"] not in ("tatoeba",) and not row["source"].startswith("cldr")
-        ]
-        sentences = [row for row in rows if row["source"] == "tatoeba"]
-        for row in [*emoji, *described, *sentences][:most]:
-            yield Text(
-                row["text"], language, f"{row['source']}/{row['id']}", english.get(row["id"], row["text"])
-            )
+        by_kind: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        for row in rows:
+            by_kind[row["source"].partition("-")[0]].append(row)
+        emoji, sentences = by_kind.pop("cldr", []), by_kind.pop("tatoeba", [])
+        pictures = [row for row in rows if row["source"].partition("-")[0] in by_kind]
+        for row in [*emoji[: min(MAX_EMOJI_NAMES, most // 10)], *pictures, *sentences][:most]:
+            stand_in = english.get(row["id"], row["text"])
+            yield Text(row["text"], language, f"{row['source']}/{row['id']}", stand_in)
 
 
 def _described(row_id: str, photos: Mapping[str, str]) -> str:
@@ -301,7 +293,10 @@ def write_captions(settings: Settings) -> dict[str, Counter[str]]:
         CapscoreError: a file is missing or damaged, or no nouns can be found in a language.
     """
     data, chance = Path(settings.data), random.Random(settings.seed)
-    most, copies = settings.counts("most"), settings.counts("copies")
+    most, copies, packages, grammar = (
+        language_counts(getattr(settings, name), name)
+        for name in ("most", "copies", "package_texts", "grammar")
+    )
     photos: dict[str, list[Text]] = defaultdict(list)
     held = held_out(data)
     for text in photo_captions(data, held):
@@ -310,10 +305,10 @@ def write_captions(settings: Settings) -> dict[str, Counter[str]]:
     for language, found in photos.items():
         chance.shuffle(found)
         texts += found[: most.get(language)] * copies.get(language, 1)
-    validation = _column("multi30k", "en", "validation", data, "image_id")
-    numbered = {str(number): short_name(image) for number, image in enumerate(validation)}
-    texts += package_captions(Path(settings.texts), settings.counts("package_texts"), numbered, held, chance)
-    texts += grammar_captions(settings.counts("grammar"), settings.seed)
+    validation = _references("multi30k", "en", "validation", data)
+    numbered = {str(number): short_name(image) for number, (image, _) in enumerate(validation)}
+    texts += package_captions(Path(settings.texts), packages, numbered, held, chance)
+    texts += grammar_captions(grammar, settings.seed)
     nouns = _nouns(texts)
     chance.shuffle(texts)
     counts: dict[str, Counter[str]] = defaultdict(Counter)
@@ -331,35 +326,24 @@ def write_captions(settings: Settings) -> dict[str, Counter[str]]:
             }
             file.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
             counts[text.language][text.image.partition("/")[0]] += 1
-    write_text(sources_file(settings.out), json.dumps(describe(counts), indent=2) + "\n", "the sources")
+    write_sources(settings.out, describe(counts), HELD_OUT)
     return counts
 
 
-def sources_file(captions: str | Path) -> Path:
-    """The file that lists the origins of a file of captions."""
-    return Path(f"{captions}.sources.json")
-
-
-def describe(counts: Mapping[str, Counter[str]]) -> dict[str, Any]:
-    """Language → source → number of captions → what the card needs: "held_out" and "sources"."""
-    of_packages = {
+def describe(counts: Mapping[str, Counter[str]]) -> list[dict[str, Any]]:
+    """Language → source → number of captions → each source's name, license, url and rows."""
+    about = {
         source.name: (source.name, source.licence, source.package)
         if source.kind == "git"
         # a package has no address
         else (f"{source.name} ({source.kind} package {source.package} {source.version})", source.licence, "")
         for source in (*SOURCES, *MORE_SOURCES)
-    }
+    } | OTHER_SOURCES
     total = sum(counts.values(), Counter())
-    return {
-        "held_out": HELD_OUT,
-        "sources": [
-            dict(
-                zip(("name", "license", "url"), {**of_packages, **OTHER_SOURCES}[source], strict=True),
-                rows=rows,
-            )
-            for source, rows in total.most_common()
-        ],
-    }
+    return [
+        {**dict(zip(("name", "license", "url"), about[source], strict=True)), "rows": rows}
+        for source, rows in total.most_common()
+    ]
 
 
 def _nouns(texts: Iterable[Text]) -> dict[tuple[str, str], list[tuple[int, int]]]:
@@ -374,62 +358,19 @@ def _nouns(texts: Iterable[Text]) -> dict[tuple[str, str], list[tuple[int, int]]
     }
 
 
-def _is_caption_long(text: str, language: str) -> bool:
-    return SHORTEST <= len(words(text, language)) <= LONGEST
+def _references(slug: str, config: str, split: str, data: Path) -> Iterator[tuple[str, list[str]]]:
+    rows = load_benchmark(slug, config, split=split, data_dir=data / slug, images=False)
+    return zip(rows["image_id"], rows["references"], strict=True)
 
 
-def _column(slug: str, config: str, split: str, data: Path, column: str) -> Sequence:
-    return load_benchmark(slug, config, split=split, data_dir=data / slug, images=False)[column]
+def _rows(folder: Path, language: str) -> Iterator[dict[str, str]]:
+    def convert(row: Any) -> dict[str, str]:
+        if row["source"] not in _PACKAGES:
+            raise ValueError
+        return with_texts("id", "text", "source")(row)
 
-
-def _lines(path: Path, field: str) -> list[tuple[int, str]]:
-    """The lines that are not blank, with their numbers from 1."""
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise InputError(f"{path} cannot be read: {reason}", field=field) from None
-    return [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
-
-
-def read_rows(
-    path: Path,
-    names: Sequence[str],
-    field: str,
-    expected: str,
-    known: Mapping[str, Collection[str]] | None = None,
-) -> list[dict[str, Any]]:
-    """The rows of a JSONL file with some required text cells.
-
-    Args:
-        path: The file.
-        names: Cells that must be texts and not empty.
-        field: Setting that names the file.
-        expected: Description of a line, for errors.
-        known: Cell → values that it may have.
-
-    Raises:
-        InputError: the file cannot be read, or a line is malformed; names the line.
-    """
-    rows = []
-    for number, line in _lines(path, field):
-        try:
-            row = json.loads(line)
-            if not all(isinstance(row[name], str) and row[name] for name in names):
-                raise ValueError
-            if any(row[name] not in choices for name, choices in (known or {}).items()):
-                raise ValueError
-        except (ValueError, KeyError, TypeError):
-            raise InputError(
-                f"{path}, line {number}: {line!r:.60}; expected {expected}", field=field
-            ) from None
-        rows.append(row)
-    return rows
-
-
-def _rows(path: Path) -> list[dict[str, str]]:
-    expected = f"a row of weights.making.package_texts: id, text, and as source one of {', '.join(_PACKAGES)}"
-    return read_rows(path, ("id", "text", "source"), "texts", expected, {"source": _PACKAGES})
+    expected = f"row of weights.making.package_texts: id, text, and as source one of {', '.join(_PACKAGES)}"
+    return read_lines(folder / f"{language}.jsonl", convert, "texts", expected)
 
 
 def main(argv: Sequence[str] | None = None) -> None:

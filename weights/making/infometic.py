@@ -21,16 +21,17 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from capscore.errors import ImageError, InputError
-from capscore.files.whole_file import whole_file, write_text
+from capscore.files.whole_file import whole_file
 from capscore.images.load import load_image
 from capscore.infometic.regions import windows
 from capscore.infometic.words import CaptionWord, caption_words
 from training.engine.config import language_counts, parse
 from training.engine.config import main as run_as_command
-from weights.making.captions import describe, held_out, read_rows, short_name, short_of, sources_file
+from weights.making.captions import HELD_OUT, describe, held_out, short_name
+from weights.making.jsonl import read_lines, require_settings, with_texts, write_sources
 
 # Sources whose photos may be in Flickr8k.
 OF_PHOTOS = ("flickr8k", "multi30k", "xflickrco", "arabic-flickr8k", "flickr8k-cn", "framed-multi30k")
@@ -74,9 +75,7 @@ class Settings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("data", "captions", "photos", "out"):
-            if not getattr(self, name):
-                raise InputError(f"--{name} is missing; see --help", field=name)
+        require_settings(self, "data", "captions", "photos", "out")
         language_counts(self.most, "most")
         for name in ("windows", "most_photos"):
             if getattr(self, name) < 1:
@@ -85,16 +84,8 @@ class Settings:
             raise InputError(f"{self.beginnings!r}: expected a share from 0 to 1", field="beginnings")
 
 
-@dataclass(frozen=True)
-class PhotoCaption:
-    """A caption of a photo.
-
-    Attributes:
-        caption: The caption.
-        language: Its language.
-        source: Name of its source.
-        photo: File name of the photo.
-    """
+class PhotoCaption(NamedTuple):
+    """A caption of a photo, which `photo` names by its file."""
 
     caption: str
     language: str
@@ -128,7 +119,7 @@ def captions_of_photos(
     for row in rows:
         caption = row.get("caption") or row["text"]
         source = row["id"].partition("/")[0]
-        path = files.get(short_name(short_of(row["id"]).partition("#")[0]))
+        path = files.get(short_name(row["id"].rpartition("/")[2].partition("#")[0]))
         key = (row["language"], caption.casefold())
         if source in OF_PHOTOS and path is not None and key not in seen:
             seen.add(key)
@@ -190,19 +181,9 @@ def write_rows(settings: Settings) -> Counter[str]:
     files, held = photo_files(Path(settings.photos)), held_out(Path(settings.data))
     files = {name: path for name, path in files.items() if name not in held}
     found: dict[str, list[PhotoCaption]] = defaultdict(list)
-    rows = read_rows(
-        Path(settings.captions),
-        ("id", "language", "caption"),
-        "captions",
-        "a row of weights.making.captions: id, language, caption",
-    )
+    rows = _rows(settings.captions, "caption", "captions")
     if settings.texts:
-        rows += read_rows(
-            Path(settings.texts) / "zh.jsonl",
-            ("id", "language", "text"),
-            "texts",
-            "a row of weights.making.package_texts: id, language, text",
-        )
+        rows += _rows(Path(settings.texts) / "zh.jsonl", "text", "package_texts")
     captions = list(captions_of_photos(rows, files))
     kept = set(sorted({one.photo for one in captions})[: settings.most_photos])
     for one in captions:
@@ -235,10 +216,25 @@ def write_rows(settings: Settings) -> Counter[str]:
             }
             file.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
             counts[f"{one.language} {one.source}"] += 1
-    write_text(
-        sources_file(settings.out), json.dumps(_described(counts, len(boxes)), indent=2) + "\n", "the sources"
-    )
+    of_language: dict[str, Counter[str]] = defaultdict(Counter)
+    for key, n in counts.items():
+        language, source = key.split(" ")
+        of_language[language][source] += n
+    photos = {
+        "name": "Flickr8k, photos of the training and validation splits",
+        "license": "for research only",
+        "url": "https://doi.org/10.1613/jair.3994",
+        "rows": len(boxes),
+    }
+    write_sources(settings.out, [photos, *describe(of_language)], HELD_OUT)
     return counts
+
+
+def _rows(path: str | Path, text: str, made_by: str) -> list[dict[str, Any]]:
+    names = ("id", "language", text)
+    expected = f"row of weights.making.{made_by}: {', '.join(names)}"
+    field = "captions" if made_by == "captions" else "texts"
+    return list(read_lines(path, with_texts(*names), field, expected))
 
 
 def _beginnings(
@@ -255,21 +251,6 @@ def _beginnings(
             if text:
                 found.append((one, text))
     return found
-
-
-def _described(counts: Counter[str], n_photos: int) -> dict[str, Any]:
-    of_language: dict[str, Counter[str]] = defaultdict(Counter)
-    for key, n in counts.items():
-        language, source = key.split(" ")
-        of_language[language][source] += n
-    told = describe(of_language)
-    photos = {
-        "name": "Flickr8k, photos of the training and validation splits",
-        "license": "for research only",
-        "url": "https://doi.org/10.1613/jair.3994",
-        "rows": n_photos,
-    }
-    return {**told, "sources": [photos, *told["sources"]]}
 
 
 def main(argv: Sequence[str] | None = None) -> None:

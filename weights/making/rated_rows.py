@@ -6,13 +6,16 @@ In: the official files (folders flickr8k, composite, multi30k and those of `weig
 photos (folder flickr8k) and the package with Flickr8k's captions in Chinese. Out, in a folder:
 
 - `crowdflower.jsonl` and `composite.jsonl`: the ratings of Flickr8k-CF and of Composite's Flickr8k part for
-the
-  photos that `weights.making.rated_split` gives for training. Where a photo is missing, its references
-  stand in for it, without the rated caption.
+  the photos that `split_numbers` gives for training. Where a photo is missing, its references stand in for
+  it, without the rated caption.
 - `captions.jsonl`: captions of these photos, and of training photos of Flickr8k that nothing is measured on,
-in
-  English, Chinese (Li et al. 2016), German and French (Multi30k).
+  in English, Chinese (Li et al. 2016), German and French (Multi30k).
 - beside each, its origin and licence.
+
+The split of the rated photos: their Flickr numbers, those of ExpertAnnotations.txt and
+CrowdFlowerAnnotations.txt, are sorted by the SHA-256 digest of the number in decimal digits. The first 700
+are for training, the others are held out. It was written down before the first run, and depends on nothing
+but the numbers.
 
 Expert ratings are not trained on. A photo that is measured on is an error, whatever file it came from.
 """
@@ -20,9 +23,10 @@ Expert ratings are not trained on. A photo that is measured on is an error, what
 from __future__ import annotations
 
 import argparse
-import json
+import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,14 +34,14 @@ from capscore.benchmarks.data.annotation_files import AnnotationSource
 from capscore.benchmarks.data.flickr8k_captions import listed_photos, token_captions
 from capscore.benchmarks.data.load import benchmark_builder, load_benchmark
 from capscore.errors import CapscoreError, InputError
-from capscore.files.whole_file import write_text
-from training.data.origin import SOURCES as ORIGIN
 from weights.making.held_out import SETS, HeldOut, HeldOutSet, held_out_photos
+from weights.making.jsonl import write_lines, write_sources
 from weights.making.package_texts import MORE_SOURCES, SOURCES, source_texts
 from weights.making.photo_names import Photo, photo_of
-from weights.making.rated_split import RatedSplit, rated_split
 
 Row = dict[str, Any]
+RATINGS = ("ExpertAnnotations.txt", "CrowdFlowerAnnotations.txt")
+N_TRAINING = 700
 CHINESE = "flickr8k-cn"
 TRANSLATED = ("de", "fr")
 # name of the file → benchmark, its configuration, licence of the ratings
@@ -45,6 +49,79 @@ RATED = {
     "crowdflower": ("flickr8k_human", "crowdflower", "flickr8k", "Flickr8k-CF", "research use"),
     "composite": ("composite", "flickr8k", "composite", "Composite, Flickr8k part", "unknown"),
 }
+
+
+@dataclass(frozen=True)
+class RatedSplit:
+    """Numbers of the rated photos.
+
+    Attributes:
+        training: Photos whose ratings may be trained on.
+        held_out: Photos that are measured on.
+    """
+
+    training: frozenset[int]
+    held_out: frozenset[int]
+
+    def refuse_held_out(self, names: Iterable[str], source: str) -> None:
+        """Raise if a photo among training rows is held out.
+
+        Args:
+            names: Name of each row's photo, in the order of the rows.
+            source: Data set or file that the rows are from.
+
+        Raises:
+            InputError: a photo is held out, or a name has no number; names the photo and the row.
+        """
+        for row, name in enumerate(names):
+            photo = _flickr_photo(name, row, source)
+            if photo.number in self.held_out:
+                raise InputError(
+                    f"{photo} ({name}) may not be trained on: it is one of the {len(self.held_out)} rated "
+                    "photos that are measured on. Remove the row",
+                    row=row,
+                    field=source,
+                )
+
+
+def split_numbers(numbers: Iterable[int], n_training: int = N_TRAINING) -> RatedSplit:
+    """Split Flickr numbers by the rule above.
+
+    Args:
+        numbers: Numbers of the rated photos; each counts once.
+        n_training: Number of photos for training.
+
+    Raises:
+        InputError: there are not more photos than `n_training`, so that none would be held out.
+
+    >>> split = split_numbers(range(10), n_training=7)
+    >>> sorted(split.training), sorted(split.held_out)
+    ([0, 1, 3, 4, 7, 8, 9], [2, 5, 6])
+    """
+    ordered = sorted(set(numbers), key=lambda number: hashlib.sha256(str(number).encode()).hexdigest())
+    if len(ordered) <= n_training:
+        raise InputError(f"{len(ordered)} rated photos: expected more than the {n_training} for training")
+    return RatedSplit(frozenset(ordered[:n_training]), frozenset(ordered[n_training:]))
+
+
+def rated_split(flickr8k: Path) -> RatedSplit:
+    """The split of the rated photos in Flickr8k's files.
+
+    Args:
+        flickr8k: Folder with Flickr8k's files.
+
+    Raises:
+        AnnotationError: a file is missing or damaged.
+    """
+    names = [name for file in RATINGS for name in listed_photos(AnnotationSource(flickr8k / file))]
+    return split_numbers(_flickr_photo(name, row, "rated photos").number for row, name in enumerate(names))
+
+
+def _flickr_photo(name: str, row: int, source: str) -> Photo:
+    photo = photo_of(name)
+    if photo is None or photo.collection != "flickr":
+        raise InputError(f"{name!r:.80} has no Flickr number", row=row, field=source)
+    return photo
 
 
 def rated_rows(data: Path, photos: Path, split: RatedSplit, name: str) -> Iterator[Row]:
@@ -151,11 +228,11 @@ def write_rows(
     held = held_out_photos(data, sets=sets)
     folder = photos / "flickr8k"
     counts = {}
+    n_held, n_free = len(split.held_out), len(split.training)
     statement = (
-        f"{len(split.held_out)} of the {len(split.held_out) + len(split.training):,} rated photos "
-        f"of Flickr8k, "
-        "chosen by a hash of their numbers (weights.making.rated_split), with everything that is rated or "
-        f"captioned of them; and, besides the other {len(split.training)}, {held.statement()}"
+        f"{n_held} of the {n_held + n_free:,} rated photos of Flickr8k, chosen by a hash of their numbers "
+        "(weights.making.rated_rows), with everything that is rated or captioned of them; and, besides the "
+        f"other {n_free}, {held.statement()}"
     )
     parts: dict[str, tuple[list[Row], list[Mapping[str, Any]]]] = {}
     for name, (*_, title, licence) in RATED.items():
@@ -178,10 +255,8 @@ def write_rows(
     for name, (own, sources) in parts.items():
         check_rows(own, split, held, name)
         path = out / f"{name}.jsonl"
-        text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in own)
-        write_text(path, text, "rows")
-        said = {"held_out": statement, "sources": sources}
-        write_text(Path(f"{path}{ORIGIN}"), json.dumps(said, ensure_ascii=False, indent=1) + "\n", "origins")
+        write_lines(path, own)
+        write_sources(path, sources, statement)
         counts[name] = len(own)
     return counts
 

@@ -7,7 +7,7 @@ In: a backbone, the same one fine-tuned, the official files (folders flickr8k, c
 valse), photos (folders flickr8k, coco_val2014), and the package with Flickr8k's captions in Chinese. Out:
 agreement with people, search and VALSE before and after, each with its 95 % bootstrap interval over photos,
 and the difference with its own, as a table. Flickr8k's ratings and photos are those of the 300 photos that
-`weights.making.rated_split` holds out; VICR's are on photos of COCO, which are never trained on.
+`weights.making.rated_rows` holds out; VICR's are on photos of COCO, which are never trained on.
 
 Captions in other languages are translations by people of the rated captions themselves: Flickr8k-CN's of all,
 Multi30k's of those that it has; the English captions of the latter stand beside them.
@@ -37,8 +37,7 @@ from capscore.statistics.agreement import agreement, compare
 from training.engine.valse_check import valse_result
 from weights.making.package_texts import MORE_SOURCES, source_texts
 from weights.making.photo_names import photo_of
-from weights.making.rated_rows import plain
-from weights.making.rated_split import rated_split
+from weights.making.rated_rows import plain, rated_split
 
 from .figures import Share, share_of_sums, study_parser, table, write_json
 from .retrieval import available, embedded_photos, flickr8k_captions, rank_photos, recall

@@ -28,11 +28,10 @@ from weights.making.captions import (
     held_out,
     package_captions,
     photo_captions,
-    read_rows,
     short_name,
-    sources_file,
     write_captions,
 )
+from weights.making.jsonl import sources_file
 from weights.making.package_texts import SOURCES
 
 SAYS = {
@@ -367,7 +366,7 @@ def test_descriptions_come_before_sentences_and_emoji_are_a_tenth(tmp_path):
     [
         (
             '{"id": "tatoeba/a", "text": "A d',
-            r"nl\.jsonl, line 2: .*expected a row of weights\.making\.package_texts",
+            r"nl\.jsonl, line 2: .*is no row of weights\.making\.package_texts",
         ),
         ('{"id": "tatoeba/a", "text": "A dog."}', r"nl\.jsonl, line 2"),
         (
@@ -388,19 +387,6 @@ def test_a_damaged_file_of_texts_names_its_line(own, line, message):
     write_lines(path, [lines[0], line, *lines[1:-1]])
     with pytest.raises(InputError, match=message):
         package(own / "texts", {"nl": 9})
-
-
-def test_rows_of_a_file_with_what_their_cells_may_be(tmp_path):
-    write_lines(
-        tmp_path / "a.jsonl", ['{"id": "x", "kind": "b", "more": [1]}', "", '{"id": "y", "kind": "a"}']
-    )
-    rows = read_rows(tmp_path / "a.jsonl", ("id",), "captions", "a row", {"kind": ("a", "b")})
-    assert rows == [{"id": "x", "kind": "b", "more": [1]}, {"id": "y", "kind": "a"}]
-    assert read_rows(tmp_path / "a.jsonl", (), "captions", "a row") == rows
-    for names, known in ((("id",), {"kind": ("b",)}), (("id",), {"sort": ("a",)}), (("id", "more"), None)):
-        with pytest.raises(InputError, match=r"a\.jsonl, line [13]: .*; expected a row of mine$") as caught:
-            read_rows(tmp_path / "a.jsonl", names, "captions", "a row of mine", known)
-        assert caught.value.field == "captions"
 
 
 def test_a_language_without_a_file_of_texts_is_an_error(written):
@@ -517,10 +503,10 @@ def test_beside_the_file_stands_what_it_comes_from(made):
     out, counts, _ = made
     said = json.loads(sources_file(out).read_text(encoding="utf-8"))
     assert sources_file(out).name == "captions.jsonl.sources.json"
-    assert said == describe(counts)
+    assert said["sources"] == describe(counts)
     assert said["held_out"] == HELD_OUT
     # what `training.pr_mcs` makes of it
-    parts = [DataSource(**part) for part in said["sources"]]
+    parts = [DataSource(**part) for part in said]
     assert {part.name: part.rows for part in parts}["Flickr8k, training split"] == 3
     assert sum(part.rows for part in parts) == sum(part.total() for part in counts.values())
 
@@ -528,13 +514,13 @@ def test_beside_the_file_stands_what_it_comes_from(made):
 def test_sources_are_described_with_licence_and_place():
     said = describe({"en": Counter(multi30k=2, tatoeba=1), "ja": Counter(grammar=7, tatoeba=4)})
     tatoeba = next(source for source in SOURCES if source.name == "tatoeba")
-    assert [(part["name"].split(",")[0], part["rows"]) for part in said["sources"]] == [
+    assert [(part["name"].split(",")[0], part["rows"]) for part in said] == [
         ("caption grammar of capscore (weights/making/caption_grammar.py)", 7),
         ("tatoeba", 5),
         ("Multi30k", 2),
     ]
-    assert said["sources"][1]["license"] == tatoeba.licence == "CC-BY-2.0-FR"
-    assert said["sources"][1]["url"] == tatoeba.package
+    assert said[1]["license"] == tatoeba.licence == "CC-BY-2.0-FR"
+    assert said[1]["url"] == tatoeba.package
     # every source that a caption can come from
     every = describe(
         {
@@ -543,12 +529,12 @@ def test_sources_are_described_with_licence_and_place():
             )
         }
     )
-    assert len(every["sources"]) == len(embedded_captions._PACKAGES) + 4
-    assert all(part["license"] for part in every["sources"])
+    assert len(every) == len(embedded_captions._PACKAGES) + 4
+    assert all(part["license"] for part in every)
     # a card links them
-    assert all(part["url"] == "" or part["url"].startswith("https://") for part in every["sources"])
+    assert all(part["url"] == "" or part["url"].startswith("https://") for part in every)
     assert {"tuxpaint-stamps (deb package tuxpaint-stamps-default 2022.06.04-1)"} < {
-        part["name"] for part in every["sources"]
+        part["name"] for part in every
     }
 
 

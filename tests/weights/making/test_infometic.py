@@ -22,7 +22,7 @@ from capscore.infometic.words import caption_words
 from training.data.aligned_rows import file_rows
 from training.engine.model_card import DataSource
 from weights.making import infometic as embedded_infometic
-from weights.making.captions import HELD_OUT, sources_file
+from weights.making.captions import HELD_OUT
 from weights.making.infometic import (
     OF_PHOTOS,
     PhotoCaption,
@@ -33,6 +33,7 @@ from weights.making.infometic import (
     photo_windows,
     write_rows,
 )
+from weights.making.jsonl import sources_file
 
 from .test_captions import HELD, write_flickr8k, write_lines, write_multi30k, write_xflickrco
 
@@ -387,7 +388,7 @@ GOOD = json.dumps({"id": "flickr8k/111", "language": "en", "caption": "A dog run
     ("path", "content", "field", "message"),
     [
         ("captions.jsonl", None, "captions", r"captions\.jsonl cannot be read: No such file"),
-        ("captions.jsonl", f"{GOOD}\n{{", "captions", r"captions\.jsonl, line 2: '{'; expected a row of"),
+        ("captions.jsonl", f"{GOOD}\n{{", "captions", r"captions\.jsonl, line 2: '{' is no row of"),
         ("captions.jsonl", '["a"]', "captions", r"captions\.jsonl, line 1"),
         ("captions.jsonl", '{"id": "flickr8k/1", "language": "en"}', "captions", "line 1.*id, language, c"),
         ("captions.jsonl", GOOD.replace("A dog runs.", ""), "captions", r"captions\.jsonl, line 1"),

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from capscore.errors import InputError
-from weights.making.rated_split import FILES, rated_split, split_numbers
+from weights.making.rated_rows import RATINGS, rated_split, split_numbers
 
 
 def write(folder: Path, numbers) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     half = len(numbers) // 2
-    for file, part in zip(FILES, (numbers[:half], numbers[half:]), strict=True):
+    for file, part in zip(RATINGS, (numbers[:half], numbers[half:]), strict=True):
         lines = (f"{number}_ab.jpg\t{number}_ab.jpg#{k}\t1\t1\t1\n" for number in part for k in (0, 1))
         (folder / file).write_text("".join(lines))
     return folder

@@ -1,1 +1,1 @@
-"""The recipe of the eye, the image side of the backbone `embedded`; the command is in `__main__`."""
+"""The recipe of the image tower, the image side of the backbone `embedded`; the command is in `__main__`."""

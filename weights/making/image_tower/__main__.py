@@ -1,9 +1,9 @@
-"""Official caption files and a folder of photos → the weights of the eye, the backbone `embedded`.
+"""Official caption files and a folder of photos → the weights of the image tower of `embedded`.
 
     python -m weights.making.package_texts --out texts \
         --sources flickr8k-cn,arabic-flickr8k,jsts,coco-cn-extension --languages ar,ja,zh
     python -m weights.making.image_tower --config weights/making/configs/image_tower.yaml --data DATA \
-        --photos PHOTOS --texts texts --out runs/eye
+        --photos PHOTOS --texts texts --out runs/image_tower
 
 In: the official files of Flickr8k, Multi30k and xFlickr&CO and of every set that is held out, the texts of
 `weights.making.package_texts`, and photos in folders `flickr8k` and `coco…`. Out: the weights, a card, the
@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -30,6 +29,7 @@ from capscore.backbones.embedded.backbone import (
     save_image_tower,
 )
 from capscore.backbones.embedded.image_tower import ImageTower
+from capscore.backbones.embedded.text_encoder import LANGUAGES
 from capscore.backbones.loading import load_backbone
 from capscore.errors import CapscoreError, Setting
 from training.engine.config import main as run_as_command
@@ -37,10 +37,9 @@ from training.engine.config import parse
 from training.engine.model_card import write_card
 from training.engine.processes import device, is_main_process, say
 from training.engine.recipe import write_settings
-from weights.making.image_tower.card import card_of
+from weights.making.cards import image_tower_card, image_tower_data
 from weights.making.image_tower.data import prepare, rows_of
 from weights.making.image_tower.fit import Fitted, fit
-from weights.making.image_tower.rows import TrainingRows
 from weights.making.image_tower.settings import ImageTowerSettings
 from weights.making.image_tower.trunk_halves import folded
 
@@ -59,25 +58,31 @@ def train(settings: ImageTowerSettings, *, command: str = "") -> Fitted:
     """
     out = Path(settings.out).expanduser()
     rows, held = rows_of(settings)
-    say(_told(rows))
+    say(f"{len(rows.photos):,} photos, and captions of {len(rows.texts):,} without pixels")
+    for source in sorted({source for source, _ in (*rows.counts, *rows.left_out)}):
+        n, left = (
+            sum(n for (one, _), n in counts.items() if one == source)
+            for counts in (rows.counts, rows.left_out)
+        )
+        say(f"  {source}: {n:,} captions, {left:,} left out")
     encoder = load_backbone(settings.text_encoder, device=device(), dtype="float32")
     if not isinstance(encoder, SentenceEncoderBackbone):
         raise CapscoreError(
             Setting("text_encoder", settings.text_encoder),
-            ": expected embedded-free, whose centre the eye has",
+            ": expected embedded-free, whose centre the image tower has",
         )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
-        eye = ImageTower()
-    tower = load_efficientnet()
-    eye.trunk = folded(tower)
-    eye.head.classes.load_state_dict(tower.classifier.state_dict())
-    eye.head.names.data.copy_(centred(load_classes())[1])
-    data = prepare(settings, rows, eye, encoder)
+        tower = ImageTower()
+    published = load_efficientnet()
+    tower.trunk = folded(published)
+    tower.head.classes.load_state_dict(published.classifier.state_dict())
+    tower.head.names.data.copy_(centred(load_classes())[1])
+    data = prepare(settings, rows, tower, encoder)
     fitted = fit(settings, data, out)
     if fitted.run.finished and is_main_process():
         save_image_tower(
-            fitted.eye,
+            fitted.tower,
             out,
             w=fitted.w,
             logit_scale=settings.logit_scale,
@@ -85,23 +90,20 @@ def train(settings: ImageTowerSettings, *, command: str = "") -> Fitted:
             notes={"recipe": "eye", "steps": fitted.run.step},
         )
         write_settings(out, settings)
-        write_card(out, card_of(settings, fitted, rows, held, command))
+        minutes = f"{fitted.run.seconds / 60:.0f} minutes, features not counted"
+        trained_with = f"{len(rows.photos):,} photos and the captions of {len(rows.texts):,} more"
+        card = image_tower_card(
+            settings,
+            w=fitted.w,
+            languages=[language for language in rows.languages if language in LANGUAGES],
+            data=image_tower_data(settings, rows),
+            held_out=held.statement(),
+            limitations=[f"It was trained with {trained_with}."],
+            compute=f"{torch.device(device()).type}, {minutes}",
+            **({"command": command} if command else {}),
+        )
+        write_card(out, card)
     return fitted
-
-
-def _told(rows: TrainingRows) -> str:
-    """The rows in lines for people: per source its captions, and what was left out."""
-    by_source: dict[str, list[str]] = defaultdict(list)
-    for (source, language), n in sorted(rows.counts.items()):
-        by_source[source].append(f"{language} {n:,}")
-    left: Counter[str] = Counter()
-    for (source, _), n in rows.left_out.items():
-        left[source] += n
-    lines = [f"{len(rows.photos):,} photos, and captions of {len(rows.texts):,} without pixels"]
-    for source in sorted(by_source.keys() | left.keys()):
-        kept = ", ".join(by_source.get(source, ["nothing"]))
-        lines.append(f"  {source}: {kept}" + (f"; left out: {left[source]:,}" if left[source] else ""))
-    return "\n".join(lines)
 
 
 def main(argv: Sequence[str] | None = None) -> None:

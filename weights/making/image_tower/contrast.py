@@ -1,8 +1,8 @@
-"""The loss of the eye: photos against the captions of all photos, and captions against recent photos.
+"""The loss of the image tower: photos against the captions of all photos, and captions against recent photos.
 
-The text encoder knows which captions say nearly the same, and the eye learns from it: part of the target is
-spread over all captions by their similarity to those of the photo. A hard target alone pushes a photo away
-from captions that fit it as well, and agrees less with people.
+The text encoder knows which captions say nearly the same, and the image tower learns from it: part of the
+target is spread over all captions by their similarity to those of the photo. A hard target alone pushes a
+photo away from captions that fit it as well, and agrees less with people.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch.nn import functional as F
 
 from capscore.backbones.embedded.image_tower import ImageTower
 from training.engine.processes import Gather
-from weights.making.image_tower.caption_draws import CaptionDraws
+from weights.making.image_tower.captions import CaptionDraws
 from weights.making.image_tower.data import TrainingData
 from weights.making.image_tower.settings import ImageTowerSettings
 from weights.making.image_tower.trunk_halves import TrainedHalf
@@ -27,10 +27,10 @@ _SIDES = (0.35, 0.95)
 
 
 class Learner(nn.Module):
-    """The eye, and the photos of the last steps, which checkpoints hold with it.
+    """The tower, and the photos of the last steps, which checkpoints hold with it.
 
     Attributes:
-        eye: The eye.
+        tower: The tower.
         recent: (recent, dim), embeddings of photos, the last first.
         recent_rows: (recent,) int64, their numbers; −1 where there is none yet.
     """
@@ -38,10 +38,10 @@ class Learner(nn.Module):
     recent: Tensor
     recent_rows: Tensor
 
-    def __init__(self, eye: ImageTower, recent: int):
+    def __init__(self, tower: ImageTower, recent: int):
         super().__init__()
-        self.eye = eye
-        self.register_buffer("recent", torch.zeros(recent, eye.config.dim))
+        self.tower = tower
+        self.register_buffer("recent", torch.zeros(recent, tower.config.dim))
         self.register_buffer("recent_rows", torch.full((recent,), -1, dtype=torch.int64))
 
     @torch.no_grad()
@@ -56,8 +56,8 @@ class ContrastLoss:
     """The loss of a batch of photos, given by their numbers.
 
     Args:
-        data: What to train on; the text adapter of `data.eye` is fixed.
-        half: The trunk's trained half, with the layers of the eye.
+        data: What to train on; the text adapter of `data.tower` is fixed.
+        half: The trunk's trained half, with the layers of the image tower.
         draws: Captions of the photos.
         settings: Settings of the run.
         shares: (n, classes), shares of ImageNet's classes in each photo; needed with `names_weight`.
@@ -81,18 +81,18 @@ class ContrastLoss:
         self.place_of = np.full(len(draws.counts), -1, dtype=np.int64)
         self.place_of[self.captioned] = np.arange(len(self.captioned))
         with torch.no_grad():
-            device = _device(data.eye)
+            device = _device(data.tower)
             means = draws.means(self.captioned).to(device)
-            self.means = data.eye.text.adapted(F.normalize(means, dim=-1))
+            self.means = data.tower.text.adapted(F.normalize(means, dim=-1))
             # the adapter is fixed, so every caption has its place before the first step
             # the head's own names are trained, and these stay
-            self.names = F.normalize(data.eye.head.names.detach().clone(), dim=-1)
-            self.captions = data.eye.text.adapted(draws.at(np.arange(len(draws.matrix))).to(device))
+            self.names = F.normalize(data.tower.head.names.detach().clone(), dim=-1)
+            self.captions = data.tower.text.adapted(draws.at(np.arange(len(draws.matrix))).to(device))
 
     def __call__(self, average: nn.Module, rows: Sequence[int], gather: Gather) -> Mapping[str, Tensor]:
         settings, learner = self.settings, average.model
-        eye, chance = learner.eye, chance_of_step()
-        device = _device(eye)
+        tower, chance = learner.tower, chance_of_step()
+        device = _device(tower)
         views = chance.integers(len(self.data.views), size=len(rows))
         features = self._features(rows, views, chance)
         captions = self.captions[torch.from_numpy(self.draws.places(self.captioned, chance)).to(device)]
@@ -100,10 +100,10 @@ class ContrastLoss:
         read = torch.from_numpy(features).to(device).float()
         with torch.autocast(device.type, torch.bfloat16, enabled=settings.half_precision_steps):
             maps = self.half(read.contiguous(memory_format=torch.channels_last))
-            photos = eye.embed(maps).float()
+            photos = tower.embed(maps).float()
             if settings.region_weight:
                 boxes = _random_boxes(len(rows), chance).to(device)
-                regions = eye.head(maps, boxes).squeeze(1).float()
+                regions = tower.head(maps, boxes).squeeze(1).float()
         # cosines are compared in full precision
         own = torch.from_numpy(self.place_of[np.asarray(rows)]).to(device)
         near = settings.logit_scale * captions @ self.means[own].T * settings.softness
@@ -198,5 +198,5 @@ def _cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
     return -(target * logits.log_softmax(dim=-1)).sum(dim=-1).mean()
 
 
-def _device(eye: ImageTower) -> torch.device:
-    return next(eye.parameters()).device
+def _device(tower: ImageTower) -> torch.device:
+    return next(tower.parameters()).device

@@ -8,8 +8,9 @@ continues behind the last batch that is on disk, with the same batches, so it en
 from __future__ import annotations
 
 import json
+import math
 import os
-import time
+import zlib
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -18,23 +19,32 @@ from typing import Any
 
 import numpy as np
 import torch
+from PIL import Image
 from torch import nn
 
 from capscore.backbones.base import weights_digest
+from capscore.backbones.embedded.image_tower import photo_pixels
 from capscore.errors import CapscoreError, ImageError, InputError, ResultWriteError
 from capscore.files.console import progress_bar
 from capscore.files.whole_file import write_text
 from capscore.images.load import load_image
 from training.engine.processes import say
-from training.engine.training_log import duration
 from weights.making.image_tower.rows import PhotoRow
-from weights.making.image_tower.views import view_pixels
+from weights.making.photo_names import Photo
 
 # Batches between two moments at which a killed run can continue.
 _SAVE_EVERY = 8
-# Seconds between two lines about the progress.
-_SAY_EVERY = 60.0
+# Batches between two lines about the progress.
+_SAY_EVERY = 100
 _FORMAT = 1
+# Smallest share of the photo's area in a crop.
+LEAST_AREA = 0.45
+# Largest logarithm of a crop's stretch, width over height, relative to the photo's.
+STRETCH = 0.25
+CONTRAST = 0.25
+# In grey levels of 255.
+BRIGHTNESS = 18.0
+GREY_SHARE = 0.1
 
 
 @dataclass(frozen=True)
@@ -114,7 +124,6 @@ class _View:
         done = self._done()
         if done >= len(self.rows):
             return
-        began, from_photo, said = time.monotonic(), done, 0.0
         array = self.opened(to_write=True) if done else None
         with progress_bar(f"View {self.view}", len(self.rows), done=done) as advance:
             for number, (start, features) in enumerate(self._batches(done), start=1):
@@ -123,17 +132,10 @@ class _View:
                 array[start : start + len(features)] = features
                 done = start + len(features)
                 advance(len(features))
-                if number % _SAVE_EVERY and done < len(self.rows):
-                    continue
-                self._save(array, done)
-                seconds = time.monotonic() - began
-                if seconds - said > _SAY_EVERY and done < len(self.rows):
-                    said = seconds
-                    left = seconds / (done - from_photo) * (len(self.rows) - done)
-                    say(f"view {self.view}: {done:,} of {len(self.rows):,} photos, {duration(left)} left")
-        say(f"view {self.view}: {done - from_photo:,} photos in {duration(time.monotonic() - began)}")
-
-    # ------------------------------------------------------------------------ files
+                if number % _SAVE_EVERY == 0 or done == len(self.rows):
+                    self._save(array, done)
+                if number % _SAY_EVERY == 0:
+                    say(f"view {self.view}: {done:,} of {len(self.rows):,} photos")
 
     def _done(self) -> int:
         """Number of photos that are on disk."""
@@ -168,9 +170,7 @@ class _View:
                     os.posix_fallocate(file.fileno(), 0, array.offset + array.nbytes)
             return array
         except OSError as error:
-            raise ResultWriteError(
-                f"the features {self.path} could not be written: {error.strerror or error}"
-            ) from error
+            raise _unwritten(self.path, error) from error
 
     def opened(self, *, to_write: bool = False) -> np.memmap:
         """The file, checked."""
@@ -190,12 +190,8 @@ class _View:
         try:
             array.flush()
         except OSError as error:
-            raise ResultWriteError(
-                f"the features {self.path} could not be written: {error.strerror or error}"
-            ) from error
+            raise _unwritten(self.path, error) from error
         write_text(self.manifest, json.dumps({**self.described, "done": done}), "list of features")
-
-    # ---------------------------------------------------------------------- network
 
     def _batches(self, done: int) -> Iterator[tuple[int, np.ndarray]]:
         """(number of its first photo, features) of each batch; the next one is decoded meanwhile."""
@@ -236,3 +232,52 @@ class _View:
                 field="photos",
             )
         return features
+
+
+def _unwritten(path: Path, error: OSError) -> ResultWriteError:
+    return ResultWriteError(f"the features {path} could not be written: {error.strerror or error}")
+
+
+def view_pixels(image: Image.Image, photo: Photo, view: int, *, side: int, seed: int) -> np.ndarray:
+    """The pixels of a view, as the network reads them.
+
+    Args:
+        image: The photo, RGB.
+        photo: Its number, for the random draws.
+        view: 0 for the whole photo, resized as the backbone does; others are random.
+        side: Height and width of the result.
+        seed: Seed for the random draws.
+
+    Returns:
+        Array (3, side, side) of float32 in [−1, 1].
+
+    >>> image = Image.new("RGB", (300, 200), (255, 0, 0))
+    >>> view_pixels(image, Photo("flickr", 1), 0, side=4, seed=0)[:, 0, 0].tolist()
+    [1.0, -1.0, -1.0]
+    """
+    size = (side, side)
+    if view == 0:
+        return photo_pixels(image, side).numpy()
+    # a digest that is the same in every process, unlike Python's hash
+    chance = np.random.default_rng([seed, view, zlib.crc32(photo.collection.encode()), photo.number])
+    box = _crop(image.width, image.height, chance)
+    pixels = np.asarray(image.resize(size, Image.Resampling.BILINEAR, box=box), dtype=np.float32)
+    if chance.random() < 0.5:
+        pixels = pixels[:, ::-1]
+    contrast, brightness = chance.uniform(-CONTRAST, CONTRAST), chance.uniform(-BRIGHTNESS, BRIGHTNESS)
+    pixels = (pixels - 127.5) * (1 + contrast) + 127.5 + brightness
+    if chance.random() < GREY_SHARE:
+        pixels = np.broadcast_to(pixels.mean(axis=2, keepdims=True), pixels.shape)
+    scaled = (pixels.clip(0, 255) / 127.5 - 1).transpose(2, 0, 1)
+    return np.ascontiguousarray(scaled, dtype=np.float32)
+
+
+def _crop(width: int, height: int, chance: np.random.Generator) -> tuple[float, float, float, float]:
+    """Left, top, right and bottom of a random part of the photo, in pixels."""
+    area = chance.uniform(LEAST_AREA, 1.0)
+    stretch = math.exp(chance.uniform(-STRETCH, STRETCH))
+    # a crop that would be wider or higher than the photo keeps its area
+    across = min(1.0, max(area, math.sqrt(area * stretch)))
+    down = area / across
+    left, top = chance.uniform(0, 1 - across), chance.uniform(0, 1 - down)
+    return left * width, top * height, (left + across) * width, (top + down) * height

@@ -1,4 +1,4 @@
-"""Rows, features and embeddings of captions → a trained eye.
+"""Rows, features and embeddings of captions → a trained image tower.
 
 The trunk's frozen half is read from disk. First the adapter of the text side is learned from captions alone;
 then the trunk's other half and the head are trained with it fixed.
@@ -24,11 +24,10 @@ from training.engine.loop import RunResult, run
 from training.engine.processes import main_process_first, say
 from training.engine.recipe import own_settings
 from training.engine.weight_average import WeightAverage
-from weights.making.image_tower.caption_draws import CaptionDraws
+from weights.making.image_tower.captions import CaptionDraws, learned_adapter
 from weights.making.image_tower.contrast import ContrastLoss, Learner
 from weights.making.image_tower.data import TrainingData
 from weights.making.image_tower.settings import ImageTowerSettings
-from weights.making.image_tower.text_adapter import learned_adapter
 from weights.making.image_tower.trunk_halves import TrainedHalf
 
 # Settings that do not change the weights, or that the digest of the data covers.
@@ -51,21 +50,21 @@ _AT_ONCE = 64
 
 @dataclass(frozen=True)
 class Fitted:
-    """A trained eye.
+    """A trained image tower.
 
     Attributes:
         run: How far the run has come.
-        eye: The network, with the average of its weights.
+        tower: The network, with the average of its weights.
         w: Factor on cosines of photos and captions; the published one where the run is not finished.
     """
 
     run: RunResult
-    eye: ImageTower
+    tower: ImageTower
     w: float
 
 
 def fit(settings: ImageTowerSettings, data: TrainingData, out: Path) -> Fitted:
-    """Train the eye of `data` in place, from the newest checkpoint in `out` or from the start.
+    """Train the image tower of `data` in place, from the newest checkpoint in `out` or from the start.
 
     Args:
         settings: Settings of the run.
@@ -76,10 +75,10 @@ def fit(settings: ImageTowerSettings, data: TrainingData, out: Path) -> Fitted:
         CapscoreError: as in `training.engine.loop.run`; a loss that is not finite names the batch. After a
             finished run, photos are no nearer to their captions than chance.
     """
-    eye = data.eye
-    frozen = nn.ModuleList([eye.trunk.stem, eye.trunk.blocks[: data.frozen_blocks], eye.text])
+    tower = data.tower
+    frozen = nn.ModuleList([tower.trunk.stem, tower.trunk.blocks[: data.frozen_blocks], tower.text])
     frozen.requires_grad_(False)
-    half = TrainedHalf(eye.trunk, data.frozen_blocks, train_depthwise=settings.train_depthwise).to(
+    half = TrainedHalf(tower.trunk, data.frozen_blocks, train_depthwise=settings.train_depthwise).to(
         memory_format=torch.channels_last
     )
     draws = CaptionDraws(data.captions, LANGUAGES, settings.english_share)
@@ -87,11 +86,11 @@ def fit(settings: ImageTowerSettings, data: TrainingData, out: Path) -> Fitted:
         adapter = _adapter(settings, data, out)
         shares = _shares(settings, data, half, out) if settings.names_weight else None
     with torch.no_grad():
-        eye.text.adapter.weight.copy_(adapter)
-        eye.head.names.copy_(eye.text.adapted(eye.head.names))
-    eye.head.dropout = settings.dropout
+        tower.text.adapter.weight.copy_(adapter)
+        tower.head.names.copy_(tower.text.adapted(tower.head.names))
+    tower.head.dropout = settings.dropout
     loss = ContrastLoss(data, half, draws, settings, shares)
-    average = WeightAverage(Learner(eye, settings.recent), settings.average_decay).train()
+    average = WeightAverage(Learner(tower, settings.recent), settings.average_decay).train()
     result = run(
         average,
         ShuffledBatches(loss.captioned.tolist(), settings.batch_size, settings.seed),
@@ -99,17 +98,17 @@ def fit(settings: ImageTowerSettings, data: TrainingData, out: Path) -> Fitted:
         replace(settings, out=str(out)),
         parameters=[
             {"params": [one for one in half.parameters() if one.requires_grad]},
-            {"params": list(eye.head.parameters()), "lr": settings.head_learning_rate},
+            {"params": list(tower.head.parameters()), "lr": settings.head_learning_rate},
         ],
         identity={**own_settings(settings, _NO_IDENTITY), "data_digest": data.digest},
         after_step=WeightAverage.update,
     )
     average.keep()
-    eye.eval()
+    tower.eval()
     if not result.finished:
-        return Fitted(result, eye, PUBLISHED_W)
+        return Fitted(result, tower, PUBLISHED_W)
     measured = loss.captioned[:: max(1, len(loss.captioned) // _SCALE_PHOTOS)]
-    return Fitted(result, eye, measured_w(data, half, draws, measured))
+    return Fitted(result, tower, measured_w(data, half, draws, measured))
 
 
 def _adapter(settings: ImageTowerSettings, data: TrainingData, out: Path) -> Tensor:
@@ -120,7 +119,7 @@ def _adapter(settings: ImageTowerSettings, data: TrainingData, out: Path) -> Ten
         # as much English as any other language, because the adapter is for all of them
         even = [CaptionDraws(found, LANGUAGES) for found in (data.captions, data.texts)]
         say("learning the text adapter")
-        found = learned_adapter(even, data.eye.config.dim, settings.adapter_share, seed=settings.seed)
+        found = learned_adapter(even, data.tower.config.dim, settings.adapter_share, seed=settings.seed)
         with whole_file(path, "text adapter", make_folders=True) as stream:
             np.save(stream, found.numpy())
     return torch.from_numpy(np.load(path))
@@ -129,13 +128,13 @@ def _adapter(settings: ImageTowerSettings, data: TrainingData, out: Path) -> Ten
 def _shares(settings: ImageTowerSettings, data: TrainingData, half: TrainedHalf, out: Path) -> np.ndarray:
     """Shares of ImageNet's classes in each whole photo, float16 (photos, classes), by the trunk as published.
 
-    Learned from captions alone, the eye forgets what no caption mentions; these shares keep it.
+    Learned from captions alone, the image tower forgets what no caption mentions; these shares keep it.
     """
     path = out / f"shares-{xxhash.xxh3_64_hexdigest(data.digest.encode())}.npy"
     if not path.exists():
         say("the classes of the photos, by the trunk as published")
         found = []
-        device = next(data.eye.parameters()).device
+        device = next(data.tower.parameters()).device
         for start in range(0, len(data.views[0]), _AT_ONCE):
             rows = torch.from_numpy(np.array(data.views[0][start : start + _AT_ONCE])).to(device).float()
             with (
@@ -143,7 +142,7 @@ def _shares(settings: ImageTowerSettings, data: TrainingData, half: TrainedHalf,
                 torch.autocast(device.type, torch.bfloat16, enabled=settings.half_precision_steps),
             ):
                 maps = half(rows.contiguous(memory_format=torch.channels_last)).float()
-                logits = data.eye.head.classes(maps.mean(dim=(2, 3))).float()
+                logits = data.tower.head.classes(maps.mean(dim=(2, 3))).float()
             found.append(logits.softmax(dim=-1).cpu().numpy().astype(np.float16))
         with whole_file(path, "classes of the photos", make_folders=True) as stream:
             np.save(stream, np.concatenate(found))
@@ -159,14 +158,14 @@ def measured_w(data: TrainingData, half: TrainedHalf, draws: CaptionDraws, photo
     Raises:
         CapscoreError: photos are on average no nearer to their captions than chance.
     """
-    eye, chance = data.eye, np.random.default_rng(0)
-    device = next(eye.parameters()).device
+    tower, chance = data.tower, np.random.default_rng(0)
+    device = next(tower.parameters()).device
     with torch.inference_mode():
-        first, second = (eye.text.adapted(rows.to(device)) for rows in draws.two(photos, chance))
+        first, second = (tower.text.adapted(rows.to(device)) for rows in draws.two(photos, chance))
         cosines = []
         for start in range(0, len(photos), 32):
             features = np.stack([data.views[0][row] for row in photos[start : start + 32]])
-            found = eye.embed(half(torch.from_numpy(features).to(device).float()))
+            found = tower.embed(half(torch.from_numpy(features).to(device).float()))
             cosines.append((found * first[start : start + 32]).sum(dim=1))
         texts = (first * second).sum(dim=1).mean().item()
         images = torch.cat(cosines).mean().item()

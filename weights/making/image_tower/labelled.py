@@ -22,12 +22,11 @@ from typing import Any
 
 from capscore.benchmarks.data.annotation_files import AnnotationSource
 from capscore.errors import CapscoreError, InputError
-from capscore.files.whole_file import write_text
 from capscore.images.load import content_key
 from capscore.text.languages import language_code
-from training.data.origin import SOURCES
 from weights.making.image_tower.marked_objects import described
 from weights.making.image_tower.rows import LABELLED, PHOTO_SUFFIXES, Caption
+from weights.making.jsonl import write_lines, write_sources
 from weights.making.photo_names import Photo
 
 # The name of the folder that a photo lies in.
@@ -131,15 +130,11 @@ def _names(path: Path | None) -> dict[str, str]:
         return {}
     try:
         read = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(read, dict) or not all(
-            isinstance(one, str) and one.strip() for one in read.values()
-        ):
-            raise ValueError(f"{read!r:.60}")
-    except (OSError, ValueError) as error:
+        return {label: name.strip() for label, name in read.items()}
+    except (OSError, ValueError, AttributeError) as error:
         raise InputError(
             f"{path}: expected a JSON object of labels and names: {error}", field="names"
         ) from None
-    return read
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -171,18 +166,9 @@ def main(argv: Sequence[str] | None = None) -> None:
             without=options.without,
             most=options.most,
         )
-        source = {
-            "name": options.name or options.folder,
-            "license": options.license,
-            "rows": len(labels),
-            "url": options.url,
-        }
-        beside = {"held_out": "", "sources": [source]}
-        write_text(
-            Path(f"{options.out}{SOURCES}"), json.dumps(beside, indent=2) + "\n", "source of the labels"
-        )
-        lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in rows_of(labels)]
-        write_text(options.out, "".join(lines), "captions of labels")
+        source = {"name": options.name or options.folder, "license": options.license, "url": options.url}
+        write_sources(options.out, [{**source, "rows": len(labels)}])
+        write_lines(options.out, list(rows_of(labels)))
         print(f"{len(labels):,} photos with {len(set(labels.values())):,} labels in {options.out}")
     except CapscoreError as error:
         parser.error(str(error))

@@ -1,11 +1,11 @@
 """The things that people marked in COCO's photos → captions such as "a dog, a frisbee and a person".
 
     python -m weights.making.image_tower.marked_objects --labels instances_train2014.json --data DATA \
-        --out things.jsonl
+        --out objects.jsonl
 
 In: COCO's official annotations of instances, or a JSON object {file name of a photo: [names of things]}. Out:
 JSONL rows of photo, caption and language for the recipe's setting `coco`, two per photo, with its things in
-two orders, and their source for the card in `things.jsonl.sources.json`. With --data, the folder of official
+two orders, and their source for the card in `objects.jsonl.sources.json`. With --data, the folder of official
 files, photos that are held out are left out; without it the recipe refuses the first of them. Most photos of
 COCO come here without captions; what is in them is worth learning all the same.
 """
@@ -14,16 +14,15 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from capscore.errors import CapscoreError, InputError
-from capscore.files.whole_file import write_text
-from training.data.origin import SOURCES
 from weights.making.held_out import held_out_photos
+from weights.making.jsonl import write_lines, write_sources
 from weights.making.photo_names import Photo, photo_of
 
 _EXPECTED = "COCO's annotations of instances, or an object {file name: [names of things]}"
@@ -37,41 +36,29 @@ def things_of(path: Path) -> dict[int, list[str]]:
     """
     try:
         read = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        found: dict[int, set[str]] = {}
+        for number, name in _of_instances(read) if "annotations" in read else _of_names(read):
+            found.setdefault(number, set()).add(name)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(
-            f"{path} cannot be read as JSON ({error}); expected {_EXPECTED}", field="labels"
+            f"{path}: {type(error).__name__}: {error}; expected {_EXPECTED}", field="labels"
         ) from None
-    if not isinstance(read, dict):
-        raise InputError(f"{path} is a {type(read).__name__}; expected {_EXPECTED}", field="labels")
-    pairs = _of_instances(read, path) if "annotations" in read else _of_names(read, path)
-    found: dict[int, set[str]] = {}
-    for number, name in pairs:
-        found.setdefault(number, set()).add(name)
     return {number: sorted(names) for number, names in sorted(found.items())}
 
 
-def _of_instances(read: dict[str, Any], path: Path) -> Iterator[tuple[int, str]]:
-    try:
-        names = {category["id"]: str(category["name"]) for category in read["categories"]}
-        for entry in read["annotations"]:
-            yield int(entry["image_id"]), names[entry["category_id"]]
-    except (KeyError, TypeError, ValueError) as error:
-        raise InputError(
-            f"{path} lacks a field of COCO's annotations ({type(error).__name__}: {error}); expected "
-            f"{_EXPECTED}",
-            field="labels",
-        ) from None
+def _of_instances(read: dict[str, Any]) -> Iterator[tuple[int, str]]:
+    names = {category["id"]: str(category["name"]) for category in read["categories"]}
+    for entry in read["annotations"]:
+        yield int(entry["image_id"]), names[entry["category_id"]]
 
 
-def _of_names(read: dict[str, Any], path: Path) -> Iterator[tuple[int, str]]:
+def _of_names(read: dict[str, Any]) -> Iterator[tuple[int, str]]:
     for file, names in read.items():
         photo = photo_of(file)
         if photo is None or photo.collection != "coco":
-            raise InputError(
-                f"{path}: {file!r:.60} names no photo of COCO; expected {_EXPECTED}", field="labels"
-            )
+            raise ValueError(f"{file!r:.60} names no photo of COCO")
         if not isinstance(names, list) or not all(isinstance(name, str) and name.strip() for name in names):
-            raise InputError(f"{path}: {file} has {names!r:.60}; expected {_EXPECTED}", field="labels")
+            raise ValueError(f"{file} has {names!r:.60}")
         for name in names:
             yield photo.number, name.strip()
 
@@ -97,16 +84,6 @@ def captions(things: dict[int, list[str]], *, seed: int = 0) -> Iterator[dict[st
             yield {"photo": number, "caption": text, "language": "en"}
 
 
-def write_captions(rows: Iterable[dict[str, Any]], path: Path) -> int:
-    """Write rows as JSONL, and their source beside them; returns the number of rows."""
-    lines = [json.dumps(row, ensure_ascii=False) for row in rows]
-    source = {"name": "COCO, annotated things", "license": "CC BY 4.0", "url": "https://cocodataset.org"}
-    described = {"held_out": "", "sources": [{**source, "rows": len(lines)}]}
-    write_text(Path(f"{path}{SOURCES}"), json.dumps(described, indent=2) + "\n", "sources of the captions")
-    write_text(path, "".join(f"{line}\n" for line in lines), "captions of things")
-    return len(lines)
-
-
 def main(argv: Sequence[str] | None = None) -> None:
     """The command."""
     parser = argparse.ArgumentParser(
@@ -121,7 +98,11 @@ def main(argv: Sequence[str] | None = None) -> None:
         if options.data is not None:
             held = held_out_photos(options.data).sets
             things = {number: own for number, own in things.items() if Photo("coco", number) not in held}
-        print(f"{write_captions(captions(things), options.out):,} captions in {options.out}")
+        rows = list(captions(things))
+        source = {"name": "COCO, annotated things", "license": "CC BY 4.0", "url": "https://cocodataset.org"}
+        write_sources(options.out, [{**source, "rows": len(rows)}])
+        write_lines(options.out, rows)
+        print(f"{len(rows):,} captions in {options.out}")
     except CapscoreError as error:
         parser.error(str(error))
 

@@ -14,15 +14,15 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from capscore.benchmarks.data.annotation_files import AnnotationSource
 from capscore.benchmarks.data.coco_format import photos_with_captions
-from capscore.benchmarks.data.flickr8k_captions import listed_photos, token_captions
-from capscore.benchmarks.data.load import load_benchmark
 from capscore.errors import CapscoreError, InputError
 from capscore.text.languages import language_code
-from weights.making.captions import MULTI30K, XFLICKRCO, read_rows
+from weights.making.captions import training_captions
 from weights.making.held_out import HeldOut, TrainingPhoto
+from weights.making.jsonl import read_lines, with_texts
 from weights.making.photo_names import Photo, photo_of
 
 # Sources of `weights.making.package_texts` that caption photos, each with its language.
@@ -36,8 +36,7 @@ _SOURCE_OF = {"flickr": FLICKR8K, "coco": COCO, "labelled": LABELLED}
 PHOTO_SUFFIXES = (".jpg", ".jpeg", ".png")
 
 
-@dataclass(frozen=True)
-class Caption:
+class Caption(NamedTuple):
     """A caption of a photo.
 
     Attributes:
@@ -58,8 +57,7 @@ class Caption:
     row: int | None = None
 
 
-@dataclass(frozen=True)
-class PhotoRow:
+class PhotoRow(NamedTuple):
     """A photo with its captions.
 
     Attributes:
@@ -127,7 +125,8 @@ def photo_files(folder: Path) -> PhotoFiles:
     Raises:
         InputError: a part is missing, has no photo, or a file in it whose name names no photo.
     """
-    parts = [part for part in sorted(folder.glob("*")) if part.is_dir() and _is_part(part.name)]
+    parts = [part for part in sorted(folder.glob("*")) if part.is_dir()]
+    parts = [part for part in parts if part.name == FLICKR8K or part.name.startswith(COCO)]
     if FLICKR8K not in {part.name for part in parts}:
         raise InputError(
             f"{folder} has no folder {FLICKR8K!r}; expected Flickr8k's photos there, and COCO's in folders "
@@ -140,27 +139,20 @@ def photo_files(folder: Path) -> PhotoFiles:
         found = [path for path in sorted(part.rglob("*")) if path.suffix.lower() in PHOTO_SUFFIXES]
         if not found:
             raise InputError(f"{part} has no photo ({', '.join(PHOTO_SUFFIXES)})", field="photos")
-        collection = "flickr" if part.name == FLICKR8K else "coco"
+        collection, example = (
+            ("flickr", "1000268201_693b08cb0e.jpg")
+            if part.name == FLICKR8K
+            else ("coco", "COCO_train2014_000000000009.jpg or 000000000009.jpg")
+        )
         for path in found:
             name = path.relative_to(folder).as_posix()
             photo = photo_of(name)
             if photo is None or photo.collection != collection:
-                expected = (
-                    "1000268201_693b08cb0e.jpg"
-                    if collection == "flickr"
-                    else "COCO_train2014_000000000009.jpg or 000000000009.jpg"
-                )
-                raise InputError(
-                    f"{path}: expected a name of {part.name} with a number, such as {expected}",
-                    field="photos",
-                )
+                expected = f"expected a name of {part.name} with a number, such as {example}"
+                raise InputError(f"{path}: {expected}", field="photos")
             files.setdefault(photo, name)
             names.append(name)
     return PhotoFiles(folder, files, names)
-
-
-def _is_part(name: str) -> bool:
-    return name == FLICKR8K or name.startswith(COCO)
 
 
 def read_captions(
@@ -179,10 +171,13 @@ def read_captions(
     """
     captions: list[Caption] = []
     for source in sources:
-        if source in _OF_DATA:
-            found = list(_OF_DATA[source](data))
-        else:
+        if source in PACKAGE_TEXTS:
             found = list(_package_texts(texts, source))
+        else:
+            found = [
+                _caption(name, language, text, source)
+                for _, name, language, text in training_captions(data, (source,))
+            ]
         if not found:
             raise InputError(
                 f"{texts} has no caption of {source}: run weights.making.package_texts with --sources "
@@ -195,34 +190,6 @@ def read_captions(
     return captions
 
 
-def _flickr8k(data: Path) -> Iterator[Caption]:
-    folder = data / "flickr8k"
-    training = set(listed_photos(AnnotationSource(folder / "Flickr_8k.trainImages.txt")))
-    tokens = AnnotationSource(folder / "Flickr8k.token.txt")
-    for line, _, name, text in token_captions(tokens):
-        text = tokens.caption(text, "the caption", line=line)
-        if name in training:
-            yield _caption(name, "en", text, "flickr8k")
-
-
-def _multi30k(data: Path) -> Iterator[Caption]:
-    for language in MULTI30K:
-        rows = load_benchmark("multi30k", language, split="train", data_dir=data / "multi30k", images=False)
-        for name, references in zip(rows["image_id"], rows["references"], strict=True):
-            yield _caption(name, language, references[0], "multi30k")
-
-
-def _xflickrco(data: Path) -> Iterator[Caption]:
-    for language, splits in XFLICKRCO.items():
-        for split in splits:
-            rows = load_benchmark(
-                "xflickrco", language, split=split, data_dir=data / "xflickrco", images=False
-            )
-            for name, references in zip(rows["image_id"], rows["references"], strict=True):
-                for text in references:
-                    yield _caption(name, language, text, "xflickrco")
-
-
 def _package_texts(folder: Path | None, source: str) -> Iterator[Caption]:
     language = PACKAGE_TEXTS[source]
     if folder is None:
@@ -231,14 +198,13 @@ def _package_texts(folder: Path | None, source: str) -> Iterator[Caption]:
             "was given",
             field="texts",
         )
-    expected = "a row of weights.making.package_texts: id, text, source"
-    for row in read_rows(folder / f"{language}.jsonl", ("id", "text", "source"), "texts", expected):
-        if row["source"] != source:
-            continue
-        name = row["id"].partition("/")[2]
-        if source == "jsts":
-            name = _coco_name(name)
-        yield _caption(name, language, row["text"], source)
+    names = ("id", "text", "source")
+    expected = f"row of weights.making.package_texts: {', '.join(names)}"
+    for row in read_lines(folder / f"{language}.jsonl", with_texts(*names), "texts", expected):
+        if row["source"] == source:
+            name = row["id"].partition("/")[2]
+            name = _coco_name(name) if source == "jsts" else name
+            yield _caption(name, language, row["text"], source)
 
 
 def _coco_name(jsts: str) -> str:
@@ -248,10 +214,6 @@ def _coco_name(jsts: str) -> str:
     """
     number = jsts.partition("-")[0]
     return f"COCO_train2014_{int(number):012d}.jpg" if number.isdecimal() else jsts
-
-
-# Source → reader of the folder of official files.
-_OF_DATA = {"flickr8k": _flickr8k, "multi30k": _multi30k, "xflickrco": _xflickrco}
 
 
 def _caption(name: str, language: str, text: str, source: str) -> Caption:
@@ -312,22 +274,21 @@ def training_rows(
     """
     found: dict[Photo, dict[str, dict[str, Caption]]] = {}
     left_out: Counter[tuple[str, str]] = Counter()
-    for one in captions:
-        if reason := held.reason(one.photo, one.name):
-            if one.row is not None and one.photo in held.sets:
-                held.refuse([TrainingPhoto(one.photo, one.name, one.source, one.row)])
-            left_out[one.source, reason] += 1
-            continue
-        same = found.setdefault(one.photo, {}).setdefault(one.language, {})
-        same.setdefault(one.text.casefold(), one)
-    wanted = found.keys() | (
-        {photo for photo, name in photos.files.items() if not held.reason(photo, name)}
-        if captionless
-        else set()
-    )
+    for caption in captions:
+        photo = caption.photo
+        if reason := held.reason(photo, caption.name):
+            if caption.row is not None and photo in held.sets:
+                held.refuse([TrainingPhoto(photo, caption.name, caption.source, caption.row)])
+            left_out[caption.source, reason] += 1
+        else:
+            of_language = found.setdefault(photo, {}).setdefault(caption.language, {})
+            of_language.setdefault(caption.text.casefold(), caption)
+    if captionless:
+        for photo, name in photos.files.items():
+            if not held.reason(photo, name):
+                found.setdefault(photo, {})
     seen, texts = [], []
-    for photo in sorted(wanted):
-        own = found.get(photo, {})
+    for photo, own in sorted(found.items()):
         rows = {language: tuple(one.text for one in same.values()) for language, same in own.items()}
         if photo in photos.files:
             name = photos.files[photo]

@@ -1,7 +1,8 @@
-"""The settings of the recipe of the eye."""
+"""The settings of the recipe of the image tower."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -10,10 +11,28 @@ from training.engine.loop_settings import LoopSettings, require
 from weights.making.image_tower.features import ViewSettings
 from weights.making.image_tower.rows import SOURCES
 
+# What is expected → settings of which it is, and the test.
+_RANGES = {
+    "at least 1": "views features_batch frozen_stages recent most_photos",
+    "at least 0": "views_seed region_weight pair_weight names_weight",
+    "a number above 0": "head_learning_rate logit_scale softness",
+    "a number from 0 to below 1": "average_decay dropout english_share",
+    "a number from 0 to 1": "soft_share adapter_share",
+    "a number above 0, at most 1": "least_part",
+}
+_FITS: dict[str, Callable[[float], bool]] = {
+    "at least 1": lambda value: value >= 1,
+    "at least 0": lambda value: value >= 0,
+    "a number above 0": lambda value: value > 0,
+    "a number from 0 to below 1": lambda value: 0 <= value < 1,
+    "a number from 0 to 1": lambda value: 0 <= value <= 1,
+    "a number above 0, at most 1": lambda value: 0 < value <= 1,
+}
+
 
 @dataclass
 class ImageTowerSettings(LoopSettings):
-    """Settings of the recipe of the eye, besides those of the loop.
+    """Settings of the recipe of the image tower, besides those of the loop.
 
     Attributes:
         data: Folder of the official files: flickr8k, multi30k, xflickrco, and the sets that are held out.
@@ -99,24 +118,11 @@ class ImageTowerSettings(LoopSettings):
         for name in ("data", "photos", "texts"):
             if not getattr(self, name).strip():
                 raise CapscoreError(f"{name} is missing: give --{name}, a folder; see --help")
-        for name in ("views", "features_batch", "frozen_stages"):
-            require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
+        for expected, names in _RANGES.items():
+            for name in names.split():
+                value = getattr(self, name)
+                require(value is None or _FITS[expected](value), name, value, expected)
         require(self.frozen_stages <= 7, "frozen_stages", self.frozen_stages, "at most 7, all of them")
-        for name in ("head_learning_rate", "logit_scale"):
-            require(getattr(self, name) > 0, name, getattr(self, name), "a number above 0")
-        for name in ("average_decay", "dropout", "english_share"):
-            value = getattr(self, name)
-            require(0 <= value < 1, name, value, "a number from 0 to below 1")
-        require(self.views_seed >= 0, "views_seed", self.views_seed, "at least 0")
-        for name in ("soft_share", "adapter_share"):
-            require(0 <= getattr(self, name) <= 1, name, getattr(self, name), "a number from 0 to 1")
-        require(0 < self.least_part <= 1, "least_part", self.least_part, "a number above 0, at most 1")
-        require(self.softness > 0, "softness", self.softness, "a number above 0")
-        require(self.recent >= 1, "recent", self.recent, "at least 1")
-        for name in ("region_weight", "pair_weight", "names_weight"):
-            require(getattr(self, name) >= 0, name, getattr(self, name), "at least 0")
-        if self.most_photos is not None:
-            require(self.most_photos >= 1, "most_photos", self.most_photos, "at least 1, or nothing (null)")
         right = bool(self.sources) and set(self.sources) <= set(SOURCES)
         require(right, "sources", self.sources, f"a list of {', '.join(SOURCES)}")
 

@@ -1,1 +1,1 @@
-"""Trains the judge of marks: which words of a caption are right, whether it fits, where things are."""
+"""Trains the network of marks: which words of a caption are right, whether it fits, where things are."""

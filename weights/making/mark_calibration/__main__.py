@@ -1,10 +1,10 @@
-"""Photos with captions → the judge of InfoMetIC's marks, calibrated on photos that the training has not seen.
+"""Photos with captions → the calibration of InfoMetIC's marks, on photos that the training has not seen.
 
     python -m weights.making.mark_calibration.rows --data DATA --texts texts --photos PHOTOS --out rows.jsonl
     python -m weights.making.mark_calibration.boxes --rows rows.jsonl --detector yolox_nano.onnx \
         --out boxes.json
     python -m weights.making.mark_calibration --config weights/making/configs/mark_calibration.yaml \
-        --rows rows.jsonl --boxes boxes.json --out runs/judge
+        --rows rows.jsonl --boxes boxes.json --out runs/mark_calibration
 
 Out: a folder for `capscore.infometic.mark_calibration.load_mark_calibration`, with a card, the log and the
 checkpoints of the run. The same command continues an interrupted run.
@@ -41,14 +41,14 @@ from training.engine.loop import RunResult, run
 from training.engine.model_card import write_card
 from training.engine.processes import device, is_main_process, say
 from training.engine.recipe import RESULT, own_settings, write_settings
+from weights.making.cards import mark_calibration_card
 from weights.making.mark_calibration.calibrate import Embed, calibrate, logits_of
-from weights.making.mark_calibration.card import described
 from weights.making.mark_calibration.draws import WordDraws, common_nouns
 from weights.making.mark_calibration.features import MarkFeatures, prepare
 from weights.making.mark_calibration.loss import MarkLoss
 from weights.making.mark_calibration.mentions import mention_curve, naming_photos, read_boxes
 from weights.making.mark_calibration.naming import train_naming
-from weights.making.mark_calibration.regions import thing_regions
+from weights.making.mark_calibration.objects import object_regions
 from weights.making.mark_calibration.settings import MarkCalibrationSettings
 
 _NO_IDENTITY = {"name", "license", "rows", "boxes", "features", "nouns", "noun_count"}
@@ -69,7 +69,7 @@ def train(settings: MarkCalibrationSettings, *, command: str = "") -> RunResult:
     features = prepare(Path(settings.rows), backbone, settings.reduced, folder, say)
     splits = {name: np.flatnonzero(features.split == name) for name in ("train", "calibrate")}
     boxes = _boxes(settings, features)
-    judge = new_judge(settings, features)
+    network = new_network(settings, features)
     draws = WordDraws(
         features,
         splits["train"].tolist(),
@@ -83,11 +83,11 @@ def train(settings: MarkCalibrationSettings, *, command: str = "") -> RunResult:
     )
     say(f"{len(draws.photos):,} photos to train on, {len(splits['calibrate']):,} to calibrate on")
     check = _check(features, splits["calibrate"].tolist(), settings.seed)
-    judge.train()
+    network.train()
     settings.max_steps = settings.steps
     shown = {place: own[:, :4] for place, own in boxes.items()}
     result = run(
-        judge,
+        network,
         draws,
         MarkLoss(features, shown, settings.thing_weight),
         settings,
@@ -95,31 +95,31 @@ def train(settings: MarkCalibrationSettings, *, command: str = "") -> RunResult:
         identity={**own_settings(settings, _NO_IDENTITY), "data": _digest(settings)},
         parameters=[
             parameter
-            for name, parameter in judge.named_parameters()
+            for name, parameter in network.named_parameters()
             if not name.startswith(("reducer.", "fit.", "in_caption.", "mention.", "named_"))
         ],
     )
-    judge.eval()
+    network.eval()
     if not (result.finished and is_main_process()):
         return result
-    finish(settings, judge, features, boxes, backbone, result, command)
+    finish(settings, network, features, boxes, backbone, result, command)
     return result
 
 
 def finish(
     settings: MarkCalibrationSettings,
-    judge: MarkNetwork,
+    network: MarkNetwork,
     features: MarkFeatures,
     boxes: Mapping[int, np.ndarray],
     backbone: Backbone,
     result: RunResult,
     command: str,
 ) -> None:
-    """Calibrate a trained judge and write it with its card.
+    """Calibrate a trained network and write it with its card.
 
     Args:
         settings: Settings of the run.
-        judge: MarkNetwork with trained word logits, in eval mode.
+        network: MarkNetwork with trained word logits, in eval mode.
         features: Features of the rows.
         boxes: Photo → boxes (k, 6) of the detector.
         backbone: Backbone of the features.
@@ -129,12 +129,12 @@ def finish(
     out = Path(settings.out).expanduser()
     splits = {name: np.flatnonzero(features.split == name).tolist() for name in ("train", "calibrate")}
     file = Path(settings.features or out / "features").expanduser() / "things.npz"
-    things = thing_regions(features, boxes, backbone, file, say)
+    things = object_regions(features, boxes, backbone, file, say)
     naming_loss = train_naming(
-        judge, features, things, naming_photos(boxes, settings.seed), backbone, settings.seed
+        network, features, things, naming_photos(boxes, settings.seed), backbone, settings.seed
     )
-    alone, words, fits = calibrate(judge, features, splits["calibrate"], by_length(backbone), settings.seed)
-    mentions = mention_curve(judge, features, boxes, things, backbone, settings.seed)
+    alone, words, fits = calibrate(network, features, splits["calibrate"], by_length(backbone), settings.seed)
+    mentions = mention_curve(network, features, boxes, things, backbone, settings.seed)
     notes = {
         "recipe": "mark_calibration",
         "step": result.step,
@@ -151,7 +151,7 @@ def finish(
     nouns = common_nouns(features, splits["train"], settings.nouns, settings.noun_count)
     save_mark_calibration(
         MarkCalibration(
-            judge,
+            network,
             alone,
             words,
             fits,
@@ -165,7 +165,7 @@ def finish(
     )
     write_settings(out, settings)
     compute = f"{torch.device(device()).type}, {result.seconds / 60:.0f} minutes"
-    write_card(out, described(settings, notes, command=command, compute=compute))
+    write_card(out, mark_calibration_card(settings, notes, command=command, compute=compute))
     write_text(out / RESULT, json.dumps(notes, indent=1, ensure_ascii=False) + "\n", "result")
 
 
@@ -183,8 +183,8 @@ def by_length(backbone: Backbone, at_once: int = 256) -> Embed:
     return embed
 
 
-def new_judge(settings: MarkCalibrationSettings, features: MarkFeatures) -> MarkNetwork:
-    """An untrained judge with the reduction of the features, and photos as its background."""
+def new_network(settings: MarkCalibrationSettings, features: MarkFeatures) -> MarkNetwork:
+    """An untrained network with the reduction of the features, and photos as its background."""
     weight, bias = features.reducer
     config = MarkNetworkConfig(
         dim=features.whole.shape[1],
@@ -195,18 +195,18 @@ def new_judge(settings: MarkCalibrationSettings, features: MarkFeatures) -> Mark
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
-        judge = MarkNetwork(config)
+        network = MarkNetwork(config)
     trained = np.flatnonzero((features.split == "train") & ~features.labelled)
     chance = np.random.default_rng(settings.seed)
     chosen = np.sort(chance.choice(trained, config.background, replace=len(trained) < config.background))
     with torch.no_grad():
-        judge.reducer.weight.copy_(torch.from_numpy(weight))
-        judge.reducer.bias.copy_(torch.from_numpy(bias))
-        judge.background.copy_(torch.from_numpy(features.whole[chosen].astype(np.float32)))
+        network.reducer.weight.copy_(torch.from_numpy(weight))
+        network.reducer.bias.copy_(torch.from_numpy(bias))
+        network.background.copy_(torch.from_numpy(features.whole[chosen].astype(np.float32)))
         # few cells are the centre of a thing's box
-        judge.thing.bias.zero_()
-    judge.dropout = settings.dropout
-    return judge
+        network.thing.bias.zero_()
+    network.dropout = settings.dropout
+    return network
 
 
 def _boxes(settings: MarkCalibrationSettings, features: MarkFeatures) -> dict[int, np.ndarray]:
@@ -227,7 +227,7 @@ def _digest(settings: MarkCalibrationSettings) -> str:
 
 
 def _check(features: MarkFeatures, photos: Sequence[int], seed: int) -> Any:
-    """A function that measures a judge on words of photos that it is not trained on."""
+    """A function that measures a network on words of photos that it is not trained on."""
     draws = WordDraws(
         features, photos, len(photos), captions=6, others=1, rare=0, labelled=0.0, weights={}, seed=seed + 1
     )
@@ -250,7 +250,7 @@ def _check(features: MarkFeatures, photos: Sequence[int], seed: int) -> Any:
 def main(argv: Sequence[str] | None = None) -> None:
     """The command; see the top of this file."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    settings = parse(MarkCalibrationSettings, arguments, "Train the judge of InfoMetIC's marks.")
+    settings = parse(MarkCalibrationSettings, arguments, "Train the network of InfoMetIC's marks.")
     result = train(settings, command=f"python -m weights.making.mark_calibration {shlex.join(arguments)}")
     say(f"saved to {settings.out}" if result.finished else "not finished: the same command continues")
 

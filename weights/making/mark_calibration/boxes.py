@@ -1,4 +1,4 @@
-"""Boxes of things that a detector finds in photos: what the judge learns to find things from.
+"""Boxes of things that a detector finds in photos: what the network learns to find things from.
 
     python -m weights.making.mark_calibration.boxes --rows judged.jsonl --detector yolox_nano.onnx \
         --out boxes.json
@@ -25,7 +25,7 @@ from capscore.images.boxes import suppress
 from capscore.images.load import load_image
 from training.engine.config import main as run_as_command
 from training.engine.config import parse
-from weights.making.mark_calibration.rows import read_judged
+from weights.making.mark_calibration.rows import read_mark_rows
 
 SIDE = 416
 _STRIDES = (8, 16, 32)
@@ -132,7 +132,7 @@ def write_boxes(settings: Settings) -> int:
     detector = Detector(settings.detector)
     found = {
         row["file"]: detector.find(load_image(row["file"]), settings.least, settings.overlap)
-        for row in read_judged(settings.rows)
+        for row in read_mark_rows(settings.rows)
         if row["split"] == "train"
     }
     write_text(settings.out, json.dumps(found) + "\n", "the boxes")

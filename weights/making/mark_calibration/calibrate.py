@@ -1,9 +1,9 @@
-"""Held-out captions → probabilities and thresholds of a judge.
+"""Held-out captions → probabilities and thresholds of a network.
 
-In: a judge with trained word logits, features, photos of the split "calibrate". Out: curves. The small layers
-for words in captions and for whole captions are trained on the way: captions of photos that the training has
-seen are too easy. They are trained twice, each time on half of the photos, and the curves come from the other
-half.
+In: a network with trained word logits, features, photos of the split "calibrate". Out: curves. The small
+layers for words in captions and for whole captions are trained on the way: captions of photos that the
+training has seen are too easy. They are trained twice, each time on half of the photos, and the curves come
+from the other half.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class CaptionCase:
 
     Attributes:
         photo: The photo.
-        row: What the judge reads.
+        row: What the network reads.
         kind: "right", "planted" (one word is wrong) or "other" (of another photo).
         labels: int8, for each of the row's words 1 (right), 0 (wrong) or -1 (unknown, or not judged).
     """
@@ -75,12 +75,12 @@ class CaptionCase:
 
 
 def calibrate(
-    judge: MarkNetwork, features: MarkFeatures, photos: Sequence[int], embed: Embed, seed: int
+    network: MarkNetwork, features: MarkFeatures, photos: Sequence[int], embed: Embed, seed: int
 ) -> tuple[dict[str, MarkCurve], dict[str, dict[str, MarkCurve]], dict[str, MarkCurve]]:
     """Curves of words alone, of words in captions, and of captions.
 
     Args:
-        judge: Network, in eval mode; its layers for words in captions and for captions are trained in place.
+        network: Network in eval mode; its layers for words in captions and for captions are trained.
         features: Features.
         photos: Photos of the split "calibrate".
         embed: Function from texts to their embeddings (m, d), rows of unit length.
@@ -92,10 +92,10 @@ def calibrate(
     draws = WordDraws(
         features, photos, len(photos), captions=8, others=1, rare=2, labelled=0.0, weights={}, seed=seed
     )
-    alone = curves_of_words_alone(judge, features, draws, seed)
+    alone = curves_of_words_alone(network, features, draws, seed)
     cases = make_cases(features, draws, embed, seed)
     curve = next(iter(alone.values()))
-    loaded = MarkCalibration(judge, alone, {SHARED: {}}, {SHARED: curve}, curve)
+    loaded = MarkCalibration(network, alone, {SHARED: {}}, {SHARED: curve}, curve)
     found = row_features(loaded, [case.row for case in cases], embed)
     half = (
         np.random.default_rng([seed, 3]).permutation(len(features.photos))[[case.photo for case in cases]] % 2
@@ -105,7 +105,7 @@ def calibrate(
     of_words = torch.from_numpy(np.concatenate([one.words for one in found]))
     labels = np.concatenate([case.labels[one.numbers] for case, one in zip(cases, found, strict=True)])
     kinds = np.concatenate([one.classes for one in found])
-    logits = crossed(judge.in_caption, judge.in_caption_logits, of_words, labels, np.repeat(half, sizes))
+    logits = crossed(network.in_caption, network.in_caption_logits, of_words, labels, np.repeat(half, sizes))
     language = np.array([case.row.language for case in cases])
     of_case = np.repeat(np.arange(len(cases)), sizes)
     words: dict[str, dict[str, MarkCurve]] = {SHARED: {}}
@@ -126,7 +126,7 @@ def calibrate(
     kind = np.array([case.kind for case in cases])
     fits = np.where(kind == "other", _WRONG, _RIGHT)
     of_captions = torch.from_numpy(np.stack([one.fit for one in found]))
-    logits = crossed(judge.fit, judge.fit_logits, of_captions, fits, half)
+    logits = crossed(network.fit, network.fit_logits, of_captions, fits, half)
     captions: dict[str, MarkCurve] = {}
     for code in (*sorted(set(language.tolist())), SHARED):
         here = (language == code) | (code == SHARED)
@@ -142,14 +142,14 @@ def calibrate(
 
 
 def curves_of_words_alone(
-    judge: MarkNetwork, features: MarkFeatures, draws: WordDraws, seed: int
+    network: MarkNetwork, features: MarkFeatures, draws: WordDraws, seed: int
 ) -> dict[str, MarkCurve]:
     """Class → curve of its words alone, in all languages."""
     found: dict[int, _Logits] = defaultdict(_Logits)
     chance = np.random.default_rng(seed)
     for start in range(0, len(draws.photos), _PHOTOS):
         rows = draws.draw(draws.photos[start : start + _PHOTOS], chance)
-        for row, own in zip(rows, logits_of(judge, features, rows), strict=True):
+        for row, own in zip(rows, logits_of(network, features, rows), strict=True):
             for kind in np.unique(row.classes).tolist():
                 found[kind].right.append(own[(row.classes == kind) & (row.right > 0)])
                 found[kind].wrong.append(own[(row.classes == kind) & (row.right == 0)])
@@ -163,12 +163,12 @@ def curves_of_words_alone(
     return curves
 
 
-def logits_of(judge: MarkNetwork, features: MarkFeatures, rows: Sequence[PhotoWords]) -> list[np.ndarray]:
+def logits_of(network: MarkNetwork, features: MarkFeatures, rows: Sequence[PhotoWords]) -> list[np.ndarray]:
     """Logits of the words of each row, float32 (m,)."""
     words, classes, _, there = padded(rows)
     embeddings = torch.from_numpy(features.embeddings[words.numpy()].astype(np.float32))
     with torch.inference_mode():
-        logits = judge.word_logits(seen_photos(features, [row.photo for row in rows]), embeddings, classes)
+        logits = network.word_logits(seen_photos(features, [row.photo for row in rows]), embeddings, classes)
     return [own[mask].numpy() for own, mask in zip(logits, there, strict=True)]
 
 
@@ -197,24 +197,24 @@ def make_cases(features: MarkFeatures, draws: WordDraws, embed: Embed, seed: int
         others[own] = other_captions(features, features.photo[captions[own]], captions[own], chance)
     tagged = _tagged(features, np.concatenate([captions, others]))
     by_class = _words_by_class(features)
-    told: list[tuple[int, str, str, list[CaptionWord], np.ndarray, str]] = []
+    cases: list[tuple[int, str, str, list[CaptionWord], np.ndarray, str]] = []
     for caption, other in zip(captions.tolist(), others.tolist(), strict=True):
         photo, language = int(features.photo[caption]), str(features.language[caption])
         words = tagged[caption]
         right = _labels(words, _RIGHT)
-        told.append((photo, features.captions[caption], language, words, right, "right"))
+        cases.append((photo, features.captions[caption], language, words, right, "right"))
         for drawn in PLANTED:
             planted = _planted(features, draws, by_class, photo, caption, drawn, words, chance)
             if planted is not None:
-                told.append((photo, *planted, "planted"))
+                cases.append((photo, *planted, "planted"))
         if features.photo[other] != photo:
             words, text = tagged[other], features.captions[other]
             # the words of a caption that does not fit are not judged one by one
-            told.append((photo, text, language, words, _labels(words, _UNKNOWN), "other"))
-    texts = list(dict.fromkeys(text for _, text, *_ in told))
+            cases.append((photo, text, language, words, _labels(words, _UNKNOWN), "other"))
+    texts = list(dict.fromkeys(text for _, text, *_ in cases))
     place = {text: number for number, text in enumerate(texts)}
     vectors = np.asarray(embed(texts), np.float32)
-    sights = {
+    photo_features = {
         photo: PhotoFeatures(
             np.array(features.cells[photo]), np.array(features.windows[photo][features.there[photo]])
         )
@@ -224,7 +224,7 @@ def make_cases(features: MarkFeatures, draws: WordDraws, embed: Embed, seed: int
         CaptionCase(
             photo,
             MarkedRow(
-                sights[photo],
+                photo_features[photo],
                 features.whole[photo].astype(np.float32),
                 vectors[place[text]],
                 text,
@@ -236,7 +236,7 @@ def make_cases(features: MarkFeatures, draws: WordDraws, embed: Embed, seed: int
             kind,
             labels,
         )
-        for photo, text, language, words, labels, kind in told
+        for photo, text, language, words, labels, kind in cases
     ]
 
 

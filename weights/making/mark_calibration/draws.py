@@ -32,7 +32,7 @@ _RARE, _UNLIKE = 40, 0.5
 
 
 class PhotoWords(NamedTuple):
-    """A photo of a batch with words to judge.
+    """A photo of a batch with words to network.
 
     Attributes:
         photo: Its place.

@@ -1,4 +1,4 @@
-"""Rows of `weights.making.mark_calibration.rows` → what the judge reads, on disk.
+"""Rows of `weights.making.mark_calibration.rows` → what the network reads, on disk.
 
 In: rows, photos, a backbone with a feature map. Out: a folder of arrays. Every photo, window, caption and
 word is embedded once. A folder made from the same rows with the same backbone is read again.
@@ -29,7 +29,7 @@ from capscore.infometic.mark_calibration import MARKED_CLASSES
 from capscore.infometic.regions import windows
 from capscore.infometic.words import caption_words
 from weights.making.image_tower.rows import LABELLED
-from weights.making.mark_calibration.rows import THINGS, read_judged
+from weights.making.mark_calibration.rows import THINGS, read_mark_rows
 from weights.making.mark_calibration.vocabulary import names_of_things
 
 # Most windows of a photo; only photos more than three times as wide as high have more.
@@ -122,7 +122,7 @@ def prepare(
         InputError: the rows are damaged.
         ImageError: a photo cannot be read.
     """
-    rows = read_judged(rows_file)
+    rows = read_mark_rows(rows_file)
     digest = xxhash.xxh3_128(rows_file.read_bytes())
     digest.update(f"{_FORMAT}|{backbone.fingerprint}|{reduced}".encode())
     about = folder / "about.json"

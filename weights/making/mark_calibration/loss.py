@@ -1,4 +1,4 @@
-"""Photos with words → the loss of the judge.
+"""Photos with words → the loss of the network.
 
     L = L_words + a · (L_confidence + L_boxes)
 
@@ -73,7 +73,7 @@ class MarkLoss:
 
 
 def seen_photos(features: MarkFeatures, photos: Sequence[int]) -> PhotoBatch:
-    """What the judge sees of these photos."""
+    """What the network sees of these photos."""
     places = list(photos)
     return PhotoBatch(
         torch.from_numpy(features.cells[places].astype(np.float32)),

@@ -1,4 +1,4 @@
-"""Boxes of a detector and captions → which regions a caption mentions, for the judge's layer that tells it.
+"""Boxes of a detector and captions → which regions a caption mentions, for the network's layer that tells it.
 
 A box's thing has a name. A caption mentions it if one of its nouns, in any language, is like that name in the
 space of the backbone; it does not if none comes near. Boxes in between teach nothing.
@@ -20,8 +20,14 @@ from weights.making.mark_calibration.curves import fit_curve
 from weights.making.mark_calibration.draws import PhotoWords
 from weights.making.mark_calibration.features import MarkFeatures
 from weights.making.mark_calibration.loss import padded
-from weights.making.mark_calibration.object_logits import NAMED, OTHER, likeness, names_of_things
-from weights.making.mark_calibration.regions import MOST, ThingRegions
+from weights.making.mark_calibration.objects import (
+    MOST,
+    NAMED,
+    OTHER,
+    ObjectRegions,
+    likeness,
+    names_of_objects,
+)
 
 # Overlap with a box from which a window shows its thing.
 SHOWN = 0.5
@@ -36,17 +42,17 @@ _CURVE = 0.25
 
 
 def mention_curve(
-    judge: MarkNetwork,
+    network: MarkNetwork,
     features: MarkFeatures,
     boxes: Mapping[int, np.ndarray],
-    things: ThingRegions,
+    things: ObjectRegions,
     backbone: Backbone,
     seed: int,
 ) -> MarkCurve:
     """Train the layer that tells what is mentioned, and calibrate it, on photos that `naming_photos` leaves.
 
     Args:
-        judge: Network, in eval mode, with trained layers for naming; its layer `mention` is trained in place.
+        network: Network in eval mode, with trained layers for naming; its layer `mention` is trained.
         features: Features.
         boxes: Photo → boxes (k, 6): left, top, right, bottom as shares, thing, confidence.
         things: Regions of the boxes.
@@ -57,7 +63,7 @@ def mention_curve(
         CapscoreError: there are too few boxes.
     """
     chance = np.random.default_rng([seed, 2])
-    names = names_of_things(backbone)
+    names = names_of_objects(backbone)
     chosen = sorted(set(_with_boxes(boxes)) - set(naming_photos(boxes, seed)))
     noun = MARKED_CLASSES.index("noun")
     order = np.argsort(features.photo, kind="stable")
@@ -85,8 +91,8 @@ def mention_curve(
         whole = torch.from_numpy(features.whole[photos[part]].astype(np.float32))
         with torch.inference_mode():
             shown = torch.from_numpy(regions)
-            naming = judge.naming_logits(words, shown, whole)
-            found = judge.mention_features(
+            naming = network.naming_logits(words, shown, whole)
+            found = network.mention_features(
                 shown, torch.from_numpy(shares), whole, texts, words, there, classes == noun, naming
             )
         for place, row in enumerate(rows):
@@ -104,9 +110,9 @@ def mention_curve(
     rows_of = torch.cat(inputs).clone()
     for_curve = chance.choice(chosen, max(1, int(_CURVE * len(chosen))), replace=False)
     held = torch.from_numpy(np.isin(np.concatenate(of_photo), for_curve))
-    fit_layers(judge.mention, judge.mention_logits, rows_of[~held], right[~held])
+    fit_layers(network.mention, network.mention_logits, rows_of[~held], right[~held])
     with torch.inference_mode():
-        logits = judge.mention_logits(rows_of[held])
+        logits = network.mention_logits(rows_of[held])
     return fit_curve(logits[right[held] > 0].numpy(), logits[right[held] == 0].numpy())
 
 
@@ -122,7 +128,7 @@ def _with_boxes(boxes: Mapping[int, np.ndarray]) -> list[int]:
 
 
 def _regions(
-    features: MarkFeatures, things: ThingRegions, photos: Sequence[int]
+    features: MarkFeatures, things: ObjectRegions, photos: Sequence[int]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Windows and things of photos: embeddings (n, k, d), shares (n, k, 4), and where they are, (n, k)."""
     n, dim = features.windows.shape[1], features.whole.shape[1]

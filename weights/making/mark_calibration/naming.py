@@ -1,4 +1,4 @@
-"""Regions of things and captions → the judge's layers that tell which word names which region.
+"""Regions of things and captions → the network's layers that tell which word names which region.
 
 A detector says what a box shows, and captions say what the photo shows. A noun that is like the name of the
 box's thing, in the space of the backbone, names the box; a noun that is unlike it does not. Nouns in between
@@ -18,8 +18,7 @@ from capscore.backbones.base import Backbone
 from capscore.errors import CapscoreError
 from capscore.infometic.mark_calibration import MARKED_CLASSES, MarkNetwork
 from weights.making.mark_calibration.features import MarkFeatures
-from weights.making.mark_calibration.object_logits import NAMED, OTHER, alike_things
-from weights.making.mark_calibration.regions import ThingRegions
+from weights.making.mark_calibration.objects import NAMED, OTHER, ObjectRegions, alike_objects
 
 _STEPS, _PHOTOS = 800, 96
 # Most nouns of a photo's own captions, and nouns of other photos, which mostly do not name what it shows.
@@ -32,9 +31,9 @@ _DROPOUT = 0.2
 
 
 def train_naming(
-    judge: MarkNetwork,
+    network: MarkNetwork,
     features: MarkFeatures,
-    things: ThingRegions,
+    things: ObjectRegions,
     photos: Sequence[int],
     backbone: Backbone,
     seed: int,
@@ -42,7 +41,7 @@ def train_naming(
     """Train the layers in place; returns the mean loss of the last tenth of the steps.
 
     Args:
-        judge: Network.
+        network: Network.
         features: Features.
         things: Regions of things.
         photos: Photos with things to train on.
@@ -52,18 +51,18 @@ def train_naming(
     Raises:
         CapscoreError: there are too few pairs.
     """
-    like = alike_things(features, backbone)
+    like = alike_objects(features, backbone)
     nouns = nouns_of_photos(features)
     with_both = np.array([photo for photo in photos if len(nouns[photo])], np.int64)
     chance = np.random.default_rng([seed, 4])
-    layers = [judge.named_word.weight, judge.named_region.weight, judge.named_cosine]
+    layers = [network.named_word.weight, network.named_region.weight, network.named_cosine]
     for parameter in layers:
         parameter.requires_grad_(True)
     optimiser = torch.optim.AdamW(layers, lr=2e-3, weight_decay=0.1)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 2e-3, total_steps=_STEPS)
     losses, counted = [], np.zeros(2)
-    judge.train()
-    before, judge.dropout = judge.dropout, _DROPOUT
+    network.train()
+    before, network.dropout = network.dropout, _DROPOUT
     try:
         for _ in range(_STEPS if len(with_both) else 0):
             drawn = chance.choice(with_both, min(_PHOTOS, len(with_both)), replace=False)
@@ -73,7 +72,7 @@ def train_naming(
             if not (right.any() and wrong.any()):
                 continue
             whole = torch.from_numpy(features.whole[drawn].astype(np.float32))
-            logits = judge.naming_logits(words, regions, whole)
+            logits = network.naming_logits(words, regions, whole)
             weight = 0.5 * right / right.sum() + 0.5 * wrong / wrong.sum()
             loss = (F.binary_cross_entropy_with_logits(logits, right, reduction="none") * weight).sum()
             optimiser.zero_grad()
@@ -82,8 +81,8 @@ def train_naming(
             schedule.step()
             losses.append(loss.item())
     finally:
-        judge.dropout = before
-        judge.eval()
+        network.dropout = before
+        network.eval()
     if counted.min() < _LEAST:
         raise CapscoreError(
             "too few boxes of things that captions mention, or do not mention: give more boxes"
@@ -102,7 +101,7 @@ def nouns_of_photos(features: MarkFeatures) -> list[np.ndarray]:
 
 def _batch(
     features: MarkFeatures,
-    things: ThingRegions,
+    things: ObjectRegions,
     nouns: Sequence[np.ndarray],
     like: np.ndarray,
     photos: np.ndarray,

@@ -1,4 +1,4 @@
-"""Photos with all their captions in all languages: rows for training and calibrating the judge of marks.
+"""Photos with all their captions in all languages: rows for training and calibrating marks.
 
     python -m weights.making.mark_calibration.rows --data DATA --texts TEXTS --photos PHOTOS --out FILE \
         [--labelled caltech.jsonl instruments.jsonl] [--coco captions.jsonl] [--things things.jsonl]
@@ -34,13 +34,14 @@ from typing import Any, Literal
 from capscore.benchmarks.data.annotation_files import AnnotationSource
 from capscore.benchmarks.data.flickr8k_captions import token_captions
 from capscore.errors import InputError
-from capscore.files.whole_file import whole_file, write_text
+from capscore.files.whole_file import whole_file
 from training.engine.config import main as run_as_command
 from training.engine.config import parse
-from weights.making.captions import describe, photo_captions, read_rows, sources_file
+from weights.making.captions import HELD_OUT, describe, photo_captions
 from weights.making.held_out import TESTED, HeldOut, held_out_photos
 from weights.making.image_tower.labelled import labelled_captions
 from weights.making.image_tower.rows import COCO, LABELLED, coco_captions
+from weights.making.jsonl import read_lines, require_settings, sources_file, with_texts, write_sources
 from weights.making.mark_calibration.vocabulary import names_of_things
 from weights.making.photo_names import Photo, photo_of
 
@@ -79,9 +80,7 @@ class Settings:
     things: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        for name in ("data", "texts", "photos", "out"):
-            if not getattr(self, name):
-                raise InputError(f"--{name} is missing; see --help", field=name)
+        require_settings(self, "data", "texts", "photos", "out")
 
 
 def split_of(photo: Photo, name: str, held: HeldOut, always: frozenset[Photo] = frozenset()) -> Split | None:
@@ -127,24 +126,21 @@ def captions_of(data: Path, texts: Path) -> Iterator[tuple[Photo, str, str, str]
     """
     for text in photo_captions(data, ()):
         source, _, name = text.image.rpartition("/")
-        collection: Literal["coco", "flickr"] = "coco" if _of_coco(source, name) else "flickr"
+        # of xFlickr&CO, the numbers of COCO's photos have at most six digits
+        is_of_coco = source == "xflickrco" and len(name) <= 6
         if name.isdecimal():
-            yield Photo(collection, int(name)), text.caption, text.language, source
+            yield Photo("coco" if is_of_coco else "flickr", int(name)), text.caption, text.language, source
     # of all photos of Flickr8k, which `photo_captions` reads of its training split alone
     for _, _, image, caption in token_captions(AnnotationSource(data / "flickr8k" / "Flickr8k.token.txt")):
         if (photo := photo_of(image)) is not None:
             yield photo, caption, "en", "flickr8k"
     for file in sorted(texts.glob("*.jsonl")):
-        need = "a row of weights.making.package_texts: id, language, text, source"
-        for row in read_rows(file, ("id", "language", "text", "source"), "texts", need):
+        names = ("id", "language", "text", "source")
+        need = f"row of weights.making.package_texts: {', '.join(names)}"
+        for row in read_lines(file, with_texts(*names), "texts", need):
             photo = _photo_of_text(row["source"], row["id"])
             if photo is not None:
                 yield photo, row["text"], row["language"], row["source"]
-
-
-def _of_coco(source: str, name: str) -> bool:
-    """Whether a photo of XFlickrCO is one of COCO's: their numbers have at most six digits."""
-    return source == "xflickrco" and len(name) <= 6
 
 
 def _photo_of_text(source: str, row_id: str) -> Photo | None:
@@ -223,13 +219,12 @@ def write_rows(settings: Settings) -> dict[str, Counter[str]]:
     pictured = (data / "flickr8k" / "images").glob("*.jpg")
     always = frozenset(photo for path in pictured if (photo := photo_of(path.name)) is not None)
     captions: dict[Photo, dict[tuple[str, str], str]] = defaultdict(dict)
-    told = captions_of(data, Path(settings.texts))
     of_coco = (
         (one.photo, one.text, one.language, COCO)
         for path in settings.coco
         for one in coco_captions(Path(path))
     )
-    for photo, caption, language, source in chain(told, of_coco):
+    for photo, caption, language, source in chain(captions_of(data, Path(settings.texts)), of_coco):
         if photo in files and caption.strip():
             captions[photo].setdefault((language, caption.strip()), source)
     captioned = frozenset(captions)
@@ -248,12 +243,8 @@ def write_rows(settings: Settings) -> dict[str, Counter[str]]:
             split = split_of(photo, files[photo].name, held, always)
             if split is None:
                 continue
-            if (
-                split == "train"
-                and photo in captioned
-                and photo.collection == "coco"
-                and not photo.number % 2
-            ):
+            is_of_coco = photo in captioned and photo.collection == "coco"
+            if split == "train" and is_of_coco and not photo.number % 2:
                 split = "calibrate"
             own = [
                 [caption, language, source]
@@ -273,40 +264,28 @@ def write_rows(settings: Settings) -> dict[str, Counter[str]]:
             counts["train"].update(language for _, language, _ in row["captions"])
     sources = describe(trained)
     for path in (*settings.labelled, *settings.coco, *settings.things):
-        sources["sources"] += json.loads(sources_file(path).read_text(encoding="utf-8"))["sources"]
-    write_text(sources_file(settings.out), json.dumps(sources, indent=2) + "\n", "the sources")
+        sources += json.loads(sources_file(path).read_text(encoding="utf-8"))["sources"]
+    write_sources(settings.out, sources, HELD_OUT)
     return counts
 
 
-def read_judged(file: str | Path) -> list[dict[str, Any]]:
+def read_mark_rows(file: str | Path) -> list[dict[str, Any]]:
     """The rows of a file that this command wrote.
 
     Raises:
         InputError: the file is missing, or a line is no such row; names the line.
     """
-    path = Path(file)
-    if not path.is_file():
+    if not Path(file).is_file():
         raise InputError(
-            f"{path} is missing; make it with weights.making.mark_calibration.rows",
-            field="rows",
+            f"{file} is missing; make it with weights.making.mark_calibration.rows", field="rows"
         )
-    rows = []
-    with path.open(encoding="utf-8") as lines:
-        for number, line in enumerate(lines, start=1):
-            try:
-                row = json.loads(line)
-                fits = (
-                    row["split"] in SPLITS and row["file"] and all(len(one) == 3 for one in row["captions"])
-                )
-            except (ValueError, KeyError, TypeError):
-                fits = False
-            if not fits:
-                raise InputError(
-                    f"{path}, line {number}: {line[:60]!r}; expected photo, file, split and captions",
-                    field="rows",
-                )
-            rows.append(row)
-    return rows
+
+    def convert(row: Any) -> dict[str, Any]:
+        if row["split"] in SPLITS and row["file"] and all(len(one) == 3 for one in row["captions"]):
+            return row
+        raise ValueError
+
+    return list(read_lines(file, convert, "rows", "row of photo, file, split and captions"))
 
 
 def main(argv: Sequence[str] | None = None) -> None:

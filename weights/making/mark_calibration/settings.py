@@ -1,4 +1,4 @@
-"""The settings of the judge's recipe."""
+"""The settings of the network's recipe."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class MarkCalibrationSettings(LoopSettings):
     """Settings of a run, besides those of the loop.
 
     Attributes:
-        base: Backbone that the judge is for; it must have a feature map.
+        base: Backbone that the network is for; it must have a feature map.
         rows: File of `weights.making.mark_calibration.rows`.
         boxes: File of `weights.making.mark_calibration.boxes`; "" to train no finder of things.
         features: Folder for the features of the rows; "" for one in `out`.

@@ -1,13 +1,13 @@
-"""Captions → the gate of PR-MCS behind an embedded backbone: `embedded-pr-mcs`.
+"""Captions → the noise gate of PR-MCS behind an embedded backbone: `embedded-pr-mcs`.
 
     python -m weights.making.captions --data DATA --texts texts --out captions.jsonl
     python -m weights.making.noise_gate.texts --captions captions.jsonl --out marked.jsonl
     python -m weights.making.noise_gate --config weights/making/configs/pr_mcs.yaml \
-        --texts marked.jsonl --out runs/gate
+        --texts marked.jsonl --out runs/noise_gate
 
 In: captions with their words (`weights.making.noise_gate.texts`) and a backbone. Out: a folder that
 `capscore.load("pr_mcs", backbone=folder)` takes, with a card, the log and the checkpoints of the run. Only
-the gate is trained: embeddings of right captions are those of the backbone. The same command continues an
+it is trained: embeddings of right captions are those of the backbone. The same command continues an
 interrupted run.
 """
 
@@ -27,7 +27,6 @@ from capscore import load_backbone
 from capscore.backbones import tuned
 from capscore.backbones.checkpoint import folder_kind
 from capscore.backbones.embedded.backbone import SentenceEncoderBackbone
-from capscore.backbones.embedded.noise_gate import NoiseGate
 from capscore.errors import CapscoreError, InputError, Setting
 from capscore.files.whole_file import write_text
 from training.engine.config import main as run_as_command
@@ -36,11 +35,10 @@ from training.engine.loop import RunResult, run
 from training.engine.model_card import write_card
 from training.engine.processes import device, is_main_process, say
 from training.engine.recipe import RESULT, own_settings, write_settings
-from weights.making.noise_gate.away import null_direction
-from weights.making.noise_gate.card import described, validation_results
+from weights.making.cards import noise_gate_card, validation_results
 from weights.making.noise_gate.check import NoiseGateCheck, curved
-from weights.making.noise_gate.loss import NoiseGateLoss
-from weights.making.noise_gate.samples import Sample, SampleBatches
+from weights.making.noise_gate.loss import NoiseGateLoss, null_direction
+from weights.making.noise_gate.samples import SampleBatches
 from weights.making.noise_gate.settings import NoiseGateSettings
 from weights.making.noise_gate.texts import MarkedText, read_texts
 from weights.making.photo_names import photo_of
@@ -60,21 +58,18 @@ def train(settings: NoiseGateSettings, *, command: str = "") -> RunResult:
     out = Path(settings.out).expanduser()
     if (out / tuned.WEIGHTS).is_file() and folder_kind(out) != "tuned":
         raise CapscoreError(f"{out} has the weights of another model: give another folder as out")
-    backbone = load_backbone(settings.base, device=device(), dtype="float32")
-    if not isinstance(backbone, SentenceEncoderBackbone):
-        raise CapscoreError(
-            Setting("base", settings.base), ": expected a backbone with the embedded text encoder"
-        )
+    backbone = _backbone(settings, "base")
     training, validation, digest = split_texts(settings)
     say(f"{len(training):,} captions to train on, {len(validation):,} for validation")
-    # before the gate is there: an untrained one would scale the rows
-    direction = null_direction(backbone, _sampled(training))
+    # before the noise gate is there: an untrained one would scale the rows
+    chosen = np.random.default_rng(0).permutation(len(training))[:_FOR_DIRECTION]
+    direction = null_direction(backbone, [training[row].text for row in chosen])
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
         backbone.add_network_parts(settings.parts)
     network = backbone.text_network()
     if settings.start is not None:
-        network.gate.load_state_dict(_trained_gate(settings).state_dict())
+        network.gate.load_state_dict(_backbone(settings, "start").text_network().gate.state_dict())
     network.turn_to(direction)
 
     def drawn(texts: Sequence[MarkedText], steps: int, seed: int) -> SampleBatches:
@@ -88,7 +83,10 @@ def train(settings: NoiseGateSettings, *, command: str = "") -> RunResult:
             seed=seed,
         )
 
-    check = NoiseGateCheck(_first(drawn(validation, 10**6, settings.seed + 1), settings.validation_texts))
+    n_batches = -(-settings.validation_texts // settings.batch_size)
+    held_out = drawn(validation, 10**6, settings.seed + 1)
+    samples = [sample for step in range(n_batches) for sample in held_out.batch(0, step)]
+    check = NoiseGateCheck(samples[: settings.validation_texts])
     network.requires_grad_(False)
     network.gate.requires_grad_(True)
     network.train()
@@ -102,24 +100,27 @@ def train(settings: NoiseGateSettings, *, command: str = "") -> RunResult:
         identity={**own_settings(settings, _NO_IDENTITY), "texts_digest": digest},
     )
     network.eval()
-    if not (result.finished and is_main_process()):
-        return result
+    if result.finished and is_main_process():
+        _finish(settings, backbone, check, result, (len(training), len(validation)), command)
+    return result
+
+
+def _finish(
+    settings: NoiseGateSettings,
+    backbone: SentenceEncoderBackbone,
+    check: NoiseGateCheck,
+    result: RunResult,
+    n_captions: tuple[int, int],
+    command: str,
+) -> None:
+    """Set the curve of a trained noise gate, measure it, and write the folder."""
+    out, network = Path(settings.out).expanduser(), backbone.text_network()
     openness = check.openness(network)
     curve = check.best_curve(openness, settings.keep_right)
     with torch.no_grad():
         network.curve.copy_(torch.tensor(curve))
-    numbers = check(network, curve)
-    kept = curved(openness, curve)
-    styles, languages = check.by_group(kept, "style"), check.by_group(kept, "language")
-    notes = {
-        "step": result.step,
-        "n_training": len(training),
-        "n_validation": len(validation),
-        "validation": numbers,
-        "curve": list(curve),
-        "styles": styles,
-        "languages": languages,
-    }
+    numbers, kept = check(network, curve), curved(openness, curve)
+    languages = check.by_group(kept, "language")
     tuned.save_tuned(
         backbone,
         out,
@@ -131,15 +132,19 @@ def train(settings: NoiseGateSettings, *, command: str = "") -> RunResult:
         dtype=settings.stored_dtype,
     )
     write_settings(out, settings)
-    card = described(
-        settings,
-        command=command,
-        results=validation_results(numbers, languages, len(check.samples)),
-        compute=f"{torch.device(device()).type}, {result.seconds / 60:.0f} minutes",
-    )
-    write_card(out, card)
+    results = validation_results(numbers, languages, len(check.samples))
+    compute = f"{torch.device(device()).type}, {result.seconds / 60:.0f} minutes"
+    write_card(out, noise_gate_card(settings, command=command, results=results, compute=compute))
+    notes = {
+        "step": result.step,
+        "n_training": n_captions[0],
+        "n_validation": n_captions[1],
+        "validation": numbers,
+        "curve": list(curve),
+        "styles": check.by_group(kept, "style"),
+        "languages": languages,
+    }
     write_text(out / RESULT, json.dumps(notes, indent=1, ensure_ascii=False) + "\n", "result")
-    return result
 
 
 def split_texts(settings: NoiseGateSettings) -> tuple[list[MarkedText], list[MarkedText], str]:
@@ -170,34 +175,25 @@ def split_texts(settings: NoiseGateSettings) -> tuple[list[MarkedText], list[Mar
     return training, validation, digest.hexdigest()[:16]
 
 
-def _trained_gate(settings: NoiseGateSettings) -> NoiseGate:
-    """The gate of `start`."""
-    backbone = load_backbone(settings.start, device=device(), dtype="float32")
-    if not isinstance(backbone, SentenceEncoderBackbone) or backbone.network_parts() != settings.parts:
+def _backbone(settings: NoiseGateSettings, name: str) -> SentenceEncoderBackbone:
+    """The backbone that a setting names, with what its text network must be."""
+    spec = getattr(settings, name)
+    backbone = load_backbone(spec, device=device(), dtype="float32")
+    if not isinstance(backbone, SentenceEncoderBackbone):
+        raise CapscoreError(Setting(name, spec), ": expected a backbone with the embedded text encoder")
+    if name == "start" and backbone.network_parts() != settings.parts:
         raise CapscoreError(
-            Setting("start", settings.start), f": expected weights with a gate of the size {settings.gate}"
+            Setting(name, spec), f": expected weights with a noise gate of the size {settings.gate}"
         )
-    return backbone.text_network().gate
-
-
-def _sampled(texts: Sequence[MarkedText]) -> list[str]:
-    chosen = np.random.default_rng(0).permutation(len(texts))[:_FOR_DIRECTION]
-    return [texts[row].text for row in chosen]
-
-
-def _first(batches: SampleBatches, n: int) -> list[Sample]:
-    samples: list[Sample] = []
-    step = 0
-    while len(samples) < n:
-        samples += batches.batch(0, step)
-        step += 1
-    return samples[:n]
+    return backbone
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """The command; see the top of this file."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    settings = parse(NoiseGateSettings, arguments, "Train the gate of PR-MCS behind an embedded backbone.")
+    settings = parse(
+        NoiseGateSettings, arguments, "Train the noise gate of PR-MCS behind an embedded backbone."
+    )
     result = train(settings, command=f"python -m weights.making.noise_gate {shlex.join(arguments)}")
     say(f"saved to {settings.out}" if result.finished else "not finished: the same command continues")
 

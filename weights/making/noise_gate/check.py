@@ -51,12 +51,12 @@ class NoiseGateCheck:
             "kept_right": float(kept[self.right].mean()),
             "below_half": float((kept[self.right] < 0.5).mean()),
         }
+        taken = np.array([sample.taken for sample in self.samples])
         for number, kind in enumerate(FOUND[1:], 1):
             own = np.array([sample.found == number for sample in self.samples])
             if own.any():
                 numbers[f"kept_{kind}"] = float(kept[own].mean())
-                wanted = [sample.taken for sample, is_own in zip(self.samples, own, strict=True) if is_own]
-                numbers[f"wanted_{kind}"] = 1 - float(np.mean(wanted))
+                numbers[f"wanted_{kind}"] = 1 - float(taken[own].mean())
         return numbers
 
     def by_group(self, kept: np.ndarray, group: str) -> dict[str, tuple[int, float, float]]:

@@ -8,6 +8,7 @@ one stretch, one noun.
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from capscore.perturbations import MASK, P
@@ -75,24 +76,30 @@ def taken_of(kind: str, share: float) -> float:
     return 1 - (1 - share) ** power
 
 
+def _put(
+    text: Styled, spans: Sequence[Span], new: Sequence[str], marked: Sequence[bool]
+) -> tuple[str, list[Span]]:
+    """The text with new content at some places, and where those are that are marked."""
+    written, last = "", 0
+    touched: list[Span] = []
+    for (start, end), content, is_marked in zip(spans, new, marked, strict=True):
+        written += text.text[last:start]
+        if is_marked:
+            touched.append((len(written), len(written) + len(content)))
+        written += content
+        last = end
+    return written + text.text[last:], touched
+
+
 def _rewritten(text: Styled, drawn: list[bool], kind: str) -> Damaged | None:
     between = "" if text.language in ("ja", "zh") else " "
-    parts: list[str] = []
-    touched: list[Span] = []
-    last = length = 0
-    for (start, end), is_drawn in zip(text.words, drawn, strict=True):
-        parts.append(text.text[last:start])
-        length += start - last
-        word = text.text[start:end]
-        if is_drawn:
-            word = MASK if kind == "masking" else f"{word}{between}{word}"
-            touched.append((length, length + len(word)))
-        parts.append(word)
-        length += len(word)
-        last = end
-    parts.append(text.text[last:])
-    share = sum(drawn) / len(drawn)
-    return Damaged("".join(parts), tuple(touched), taken_of(kind, share))
+    words = [text.text[start:end] for start, end in text.words]
+    new = [
+        (MASK if kind == "masking" else f"{word}{between}{word}") if is_drawn else word
+        for word, is_drawn in zip(words, drawn, strict=True)
+    ]
+    written, touched = _put(text, text.words, new, drawn)
+    return Damaged(written, tuple(touched), taken_of(kind, sum(drawn) / len(drawn)))
 
 
 def _removed(text: Styled, kept: list[bool], chance: random.Random) -> Damaged | None:
@@ -100,103 +107,65 @@ def _removed(text: Styled, kept: list[bool], chance: random.Random) -> Damaged |
     if not any(kept):
         kept[chance.randrange(n)] = True
     gone = [number for number, is_kept in enumerate(kept) if not is_kept]
-    places = [number for number, is_kept in enumerate(kept) if is_kept]
-    inner = [number for number in gone if places[0] < number < places[-1]]
+    left = [number for number, is_kept in enumerate(kept) if is_kept]
     # without its articles a phrase is right, and one stretch of a text is a fragment
-    if not [number for number in inner if number not in text.openers]:
+    if not [number for number in gone if left[0] < number < left[-1] and number not in text.openers]:
         return None
-    parts: list[str] = []
+    written = ""
     touched: list[Span] = []
-    length = 0
-    before = None
-    for number in places:
+    for number, before in zip(left, [None, *left], strict=False):
         start, end = text.words[number]
         if before is not None:
             gap = text.text[text.words[before][1] : text.words[before + 1][0]]
-            parts.append(gap)
-            length += len(gap)
+            written += gap
             if number > before + 1:
-                place = length
-                touched.append((max(place - len(gap) - 1, 0), place + end - start))
-        parts.append(text.text[start:end])
-        length += end - start
-        before = number
+                touched.append((max(len(written) - len(gap) - 1, 0), len(written) + end - start))
+        written += text.text[start:end]
     share = sum(number not in text.openers for number in gone) / max(n - len(text.openers), 1)
-    return Damaged("".join(parts), tuple(touched), taken_of("removal", share))
+    return Damaged(written, tuple(touched), taken_of("removal", share))
 
 
 def _jumbled(text: Styled, p: float, chance: random.Random) -> Damaged | None:
     n = len(text.words)
     if n < 2:
         return None
-    pieces = [text.text[start:end] for start, end in text.words]
-    if p == P:
-        spots = list(range(n))
-    else:
-        spots = [number for number in range(n) if chance.random() < p]
-        while len(spots) < 2:
-            spots = sorted({*spots, chance.randrange(n)})
-    order = list(range(n))
-    moved = chance.sample(spots, len(spots))
-    for spot, other in zip(spots, moved, strict=True):
-        order[spot] = other
-    new = [pieces[number] for number in order]
-    if new == pieces:
+    words = [text.text[start:end] for start, end in text.words]
+    moving = list(range(n)) if p == P else [number for number in range(n) if chance.random() < p]
+    while len(moving) < 2:
+        moving = sorted({*moving, chance.randrange(n)})
+    order = _shuffled(n, moving, chance)
+    new = [words[number] for number in order]
+    if new == words:
         return None
-    parts: list[str] = []
-    touched: list[Span] = []
-    length = last = 0
-    displaced = parted = 0
-    for place, (start, end) in enumerate(text.words):
-        gap = text.text[last:start]
-        parts.append(gap)
-        length += len(gap)
-        word = new[place]
-        is_parted = place > 0 and order[place] != order[place - 1] + 1
-        displaced += pieces[place] != word
-        parted += is_parted
-        if is_parted or (place == 0 and order[0] != 0):
-            touched.append((length, length + len(word)))
-        parts.append(word)
-        length += len(word)
-        last = end
-    parts.append(text.text[last:])
+    parted = [number > 0 and order[number] != order[number - 1] + 1 for number in range(n)]
+    written, touched = _put(text, text.words, new, [order[0] != 0, *parted[1:]])
+    displaced = sum(old != word for old, word in zip(words, new, strict=True))
     # a text whose two halves changed places has moved every word, and yet reads well
-    share = (displaced / n + min(parted / max(n - 1, 1), 1.0)) / 2
-    return Damaged("".join(parts), tuple(touched), taken_of("jumble", share))
+    share = (displaced / n + min(sum(parted) / (n - 1), 1.0)) / 2
+    return Damaged(written, tuple(touched), taken_of("jumble", share))
 
 
 def _substituted(text: Styled, p: float, chance: random.Random) -> Damaged | None:
-    places = text.objects
-    names = [text.text[start:end] for start, end in places]
+    names = [text.text[start:end] for start, end in text.objects]
     folded = [name.lower() for name in names]
     if len(set(folded)) < 2:
         return None
-    n = len(places)
-    spots = list(range(n))
+    n = len(names)
+    moving = list(range(n))
     if p != P and n > 2:
-        spots = sorted(chance.sample(spots, max(2, min(n, round(p * n)))))
+        moving = sorted(chance.sample(moving, max(2, min(n, round(p * n)))))
     for _ in range(8):
-        moved = chance.sample(spots, len(spots))
-        order = list(range(n))
-        for spot, other in zip(spots, moved, strict=True):
-            order[spot] = other
-        changed = [spot for spot in range(n) if folded[order[spot]] != folded[spot]]
-        if changed:
-            break
-    else:
-        return None
-    parts: list[str] = []
-    touched: list[Span] = []
-    length = last = 0
-    for spot, (start, end) in enumerate(places):
-        parts.append(text.text[last:start])
-        length += start - last
-        name = names[order[spot]]
-        if spot in changed:
-            touched.append((length, length + len(name)))
-        parts.append(name)
-        length += len(name)
-        last = end
-    parts.append(text.text[last:])
-    return Damaged("".join(parts), tuple(touched), taken_of("substitution", len(changed) / n))
+        order = _shuffled(n, moving, chance)
+        changed = [folded[order[number]] != folded[number] for number in range(n)]
+        if any(changed):
+            written, touched = _put(text, text.objects, [names[number] for number in order], changed)
+            return Damaged(written, tuple(touched), taken_of("substitution", sum(changed) / n))
+    return None
+
+
+def _shuffled(n: int, moving: Sequence[int], chance: random.Random) -> list[int]:
+    """The numbers below n, of which some change places at random."""
+    order = list(range(n))
+    for number, other in zip(moving, chance.sample(moving, len(moving)), strict=True):
+        order[number] = other
+    return order

@@ -1,4 +1,4 @@
-"""Samples → the loss of the gate: how much is taken, by what kind of noise, and where it is.
+"""Samples → the loss of the noise gate: how much is taken, by what kind of noise, and where it is.
 
     L = L_taken + a · L_kind + b · L_touched
 
@@ -16,9 +16,14 @@ from torch.nn import functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from capscore.backbones.base import pad_batch
+from capscore.backbones.embedded.backbone import SentenceEncoderBackbone
 from capscore.backbones.embedded.noise_gate import GatedSentenceEncoder, GateLogits
 from training.engine.processes import Gather
 from weights.making.noise_gate.samples import Sample
+
+# How far the null direction leans away from the mean of captions, so that what noise has taken whole scores 0
+# and not now and then a little more.
+LEAN = 0.05
 
 
 class NoiseGateLoss:
@@ -40,24 +45,23 @@ class NoiseGateLoss:
             return {name: gather(term).mean() for name, term in self.terms(found, rows).items()}
 
     def terms(self, found: GateLogits, rows: Sequence[Sample]) -> dict[str, Tensor]:
-        """What the gate says of n rows → "loss" and its terms, one number a row."""
+        """What the noise gate says of n rows → "loss" and its terms, one number a row."""
         at = found.noise.device
         taken = torch.tensor([row.taken for row in rows], device=at)
         kinds = torch.tensor([row.found for row in rows], device=at)
-        touched, known = marks(rows, found.touched.shape[1])
-        touched, known = touched.to(at), known.to(at)
+        touched, known = (part.to(at) for part in marks(rows, found.touched.shape[1]))
+        places = F.binary_cross_entropy_with_logits(found.touched.float(), touched, reduction="none")
         terms = {
             "taken": F.binary_cross_entropy_with_logits(found.noise.float(), taken, reduction="none"),
             "kind": F.cross_entropy(found.kinds.float(), kinds, reduction="none"),
+            "touched": (places * known).sum(dim=1) / known.sum(dim=1).clamp(min=1),
         }
-        places = F.binary_cross_entropy_with_logits(found.touched.float(), touched, reduction="none")
-        terms["touched"] = (places * known).sum(dim=1) / known.sum(dim=1).clamp(min=1)
         total = terms["taken"] + self.kind_weight * terms["kind"] + self.touched_weight * terms["touched"]
         return {"loss": total, **terms}
 
 
 def read(model: nn.Module, rows: Sequence[Sample]) -> GateLogits:
-    """The gate's answers on n samples."""
+    """The noise gate's answers on n samples."""
     assert isinstance(model, GatedSentenceEncoder)
     device = next(model.parameters()).device
     ids, mask = (part.to(device) for part in pad_batch([row.ids for row in rows], pad_id=0))
@@ -75,3 +79,21 @@ def marks(rows: Sequence[Sample], length: int) -> tuple[Tensor, Tensor]:
         touched[number, : len(place)] = place.clamp(min=0)
         known[number, : len(place)] = (place >= 0).float()
     return touched, known
+
+
+def null_direction(backbone: SentenceEncoderBackbone, captions: Sequence[str], lean: float = LEAN) -> Tensor:
+    """The direction in which captions vary least, leaning a little away from their mean, (d,), unit length.
+
+    Neither captions nor photos lie there. Photos lie where captions lie, so their cosines with it are as
+    small: on `embedded`, 0.01 with a standard deviation of 0.006, measured on 400 photos.
+
+    Args:
+        backbone: Backbone whose space it is.
+        captions: Captions in its languages, several thousand.
+        lean: Part of the opposite of their mean, beside 1 of the direction.
+    """
+    rows = torch.from_numpy(backbone.encode_texts(captions)).double()
+    _, vectors = torch.linalg.eigh(rows.T @ rows)
+    least = vectors[:, 0]
+    least = least if least @ rows.mean(dim=0) <= 0 else -least
+    return F.normalize(least - lean * F.normalize(rows.mean(dim=0), dim=0), dim=0).float()

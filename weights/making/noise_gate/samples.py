@@ -47,8 +47,7 @@ KIND_SHARES: Mapping[str, float] = {
     "jumble": 0.17,
     "substitution": 0.42,
 }
-# Parts that are written like a sentence now and then, with a capital and a full stop, or with a year.
-_UNFINISHED = frozenset(("noun phrase", "two noun phrases", "fragment", "shortened"))
+# Shares of parts that are written as a sentence, with a capital and a full stop, or with a year.
 FINISHED, DATED = 0.4, 0.02
 # Share of joined texts that list noun phrases: "old man, beard, hat".
 LISTED = 0.35
@@ -62,7 +61,7 @@ _BLANK = "\u2581"
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A text as the gate reads it, and what it should say.
+    """A text as the noise gate reads it, and what it should say.
 
     Attributes:
         text: The text, for messages.
@@ -199,10 +198,10 @@ def draw_pair(chosen: Sequence[MarkedText], chance: random.Random) -> tuple[_Mad
     that no kind of damage fits, such as a single word that is no object, comes back right twice.
     """
     part, way = _drawn(PARTS, chance), _drawn(WRITTEN, chance)
-    text = _part_of(chosen[0], part, chance)
+    text = _PARTS[part](chosen[0], chance) if part in _PARTS else as_written(chosen[0])
     if text is None:
         part, text = "whole", as_written(chosen[0])
-    if part in _UNFINISHED:
+    if part in _PARTS:
         end = chance.random()
         if end < FINISHED:
             text = styles.finished(text, chance) or text
@@ -229,37 +228,23 @@ def draw_pair(chosen: Sequence[MarkedText], chance: random.Random) -> tuple[_Mad
         others = others[:1]
     spaced = _BETWEEN_LISTED if listed else _BETWEEN
     between = chance.choice(_BETWEEN_UNSPACED if written.language in ("ja", "zh") else spaced)
-    spot = chance.randrange(len(others) + 1)
-    return (
-        _joined(written, None, kind, others, between, spot, style),
-        _joined(written, found, kind, others, between, spot, style),
-    )
+    index = chance.randrange(len(others) + 1)
 
+    def joined(damage: Damaged | None) -> _Made:
+        """Several texts in one, of which one may be damaged: the whole loses that one's share."""
+        parts = [other.text.rstrip() for other in others]
+        parts.insert(index, written.text if damage is None else damage.text)
+        if between.strip():
+            parts = [*(part.rstrip(" .。") for part in parts[:-1]), parts[-1]]
+        if damage is None:
+            return _Made(between.join(parts), written.language, (), 0.0, "none", style)
+        before = sum(len(part) + len(between) for part in parts[:index])
+        touched = tuple((start + before, end + before) for start, end in damage.touched)
+        n_words = len(written.words) + sum(len(other.words) for other in others)
+        taken = damage.taken * len(written.words) / n_words
+        return _Made(between.join(parts), written.language, touched, taken, kind, style)
 
-def _joined(
-    written: Styled,
-    found: Damaged | None,
-    kind: str,
-    others: Sequence[Styled],
-    between: str,
-    spot: int,
-    style: str,
-) -> _Made:
-    """Several texts in one, of which one may be damaged: the whole loses that one's share."""
-    parts = [other.text.rstrip() for other in others]
-    parts.insert(spot, written.text if found is None else found.text)
-    if between.strip():
-        parts = [
-            part.rstrip(" .。") if number + 1 < len(parts) else part for number, part in enumerate(parts)
-        ]
-    before = sum(len(part) + len(between) for part in parts[:spot])
-    text = between.join(parts)
-    if found is None:
-        return _Made(text, written.language, (), 0.0, "none", style)
-    n_words = len(written.words) + sum(len(other.words) for other in others)
-    taken = found.taken * len(written.words) / n_words
-    touched = tuple((start + before, end + before) for start, end in found.touched)
-    return _Made(text, written.language, touched, taken, kind, style)
+    return joined(None), joined(found)
 
 
 def _damage(text: Styled, chance: random.Random) -> tuple[str, Damaged | None]:
@@ -274,18 +259,13 @@ def _damage(text: Styled, chance: random.Random) -> tuple[str, Damaged | None]:
     return "none", None
 
 
-def _part_of(text: MarkedText, part: str, chance: random.Random) -> Styled | None:
-    if part == "noun phrase":
-        return styles.noun_phrase(text, chance)
-    if part == "two noun phrases":
-        return styles.two_noun_phrases(text, chance)
-    if part == "fragment":
-        return styles.fragment(text, chance)
-    if part == "shortened":
-        return styles.shortened(text, chance)
-    return as_written(text)
-
-
+# Part → how it is taken from a caption; None where the caption has no such part.
+_PARTS: Mapping[str, Callable[[MarkedText, random.Random], Styled | None]] = {
+    "noun phrase": styles.noun_phrase,
+    "two noun phrases": styles.two_noun_phrases,
+    "fragment": styles.fragment,
+    "shortened": styles.shortened,
+}
 _WAYS: Mapping[str, Callable[[Styled], Styled | None]] = {
     "lower": styles.lower,
     "bare": styles.bare,
@@ -324,16 +304,10 @@ def tokens_with_marks(
     Start and end tokens have 0. Where the tokenizer has rewritten a text, so that places are not known, all
     other tokens have −1.
     """
-    rows = []
-    batch = tokenizer(texts)
-    for ids, text, spans in zip(batch, texts, touched, strict=True):
-        if not spans:
-            rows.append((ids, [0] * len(ids)))
-            continue
-        pieces = tokenizer.pieces(ids[1:-1])
-        marks = _marks(pieces, text, spans)
-        rows.append((ids, [0, *marks, 0]))
-    return rows
+    return [
+        (ids, [0, *_marks(tokenizer.pieces(ids[1:-1]), text, spans), 0] if spans else [0] * len(ids))
+        for ids, text, spans in zip(tokenizer(texts), texts, touched, strict=True)
+    ]
 
 
 def _marks(pieces: Sequence[str], text: str, spans: Sequence[Span]) -> list[int]:

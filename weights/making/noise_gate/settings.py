@@ -1,4 +1,4 @@
-"""The settings of the gate's recipe."""
+"""The settings of the noise gate's recipe."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ class NoiseGateSettings(LoopSettings):
     """Settings of a run, besides those of the loop.
 
     Attributes:
-        base: Backbone that gets the gate; its text network is that of the embedded backbones.
+        base: Backbone that gets the noise gate; its text network is that of the embedded backbones.
         texts: Files of `weights.making.noise_gate.texts`.
         languages: How often each language is drawn, as language:number.
         sources: Weight of each caption of a data set, as name:number; 1 for those not named.
         steps: Steps of the run.
-        gate: Width, layers and heads of the gate.
+        gate: Width, layers and heads of the noise gate.
         start: Folder of weights by this recipe, with a gate of the same size, to train on; None for a gate
             that knows nothing.
         kind_weight, touched_weight: Weights of terms of the loss (`weights.making.noise_gate.loss`).
         validation_share: Share of the photos whose captions are kept for validation.
         validation_texts: Number of samples to measure on.
-        keep_right: Share of the score that right texts keep on average, in every style; the gate's curve is
+        keep_right: Share of the score that right texts keep on average, in every style; the curve is
             set so that they do.
         stored_dtype: Type of the numbers in the saved weights.
         name, license: For the card.
@@ -55,24 +55,20 @@ class NoiseGateSettings(LoopSettings):
         if not self.languages:
             raise CapscoreError("languages is missing: how often each is drawn, such as en:20 de:10")
         _ = self.language_shares, self.source_shares
-        require(self.steps >= 1, "steps", self.steps, "at least 1")
-        require(self.validation_texts >= 1, "validation_texts", self.validation_texts, "at least 1")
-        for name in ("validation_share", "keep_right"):
-            value = getattr(self, name)
-            require(0 < value < 1, name, value, "a share between 0 and 1")
-        for name in ("kind_weight", "touched_weight"):
-            value = getattr(self, name)
-            require(0 <= value < float("inf"), name, value, "a weight of at least 0")
+        for name, good, expected in (
+            ("steps", self.steps >= 1, "at least 1"),
+            ("validation_texts", self.validation_texts >= 1, "at least 1"),
+            ("validation_share", 0 < self.validation_share < 1, "a share between 0 and 1"),
+            ("keep_right", 0 < self.keep_right < 1, "a share between 0 and 1"),
+            ("kind_weight", 0 <= self.kind_weight < float("inf"), "a weight of at least 0"),
+            ("touched_weight", 0 <= self.touched_weight < float("inf"), "a weight of at least 0"),
+            ("stored_dtype", self.stored_dtype in ("float32", "float16"), "float32 or float16"),
+        ):
+            require(good, name, getattr(self, name), expected)
         right = len(self.gate) == 3 and min(self.gate) >= 1
-        require(right, "gate", self.gate, "its width, layers and heads, such as 192 4 4")
-        right = not (self.gate[0] % self.gate[2] or self.gate[0] % 2)
-        require(right, "gate", self.gate, "an even width that its heads divide, such as 192 4 4")
-        require(
-            self.stored_dtype in ("float32", "float16"),
-            "stored_dtype",
-            self.stored_dtype,
-            "float32 or float16",
-        )
+        right = right and not (self.gate[0] % self.gate[2] or self.gate[0] % 2)
+        expected = "its width, layers and heads, an even width that the heads divide, such as 192 4 4"
+        require(right, "gate", self.gate, expected)
 
     @property
     def language_shares(self) -> dict[str, float]:
@@ -94,5 +90,5 @@ class NoiseGateSettings(LoopSettings):
 
     @property
     def parts(self) -> dict[str, Any]:
-        """Sizes of the gate, as a backbone takes them."""
+        """Sizes of the noise gate, as a backbone takes them."""
         return {"noise_gate": dict(zip(("width", "layers", "heads"), self.gate, strict=True))}

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from capscore.perturbations.words import is_punctuation
 from weights.making.noise_gate.texts import MarkedText, Span
@@ -39,7 +38,7 @@ _ADJECTIVE_AFTER = frozenset("ar es fr it pl pt".split())
 _TIES = {"ja": frozenset("のやと"), "zh": frozenset("的和")}
 # Languages in which a sentence may end after any noun: their verbs don't stand last.
 _MAY_END = frozenset("en es fr it pt".split())
-_MOST = 5
+_MAX_WORDS = 5
 _STOPS = ".!?…。！？．｡؟"
 # Signs that stand in pairs.
 _QUOTES = frozenset('"“”„«»‹›()[]（）「」『』《》')
@@ -67,30 +66,21 @@ class Styled:
 def as_written(text: MarkedText) -> Styled:
     """The caption itself."""
     openers = _OPENERS[text.language]
-    return Styled(
-        text.text,
-        text.language,
-        text.words,
-        text.objects,
-        frozenset(
-            number
-            for number, (start, end) in enumerate(text.words)
-            if _lower(_core(text.text[start:end]), text.language) in openers
-        ),
+    opening = frozenset(
+        number
+        for number, (start, end) in enumerate(text.words)
+        if _lower(text.text[slice(*_core(text.text, start, end))], text.language) in openers
     )
+    return Styled(text.text, text.language, text.words, text.objects, opening)
 
 
-def _core(word: str) -> str:
-    """The word without the punctuation around it."""
-    first, last = 0, len(word)
-    while first < last and is_punctuation(word[first]):
-        first += 1
-    while last > first and is_punctuation(word[last - 1]):
-        last -= 1
-    return word[first:last]
-
-
-# ------------------------------------------------------------------- how it is written
+def _core(text: str, start: int, end: int) -> Span:
+    """A word's place without the punctuation around it."""
+    while start < end and is_punctuation(text[start]):
+        start += 1
+    while end > start and is_punctuation(text[end - 1]):
+        end -= 1
+    return start, end
 
 
 def lower(text: Styled) -> Styled | None:
@@ -115,9 +105,7 @@ def title(text: Styled) -> Styled | None:
 
 
 def _recased(text: Styled, content: str) -> Styled | None:
-    if len(content) != len(text.text):
-        return None
-    return Styled(content, text.language, text.words, text.objects, text.openers)
+    return replace(text, text=content) if len(content) == len(text.text) else None
 
 
 def _lower(text: str, language: str) -> str:
@@ -130,7 +118,7 @@ def _upper(text: str, language: str) -> str:
 
 def bare(text: Styled) -> Styled | None:
     """Without punctuation around words."""
-    return _rewritten(text, lambda word: word, "")
+    return _rewritten(text, "")
 
 
 def spaced(text: Styled) -> Styled | None:
@@ -138,52 +126,39 @@ def spaced(text: Styled) -> Styled | None:
     lowered = lower(text)
     if lowered is None or text.language in ("ja", "zh") or any(sign in _QUOTES for sign in text.text):
         return None
-    return _rewritten(lowered, lambda word: word, " ")
+    return _rewritten(lowered, " ")
 
 
-def _rewritten(text: Styled, change: Callable[[str], str], apart: str) -> Styled | None:
+def _rewritten(text: Styled, apart: str) -> Styled | None:
     """Words without the punctuation around them; with `apart`, the punctuation behind follows it."""
-    parts: list[str] = []
+    written = ""
     words: list[Span] = []
     openers = []
-    moved: dict[int, int] = {}  # place in the text → place in the new one, for each start of a word
-    end_before, length = 0, 0
+    new_start: dict[int, int] = {}  # start of a word in the text → in the new one
     for number, (start, end) in enumerate(text.words):
-        gap = text.text[end_before:start] if number else ""
-        end_before = end
-        first, last = start, end
-        while first < last and is_punctuation(text.text[first]):
-            first += 1
-        while last > first and is_punctuation(text.text[last - 1]):
-            last -= 1
+        first, last = _core(text.text, start, end)
         if first == last:
             continue
         if words:
-            gap = gap or ("" if text.language in ("ja", "zh") else " ")
-            parts.append(gap)
-            length += len(gap)
-        word = change(text.text[first:last])
+            gap = text.text[text.words[number - 1][1] : start]
+            written += gap or ("" if text.language in ("ja", "zh") else " ")
         if number in text.openers:
             openers.append(len(words))
-        moved[first] = length
-        words.append((length, length + len(word)))
-        parts.append(word)
-        length += len(word)
+        new_start[first] = len(written)
+        words.append((len(written), len(written) + last - first))
+        written += text.text[first:last]
         behind = text.text[last:end].strip()
         if apart and behind:
-            parts.append(apart + behind)
-            words.append((length + len(apart), length + len(apart) + len(behind)))
-            length += len(apart) + len(behind)
+            words.append((len(written) + len(apart), len(written) + len(apart) + len(behind)))
+            written += apart + behind
     if not words:
         return None
     objects = []
     for start, end in text.objects:
-        word = max((first for first in moved if first <= start), default=None)
-        if word is not None:
-            place = moved[word] + start - word
-            if place + end - start <= length:
-                objects.append((place, place + end - start))
-    return Styled("".join(parts), text.language, tuple(words), tuple(objects), frozenset(openers))
+        word = max((first for first in new_start if first <= start), default=None)
+        if word is not None and (begin := new_start[word] + start - word) + end - start <= len(written):
+            objects.append((begin, begin + end - start))
+    return Styled(written, text.language, tuple(words), tuple(objects), frozenset(openers))
 
 
 def unstopped(text: Styled) -> Styled | None:
@@ -201,13 +176,8 @@ def finished(text: Styled, chance: random.Random) -> Styled | None:
     first = _upper(text.text[0], text.language)
     stop = "。" if text.language in ("ja", "zh") else "!" if chance.random() < 0.1 else "."
     start, end = text.words[-1]
-    return Styled(
-        (first if len(first) == 1 else text.text[0]) + text.text[1:] + stop,
-        text.language,
-        (*text.words[:-1], (start, end + len(stop))),
-        text.objects,
-        text.openers,
-    )
+    written = (first if len(first) == 1 else text.text[0]) + text.text[1:] + stop
+    return replace(text, text=written, words=(*text.words[:-1], (start, end + len(stop))))
 
 
 def dated(text: Styled, chance: random.Random) -> Styled | None:
@@ -215,29 +185,14 @@ def dated(text: Styled, chance: random.Random) -> Styled | None:
     if text.language in ("ar", "ja", "zh") or not text.text or is_punctuation(text.text[-1]):
         return None
     start, end = text.words[-1]
-    written = f"{text.text},"
-    year = str(chance.randrange(1900, 2027))
-    return Styled(
-        f"{written} {year}",
-        text.language,
-        (*text.words[:-1], (start, end + 1), (len(written) + 1, len(written) + 1 + len(year))),
-        text.objects,
-        text.openers,
-    )
+    written = f"{text.text}, {chance.randrange(1900, 2027)}"
+    words = (*text.words[:-1], (start, end + 1), (len(text.text) + 2, len(written)))
+    return replace(text, text=written, words=words)
 
 
 def in_blanks(text: Styled, chance: random.Random) -> Styled:
     """With blanks behind it, or a line break."""
-    return Styled(
-        text.text + chance.choice((" ", "  ", "\n", " \n")),
-        text.language,
-        text.words,
-        text.objects,
-        text.openers,
-    )
-
-
-# ----------------------------------------------------------------------- parts of it
+    return replace(text, text=text.text + chance.choice((" ", "  ", "\n", " \n")))
 
 
 def noun_phrase(marked: MarkedText, chance: random.Random) -> Styled | None:
@@ -306,7 +261,7 @@ def _phrase(marked: MarkedText, head: int) -> Span:
     classes, language = marked.classes, marked.language
     openers, ties = _OPENERS[language], _TIES.get(language, frozenset())
     first = head
-    while first > 0 and head - first + 1 < _MOST and not _is_stopped(marked, first - 1, first):
+    while first > 0 and head - first + 1 < _MAX_WORDS and not _is_stopped(marked, first - 1, first):
         letter = classes[first - 1]
         word = marked.text[slice(*marked.words[first - 1])].lower()
         if word in openers:
@@ -323,25 +278,21 @@ def _phrase(marked: MarkedText, head: int) -> Span:
         language in _ADJECTIVE_AFTER
         and last + 1 < len(classes)
         and classes[last + 1] == "j"
-        and last - first + 1 < _MOST
+        and last - first + 1 < _MAX_WORDS
         and not _is_stopped(marked, last, last + 1)
     ):
         last += 1
     return first, last
 
 
-def _is_stopped(marked: MarkedText, one: int, other: int) -> bool:
+def _is_stopped(marked: MarkedText, first: int, second: int) -> bool:
     """Whether punctuation stands between two words."""
-    return any(
-        is_punctuation(sign) for sign in marked.text[marked.words[one][1] - 1 : marked.words[other][0] + 1]
-    )
+    between = marked.text[marked.words[first][1] - 1 : marked.words[second][0] + 1]
+    return any(is_punctuation(sign) for sign in between)
 
 
 def _unstopped_part(text: Styled, first: int, last: int) -> Styled | None:
-    end = text.words[last - 1][1]
-    while end > text.words[last - 1][0] and is_punctuation(text.text[end - 1]):
-        end -= 1
-    return _part(text, first, last, end)
+    return _part(text, first, last, _core(text.text, *text.words[last - 1])[1])
 
 
 def _part(text: Styled, first: int, last: int, end: int) -> Styled | None:

@@ -1,6 +1,6 @@
 """Captions with the places of their words, the classes of these, and their objects.
 
-    python -m weights.making.noise_gate.texts --captions captions.jsonl --out texts.jsonl
+    python -m weights.making.noise_gate.texts --captions captions.jsonl --out marked.jsonl
 
 In: files of `weights.making.captions`. Out: JSONL rows that `read_texts` reads, each distinct caption of a
 language once: tagging takes minutes, and every run of the recipe reads the same rows.
@@ -13,21 +13,21 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from capscore.errors import InputError
-from capscore.files.whole_file import whole_file, write_text
+from capscore.files.whole_file import whole_file
 from capscore.perturbations import find_nouns
 from capscore.perturbations.words import words_and_gaps
 from capscore.text.word_classes import CLASSES, tag
-from training.data.origin import SOURCES, Origin
+from training.data.origin import Origin
 from training.engine.config import main as run_as_command
 from training.engine.config import parse
 from training.engine.processes import say
+from weights.making.jsonl import read_lines, require_settings, write_sources
 
 Span = tuple[int, int]
 # One letter for each class of words, in the order of `CLASSES`.
 LETTERS = "nvjra"
 _LETTER = dict(zip(CLASSES, LETTERS, strict=True))
-# Longer captions take too much time, and a gate reads sentences.
+# Longer captions take too much time, and the noise gate reads sentences.
 LONGEST = 400
 _CHUNK = 2000
 
@@ -66,18 +66,13 @@ class Settings:
     out: str = ""
 
     def __post_init__(self) -> None:
-        for name in ("captions", "out"):
-            if not getattr(self, name):
-                raise InputError(f"--{name} is missing; see --help", field=name)
+        require_settings(self, "captions", "out")
 
 
 def marked(
     captions: Sequence[str], language: str, objects: Sequence[Sequence[Span] | None]
 ) -> list[MarkedText]:
     """Captions of one language with their words; objects that are None are found.
-
-    Raises:
-        InputError, MissingExtraError: see `capscore.text.word_classes.tag`.
 
     >>> text = marked(["Two dogs run."], "en", [None])[0]
     >>> [text.text[start:end] for start, end in text.words], text.classes, text.objects
@@ -93,16 +88,9 @@ def marked(
             start = end + len(gap)
             end = start + len(piece)
             words.append((start, end))
-        places = objects[row] if objects[row] is not None else found[row]
-        rows.append(
-            MarkedText(
-                caption,
-                language,
-                tuple(words),
-                _letters(words, tagged),
-                tuple((start, end) for start, end in places),
-            )
-        )
+        own = objects[row]
+        spans = tuple((start, end) for start, end in (found[row] if own is None else own))
+        rows.append(MarkedText(caption, language, tuple(words), _letters(words, tagged), spans))
     return rows
 
 
@@ -127,76 +115,38 @@ def write_texts(settings: Settings) -> int:
     """
     groups: dict[str, dict[str, tuple[Sequence[Span] | None, str]]] = {}
     for name in settings.captions:
-        for caption, language, objects, source in _captions(name):
+        rows = read_lines(name, _caption, "captions", "row of weights.making.captions")
+        for caption, language, objects, source in rows:
             if len(caption) <= LONGEST:
                 groups.setdefault(language, {}).setdefault(caption, (objects, source))
     n = 0
     with whole_file(Path(settings.out), "the captions", make_folders=True) as file:
         for language, captions in sorted(groups.items()):
-            every = list(captions)
-            for start in range(0, len(every), _CHUNK):
-                part = every[start : start + _CHUNK]
+            texts = list(captions)
+            for start in range(0, len(texts), _CHUNK):
+                part = texts[start : start + _CHUNK]
                 for text in marked(part, language, [captions[caption][0] for caption in part]):
-                    row = [
-                        text.text,
-                        language,
-                        [number for span in text.words for number in span],
-                        text.classes,
-                        [number for span in text.objects for number in span],
-                        captions[text.text][1],
-                    ]
+                    words, objects = (
+                        [n for span in spans for n in span] for spans in (text.words, text.objects)
+                    )
+                    row = [text.text, language, words, text.classes, objects, captions[text.text][1]]
                     file.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
                     n += 1
-            say(f"{language}: {len(every):,} captions")
-    _write_sources(settings)
+            say(f"{language}: {len(texts):,} captions")
+    origins = [Origin(path, Path(path).name, "unknown") for path in settings.captions]
+    names = ("name", "license", "rows", "url")
+    write_sources(
+        settings.out,
+        [{name: asdict(part)[name] for name in names} for origin in origins for part in origin.described()],
+        "; ".join(dict.fromkeys(origin.held_out for origin in origins if origin.held_out)),
+    )
     return n
 
 
-def _captions(path: str) -> Iterator[tuple[str, str, Sequence[Span] | None, str]]:
-    """Caption, language, objects and source of each row of a file of `weights.making.captions`."""
-    for number, line in _lines(path, "captions"):
-        try:
-            row = json.loads(line)
-            found = row["caption"], row["language"], row.get("objects"), row["id"]
-            if not all(isinstance(value, str) for value in (found[0], found[1], found[3])):
-                raise TypeError
-        except (ValueError, KeyError, TypeError, AttributeError):
-            raise InputError(
-                f"{path}, line {number}: {line!r:.60} is no row of weights.making.captions",
-                field="captions",
-            ) from None
-        yield found
-
-
-def _lines(path: str | Path, field: str) -> Iterator[tuple[int, str]]:
-    """The lines of a file with their numbers, from 1."""
-    try:
-        with open(path, encoding="utf-8") as lines:
-            yield from enumerate(lines, 1)
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or error}", field=field) from None
-    except UnicodeDecodeError:
-        raise InputError(f"{path} is not UTF-8", field=field) from None
-
-
-def _write_sources(settings: Settings) -> None:
-    """Where the captions come from, as the files beside theirs say, beside the new file."""
-    origins = [Origin(path, Path(path).name, "unknown") for path in settings.captions]
-    said = {
-        "held_out": "; ".join(dict.fromkeys(origin.held_out for origin in origins if origin.held_out)),
-        "sources": [
-            {
-                name: value
-                for name, value in asdict(part).items()
-                if name in ("name", "license", "rows", "url")
-            }
-            for origin in origins
-            for part in origin.described()
-        ],
-    }
-    write_text(
-        Path(f"{settings.out}{SOURCES}"), json.dumps(said, indent=2, ensure_ascii=False) + "\n", "origins"
-    )
+def _caption(row: dict) -> tuple[str, str, Sequence[Span] | None, str]:
+    found = row["caption"], row["language"], row.get("objects"), row["id"]
+    _require_texts(found[0], found[1], found[3])
+    return found
 
 
 def read_texts(path: str | Path) -> Iterator[MarkedText]:
@@ -205,18 +155,18 @@ def read_texts(path: str | Path) -> Iterator[MarkedText]:
     Raises:
         InputError: the file is missing, or a row is of another form; names its line.
     """
-    for number, line in _lines(path, "texts"):
-        try:
-            text, language, words, classes, objects, source = json.loads(line)
-            if not all(isinstance(value, str) for value in (text, language, classes, source)):
-                raise TypeError
-            row = MarkedText(text, language, _pairs(words), classes, _pairs(objects), source)
-        except (ValueError, TypeError):
-            raise InputError(
-                f"{path}, line {number}: {line!r:.60} is no row of weights.making.noise_gate.texts",
-                field="texts",
-            ) from None
-        yield row
+    return read_lines(path, _marked_text, "texts", "row of weights.making.noise_gate.texts")
+
+
+def _marked_text(row: list) -> MarkedText:
+    text, language, words, classes, objects, source = row
+    _require_texts(text, language, classes, source)
+    return MarkedText(text, language, _pairs(words), classes, _pairs(objects), source)
+
+
+def _require_texts(*values: object) -> None:
+    if not all(isinstance(value, str) for value in values):
+        raise TypeError("not a text")
 
 
 def _pairs(numbers: Sequence[int]) -> tuple[Span, ...]:

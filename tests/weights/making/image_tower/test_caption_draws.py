@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from weights.making.image_tower.caption_draws import CaptionDraws
-from weights.making.image_tower.caption_embeddings import CaptionEmbeddings
+from weights.making.image_tower.captions import CaptionDraws, CaptionEmbeddings
 
 # captions of three rows: de 1, 0, 0; en 2, 1, 0; zh 3, 0, 2; the embedding of caption n is (n, 1)
 OFFSETS = {

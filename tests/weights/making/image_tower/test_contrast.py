@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from capscore.backbones.embedded.image_tower import ImageTower
-from weights.making.image_tower.caption_draws import CaptionDraws
+from weights.making.image_tower.captions import CaptionDraws
 from weights.making.image_tower.contrast import ContrastLoss, Learner
 from weights.making.image_tower.trunk_halves import TrainedHalf
 
@@ -23,10 +23,10 @@ class Average(nn.Module):
 
 def made(tmp_path, **changes):
     data = test_fit.data()
-    data.eye.requires_grad_(False)
+    data.tower.requires_grad_(False)
     settings = test_fit.settings(tmp_path, region_weight=0.0, **changes)
     draws = CaptionDraws(data.captions, ("en", "zh"), 0.5)
-    half = TrainedHalf(data.eye.trunk, data.frozen_blocks)
+    half = TrainedHalf(data.tower.trunk, data.frozen_blocks)
     return data, settings, draws, half, ContrastLoss(data, half, draws, settings)
 
 
@@ -42,7 +42,7 @@ def unit(rows: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("soft_share", [0.0, 0.4])
 def test_the_loss_of_two_steps_by_hand(tmp_path, soft_share):
     data, settings, draws, half, loss = made(tmp_path, soft_share=soft_share, softness=0.5, recent=3)
-    eye: ImageTower = data.eye.eval()
+    eye: ImageTower = data.tower.eval()
     learner = Learner(eye, settings.recent).eval()
     captioned = [n for n in range(test_fit.PHOTOS) if n != 5]
     assert loss.captioned.tolist() == captioned
@@ -83,7 +83,7 @@ def test_the_loss_of_two_steps_by_hand(tmp_path, soft_share):
 
 def test_pairs_are_compared_across_photos(tmp_path):
     data, _, draws, half, loss = made(tmp_path, soft_share=0.3, softness=0.5, pair_weight=0.5)
-    eye: ImageTower = data.eye.eval()
+    eye: ImageTower = data.tower.eval()
     rows = [4, 7, 20]
     torch.manual_seed(5)
     found = loss(Average(Learner(eye, 4).eval()), rows, lambda tensor: tensor)
@@ -108,7 +108,7 @@ def test_pairs_are_compared_across_photos(tmp_path):
 
 def test_the_names_of_classes_are_contrasted_with_given_shares(tmp_path):
     data, settings, draws, half, _ = made(tmp_path, names_weight=0.5, softness=0.5)
-    eye: ImageTower = data.eye.eval()
+    eye: ImageTower = data.tower.eval()
     chance = np.random.default_rng(3)
     shares = chance.dirichlet(np.ones(eye.config.classes), test_fit.PHOTOS)
     loss = ContrastLoss(data, half, draws, settings, shares)
@@ -155,7 +155,7 @@ def test_parts_of_views_are_cut_from_them_and_half_are_mirrored(tmp_path):
 
 @pytest.mark.parametrize("train_depthwise", [False, True])
 def test_depthwise_convolutions_stay_unless_they_are_trained(train_depthwise):
-    eye = test_fit.data().eye
+    eye = test_fit.data().tower
     half = TrainedHalf(eye.trunk, 0, train_depthwise=train_depthwise)
     with torch.autocast("cpu", torch.bfloat16):
         maps = half(torch.rand(2, test_fit.SMALL.stem, 8, 8))
@@ -172,7 +172,7 @@ def test_depthwise_convolutions_stay_unless_they_are_trained(train_depthwise):
 
 def test_a_region_adds_its_own_contrast(tmp_path):
     data, settings, _, _, loss = made(tmp_path)
-    learner = Learner(data.eye.eval(), settings.recent).eval()
+    learner = Learner(data.tower.eval(), settings.recent).eval()
     losses = []
     for weight in (0.0, 0.5):
         settings.region_weight = weight

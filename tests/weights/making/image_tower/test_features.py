@@ -13,9 +13,8 @@ from torch import nn
 
 from capscore.errors import CapscoreError, InputError
 from weights.making.image_tower import features
-from weights.making.image_tower.features import ViewSettings, photo_features
+from weights.making.image_tower.features import ViewSettings, photo_features, view_pixels
 from weights.making.image_tower.rows import PhotoRow
-from weights.making.image_tower.views import view_pixels
 from weights.making.photo_names import Photo
 
 from .sources import draw_photo
@@ -174,7 +173,7 @@ def test_a_file_that_was_cut_short_is_an_error(rows, tmp_path, done, size):
 def test_a_photo_that_cannot_be_read_is_named(rows, tmp_path):
     broken = tmp_path / "7_b.jpg"
     broken.write_bytes(b"no photo")
-    bad = replace(rows[6], name="7_b.jpg", file=broken)
+    bad = rows[6]._replace(name="7_b.jpg", file=broken)
     with pytest.raises(InputError, match=r"^row 6, photos: Flickr 7: .*7_b\.jpg") as caught:
         photo_features([*rows[:6], bad], Half(), tmp_path / "out", 1, SETTINGS)
     assert caught.value.row == 6

@@ -13,8 +13,7 @@ import torch
 from capscore.backbones.embedded.image_tower import ImageTower, ImageTowerConfig
 from capscore.errors import CapscoreError
 from weights.making.image_tower import fit as fitting
-from weights.making.image_tower.caption_draws import CaptionDraws
-from weights.making.image_tower.caption_embeddings import CaptionEmbeddings
+from weights.making.image_tower.captions import CaptionDraws, CaptionEmbeddings
 from weights.making.image_tower.data import TrainingData
 from weights.making.image_tower.fit import fit
 from weights.making.image_tower.rows import PhotoRow, TrainingRows
@@ -74,7 +73,7 @@ def data(texts=TEXTS) -> TrainingData:
         views=views,
         captions=embeddings(PHOTOS, ("en", "zh"), 2, 1, without=5),
         texts=embeddings(texts, ("en", "de") if texts else (), 1, 2),
-        eye=eye,
+        tower=eye,
         frozen_blocks=1,
         digest="features",
     )
@@ -123,34 +122,34 @@ def retrieved(given: TrainingData, eye: ImageTower) -> float:
 
 def test_photos_find_their_captions_afterwards(tmp_path):
     given = data()
-    before = retrieved(given, given.eye)
+    before = retrieved(given, given.tower)
     frozen = [
         p.detach().clone()
-        for p in (*given.eye.trunk.stem.parameters(), *given.eye.trunk.blocks[0].parameters())
+        for p in (*given.tower.trunk.stem.parameters(), *given.tower.trunk.blocks[0].parameters())
     ]
     fitted = fit(settings(tmp_path, epochs=30), given, tmp_path)
     assert fitted.run.finished and fitted.run.step == 30 * 3  # 23 photos with captions
-    assert before < 0.3 and retrieved(given, fitted.eye) > 0.6
+    assert before < 0.3 and retrieved(given, fitted.tower) > 0.6
     found = losses(tmp_path)
     assert found[-1] < 0.7 * found[0]
-    after = (*given.eye.trunk.stem.parameters(), *given.eye.trunk.blocks[0].parameters())
+    after = (*given.tower.trunk.stem.parameters(), *given.tower.trunk.blocks[0].parameters())
     for one, other in zip(frozen, after, strict=True):
         torch.testing.assert_close(one, other, atol=0, rtol=0)
-    assert given.eye.text.adapter.weight.abs().max() > 1e-3
-    assert 0.5 < fitted.w < 25 and not fitted.eye.training
+    assert given.tower.text.adapter.weight.abs().max() > 1e-3
+    assert 0.5 < fitted.w < 25 and not fitted.tower.training
 
 
 def test_w_puts_both_cosines_on_one_scale(tmp_path):
     given = data()
     fitted = fit(settings(tmp_path, epochs=8), given, tmp_path)
-    half = fitting.TrainedHalf(given.eye.trunk, given.frozen_blocks)
+    half = fitting.TrainedHalf(given.tower.trunk, given.frozen_blocks)
     # photo 3, whole, and two of its captions, drawn as stated
     draws = CaptionDraws(given.captions, ("en", "zh"), settings(tmp_path).english_share)
     first, second = draws.two(np.array([3]), np.random.default_rng(0))
     with torch.inference_mode():
-        photo = given.eye.embed(half(torch.from_numpy(given.views[0][3:4]).float()))[0]
+        photo = given.tower.embed(half(torch.from_numpy(given.views[0][3:4]).float()))[0]
         one, other = (
-            torch.nn.functional.normalize(row + given.eye.text.adapter(row), dim=-1)[0]
+            torch.nn.functional.normalize(row + given.tower.text.adapter(row), dim=-1)[0]
             for row in (first, second)
         )
     expected = float(one @ other) / float(photo @ one)
@@ -182,8 +181,8 @@ def test_a_killed_fit_ends_with_the_same_weights(tmp_path, monkeypatch, killed_a
     monkeypatch.setattr(fitting.ContrastLoss, "__call__", contrast)
     part = fit(settings(tmp_path / "part"), data(), tmp_path / "part")
     assert part.run.resumed_from == killed_at // 4 * 4 and part.run.step == whole.run.step == 24
-    expected = whole.eye.state_dict()
-    for name, tensor in part.eye.state_dict().items():
+    expected = whole.tower.state_dict()
+    for name, tensor in part.tower.state_dict().items():
         torch.testing.assert_close(tensor, expected[name], atol=1e-6, rtol=0)
     assert part.w == pytest.approx(whole.w, abs=1e-6)
 
@@ -208,32 +207,32 @@ def test_nan_stops_and_names_the_batch(tmp_path):
 
 def test_the_classes_of_the_photos_are_those_of_the_trunk_as_it_came(tmp_path):
     given = data()
-    fresh = copy.deepcopy(given.eye).eval()
+    fresh = copy.deepcopy(given.tower).eval()
     fit(settings(tmp_path, names_weight=0.5, epochs=2), given, tmp_path)
     (path,) = tmp_path.glob("shares-*.npy")
     with torch.no_grad():
         maps = TrainedHalf(fresh.trunk, 1)(torch.from_numpy(given.views[0]).float())
         expected = fresh.head.classes(maps.mean(dim=(2, 3))).softmax(dim=-1).numpy()
     np.testing.assert_allclose(np.load(path), expected, atol=1e-3)
-    assert not torch.equal(given.eye.trunk.last.weight, fresh.trunk.last.weight)
+    assert not torch.equal(given.tower.trunk.last.weight, fresh.trunk.last.weight)
 
 
 def test_the_adapter_is_learned_first_and_kept(tmp_path):
     given = data()
     fitted = fit(settings(tmp_path, max_minutes=1e-9), given, tmp_path)
     assert not fitted.run.finished
-    learned = given.eye.text.adapter.weight.clone()
+    learned = given.tower.text.adapter.weight.clone()
     assert learned.abs().max() > 1e-3
     again = data()
     fit(settings(tmp_path), again, tmp_path)
-    torch.testing.assert_close(again.eye.text.adapter.weight, learned, atol=0, rtol=0)
+    torch.testing.assert_close(again.tower.text.adapter.weight, learned, atol=0, rtol=0)
     # half of it is kept
     whole = data()
     fit(settings(tmp_path / "whole", adapter_share=1.0, max_minutes=1e-9), whole, tmp_path / "whole")
-    torch.testing.assert_close(whole.eye.text.adapter.weight, 2 * learned, atol=1e-6, rtol=0)
+    torch.testing.assert_close(whole.tower.text.adapter.weight, 2 * learned, atol=1e-6, rtol=0)
     none = data(texts=0)
     fit(settings(tmp_path / "none", adapter_share=0.0, max_minutes=1e-9), none, tmp_path / "none")
-    assert none.eye.text.adapter.weight.abs().max() == 0
+    assert none.tower.text.adapter.weight.abs().max() == 0
 
 
 @pytest.mark.parametrize(

@@ -18,9 +18,9 @@ from capscore.benchmarks.data.builder import BenchmarkWarning
 from capscore.errors import CapscoreError, InputError
 from training.data.origin import SOURCES as ORIGINS
 from training.engine.config import parse
+from weights.making import cards as measured_card
 from weights.making.image_tower import __main__ as recipe
 from weights.making.image_tower import averaged as averaging
-from weights.making.image_tower import measured_card
 from weights.making.image_tower.rows import SOURCES
 from weights.making.image_tower.settings import ImageTowerSettings
 
@@ -289,10 +289,10 @@ def section(text, heading):
 
 def test_figures_of_other_weights_are_refused(made, tmp_path, capsys):
     figures = write_figures(tmp_path, made / "run")
-    figures.write_text(figures.read_text().replace(load_embedded(made / "run").fingerprint, "other"))
+    figures.write_text(figures.read_text().replace(load_embedded(made / "run").revision, "other"))
     for path, message in (
-        (figures, "has figures of runs/eye@w"),
-        (tmp_path / "gone.json", "gone.json has no figures of embedded_eye --output (FileNotFoundError"),
+        (figures, "has figures of runs/eye@other"),
+        (tmp_path / "gone.json", "gone.json has no figures of weights.measuring (FileNotFoundError"),
     ):
         with pytest.raises(SystemExit):
             measured_card.main(["--weights", str(made / "run"), "--figures", str(path)])
@@ -310,7 +310,7 @@ def test_the_mean_of_two_runs_is_an_eye_with_a_card(made, tmp_path, capsys):
         eye.head.mean.bias += 0.5
     save_image_tower(eye, second, w=config["w"] + 1.0, logit_scale=config["logit_scale"])
     averaging.main(["--weights", str(first), str(second), "--out", str(out), "--name", "two"])
-    assert capsys.readouterr().out == f"the mean of 2 eyes in {out}\n"
+    assert capsys.readouterr().out == f"the mean of 2 image towers in {out}\n"
     mean, found = load_image_tower(out)
     one, _ = load_image_tower(first)
     torch.testing.assert_close(mean.head.mean.bias, one.head.mean.bias + 0.25)
@@ -328,8 +328,8 @@ def test_eyes_without_a_mean_are_refused(made, tmp_path, capsys):
     small = tmp_path / "small"
     save_image_tower(ImageTower(SMALL), small)
     for folders, message in (
-        ([made / "run"], "1 eyes were given; expected two or more"),
-        ([made / "run", small], "the eyes 0 and 1 have networks of different sizes"),
+        ([made / "run"], "1 folders were given; expected two or more"),
+        ([made / "run", small], "the image towers have networks of the sizes"),
     ):
         with pytest.raises(SystemExit):
             averaging.main(["--weights", *map(str, folders), "--out", str(tmp_path / "out")])
@@ -344,5 +344,5 @@ def test_eyes_of_two_seeds_are_refused(made, tmp_path, capsys):
     (other / "settings.yaml").write_text(yaml.safe_dump({**settings, "seed": 7}))
     with pytest.raises(SystemExit):
         averaging.main(["--weights", str(made / "run"), str(other), "--out", str(tmp_path / "out")])
-    assert "with the seeds [0, 7]: expected one" in " ".join(capsys.readouterr().err.split())
+    assert "have the seeds [0, 7]: expected one" in " ".join(capsys.readouterr().err.split())
     assert not (tmp_path / "out").exists()

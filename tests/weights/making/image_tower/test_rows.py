@@ -145,11 +145,11 @@ def test_rows_with_a_held_out_photo_are_refused(rows):
     expected = (
         r"^row 2, flickr8k: Flickr 701 \(flickr8k/701_dd\.jpg\) may not be trained on: it is in Flickr8k-Exp"
     )
-    bad = replace(found.photos[2], photo=Photo("flickr", 701), name="flickr8k/701_dd.jpg")
+    bad = found.photos[2]._replace(photo=Photo("flickr", 701), name="flickr8k/701_dd.jpg")
     with pytest.raises(InputError, match=expected):
         replace(found, photos=[*found.photos[:2], bad]).check(held)
     with pytest.raises(InputError, match=r"^row 1, xflickrco: Flickr 666"):
-        bad = replace(found.texts[0], photo=Photo("flickr", 666), name="666.jpg")
+        bad = found.texts[0]._replace(photo=Photo("flickr", 666), name="666.jpg")
         replace(found, texts=[found.texts[0], bad]).check(held)
 
 

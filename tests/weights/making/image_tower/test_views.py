@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from weights.making.image_tower import views
-from weights.making.image_tower.views import view_pixels
+from weights.making.image_tower import features as views
+from weights.making.image_tower.features import view_pixels
 from weights.making.photo_names import Photo
 
 PHOTO = Photo("flickr", 1000268201)

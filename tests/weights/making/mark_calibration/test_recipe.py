@@ -19,8 +19,13 @@ from weights.making.mark_calibration.draws import SUPPORTED, WordDraws, common_n
 from weights.making.mark_calibration.features import load, prepare, reduction
 from weights.making.mark_calibration.loss import cell_boxes, overlaps_of, padded
 from weights.making.mark_calibration.mentions import naming_photos, read_boxes, window_labels
-from weights.making.mark_calibration.object_logits import THINGS, alike_things, likeness, names_of_things
-from weights.making.mark_calibration.regions import thing_regions
+from weights.making.mark_calibration.objects import (
+    THINGS,
+    alike_objects,
+    likeness,
+    names_of_objects,
+    object_regions,
+)
 from weights.making.mark_calibration.settings import MarkCalibrationSettings
 
 SHAPES = {
@@ -289,8 +294,8 @@ def test_what_a_window_shows_is_mentioned_unknown_or_not():
     assert window_labels(windows, boxes, alike).tolist() == [1, 0, -1, -1]
 
 
-def test_names_of_things(embedded):
-    names = names_of_things(embedded)
+def test_names_of_objects(embedded):
+    names = names_of_objects(embedded)
     alike = likeness(embedded.encode_texts(["Hund", "femme"]), names)
     assert alike[THINGS.index("dog")] > 0.7 and alike[THINGS.index("person")] > 0.7
     assert alike[THINGS.index("toaster")] < 0.5
@@ -299,10 +304,10 @@ def test_names_of_things(embedded):
 
 def test_likeness_of_all_words(features, embedded):
     """The second way: one word at a time."""
-    found = alike_things(features, embedded)
+    found = alike_objects(features, embedded)
     for place in (0, len(features.words) - 1):
         row = features.embeddings[[place]].astype(np.float32)
-        assert found[place] == pytest.approx(likeness(row, names_of_things(embedded)), abs=1e-5)
+        assert found[place] == pytest.approx(likeness(row, names_of_objects(embedded)), abs=1e-5)
 
 
 # ------------------------------------------------------------------ naming
@@ -312,12 +317,12 @@ def test_a_word_learns_to_name_its_region(rows, features, embedded, small, monke
     monkeypatch.setattr(naming, "_STEPS", 150)
     content = json.loads(rows.with_name("boxes.json").read_text())
     boxes = read_boxes(content, features.files)
-    things = thing_regions(features, boxes, embedded, tmp_path / "things.npz", lambda message: None)
+    things = object_regions(features, boxes, embedded, tmp_path / "things.npz", lambda message: None)
     written = (tmp_path / "things.npz").stat().st_mtime_ns
-    again = thing_regions(features, boxes, embedded, tmp_path / "things.npz", lambda message: None)
+    again = object_regions(features, boxes, embedded, tmp_path / "things.npz", lambda message: None)
     assert (tmp_path / "things.npz").stat().st_mtime_ns == written and np.array_equal(again.rows, things.rows)
     assert things.photo.tolist() == list(range(24)) and things.thing[1] == THINGS.index("car")
-    judge = recipe.new_judge(settings(rows, tmp_path), features)
+    judge = recipe.new_network(settings(rows, tmp_path), features)
     photos = naming_photos(boxes, 0)
     assert 12 <= len(photos) < 24
     naming.train_naming(judge, features, things, photos, embedded, 0)

@@ -9,7 +9,7 @@ import pytest
 from capscore.errors import InputError
 from weights.making.held_out import HeldOut
 from weights.making.mark_calibration import rows as mark_rows
-from weights.making.mark_calibration.rows import Settings, photo_files, read_judged, split_of
+from weights.making.mark_calibration.rows import Settings, photo_files, read_mark_rows, split_of
 from weights.making.photo_names import Photo
 
 HELD = HeldOut({Photo("flickr", number): ("Flickr8k test",) for number in range(100, 110)})
@@ -81,7 +81,7 @@ def test_labels_things_and_captions_of_coco(photos, tmp_path):
     out = tmp_path / "judged.jsonl"
     settings = Settings("data", "texts", str(photos), str(out), [labelled], [coco], [things])
     mark_rows.write_rows(settings)
-    rows = {row["photo"].split()[0] + row["photo"][-1]: row for row in read_judged(out)}
+    rows = {row["photo"].split()[0] + row["photo"][-1]: row for row in read_mark_rows(out)}
     # an even number, with captions: thresholds are set on it, and names are no captions
     assert rows["COCO8"]["split"] == "calibrate"
     assert rows["COCO8"]["captions"] == [["Two bears sleep.", "en", "coco"]]
@@ -101,23 +101,23 @@ def test_rows_are_read_back(tmp_path):
     row = {"photo": "Flickr 1", "file": "1.jpg", "split": "train", "captions": [["A dog.", "en", "flickr8k"]]}
     path = tmp_path / "rows.jsonl"
     path.write_text(json.dumps(row) + "\n")
-    assert read_judged(path) == [row]
+    assert read_mark_rows(path) == [row]
 
 
 @pytest.mark.parametrize(
     "line",
-    ["", "7", "{}", '{"split": "test", "file": "a", "captions": []}', '{"split": "train", "file": "a"}'],
+    ["7", "{}", '{"split": "test", "file": "a", "captions": []}', '{"split": "train", "file": "a"}'],
 )
 def test_a_damaged_row_is_named(tmp_path, line):
     path = tmp_path / "rows.jsonl"
     path.write_text('{"split": "train", "file": "a", "captions": []}\n' + line + "\n")
     with pytest.raises(InputError, match="line 2"):
-        read_judged(path)
+        read_mark_rows(path)
 
 
 def test_a_missing_file(tmp_path):
     with pytest.raises(InputError, match=r"mark_calibration\.rows"):
-        read_judged(tmp_path / "rows.jsonl")
+        read_mark_rows(tmp_path / "rows.jsonl")
 
 
 @pytest.mark.parametrize("name", ["data", "texts", "photos", "out"])

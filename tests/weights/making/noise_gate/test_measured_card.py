@@ -8,8 +8,8 @@ import pytest
 
 from capscore import InputError, load_backbone
 from training.engine.model_card import card_text
+from weights.making.cards import measured_card
 from weights.making.noise_gate.__main__ import train
-from weights.making.noise_gate.measured_card import measured_card
 
 from .marked_texts import write_marked
 from .test_recipe import settings
@@ -71,5 +71,5 @@ def test_figures_of_other_weights_are_refused(weights, tmp_path):
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"backbones": 3}'])
 def test_a_file_without_figures(weights, tmp_path, content):
     (tmp_path / "figures.json").write_text(content, encoding="utf-8")
-    with pytest.raises(InputError, match=r"has (no figures of pr_mcs_alarms|figures of nothing)"):
+    with pytest.raises(InputError, match=r"has (no figures of weights|figures of nothing)"):
         measured_card(weights, tmp_path / "figures.json")

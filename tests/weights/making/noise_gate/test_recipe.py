@@ -106,7 +106,7 @@ def test_a_gate_can_be_trained_on(marked, trained, tmp_path):
     one, other = (load_backbone(folder, device="cpu").text.gate for folder in (trained, tmp_path / "on"))
     for name, tensor in one.state_dict().items():
         np.testing.assert_allclose(other.state_dict()[name], tensor, atol=1e-3)
-    with pytest.raises(CapscoreError, match=r"start.*expected weights with a gate of the size \[32, 1, 2\]"):
+    with pytest.raises(CapscoreError, match=r"start.*weights with a noise gate of the size \[32, 1, 2\]"):
         train(settings(marked, tmp_path / "wide", start=str(trained), gate=[32, 1, 2]))
 
 
@@ -121,7 +121,7 @@ def test_the_weights_of_another_model_are_not_overwritten(marked, tmp_path):
     [
         ({"texts": []}, "texts is missing"),
         ({"languages": []}, "languages is missing"),
-        ({"gate": [15, 1, 2]}, "an even width that its heads divide"),
+        ({"gate": [15, 1, 2]}, "an even width that the heads divide"),
         ({"gate": [16, 1]}, "its width, layers and heads"),
         ({"gate": [16, 1, 0]}, "its width, layers and heads"),
         ({"keep_right": 1.0}, "a share between 0 and 1"),

@@ -1,0 +1,84 @@
+"""Rows of JSONL files that the recipes write for each other, and the files of their sources."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from capscore.errors import InputError
+from capscore.files.whole_file import write_text
+from training.data.origin import SOURCES
+
+T = TypeVar("T")
+
+
+def read_lines(path: str | Path, convert: Callable[[Any], T], field: str, expected: str) -> Iterator[T]:
+    """The rows of a JSONL file, converted; blank lines are left out.
+
+    Args:
+        path: The file.
+        convert: Function of a parsed line; a ValueError, KeyError or TypeError means another form.
+        field: Setting that names the file, for errors.
+        expected: Description of a row, for errors.
+
+    Raises:
+        InputError: the file cannot be read, or a line is malformed; names the line.
+    """
+    try:
+        with open(path, encoding="utf-8") as lines:
+            for number, line in enumerate(lines, 1):
+                if not line.strip():
+                    continue
+                try:
+                    row = convert(json.loads(line))
+                except (ValueError, KeyError, TypeError, AttributeError):
+                    raise InputError(
+                        f"{path}, line {number}: {line!r:.60} is no {expected}", field=field
+                    ) from None
+                yield row
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}", field=field) from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path} is not UTF-8", field=field) from None
+
+
+def with_texts(*names: str) -> Callable[[Any], dict[str, Any]]:
+    """A `convert` for `read_lines`: an object whose named cells are texts that are not empty."""
+
+    def convert(row: Any) -> dict[str, Any]:
+        if not all(isinstance(row[name], str) and row[name] for name in names):
+            raise ValueError
+        return row
+
+    return convert
+
+
+def write_lines(path: str | Path, rows: Sequence[Any]) -> None:
+    """Write rows as JSONL."""
+    write_text(Path(path), "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), "rows")
+
+
+def write_sources(rows: str | Path, sources: Sequence[Mapping[str, Any]], held_out: str = "") -> None:
+    """Write the file that lists the origins of a file of rows, which cards cite.
+
+    Args:
+        rows: File of the rows.
+        sources: Name, license, rows and url of each source.
+        held_out: What is left out.
+    """
+    said = {"held_out": held_out, "sources": list(sources)}
+    write_text(sources_file(rows), json.dumps(said, indent=2, ensure_ascii=False) + "\n", "origins")
+
+
+def sources_file(rows: str | Path) -> Path:
+    """The file that lists the origins of a file of rows."""
+    return Path(f"{rows}{SOURCES}")
+
+
+def require_settings(settings: object, *names: str) -> None:
+    """Raise InputError if one of these settings is empty."""
+    for name in names:
+        if not getattr(settings, name):
+            raise InputError(f"--{name} is missing; see --help", field=name)
