@@ -506,7 +506,7 @@ def test_beside_the_file_stands_what_it_comes_from(made):
     assert said["sources"] == describe(counts)
     assert said["held_out"] == HELD_OUT
     # what `training.pr_mcs` makes of it
-    parts = [DataSource(**part) for part in said]
+    parts = [DataSource(**part) for part in said["sources"]]
     assert {part.name: part.rows for part in parts}["Flickr8k, training split"] == 3
     assert sum(part.rows for part in parts) == sum(part.total() for part in counts.values())
 
