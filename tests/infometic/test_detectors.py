@@ -305,7 +305,7 @@ def test_folders_that_hold_no_detector(folder, tmp_path):
     ("file", "complaint"),
     [
         ("model.safetensors", "has no weights"),
-        ("preprocessor_config.json", "the processor in .* cannot be loaded"),
+        ("preprocessor_config.json", "the processor in .* cannot be read"),
     ],
 )
 def test_missing_files_are_named(folder, tmp_path, file, complaint):

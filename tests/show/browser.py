@@ -81,9 +81,10 @@ class Browser:
         return [element for element in found if element.is_displayed()]
 
     def named(self, selector: str, text: str) -> Any:
-        """The seen element with this text."""
+        """The seen element with this text; of Gradio's tabs only those that the selector asks for."""
+        hidden = "" if "[role=tab]" in selector else ":not([role=tab]):not([tabindex='-1'])"
         return self.until(
-            lambda: next((one for one in self.visible(selector) if one.text.strip() == text), None),
+            lambda: next((one for one in self.visible(selector + hidden) if one.text.strip() == text), None),
             f"{selector} named {text!r}",
         )
 
