@@ -108,13 +108,13 @@ def write_json(path: Path | None, content: Any) -> None:
         write_text(path, json.dumps(content, ensure_ascii=False, indent=1) + "\n", "the result")
 
 
-def study_parser(name: str, doc: str | None) -> argparse.ArgumentParser:
+def study_parser(name: str, doc: str | None, *, data_required: bool = True) -> argparse.ArgumentParser:
     """Parser of a study's command, with the options --data and --output."""
     parser = argparse.ArgumentParser(
         prog=f"python -m weights.measuring.{name}",
         description=doc,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--data", type=Path, required=True, help="folder of the official files")
+    parser.add_argument("--data", type=Path, required=data_required, help="folder of the official files")
     parser.add_argument("--output", type=Path, help="write the numbers to this JSON file")
     return parser

@@ -8,12 +8,15 @@ import pytest
 
 from capscore.errors import InputError
 from weights.measuring.believable_marks import (
-    LanguageCases,
     _is_named,
+    language_cases,
+    markdown,
+    measure,
     read_measured,
     region_accuracy,
     report,
 )
+from weights.measuring.planted_errors import Scored
 
 PHOTOS = {
     f"{number}.jpg": {"en": [f"A dog runs on the beach {number} .", f"The brown dog {number} plays ."]}
@@ -39,7 +42,7 @@ def detail(caption, *, fits=True, wrong=(), unsure=()):
 
 @pytest.fixture
 def cases():
-    return LanguageCases(PHOTOS, "en", most=10, seed=0)
+    return language_cases(PHOTOS, "en", max_photos=10, seed=0)
 
 
 def scored(cases, **given):
@@ -47,7 +50,7 @@ def scored(cases, **given):
     planted = {found.caption: found.caption[found.start : found.end] for _, found in cases.planted}
     others = set(cases.others)
     return {
-        row: (
+        row: Scored(
             detail(row.caption, fits=row not in others, wrong=(planted.get(row.caption),)),
             float(len(row.caption)),
             -1.0 if row.caption in planted else 1.0,
@@ -66,7 +69,7 @@ def test_the_cases(cases):
 
 
 def test_the_draws_depend_on_the_seed_alone(cases):
-    again = LanguageCases(dict(reversed(PHOTOS.items())), "en", most=10, seed=0)
+    again = language_cases(dict(reversed(PHOTOS.items())), "en", max_photos=10, seed=0)
     assert again.rows() == cases.rows()
 
 
@@ -81,12 +84,22 @@ def test_a_report(cases):
     assert found["calibration_error"] is None  # too few words
 
 
+def test_the_table_has_every_share(cases, monkeypatch):
+    monkeypatch.setattr("weights.measuring.believable_marks.score_rows", lambda scorer, rows: scored(cases))
+    languages = measure(None, PHOTOS, ["en", "ja"], max_photos=10)
+    assert languages == {"en": report(cases, scored(cases))}
+    text = markdown({"marks": "learned", "languages": languages, "regions": {"accuracy": 0.5}})
+    assert "| photos | 4 |" in text and "| blatant: marked | 100.0 |" in text
+    assert "| another photo's: found | 100.0 |" in text and "| cannot tell, nouns | 0.0 |" in text
+    assert text.endswith('regions: {"accuracy": 0.5}')
+
+
 def test_a_caption_with_most_words_marked_is_found(cases):
     rows = scored(cases)
     first = cases.others[0]
-    rows[first] = (detail(first.caption, wrong=first.caption.split()), 1.0, 1.0)
+    rows[first] = Scored(detail(first.caption, wrong=first.caption.split()), 1.0, 1.0)
     second = cases.others[1]
-    rows[second] = (detail(second.caption), 1.0, 1.0)
+    rows[second] = Scored(detail(second.caption), 1.0, 1.0)
     found = report(cases, rows)["others"]
     assert found["said_not_to_fit"] == 0.5 and found["found"] == 0.75
 
@@ -94,8 +107,8 @@ def test_a_caption_with_most_words_marked_is_found(cases):
 def test_right_captions_that_are_marked_or_said_not_to_fit(cases):
     rows = scored(cases)
     first, second = cases.right[:2]
-    rows[first] = (detail(first.caption, wrong=("dog",)), 1.0, 1.0)
-    rows[second] = (detail(second.caption, fits=False), 1.0, 1.0)
+    rows[first] = Scored(detail(first.caption, wrong=("dog",)), 1.0, 1.0)
+    rows[second] = Scored(detail(second.caption, fits=False), 1.0, 1.0)
     found = report(cases, rows)["right"]
     assert found["captions"] == 8 and found["said_not_to_fit"] == pytest.approx(1 / 8)
     assert found["without_mark"] == pytest.approx(6 / 8)
@@ -132,7 +145,7 @@ def test_measured_photos(tmp_path):
     path.write_text(json.dumps(rows[0]) + "\n")
     with pytest.raises(InputError, match="no photo of the split 'measure'"):
         read_measured(path)
-    with pytest.raises(InputError, match=r"mark_calibration\.rows"):
+    with pytest.raises(InputError, match=r"judged_rows"):
         read_measured(tmp_path / "nowhere.jsonl")
 
 
