@@ -110,12 +110,12 @@ def rows_file(tmp_path, photos):
 
 
 @pytest.fixture
-def rated_rooms(tmp_path, photos):
-    """The official file of the benchmark and its photos."""
+def rated_rooms(tmp_path):
+    """The official file of the benchmark and its photos, a white and a black one."""
     folder = tmp_path / "rooms"
     (folder / "photos").mkdir(parents=True)
-    for photo in photos:
-        shutil.copy(photo, folder / "photos")
+    for name, colour in (("day.png", "white"), ("night.png", "black")):
+        Image.new("RGB", (8, 8), colour).save(folder / "photos" / name)
     rows = [
         ("day.png", "a bright room", 5),
         ("day.png", "a room", 3),

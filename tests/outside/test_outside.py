@@ -114,6 +114,17 @@ def test_perturbation(installed):
     assert found[0] in ("one one one two", "one two two two")
 
 
+def test_benchmark(installed, rated_rooms):
+    from capscore.benchmarks import run_benchmark
+
+    rows = capscore.load_benchmark("rated_rooms", data_dir=rated_rooms, split="test")
+    assert rows["rating"] == [5, 3, 1, 4, 2]
+    metrics = {"mood": lambda: capscore.load("mood")}
+    run = run_benchmark("rated_rooms", metrics=metrics, data_dir=rated_rooms)
+    # scores 1, 0.5, 0, 1, 0 against 5, 3, 1, 4, 2: 8 pairs agree, 2 are ties of scores
+    assert run.results[0].outcome.statistics[0].value == pytest.approx(8 / np.sqrt(8 * 10))
+
+
 def test_app(installed):
     pytest.importorskip("gradio")
     from capscore.show.app import build_app
@@ -137,6 +148,18 @@ def test_commands_that_score(commands, rows_file):
     assert [float(row["mcs"]) for row in scored] == pytest.approx(MCS, abs=1e-6)
     (compared,) = commands(("compare", "first.csv", "second.csv", "--json"))
     assert json.loads(compared)
+
+
+def test_commands_about_benchmarks(commands, rated_rooms):
+    listed, measured, _, cited = commands(
+        ("data", "list"),
+        ("benchmark", "--data", "rated_rooms", "--data-dir", rated_rooms, "-m", "mood", "--json"),
+        ("data", "export", "rated_rooms", "--data-dir", rated_rooms, "--out", "exported"),
+        ("cite", "shortness", "--data", "rated_rooms"),
+    )
+    assert "rated_rooms" in listed
+    assert json.loads(measured)["results"]
+    assert "Short Captions" in cited and "Rated Rooms" in cited
 
 
 def test_commands_about_noise(commands, rows_file):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import CapscoreError, InputError, ResultWriteError, Setting
 from ...files.shipped import benchmark_folder
+from ...registry import BENCHMARKS
 from .load import benchmark_builder, builder_class, config_name
 
 if TYPE_CHECKING:
@@ -172,12 +173,20 @@ def _copy_without_features(path: Path, target: Path) -> None:
 
 
 def _card(slug: str, written: dict[str, Any]) -> str:
-    """The script's card, with the configurations that were written."""
+    """The benchmark's card, with the configurations that were written."""
     import yaml
 
-    text = Path(benchmark_folder(slug), "README.md").read_text(encoding="utf-8")
-    _, front, body = re.split(r"^---\n", text, maxsplit=2, flags=re.MULTILINE)
-    head = yaml.safe_load(front)
+    if slug in BENCHMARKS:
+        kind = builder_class(slug)
+        head: dict[str, Any] = {"license": "other", "license_name": kind.LICENSE, "pretty_name": slug}
+        body = (
+            f"\n# {slug}\n\n{kind.DESCRIPTION}\n\n## How to load\n\n## Licence\n\n{kind.LICENSE}\n\n"
+            f"## Citation\n\n```bibtex\n{kind.CITATION.strip()}\n```\n"
+        )
+    else:
+        text = Path(benchmark_folder(slug), "README.md").read_text(encoding="utf-8")
+        _, front, body = re.split(r"^---\n", text, maxsplit=2, flags=re.MULTILINE)
+        head = yaml.safe_load(front)
     head["configs"] = [
         {"config_name": config, "data_files": part["files"]} for config, part in written.items()
     ]

@@ -19,7 +19,7 @@ class RatedRooms(capscore.CaptionBenchmark):
     FILES = {"ratings": capscore.AnnotationFile(("ratings.jsonl",), source="https://example.org/rooms")}
     IMAGES = capscore.ImageFolders(("photos",), source="https://example.org/rooms")
     BUILDER_CONFIGS = [capscore.BenchmarkConfig(name="default", language="en", description="All rooms")]
-    TASK = RatingTask("tau_b", "tau_c")
+    task = RatingTask("tau_b", "tau_c")
 
     def fields(self):
         return {
