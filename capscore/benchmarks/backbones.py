@@ -16,20 +16,18 @@ from typing import TYPE_CHECKING, Any
 from ..backbones.base import count_weights, first_line
 from ..backbones.loading import find_known
 from ..errors import CapscoreError, InputError, join_parts
-from .data.annotation_files import AnnotationError, MissingAnnotations
-from .run import BenchmarkRun, NotRun, compare_results, run_benchmark
-from .suite import benchmark_home, members, reasons
-from .tasks import Statistic, TaskOptions
+from .protocols import Statistic
+from .run import BenchmarkRun, MetricRefusal, compare_results
+from .suite import DataSet, SuiteRun, reasons
+from .tasks import TaskOptions
 
 if TYPE_CHECKING:
     from ..embedding.embedder import Embedder
     from ..metrics.base import Scorer
     from .kept import KeptResults
 
-# data set: benchmark, configuration, folder of its files
-DataSet = tuple[str, str | None, Path | None]
-# embedder of a backbone → name in the table → function that makes a scorer
-MakeScorers = Callable[["Embedder"], Mapping[str, Callable[[], "Scorer"]]]
+# name in the table → function that makes a scorer
+Makers = Mapping[str, Callable[[], "Scorer"]]
 
 
 @dataclass(frozen=True)
@@ -75,23 +73,15 @@ class TableRow:
 
 
 @dataclass
-class BackboneTable:
-    """Backbones on data sets.
+class BackboneTable(SuiteRun):
+    """Backbones on data sets: one run for each data set, with the results of all backbones.
 
     Attributes:
         backbones: Facts about each backbone, in the order in which they were asked for.
-        runs: One run for each data set, with the results of all backbones.
-        suite: Name of the suite; "" if data sets were named.
-        skipped: Data set → why it was not measured with any backbone.
-        damaged: Data set → what is wrong with its files.
         n_kept: Number of results that were kept by an earlier run.
     """
 
     backbones: list[BackboneFacts] = field(default_factory=list)
-    runs: list[BenchmarkRun] = field(default_factory=list)
-    suite: str = ""
-    skipped: dict[str, str] = field(default_factory=dict)
-    damaged: dict[str, str] = field(default_factory=dict)
     n_kept: int = 0
 
     @property
@@ -102,39 +92,29 @@ class BackboneTable:
             for run in self.runs
         ]
 
-    @property
-    def labels(self) -> list[str]:
-        """Names of the rows, with those of one backbone together."""
-        found = dict.fromkeys(name for run in self.runs for name in _names(run))
-        order = {facts.name: place for place, facts in enumerate(self.backbones)}
-        return sorted(found, key=lambda label: order.get(label.partition("@")[2], len(order)))
-
     def rows(self) -> list[TableRow]:
         """The rows of backbones and metrics that were measured; those that failed are in `backbones`."""
-        facts = {one.name: one for one in self.backbones}
-        columns = [{result.metric: result for result in run.results} for run in self.runs]
-        values: list[dict[str, Statistic]] = [
-            {label: result.outcome.statistics[0] for label, result in column.items()} for column in columns
+        facts = {backbone.name: backbone for backbone in self.backbones}
+        order = {name: index for index, name in enumerate(facts)}
+        columns: list[dict[str, Statistic]] = [
+            {result.metric: result.outcome.statistics[0] for result in run.results} for run in self.runs
         ]
-        most = [
-            max((one.value for one in column.values() if one.value is not None), default=None)
-            for column in values
+        highest = [
+            max((cell.value for cell in column.values() if cell.value is not None), default=None)
+            for column in columns
         ]
+        labels = dict.fromkeys(
+            name for run in self.runs for name in (*(result.metric for result in run.results), *run.skipped)
+        )
         rows = []
-        for label in self.labels:
-            cells = tuple(column.get(label) for column in values)
-            rows.append(
-                TableRow(
-                    label=label,
-                    facts=facts.get(label.partition("@")[2]),
-                    cells=cells,
-                    missing={run.name: str(run.skipped[label]) for run in self.runs if label in run.skipped},
-                    best=tuple(
-                        cell is not None and cell.value is not None and cell.value == best
-                        for cell, best in zip(cells, most, strict=True)
-                    ),
-                )
+        for label in sorted(labels, key=lambda label: order.get(label.partition("@")[2], len(order))):
+            cells = tuple(column.get(label) for column in columns)
+            best = tuple(
+                cell is not None and cell.value is not None and cell.value == most
+                for cell, most in zip(cells, highest, strict=True)
             )
+            missing = {run.name: str(run.skipped[label]) for run in self.runs if label in run.skipped}
+            rows.append(TableRow(label, facts.get(label.partition("@")[2]), cells, missing, best))
         return rows
 
     @property
@@ -144,41 +124,44 @@ class BackboneTable:
 
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON: the table, and each data set's run as `BenchmarkRun.to_dict` gives it."""
-        return {
-            **({"suite": self.suite} if self.suite else {}),
-            "columns": [{"data": name, "statistic": statistic} for name, statistic in self.columns],
-            "rows": [
-                {
-                    "name": row.label,
-                    "backbone": row.facts and row.facts.name,
-                    "cells": [
-                        None
-                        if cell is None
-                        else {
-                            "value": cell.value,
-                            "interval": None if cell.interval is None else list(cell.interval),
-                            "n": cell.n,
-                            "best": best,
-                        }
-                        for cell, best in zip(row.cells, row.best, strict=True)
-                    ],
-                    "missing": row.missing,
-                }
-                for row in self.rows()
-            ],
-            "backbones": [_described(facts) for facts in self.backbones],
-            "runs": [run.to_dict() for run in self.runs],
-            "skipped": self.skipped,
-            "failed": self.damaged,
-        }
+        rows = [
+            {
+                "name": row.label,
+                "backbone": row.facts and row.facts.name,
+                "cells": [_cell(*cell) for cell in zip(row.cells, row.best, strict=True)],
+                "missing": row.missing,
+            }
+            for row in self.rows()
+        ]
+        backbones = [
+            {
+                **dataclasses.asdict(facts),
+                "parameters": facts.parameters or None,
+                "licence": facts.licence or None,
+                "failed": facts.failed or None,
+            }
+            for facts in self.backbones
+        ]
+        document = super().to_dict()
+        if not self.suite:
+            del document["suite"]
+        columns = [{"data": name, "statistic": statistic} for name, statistic in self.columns]
+        return {**document, "columns": columns, "rows": rows, "backbones": backbones}
+
+
+def _cell(cell: Statistic | None, best: bool) -> dict[str, Any] | None:
+    if cell is None:
+        return None
+    interval = None if cell.interval is None else list(cell.interval)
+    return {"value": cell.value, "interval": interval, "n": cell.n, "best": best}
 
 
 def compare_backbones(
     backbones: Mapping[str, Callable[[], Embedder]],
-    scorers: Mapping[str, MakeScorers],
+    makers: Callable[[str, Embedder], Makers],
     data: Sequence[DataSet],
     *,
-    others: Mapping[str, Callable[[], Scorer]] | None = None,
+    others: Makers | None = None,
     scores: Mapping[str, str | Path] | None = None,
     keep: KeptResults | None = None,
     compare: bool = False,
@@ -190,7 +173,7 @@ def compare_backbones(
 
     Args:
         backbones: Name → function that loads it and gives its embedder.
-        scorers: Name → function that gives the scorers to measure with an embedder, by METRIC@NAME.
+        makers: Function that gives the scorers to measure with a name and its embedder, by METRIC@NAME.
         data: Data sets.
         others: Metrics without a backbone, measured beside them: name → function that makes the scorer.
         scores: Files of scores, measured beside them, as in `run_benchmark`.
@@ -209,14 +192,11 @@ def compare_backbones(
         raise InputError("there is no data set to compare backbones on", field="data")
     say = say or (lambda line: None)
     table = BackboneTable()
-    runs: dict[DataSet, BenchmarkRun] = {}
-    left = list(data)
+    runs: dict[DataSet, BenchmarkRun | None] = dict.fromkeys(data)
 
-    def measure(name: str, **what: Any) -> None:
-        for one in list(left):
-            problem = _measure(table, runs, one, name, keep=keep, say=say, **what, **settings)
-            if problem:
-                left.remove(one)
+    def measure(metrics: Makers, **what: Any) -> None:
+        for one in list(runs):  # those on which no backbone can be measured leave it
+            _measure(table, runs, one, metrics=metrics, keep=keep, say=say, **what, **settings)
 
     for name, load in backbones.items():
         say(f"{name}: loading")
@@ -225,89 +205,57 @@ def compare_backbones(
         except Exception as error:  # one backbone's failure is its row's
             table.backbones.append(_facts(name, failed=_reason(error)))
             continue
-        measure(name, metrics=scorers[name](embedder))
+        measure(makers(name, embedder))
         table.backbones.append(_facts_of(name, embedder, keep))
         del embedder
         gc.collect()  # before the next one is loaded
     if others or scores:
-        measure("", metrics=others or {}, scores=scores or {})
-    table.runs = [runs[one] for one in data if one in runs and runs[one].results]
-    for one in data:
-        if one in runs and not runs[one].results:
-            table.skipped.setdefault(runs[one].name, reasons(runs[one].skipped))
-    if compare:
-        table.runs = [compare_results(run, common_rows=common_rows) for run in table.runs]
+        measure(others or {}, scores=scores or {})
+    for run in runs.values():
+        if run is not None and run.results:
+            table.runs.append(compare_results(run, common_rows=common_rows) if compare else run)
+        elif run is not None:
+            table.skipped.setdefault(run.name, reasons(run.skipped))
     table.n_kept = 0 if keep is None else keep.n_found
     return table
 
 
-def suite_data(suite: str, data_dir: str | Path) -> tuple[list[DataSet], dict[str, str]]:
-    """The data sets of a suite that have a folder, and why others are left out.
-
-    Raises:
-        InputError: no such suite or folder.
-    """
-    root = Path(data_dir).expanduser()
-    if not root.is_dir():
-        raise InputError(f"{root} is not a folder", field="data_dir")
-    found: list[DataSet] = []
-    skipped = {}
-    for slug, config in members(suite):
-        home = benchmark_home(root, slug)
-        if home is None:
-            skipped[_data_name((slug, config, None))] = f"there is no folder {root / slug}"
-        else:
-            found.append((slug, config, home))
-    return found, skipped
-
-
 def _measure(
     table: BackboneTable,
-    runs: dict[DataSet, BenchmarkRun],
+    runs: dict[DataSet, BenchmarkRun | None],
     data: DataSet,
-    backbone: str,
     *,
-    metrics: Mapping[str, Callable[[], Scorer]],
+    metrics: Makers,
     **settings: Any,
-) -> bool:
-    """Add a backbone's results to a data set's run; True if no backbone can be measured on it."""
-    slug, config, home = data
+) -> None:
+    """Add the results of metrics to a data set's run; it is left out if none can ever be measured on it."""
+    slug, config, _ = data
     try:
-        run = run_benchmark(slug, config, data_dir=home, metrics=metrics, keep_going=True, **settings)
-    except CapscoreError as error:  # what stops a single metric is in the run
-        damaged = isinstance(error, AnnotationError) and not isinstance(error, MissingAnnotations)
-        (table.damaged if damaged else table.skipped)[_data_name(data)] = str(error)
-        return True
+        run = table.attempt(data, metrics=metrics, **settings)
     except Exception as error:  # the memory of a device is full, …
-        message = f"{backbone}: {_reason(error)}"
         run = BenchmarkRun(slug, config or "", "", "", {}, 0, settings.get("options") or TaskOptions())
-        run.skipped.update(dict.fromkeys(metrics, NotRun(message, f": {_reason(error)}")))
-    if run.skipped and not run.results and all(why.refused for why in run.skipped.values()):
-        plain = {label.partition("@")[0]: why for label, why in run.skipped.items()}
-        table.skipped[run.name] = reasons(plain)
-        return True
-    before = runs.get(data)
+        run.skipped.update(dict.fromkeys(metrics, CapscoreError(_reason(error))))
+    if run is None:
+        del runs[data]
+        return
+    if (
+        run.skipped
+        and not run.results
+        and all(isinstance(why, MetricRefusal) for why in run.skipped.values())
+    ):
+        table.skipped[run.name] = reasons({name.partition("@")[0]: why for name, why in run.skipped.items()})
+        del runs[data]
+        return
+    before = runs[data]
     if before is None:
         runs[data] = run
-        return False
-    # a run that ended early has no rows: the other's facts stand
-    base = before if before.n_rows else run
+        return
     runs[data] = dataclasses.replace(
-        base,
+        before if before.n_rows else run,  # a run that ended early has no rows
         results=[*before.results, *run.results],
         skipped={**before.skipped, **run.skipped},
         notes=tuple(dict.fromkeys((*before.notes, *run.notes))),
     )
-    return False
-
-
-def _data_name(data: DataSet) -> str:
-    slug, config, _ = data
-    return slug if config in ("default", "", None) else f"{slug} · {config}"
-
-
-def _names(run: BenchmarkRun) -> list[str]:
-    return [*(result.metric for result in run.results), *run.skipped]
 
 
 def _reason(error: BaseException) -> str:
@@ -321,30 +269,18 @@ def _reason(error: BaseException) -> str:
 
 def _facts(name: str, **measured: Any) -> BackboneFacts:
     known = find_known(name)
-    facts: dict[str, Any] = (
-        {} if known is None else {"licence": known.licence, "parameters": known.parameters}
-    )
+    facts = {} if known is None else {"licence": known.licence, "parameters": known.parameters}
     return BackboneFacts(name, **{**facts, **measured})
 
 
 def _facts_of(name: str, embedder: Embedder, keep: KeptResults | None) -> BackboneFacts:
     """Facts about a backbone that was measured; its speed is kept beside its results."""
-    backbone = embedder.backbone
     speed = {
         "texts_per_second": embedder.encoded.texts_per_second,
         "images_per_second": embedder.encoded.images_per_second,
     }
     if keep is not None:
         speed = keep.speed(name, embedder.fingerprint, speed)
-    parameters = count_weights(backbone)
+    parameters = count_weights(embedder.backbone)
     measured: dict[str, Any] = {"parameters": parameters} if parameters else {}
-    return _facts(name, device=backbone.device, **speed, **measured)
-
-
-def _described(facts: BackboneFacts) -> dict[str, Any]:
-    return {
-        **dataclasses.asdict(facts),
-        "parameters": facts.parameters or None,
-        "licence": facts.licence or None,
-        "failed": facts.failed or None,
-    }
+    return _facts(name, device=embedder.backbone.device, **speed, **measured)

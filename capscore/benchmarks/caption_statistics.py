@@ -18,6 +18,8 @@ from typing import Any
 from .. import __version__
 from ..errors import CapscoreError, InputError
 from .data.annotation_files import KeptReadings
+from .data.load import builder_class, config_name
+from .published import sources
 from .run import open_benchmark, start_run
 from .tasks import TaskOptions, captioned_sets
 
@@ -27,37 +29,12 @@ MEANS = ("words", "characters")
 
 
 @dataclass(frozen=True)
-class CaptionStatistics:
-    """Numbers of captions, and their mean lengths.
-
-    Attributes:
-        captions: Number of captions.
-        photos: Number of photos, including those without a caption.
-        photos_with_1, photos_with_2, photos_with_3_or_more: Number of photos with so many captions.
-        words: Mean number of words between spaces; None without captions.
-        characters: Mean number of characters; None without captions.
-
-    >>> found = count_captions([["Ein Hund", "Hund am Strand"], ["Zwei Kinder"], []])
-    >>> found.captions, found.photos, found.photos_with_2, round(found.words, 2), found.characters
-    (3, 3, 1, 2.33, 11.0)
-    """
-
-    captions: int
-    photos: int
-    photos_with_1: int
-    photos_with_2: int
-    photos_with_3_or_more: int
-    words: float | None
-    characters: float | None
-
-
-@dataclass(frozen=True)
 class ConfigStatistics:
     """Captions of one configuration of a benchmark, beside what was published about them.
 
     Attributes:
         config, split, language: Names of what was read.
-        found: What its files hold.
+        found: What its files hold, as `count_captions` gives it.
         published: Name of a number → the printed one; {} where nothing is published.
         source: Where it is printed; "" where it is not.
         files: Name of every annotation file that was read → its SHA-256.
@@ -67,7 +44,7 @@ class ConfigStatistics:
     config: str
     split: str
     language: str
-    found: CaptionStatistics
+    found: Mapping[str, float | None]
     published: Mapping[str, float] = field(default_factory=dict)
     source: str = ""
     files: Mapping[str, str] = field(default_factory=dict)
@@ -76,12 +53,12 @@ class ConfigStatistics:
     @property
     def differing(self) -> dict[str, float]:
         """The published numbers that the files do not give, at the precision of print."""
-        own = vars(self.found)
-        return {
-            name: printed
-            for name, printed in self.published.items()
-            if own[name] is None or abs(own[name] - printed) > (0.05 + 1e-9 if name in MEANS else 0)
-        }
+        differing = {}
+        for name, printed in self.published.items():
+            number = self.found[name]
+            if number is None or abs(number - printed) > (0.05 + 1e-9 if name in MEANS else 0):
+                differing[name] = printed
+        return differing
 
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON."""
@@ -89,7 +66,7 @@ class ConfigStatistics:
             "config": self.config,
             "split": self.split,
             "language": self.language,
-            **vars(self.found),
+            **self.found,
             "published": dict(self.published) or None,
             "source": self.source or None,
             "differing": sorted(self.differing),
@@ -117,29 +94,37 @@ class CaptionTable:
         return {
             "benchmark": self.benchmark,
             "capscore_version": __version__,
-            "configs": [one.to_dict() for one in self.configs],
+            "configs": [part.to_dict() for part in self.configs],
             "missing": dict(self.missing),
         }
 
 
-def count_captions(captions: Iterable[Sequence[str]]) -> CaptionStatistics:
+def count_captions(captions: Iterable[Sequence[str]]) -> dict[str, float | None]:
     """Count the captions of photos.
 
     Args:
         captions: For each photo, its captions.
+
+    Returns:
+        Numbers of "captions" and "photos", of photos with 1, 2, 3 or more, and mean numbers of "words"
+        between spaces and of "characters", None without captions.
+
+    >>> found = count_captions([["Ein Hund", "Hund am Strand"], ["Zwei Kinder"], []])
+    >>> found["captions"], found["photos_with_2"], round(found["words"], 2), found["characters"]
+    (3, 1, 2.33, 11.0)
     """
-    by_photo = [list(texts) for texts in captions]
+    by_photo = [[text.split() for text in texts] for texts in captions]
     sizes = [len(texts) for texts in by_photo]
-    texts = [text for some in by_photo for text in some]
-    return CaptionStatistics(
-        captions=len(texts),
-        photos=len(by_photo),
-        photos_with_1=sizes.count(1),
-        photos_with_2=sizes.count(2),
-        photos_with_3_or_more=sum(size >= 3 for size in sizes),
-        words=_mean([len(text.split()) for text in texts]),
-        characters=_mean([len(" ".join(text.split())) for text in texts]),
-    )
+    texts = [words for photo in by_photo for words in photo]
+    return {
+        "captions": len(texts),
+        "photos": len(by_photo),
+        "photos_with_1": sizes.count(1),
+        "photos_with_2": sizes.count(2),
+        "photos_with_3_or_more": sum(size >= 3 for size in sizes),
+        "words": _mean([len(words) for words in texts]),
+        "characters": _mean([len(" ".join(words)) for words in texts]),
+    }
 
 
 def caption_statistics(
@@ -162,12 +147,7 @@ def caption_statistics(
     Raises:
         InputError: not a set of captioned photos, or an unknown configuration or split.
         CapscoreError: a configuration that was named, or all of them, cannot be read.
-
-    >>> caption_statistics("xm3600", ["quz"], data_dir="xm3600").configs[0].found.words    # doctest: +SKIP
-    5.0
     """
-    from .data.load import builder_class, config_name
-
     if slug not in captioned_sets():
         raise InputError(
             f"{slug!r} is not a set of captioned photos; those are {', '.join(captioned_sets())}"
@@ -194,8 +174,6 @@ def published_statistics(slug: str, config: str) -> tuple[dict[str, float], str]
     >>> published_statistics("xm3600", "quz")[0]["words"]
     5.0
     """
-    from .published import sources
-
     for table in _tables():
         if table["benchmark"] == slug and config in table["rows"]:
             numbers = dict(zip(table["columns"], table["rows"][config], strict=True))
@@ -213,15 +191,9 @@ def _of_config(
         by_photo.setdefault(row["image_id"], []).extend(row["references"])
     whole = split is None or chosen == "test"
     published, source = published_statistics(slug, config) if whole else ({}, "")
+    found = count_captions(by_photo.values())
     return ConfigStatistics(
-        config=config,
-        split=chosen,
-        language=builder.config.language,
-        found=count_captions(by_photo.values()),
-        published=published,
-        source=source,
-        files=run.files,
-        notes=run.notes,
+        config, chosen, builder.config.language, found, published, source, run.files, run.notes
     )
 
 

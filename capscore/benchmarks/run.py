@@ -6,7 +6,7 @@ import dataclasses
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,16 +17,17 @@ import numpy as np
 from .. import __version__
 from ..errors import CapscoreError, InputError, Setting, join_parts
 from ..registry import METRICS
-from .common_rows import check_same_rows, only, scored_rows
-from .score_table import ScoreTable, read_scores
+from ..statistics.plain_values import plain
+from .kept import KeptResults
+from .protocols.results import Statistic, counted
+from .published import Published, find
+from .score_table import read_scores
 from .tasks import KeyedRows, Outcome, Queries, Task, TaskOptions, task_of
 
 if TYPE_CHECKING:
     from ..metrics.base import Scorer
     from .data.annotation_files import KeptReadings
     from .data.builder import CaptionBenchmark
-    from .kept import KeptResults
-    from .published import Published
 
 # the split to measure on where none is named: the first of these that exists
 USUAL_SPLITS = ("test", "test_2016_flickr", "validation", "val")
@@ -42,30 +43,12 @@ COMPONENTS = {
 
 
 class MetricRefusal(CapscoreError):
-    """A metric cannot be run on a benchmark: its name, then the reason, which begins with a space."""
+    """A metric and a benchmark do not go together: the metric's name, then the reason, after a space."""
 
     @property
     def reason(self) -> str:
         """The message without the name of the metric."""
         return join_parts(self.parts[1:])
-
-
-@dataclass(frozen=True)
-class NotRun:
-    """Why a metric was not run.
-
-    Attributes:
-        message: The whole message.
-        reason: What follows the metric's name where metrics with the same reason are listed together.
-        refused: Whether the benchmark and the kind of metric do not go together, whatever the backbone.
-    """
-
-    message: str
-    reason: str
-    refused: bool = False
-
-    def __str__(self) -> str:
-        return self.message
 
 
 @dataclass(frozen=True)
@@ -100,34 +83,30 @@ class MetricResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON."""
+        statistics = []
+        for name, value, interval, n in self.outcome.statistics:
+            published = [
+                {
+                    "value": entry.measured_unit,
+                    "difference": None if value is None else value - entry.measured_unit,
+                    "kind": entry.kind,
+                    "metric": entry.metric,
+                    "backbone": entry.backbone,
+                    "setting": entry.setting,
+                    "source": entry.citation,
+                    "note": entry.note,
+                }
+                for entry in self.published.get(name, [])
+            ]
+            ends = None if interval is None else list(interval)
+            statistics.append(
+                {"name": name, "measured": value, "interval": ends, "n": n, "published": published}
+            )
         return {
             "metric": self.metric,
             "backbone": self.backbone or None,
             "signature": self.signature,
-            "statistics": [
-                {
-                    "name": statistic.name,
-                    "measured": statistic.value,
-                    "interval": None if statistic.interval is None else list(statistic.interval),
-                    "n": statistic.n,
-                    "published": [
-                        {
-                            "value": entry.measured_unit,
-                            "difference": None
-                            if statistic.value is None
-                            else statistic.value - entry.measured_unit,
-                            "kind": entry.kind,
-                            "metric": entry.metric,
-                            "backbone": entry.backbone,
-                            "setting": entry.setting,
-                            "source": entry.citation,
-                            "note": entry.note,
-                        }
-                        for entry in self.published.get(statistic.name, [])
-                    ],
-                }
-                for statistic in self.outcome.statistics
-            ],
+            "statistics": statistics,
             "counts": self.outcome.counts,
             "notes": list(self.outcome.notes),
             "warnings": list(self.warnings),
@@ -136,6 +115,31 @@ class MetricResult:
             "seconds": round(self.seconds, 3),
             "details": self.outcome.details,
         }
+
+    def to_json(self) -> dict[str, Any]:
+        """All fields but the rows, for `from_json`."""
+        fields = dataclasses.asdict(dataclasses.replace(self, rows=(), scores=None))
+        return {**fields, "scores": None if self.scores is None else plain(self.scores)}
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any], rows: KeyedRows) -> MetricResult:
+        """A result from what `to_json` gave, and the rows that were scored."""
+        outcome, scores = fields["outcome"], fields["scores"]
+        statistics = tuple(
+            Statistic(name, value, None if ends is None else tuple(ends), n)
+            for name, value, ends, n in outcome["statistics"]
+        )
+        published = {
+            name: [Published(**figure) for figure in found] for name, found in fields["published"].items()
+        }
+        changed = {
+            "outcome": Outcome(statistics, outcome["counts"], tuple(outcome["notes"]), outcome["details"]),
+            "published": published,
+            "warnings": tuple(fields["warnings"]),
+            "rows": rows,
+            "scores": None if scores is None else np.array(scores, dtype=np.float64),
+        }
+        return cls(**{**fields, **changed})
 
 
 @dataclass(frozen=True)
@@ -148,7 +152,8 @@ class BenchmarkRun:
         n_rows: Number of rows.
         options: How scores become numbers.
         results: One result per metric, and one for each of its components that has a row of its own.
-        skipped: Metric → why it was not run.
+        skipped: Metric → why it was not run; a `MetricRefusal` if the benchmark and the kind of metric do not
+            go together, whatever the backbone.
         comparisons: Paired tests of the first metric against the others.
         notes: Remarks made while the files were read.
     """
@@ -161,14 +166,14 @@ class BenchmarkRun:
     n_rows: int
     options: TaskOptions
     results: list[MetricResult] = field(default_factory=list)
-    skipped: dict[str, NotRun] = field(default_factory=dict)
+    skipped: dict[str, CapscoreError] = field(default_factory=dict)
     comparisons: list[dict[str, Any]] = field(default_factory=list)
     notes: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
         """Benchmark and configuration in words: "xvnli · fr"."""
-        return f"{self.benchmark} · {self.config}" if self.config not in ("default", "") else self.benchmark
+        return config_title(self.benchmark, self.config)
 
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON."""
@@ -186,6 +191,107 @@ class BenchmarkRun:
             "skipped": {metric: str(why) for metric, why in self.skipped.items()},
             "notes": list(self.notes),
         }
+
+
+def config_title(slug: str, config: str | None) -> str:
+    """Benchmark and configuration in words.
+
+    >>> config_title("xvnli", "fr"), config_title("thumb", "default")
+    ('xvnli · fr', 'thumb')
+    """
+    return slug if config in ("default", "", None) else f"{slug} · {config}"
+
+
+# ---- what is read ----
+
+
+def open_benchmark(
+    slug: str,
+    config: str | None = None,
+    *,
+    data_dir: str | Path | None = None,
+    split: str | None = None,
+    image_dir: str | Path | None = None,
+    images: bool | None = None,
+    kept: KeptReadings | None = None,
+) -> tuple[CaptionBenchmark, str]:
+    """A benchmark's builder, and the split to measure on.
+
+    Args:
+        slug, config, data_dir, split, image_dir, images: As in `load_benchmark`.
+        kept: What builders of other configurations have read of the same files; None reads them anew.
+
+    Raises:
+        CapscoreError: no such benchmark, configuration or split.
+    """
+    from .data.load import benchmark_builder
+
+    builder = benchmark_builder(slug, config, data_dir=data_dir, image_dir=image_dir, images=images)
+    builder.kept_readings = kept
+    names = builder.splits()
+    usual = (*USUAL_SPLITS, *(names if len(names) == 1 else ()))
+    chosen = split or next((name for name in usual if name in names), None)
+    if chosen != EVERY_SPLIT and chosen not in names:
+        given = "name a split" if split is None else f"there is no split {split!r}"
+        known = f"one of {', '.join(names)}, or {EVERY_SPLIT}"
+        raise InputError(f"{slug} ({builder.config.name}): {given}: {known}", field="split")
+    return builder, chosen
+
+
+def read_rows(builder: CaptionBenchmark, split: str) -> list[tuple[str, dict[str, Any]]]:
+    """Key and row of every example of a split, or of all splits one after the other.
+
+    Raises:
+        CapscoreError: as `run_benchmark`; two splits have rows of one key.
+    """
+    splits = builder.splits() if split == EVERY_SPLIT else (split,)
+    rows = [row for name in splits for row in builder.examples(name)]
+    twice = [key for key, n in Counter(key for key, _ in rows).items() if n > 1]
+    if twice:
+        raise InputError(
+            f"{builder.name} ({builder.config.name}): the row {twice[0]!r} is in more than one split; name "
+            f"one of {', '.join(builder.splits())}",
+            field="split",
+        )
+    return rows
+
+
+def start_run(
+    builder: CaptionBenchmark, split: str, options: TaskOptions, *notes: str
+) -> tuple[BenchmarkRun, KeyedRows]:
+    """Read a benchmark's rows: an empty run with what reading them said and further notes, and the rows."""
+    with heard() as said:
+        rows = read_rows(builder, split)
+    run = BenchmarkRun(
+        benchmark=builder.name,
+        config=builder.config.name,
+        split=split,
+        version=str(builder.config.version),
+        files={path.name: source.sha256() for path, source in builder.files_read.items()},
+        n_rows=len(rows),
+        options=options,
+        notes=(*said, *notes),
+    )
+    return run, rows
+
+
+def benchmark_queries(slug: str, config: str | None = None, **where: Any) -> Queries:
+    """What a metric has to score on a benchmark: captions, photos and references, each with an id.
+
+    Args:
+        slug, config: Benchmark and configuration.
+        where: `data_dir`, `split` and `image_dir`, as in `run_benchmark`.
+
+    Raises:
+        CapscoreError: as `run_benchmark`; one score per query is not enough for the benchmark.
+    """
+    builder, split = open_benchmark(slug, config, **where)
+    task = task_of(slug, builder.config.name)
+    _check_takes_scores(task, slug)
+    return task.queries(read_rows(builder, split))
+
+
+# ---- what is measured ----
 
 
 def run_benchmark(
@@ -238,20 +344,13 @@ def run_benchmark(
     """
     if not metrics and not scores:
         raise InputError("there is nothing to measure: name a metric, or a file of scores", field="metrics")
-    metrics, scores, options = metrics or {}, scores or {}, options or TaskOptions()
-    say = say or (lambda line: None)
+    metrics, scores, say = metrics or {}, scores or {}, say or (lambda line: None)
     opens_images = any(METRICS.get(_scored_by(name)[0]).needs_images for name in metrics)
-    builder, split = open_benchmark(
-        slug,
-        config,
-        data_dir=data_dir,
-        split=split,
-        image_dir=image_dir,
-        images=None if opens_images else False,
-    )
+    where = {"data_dir": data_dir, "image_dir": image_dir, "images": None if opens_images else False}
+    builder, split = open_benchmark(slug, config, split=split, **where)  # type: ignore[arg-type]
     task = task_of(slug, builder.config.name)
     _check_any_fits(task, slug, metrics, scores)
-    run, rows = start_run(builder, split, options)
+    run, rows = start_run(builder, split, options or TaskOptions())
     # what cannot be read or run is reported before the long work starts
     theirs = []
     for name, path in scores.items():
@@ -263,46 +362,41 @@ def run_benchmark(
             ready[name] = _usable(run, task, rows, name, partial=partial)
     if compare and not common_rows and len(ready) + len(theirs) > 1:
         # as far as it is known before the long work
-        given = {result.metric: scored_rows(task, result.rows, result.scores) for result in theirs}
-        check_same_rows({**{name: scored_rows(task, part, None) for name, part in ready.items()}, **given})
+        scored = {name: _scored_rows(task, part, None) for name, part in ready.items()}
+        scored |= {result.metric: _scored_rows(task, result.rows, result.scores) for result in theirs}
+        _check_same_rows(scored)
     for name, part in ready.items():
         say(f"{run.name}: {name}")
         with _skipping(run, name, keep_going):
-            further = _further_rows(task, name, {*metrics, *scores})
-            run.results.extend(_measure(run, task, part, name, metrics[name], further, keep))
+            asked = {*metrics, *scores}
+            run.results.extend(_measure(run, task, part, name, metrics[name], asked, keep))
     run.results.extend(theirs)
-    if not compare:
-        return run
-    return compare_results(run, common_rows=common_rows)
+    return compare_results(run, common_rows=common_rows) if compare else run
 
 
-def compare_results(run: BenchmarkRun, *, common_rows: bool = False) -> BenchmarkRun:
-    """A run with paired tests of its first result against the others.
-
-    Raises:
-        InputError: two metrics were scored on different rows, and `common_rows` is off.
-    """
-    task = task_of(run.benchmark, run.config)
-    return dataclasses.replace(run, notes=(*run.notes, *_compare(run, task, common_rows=common_rows)))
+def _scored_by(name: str) -> tuple[str, str]:
+    """A name in the table ("bleu_4", "mcs@embedded") → the metric, and its component or ""."""
+    plain = name.partition("@")[0]
+    return COMPONENTS.get(plain, (plain, ""))
 
 
-def start_run(
-    builder: CaptionBenchmark, split: str, options: TaskOptions, *notes: str
-) -> tuple[BenchmarkRun, KeyedRows]:
-    """Read a benchmark's rows: an empty run with what reading them said and further notes, and the rows."""
-    with heard() as said:
-        rows = read_rows(builder, split)
-    run = BenchmarkRun(
-        benchmark=builder.name,
-        config=builder.config.name,
-        split=split,
-        version=str(builder.config.version),
-        files={path.name: source.sha256() for path, source in builder.files_read.items()},
-        n_rows=len(rows),
-        options=options,
-        notes=(*said, *notes),
-    )
-    return run, rows
+def _refusal(task: Task, slug: str, name: str) -> str:
+    metric, component = _scored_by(name)
+    return task.refusal(slug, METRICS.get(metric), component)
+
+
+def _check_takes_scores(task: Task, slug: str) -> None:
+    if not task.takes_scores:
+        raise CapscoreError(f"{slug} {task.asks_for}")
+
+
+def _check_any_fits(task: Task, slug: str, metrics: Collection[str], scores: Collection[str]) -> None:
+    """Stop before reading files if no metric or scores fit the benchmark."""
+    if scores:
+        return _check_takes_scores(task, slug)
+    reasons = {name: _refusal(task, slug, name) for name in metrics}
+    if all(reasons.values()):
+        raise CapscoreError("; ".join(f"{name} {reason}" for name, reason in reasons.items()))
 
 
 @contextmanager
@@ -313,161 +407,35 @@ def _skipping(run: BenchmarkRun, name: str, keep_going: bool) -> Iterator[None]:
     except CapscoreError as error:
         if not keep_going:
             raise
-        refused = isinstance(error, MetricRefusal)
-        reason = error.reason if isinstance(error, MetricRefusal) else f": {error}"
-        run.skipped[name] = NotRun(str(error), reason, refused)
+        run.skipped[name] = error
 
 
-def _compare(run: BenchmarkRun, task: Task, *, common_rows: bool) -> list[str]:
-    """Add paired tests of the first metric against the others to the run.
-
-    Args:
-        run: Run with all its results.
-        task: Task of the benchmark.
-        common_rows: Whether metrics of different rows are compared on those that both scored.
-
-    Returns:
-        Sentences on what was not tested, and on rows that were left out.
-
-    Raises:
-        InputError: Two metrics were scored on different rows, and those are not to be left out.
-    """
-    if len(run.results) < 2:
-        return ["nothing is compared: a comparison needs two metrics"]
-    first, *others = run.results
-    scored = {result.metric: scored_rows(task, result.rows, result.scores) for result in run.results}
-    if not common_rows:
-        check_same_rows(scored)
-    notes = []
-    for other in others:
-        pair = f"{first.metric} and {other.metric} are not compared"
-        both = scored[first.metric].keys() & scored[other.metric].keys()
-        if not both:
-            notes.append(f"{pair}: no row was scored by both")
-            continue
-        if first.scores is None or other.scores is None:
-            tests = []
-        else:
-            rows, mine = only(task, first.rows, first.scores, both)
-            _, theirs = only(task, other.rows, other.scores, both)
-            tests = task.compare(rows, mine, theirs, run.options)
-            if tests and len(both) < run.n_rows:
-                notes.append(
-                    f"{first.metric} and {other.metric} are compared on {len(both):,} of {run.n_rows:,} rows"
-                )
-        if not tests:
-            notes.append(f"{pair}: there is no paired test for {run.benchmark}")
-        run.comparisons.extend({"metrics": [first.metric, other.metric], **test} for test in tests)
-    return notes
-
-
-def _scored_by(name: str) -> tuple[str, str]:
-    """A name in the table ("bleu_4", "mcs@embedded") → the metric, and its component or ""."""
-    plain = name.partition("@")[0]
-    return COMPONENTS.get(plain, (plain, ""))
-
-
-def open_benchmark(
-    slug: str,
-    config: str | None = None,
-    *,
-    data_dir: str | Path | None = None,
-    split: str | None = None,
-    image_dir: str | Path | None = None,
-    images: bool | None = None,
-    kept: KeptReadings | None = None,
-) -> tuple[CaptionBenchmark, str]:
-    """A benchmark's builder, and the split to measure on.
-
-    Args:
-        slug, config, data_dir, split, image_dir, images: As in `load_benchmark`.
-        kept: What builders of other configurations have read of the same files; None reads them anew.
-
-    Raises:
-        CapscoreError: no such benchmark, configuration or split.
-    """
-    from .data.load import benchmark_builder
-
-    builder = benchmark_builder(slug, config, data_dir=data_dir, image_dir=image_dir, images=images)
-    builder.kept_readings = kept
-    names = builder.splits()
-    usual = (*USUAL_SPLITS, *(names if len(names) == 1 else ()))
-    chosen = split or next((name for name in usual if name in names), None)
-    if chosen != EVERY_SPLIT and chosen not in names:
-        given = "name a split" if split is None else f"there is no split {split!r}"
-        known = f"one of {', '.join(names)}, or {EVERY_SPLIT}"
-        raise InputError(f"{slug} ({builder.config.name}): {given}: {known}", field="split")
-    return builder, chosen
-
-
-def read_rows(builder: CaptionBenchmark, split: str) -> list[tuple[str, dict[str, Any]]]:
-    """Key and row of every example of a split, or of all splits one after the other.
-
-    Raises:
-        CapscoreError: as `run_benchmark`; two splits have rows of one key.
-    """
-    rows = [
-        row
-        for name in (builder.splits() if split == EVERY_SPLIT else (split,))
-        for row in builder.examples(name)
-    ]
-    twice = [key for key, n in Counter(key for key, _ in rows).items() if n > 1]
-    if twice:
-        raise InputError(
-            f"{builder.name} ({builder.config.name}): the row {twice[0]!r} is in more than one split; name "
-            f"one of {', '.join(builder.splits())}",
-            field="split",
-        )
-    return rows
-
-
-def benchmark_queries(
-    slug: str,
-    config: str | None = None,
-    *,
-    data_dir: str | Path | None = None,
-    split: str | None = None,
-    image_dir: str | Path | None = None,
-) -> Queries:
-    """What a metric has to score on a benchmark: captions, photos and references, each with an id.
-
-    Raises:
-        CapscoreError: as `run_benchmark`; one score per query is not enough for the benchmark.
-    """
-    builder, split = open_benchmark(slug, config, data_dir=data_dir, split=split, image_dir=image_dir)
-    task = task_of(slug, builder.config.name)
-    _check_takes_scores(task, slug)
-    return task.queries(read_rows(builder, split))
-
-
-def _check_takes_scores(task: Task, slug: str) -> None:
-    if not task.takes_scores:
-        raise CapscoreError(f"{slug} {task.asks_for}")
-
-
-def _check_any_fits(task: Task, slug: str, metrics: Iterable[str], scores: Iterable[str]) -> None:
-    """Stop before reading files if no metric or scores fit the benchmark."""
-    if list(scores):
-        _check_takes_scores(task, slug)
-        return
-    reasons = {name: _refusal(task, slug, name) for name in metrics}
-    if all(reasons.values()):
-        raise CapscoreError("; ".join(f"{name} {reason}" for name, reason in reasons.items()))
-
-
-def _refusal(task: Task, slug: str, name: str) -> str:
-    metric, component = _scored_by(name)
-    return task.refusal(slug, METRICS.get(metric), component)
-
-
-def _further_rows(task: Task, name: str, asked: Collection[str]) -> dict[str, str]:
-    """Further rows of a metric: name → component, without those that are asked for by name."""
-    _, sign, backbone = name.partition("@")
-    metric, component = _scored_by(name)
-    if component:
-        return {}
-    rows = {f"{other}{sign}{backbone}": part for other, part in task.reported(METRICS.get(metric)).items()}
-    return {other: part for other, part in rows.items() if other not in asked}
+def _usable(run: BenchmarkRun, task: Task, rows: KeyedRows, name: str, *, partial: bool) -> KeyedRows:
+    """The rows that a metric can be run on: all, or with `partial` those that have what it needs."""
+    kind = METRICS.get(_scored_by(name)[0])
+    if reason := _refusal(task, run.benchmark, name):
+        raise MetricRefusal(name, f" {reason}")
+    queries = task.queries(rows)
+    there = np.ones(len(queries), dtype=bool)
+    if kind.needs_images:
+        there &= np.array([path is not None for path in queries.images])
+        gone = dict.fromkeys(name for name, here in zip(queries.image_ids, there, strict=True) if not here)
+        if gone and (not partial or not there.any()):
+            raise MetricRefusal(
+                name,
+                f" looks at photos, and {len(gone):,} of the {len(set(queries.image_ids)):,} photos of "
+                f"{run.name} are missing, such as {next(iter(gone))}: `capscore data check {run.benchmark}` "
+                "lists them; ",
+                Setting("partial", True),
+                " scores the other rows",
+            )
+    if kind.needs_references:
+        there &= np.array([bool(texts) for texts in queries.references])
+        if not there.all() and (not partial or not there.any()):
+            n, total = queries.without_references, len(queries)
+            which = "no caption has any" if n == total else f"{n:,} of {total:,} captions have none"
+            raise MetricRefusal(name, f" compares captions with references, and in {run.benchmark} {which}")
+    return rows if there.all() else task.keep(rows, there.tolist())
 
 
 def _measure(
@@ -476,19 +444,24 @@ def _measure(
     rows: KeyedRows,
     name: str,
     make: Callable[[], Scorer],
-    further: Mapping[str, str],
+    asked: Collection[str],
     keep: KeptResults | None,
 ) -> list[MetricResult]:
-    """What the benchmark says about a metric and further components of it, from one scoring of the rows."""
-    metric, component = _scored_by(name)
+    """What the benchmark says about a metric and its components that nobody asked for, from one scoring."""
     queries = task.queries(rows)
-    wanted = {name: component, **further}
+    _, sign, suffix = name.partition("@")
+    metric, component = _scored_by(name)
+    further = {} if component else task.reported(METRICS.get(metric))
+    wanted = {name: component}
+    wanted |= {f"{other}{sign}{suffix}": part for other, part in further.items()}
+    wanted = {label: part for label, part in wanted.items() if label == name or label not in asked}
     with heard() as said:
         scorer = make()
-        names = (run.benchmark, run.config, run.split, run.version)
-        key = None if keep is None else keep.key(names, run.files, run.options, queries, scorer, wanted)
-        if keep is not None and key is not None and (found := keep.find(key, rows)) is not None:
-            return [MetricResult(**fields) for fields in found]
+        key = None if keep is None else keep.key(_depends(run), queries, scorer, wanted)
+        if keep is not None and key is not None:
+            found = keep.find(key, lambda fields: MetricResult.from_json(fields, rows))
+            if found is not None:
+                return found
         measured = task.measure(rows, scorer, wanted.values(), run.options)
     tower = getattr(scorer, "backbone", None)
     backbone = "" if tower is None else tower.name
@@ -516,12 +489,20 @@ def _measure(
             )
         )
     if keep is not None and key is not None:
-        keep.keep(key, [_fields(result) for result in results])
+        keep.keep(key, [result.to_json() for result in results])
     return results
 
 
-def _fields(result: MetricResult) -> dict[str, Any]:
-    return {field.name: getattr(result, field.name) for field in dataclasses.fields(result)}
+def _depends(run: BenchmarkRun) -> dict[str, Any]:
+    """What all results of a run depend on."""
+    return {
+        "benchmark": run.benchmark,
+        "config": run.config,
+        "split": run.split,
+        "script": run.version,
+        "files": run.files,
+        "statistics": dataclasses.asdict(run.options),
+    }
 
 
 def _take(run: BenchmarkRun, task: Task, rows: KeyedRows, name: str, path: Path, column: str) -> MetricResult:
@@ -529,7 +510,7 @@ def _take(run: BenchmarkRun, task: Task, rows: KeyedRows, name: str, path: Path,
     _check_takes_scores(task, run.benchmark)
     queries = task.queries(rows)
     start = time.perf_counter()
-    table: ScoreTable = read_scores(path, queries, column=column, missing=run.options.missing)
+    table = read_scores(path, queries, column=column, missing=run.options.missing)
     try:
         with heard() as said:
             outcome = task.outcome(rows, table.scores, run.options)
@@ -554,34 +535,6 @@ def _take(run: BenchmarkRun, task: Task, rows: KeyedRows, name: str, path: Path,
     )
 
 
-def _usable(run: BenchmarkRun, task: Task, rows: KeyedRows, name: str, *, partial: bool) -> KeyedRows:
-    """The rows that a metric can be run on: all, or with `partial` those that have what it needs."""
-    kind = METRICS.get(_scored_by(name)[0])
-    if reason := _refusal(task, run.benchmark, name):
-        raise MetricRefusal(name, f" {reason}")
-    queries = task.queries(rows)
-    there = np.ones(len(queries), dtype=bool)
-    if kind.needs_images:
-        gone = queries.missing_images
-        there &= np.array([path is not None for path in queries.images])
-        if gone and (not partial or not there.any()):
-            photos = len(set(queries.image_ids))
-            raise MetricRefusal(
-                name,
-                f" looks at photos, and {len(gone):,} of the {photos:,} photos of {run.name} are "
-                f"missing, such as {gone[0]}: `capscore data check {run.benchmark}` lists them; ",
-                Setting("partial", True),
-                " scores the other rows",
-            )
-    if kind.needs_references:
-        there &= np.array([bool(texts) for texts in queries.references])
-        if not there.all() and (not partial or not there.any()):
-            n, total = queries.without_references, len(queries)
-            which = "no caption has any" if n == total else f"{n:,} of {total:,} captions have none"
-            raise MetricRefusal(name, f" compares captions with references, and in {run.benchmark} {which}")
-    return rows if there.all() else task.keep(rows, there.tolist())
-
-
 def _published(
     run: BenchmarkRun,
     task: Task,
@@ -596,8 +549,6 @@ def _published(
     Figures with a backbone are compared with scores of the same backbone only. Figures whose source names no
     backbone are also compared with scores of an unknown one.
     """
-    from .published import find
-
     languages = set(queries.languages)
     found: dict[str, list[Published]] = {}
     others = False
@@ -640,3 +591,90 @@ def heard() -> Iterator[list[str]]:
             warnings.simplefilter("ignore", category)  # meant for programmers
         yield said
     said.extend(dict.fromkeys(" ".join(str(warning.message).split()) for warning in caught))
+
+
+# ---- comparisons need the same rows ----
+
+
+def compare_results(run: BenchmarkRun, *, common_rows: bool = False) -> BenchmarkRun:
+    """A run with paired tests of its first result against the others.
+
+    Raises:
+        InputError: two metrics were scored on different rows, and `common_rows` is off.
+    """
+    if len(run.results) < 2:
+        return _with_notes(run, ["nothing is compared: a comparison needs two metrics"])
+    task = task_of(run.benchmark, run.config)
+    first, *others = run.results
+    scored = {result.metric: _scored_rows(task, result.rows, result.scores) for result in run.results}
+    if not common_rows:
+        _check_same_rows(scored)
+    notes = []
+    for other in others:
+        pair = f"{first.metric} and {other.metric} are not compared"
+        both = scored[first.metric].keys() & scored[other.metric].keys()
+        if not both:
+            notes.append(f"{pair}: no row was scored by both")
+            continue
+        tests: list[dict[str, Any]] = []
+        if first.scores is not None and other.scores is not None:
+            rows, mine = _only(task, first.rows, first.scores, both)
+            _, theirs = _only(task, other.rows, other.scores, both)
+            tests = task.compare(rows, mine, theirs, run.options)
+        if not tests:
+            notes.append(f"{pair}: there is no paired test for {run.benchmark}")
+        elif len(both) < run.n_rows:
+            notes.append(
+                f"{first.metric} and {other.metric} are compared on {len(both):,} of {run.n_rows:,} rows"
+            )
+        run.comparisons.extend({"metrics": [first.metric, other.metric], **test} for test in tests)
+    return _with_notes(run, notes)
+
+
+def _with_notes(run: BenchmarkRun, notes: list[str]) -> BenchmarkRun:
+    return dataclasses.replace(run, notes=(*run.notes, *notes))
+
+
+def _scored_rows(task: Task, rows: KeyedRows, scores: np.ndarray | None) -> dict[str, None]:
+    """The names of the rows that have a score for each query, in order; all if scores are None."""
+    lacking: set[int] = set()
+    if scores is not None:
+        owners = np.array(task.owners(rows), dtype=np.int64)
+        lacking = set(owners[np.isnan(scores)].tolist())
+    return {name: None for number, (name, _) in enumerate(rows) if number not in lacking}
+
+
+def _only(
+    task: Task, rows: KeyedRows, scores: np.ndarray, names: Collection[str]
+) -> tuple[KeyedRows, np.ndarray]:
+    """The rows with these names, and the scores of their queries."""
+    kept = [name in names for name, _ in rows]
+    inside = [kept[number] for number in task.owners(rows)]
+    return [row for row, here in zip(rows, kept, strict=True) if here], scores[np.array(inside, dtype=bool)]
+
+
+def _check_same_rows(scored: Mapping[str, Collection[str]]) -> None:
+    """Check that all metrics scored the rows that the first one scored.
+
+    Args:
+        scored: Metric → names of the rows that it scored.
+
+    Raises:
+        InputError: one did not; says how many rows differ, names one of each, and says what to do.
+    """
+    (first, known), *others = scored.items()
+    for other, found in others:
+        parts = []
+        for name, own, theirs in ((first, known, found), (other, found, known)):
+            lacking = [row for row in theirs if row not in own]
+            if lacking:
+                parts.append(f"{name} lacks {counted(len(lacking), 'row')}, such as {lacking[0]!r}")
+        if parts:
+            both = sum(row in found for row in known)
+            raise InputError(
+                f"{first} and {other} cannot be compared, because they were scored on different rows: "
+                f"{'; '.join(parts)}. Score the same rows with both, or compare them on the "
+                f"{counted(both, 'row')} that both scored: ",
+                Setting("common_rows", True),
+                field="compare",
+            )

@@ -1,14 +1,9 @@
-"""Reads scores that others computed: a file of rows in, one score per query out.
-
-The rows have a `score`, and are matched by `id`, by `image_id` and `caption`, or by their order. The scores
-of a `ScoreTable` are float64 (q,) in the order of the queries.
-"""
+"""Reads scores that others computed: a file of rows in, one score per query out."""
 
 from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -55,10 +50,6 @@ def read_scores(
     Raises:
         InputError: no such column, a score that is not a number, a query without a row, two scores for one
             query.
-
-    >>> queries = Queries(["a"], ["a dog"], ["1.jpg"], [None], [[]], ["en"])         # doctest: +SKIP
-    >>> read_scores("mine.jsonl", queries).matched_by                                 # doctest: +SKIP
-    'id'
     """
     from ..files.read import open_rows
 
@@ -70,19 +61,18 @@ def read_scores(
     caption = next((name for name in _CAPTION_NAMES if name in columns), None)
     image = next((name for name in _IMAGE_NAMES if name in columns), None)
     rows = [row for chunk in source.chunks(4096) for row in chunk.dicts()]
-    values = np.array([_number(row.get(column), number, path) for number, row in enumerate(rows)])
+    values = [_number(row.get(column), number, path) for number, row in enumerate(rows)]
     if "id" in columns:
-        known_by, keys, wanted = (
-            "id",
-            [_id(row, number, path) for number, row in enumerate(rows)],
-            queries.ids,
-        )
+        for number, row in enumerate(rows):
+            if row.get("id") in (None, ""):
+                raise InputError(f"{path}: the id is missing", row=number, field="id")
+        matched_by, keys, wanted = "id", [str(row["id"]) for row in rows], queries.ids
     elif caption is not None and image is not None:
-        known_by = f"{image} and {caption}"
+        matched_by = f"{image} and {caption}"
         keys = [_pair(row.get(image), row.get(caption)) for row in rows]
         wanted = [_pair(*pair) for pair in zip(queries.image_ids, queries.candidates, strict=True)]
     elif len(values) == len(queries):
-        return ScoreTable(values, "order")
+        return ScoreTable(np.array(values), "order")
     else:
         raise InputError(
             f"{path} has {len(values):,} scores and neither ids nor photos and captions to match them by; "
@@ -91,8 +81,9 @@ def read_scores(
             ")",
             field="scores",
         )
-    scores, notes = _matched(values, keys, wanted, path, skip=missing == "skip")
-    return ScoreTable(scores, known_by, notes)
+    known = _by_key(keys, values, path)
+    notes = _match_notes(known, keys, wanted, path, skip=missing == "skip")
+    return ScoreTable(np.array([known.get(key, math.nan) for key in wanted]), matched_by, tuple(notes))
 
 
 def _number(value: Any, row: int, path: Path) -> float:
@@ -107,12 +98,6 @@ def _number(value: Any, row: int, path: Path) -> float:
     return number
 
 
-def _id(row: dict[str, Any], number: int, path: Path) -> str:
-    if row.get("id") in (None, ""):
-        raise InputError(f"{path}: the id is missing", row=number, field="id")
-    return str(row["id"])
-
-
 def _pair(image: Any, caption: Any) -> str:
     name = str(image).replace("\\", "/").rpartition("/")[2]
     return unicodedata.normalize("NFC", f"{name}\0{' '.join(str(caption).split())}")
@@ -122,15 +107,19 @@ def _shown(key: str) -> str:
     return f"{key.replace(chr(0), ', ')!r:.120}"
 
 
-def _matched(
-    values: np.ndarray, keys: Sequence[str], wanted: Sequence[str], path: Path, *, skip: bool
-) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Values of the wanted keys, (q,), and notes."""
+def _by_key(keys: list[str], values: list[float], path: Path) -> dict[str, float]:
     known: dict[str, float] = {}
     for row, (key, value) in enumerate(zip(keys, values, strict=True)):
-        before = known.setdefault(key, float(value))
+        before = known.setdefault(key, value)
         if before != value and not (math.isnan(before) and math.isnan(value)):
             raise InputError(f"{path}: {_shown(key)} has two scores, {before:g} and {value:g}", row=row)
+    return known
+
+
+def _match_notes(
+    known: dict[str, float], keys: list[str], wanted: list[str], path: Path, *, skip: bool
+) -> list[str]:
+    """Notes on queries without a row, an error unless they are skipped, and on rows without a query."""
     asked = dict.fromkeys(wanted)
     missing = [key for key in asked if key not in known]
     lack = f"{len(missing):,} of {len(asked):,} queries"
@@ -150,4 +139,4 @@ def _matched(
             f"{path.name} has {counted(len(spare), 'row')} without a query, the first of them "
             f"{_shown(spare[0])}"
         )
-    return np.array([known.get(key, math.nan) for key in wanted]), tuple(notes)
+    return notes

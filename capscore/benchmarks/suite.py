@@ -9,29 +9,31 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import CapscoreError, InputError
 from .data.annotation_files import AnnotationError, MissingAnnotations
-from .run import BenchmarkRun, NotRun, run_benchmark
-from .tasks import TaskOptions, known_slugs
+from .run import BenchmarkRun, MetricRefusal, config_title, run_benchmark
+from .tasks import known_slugs
 
 if TYPE_CHECKING:
     from ..metrics.base import Scorer
 
 SUITES = ("english", "multilingual", "all")
+# benchmark, configuration, folder of its files
+DataSet = tuple[str, str | None, Path | None]
 # usual names of a benchmark's folder, besides its slug
 _FOLDERS = {"flickr8k_human": ("flickr8k", "Flickr8k"), "pascal50s": ("pascal",), "coco_captions": ("coco",)}
 
 
-@dataclass(frozen=True)
+@dataclass
 class SuiteRun:
-    """Results of a suite.
+    """Results of several benchmarks.
 
     Attributes:
-        suite: Name of the suite.
+        suite: Name of the suite; "" if data sets were named.
         runs: Runs of its benchmarks.
         skipped: Benchmark and configuration → why it was not run.
         failed: Benchmark and configuration → what is wrong with its files.
     """
 
-    suite: str
+    suite: str = ""
     runs: list[BenchmarkRun] = field(default_factory=list)
     skipped: dict[str, str] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
@@ -44,6 +46,16 @@ class SuiteRun:
             "skipped": self.skipped,
             "failed": self.failed,
         }
+
+    def attempt(self, data: DataSet, **settings: Any) -> BenchmarkRun | None:
+        """Run a benchmark with settings of `run_benchmark`; if it cannot be run, note why and return None."""
+        slug, config, home = data
+        try:
+            return run_benchmark(slug, config, data_dir=home, keep_going=True, **settings)
+        except CapscoreError as error:  # what stops a single metric is in the run
+            damaged = isinstance(error, AnnotationError) and not isinstance(error, MissingAnnotations)
+            (self.failed if damaged else self.skipped)[config_title(slug, config)] = str(error)
+            return None
 
 
 def members(suite: str) -> Iterator[tuple[str, str]]:
@@ -71,17 +83,33 @@ def benchmark_home(root: str | Path, slug: str) -> Path | None:
     return None
 
 
+def suite_data(suite: str, data_dir: str | Path) -> tuple[list[DataSet], dict[str, str]]:
+    """The data sets of a suite that have a folder, and why others are left out.
+
+    Raises:
+        InputError: no such suite or folder.
+    """
+    root = Path(data_dir).expanduser()
+    if not root.is_dir():
+        raise InputError(f"{root} is not a folder", field="data_dir")
+    found: list[DataSet] = []
+    skipped = {}
+    for slug, config in members(suite):
+        home = benchmark_home(root, slug)
+        if home is None:
+            skipped[config_title(slug, config)] = f"there is no folder {root / slug}"
+        else:
+            found.append((slug, config, home))
+    return found, skipped
+
+
 def run_suite(
     suite: str,
     data_dir: str | Path,
     metrics: Mapping[str, Callable[[], Scorer]],
     *,
-    options: TaskOptions | None = None,
-    partial: bool = False,
-    compare: bool = False,
-    common_rows: bool = False,
-    say: Callable[[str], None] | None = None,
     done: Callable[[BenchmarkRun], None] | None = None,
+    **settings: Any,
 ) -> SuiteRun:
     """Measure metrics on every benchmark of a suite whose files are available.
 
@@ -89,58 +117,38 @@ def run_suite(
         suite: "english", "multilingual" or "all".
         data_dir: Folder with one folder per benchmark, named like the benchmark.
         metrics: Name → function that makes its scorer.
-        options, partial, compare, common_rows, say: As in `run_benchmark`.
         done: Function that takes each finished run.
+        settings: Further arguments of `run_benchmark`.
 
     Raises:
         InputError: no such suite or folder. Problems of one benchmark are in `skipped` and `failed`.
     """
-    root = Path(data_dir).expanduser()
-    if not root.is_dir():
-        raise InputError(f"{root} is not a folder", field="data_dir")
-    found = SuiteRun(suite)
-    for slug, config in members(suite):
-        name = slug if config == "default" else f"{slug} · {config}"
-        home = benchmark_home(root, slug)
-        if home is None:
-            found.skipped[name] = f"there is no folder {root / slug}"
-            continue
-        try:
-            run = run_benchmark(
-                slug,
-                config,
-                data_dir=home,
-                metrics=metrics,
-                options=options,
-                partial=partial,
-                compare=compare,
-                common_rows=common_rows,
-                keep_going=True,
-                say=say,
-            )
-        except CapscoreError as error:
-            damaged = isinstance(error, AnnotationError) and not isinstance(error, MissingAnnotations)
-            (found.failed if damaged else found.skipped)[name] = str(error)
+    data, skipped = suite_data(suite, data_dir)
+    found = SuiteRun(suite, skipped=skipped)
+    for one in data:
+        run = found.attempt(one, metrics=metrics, **settings)
+        if run is None:
             continue
         if run.results:
             found.runs.append(run)
             if done is not None:
                 done(run)
         else:
-            found.skipped[name] = reasons(run.skipped)
+            found.skipped[run.name] = reasons(run.skipped)
     return found
 
 
-def reasons(skipped: Mapping[str, NotRun]) -> str:
+def reasons(skipped: Mapping[str, CapscoreError]) -> str:
     """Why metrics were not run, grouped by reason.
 
-    >>> words, photos = NotRun("cider needs words", " needs words"), NotRun("no photos", ": no photos")
+    >>> words, photos = MetricRefusal("cider", " needs words"), CapscoreError("no photos")
     >>> reasons({"cider": words, "mcs": photos, "bleu_4": words})
     'each of cider, bleu_4 needs words; mcs: no photos'
     """
     together: dict[str, list[str]] = {}
     for metric, why in skipped.items():
-        together.setdefault(why.reason, []).append(metric)
+        reason = why.reason if isinstance(why, MetricRefusal) else f": {why}"
+        together.setdefault(reason, []).append(metric)
     return "; ".join(
         f"{'each of ' if len(metrics) > 1 else ''}{', '.join(metrics)}{reason}"
         for reason, metrics in together.items()

@@ -33,7 +33,7 @@ import functools
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from ..errors import CapscoreError, Setting
 from ..files.console import make_console
@@ -41,12 +41,12 @@ from ..files.whole_file import write_text
 from ..metrics.loading import all_options, own_options
 from ..registry import METRICS
 from . import options, terminal
-from .options import argument, option, statistics_option
+from .options import Target, argument, option, statistics_option
 from .terminal import UsageError, say
 
 if TYPE_CHECKING:
-    from ..benchmarks import BenchmarkRun
     from ..benchmarks.backbones import BackboneTable
+    from ..benchmarks.run import BenchmarkRun
     from ..benchmarks.suite import SuiteRun
     from ..show.tables import Report
 
@@ -102,50 +102,63 @@ def benchmark(
     from ..benchmarks.tasks import TaskOptions
 
     terminal.check_result_file("write_queries", write_queries, (".jsonl",), force)
-    written = {"output": output, "markdown": markdown, "figure": figure, "heatmap": heatmap}
-    terminal.check_result_files(force, **written)
+    files = {"output": output, "markdown": markdown, "figure": figure, "heatmap": heatmap}
+    terminal.check_result_files(force, **files)
     with terminal.as_usage():
         sampling = TaskOptions(raters, bootstrap, confidence, seed, missing)
-    how = {"options": sampling, "common_rows": common_rows, "partial": partial, "say": _tell(quiet)}
+    tell = say if sys.stderr.isatty() and not quiet else None  # a person waits
     where = {"split": split, "image_dir": image_dir}
+    how: dict[str, Any] = {"options": sampling, "common_rows": common_rows, "partial": partial}
+    how |= {"say": tell, **where}
     of_scores = {"scores": scores, "write_queries": write_queries}
+    show = _Shown(files, as_json, quiet)
     if systems or more or side_by_side is not None:
         unfit = {"suite": suite, "figure": figure, "compare": compare, **of_scores}
-        files = _systems(systems, more, side_by_side, data, heatmap, unfit)
+        captions = _check_systems(systems, more, side_by_side, data, heatmap, unfit)
         makers = _makers(metric or ["cider"], backbone, metric_options)
-        how |= {
-            "may_be_empty": metric_options.get("empty", "raise") != "raise",
-            "data_dir": data_dir,
-            **where,
-        }
-        _compare_systems(files, makers, data, config, side_by_side, how, written, as_json, quiet)
+        how |= {"data_dir": data_dir, "may_be_empty": metric_options.get("empty", "raise") != "raise"}
+        _compare_systems(captions, makers, data, config, side_by_side, how, show)
         return None
     several = len(backbone or ()) > 1 or ALL_KNOWN in (backbone or ())
-    of_data = {**where, **of_scores, "config": config, "heatmap": heatmap}
-    _check(data, suite, data_dir, of_data, keep, several)
+    _check(data, suite, data_dir, {**where, **of_scores, "config": config, "heatmap": heatmap}, keep, several)
     targets = options.benchmark_targets(data or [], config, data_dir)
     if write_queries is not None:
         _write_queries(write_queries, targets, where)
         return None
-    how["compare"] = compare
-    of_each: dict[str, Any] = {
-        **where,
-        "scores": options.named_files(scores or ()),
-        "score_column": score_column,
-    }
-    if several:
-        metrics = metric or ([] if scores else ["mcs"])
-        sets = (targets, suite, data_dir)
-        _check_heatmap(heatmap, [*metrics * len(_backbone_names(backbone or [])), *of_each["scores"]])
-        table = _compare_backbones(metrics, backbone or [], metric_options, sets, keep, {**how, **of_each})
-        return _show_table(table, written, as_json, quiet)
-    makers = _makers(metric or [], backbone, metric_options)
-    _check_heatmap(heatmap, [*makers, *of_each["scores"]])
-    if not makers and not scores:
-        raise UsageError("there is nothing to measure: give --metric, or --scores with a file")
-    how["done"] = None if as_json or quiet else _print_run
-    found = _run_suite(suite, data_dir, makers, how) if suite else _run_each(targets, makers, of_each, how)
-    return _show(found, suite, written, as_json, quiet)
+    how |= {"compare": compare, "scores": options.named_files(scores or ()), "score_column": score_column}
+    measure = _compare_backbones if several else _compare_metrics
+    return measure(metric or [], backbone or [], metric_options, targets, suite, data_dir, keep, how, show)
+
+
+class _Shown(NamedTuple):
+    """Files that are to be written, and whether results are printed as JSON, or not at all."""
+
+    files: Mapping[str, Path | None]
+    as_json: bool
+    quiet: bool
+
+    @property
+    def tables(self) -> bool:
+        """Whether tables are printed."""
+        return not (self.as_json or self.quiet)
+
+    def write(
+        self, document: Mapping[str, Any], reports: Sequence[Report], runs: Sequence[BenchmarkRun] = ()
+    ) -> None:
+        """Write all files that are asked for, and JSON to stdout."""
+        terminal.write_json(self.files["output"], document)
+        if (markdown := self.files["markdown"]) is not None:
+            write_text(markdown, "\n".join(report.markdown() for report in reports))
+        if (figure := self.files["figure"]) is not None and runs:
+            from ..show.figures import write_benchmark_figure
+
+            write_benchmark_figure(runs, figure)
+        if (heatmap := self.files["heatmap"]) is not None and runs:
+            from ..show.figures import write_language_heatmap
+
+            write_language_heatmap(runs, heatmap)
+        if self.as_json:
+            terminal.print_json(document)
 
 
 def _check(
@@ -168,12 +181,15 @@ def _check(
         raise UsageError(Setting("keep", keep), ": results are kept where several backbones are compared")
 
 
-def _check_heatmap(heatmap: Path | None, rows: Sequence[str]) -> None:
-    if heatmap is not None and len(rows) > 2:
+def _check_heatmap(show: _Shown, n_rows: int) -> None:
+    if (heatmap := show.files["heatmap"]) is not None and n_rows > 2:
         raise UsageError(
             Setting("heatmap", heatmap),
-            f": it has room for two, below and above its diagonal, not {len(rows)}",
+            f": it has room for two, below and above its diagonal, not {n_rows}",
         )
+
+
+# ---- what is measured ----
 
 
 def _slugs(metrics: Sequence[str], metric_options: Mapping[str, Any]) -> dict[str, str]:
@@ -204,19 +220,13 @@ def _makers(
         if not METRICS.get(slug).takes_backbone:
             makers[metric] = functools.partial(load, slug)
             continue
-        for backbone in backbones or ("",):
-            name = backbone or default_backbone(slug)
+        for name in backbones or [default_backbone(slug)]:
             label = metric if len(backbones or ()) < 2 else f"{metric}@{name}"
             makers[label] = functools.partial(load, slug, name)
     return makers
 
 
-def _tell(quiet: bool) -> Callable[[str], None] | None:
-    """What is told to a person who waits."""
-    return say if sys.stderr.isatty() and not quiet else None
-
-
-def _write_queries(path: Path, targets: Sequence[options.Target], where: Mapping[str, Any]) -> None:
+def _write_queries(path: Path, targets: Sequence[Target], where: Mapping[str, Any]) -> None:
     from ..benchmarks.run import benchmark_queries
     from ..files.write import json_bytes
 
@@ -228,44 +238,47 @@ def _write_queries(path: Path, targets: Sequence[options.Target], where: Mapping
     say(f"{len(rows):,} rows to score are in {path}; add a column score, and read them back with --scores")
 
 
-def _print_run(run: BenchmarkRun) -> None:
+def _compare_metrics(
+    metrics: Sequence[str],
+    backbones: Sequence[str],
+    metric_options: Mapping[str, Any],
+    targets: Sequence[Target],
+    suite: str | None,
+    data_dir: Path | None,
+    keep: Path | None,
+    how: dict[str, Any],
+    show: _Shown,
+) -> int | None:
+    """Measure metrics on each benchmark that --data names, or on a suite; returns the exit code."""
+    from ..benchmarks.run import run_benchmark
+    from ..benchmarks.suite import SuiteRun, reasons, run_suite
     from ..show.benchmark_tables import benchmark_report
 
-    benchmark_report(run).print(make_console())
-
-
-def _run_suite(suite: str, data_dir: Path | None, makers: Makers, how: Mapping[str, Any]) -> SuiteRun:
-    """Measure each benchmark of a suite that has a folder."""
-    from ..benchmarks import run_suite
-
-    return run_suite(suite, str(data_dir), makers, **how)
-
-
-def _run_each(
-    targets: Sequence[options.Target], makers: Makers, of_each: Mapping[str, Any], how: dict[str, Any]
-) -> SuiteRun:
-    """Measure each benchmark that --data names."""
-    from ..benchmarks import run_benchmark
-    from ..benchmarks.suite import SuiteRun, reasons
-
-    if taken := makers.keys() & of_each["scores"].keys():
+    makers = _makers(metrics, backbones, metric_options)
+    _check_heatmap(show, len(makers) + len(how["scores"]))
+    if not makers and not how["scores"]:
+        raise UsageError("there is nothing to measure: give --metric, or --scores with a file")
+    if taken := makers.keys() & how["scores"].keys():
         raise UsageError(f"--scores: NAME=FILE gives another name than {', '.join(taken)}, that of a metric")
-    done = how.pop("done")
-    found = SuiteRun("")
+
+    def done(run: BenchmarkRun) -> None:
+        if show.tables:
+            benchmark_report(run).print(make_console())
+
+    if suite:
+        return _show_suite(run_suite(suite, str(data_dir), makers, done=done, **how), show)
+    found = SuiteRun()
     for slug, config, home in targets:
-        run = run_benchmark(slug, config, data_dir=home, metrics=makers, keep_going=True, **of_each, **how)
+        run = run_benchmark(slug, config, data_dir=home, metrics=makers, keep_going=True, **how)
         if not run.results:
             raise CapscoreError(reasons(run.skipped))
-        if done is not None:
-            done(run)
+        done(run)
         found.runs.append(run)
-    return found
+    return _show_suite(found, show)
 
 
-def _show(
-    found: SuiteRun, suite: str | None, written: Mapping[str, Path | None], as_json: bool, quiet: bool
-) -> int | None:
-    """Write the results, and print those that are no tables; returns the exit code."""
+def _show_suite(found: SuiteRun, show: _Shown) -> int | None:
+    """Write the results, and print what was not run; returns the exit code."""
     from rich.text import Text
 
     from ..benchmarks.result_file import stamped
@@ -273,55 +286,34 @@ def _show(
     from ..show.tables import printable
 
     document = found.to_dict()
-    if suite is None:
+    if not found.suite:
         document = found.runs[0].to_dict() if len(found.runs) == 1 else {"runs": document["runs"]}
-    document = stamped(document)
-    _write(document, found.runs, [benchmark_report(run) for run in found.runs], written)
-    if as_json:
-        terminal.print_json(document)
+    show.write(stamped(document), [benchmark_report(run) for run in found.runs], found.runs)
     console = make_console()
     for title, reasons in (("Not run", found.skipped), ("Damaged", found.failed)):
-        if reasons and not (as_json or quiet):
+        if reasons and show.tables:
             console.print(Text(f"\n{title}", style="bold"))
             for name, reason in reasons.items():
                 console.print(Text(printable(f"{name}: {reason}", console.encoding)))
     if found.failed:
         return terminal.FAILED
     if not found.runs:
-        raise CapscoreError(f"nothing of the suite {suite!r} could be measured")
+        raise CapscoreError(f"nothing of the suite {found.suite!r} could be measured")
+    if found.suite:
+        return None
     skipped = [
         f"{run.name}: {name} was not run. {why}" for run in found.runs for name, why in run.skipped.items()
     ]
-    for line in skipped if suite is None and (quiet or as_json) else ():  # otherwise the tables say it
+    for line in () if show.tables else skipped:  # tables say it themselves
         say(line)
-    return terminal.SKIPPED if skipped and suite is None else None
-
-
-def _write(
-    document: Mapping[str, Any],
-    runs: Sequence[BenchmarkRun],
-    reports: Sequence[Report],
-    written: Mapping[str, Path | None],
-) -> None:
-    """Write all files that are asked for."""
-    terminal.write_json(written["output"], document)
-    if written["markdown"] is not None:
-        write_text(written["markdown"], "\n".join(report.markdown() for report in reports))
-    if written["figure"] is not None and runs:
-        from ..show.figures import write_benchmark_figure
-
-        write_benchmark_figure(runs, written["figure"])
-    if written["heatmap"] is not None:
-        from ..show.figures import write_language_heatmap
-
-        write_language_heatmap(runs, written["heatmap"])
+    return terminal.SKIPPED if skipped else None
 
 
 def _backbone_names(given: Sequence[str]) -> list[str]:
     """The backbones that --backbone names, with `all-known` for each entry of the registry.
 
     Raises:
-        UsageError: A name is unknown, or two name the same backbone.
+        UsageError: a name is unknown, or two name the same backbone.
     """
     from ..backbones import registry
     from ..backbones.loading import check_spec, find_known
@@ -342,73 +334,74 @@ def _compare_backbones(
     metrics: Sequence[str],
     backbones: Sequence[str],
     metric_options: Mapping[str, Any],
-    data: tuple[Sequence[Any], str | None, Path | None],
+    targets: Sequence[Target],
+    suite: str | None,
+    data_dir: Path | None,
     keep: Path | None,
-    settings: Mapping[str, Any],
-) -> BackboneTable:
-    """Measure metrics with each backbone, on data sets or on a suite in a folder."""
-    from ..benchmarks.backbones import compare_backbones, suite_data
+    how: dict[str, Any],
+    show: _Shown,
+) -> int | None:
+    """Measure metrics with each backbone, on data sets or on a suite in a folder; returns the exit code."""
+    from ..benchmarks.backbones import compare_backbones
     from ..benchmarks.kept import KeptResults
+    from ..benchmarks.suite import DataSet, suite_data
     from ..metrics.loading import make_embedder
 
-    makers: dict[str, Callable[..., Any]] = {}
-    plain: Makers = {}
-    for metric, slug in _slugs(metrics, metric_options).items():
-        kinds = makers if METRICS.get(slug).takes_backbone else plain
-        kinds[metric] = functools.partial(METRICS.get(slug), **own_options(slug, metric_options))
-    if not makers:
-        raise UsageError(f"--backbone: none of {', '.join(metrics) or 'the scores'} has a backbone")
-
-    def scorers(backbone: str, embedder: Any) -> Makers:
-        return {f"{metric}@{backbone}": functools.partial(make, embedder) for metric, make in makers.items()}
-
+    metrics = metrics or ([] if how["scores"] else ["mcs"])
     names = _backbone_names(backbones)
-    targets, suite, data_dir = data
+    with_backbone: dict[str, Callable[..., Any]] = {}
+    others: Makers = {}
+    for metric, slug in _slugs(metrics, metric_options).items():
+        kinds = with_backbone if METRICS.get(slug).takes_backbone else others
+        kinds[metric] = functools.partial(METRICS.get(slug), **own_options(slug, metric_options))
+    if not with_backbone:
+        raise UsageError(f"--backbone: none of {', '.join(metrics) or 'the scores'} has a backbone")
+    _check_heatmap(show, len(with_backbone) * len(names) + len(others) + len(how["scores"]))
+
+    def makers(backbone: str, embedder: Any) -> Makers:
+        return {
+            f"{name}@{backbone}": functools.partial(make, embedder) for name, make in with_backbone.items()
+        }
+
+    data: Sequence[DataSet] = targets
     skipped: dict[str, str] = {}
     with terminal.as_usage():
         kept = None if keep is None else KeptResults(keep, metric_options)
         if suite is not None:
-            targets, skipped = suite_data(suite, str(data_dir))
-    table = compare_backbones(
-        {name: functools.partial(make_embedder, name, **metric_options) for name in names},
-        {name: functools.partial(scorers, name) for name in names},
-        targets,
-        others=plain,
-        keep=kept,
-        **settings,
-    )
+            data, skipped = suite_data(suite, str(data_dir))
+    loaders = {name: functools.partial(make_embedder, name, **metric_options) for name in names}
+    table = compare_backbones(loaders, makers, data, others=others, keep=kept, **how)
     table.suite, table.skipped = suite or "", {**skipped, **table.skipped}
-    return table
+    return _show_backbones(table, show)
 
 
-def _show_table(
-    table: BackboneTable, written: Mapping[str, Path | None], as_json: bool, quiet: bool
-) -> int | None:
+def _show_backbones(table: BackboneTable, show: _Shown) -> int | None:
     """Write and print the table; returns the exit code."""
     from ..benchmarks.result_file import stamped
     from ..show.benchmark_tables import backbones_report, benchmark_report
 
-    document, report = stamped(table.to_dict()), backbones_report(table)
-    _write(document, table.runs, [report, *map(benchmark_report, table.runs)], written)
-    if as_json:
-        terminal.print_json(document)
-    elif not quiet:
+    report = backbones_report(table)
+    show.write(stamped(table.to_dict()), [report, *map(benchmark_report, table.runs)], table.runs)
+    if show.tables:
         report.print(make_console())
-    if quiet or as_json:  # otherwise the table says it
+    else:  # otherwise the table says it
         for facts in table.backbones:
             if facts.failed:
                 say(f"{facts.name}: {facts.failed}")
         for run in table.runs:
-            for why in run.skipped.values():
-                say(f"{run.name}: {why}")
+            for name, why in run.skipped.items():
+                say(f"{run.name}: {name}: {why}")
     if not table.runs:
         say("error: no backbone could be measured on any data set")
-    if table.damaged or not table.runs:
+    if table.failed or not table.runs:
         return terminal.FAILED
     return None if table.complete else terminal.SKIPPED
 
 
-def _systems(
+# ---- systems ----
+
+
+def _check_systems(
     systems: list[str] | None,
     more: list[str] | None,
     side_by_side: str | None,
@@ -441,15 +434,13 @@ def _is_published(side_by_side: str | None) -> bool:
 
 
 def _compare_systems(
-    files: Mapping[str, Path],
+    captions: Mapping[str, Path],
     makers: Makers,
     data: list[str] | None,
     configs: list[str] | None,
     side_by_side: str | None,
-    settings: Mapping[str, Any],
-    written: Mapping[str, Path | None],
-    as_json: bool,
-    quiet: bool,
+    how: Mapping[str, Any],
+    show: _Shown,
 ) -> None:
     """Compare systems, or correlate the published ratings again, and write and print the results."""
     from ..benchmarks.systems import published_agreement, read_evaluations, run_systems
@@ -457,8 +448,7 @@ def _compare_systems(
     from ..show.figures import write_systems_heatmap
     from ..show.system_tables import published_report, systems_report
 
-    console = make_console()
-    if not files:
+    if not captions:
         lines = published_agreement()
         document: dict[str, Any] = {"published": [line.to_dict() for line in lines]}
         report = published_report(lines)
@@ -468,15 +458,12 @@ def _compare_systems(
             evaluations = read_evaluations(side_by_side)
         chosen = None if "all" in (configs or ()) else configs
         (slug,) = data or [""]
-        run = run_systems(slug, files, makers, configs=chosen, evaluations=evaluations, **settings)
+        run = run_systems(slug, captions, makers, configs=chosen, evaluations=evaluations, **how)
         document, report = run.to_dict(), systems_report(run)
-        if written["heatmap"] is not None:
-            write_systems_heatmap(run, written["heatmap"])
-    terminal.write_json(written["output"], document)
-    if written["markdown"] is not None:
-        write_text(written["markdown"], report.markdown())
-    if as_json:
-        terminal.print_json(document)
-    elif not quiet:
+        if (heatmap := show.files["heatmap"]) is not None:
+            write_systems_heatmap(run, heatmap)
+    show.write(document, [report])
+    if show.tables:
+        console = make_console()
         report.print(console)
-        terminal.print_written(console, *written.values())
+        terminal.print_written(console, *show.files.values())

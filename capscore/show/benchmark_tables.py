@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..benchmarks.backbones import BackboneFacts, BackboneTable
 from ..benchmarks.caption_statistics import COUNTED, MEANS, CaptionTable, ConfigStatistics
-from ..benchmarks.protocols.results import counted, notes_by_config
+from ..benchmarks.protocols.results import Statistic, counted, notes_by_config
 from ..benchmarks.run import BenchmarkRun, MetricResult
-from ..benchmarks.tasks import Statistic
 from .tables import Report, Table, fixed, level_text, signed
 
 if TYPE_CHECKING:
@@ -188,7 +187,7 @@ def _backbone_remarks(table: BackboneTable) -> Iterator[str]:
     for row in table.rows():
         for data, why in row.missing.items():
             yield f"{row.label.replace('@', ' · ', 1)} on {data}: not run. {why}"
-    for title, reasons in (("not run", table.skipped), ("damaged", table.damaged)):
+    for title, reasons in (("not run", table.skipped), ("damaged", table.failed)):
         for data, why in reasons.items():
             yield f"{data}: {title}. {why}"
     signatures = {result.signature: run.name for run in table.runs[::-1] for result in run.results[::-1]}
@@ -204,8 +203,8 @@ def captions_report(table: CaptionTable) -> Report:
     headings = ("config", "captions", "1", "2", "3+", "words", "characters", "published")
     rows = []
     for part in table.configs:
-        values = vars(part.found)
-        numbers = [*(f"{values[name]:,}" for name in COUNTED), *(fixed(values[name], 1) for name in MEANS)]
+        numbers = [f"{part.found[name]:,}" for name in COUNTED]
+        numbers += [fixed(part.found[name], 1) for name in MEANS]
         rows.append([part.config, *numbers, _differing(part)])
     title = f"{table.benchmark} ({table.configs[0].split})"
     return Report(title, [Table(headings, rows), *_caption_remarks(table)])
@@ -219,7 +218,7 @@ def _differing(part: ConfigStatistics) -> str:
 
 
 def _caption_remarks(table: CaptionTable) -> Iterator[str]:
-    total = sum(part.found.captions for part in table.configs)
+    total = sum(int(part.found["captions"] or 0) for part in table.configs)
     yield f"{total:,} captions in {counted(len(table.configs), 'configuration')}."
     yield "1, 2, 3+: photos with so many captions. words: between spaces. characters: with spaces."
     unspaced = [part.config for part in table.configs if part.language in _UNSPACED]

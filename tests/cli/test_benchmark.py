@@ -195,7 +195,7 @@ def test_a_suite_runs_what_is_there(flickr):
         (
             ("--data", "thumb", "-m", "mcs", "--regions", "owlv2:x", "--region-names", "dog"),
             2,
-            "--region-names dog: an option of infometic, not of mcs",
+            ": an option of infometic, not of mcs",
         ),
         (("--data", "thumb", "--data-dir", "nowhere", "-m", "rouge_l"), 1, "is not a folder"),
         (

@@ -9,8 +9,9 @@ import pytest
 from rich.console import Console
 
 from capscore.benchmarks.published import find
-from capscore.benchmarks.run import BenchmarkRun, MetricResult, NotRun
+from capscore.benchmarks.run import BenchmarkRun, MetricResult
 from capscore.benchmarks.tasks import Outcome, Statistic, TaskOptions
+from capscore.errors import CapscoreError
 from capscore.show.benchmark_tables import benchmark_report, metric_name, statistic_name
 from capscore.show.tables import Table
 
@@ -45,7 +46,7 @@ def run() -> BenchmarkRun:
         n_rows=5664,
         options=TaskOptions(),
         results=[result],
-        skipped={"mcs": NotRun("its photos are not there", ": its photos are not there")},
+        skipped={"mcs": CapscoreError("its photos are not there")},
     )
 
 
