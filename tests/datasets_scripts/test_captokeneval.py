@@ -37,5 +37,5 @@ def test_rows_go_into_the_protocol(data_dir):
         rows["region_labels"],
     )
     # of the semantic words two, dogs, sofa and kite two are right; of three regions one is mentioned
-    assert (found.vision.right, found.vision.n) == (1, 3)
-    assert (found.text.right, found.text.n) == (2, 4)
+    shares = {name: (found.details[name]["right"], found.details[name]["n"]) for name in ("vision", "text")}
+    assert shares == {"vision": (1, 3), "text": (2, 4)}
