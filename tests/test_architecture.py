@@ -1,4 +1,4 @@
-"""The plan of the house, read from the imports: which room may use which, and what nobody may do.
+"""The layers of the library, read from the imports: which package may use which, and what none may do.
 
 In: every `.py` file of the library. Out: sentences, one for each import that breaks a rule.
 """
@@ -16,10 +16,10 @@ from tests.python_source import syntax_tree
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "capscore"
-MOST_ENTRIES = 19
+MAX_ENTRIES = 19
 
-# From the ground up: a room imports from rooms on lower floors only. Rooms of one floor don't see each other.
-FLOORS = (
+# From the bottom up: a package imports from lower layers only. Packages of one layer don't import each other.
+LAYERS = (
     ("errors",),
     ("registry",),
     ("files",),
@@ -32,9 +32,9 @@ FLOORS = (
     ("show", "hub"),
     ("cli", "integrations"),
 )
-FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
-# what stands above all rooms and may only be entered from outside
-DOORS = {"__init__", "__main__"}
+LAYER = {package: layer for layer, packages in enumerate(LAYERS) for package in packages}
+# what stands above all packages and is only used from outside
+ENTRANCES = {"__init__", "__main__"}
 
 
 @dataclass(frozen=True)
@@ -47,18 +47,18 @@ class Import:
     name: str
 
     @property
-    def room(self) -> str:
-        return room_of(self.importer)
+    def package(self) -> str:
+        return package_of(self.importer)
 
     @property
-    def from_room(self) -> str:
-        return room_of(self.module)
+    def from_package(self) -> str:
+        return package_of(self.module)
 
 
-def room_of(module: str) -> str:
-    """The room that a module of capscore is in; "" is the package itself.
+def package_of(module: str) -> str:
+    """The package that a module of capscore is in; "" is the package itself.
 
-    >>> room_of("capscore.text.ptb"), room_of("capscore")
+    >>> package_of("capscore.text.ptb"), package_of("capscore")
     ('text', '')
     """
     parts = module.split(".")
@@ -107,24 +107,24 @@ def told(problems: list[str]) -> None:
     assert not problems, "\n" + "\n".join(sorted(set(problems)))
 
 
-def test_the_house_has_few_rooms_and_each_is_on_a_floor():
+def test_there_are_few_packages_and_each_is_in_a_layer():
     entries = sorted(path.name for path in PACKAGE.iterdir() if path.name not in ("__pycache__", "_shipped"))
-    assert len(entries) <= MOST_ENTRIES, (
+    assert len(entries) <= MAX_ENTRIES, (
         f"capscore/ has {len(entries)} entries at its top: {', '.join(entries)}"
     )
-    rooms = {name.removesuffix(".py") for name in entries} - DOORS - {"py.typed"}
-    assert rooms <= set(FLOOR), f"no floor is named for {', '.join(sorted(rooms - set(FLOOR)))}"
+    packages = {name.removesuffix(".py") for name in entries} - ENTRANCES - {"py.typed"}
+    assert packages <= set(LAYER), f"no layer holds {', '.join(sorted(packages - set(LAYER)))}"
 
 
 def test_arrows_go_down():
     told(
         [
-            f"{one.importer} (line {one.line}) is in {one.room}/ and imports {one.module}: "
-            f"{one.from_room}/ is not below {one.room}/"
+            f"{one.importer} (line {one.line}) is in {one.package}/ and imports {one.module}: "
+            f"{one.from_package}/ is not below {one.package}/"
             for one in IMPORTS
-            if one.room not in DOORS | {""}
-            and one.from_room not in ("", one.room)
-            and FLOOR[one.from_room] >= FLOOR[one.room]
+            if one.package not in ENTRANCES | {""}
+            and one.from_package not in ("", one.package)
+            and LAYER[one.from_package] >= LAYER[one.package]
         ]
     )
 
@@ -134,17 +134,17 @@ def test_from_the_package_itself_only_its_version_is_taken():
         [
             f"{one.importer} (line {one.line}) imports {one.name} from the package, not from where it is"
             for one in IMPORTS
-            if one.module == "capscore" and one.name != "__version__" and one.room not in DOORS | {""}
+            if one.module == "capscore" and one.name != "__version__" and one.package not in ENTRANCES | {""}
         ]
     )
 
 
-def test_nothing_but_the_door_imports_the_command_line():
+def test_only_main_imports_the_command_line():
     told(
         [
             f"{one.importer} (line {one.line}) imports {one.module}; only __main__ may"
             for one in IMPORTS
-            if one.from_room == "cli" and one.room not in ("cli", "__main__")
+            if one.from_package == "cli" and one.package not in ("cli", "__main__")
         ]
     )
 

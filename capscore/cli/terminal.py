@@ -77,7 +77,7 @@ class Command(TyperCommand):
             self.params, self.callback = whole.params, whole.callback
 
 
-class Group(TyperGroup):
+class CommandGroup(TyperGroup):
     """A command with commands of its own, such as `capscore data`."""
 
     def get_params(self, ctx: Any) -> list[Any]:
@@ -88,7 +88,7 @@ def group(help: str) -> typer.Typer:
     """A typer application that commands are added to."""
     return typer.Typer(
         help=help,
-        cls=Group,
+        cls=CommandGroup,
         no_args_is_help=True,
         rich_markup_mode="rich",
         context_settings={"help_option_names": ["-h", "--help"]},

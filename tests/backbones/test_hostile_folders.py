@@ -311,7 +311,7 @@ def test_json_files_have_a_size(tmp_path, monkeypatch):
         read_json(path)
 
 
-@pytest.mark.parametrize("value", HUGE, ids=str)
+@pytest.mark.parametrize("value", HUGE[:-1], ids=str)
 def test_networks_of_infometic(tmp_path, value):
     network = InfoMetIC(InfoMetICConfig(dim=8, width=8, heads=2))
     network.save_pretrained(tmp_path)

@@ -7,6 +7,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
+from capscore.backbones.loading import load_backbone
 from capscore.cli import app
 
 from ..benchmarks.test_run import rated
@@ -282,12 +283,10 @@ def test_the_real_towers_and_a_tuned_one(file, tmp_path, embedded, monkeypatch):
     """From weights on disk to a table: a step of training away from the base, which embeds the stand-ins."""
     import torch
 
-    import capscore.backbones.loading
     from capscore.backbones.tuned import save_tuned
 
-    load = capscore.backbones.loading.load_backbone
-    monkeypatch.setattr("capscore.backbones.loading.load_backbone", load)
-    student = load("embedded", device="cpu")
+    monkeypatch.setattr("capscore.backbones.loading.load_backbone", load_backbone)
+    student = load_backbone("embedded", device="cpu")
     first, second = student.embed_tokens(student.tokenize(["a cat", "a dog"]).ids)
     (first @ second).backward()
     torch.optim.SGD(student.text_network().parameters(), lr=0.5).step()

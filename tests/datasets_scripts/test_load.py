@@ -21,7 +21,7 @@ from ..python_source import syntax_tree
 from .conftest import SCRIPTS, SLUGS, official
 
 pytestmark = pytest.mark.filterwarnings("ignore::capscore.BenchmarkWarning")
-READING = Path(capscore.__file__).parent / "benchmark" / "data"
+READING = Path(capscore.__file__).parent / "benchmarks" / "data"
 
 
 @pytest.fixture
