@@ -41,10 +41,9 @@ class Published:
             none.
         note: Remark to read before comparing.
 
-    >>> from capscore.benchmarks import published
-    >>> found = published.best_match("flickr8k_human", "expert", "cider", "tau_c")
-    >>> found.value, found.unit, found.citation
-    (43.9, 'percent', 'Hu et al. 2023, Table 1')
+    >>> figure = find("flickr8k_human", "expert", "cider")[0]
+    >>> figure.statistic, figure.value, figure.unit, figure.citation, figure.measured_unit
+    ('tau_c', 43.9, 'percent', 'Hu et al. 2023, Table 1', 0.439)
     """
 
     benchmark: str
@@ -68,12 +67,7 @@ class Published:
 
     @property
     def measured_unit(self) -> float:
-        """The value in capscore's unit: percentages divided by 100, all others unchanged.
-
-        >>> from capscore.benchmarks import published
-        >>> published.best_match("valse", "existence", "clip_score", "accuracy").measured_unit
-        0.747
-        """
+        """The value in capscore's unit: percentages divided by 100, all others unchanged."""
         return round(self.value / 100, 8) if self.unit == "percent" else self.value
 
 
@@ -106,10 +100,9 @@ def find(
     Returns:
         The figures; [] if nothing is published.
 
-    >>> from capscore.benchmarks import published
-    >>> sorted({figure.value for figure in published.find("vicr", "default", "mcs", language="de",
-    ...     backbone="laion/CLIP-ViT-H-14-frozen-xlm-roberta-large-laion5B-s13B-b90k") if not figure.setting})
-    [66.1, 72.3, 81.5]
+    >>> found = find("pascal50s", "default", "cider")
+    >>> [figure.value for figure in found if figure.statistic == "accuracy_hc"]
+    [53.7, ...]
     """
     metrics = {metric}
     if backbone is not None:
@@ -128,45 +121,9 @@ def find(
     ]
 
 
-def best_match(
-    benchmark: str,
-    config: str | None,
-    metric: str,
-    statistic: str,
-    *,
-    backbone: str | None = None,
-    language: str | None = None,
-    setting: str = "",
-) -> Published | None:
-    """The figure to compare a measured one with: the first that `find` gives for this statistic, or None.
-
-    Args:
-        benchmark, config, metric, backbone, language: As in `find`.
-        statistic: Coefficient or accuracy, such as "tau_c".
-        setting: Exact setting; "" is the plain metric on the unchanged benchmark.
-
-    >>> from capscore.benchmarks import published
-    >>> published.best_match("pascal50s", "default", "cider", "accuracy_hc").value
-    53.7
-    >>> published.best_match(
-    ...     "pascal50s", "default", "cider", "accuracy_hc", setting="frozen_references"
-    ... ).citation
-    'recomputed, Pascal-50S'
-    """
-    for figure in find(benchmark, config, metric, backbone=backbone, language=language):
-        if figure.statistic == statistic and figure.setting == setting:
-            return figure
-    return None
-
-
 @cache
 def figures() -> tuple[Published, ...]:
-    """Every figure, in the order of the file, which is the order of preference.
-
-    >>> from capscore.benchmarks import published
-    >>> published.figures()[0].metric
-    'bleu_4'
-    """
+    """Every figure, in the order of the file, which is the order of preference."""
     return tuple(figure for table in _content()["tables"] for figure in _of_table(table))
 
 
@@ -174,8 +131,7 @@ def figures() -> tuple[Published, ...]:
 def sources() -> dict[str, Source]:
     """Every source by its key.
 
-    >>> from capscore.benchmarks import published
-    >>> published.sources()["hu-2023"].short
+    >>> sources()["hu-2023"].short
     'Hu et al. 2023'
     """
     return {key: Source(**texts) for key, texts in _content()["sources"].items()}
@@ -191,13 +147,13 @@ def _of_table(table: dict[str, Any]) -> Iterator[Published]:
     for row in table["rows"]:
         cell_notes = row.get("notes", {})
         named = {key: given for key, given in row.items() if key not in ("values", "notes")}
-        for place, (column, value) in enumerate(zip(table["columns"], row["values"], strict=True)):
+        for index, (column, value) in enumerate(zip(table["columns"], row["values"], strict=True)):
             if value is None:
                 continue
             parts = (shared, column, named)
-            told = [part["note"] for part in parts if "note" in part]
-            if str(place) in cell_notes:
-                told.append(cell_notes[str(place)])
+            notes = [part["note"] for part in parts if "note" in part]
+            if str(index) in cell_notes:
+                notes.append(cell_notes[str(index)])
             settings = [part["setting"] for part in (shared, named, column) if "setting" in part]
             yield Published(
                 **{
@@ -205,7 +161,7 @@ def _of_table(table: dict[str, Any]) -> Iterator[Published]:
                     **column,
                     **named,
                     "value": float(value),
-                    "note": " ".join(told),
+                    "note": " ".join(notes),
                     "setting": "+".join(settings),
                 }
             )

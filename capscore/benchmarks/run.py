@@ -419,13 +419,13 @@ def _usable(run: BenchmarkRun, task: Task, rows: KeyedRows, name: str, *, partia
     there = np.ones(len(queries), dtype=bool)
     if kind.needs_images:
         there &= np.array([path is not None for path in queries.images])
-        gone = dict.fromkeys(name for name, here in zip(queries.image_ids, there, strict=True) if not here)
-        if gone and (not partial or not there.any()):
+        missing = dict.fromkeys(name for name, here in zip(queries.image_ids, there, strict=True) if not here)
+        if missing and (not partial or not there.any()):
             raise MetricRefusal(
                 name,
-                f" looks at photos, and {len(gone):,} of the {len(set(queries.image_ids)):,} photos of "
-                f"{run.name} are missing, such as {next(iter(gone))}: `capscore data check {run.benchmark}` "
-                "lists them; ",
+                f" looks at photos, and {len(missing):,} of the {len(set(queries.image_ids)):,} photos of "
+                f"{run.name} are missing, such as {next(iter(missing))}: `capscore data check "
+                f"{run.benchmark}` lists them; ",
                 Setting("partial", True),
                 " scores the other rows",
             )
@@ -435,7 +435,8 @@ def _usable(run: BenchmarkRun, task: Task, rows: KeyedRows, name: str, *, partia
             n, total = queries.without_references, len(queries)
             which = "no caption has any" if n == total else f"{n:,} of {total:,} captions have none"
             raise MetricRefusal(name, f" compares captions with references, and in {run.benchmark} {which}")
-    return rows if there.all() else task.keep(rows, there.tolist())
+    gone = {owner for owner, here in zip(queries.owners, there, strict=True) if not here}
+    return [row for number, row in enumerate(rows) if number not in gone] if gone else rows
 
 
 def _measure(
@@ -639,7 +640,7 @@ def _scored_rows(task: Task, rows: KeyedRows, scores: np.ndarray | None) -> dict
     """The names of the rows that have a score for each query, in order; all if scores are None."""
     lacking: set[int] = set()
     if scores is not None:
-        owners = np.array(task.owners(rows), dtype=np.int64)
+        owners = np.array(task.queries(rows).owners, dtype=np.int64)
         lacking = set(owners[np.isnan(scores)].tolist())
     return {name: None for number, (name, _) in enumerate(rows) if number not in lacking}
 
@@ -649,7 +650,7 @@ def _only(
 ) -> tuple[KeyedRows, np.ndarray]:
     """The rows with these names, and the scores of their queries."""
     kept = [name in names for name, _ in rows]
-    inside = [kept[number] for number in task.owners(rows)]
+    inside = [kept[number] for number in task.queries(rows).owners]
     return [row for row, here in zip(rows, kept, strict=True) if here], scores[np.array(inside, dtype=bool)]
 
 

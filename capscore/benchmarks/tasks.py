@@ -8,7 +8,7 @@ task as the attribute `task` of its builder (see `capscore.register_benchmark`).
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -30,7 +30,6 @@ from .protocols import (
     pairwise_by_category,
     retrieval,
     thumb,
-    valse,
     xvnli,
 )
 from .protocols.results import ends
@@ -137,6 +136,7 @@ class Queries:
         images: Paths of the photos; None where a photo is missing.
         references: Lists of references; [] where there are none.
         languages: Language codes.
+        owners: Number of the benchmark's row that each belongs to.
     """
 
     ids: list[str] = field(default_factory=list)
@@ -145,31 +145,37 @@ class Queries:
     images: list[str | None] = field(default_factory=list)
     references: list[list[str]] = field(default_factory=list)
     languages: list[str] = field(default_factory=list)
+    owners: list[int] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.ids)
 
-    def add(self, name: str, row: Mapping[str, Any], caption: str, side: str = "") -> None:
-        """Add a caption with the photo, references and language of a benchmark's row.
+    @classmethod
+    def of(
+        cls, rows: KeyedRows, captions: Callable[[Mapping[str, Any]], Iterable[tuple[str, str, str]]]
+    ) -> Queries:
+        """The queries of a benchmark's rows.
 
         Args:
-            name: Unique name of the query.
-            row: Row of the benchmark.
-            caption: Caption.
-            side: Beginning of the names of the photo's columns, where a row has several.
+            rows: Pairs of key and row.
+            captions: Function from a row to (ending of the query's name, caption, beginning of the names of
+                the photo's columns, where a row has several).
         """
+        queries = cls()
+        for number, (key, row) in enumerate(rows):
+            for ending, caption, side in captions(row):
+                queries.add(f"{key}{ending}", row, caption, side, number)
+        return queries
+
+    def add(self, name: str, row: Mapping[str, Any], caption: str, side: str = "", owner: int = 0) -> None:
+        """Add a caption with the photo, references and language of a benchmark's row."""
+        self.owners.append(owner)
         self.ids.append(name)
         self.candidates.append(caption)
         self.image_ids.append(row[f"{side}image_id"])
         self.images.append(row[f"{side}image"])
         self.references.append(list(row.get("references") or ()))
         self.languages.append(row["language"])
-
-    @property
-    def missing_images(self) -> list[str]:
-        """File names of the missing photos, each once, in order."""
-        names = zip(self.image_ids, self.images, strict=True)
-        return list(dict.fromkeys(name for name, path in names if path is None))
 
     @property
     def without_references(self) -> int:
@@ -201,15 +207,10 @@ class Task:
     asks_for: ClassVar[str] = ""
     #: which of `ASPECTS` people rated
     aspects: ClassVar[tuple[str, ...]] = ()
-    #: number of queries per row
-    queries_per_row: ClassVar[int] = 1
 
     def queries(self, rows: KeyedRows) -> Queries:
         """What is scored: the caption of every row, unless a benchmark asks for more."""
-        queries = Queries()
-        for key, row in rows:
-            queries.add(key, row, row["caption"])
-        return queries
+        return Queries.of(rows, lambda row: [("", row["caption"], "")])
 
     def outcome(self, rows: KeyedRows, scores: np.ndarray, options: TaskOptions) -> Outcome:
         """(q,) scores of the queries → the benchmark's numbers.
@@ -264,15 +265,6 @@ class Task:
     ) -> list[dict[str, Any]]:
         """Paired tests of one metric's scores against another's; [] where no test is defined."""
         return []
-
-    def keep(self, rows: KeyedRows, there: Sequence[bool]) -> KeyedRows:
-        """The rows whose queries are all there."""
-        gone = {row for row, here in zip(self.owners(rows), there, strict=True) if not here}
-        return [row for number, row in enumerate(rows) if number not in gone]
-
-    def owners(self, rows: KeyedRows) -> list[int]:
-        """For each query, the number of its row."""
-        return [number for number in range(len(rows)) for _ in range(self.queries_per_row)]
 
 
 def _score(scorer: Scorer, queries: Queries, block: slice, **columns: Any) -> Scores:
@@ -354,14 +346,8 @@ class RatingTask(Task):
 class PairTask(Task):
     """Pascal-50S: which of two captions of a photo people prefer, per category."""
 
-    queries_per_row = 2
-
     def queries(self, rows: KeyedRows) -> Queries:
-        queries = Queries()
-        for key, row in rows:
-            for number, caption in enumerate(row["captions"]):
-                queries.add(f"{key}|{number}", row, caption)
-        return queries
+        return Queries.of(rows, lambda row: [(f"|{n}", text, "") for n, text in enumerate(row["captions"])])
 
     def outcome(self, rows: KeyedRows, scores: np.ndarray, options: TaskOptions) -> Outcome:
         labels, categories = _column(rows, "label"), _column(rows, "category")
@@ -376,25 +362,26 @@ class PairTask(Task):
 class FoilTask(Task):
     """VALSE: how often a caption scores higher than a false one that differs little."""
 
-    queries_per_row = 2
-
     def published_as(self, statistic: str, config: str) -> tuple[str, str, tuple[str, ...]]:
         piece = statistic.removeprefix("accuracy_")
         return (config, statistic, ("",)) if piece == "mean" else (piece, "accuracy", ("",))
 
     def queries(self, rows: KeyedRows) -> Queries:
-        queries = Queries()
-        for key, row in rows:
-            queries.add(key, row, row["caption"])
-            queries.add(f"{key}|foil", row, row["foil"])
-        return queries
+        return Queries.of(rows, lambda row: [("", row["caption"], ""), ("|foil", row["foil"], "")])
 
     def outcome(self, rows: KeyedRows, scores: np.ndarray, options: TaskOptions) -> Outcome:
         pieces = [row.get("piece", "all") for _, row in rows]
         valid = [row.get("valid", True) for _, row in rows]
-        measure = valse if set(pieces) == set(VALSE_PIECES) else foils
-        images = _column(rows, "image_id")
-        found = measure(scores[0::2], scores[1::2], pieces, valid, images=images, **options.sampling)
+        known = VALSE_PIECES if set(pieces) == set(VALSE_PIECES) else None
+        found = foils(
+            scores[0::2],
+            scores[1::2],
+            pieces,
+            valid,
+            known=known,
+            images=_column(rows, "image_id"),
+            **options.sampling,
+        )
         # the mean of a single piece is that piece
         shown = found.statistics if len(found.details["pieces"]) > 1 else found.statistics[:1]
         return Outcome(shown, found.counts, found.notes, found.to_dict())
@@ -431,7 +418,7 @@ class HallucinationTask(Task):
             scores,
             [wrong for wrong, _ in marked],
             **judged,
-            images=[rows[number][1]["image_id"] for number in self.owners(rows)],
+            images=self.queries(rows).image_ids,
             **options.sampling,
         )
         return Outcome.of(found)
@@ -460,8 +447,6 @@ class HallucinationTask(Task):
 
 class LocalisationTask(HallucinationTask):
     """FOIL, nocaps-FOIL: whether a metric finds a foil's wrong word, and scores it below its caption."""
-
-    queries_per_row = FoilTask.queries_per_row
 
     def queries(self, rows: KeyedRows) -> Queries:
         return FoilTask().queries(rows)
@@ -518,14 +503,10 @@ class XvnliTask(Task):
 class MarvlTask(Task):
     """MaRVL: a caption that is true of some pairs of photos and false of others, in two experiments."""
 
-    queries_per_row = 2
-
     def queries(self, rows: KeyedRows) -> Queries:
-        queries = Queries()
-        for key, row in rows:
-            for side in ("left", "right"):
-                queries.add(f"{key}|{side}", row, row["caption"], f"{side}_")
-        return queries
+        return Queries.of(
+            rows, lambda row: [(f"|{side}", row["caption"], f"{side}_") for side in ("left", "right")]
+        )
 
     def outcome(self, rows: KeyedRows, scores: np.ndarray, options: TaskOptions) -> Outcome:
         labels, captions, ids = (_column(rows, name) for name in ("label", "caption", "id"))
@@ -607,20 +588,17 @@ class RetrievalTask(Task):
         return f"compares captions with references, and {slug} asks which photo belongs to which caption"
 
     def queries(self, rows: KeyedRows) -> Queries:
-        queries = Queries()
-        for key, row in rows:
-            for number, caption in enumerate(row["references"]):
-                queries.add(f"{key}|{number}", {**row, "references": ()}, caption)
+        queries = Queries.of(
+            rows, lambda row: [(f"|{n}", text, "") for n, text in enumerate(row["references"])]
+        )
+        queries.references = [[] for _ in queries.ids]
         return queries
-
-    def owners(self, rows: KeyedRows) -> list[int]:
-        return [number for number, (_, row) in enumerate(rows) for _ in row["references"]]
 
     def measure(
         self, rows: KeyedRows, scorer: Any, components: Collection[str], options: TaskOptions
     ) -> Measurement:
         queries, photos = self.queries(rows), _column(rows, "image")
-        right: dict[str, Any] = {"text_to_image": self.owners(rows), "missing": options.missing}
+        right: dict[str, Any] = {"text_to_image": queries.owners, "missing": options.missing}
         start = time.perf_counter()
         if hasattr(scorer, "score_matrix"):
             scores, parts = scorer.score_matrix(queries.candidates, photos, queries.languages)

@@ -45,7 +45,7 @@ def test_rows_of_every_loading_script_can_be_asked_for(slug, tmp_path):
         queries = task.queries(rows)
         assert len(queries) == len(set(queries.ids)) > 0
         assert all(isinstance(text, str) and text for text in queries.candidates)
-        assert len(task.owners(rows)) == len(queries)
+        assert len(queries.owners) == len(queries) and set(queries.owners) <= set(range(len(rows)))
         assert all(path is None for path in queries.images)
         if task.takes_scores:
             scores = np.arange(len(queries), dtype=float)
@@ -183,4 +183,4 @@ def test_marvl_looks_at_two_photos_a_row():
     # maxima of the true rows 5 and 4; minima of the false rows 0 and 4.5
     assert value(outcome, "accuracy_1") == 0.75
     assert value(outcome, "accuracy_2") == 0.0
-    assert task.keep(rows, [True] * 6 + [False] * 2) == rows[:3]
+    assert task.queries(rows).owners == [0, 0, 1, 1, 2, 2, 3, 3]

@@ -6,7 +6,7 @@ import pytest
 
 import capscore
 from capscore.benchmarks.data.load import benchmark_builder, builder_class
-from capscore.benchmarks.protocols import VALSE_PIECES, valse
+from capscore.benchmarks.protocols import VALSE_PIECES, foils
 
 from .official import valse as official
 
@@ -53,7 +53,7 @@ def test_pieces_are_those_of_the_protocol(data_dir):
     names = [config.name for config in builder_class("valse").BUILDER_CONFIGS]
     assert names == ["all", *VALSE_PIECES]
     rows = capscore.load_benchmark("valse", data_dir=data_dir, split="test")
-    found = valse([1.0] * 13, [0.0] * 13, rows["piece"], rows["valid"])
+    found = foils([1.0] * 13, [0.0] * 13, rows["piece"], rows["valid"], known=VALSE_PIECES)
     assert found.details["n_invalid"] == 2
     # the one row of counting-adversarial is not valid
     assert [piece for piece, part in found.details["pieces"].items() if not part.n] == [

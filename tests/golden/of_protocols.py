@@ -49,19 +49,21 @@ def _(place: Place) -> Any:
 
 @case("protocols/foils", quick=True)
 def _(place: Place) -> Any:
-    from capscore.benchmarks.protocols import VALSE_PHENOMENA, VALSE_PIECES, foils, valse
+    from capscore.benchmarks.protocols import VALSE_PHENOMENA, VALSE_PIECES, foils
 
     captions, wrong = draws(2, 66, seed=1)
     pieces = [list(VALSE_PIECES)[row % len(VALSE_PIECES)] for row in range(66)]
     valid = [row % 7 != 0 for row in range(66)]
-    images = [str(row // 2) for row in range(66)]
+    of_valse = {"known": VALSE_PIECES, "images": [str(row // 2) for row in range(66)]}
     return {
         "pieces": list(VALSE_PIECES),
         "phenomena": VALSE_PHENOMENA,
         "plain": told(foils(captions, wrong)),
         "grouped": told(foils(captions, wrong, [piece[:4] for piece in pieces], valid, bootstrap=100)),
-        "valse": told(valse(captions, wrong, pieces, valid, images=images, bootstrap=100, confidence=0.9)),
-        "gaps": told(valse([math.nan, *captions[1:]], wrong, pieces, valid, missing="skip")),
+        "valse": told(foils(captions, wrong, pieces, valid, **of_valse, bootstrap=100, confidence=0.9)),
+        "gaps": told(
+            foils([math.nan, *captions[1:]], wrong, pieces, valid, known=VALSE_PIECES, missing="skip")
+        ),
     }
 
 
@@ -79,7 +81,6 @@ def _(place: Place) -> Any:
     return {
         "caption": told(found),
         "irregular": found.details["irregular"],
-        "ids": told(marvl(left, right, labels, captions, ids, group_by="consecutive_ids")),
         "gaps": told(marvl(gaps, right, labels, captions, ids, missing="skip")),
     }
 
@@ -322,7 +323,10 @@ def _(place: Place) -> Any:
         for metric in ("cider", "rouge_l", "bleu_4", "bleu_1", "meteor", "spice", "clip_score", "infometic")
         for statistic in ("tau_c", "tau_b", "spearman", "pearson")
     ]
-    best = [published.best_match(*cell) for cell in cells]
+    best = []
+    for *cell, statistic in cells:
+        same = [each for each in published.find(*cell) if (each.statistic, each.setting) == (statistic, "")]
+        best.append(same[0] if same else None)
     return {
         "n": len(figures),
         "sum": float(sum(each["value"] for each in figures)),

@@ -4,6 +4,16 @@ In: arrays with one number or label per row. Out: one `ProtocolResult`, with sta
 Values are shares in [0, 1] or correlations in [-1, 1], never percentages. None marks a number that the rows
 cannot give; `notes` says why. Ratings are correlated by `capscore.statistics.agreement.agreement`.
 
+What several functions take:
+
+- `images`: image id of each row; the bootstrap draws the rows of one image together. None draws single rows.
+- `bootstrap`, `confidence`, `seed`: number of samples for the intervals, 0 for none; share of the samples
+  inside an interval; seed for the samples.
+- `missing`: "raise" stops at a missing score (NaN or None); "skip" leaves out what needs it and counts it.
+
+All raise `InputError` for columns of different lengths, an unknown label, or a missing score; it names the
+row and the argument.
+
     >>> from capscore.benchmarks.protocols import foils
     >>> foils([0.9, 0.8], [0.2, 0.9]).table()
     [('accuracy all', 0.5, 2), ('accuracy mean', 0.5, 2), ('accuracy pooled', 0.5, 2)]
@@ -18,7 +28,6 @@ from .accuracy import (
     foils,
     marvl,
     pairwise_by_category,
-    valse,
     xvnli,
 )
 from .correlation import cross_language, quality_subset, thumb
@@ -47,6 +56,5 @@ __all__ = [
     "retrieval",
     "robustness_drop",
     "thumb",
-    "valse",
     "xvnli",
 ]

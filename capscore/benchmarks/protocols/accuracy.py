@@ -21,8 +21,8 @@ from .results import ProtocolResult, Sampling, Statistic, bootstrap_intervals, c
 
 # two correct human captions; two human captions, one of another photo; human and machine; two machines
 PASCAL50S_CATEGORIES = ("HC", "HI", "HM", "MM")
-# Phenomenon → its pieces, named like VALSE's files. The published table calls counting-hard "balanced",
-# counting-small-quant "small numbers" and relations "spatial relations".
+# Phenomenon → its pieces, named like VALSE's files (Parcalabescu et al. 2022). The published table calls
+# counting-hard "balanced", counting-small-quant "small numbers" and relations "spatial relations".
 VALSE_PHENOMENA = {
     "existence": ("existence",),
     "plurality": ("plurals",),
@@ -94,19 +94,11 @@ def pairwise_by_category(
         labels: 0 where people prefer the first, 1 where they prefer the second.
         categories: Category of each pair, one of `known`.
         known: All categories, in the order of the result; the default is Pascal-50S's.
-        images: Image id of each pair; the bootstrap draws the pairs of one image together. None draws single
-            pairs.
-        bootstrap: Number of samples for the intervals; 0 makes none.
-        confidence: Share of samples inside an interval.
-        seed: Seed for the samples.
-        missing: "raise" stops at a missing score (NaN); "skip" leaves the pair out and counts it.
+        images, bootstrap, confidence, seed, missing: See `capscore.benchmarks.protocols`.
 
     Returns:
         "accuracy_<category>", then "accuracy_mean": the plain mean of categories, None if one has no pair.
         Details: "categories" (name → `Accuracy`), "mean", "mean_interval", "n_missing".
-
-    Raises:
-        InputError: different lengths, an unknown label or category, a missing score.
 
     >>> result = pairwise_by_category(
     ...     [0.9, 0.2, 0.5], [0.1, 0.7, 0.5], [0, 0, 1], ["HC", "HC", "MM"], known=("HC", "MM")
@@ -152,21 +144,23 @@ def foils(
 ) -> ProtocolResult:
     """How often the caption scores strictly higher than its foil, per piece.
 
+    VALSE (Gomes et al. 2025, Tables 4 and 6) has 11 pieces, `known=VALSE_PIECES`. A pair is valid if at least
+    two of three annotators chose the caption (`mturk.caption >= 2`): 7,702 of the released 8,782. (Gomes et
+    al. report 6,704 without saying how they selected them.)
+
     Args:
         caption_scores, foil_scores: Scores of the true captions and of their foils, (n,) each.
         pieces: Piece of each pair, such as the domain or the phenomenon; None puts all pairs into one, "all".
         valid: True for each pair that counts; None counts all.
         known: All pieces, in the order of the result; None takes those that occur, sorted.
-        images, bootstrap, confidence, seed: As in `pairwise_by_category`.
-        missing: "raise" stops at a valid pair with a missing score (NaN); "skip" leaves it out and counts it.
+        images, bootstrap, confidence, seed, missing: See `capscore.benchmarks.protocols`; pairs that are not
+            valid need no score.
 
     Returns:
         "accuracy_<piece>", then "accuracy_mean" (the plain mean of the pieces, as published; None if one has
         no valid pair) and "accuracy_pooled" (over all valid pairs). Details: "pieces" (name → `Accuracy`),
-        "phenomena" (of VALSE), "mean", "mean_interval", "pooled", "n_invalid", "n_missing".
-
-    Raises:
-        InputError: different lengths, an unknown piece, a missing score.
+        "phenomena" (of VALSE: the plain mean of each one's pieces), "mean", "mean_interval", "pooled",
+        "n_invalid", "n_missing".
 
     >>> foils([0.9, 0.8, 0.3], [0.2, 0.8, 0.1], ["in", "in", "out"]).table()
     [('accuracy in', 0.5, 2), ('accuracy out', 1.0, 1), ('accuracy mean', 0.75, 3),
@@ -192,6 +186,9 @@ def foils(
     parts, pooled, means, notes = _pairs(captions, foiled, codes, names, present, kept, images, sampling)
     n_invalid, n_missing = int((~counts).sum()), int((~present).sum())
     invalid = [f"{n_invalid:,} of {counted(n, 'pair')} left out: not valid"] if n_invalid else []
+    phenomena = {}
+    if names == VALSE_PIECES:
+        phenomena = {name: _mean([parts[piece] for piece in own]) for name, own in VALSE_PHENOMENA.items()}
     return ProtocolResult(
         "foils",
         (
@@ -202,7 +199,7 @@ def foils(
         {"pairs": pooled.n, "ties": pooled.ties, "not valid": n_invalid, "left out": n_missing},
         {
             "pieces": parts,
-            "phenomena": {},
+            "phenomena": phenomena,
             **means,
             "pooled": pooled,
             "n_invalid": n_invalid,
@@ -210,59 +207,6 @@ def foils(
         },
         (*invalid, *notes),
     )
-
-
-def valse(
-    caption_scores: Any,
-    foil_scores: Any,
-    pieces: Any,
-    valid: Any,
-    *,
-    images: Any = None,
-    bootstrap: int = 0,
-    confidence: float = 0.95,
-    seed: int = 0,
-    missing: str = "raise",
-) -> ProtocolResult:
-    """Accuracy on VALSE (Parcalabescu et al. 2022; Gomes et al. 2025, Tables 4 and 6).
-
-    The published average is the plain mean over the 11 pieces. Rows are valid if at least two of three
-    annotators chose the caption: 7,702 of the released 8,782. (Gomes et al. report 6,704 without saying how
-    they selected them.)
-
-    Args:
-        caption_scores, foil_scores, images, bootstrap, confidence, seed, missing: As in `foils`.
-        pieces: Piece of each pair, one of `VALSE_PIECES`.
-        valid: True for each pair that people found valid (`mturk.caption >= 2`).
-
-    Returns:
-        As `foils`, with the detail "phenomena": existence, plurality, counting (three pieces), relations,
-        actions (two), coreference (two) and foil-it, each the plain mean of its pieces, None if one is empty.
-
-    Raises:
-        InputError: different lengths, an unknown piece, a missing score.
-
-    >>> result = valse([0.9] * 12, [0.1] * 11 + [0.95], [*VALSE_PIECES, "actant-swap"], [True] * 12)
-    >>> result.value("accuracy_actant-swap"), result.details["phenomena"]["actions"]
-    (0.5, 0.75)
-    """
-    found = foils(
-        caption_scores,
-        foil_scores,
-        pieces,
-        valid,
-        known=VALSE_PIECES,
-        images=images,
-        bootstrap=bootstrap,
-        confidence=confidence,
-        seed=seed,
-        missing=missing,
-    )
-    of_pieces = found.details["pieces"]
-    phenomena = {
-        name: _mean([of_pieces[piece] for piece in parts]) for name, parts in VALSE_PHENOMENA.items()
-    }
-    return dataclasses.replace(found, details={**found.details, "phenomena": phenomena})
 
 
 def xvnli(
@@ -291,9 +235,7 @@ def xvnli(
         image_ids: Image id of each caption (`Flikr30kID` in the files); the bootstrap draws images.
         premise_ids: Premise id of each caption (`captionID` in the files); only captions with the same
             premise and image are then compared.
-        bootstrap, confidence, seed: As in `pairwise_by_category`.
-        missing: "raise" stops at a missing score (NaN) of a labelled caption; "skip" leaves out every pair
-            and triple that needs it and counts them.
+        bootstrap, confidence, seed, missing: See `capscore.benchmarks.protocols`.
 
     Returns:
         "accuracy_1" (pairs of an entailed and a contradicted caption), "accuracy_2" (all pairs of different
@@ -301,9 +243,6 @@ def xvnli(
         per label, tied if only equal scores prevent a win). Details: "experiment_1" to "experiment_3"
         (`Accuracy`), "n_rows", "n_unlabelled", "n_groups" (images or premises with captions of at least two
         labels), "n_missing" (comparisons, per experiment), "compared_within".
-
-    Raises:
-        InputError: different lengths, an unknown label, a missing score.
 
     >>> result = xvnli(
     ...     [0.9, 0.5, 0.5, 0.1],
@@ -344,26 +283,10 @@ def xvnli(
         )
     within = "image" if premise_ids is None else "premise"
     n_groups = int(((by_label.reshape(-1, 3) > 0).sum(axis=1) > 1).sum())
-    return ProtocolResult(
-        "xvnli",
-        tuple(part.statistic(f"accuracy_{number}") for number, part in enumerate(parts, 1)),
-        {
-            "captions": n,
-            "without label": n_unlabelled,
-            f"{within}s": n_groups,
-            "comparisons": sum(part.n for part in parts),
-            "left out": sum(lost),
-        },
-        {
-            **{f"experiment_{number}": part for number, part in enumerate(parts, 1)},
-            "n_rows": n,
-            "n_unlabelled": n_unlabelled,
-            "n_groups": n_groups,
-            "n_missing": tuple(lost),
-            "compared_within": within,
-        },
-        (*notes, *named, *sampled),
-    )
+    n_compared = sum(part.n for part in parts)
+    counts = {"captions": n, "without label": n_unlabelled, f"{within}s": n_groups, "comparisons": n_compared}
+    details = {"n_rows": n, "n_unlabelled": n_unlabelled, "n_groups": n_groups, "compared_within": within}
+    return _of_experiments("xvnli", parts, lost, counts, details, [*notes, *named, *sampled])
 
 
 def marvl(
@@ -373,7 +296,6 @@ def marvl(
     captions: Any,
     ids: Any,
     *,
-    group_by: str = "caption",
     bootstrap: int = 0,
     confidence: float = 0.95,
     seed: int = 0,
@@ -384,18 +306,14 @@ def marvl(
     A group is the four rows of a caption, two of them true. The released files also have captions with
     another number of true rows, with fewer rows, or with the rows of several groups. The digits of the
     published table fit the groups that remain without every caption that lacks exactly two true and two false
-    rows: id 282, sw 268, ta 289, tr 293, zh 251. Splitting captions at gaps in the ids gives two more in sw
-    and 13 more in ta. Random scores win 5/6 of the pairs and 41/70 of the groups.
+    rows: id 282, sw 268, ta 289, tr 293, zh 251. Random scores win 5/6 of the pairs and 41/70 of the groups.
 
     Args:
         left_scores, right_scores: Scores of the caption with the left and with the right photo, (n,) each.
         labels: True where the caption is true of the pair of photos.
         captions: Text of each row, or any value shared by the rows of one caption.
-        ids: Unique id of each row, an integer or a string that ends in one, such as "sw-17".
-        group_by: "caption" (as published), or "consecutive_ids" for rows of one caption with consecutive ids.
-        bootstrap, confidence, seed: As in `pairwise_by_category`; groups are drawn.
-        missing: "raise" stops at a missing score (NaN); "skip" leaves out every pair and group that needs
-            it and counts them.
+        ids: Unique id of each row, such as "sw-17".
+        bootstrap, confidence, seed, missing: See `capscore.benchmarks.protocols`; groups are drawn.
 
     Returns:
         "accuracy_1": share of pairs of a true and a false row of one group (four per group) in which the
@@ -403,10 +321,6 @@ def marvl(
         of groups in which that holds for all four. Details: "experiment_1", "experiment_2" (`Accuracy`),
         "n_rows", "n_groups", "irregular" (ids and numbers of true and false rows of other groups),
         "n_missing" (pairs, groups).
-
-    Raises:
-        InputError: different lengths, a label that is not a flag, an id that occurs twice or has no
-            number, a missing score.
 
     >>> result = marvl(
     ...     [0.9, 0.2, 0.4, 0.8, 0.5],
@@ -422,7 +336,7 @@ def marvl(
     n = len(left)
     right = score_column(right_scores, "right_scores", n)
     label = flag_column(labels, "labels", n)
-    group, order, id_names = _marvl_groups(captions, ids, group_by, label)
+    group, order, id_names = _marvl_groups(captions, ids, n)
     present = present_rows(missing, left_scores=left, right_scores=right)
     n_true = np.bincount(group, weights=label).astype(np.int64)
     n_false = np.bincount(group) - n_true
@@ -430,11 +344,8 @@ def marvl(
 
     by_label = order[np.lexsort((label[order], group[order]))]  # false, false, true, true
     fours = by_label[regular[group[by_label]]].reshape(-1, 4)
-    best_of_true, worst_of_false = (
-        np.maximum(left, right)[fours[:, 2:]],
-        np.minimum(left, right)[fours[:, :2]],
-    )
-    better, worse = np.broadcast_arrays(best_of_true[:, :, None], worst_of_false[:, None, :])
+    best, worst = np.maximum(left, right)[fours[:, 2:]], np.minimum(left, right)[fours[:, :2]]
+    better, worse = np.broadcast_arrays(best[:, :, None], worst[:, None, :])
     numbers = _marvl_comparisons(better.reshape(-1, 4), worse.reshape(-1, 4))
     parts, _, (named, sampled) = _accuracies(
         numbers, ("experiment 1", "experiment 2"), (bootstrap, confidence, seed), "groups"
@@ -460,18 +371,29 @@ def marvl(
             f"{int((~present).argmax())}): {counted(lost[0], 'pair')} of experiment 1 and "
             f"{counted(lost[1], 'group')} of experiment 2 left out"
         )
+    counts = {"rows": n, "groups": len(fours), "irregular groups": len(irregular)}
+    details = {"n_rows": n, "n_groups": len(fours), "irregular": irregular}
+    return _of_experiments("marvl", parts, lost, counts, details, [*notes, *named, *sampled])
+
+
+def _of_experiments(
+    protocol: str,
+    parts: list[Accuracy],
+    lost: list[int],
+    counts: dict[str, int],
+    details: dict[str, Any],
+    notes: list[str],
+) -> ProtocolResult:
     return ProtocolResult(
-        "marvl",
+        protocol,
         tuple(part.statistic(f"accuracy_{number}") for number, part in enumerate(parts, 1)),
-        {"rows": n, "groups": len(fours), "irregular groups": len(irregular), "left out": sum(lost)},
+        {**counts, "left out": sum(lost)},
         {
             **{f"experiment_{number}": part for number, part in enumerate(parts, 1)},
-            "n_rows": n,
-            "n_groups": len(fours),
-            "irregular": irregular,
+            **details,
             "n_missing": tuple(lost),
         },
-        (*notes, *named, *sampled),
+        tuple(notes),
     )
 
 
@@ -632,31 +554,12 @@ def _marvl_comparisons(better: np.ndarray, worse: np.ndarray) -> _Numbers:
     return n, wins, ties
 
 
-def _marvl_groups(
-    captions: Any, ids: Any, group_by: str, label: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, list[Any]]:
-    """The group of each row, int64 (n,); all rows in the order of their ids; the ids."""
-    n = len(label)
-    group = group_codes(captions, "captions", n)[0]
+def _marvl_groups(captions: Any, ids: Any, n: int) -> tuple[np.ndarray, np.ndarray, list[Any]]:
+    """The group of each row, int64 (n,); all rows in the order of the numbers in their ids; the ids."""
     codes, names = group_codes(ids, "ids", n)
     if len(names) < n:
         row = next(row for row in range(n) if codes[row] in codes[:row])
         raise InputError(f"the id {names[codes[row]]!r} occurs twice", row=row, field="ids")
     endings = [re.search(r"[0-9]{1,18}$", str(names[code])) for code in codes]
-    numbers = np.array([int(found[0]) if found else 0 for found in endings], dtype=np.int64)
-    if group_by == "consecutive_ids":
-        if None in endings:
-            row = endings.index(None)
-            raise InputError(
-                f"expected an integer or a string that ends in one, got {names[codes[row]]!r:.60}",
-                row=row,
-                field="ids",
-            )
-        order = np.lexsort((numbers, group))
-        starts = (np.diff(group[order], prepend=-1) != 0) | (np.diff(numbers[order], prepend=-1) != 1)
-        group[order] = np.cumsum(starts) - 1
-    elif group_by != "caption":
-        raise InputError(
-            Setting("group_by", group_by), ": expected 'caption' or 'consecutive_ids'", field="group_by"
-        )
-    return group, np.lexsort((codes, numbers)), [names[code] for code in codes]
+    order = np.lexsort((codes, np.array([int(ending[0]) if ending else 0 for ending in endings])))
+    return group_codes(captions, "captions", n)[0], order, [names[code] for code in codes]

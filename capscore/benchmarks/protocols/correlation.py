@@ -51,20 +51,12 @@ def thumb(
         total: Ratings, `human_score` in the files.
         systems: Name of the system that wrote each caption, `SYS` in the files.
         human: Name of the system for human captions.
-        images: Image id of each caption; the bootstrap draws the captions of one image together. None draws
-            single captions.
-        bootstrap: Number of samples for the intervals; 0 makes none.
-        confidence: Share of samples inside an interval.
-        seed: Seed for the samples.
-        missing: "raise" stops at a missing score (NaN); "skip" leaves the caption out and counts it.
+        images, bootstrap, confidence, seed, missing: See `capscore.benchmarks.protocols`.
 
     Returns:
         "pearson_<rating>_without_human" (over the machines' captions), then "pearson_<rating>_with_human";
         None where a side is constant. Details: "without_human" and "with_human" ("n", r of each rating,
         "intervals"), "systems" (name → "n" and mean "score", "precision", "recall", "total"), "n_missing".
-
-    Raises:
-        InputError: different lengths, a missing rating, a missing score.
 
     >>> result = thumb(
     ...     scores=[0.1, 0.2, 0.4, 0.9],
@@ -207,17 +199,12 @@ def cross_language(
         subset: Language → True where an item counts in that language, (n,), as made by `quality_subset`. A
             language that is not named (the source of the translations) counts all. Two languages are compared
             on the items that both count; the paper does not say how it pairs subsets of two languages.
-        missing: "raise" stops at a missing score (NaN) that counts; "skip" leaves the item out of that
-            language's pairs.
+        missing: See `capscore.benchmarks.protocols`; items that do not count need no score.
 
     Returns:
         "pearson_<language>_<language>" per pair, then "pearson_mean": their plain mean, whose n counts pairs;
         None if one has no r. Details: "languages", "matrix" (r, NaN where undefined, 1 in the diagonal) and
         "counts_of" (items that both count) as lists (languages, languages), "mean", "n_missing".
-
-    Raises:
-        InputError: fewer than two languages, different lengths, a subset of an unknown language, a missing
-            score.
 
     >>> result = cross_language({"en": [0.1, 0.2, 0.4], "de": [0.3, 0.4, 0.6], "ja": [0.4, 0.3, 0.1]})
     >>> [(name, round(r, 6), n) for name, r, n in result.table()]

@@ -55,16 +55,12 @@ def robustness_drop(
         perturbed: Kind, one of `PERTURBATIONS` → scores of the same captions with the same images, (n,).
         unchanged: Kind → True where the perturbation left the caption unchanged, (n,); these are counted.
         leave_out_unchanged: Whether these are also left out of that kind's means; False is as published.
-        missing: "raise" stops at a missing score (NaN); "skip" leaves the caption out of that kind's means
-            and counts it.
+        missing: See `capscore.benchmarks.protocols`.
 
     Returns:
         "mean_original", "mean_<kind>", "mean_average", "drop_<kind>" and "drop_average" (the plain mean of
         the drops; None if one is undefined). Details: "original", "perturbed", "average_drop",
         "perturbations" (kind → `PerturbationDrop`), "n_scored", "unchanged_left_out".
-
-    Raises:
-        InputError: an unknown kind, different lengths, a missing score.
 
     >>> result = robustness_drop([1.0, 0.6], {"jumble": [0.5, 0.3], "masking": [0.2, 0.2]})
     >>> {name: round(value, 4) for name, value, n in result.table()}

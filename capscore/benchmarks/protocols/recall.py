@@ -48,17 +48,13 @@ def retrieval(
         text_embeddings: Embeddings (texts, d), of any length but 0.
         text_to_image: Index of each text's image, (texts,); an image may have any number of texts.
         ks: Numbers of best answers to look at.
-        missing: "raise" stops at a missing similarity (NaN) or embedding (a row with NaN); "skip" leaves such
-            pairs out of the ranking, and queries without a similarity to a right answer take no part.
+        missing: See `capscore.benchmarks.protocols`; a similarity is missing if it or an embedding has NaN.
+            Queries without a similarity to a right answer take no part.
 
     Returns:
         "image_to_text_r@<k>" (all texts of an image are right, and the best one counts), then
         "text_to_image_r@<k>". Details by direction: "at" and "chance" (k → share, and the same for answers in
         random order; None without queries), "n_queries", "n_candidates", "n_tied"; and "n_missing" pairs.
-
-    Raises:
-        InputError: both a matrix and embeddings, or neither; shapes that do not fit, an embedding of length
-            0, an index without an image, a missing value.
 
     >>> similarity = np.array([[0.9, 0.3, 0.2], [0.1, 0.3, 0.4]])
     >>> result = retrieval(similarity, text_to_image=[0, 1, 1], ks=(1, 2))

@@ -45,16 +45,12 @@ def captokeneval(
         region_scores: List of region scores of each pair.
         region_labels: List of labels of each pair, 1 for a region that the caption mentions.
         beta: Threshold **above** which a word counts as right and a region as mentioned.
-        missing: "raise" stops at a missing score (NaN) that counts; "skip" leaves the word or region out.
+        missing: See `capscore.benchmarks.protocols`; words that are not semantic need no score.
 
     Returns:
         "accuracy_vision" (regions) and "accuracy_text" (semantic words). Details: "text" and "vision" ("n",
         "right", "value", "mean_over_pairs", "n_pairs" with at least one), "beta", "n_not_semantic",
         "n_missing" (words, regions).
-
-    Raises:
-        InputError: lists of different lengths (the row is the pair's), a label that is not 0 or 1, a missing
-            score.
 
     >>> result = captokeneval(
     ...     [[0.3, 0.0, 0.05], [0.2]], [[1, 1, 1], [0]], [[1, 0, 1], [1]], [[0.4, 0.1], [0.0]], [[1, 1], [0]]
@@ -229,21 +225,13 @@ def localisation(
         word_doubts: For each caption a list with one number per word, higher for a word that is more likely
             wrong; None for a word that the metric does not judge. None if the metric has no scores of words.
         word_labels: For each caption a list of the same length, 1 for a wrong word and 0 for a right one.
-        images: Image id of each caption; the bootstrap draws the captions of one image together. None draws
-            single captions.
-        bootstrap: Number of samples for the intervals; 0 makes none.
-        confidence: Share of samples inside an interval.
-        seed: Seed for the samples.
-        missing: "raise" stops at a missing caption score (NaN); "skip" leaves the caption out and counts it.
+        images, bootstrap, confidence, seed, missing: See `capscore.benchmarks.protocols`.
 
     Returns:
         "localisation_accuracy", "average_precision_right", "average_precision_foil",
         "word_average_precision", "word_auc"; those of words only where words were judged. Details: "values"
         and "intervals" by statistic, "n_foils", "n_right", "n_missing", and "n_found" (foils whose most
         doubted word is wrong), "n_words", "n_wrong_words" (None without words).
-
-    Raises:
-        InputError: different lengths, a missing score, a right caption with a wrong word.
 
     >>> found = localisation(
     ...     [0.9, 0.3, 0.5], [False, True, True],

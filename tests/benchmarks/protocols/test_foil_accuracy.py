@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capscore.benchmarks.protocols import VALSE_PHENOMENA, VALSE_PIECES, foils, valse
+from capscore.benchmarks.protocols import VALSE_PHENOMENA, VALSE_PIECES, foils
 from capscore.errors import InputError
 
 
@@ -109,7 +109,7 @@ def test_valse_gives_the_published_average():
         wins = round(10 * share)
         captions += [1.0] * wins + [0.0] * (1000 - wins)
         pieces += [piece] * 1000
-    found = valse(captions, [0.5] * len(captions), pieces, [True] * len(captions))
+    found = foils(captions, [0.5] * len(captions), pieces, known=VALSE_PIECES)
     assert round(100 * found.details["mean"], 1) == 69.7
     assert round(100 * found.details["phenomena"]["counting"], 1) == 70.1  # (68.3 + 75.8 + 66.1) / 3
     assert round(100 * found.details["phenomena"]["coreference"], 1) == 44.6
@@ -118,7 +118,7 @@ def test_valse_gives_the_published_average():
 
 def test_valse_names_an_unknown_piece():
     with pytest.raises(InputError, match=r"^row 0, pieces: got 'plural', .*did you mean 'plurals'\?"):
-        valse([0.9], [0.1], ["plural"], [True])
+        foils([0.9], [0.1], ["plural"], known=VALSE_PIECES)
 
 
 ROWS = st.lists(

@@ -69,17 +69,12 @@ def test_irregular_groups_are_named_and_take_no_part():
     assert found.counts == {"rows": 11, "groups": 1, "irregular groups": 2, "left out": 0}
 
 
-def test_a_caption_of_two_groups_is_irregular_unless_split_on_ids():
+def test_a_caption_of_two_groups_is_irregular():
     twice = CLEAN + [(*row[:3], "two dogs", row[4]) for row in EASY]
     as_published = run(twice)
     assert (as_published.details["n_groups"], len(as_published.details["irregular"])) == (0, 1)
     assert as_published.details["experiment_1"].value is None
     assert "experiment 2 has nothing to compare: no accuracy" in as_published.notes
-    split = run(twice, group_by="consecutive_ids")
-    assert (split.details["n_groups"], split.details["irregular"]) == (2, [])
-    assert split.table() == run(CLEAN + EASY).table()
-    # ids 9 and 10 follow each other as numbers, not as text
-    assert run(list(reversed(twice)), group_by="consecutive_ids").table() == split.table()
 
 
 def test_a_group_with_only_equal_scores_in_the_way_is_a_tie():
@@ -115,25 +110,19 @@ def test_missing_scores():
 
 
 @pytest.mark.parametrize(
-    ("change", "settings", "message"),
+    ("change", "message"),
     [
-        ({4: "sw-0"}, {}, r"^row 1, ids: the id 'sw-0' occurs twice"),
-        ({2: "true"}, {}, r"^row 1, labels: expected True or False"),
-        ({3: None}, {}, r"^row 1, captions: "),
-        (
-            {4: "sw-x"},
-            {"group_by": "consecutive_ids"},
-            r"^row 1, ids: expected an integer or a string that ends",
-        ),
-        ({}, {"group_by": "concept"}, r"^group_by: group_by='concept': expected 'caption'"),
+        ({4: "sw-0"}, r"^row 1, ids: the id 'sw-0' occurs twice"),
+        ({2: "true"}, r"^row 1, labels: expected True or False"),
+        ({3: None}, r"^row 1, captions: "),
     ],
 )
-def test_what_is_wrong_is_named(change, settings, message):
+def test_what_is_wrong_is_named(change, message):
     row = list(CLEAN[1])
     for place, value in change.items():
         row[place] = value
     with pytest.raises(InputError, match=message):
-        run([CLEAN[0], tuple(row), *CLEAN[2:]], **settings)
+        run([CLEAN[0], tuple(row), *CLEAN[2:]])
 
 
 SCORE = st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0, math.nan])

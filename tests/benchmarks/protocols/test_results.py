@@ -21,7 +21,6 @@ from capscore.benchmarks.protocols import (
     retrieval,
     robustness_drop,
     thumb,
-    valse,
     xvnli,
 )
 from capscore.benchmarks.robustness.run import RobustnessOptions
@@ -36,7 +35,7 @@ agreement_module = importlib.import_module("capscore.statistics.agreement")
 RESULTS = {
     "pairwise": lambda: pairwise_by_category([0.9, 0.8], [0.1, 0.9], [0, 1], ["HC", "HM"], bootstrap=50),
     "foils": lambda: foils([0.9, 0.5], [0.1, 0.5], images=["a", "b"], bootstrap=50),
-    "valse": lambda: valse([0.9], [0.1], ["existence"], [True]),
+    "valse": lambda: foils([0.9], [0.1], ["existence"], known=protocols.VALSE_PIECES),
     "xvnli": lambda: xvnli([0.9, 0.5], ["entailment", "contradiction"], ["a", "a"], bootstrap=50),
     "marvl": lambda: marvl([0.9], [0.1], [True], ["a"], ["sw-0"]),
     "thumb": lambda: thumb([0.1, 0.2], [5, 5], [1, 2], [1, 2], ["A", "Human"], bootstrap=50),
