@@ -107,20 +107,21 @@ def check_finder(
     if kind not in OPEN_VOCABULARY:
         if names is not None:
             raise InputError(
-                f"{names!r:.200} do not go with ",
+                Setting("region_names"),
+                f": {names!r:.200} do not go with ",
                 Setting("regions", kind),
                 f", which takes none: names are for {' and '.join(OPEN_VOCABULARY)}",
-                field="names",
             )
         return kind, model, ()
     listed = list(names) if isinstance(names, Iterable) and not isinstance(names, str) else []
     stop = "." if kind == "grounding-dino" else "\0"  # which separates its names
     if not listed or not all(isinstance(name, str) and name.strip() and stop not in name for name in listed):
         raise InputError(
+            Setting("region_names"),
+            ": ",
             Setting("regions", kind),
             f" finds what it is told to look for: expected a list of names such as ['dog', 'red ball'], "
             f"without full stops, got {names!r:.200}",
-            field="names",
         )
     return kind, model, tuple(dict.fromkeys(name.strip() for name in listed))
 
@@ -248,9 +249,9 @@ def _check_lengths(kind: str, names: tuple[str, ...], config: Any, processor: An
     beyond = [name for name, length in zip(names, lengths, strict=True) if length > limit]
     if beyond:
         raise InputError(
-            f"{kind!r} reads {limit} tokens {limited}; {len(beyond)} of {len(names)} names go beyond, and "
+            Setting("region_names"),
+            f": {kind!r} reads {limit} tokens {limited}; {len(beyond)} of {len(names)} names go beyond, and "
             f"would not be looked for, the first of them {beyond[0]!r}",
-            field="names",
         )
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ..infometic.marks import PhotoFeatures
 
 MAX_REMEMBERED = 1024  # images whose regions stay in memory from call to call, 230 MB on `embedded`
-# content key of an image, and the boxes that were given for it ("" for none)
+# content key of an image, and digest of the boxes that were given for it ("" for none)
 _Key = tuple[str, str]
 
 
@@ -64,7 +64,6 @@ class RegionMaker:
         self,
         embedder: Embedder,
         finder: RegionFinder,
-        *,
         n: int,
         seed: int,
         calibration: MarkCalibration | None = None,
@@ -76,37 +75,24 @@ class RegionMaker:
     def find(self, images: Sequence[Image.Image]) -> list[ImageRegions]:
         """The regions of images, found and chosen."""
         made = []
-        for regions in self._embedded(images, self.finder.find(images) if images else []):
-            chosen = np.zeros(0, np.int64)
-            if len(regions):
-                rows = unit_rows_of(self.embedder.backbone, regions.embeddings)
-                chosen = choose(regions, rows, n=self.n, seed=self.seed)
+        for regions in self.embed(images, self.finder.find(images) if images else []):
+            rows = unit_rows_of(self.embedder.backbone, regions.embeddings)
+            chosen = choose(regions, rows, n=self.n, seed=self.seed)
             made.append(
                 replace(regions, embeddings=regions.embeddings[chosen], **vars(Regions.take(regions, chosen)))
             )
         return made
 
-    def at(self, image: Image.Image, boxes: Any, row: int) -> ImageRegions:
-        """The regions at given boxes.
-
-        Raises:
-            InputError: a box that cannot be used; names the row.
-        """
-        checked = check_boxes(boxes, image.size, row=row)
-        (regions,) = self._embedded([image], [Regions.unlabelled(checked, np.ones(len(checked)))])
-        return replace(regions, given=True)
-
-    def _embedded(self, images: Sequence[Image.Image], found: Sequence[Regions]) -> list[ImageRegions]:
+    def embed(self, images: Sequence[Image.Image], found: Sequence[Regions]) -> list[ImageRegions]:
+        """The regions of images with their embeddings, and the images' features."""
         embedded = self.embedder.regions(images, [regions.boxes for regions in found])
+        columns = zip(images, found, embedded, self._features(images), strict=True)
         return [
             ImageRegions(**vars(regions), embeddings=rows, size=image.size, features=features)
-            for image, regions, rows, features in zip(
-                images, found, embedded, self._features(images), strict=True
-            )
+            for image, regions, rows, features in columns
         ]
 
     def _features(self, images: Sequence[Image.Image]) -> Sequence[PhotoFeatures | None]:
-        """Features of whole images, whatever their regions are."""
         if self.calibration is None or not images:
             return [None] * len(images)
         import torch
@@ -152,34 +138,37 @@ class RegionReader:
 
     def wanted(self, keys: Sequence[str]) -> Collection[str]:
         """Keys of the images whose regions are not known yet; `keys` has one per row, "" for a failed row."""
-        for row, key in enumerate(keys):
-            if key:
+        for row, image in enumerate(keys):
+            if image:
                 boxes = self.boxes[row] if self.boxes else None
-                given = "" if boxes is None else fingerprint_of(_as_text(boxes))
-                self._rows.setdefault((key, given), []).append(row)
-        for place in self._rows:
-            if place in self.maker.remembered:
-                self._found[place] = self.maker.remembered[place]
+                digest = "" if boxes is None else fingerprint_of(_as_text(boxes))
+                self._rows.setdefault((image, digest), []).append(row)
+        for key in self._rows:
+            if key in self.maker.remembered:
+                self._found[key] = self.maker.remembered[key]
             else:
-                self._missing.setdefault(place[0], []).append(place)
+                self._missing.setdefault(key[0], []).append(key)
         return self._missing.keys()
 
     def look(self, images: Mapping[str, Image.Image]) -> None:
         """Find the regions of some decoded images, by key."""
-        without_boxes = []
-        for key in [key for name in images for key in self._missing[name]]:
+        missing = [key for name in images for key in self._missing[name]]
+        without_boxes = [key for key in missing if not key[1]]
+        found = self.maker.find([images[name] for name, _ in without_boxes])
+        self._found.update(zip(without_boxes, found, strict=True))
+        for key in missing:
             if not key[1]:
-                without_boxes.append(key)
                 continue
-            rows = self._rows[key]
+            image, rows = images[key[0]], self._rows[key]
             try:
-                self._found[key] = self.maker.at(images[key[0]], self.boxes[rows[0]], rows[0])
+                boxes = check_boxes(self.boxes[rows[0]], image.size, row=rows[0])
             except InputError as error:
                 if self.on_error == "raise":
                     raise
                 self.failures.update({row: error.at(row, "boxes") for row in rows})
-        found = self.maker.find([images[name] for name, _ in without_boxes])
-        self._found.update(zip(without_boxes, found, strict=True))
+                continue
+            (regions,) = self.maker.embed([image], [Regions.unlabelled(boxes, np.ones(len(boxes)))])
+            self._found[key] = replace(regions, given=True)
 
     def regions(self) -> dict[int, ImageRegions]:
         """Row → the regions of its image, for all rows that did not fail; remembers them."""

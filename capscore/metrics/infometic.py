@@ -6,9 +6,9 @@ vision recall, text precision and their sum, and a score for each word and regio
 
 from __future__ import annotations
 
+import copy
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -27,6 +27,7 @@ from ..errors import (
 )
 from ..files.console import progress_bar
 from ..images.sequence import check_images
+from ..text.languages import language_code
 from ..text.word_classes import length_problem, tagger_name
 from .backbone_scorer import BackboneScorer
 from .base import Measured, PreparedRows, Scores
@@ -36,6 +37,7 @@ from .input_rows import ExtraColumn, InputRows, check_captions
 if TYPE_CHECKING:
     from ..infometic.alignment import Aligner, ImageStates, TextStates
     from ..infometic.mark_calibration import MarkCalibration
+    from ..infometic.marks import MarkedRow
     from ..infometic.regions import RegionFinder
     from ..infometic.words import CaptionWord, Pieces
 
@@ -169,19 +171,11 @@ class InfoMetIC(BackboneScorer):
         from ..infometic.weights import cosine_scale, load_aligner, load_marks
         from ..infometic.words import PieceSequence
 
-        self.check_options(
-            {
-                "regions": regions,
-                "region_names": region_names,
-                "n_regions": n_regions,
-                "beta": beta,
-                "false_alarms": false_alarms,
-            }
-        )
+        numbers = {"n_regions": n_regions, "beta": beta, "false_alarms": false_alarms}
+        self.check_options({"regions": regions, "region_names": region_names, **numbers})
         self.mark_calibration, self.marks = load_marks(marks, embedder.backbone)
         self.aligner, self.weights = load_aligner(weights, embedder.backbone)
-        config = getattr(self.aligner, "config", None)
-        features = embedder
+        config, features = getattr(self.aligner, "config", None), embedder
         if config is not None:
             prefix = config.prefix if prefix is None else prefix
             features = embedder.of(
@@ -190,20 +184,16 @@ class InfoMetIC(BackboneScorer):
         super().__init__(features, prefix=prefix, empty=empty, per_row=per_row)
         # how the network reads captions, where it differs from the paper's
         self.reading = "" if config is None else config.reading
-        self.sequence = PieceSequence.of(self.backbone, config) if config is not None else PieceSequence()
-        with _finder_options():
-            self.finder = load_finder(
-                regions or ("things" if self.mark_calibration else WINDOWS),
-                embedder,
-                names=region_names,
-                calibration=self.mark_calibration,
-            )
-        self.n_regions, self.beta, self.seed = n_regions, float(beta), seed
-        self.false_alarms = float(false_alarms)
-        self.plus_scale = cosine_scale(embedder.backbone)
-        self.region_maker = RegionMaker(
-            features, self.finder, n=n_regions, seed=seed, calibration=self.mark_calibration
+        self.sequence = PieceSequence() if config is None else PieceSequence.of(self.backbone, config)
+        self.finder = load_finder(
+            regions or ("things" if self.mark_calibration else WINDOWS),
+            embedder,
+            names=region_names,
+            calibration=self.mark_calibration,
         )
+        self.n_regions, self.beta, self.seed = n_regions, float(beta), seed
+        self.false_alarms, self.plus_scale = float(false_alarms), cosine_scale(embedder.backbone)
+        self.region_maker = RegionMaker(features, self.finder, n_regions, seed, self.mark_calibration)
         if self.mark_calibration is not None:
             self._namer = RegionNames(self.mark_calibration, self._unit_texts)
 
@@ -220,21 +210,17 @@ none: names are for owlv2 and grounding-dino
         """
         from ..infometic.finders import check_finder
 
-        for name, fits, expected in (
-            ("beta", lambda value: 0 <= value < 1, "a number from 0 to below 1"),
-            ("false_alarms", lambda value: 0 < value <= 0.5, "a rate above 0, at most 0.5"),
-            (
-                "n_regions",
-                lambda value: isinstance(value, Integral) and int(value) >= 1,
-                "a whole number of at least 1",
-            ),
+        for name, kind, fits, expected in (
+            ("beta", Real, lambda value: 0 <= value < 1, "a number from 0 to below 1"),
+            ("false_alarms", Real, lambda value: 0 < value <= 0.5, "a rate above 0, at most 0.5"),
+            ("n_regions", Integral, lambda value: value >= 1, "a whole number of at least 1"),
         ):
             value = given.get(name)
-            is_number = isinstance(value, Real) and not isinstance(value, bool)
-            if value is not None and not (is_number and fits(value)):
+            if value is not None and (
+                isinstance(value, bool) or not isinstance(value, kind) or not fits(value)
+            ):
                 raise InputError(Setting(name, value), f": expected {expected}")
-        with _finder_options():
-            check_finder(given.get("regions") or WINDOWS, given.get("region_names"))
+        check_finder(given.get("regions") or WINDOWS, given.get("region_names"))
 
     # ------------------------------------------------------------------ signature and scores
 
@@ -303,10 +289,8 @@ none: names are for owlv2 and grounding-dino
     ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """Score every image with every caption, as retrieval needs it.
 
-        Parts that depend on an image or a caption alone are computed once. Parts that depend on both are
-        computed for each distinct pair, which takes one pass through a transformer with trained weights.
-        Only weights that read words need a tagger; with other weights, captions in any language can be
-        scored.
+        Parts that depend on an image or a caption alone are computed once; parts that depend on both once for
+        each distinct pair. Only weights that read words need a tagger.
 
         Args:
             candidates: b captions.
@@ -329,11 +313,10 @@ none: names are for owlv2 and grounding-dino
             raise InputError("there are no images", field="images")
         reader = RegionReader(self.region_maker, None, "raise")
         found = self.embedder.images(pictures, reader=reader)
-        # the first row of each distinct image
-        firsts = np.unique(found.index, return_index=True)[1].tolist()
+        firsts = np.unique(found.index, return_index=True)[1].tolist()  # the first row of each image
         by_row = reader.regions()
         regions = [by_row[row] for row in firsts]
-        self._warn_about_regions(firsts, [{"regions": one.labels} for one in regions])
+        self._warn_about_regions(firsts, [len(photo) for photo in regions])
 
         if not self.aligner.reads_words:
             languages = [""] * len(captions)
@@ -364,39 +347,34 @@ none: names are for owlv2 and grounding-dino
         """Recall and precision, float32 (images, texts); items of like length share a block."""
         import torch
 
-        recall, precision = np.zeros((2, len(regions), len(pieces)), np.float32)
+        matrices = np.zeros((2, len(regions), len(pieces)), np.float32)
         chunk = _PAIRS_ON_CPU if self.backbone.device.startswith("cpu") else _PAIRS_ON_GPU
-        with (
-            torch.inference_mode(),
-            progress_bar("pairs", recall.size, shown=self.embedder.progress) as advance,
-        ):
+        shown = self.embedder.progress
+        with torch.inference_mode(), progress_bar("pairs", matrices[0].size, shown=shown) as advance:
             encoded = [
                 (block, self._image_states([regions[row] for row in block], photos[block]))
-                for block in _blocks([len(one) for one in regions])
+                for block in _blocks([len(photo) for photo in regions], _BLOCK)
             ]
-            for columns in _blocks([len(piece) for piece in pieces]):
-                states = self.text_states(
-                    texts[columns], [pieces[row] for row in columns], _some(contexts, columns)
-                )
+            for columns in _blocks([len(piece) for piece in pieces], _BLOCK):
+                some = None if contexts is None else [contexts[row] for row in columns]
+                states = self.text_states(texts[columns], [pieces[row] for row in columns], some)
                 for block, images in encoded:
                     both = self.aligner.all_pairs(images, states, chunk)
-                    for matrix, values in zip((recall, precision), both, strict=True):
+                    for matrix, values in zip(matrices, both, strict=True):
                         matrix[np.ix_(block, columns)] = values.float().cpu().numpy()
                     advance(len(block) * len(columns))
-        self._check_finite(recall + precision)
-        return recall, precision
+        self._check_finite(matrices.sum(axis=0))
+        return matrices[0], matrices[1]
 
     # ------------------------------------------------------------------ measuring
 
     def measure(self, rows: InputRows, on_error: str) -> Measured:
         self.warn_about_languages(rows.languages)
         for row in np.flatnonzero(rows.kept()).tolist():
-            problem = length_problem(rows.candidates[row])
-            if problem:
-                error = InputError(problem, row=row, field="candidate")
+            if problem := length_problem(rows.candidates[row]):
+                rows.failures[row] = InputError(problem, row=row, field="candidate")
                 if on_error == "raise":
-                    raise error
-                rows.failures[row] = error
+                    raise rows.failures[row]
         reader = RegionReader(self.region_maker, rows.extra.get("boxes"), on_error)
         images = self.embedder.images(rows.images, on_error=on_error, skip=rows.left_out(), reader=reader)
         rows.failures.update({**reader.failures, **images.failures})
@@ -404,13 +382,12 @@ none: names are for owlv2 and grounding-dino
         kept = np.flatnonzero(rows.kept()).tolist()
         # distinct pairs of regions and caption; those with the same caption are together, so it is read once
         keys = [(id(regions[row]), rows.candidates[row], rows.languages[row]) for row in kept]
-        first_of = {key: row for key, row in reversed(list(zip(keys, kept, strict=True)))}
+        first_of = dict(reversed(list(zip(keys, kept, strict=True))))
         order = {caption: number for number, caption in enumerate(dict.fromkeys(key[1] for key in keys))}
         pairs = sorted(first_of, key=lambda key: (order[key[1]], first_of[key]))
         index = {key: number for number, key in enumerate(pairs)}
         pair_of = np.array([index[key] for key in keys], np.int64)
-        values = {name: np.zeros(len(pairs)) for name in self.value_names}
-        cut, unread = np.zeros((2, len(pairs)), dtype=bool)
+        numbers = np.zeros((len(self.value_names) + 2, len(pairs)))
         details: list[dict[str, Any]] = []
         progress = self.embedder.progress
         quick = progress is None and len(pairs) <= 2 * _AT_ONCE
@@ -418,8 +395,9 @@ none: names are for owlv2 and grounding-dino
             for start in range(0, len(pairs), _AT_ONCE):
                 part = slice(start, start + _AT_ONCE)
                 firsts = [first_of[key] for key in pairs[part]]
-                captions = [rows.candidates[row] for row in firsts]
-                languages = [rows.languages[row] for row in firsts]
+                captions, languages = (
+                    [column[row] for row in firsts] for column in (rows.candidates, rows.languages)
+                )
                 texts = self.embedder.texts(captions, prefix=self.prefix, quiet=True)
                 batch = _Batch(
                     [regions[row] for row in firsts],
@@ -430,27 +408,25 @@ none: names are for owlv2 and grounding-dino
                     self._words(captions, languages),
                     self._pieces(captions),
                 )
-                measured = self._measure_batch(batch)
-                details += measured.pop("details")
-                for name in self.value_names:
-                    values[name][part] = measured[name]
-                cut[part], unread[part] = texts.truncated[texts.index], _is_cut(batch.pieces)
+                values, found = self._measure_batch(batch)
+                details += found
+                numbers[:, part] = [*values, texts.truncated[texts.index], _is_cut(batch.pieces)]
                 advance(len(firsts))
         truncated, has_unread = np.zeros((2, len(rows)), dtype=bool)
-        truncated[kept], has_unread[kept] = cut[pair_of], unread[pair_of]
+        truncated[kept], has_unread[kept] = numbers[-2:, pair_of]
         self.warn_about_truncation(truncated)
         self._warn_about_cut(has_unread)
         row_details = _of_rows(details, pair_of.tolist())
-        self._warn_about_regions(kept, row_details)
+        self._warn_about_regions(kept, [len(detail["regions"]) for detail in row_details])
         return Measured(
-            values={name: numbers[pair_of] for name, numbers in values.items()},
+            values=dict(zip(self.value_names, numbers[:-2, pair_of], strict=True)),
             image_keys=images.keys,
             truncated=truncated | has_unread,
             details=row_details,
         )
 
-    def _measure_batch(self, batch: _Batch) -> dict[str, Any]:
-        """`value_names`, float64 (n,), and "details" of pairs; each distinct image is encoded once."""
+    def _measure_batch(self, batch: _Batch) -> tuple[list[np.ndarray], list[dict[str, Any]]]:
+        """`value_names`, each float64 (n,), and details of pairs; each distinct image is encoded once."""
         import torch
 
         contexts = None
@@ -470,16 +446,16 @@ none: names are for owlv2 and grounding-dino
                 states = self._image_states([batch.regions[row] for row in firsts], batch.photos[firsts])
             for start in range(0, len(order), _PAIRS):
                 part = order[start : start + _PAIRS]
-                pieces = [batch.pieces[row] for row in part]
+                some = None if contexts is None else [contexts[row] for row in part]
                 with torch.inference_mode():
-                    texts = self.text_states(batch.texts[part], pieces, _some(contexts, part))
+                    texts = self.text_states(batch.texts[part], [batch.pieces[row] for row in part], some)
                     found = self.aligner.pairs(
                         states, texts, [image_of[row] for row in part], list(range(len(part)))
                     )
-                recall[part] = found.recall.double().cpu().numpy()
-                precision[part] = found.precision.double().cpu().numpy()
-                region_scores = found.region_scores.double().cpu().numpy()
-                token_scores = found.token_scores.double().cpu().numpy()
+                recall[part], precision[part], region_scores, token_scores = (
+                    scores.double().cpu().numpy()
+                    for scores in (found.recall, found.precision, found.region_scores, found.token_scores)
+                )
                 for row, *scores in zip(part, region_scores, token_scores, strict=True):
                     details[row] = self._detail(
                         batch.regions[row], batch.pieces[row], batch.words[row], *scores
@@ -487,7 +463,7 @@ none: names are for owlv2 and grounding-dino
         self._check_finite(recall + precision)
         self._mark(details, batch)
         cosines = np.einsum("nd,nd->n", self._unit(batch.photos), self._unit(batch.texts))
-        return {"image_cosine": cosines, "recall": recall, "precision": precision, "details": details}
+        return [cosines, recall, precision], details
 
     def _check_finite(self, scores: np.ndarray) -> None:
         bad = int((~np.isfinite(scores)).sum())
@@ -526,8 +502,8 @@ none: names are for owlv2 and grounding-dino
         ]
         added = added_by_words(captions, counted, self._embedded_texts)
         return [
-            spread(word_shares(piece, row)[:, [row.index(word) for word in counts]], own)
-            for piece, row, counts, own in zip(pieces, words, counted, added, strict=True)
+            spread(word_shares(piece, row)[:, [row.index(word) for word in semantic]], vectors)
+            for piece, row, semantic, vectors in zip(pieces, words, counted, added, strict=True)
         ]
 
     def _embedded_texts(self, texts: Sequence[str]) -> np.ndarray:
@@ -546,8 +522,8 @@ none: names are for owlv2 and grounding-dino
         from ..infometic.alignment import padded
 
         device = self.backbone.device
-        rows, mask = padded([one.embeddings for one in regions], device)
-        shares, _ = padded([one.shares for one in regions], device)
+        rows, mask = padded([photo.embeddings for photo in regions], device)
+        shares, _ = padded([photo.shares for photo in regions], device)
         return self.aligner.encode_images(torch.from_numpy(np.array(photos)).to(device), rows, shares, mask)
 
     def text_states(
@@ -593,6 +569,7 @@ none: names are for owlv2 and grounding-dino
         region_scores: np.ndarray,
         token_scores: np.ndarray,
     ) -> dict[str, Any]:
+        """The details of a pair, with marks as published."""
         from ..infometic.words import encode_pieces, nearest_regions, word_scores
 
         first = len(self.sequence.before)
@@ -601,6 +578,7 @@ none: names are for owlv2 and grounding-dino
         if self.mark_calibration is None:  # which says itself what each word is most like
             rows = encode_pieces(self.backbone, pieces.ids)
             nearest = nearest_regions(pieces, rows, words, regions.embeddings)
+        columns = (regions.boxes.tolist(), region_scores.tolist(), regions.confidences.tolist())
         return {
             "fits": None,
             "p_fits": None,
@@ -628,13 +606,7 @@ none: names are for owlv2 and grounding-dino
                     "confidence": confidence,
                     "label": label,
                 }
-                for box, score, confidence, label in zip(
-                    regions.boxes.tolist(),
-                    region_scores[: len(regions)].tolist(),
-                    regions.confidences.tolist(),
-                    regions.labels,
-                    strict=True,
-                )
+                for box, score, confidence, label in zip(*columns, regions.labels, strict=False)
             ],
             "null": float(region_scores[-1]),
             "image_size": list(regions.size),
@@ -649,7 +621,7 @@ none: names are for owlv2 and grounding-dino
         from ..infometic.marks import MarkedRow, mark_rows
 
         photos, texts = self._unit(batch.photos), self._unit(batch.texts)
-        embeddings = {id(one): self._unit(one.embeddings) for one in batch.regions}
+        embeddings = {id(photo): self._unit(photo.embeddings) for photo in batch.regions}
         rows = [
             MarkedRow(
                 regions.features,  # type: ignore[arg-type]  # there are some with a mark calibration
@@ -664,33 +636,25 @@ none: names are for owlv2 and grounding-dino
             )
             for row, regions in enumerate(batch.regions)
         ]
-        names = self._names(rows, batch.regions)
+        names = self._names(rows)
         marks = mark_rows(self.mark_calibration, rows, self._unit_texts, self.false_alarms)
         for detail, mark, of_row in zip(details, marks, names, strict=True):
-            detail["fits"], detail["p_fits"] = mark.fits, mark.p_fits
+            detail.update(fits=mark.fits, p_fits=mark.p_fits)
             judged = zip(detail["words"], mark.p_correct, mark.correct, mark.region, strict=True)
             for word, p_correct, correct, nearest in judged:
                 word.update(p_correct=p_correct, correct=correct, region=nearest)
             mentions = mark.p_mentioned.tolist(), mark.mentioned.tolist()
-            for region, p_mentioned, mentioned, name in zip(
-                detail["regions"], *mentions, of_row, strict=True
-            ):
-                region.update(p_mentioned=p_mentioned, mentioned=mentioned, name=name or region["label"])
+            for region, p, mentioned, name in zip(detail["regions"], *mentions, of_row, strict=True):
+                region.update(p_mentioned=p, mentioned=mentioned, name=name or region["label"])
 
-    def _names(self, rows: Sequence[Any], regions: Sequence[ImageRegions]) -> list[list[str]]:
+    def _names(self, rows: Sequence[MarkedRow]) -> list[list[str]]:
         """Names for the regions of each row; an image is named once in each language."""
-        from ..text.languages import language_code
-
         names: dict[tuple[int, str], list[str]] = {}
         for language in dict.fromkeys(row.language for row in rows):
-            photos = {
-                id(one): (row.photo, row.regions)
-                for row, one in zip(rows, regions, strict=True)
-                if row.language == language
-            }
+            photos = {id(row.regions): (row.photo, row.regions) for row in rows if row.language == language}
             found = self._namer.names([*photos.values()], language_code(language) if language else "en")
-            names.update(zip(((image, language) for image in photos), found, strict=True))
-        return [names[id(one), row.language] for row, one in zip(rows, regions, strict=True)]
+            names.update(zip(((photo, language) for photo in photos), found, strict=True))
+        return [names[id(row.regions), row.language] for row in rows]
 
     def _warn_about_cut(self, cut: np.ndarray) -> None:
         if cut.any():
@@ -702,12 +666,12 @@ none: names are for owlv2 and grounding-dino
                 )
             )
 
-    def _warn_about_regions(self, kept: list[int], details: list[dict[str, Any]]) -> None:
-        empty = [row for row, detail in zip(kept, details, strict=True) if not detail["regions"]]
+    def _warn_about_regions(self, rows: list[int], counts: list[int]) -> None:
+        empty = [row for row, n_regions in zip(rows, counts, strict=True) if not n_regions]
         if empty:
             warn(
                 RegionWarning(
-                    f"{len(empty)} of {len(kept)} rows have an image in which no region was found: nothing "
+                    f"{len(empty)} of {len(rows)} rows have an image in which no region was found: nothing "
                     f"in it can be mentioned, and their recall is 0 (first such row: {empty[0]})"
                 )
             )
@@ -718,32 +682,9 @@ def _of_rows(details: list[dict[str, Any]], pair_of: list[int]) -> list[dict[str
     used: set[int] = set()
     rows = []
     for pair in pair_of:
-        detail = details[pair]
-        if pair in used:
-            detail = {
-                **detail,
-                "words": [{**word} for word in detail["words"]],
-                "regions": [{**region, "box": [*region["box"]]} for region in detail["regions"]],
-                "image_size": [*detail["image_size"]],
-            }
+        rows.append(copy.deepcopy(details[pair]) if pair in used else details[pair])
         used.add(pair)
-        rows.append(detail)
     return rows
-
-
-@contextmanager
-def _finder_options() -> Iterator[None]:
-    """Errors about the `names` of a finder become errors about the option `region_names`."""
-    try:
-        yield
-    except InputError as error:
-        if error.field != "names":
-            raise
-        raise InputError(Setting("region_names"), ": ", *error.parts) from None
-
-
-def _some(contexts: list[_Context] | None, rows: Iterable[int]) -> list[_Context] | None:
-    return None if contexts is None else [contexts[row] for row in rows]
 
 
 def _is_cut(pieces: list[Pieces]) -> np.ndarray:
@@ -751,7 +692,7 @@ def _is_cut(pieces: list[Pieces]) -> np.ndarray:
     return np.array([piece.n_cut > 0 for piece in pieces], dtype=bool)
 
 
-def _blocks(lengths: list[int], size: int = _BLOCK) -> list[np.ndarray]:
+def _blocks(lengths: list[int], size: int) -> list[np.ndarray]:
     """Indices of items with these lengths, in blocks of items of like length."""
     order = np.argsort(lengths, kind="stable")
     return [order[start : start + size] for start in range(0, len(order), size)]
